@@ -1,0 +1,1 @@
+"""COMMANDS: one module per command, without logic of its own."""

@@ -1,0 +1,1 @@
+"""DOCUMENTS: from YAML with line marks to a checked model, a cascade and a plan of one run."""

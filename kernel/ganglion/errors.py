@@ -1,0 +1,186 @@
+"""The tree of errors, sorted by who can put them right; each has an exit status.
+
+```text
+GanglionError
+├── UsageError               you: the command line or a call of the library
+│   └── DocumentError        you: a run document, with file:line:column of each fault
+├── PluginInvalid            its author: not found, of the wrong kind, wrong parameters
+├── AuthorError              its author: a hook raised, or returned what it may not
+│   └── SpaceError           its author: a value outside its space
+│       ├── OutOfObservationSpaceError
+│       ├── OutOfActionSpaceError
+│       └── OutOfRewardSpaceError
+├── ProtocolError            the wire
+│   ├── LocalProtocolError   we: our own side broke the protocol
+│   └── RemoteProtocolError  they: the other side broke the protocol
+├── CallFailed               they: a peer answered ERROR
+├── PeerLost                 operator: a process is gone
+├── LimitExceeded            operator: a bound of `limits.py`
+├── DeadlineExceeded         operator: a wait that ended without its answer
+├── StoreError               operator: results cannot be written or read
+└── LaunchError              operator: a process cannot be started, an address cannot be bound
+```
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+__all__ = [
+    "AuthorError",
+    "CallFailed",
+    "DeadlineExceeded",
+    "DocumentError",
+    "GanglionError",
+    "LaunchError",
+    "LimitExceeded",
+    "LocalProtocolError",
+    "OutOfActionSpaceError",
+    "OutOfObservationSpaceError",
+    "OutOfRewardSpaceError",
+    "PeerLost",
+    "PluginInvalid",
+    "ProtocolError",
+    "RemoteProtocolError",
+    "SpaceError",
+    "StoreError",
+    "UsageError",
+]
+
+
+class GanglionError(Exception):
+    """Be the base of every error that Ganglion raises on purpose.
+
+    `exit_status` is what a command ends with when nothing catches the error: 1 a run failed, 2 nothing was started.
+    `kind` is the word that stands for the class in an ERROR message on the wire.
+    """
+
+    exit_status: ClassVar[int] = 1
+    kind: ClassVar[str] = "failed"
+
+
+class UsageError(GanglionError):
+    """Report a command or a call that cannot be carried out as it was given."""
+
+    exit_status = 2
+    kind = "usage"
+
+
+class DocumentError(UsageError):
+    """Report all faults of a document at once.
+
+    `faults` is the tuple of printable faults, each with its place; the text is one fault per line.
+    """
+
+    kind = "document"
+
+    def __init__(self, message: str, faults: Sequence[Any] = ()) -> None:
+        super().__init__(message)
+        self.faults = tuple(faults)
+
+
+class PluginInvalid(GanglionError):
+    """Report a plugin that is missing, of the wrong kind, or called with parameters that it does not take.
+
+    `plugin` is the name that was asked for, `distribution` says who ships it (`name version`, or None if unknown).
+    """
+
+    exit_status = 2
+    kind = "plugin"
+
+    def __init__(self, message: str, plugin: str = "", distribution: str | None = None) -> None:
+        super().__init__(message)
+        self.plugin = plugin
+        self.distribution = distribution
+
+
+class AuthorError(GanglionError):
+    """Report a hook of a plugin that raised, or that returned what the contract does not allow."""
+
+    kind = "author"
+
+
+class SpaceError(AuthorError, TypeError):
+    """Report a value that its space does not contain."""
+
+    kind = "space"
+
+
+class OutOfObservationSpaceError(SpaceError):
+    """Report a reading outside the space of its sensor."""
+
+
+class OutOfActionSpaceError(SpaceError):
+    """Report a setpoint outside the space of its actuator."""
+
+
+class OutOfRewardSpaceError(SpaceError):
+    """Report a reward outside its declared space."""
+
+
+class ProtocolError(GanglionError):
+    """Be the base of both sides' breaches of the protocol."""
+
+    kind = "protocol"
+
+
+class LocalProtocolError(ProtocolError):
+    """Report that our own side tried to say what the protocol does not allow; nothing was sent."""
+
+
+class RemoteProtocolError(ProtocolError):
+    """Report that the other side said what the protocol does not allow."""
+
+
+class CallFailed(GanglionError):
+    """Report that a peer answered a CALL with ERROR.
+
+    `remote_kind`, `where` and `remote_traceback` are what the peer said; `peer` is its name and `call` what was asked.
+    """
+
+    kind = "call_failed"
+
+    def __init__(self, peer: str, call: str, error: Mapping[str, Any]) -> None:
+        self.peer = peer
+        self.call = call
+        self.remote_kind = str(error.get("kind", "failed"))
+        self.remote_message = str(error.get("message", "no reason given"))
+        self.where = error.get("where")
+        self.remote_traceback = error.get("traceback")
+        super().__init__(f"{peer} answered {call} with {self.remote_kind}: {self.remote_message}")
+
+
+class PeerLost(GanglionError):
+    """Report that a peer is gone; `peer` is its name, `reason` what is known."""
+
+    kind = "lost"
+
+    def __init__(self, peer: str, reason: str) -> None:
+        super().__init__(f"{peer} is gone: {reason}")
+        self.peer = peer
+        self.reason = reason
+
+
+class LimitExceeded(GanglionError):
+    """Report that a bound of `limits.py` was reached; names limit, value and setting."""
+
+    kind = "limit"
+
+
+class DeadlineExceeded(GanglionError):
+    """Report a wait that ended without its answer: for whom, for what, since when."""
+
+    kind = "deadline"
+
+
+class StoreError(GanglionError):
+    """Report that results cannot be written or read."""
+
+    kind = "store"
+
+
+class LaunchError(GanglionError):
+    """Report that a process cannot be started or an address cannot be bound."""
+
+    kind = "launch"

@@ -1,0 +1,151 @@
+"""Every bound of the system: unit in the name, reason beside it.
+
+Bounds are applied before memory is taken. Relations between them are asserted at import, so that a change that makes
+no sense is found before anything starts.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "ADMISSIONS",
+    "ANSWERS_PER_CALLER",
+    "ATTACH_WAIT_REPORT_S",
+    "BEAT_AFTER_SILENCE_S",
+    "BEAT_ANSWER_S",
+    "BODY_BYTES",
+    "BODY_DEPTH",
+    "COMMANDS_PER_S",
+    "COMMAND_BYTES",
+    "DEADLINES_S",
+    "DEADLINE_OTHER_S",
+    "DOCUMENT_ALIASES",
+    "DOCUMENT_BYTES",
+    "DOCUMENT_DEPTH",
+    "DOCUMENT_NODES",
+    "FRAME_BYTES",
+    "GREETING_BYTES",
+    "HANDSHAKE_S",
+    "HEAD_BYTES",
+    "IDENTITY_BYTES",
+    "IDS_PER_ENVIRONMENT",
+    "INTEGER_MAX",
+    "LEAVE_ASK_S",
+    "LEAVE_KILL_S",
+    "LEAVE_TERMINATE_S",
+    "LOG_LINE_BYTES",
+    "MESSAGE_BYTES",
+    "MESSAGE_BYTES_LARGE",
+    "MESSAGE_FRAMES",
+    "METADATA_PROPERTIES",
+    "NAME_BYTES",
+    "OPEN_CALLS",
+    "OPEN_CALLS_CONTROL",
+    "OPEN_ROWS_BYTES",
+    "OUTPUT_LINES_KEPT",
+    "PEERS",
+    "PROCESSES_PER_RUN",
+    "PROGRESS_S",
+    "QUEUE_MARK_BYTES",
+    "SCALAR_BYTES",
+    "STREAM_CREDIT_BYTES",
+    "STREAM_CREDIT_MESSAGES",
+    "SUBSCRIPTIONS",
+    "TOKEN_BYTES",
+    "UID_BYTES",
+    "UNJOINED_MESSAGE_BYTES",
+    "UNJOINED_MESSAGE_FRAMES",
+    "UNJOINED_PEERS",
+    "WAIT_REPORT_S",
+    "WATCHES",
+    "WORK_PER_CALLBACK_BYTES",
+]
+
+# -- handshake and strangers ------------------------------------------------------------------------------------------
+HANDSHAKE_S = 2.0  # from accept to WELCOME; libzmq allows 30 s, which lets a silent stranger hold a descriptor
+UNJOINED_PEERS = 64  # connections that have not said HELLO; the oldest goes
+UNJOINED_MESSAGE_BYTES = 16 * 1024  # a HELLO needs 1 KiB; 64 strangers never cost more than 1 MiB
+UNJOINED_MESSAGE_FRAMES = 3  # to, head, body
+GREETING_BYTES = 64  # fixed by ZMTP 3
+COMMAND_BYTES = 1024  # READY, PING, PONG, ERROR need less
+COMMANDS_PER_S = 64  # more is noise
+METADATA_PROPERTIES = 8  # libzmq sends two
+IDENTITY_BYTES = 255  # ZMTP's own bound; read, never used
+
+# -- messages ---------------------------------------------------------------------------------------------------------
+FRAME_BYTES = 32 * 1024 * 1024  # 8 million float32 parameters in one array
+MESSAGE_BYTES = 32 * 1024 * 1024  # what an environment or a muscle may send in one message
+MESSAGE_BYTES_LARGE = 256 * 1024 * 1024  # brains and governors: 64 million parameters
+MESSAGE_FRAMES = 1024  # libzmq bounds only the frame; empty frames cost it 32 times their size
+HEAD_BYTES = 256  # verb, serial, call, position, deadline
+BODY_BYTES = 1024 * 1024  # larger data are blobs
+BODY_DEPTH = 32  # msgpack's own bound of 1,024 levels breaks repr()
+NAME_BYTES = 128  # names on the wire
+UID_BYTES = 256  # names in documents
+TOKEN_BYTES = 43  # 32 random bytes in base64url
+IDS_PER_ENVIRONMENT = 65_536  # sensors, actuators, rewards
+INTEGER_MAX = 2**53 - 1  # one meaning in every language: a double holds it
+WORK_PER_CALLBACK_BYTES = 256 * 1024  # then the next connection has its turn
+
+# -- flow -------------------------------------------------------------------------------------------------------------
+PEERS = 1024  # connections of one broker
+ADMISSIONS = 4096  # names that a supervisor may announce
+OPEN_CALLS = 64  # unanswered calls of one peer to another; 64 reach full rate, lockstep needs one
+OPEN_CALLS_CONTROL = 1024  # controllers, governors and supervisors ask many at once
+QUEUE_MARK_BYTES = 1024 * 1024  # waiting for one destination; beyond it calls are answered busy
+STREAM_CREDIT_MESSAGES = 8  # unacknowledged messages of one stream
+STREAM_CREDIT_BYTES = 1024 * 1024  # unacknowledged bytes of one stream
+SUBSCRIPTIONS = 64  # topics of one observer
+WATCHES = 1024  # peers that one peer watches
+ANSWERS_PER_CALLER = 4  # remembered answers to repeats, per caller
+PROCESSES_PER_RUN = 256  # a typing error in `worker` is no fork bomb
+
+# -- liveness ---------------------------------------------------------------------------------------------------------
+BEAT_AFTER_SILENCE_S = 0.5  # a silent peer is asked
+BEAT_ANSWER_S = 1.5  # and owes an answer within
+PROGRESS_S = 10.0  # a destination that takes nothing for so long is lost
+
+# -- waits ------------------------------------------------------------------------------------------------------------
+DEADLINES_S: dict[str, float | None] = {  # by the last word of a call; None waits for ever and says so
+    "join": 30.0,
+    "attach": None,
+    "setup": 60.0,
+    "start": 60.0,
+    "reset": 60.0,
+    "update": 30.0,
+    "act": 30.0,
+    "think": 60.0,
+    "evaluate": 120.0,
+    "store": 120.0,
+    "load": 120.0,
+    "checkpoint": 120.0,
+    "boundary": 60.0,
+    "episode": 60.0,
+    "record": 300.0,
+    "leave": 2.0,
+}
+DEADLINE_OTHER_S = 30.0  # calls that the table above does not name
+WAIT_REPORT_S = 2.0  # a wait shows after so long without progress, then at 4, 8, 16, 32, 60, 120 s
+ATTACH_WAIT_REPORT_S = 1.0  # somebody must act: said sooner
+
+# -- leaving ----------------------------------------------------------------------------------------------------------
+LEAVE_ASK_S = 2.0  # asked to leave, then
+LEAVE_TERMINATE_S = 1.5  # SIGTERM to the process group, then
+LEAVE_KILL_S = 0.5  # SIGKILL to the group
+OUTPUT_LINES_KEPT = 20  # last words of a process that are shown when it dies
+LOG_LINE_BYTES = 8 * 1024  # what is cut is counted
+
+# -- rows -------------------------------------------------------------------------------------------------------------
+OPEN_ROWS_BYTES = 8 * 1024 * 1024  # rows of open episodes held in memory by a store; beyond that they go to disk
+
+# -- documents --------------------------------------------------------------------------------------------------------
+DOCUMENT_BYTES = 4 * 1024 * 1024  # 40 times the largest document that we have seen
+DOCUMENT_NODES = 200_000  # expanded: nested aliases are exponential
+DOCUMENT_ALIASES = 1_000
+DOCUMENT_DEPTH = 64
+SCALAR_BYTES = 64 * 1024
+
+assert UNJOINED_MESSAGE_BYTES < BODY_BYTES < FRAME_BYTES <= MESSAGE_BYTES <= MESSAGE_BYTES_LARGE
+assert OPEN_CALLS <= OPEN_CALLS_CONTROL
+assert BEAT_AFTER_SILENCE_S < BEAT_ANSWER_S
+assert STREAM_CREDIT_BYTES <= QUEUE_MARK_BYTES
+assert PROCESSES_PER_RUN < PEERS

@@ -1,0 +1,1 @@
+"""PROCESSES: one plugin object in one process, joined to the bus."""

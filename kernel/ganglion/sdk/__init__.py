@@ -1,0 +1,1 @@
+"""CONTRACT: what the author of a plugin reads."""

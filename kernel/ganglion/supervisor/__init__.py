@@ -1,0 +1,1 @@
+"""LIFE: starts, watches, restarts and stops processes."""

@@ -1,0 +1,1 @@
+"""AUTHORS: the clock, bus, fakes and checks with which plugins are tested."""

@@ -1,0 +1,1 @@
+"""The built-in termination conditions of Ganglion."""

@@ -1,0 +1,1 @@
+"""Learning muscles and brains of Ganglion, written with numpy."""

@@ -1,0 +1,1 @@
+"""The SQL result store of Ganglion."""

@@ -1,0 +1,1 @@
+"""Small environments, muscles, brains and the demo of Ganglion."""
