@@ -1,1 +1,1 @@
-"""BYTES: envelope, framing, the table of calls, codec; no IO, no clock, no randomness, no logging."""
+"""BYTES: envelope, framing, the table of calls, codec; no IO, no clock, no randomness."""

@@ -1,0 +1,282 @@
+"""Bodies: between typed messages and bytes, msgpack or JSON, checked by the message's declaration."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import dataclasses
+import json
+import types
+import typing
+from collections.abc import Callable
+from dataclasses import MISSING
+from enum import StrEnum
+from operator import attrgetter
+from typing import Any, TypeVar
+
+import msgpack
+
+from ganglion.errors import LocalProtocolError, RemoteProtocolError
+from ganglion.limits import BODY_BYTES, INTEGER_MAX
+
+__all__ = ["Codec", "Content", "codec_of", "decode_map", "encode_map", "type_text"]
+
+M = TypeVar("M")
+Check = Callable[[Any, str], Any]
+"""Return the value as declared, or raise RemoteProtocolError with the path of what is wrong."""
+
+
+class Content(StrEnum):
+    """Name the encoding of bodies; a peer chooses one in HELLO, msgpack unless it says otherwise."""
+
+    MSGPACK = "msgpack"
+    JSON = "json"
+
+
+def encode_map(tree: Any, content: Content = Content.MSGPACK) -> bytes:
+    """Return a tree of plain values as bytes; LocalProtocolError if something in it cannot travel."""
+    try:
+        if content is Content.MSGPACK:
+            data = typing.cast(bytes, msgpack.packb(tree))
+        else:
+            data = json.dumps(tree, default=_json_bytes, allow_nan=False, separators=(",", ":")).encode()
+    except (TypeError, ValueError, OverflowError) as error:
+        raise LocalProtocolError(f"body: {error}") from error
+    if len(data) > BODY_BYTES:
+        raise LocalProtocolError(f"body: expected at most {BODY_BYTES} bytes (body_bytes), found {len(data)}")
+    return data
+
+
+def decode_map(data: bytes) -> dict[str, Any]:
+    """Return the map that a body holds; JSON is told from msgpack by its first byte `{`.
+
+    An empty body is an empty map. Raises RemoteProtocolError for anything that is not a map with text keys, is nested
+    deeper than BODY_DEPTH, or larger than BODY_BYTES; nothing larger is decoded.
+    """
+    if not data:
+        return {}
+    if len(data) > BODY_BYTES:
+        raise RemoteProtocolError(f"body: expected at most {BODY_BYTES} bytes (body_bytes), found {len(data)}")
+    try:
+        if data[:1] == b"{":
+            tree = json.loads(data, object_hook=_json_object)
+        else:
+            tree = msgpack.unpackb(data, max_ext_len=0)
+    except (ValueError, msgpack.UnpackException, RecursionError) as error:
+        raise RemoteProtocolError(f"body: neither a msgpack map nor a JSON object: {error}") from error
+    if type(tree) is not dict:
+        raise RemoteProtocolError(f"body: expected a map, found {type(tree).__name__}")
+    return tree
+
+
+def _json_bytes(value: Any) -> Any:
+    if isinstance(value, bytes | bytearray | memoryview):
+        return {"$bytes": base64.b64encode(value).decode()}
+    raise TypeError(f"a {type(value).__name__} cannot travel")
+
+
+def _json_object(value: dict[str, Any]) -> Any:
+    if len(value) == 1 and "$bytes" in value:
+        try:
+            return base64.b64decode(value["$bytes"], validate=True)
+        except (binascii.Error, TypeError, ValueError) as error:
+            raise ValueError(f"$bytes: expected base64: {error}") from error
+    return value
+
+
+# -- checks, built once per declaration -------------------------------------------------------------------------------
+def _fault(path: str, expected: str, value: Any) -> RemoteProtocolError:
+    found = value if isinstance(value, bool | int | float) or value is None else type(value).__name__
+    return RemoteProtocolError(f"{path}: expected {expected}, found {str(found)[:60]}")
+
+
+def _check_int(value: Any, path: str) -> Any:
+    if type(value) is int:
+        if -INTEGER_MAX <= value <= INTEGER_MAX:
+            return value
+        raise _fault(path, "an integer of at most 53 bits", value)
+    if type(value) is float and value.is_integer() and abs(value) <= INTEGER_MAX:
+        return int(value)  # some languages have no integers
+    raise _fault(path, "an integer", value)
+
+
+def _check_float(value: Any, path: str) -> Any:
+    if type(value) is float:
+        return value
+    if type(value) is int and abs(value) <= INTEGER_MAX:
+        return float(value)
+    raise _fault(path, "a number", value)
+
+
+def _exactly(kind: type, word: str) -> Check:
+    def check(value: Any, path: str) -> Any:
+        if type(value) is kind:
+            return value
+        raise _fault(path, word, value)
+
+    return check
+
+
+def _check_any(value: Any, path: str) -> Any:
+    return value
+
+
+def _list_of(inner: Check) -> Check:
+    if inner is _check_any:
+        return _exactly(list, "a list")
+
+    def check(value: Any, path: str) -> Any:
+        if type(value) is not list:
+            raise _fault(path, "a list", value)
+        return [inner(element, f"{path}[{i}]") for i, element in enumerate(value)]
+
+    return check
+
+
+def _map_of(inner: Check) -> Check:
+    def check(value: Any, path: str) -> Any:
+        if type(value) is not dict:
+            raise _fault(path, "a map", value)
+        for key in value:
+            if type(key) is not str:
+                raise _fault(path, "a map with text keys", key)
+        if inner is _check_any:
+            return value
+        return {key: inner(element, f"{path}.{key}") for key, element in value.items()}
+
+    return check
+
+
+def _optional(inner: Check) -> Check:
+    def check(value: Any, path: str) -> Any:
+        return None if value is None else inner(value, path)
+
+    return check
+
+
+_PLAIN: dict[Any, Check] = {
+    int: _check_int,
+    float: _check_float,
+    str: _exactly(str, "text"),
+    bytes: _exactly(bytes, "bytes"),
+    bool: _exactly(bool, "true or false"),
+    Any: _check_any,
+}
+
+
+def _check_of(annotation: Any) -> Check:
+    plain = _PLAIN.get(annotation)
+    if plain is not None:
+        return plain
+    origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin is list:
+        return _list_of(_check_of(arguments[0]))
+    if origin is dict:
+        return _map_of(_check_of(arguments[1]))
+    if origin in (typing.Union, types.UnionType) and len(arguments) == 2 and arguments[1] is types.NoneType:
+        return _optional(_check_of(arguments[0]))
+    if dataclasses.is_dataclass(annotation):
+        nested = codec_of(typing.cast(type[Any], annotation))
+        return nested.from_map
+    raise LocalProtocolError(f"a field of type {annotation} cannot be declared")
+
+
+def type_text(annotation: Any) -> str:
+    """Return a field's type in the words of the protocol's document: `list of int`, `text or nil`."""
+    words = {int: "int", float: "float", str: "text", bytes: "bytes", bool: "bool", Any: "any"}
+    if annotation in words:
+        return words[annotation]
+    origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin is list:
+        return f"list of {type_text(arguments[0])}"
+    if origin is dict:
+        return f"map of {type_text(arguments[1])}"
+    if origin in (typing.Union, types.UnionType):
+        return " or ".join("nil" if a is types.NoneType else type_text(a) for a in arguments)
+    return f"map {annotation.__name__}"
+
+
+class Codec(typing.Generic[M]):
+    """Encode and decode the messages of one class, by its declaration.
+
+    Fields that have their default are not sent; fields that are missing get it; unknown fields are skipped.
+    """
+
+    def __init__(self, kind: type[M]) -> None:
+        self.kind = kind
+        fields = dataclasses.fields(typing.cast(Any, kind))
+        self.names = tuple(f.name for f in fields)
+        self._required = tuple(f.name for f in fields if f.default is MISSING)
+        self._defaults = {f.name: f.default for f in fields if f.default is not MISSING}
+        self._checks = {f.name: _check_of(f.type) for f in fields}
+        self._nested = frozenset(f.name for f in fields if _holds_message(f.type))
+        self._pairs = tuple((f.name, f.default) for f in fields)
+        self._word = kind.__name__.lower()
+        self._values: Callable[[Any], Any]
+        if len(self.names) > 1:
+            self._values = attrgetter(*self.names)
+        else:
+            self._values = lambda message: tuple(getattr(message, name) for name in self.names)
+
+    def to_map(self, message: M) -> dict[str, Any]:
+        """Return the message as a map, without the fields that have their default."""
+        tree = {
+            name: value
+            for (name, default), value in zip(self._pairs, self._values(message), strict=True)
+            if value is not default
+        }
+        for name in self._nested:
+            if name in tree:
+                tree[name] = _plain(tree[name])
+        return tree
+
+    def from_map(self, tree: Any, path: str = "") -> M:
+        """Return the message that a map holds; RemoteProtocolError names the field that is wrong."""
+        if type(tree) is not dict:
+            raise _fault(path or self._word, "a map", tree)
+        values = dict(self._defaults)
+        checks = self._checks
+        for name, value in tree.items():
+            check = checks.get(name)
+            if check is not None:
+                values[name] = value if check is _check_any else check(value, f"{path or self._word}.{name}")
+        if len(values) != len(checks):
+            missing = [name for name in self._required if name not in values]
+            raise RemoteProtocolError(f"{path or self._word}.{missing[0]}: expected a value, found nothing")
+        return self.kind(**values)
+
+    def encode(self, message: M, content: Content = Content.MSGPACK) -> bytes:
+        """Return the message as a body; empty if every field has its default."""
+        tree = self.to_map(message)
+        return encode_map(tree, content) if tree or content is Content.JSON else b""
+
+    def decode(self, data: bytes) -> M:
+        """Return the message that a body holds."""
+        return self.from_map(decode_map(data))
+
+
+def _holds_message(annotation: Any) -> bool:
+    if dataclasses.is_dataclass(annotation):
+        return True
+    return any(_holds_message(a) for a in typing.get_args(annotation))
+
+
+def _plain(value: Any) -> Any:
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return codec_of(type(value)).to_map(value)
+    if isinstance(value, list):
+        return [_plain(element) for element in value]
+    if isinstance(value, dict):
+        return {key: _plain(element) for key, element in value.items()}
+    return value
+
+
+_codecs: dict[type[Any], Codec[Any]] = {}
+
+
+def codec_of(kind: type[M]) -> Codec[M]:
+    """Return the codec of a message class; it is built once."""
+    codec = _codecs.get(kind)
+    if codec is None:
+        codec = _codecs[kind] = Codec(kind)
+    return codec

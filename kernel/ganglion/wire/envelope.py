@@ -1,0 +1,117 @@
+"""One message: whom it concerns, its head, its body, its blobs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgpack
+
+from ganglion.errors import RemoteProtocolError
+from ganglion.limits import HEAD_BYTES, INTEGER_MAX
+from ganglion.wire.verb import Verb
+
+__all__ = ["Envelope", "Head", "Position", "decode", "decode_head", "encode", "encode_head"]
+
+Position = tuple[int, int, int, int, int, int]
+"""(phase, worker, episode, attempt, step, leg): what a message is about, and its identity when it is repeated."""
+
+_VERBS = {verb.value: verb for verb in Verb}
+_pack = msgpack.Packer(autoreset=True).pack
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """Say what a message is.
+
+    `serial` counts the CALLs of one caller and correlates REPLY and ERROR; `call` is a name of the table of calls;
+    `position` is what the message is about; `deadline_ms` is how long the caller will wait.
+    """
+
+    verb: Verb
+    serial: int = 0
+    call: str = ""
+    position: Position | None = None
+    deadline_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Envelope:
+    """Hold one message as a peer sees it.
+
+    `peer` is the destination of what is sent and the source of what has come; empty is the kernel. `body` is the
+    encoded body, empty for none.
+    """
+
+    peer: str
+    head: Head
+    body: bytes = b""
+    blobs: tuple[bytes, ...] = ()
+
+
+def encode_head(head: Head) -> bytes:
+    """Return the head as one msgpack array; trailing elements that say nothing are left out."""
+    if head.deadline_ms is not None:
+        return _pack([head.verb.value, head.serial, head.call, head.position, head.deadline_ms])
+    if head.position is not None:
+        return _pack([head.verb.value, head.serial, head.call, head.position])
+    if head.call:
+        return _pack([head.verb.value, head.serial, head.call])
+    return _pack([head.verb.value, head.serial])
+
+
+def decode_head(data: bytes) -> Head:
+    """Return the head that `data` holds; RemoteProtocolError says what is wrong with it."""
+    if len(data) > HEAD_BYTES:
+        raise RemoteProtocolError(f"head: expected at most {HEAD_BYTES} bytes, found {len(data)}")
+    try:
+        fields = msgpack.unpackb(data, use_list=False, strict_map_key=False)
+    except (ValueError, msgpack.UnpackException) as error:
+        raise RemoteProtocolError(f"head: expected a msgpack array, found {data[:16].hex()}") from error
+    if type(fields) is not tuple or not fields:
+        raise RemoteProtocolError(f"head: expected an array of 1 to 5 elements, found {type(fields).__name__}")
+    verb = _VERBS.get(fields[0]) if type(fields[0]) is int else None
+    if verb is None:
+        raise RemoteProtocolError(f"head[0]: expected a verb 1 to {max(_VERBS)}, found {str(fields[0])[:40]}")
+    count = len(fields)
+    serial = fields[1] if count > 1 else 0
+    call = fields[2] if count > 2 else ""
+    position = fields[3] if count > 3 else None
+    deadline_ms = fields[4] if count > 4 else None
+    if type(serial) is not int or not 0 <= serial <= INTEGER_MAX:
+        raise RemoteProtocolError(f"head[1]: expected a serial 0 to 2**53 - 1, found {str(serial)[:40]}")
+    if call is None:
+        call = ""
+    if type(call) is not str:
+        raise RemoteProtocolError(f"head[2]: expected the name of a call, found {type(call).__name__}")
+    if position is not None:
+        _check_position(position)
+    if deadline_ms is not None and (type(deadline_ms) is not int or not 0 <= deadline_ms <= INTEGER_MAX):
+        raise RemoteProtocolError(f"head[4]: expected milliseconds, found {str(deadline_ms)[:40]}")
+    return Head(verb, serial, call, position, deadline_ms)
+
+
+def _check_position(position: Any) -> None:
+    if type(position) is not tuple or len(position) != 6:
+        raise RemoteProtocolError("head[3]: expected [phase, worker, episode, attempt, step, leg] or nil")
+    for element in position:
+        if type(element) is not int or not 0 <= element <= INTEGER_MAX:
+            raise RemoteProtocolError(f"head[3]: expected six counts, found {str(element)[:40]}")
+
+
+def encode(envelope: Envelope) -> list[bytes]:
+    """Return the frames `[peer][head][body][blob ...]`."""
+    return [envelope.peer.encode(), encode_head(envelope.head), envelope.body, *envelope.blobs]
+
+
+def decode(frames: Sequence[bytes]) -> Envelope:
+    """Return the envelope that `frames` hold; RemoteProtocolError says which frame is wrong."""
+    if len(frames) < 2:
+        raise RemoteProtocolError(f"expected the frames [peer][head][body][blob ...], found {len(frames)}")
+    try:
+        peer = bytes(frames[0]).decode()
+    except UnicodeDecodeError as error:
+        raise RemoteProtocolError("frame 0: expected the name of a peer in UTF-8") from error
+    body = frames[2] if len(frames) > 2 else b""
+    return Envelope(peer, decode_head(frames[1]), body, tuple(frames[3:]))

@@ -1,0 +1,783 @@
+"""The table of calls: who may ask whom for what, with the fields of each request and reply.
+
+The annotations here are objects, not text (no `from __future__ import annotations`): the codec builds its checks from
+them when a class is first used. New fields go last and have a default; receivers skip what they do not know.
+
+Values of sensors, actuators and rewards travel as *rows*: a list with one entry per body (one body is a batch of one),
+each entry a list in declared order. A scalar is a number or a boolean; an array is its little-endian bytes in C order,
+or a nested list of numbers. Receivers accept both, an int where a float is declared, and an integral float where an
+int is declared.
+"""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from ganglion.wire.name import Role
+from ganglion.wire.verb import Verb
+
+__all__ = [
+    "CALLS",
+    "CALL_BY_NAME",
+    "PROTOCOL_VERSION",
+    "TELLS",
+    "Act",
+    "Acted",
+    "Admit",
+    "Withdraw",
+    "Boundary",
+    "BrainJoin",
+    "BrainLeave",
+    "BrainSetup",
+    "BrainStore",
+    "BrainStored",
+    "Bye",
+    "Call",
+    "ControllerReady",
+    "ControllerSetup",
+    "ControllerShutdown",
+    "ControllerStart",
+    "Done",
+    "Ended",
+    "EnvironmentDeclared",
+    "EnvironmentReset",
+    "EnvironmentStart",
+    "EnvironmentUpdate",
+    "EnvironmentUpdated",
+    "EpisodeEnded",
+    "Failure",
+    "FlowSignal",
+    "Go",
+    "GovernorStart",
+    "Hello",
+    "Info",
+    "Joined",
+    "Lost",
+    "MuscleReset",
+    "MuscleSetup",
+    "Need",
+    "Nothing",
+    "Peers",
+    "RecordAck",
+    "RecordBatch",
+    "RunEvent",
+    "RunRequest",
+    "RunSignal",
+    "Runs",
+    "Signalled",
+    "Subscribe",
+    "Submit",
+    "Submitted",
+    "Tell",
+    "Think",
+    "Thought",
+    "UpdateAsked",
+    "Verdict",
+    "Watch",
+    "Welcome",
+]
+
+PROTOCOL_VERSION = 1
+
+message = dataclass(frozen=True, slots=True)
+
+
+# == joining and leaving ==============================================================================================
+@message
+class Hello:
+    """Ask to join under a name; the first message of every peer."""
+
+    version: int
+    role: str
+    name: str
+    token: str = ""
+    language: str = ""
+    content: str = "msgpack"
+    incarnation: int = 0
+    features: list[str] | None = None  # "beats_in_call": answers BEAT while it works on a CALL
+
+
+@message
+class Welcome:
+    """Tell a peer that it has joined, under which name, and what holds from now on."""
+
+    version: int
+    name: str
+    incarnation: int
+    beat_after_s: float
+    beat_answer_s: float
+    limits: dict[str, int]
+    run: str = ""
+    worker: int | None = None
+    next: str = ""  # one sentence: what this peer may expect
+
+
+@message
+class Failure:
+    """Say why a CALL failed, or why a connection ends: the body of every ERROR."""
+
+    kind: str
+    message: str
+    where: str | None = None
+    traceback: str | None = None
+    retry_after_ms: int | None = None
+    data: dict[str, Any] | None = None
+
+
+@message
+class Lost:
+    """Tell a watcher that a peer is gone."""
+
+    peer: str
+    incarnation: int
+    reason: str
+
+
+@message
+class Bye:
+    """Leave in order; answered with an empty BYE."""
+
+    reason: str = ""
+
+
+@message
+class Nothing:
+    """Carry nothing: a request without fields."""
+
+
+@message
+class Done:
+    """Carry nothing: it is done."""
+
+
+# == kernel ===========================================================================================================
+@message
+class Info:
+    """Describe the kernel."""
+
+    version: str
+    protocol: int
+    pid: int
+    peers: int
+    uptime_s: float
+
+
+@message
+class Peers:
+    """List who has joined: maps with name, role, run, incarnation, language, heard_ms, open_calls, queued_bytes."""
+
+    peers: list[dict[str, Any]]
+
+
+@message
+class Watch:
+    """Ask to be told when these peers join (`kernel.joined`) and when they are lost (LOST).
+
+    Those that are there already are told at once.
+    """
+
+    peers: list[str]
+
+
+@message
+class Joined:
+    """Tell a watcher that a peer has joined."""
+
+    peer: str
+    incarnation: int
+    role: str
+    content: str = "msgpack"
+    language: str = ""
+
+
+@message
+class Subscribe:
+    """Ask for a topic of a run; what the reader is too slow for is counted and announced."""
+
+    topic: str
+
+
+@message
+class Admit:
+    """Announce a name that may join, with its token's SHA-256 and its place; from the supervisor alone."""
+
+    name: str
+    role: str
+    run: str
+    token_sha256: bytes
+    incarnation: int = 1
+    uid: str | None = None  # agent or environment
+    worker: int | None = None
+    attach: str | None = None  # a name by which a program that somebody else starts asks for this place
+    content: str = "msgpack"
+
+
+@message
+class Withdraw:
+    """Withdraw names: they may not join (again); those that have joined are disconnected."""
+
+    names: list[str]
+
+
+@message
+class Submit:
+    """Ask the kernel to run a document, given as text.
+
+    `folder` is where the paths of the document begin, `overrides` are `path=value` settings.
+    """
+
+    document: str
+    source: str = "<submitted>"
+    folder: str = ""
+    seed: int | None = None
+    name: str | None = None
+    overrides: list[str] | None = None
+
+
+@message
+class Submitted:
+    """Give the id of the run that was begun."""
+
+    run: str
+
+
+@message
+class RunRequest:
+    """Name a run: its id, a document's uid, an unambiguous beginning, or `last`; empty for all."""
+
+    run: str = ""
+    now: bool = False
+    reason: str = ""
+
+
+@message
+class Runs:
+    """List runs or processes of the kernel as maps."""
+
+    rows: list[dict[str, Any]]
+
+
+@message
+class RunSignal:
+    """Ask for a flow signal as the operator: signal, scope and reason."""
+
+    run: str
+    signal: str
+    phase: str | None = None
+    worker: int | None = None
+    reason: str = ""
+
+
+@message
+class Signalled:
+    """Answer an operator's signal: accepted with the place where it will act, or refused with the reason."""
+
+    accepted: bool
+    text: str
+
+
+@message
+class Need:
+    """Ask the supervisor for the processes of a phase; those that it does not need are ended."""
+
+    run: str
+    phase: int
+
+
+@message
+class Ended:
+    """Tell the supervisor how a run ended."""
+
+    run: str
+    status: str  # finished, failed, interrupted
+    reason: str
+    exit_status: int
+    failure: Failure | None = None
+    peer: str | None = None  # whose failure it was
+
+
+# == governor =========================================================================================================
+@message
+class GovernorStart:
+    """Begin a run: its plan, as the document's room makes it."""
+
+    run: str
+    plan: dict[str, Any]
+    store: str | None = None  # name of the store's peer
+
+
+@message
+class EpisodeEnded:
+    """Report the end of an episode and ask for the verdict.
+
+    `causes` are maps {signal, issuer, reason}; `agents` maps an agent to {decisions, sum, mean, values?}.
+    """
+
+    worker: int
+    episode: int
+    steps: int
+    terminated: bool
+    truncated: bool
+    reason: str
+    agents: dict[str, Any]
+    causes: list[dict[str, Any]]
+    ended: list[str]  # environments that ended by themselves
+    next: list[str]  # agents that act in the first step of the next episode
+    ticks: int | None = None
+
+
+@message
+class Boundary:
+    """Report that a worker stands at the common boundary after a round.
+
+    `ending` says that its episode ends here; `next` are the agents that act in its next step.
+    """
+
+    worker: int
+    round: int
+    steps: int
+    ending: bool
+    next: list[str]
+    causes: list[dict[str, Any]]
+
+
+@message
+class Go:
+    """Answer a boundary: go on (`signal` CONTINUE), or end the episode for this signal.
+
+    `participants` maps an agent to the workers whose rows its brain awaits in the next round.
+    """
+
+    signal: str = "CONTINUE"
+    issuer: str = ""
+    reason: str = ""
+    round: int = 0
+    participants: dict[str, list[int]] | None = None
+
+
+@message
+class Verdict:
+    """Answer an episode's end: RESET begins `episode` with these seeds, anything greater ends the worker's part."""
+
+    signal: str
+    reason: str = ""
+    episode: int = 0
+    seeds: dict[str, Any] | None = None  # environment -> {seed: int of 53 bits, stream: 32 bytes}
+    round: int = 0
+    participants: dict[str, list[int]] | None = None
+
+
+# == controller =======================================================================================================
+@message
+class ControllerSetup:
+    """Begin a phase in a worker: start its environments.
+
+    `environments` are maps {uid, peer, content, plugin, params, reward, transformer, seed, stream, episode_seed,
+    episode_stream}; `controller` and each of `conditions` are {plugin, params, name}.
+    """
+
+    run: str
+    phase: int
+    phase_name: str
+    mode: str
+    worker: int
+    controller: dict[str, Any]
+    conditions: list[dict[str, Any]]
+    environments: list[dict[str, Any]]
+    stream: bytes
+    deadlines_s: dict[str, Any]
+    store: str | None = None
+
+
+@message
+class ControllerReady:
+    """Answer with what the environments declare: uid -> the fields of EnvironmentDeclared without readings."""
+
+    declarations: dict[str, Any]
+
+
+@message
+class ControllerStart:
+    """Set up the muscles and begin the first episode.
+
+    `agents` are maps {name, peer, content, brain, muscle, objective, filters, sensors, actuators, rewards, stream,
+    objective_stream, policy}; ids are full. `common` asks for a common boundary after each round.
+    """
+
+    agents: list[dict[str, Any]]
+    common: bool
+    sync: str
+    verdict: Verdict
+    settle: bool  # a condition reads objectives: rewards are settled in the step that earned them
+    static_models: dict[str, Any] | None = None
+
+
+@message
+class ControllerShutdown:
+    """End a worker's part of a phase: muscles first; environments and the last records in a second call."""
+
+    muscles: bool = False
+    environments: bool = False
+
+
+# == environment ======================================================================================================
+@message
+class EnvironmentStart:
+    """Begin a phase: make the environment and open its first episode.
+
+    `plugin` is null for a foreign program. `seed` is the object's own (53 bits), `episode_seed` that of the first
+    episode; `stream` and `episode_stream` are the same for receivers that know numpy's bit generators (32 bytes).
+    """
+
+    run: str
+    phase: int
+    phase_name: str
+    mode: str
+    worker: int
+    uid: str
+    params: dict[str, Any]
+    seed: int
+    episode_seed: int
+    stream: bytes = b""
+    episode_stream: bytes = b""
+    plugin: dict[str, Any] | None = None
+    reward: dict[str, Any] | None = None
+    transformer: dict[str, Any] | None = None
+
+
+@message
+class EnvironmentDeclared:
+    """Declare sensors, actuators, rewards, and give the first readings.
+
+    Each declaration is a map {id, space, value?, unit?, value_ids?}; an actuator's value is its no-op. `readings` are
+    rows in declared order. `rewards` null: declared by the first update.
+    """
+
+    sensors: list[dict[str, Any]]
+    actuators: list[dict[str, Any]]
+    readings: list[Any]
+    rewards: list[dict[str, Any]] | None = None
+    ticks: int | None = 0
+    timestamp: str | None = None
+    static_model: dict[str, Any] | None = None
+
+
+@message
+class EnvironmentUpdate:
+    """Apply the setpoints of this step and advance by one.
+
+    `setpoints` are rows of the given `actuators` (indices into the declared order), of all of them if null.
+    """
+
+    setpoints: list[Any]
+    actuators: list[int] | None = None
+
+
+@message
+class EnvironmentUpdated:
+    """Answer with all declared readings, the rewards of this step, and the flags after it."""
+
+    readings: list[Any]
+    rewards: list[Any]
+    terminated: bool = False
+    truncated: bool = False
+    ticks: int | None = None
+    timestamp: str | None = None
+    reward_ids: list[dict[str, Any]] | None = None  # declarations, in the first update if not made before
+    world_state: Any = None
+
+
+@message
+class EnvironmentReset:
+    """Begin the next episode in place."""
+
+    episode: int
+    seed: int
+    stream: bytes = b""
+
+
+# == muscle ===========================================================================================================
+@message
+class MuscleSetup:
+    """Begin a phase: make the muscle, its objective and filters; join the brain.
+
+    `sensors` and `actuators` are declarations with full ids, `rewards` are full ids. `brain` is the brain's name on
+    the wire, null where nobody is asked (test mode, no brain). `policy` is a file to act by in test mode.
+    """
+
+    run: str
+    phase: int
+    phase_name: str
+    mode: str
+    worker: int
+    agent: str
+    plugin: dict[str, Any]
+    objective: dict[str, Any]
+    sensors: list[dict[str, Any]]
+    actuators: list[dict[str, Any]]
+    rewards: list[str]
+    stream: bytes
+    objective_stream: bytes
+    brain: str | None = None
+    filters: list[dict[str, Any]] | None = None
+    models: str | None = None  # directory of the model to act by
+    static_models: dict[str, Any] | None = None
+
+
+@message
+class Act:
+    """Give readings, and the outcome of the decision before; ask for the next decision, or only settle.
+
+    `rewards` are rows in the order of MuscleSetup.rewards, null if already settled. `round` and `workers` tell the
+    brain whose rows to await before it thinks. `closing` marks the last message of an episode.
+    """
+
+    readings: list[Any]
+    rewards: list[Any] | None = None
+    decide: bool = True
+    terminated: bool = False
+    truncated: bool = False
+    closing: bool = False
+    round: int = 0
+    workers: list[int] | None = None
+    ticks: int | None = None
+    reason: str = ""
+
+
+@message
+class Acted:
+    """Answer with the setpoints, and the objective of the decision that was completed.
+
+    `proposed` are the muscle's own where filters changed them. `signal` is a brain's wish: {signal, reason}.
+    """
+
+    setpoints: list[Any] | None = None
+    proposed: list[Any] | None = None
+    objective: list[Any] | None = None
+    signal: dict[str, Any] | None = None
+    statistics: dict[str, Any] | None = None
+
+
+@message
+class MuscleReset:
+    """Begin the next episode in place."""
+
+    episode: int
+
+
+# == brain ============================================================================================================
+@message
+class BrainSetup:
+    """Begin a phase: make the brain, load its model. `models` is where it stores, `load` where it loads from."""
+
+    run: str
+    phase: int
+    phase_name: str
+    mode: str
+    agent: str
+    plugin: dict[str, Any]
+    sensors: list[dict[str, Any]]
+    actuators: list[dict[str, Any]]
+    rewards: list[str]
+    muscles: list[str]
+    workers: int
+    stream: bytes
+    sync: str = "lockstep"
+    models: str | None = None
+    load: str | None = None
+    static_models: dict[str, Any] | None = None
+
+
+@message
+class BrainJoin:
+    """Join a brain as the muscle of a worker; answered with the newest update, or the initial one."""
+
+    worker: int
+
+
+@message
+class BrainLeave:
+    """Leave a brain at the end of a phase."""
+
+    worker: int
+
+
+@message
+class Think:
+    """Give the rows of one completed decision, one per body.
+
+    `readings` are those decided on, before filters; `proposed` the muscle's own setpoints, `applied` those after
+    filters; `next_readings` those that came of it. `data` is what the muscle added.
+    """
+
+    worker: int
+    episode: int
+    decision: int
+    readings: list[Any]
+    applied: list[Any]
+    rewards: list[Any]
+    objective: list[Any]
+    next_readings: list[Any]
+    terminated: bool = False
+    truncated: bool = False
+    proposed: list[Any] | None = None
+    data: Any = None
+    round: int = 0
+    workers: list[int] | None = None
+
+
+@message
+class UpdateAsked:
+    """Ask for the newest update, without a row: the first decision of an episode."""
+
+    worker: int
+    round: int = 0
+    workers: list[int] | None = None
+
+
+@message
+class Thought:
+    """Answer with the newest update that this muscle does not have yet, and a signal of the brain.
+
+    `fresh` says that `update` holds one: null may be an update too.
+    """
+
+    update: Any = None
+    fresh: bool = False
+    signal: dict[str, Any] | None = None
+
+
+@message
+class BrainStore:
+    """Store the model."""
+
+    reason: str = "phase end"
+
+
+@message
+class BrainStored:
+    """List the files that were written: maps {tag, path, sha256, bytes, updates}."""
+
+    files: list[dict[str, Any]]
+
+
+# == flow, records, events ============================================================================================
+@message
+class FlowSignal:
+    """Carry flow control."""
+
+    signal: str
+    issuer: str
+    reason: str = ""
+    phase: int | None = None
+    worker: int | None = None
+    episode: int | None = None
+    steps: int | None = None  # CONTINUE for so many boundaries, then PAUSE
+    data: dict[str, Any] | None = None
+
+
+@message
+class RecordBatch:
+    """Carry rows for the store, in order; `number` counts the batches of one writer from 1.
+
+    `records` are lists [kind, field, ...]; the kinds and their fields are in `kernel/PROTOCOL.md`.
+    """
+
+    number: int
+    records: list[Any]
+
+
+@message
+class RecordAck:
+    """Acknowledge a writer's batches up to `number`: they are durable, or part of an open episode."""
+
+    number: int
+    error: Failure | None = None
+
+
+@message
+class RunEvent:
+    """Carry an event of a run for those who look on: its name, time and fields."""
+
+    event: str
+    fields: dict[str, Any]
+    time_s: float = 0.0
+
+
+class Call(NamedTuple):
+    """Be one row of the table of calls."""
+
+    name: str
+    callers: tuple[Role, ...]
+    callee: Role | None  # None: the kernel
+    request: type[Any]
+    reply: type[Any]
+
+
+class Tell(NamedTuple):
+    """Be one row of the table of one-way messages."""
+
+    name: str
+    verb: Verb
+    senders: str
+    receivers: str
+    body: type[Any]
+
+
+_ANYBODY = tuple(Role)
+_CONTROL = (Role.SUPERVISOR, Role.OPERATOR)
+
+CALLS: tuple[Call, ...] = (
+    Call("kernel.info", _ANYBODY, None, Nothing, Info),
+    Call("kernel.peers", (*_CONTROL, Role.OBSERVER), None, Nothing, Peers),
+    Call("kernel.watch", (*_CONTROL, Role.GOVERNOR, Role.OBSERVER), None, Watch, Done),
+    Call("kernel.subscribe", (*_CONTROL, Role.OBSERVER), None, Subscribe, Done),
+    Call("kernel.admit", (Role.SUPERVISOR,), None, Admit, Done),
+    Call("kernel.withdraw", (Role.SUPERVISOR,), None, Withdraw, Done),
+    Call("kernel.submit", (Role.OPERATOR,), None, Submit, Submitted),
+    Call("kernel.runs", (Role.OPERATOR,), None, RunRequest, Runs),
+    Call("kernel.processes", (Role.OPERATOR,), None, RunRequest, Runs),
+    Call("kernel.signal", (Role.OPERATOR,), None, RunSignal, Signalled),
+    Call("kernel.stop", (Role.OPERATOR,), None, RunRequest, Signalled),
+    Call("kernel.leave", (Role.OPERATOR,), None, RunRequest, Done),
+    Call("kernel.need", (Role.GOVERNOR,), None, Need, Done),
+    Call("kernel.ended", (Role.GOVERNOR,), None, Ended, Done),
+    Call("governor.start", (Role.SUPERVISOR,), Role.GOVERNOR, GovernorStart, Done),
+    Call("governor.signal", (Role.SUPERVISOR,), Role.GOVERNOR, FlowSignal, Signalled),
+    Call("governor.stop", (Role.SUPERVISOR,), Role.GOVERNOR, RunRequest, Done),
+    Call("governor.episode", (Role.CONTROLLER,), Role.GOVERNOR, EpisodeEnded, Verdict),
+    Call("governor.boundary", (Role.CONTROLLER,), Role.GOVERNOR, Boundary, Go),
+    Call("controller.setup", (Role.GOVERNOR,), Role.CONTROLLER, ControllerSetup, ControllerReady),
+    Call("controller.start", (Role.GOVERNOR,), Role.CONTROLLER, ControllerStart, Done),
+    Call("controller.shutdown", (Role.GOVERNOR,), Role.CONTROLLER, ControllerShutdown, Done),
+    Call("environment.start", (Role.CONTROLLER,), Role.ENVIRONMENT, EnvironmentStart, EnvironmentDeclared),
+    Call("environment.update", (Role.CONTROLLER,), Role.ENVIRONMENT, EnvironmentUpdate, EnvironmentUpdated),
+    Call("environment.reset", (Role.CONTROLLER,), Role.ENVIRONMENT, EnvironmentReset, EnvironmentUpdated),
+    Call("environment.shutdown", (Role.CONTROLLER,), Role.ENVIRONMENT, Nothing, Done),
+    Call("muscle.setup", (Role.CONTROLLER,), Role.MUSCLE, MuscleSetup, Done),
+    Call("muscle.act", (Role.CONTROLLER,), Role.MUSCLE, Act, Acted),
+    Call("muscle.reset", (Role.CONTROLLER,), Role.MUSCLE, MuscleReset, Done),
+    Call("muscle.shutdown", (Role.CONTROLLER,), Role.MUSCLE, Nothing, Done),
+    Call("brain.setup", (Role.GOVERNOR,), Role.BRAIN, BrainSetup, Done),
+    Call("brain.store", (Role.GOVERNOR,), Role.BRAIN, BrainStore, BrainStored),
+    Call("brain.shutdown", (Role.GOVERNOR,), Role.BRAIN, Nothing, Done),
+    Call("brain.join", (Role.MUSCLE,), Role.BRAIN, BrainJoin, Thought),
+    Call("brain.think", (Role.MUSCLE,), Role.BRAIN, Think, Thought),
+    Call("brain.update", (Role.MUSCLE,), Role.BRAIN, UpdateAsked, Thought),
+    Call("brain.leave", (Role.MUSCLE,), Role.BRAIN, BrainLeave, Done),
+)
+
+CALL_BY_NAME: dict[str, Call] = {call.name: call for call in CALLS}
+
+TELLS: tuple[Tell, ...] = (
+    Tell("", Verb.HELLO, "everybody", "kernel", Hello),
+    Tell("", Verb.WELCOME, "kernel", "who said HELLO", Welcome),
+    Tell("", Verb.ERROR, "everybody", "a caller, or whose connection ends", Failure),
+    Tell("", Verb.BEAT, "kernel and peers", "peers and kernel", Nothing),
+    Tell("", Verb.LOST, "kernel", "watchers, and callers with open calls", Lost),
+    Tell("", Verb.BYE, "kernel and peers", "peers and kernel", Bye),
+    Tell("", Verb.SIGNAL, "governor", "controllers of its run", FlowSignal),
+    Tell("kernel.joined", Verb.TELL, "kernel", "watchers", Joined),
+    Tell("record.batch", Verb.TELL, "governor, controllers", "store", RecordBatch),
+    Tell("record.ack", Verb.TELL, "store", "writers", RecordAck),
+    Tell("event", Verb.TELL, "governor, supervisor", "topic @<run>/events", RunEvent),
+)

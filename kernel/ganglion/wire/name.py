@@ -1,0 +1,71 @@
+"""Names on the wire: how uids of documents become names of peers."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from enum import StrEnum
+
+from ganglion.errors import LocalProtocolError
+from ganglion.limits import NAME_BYTES
+
+__all__ = ["KERNEL", "Role", "check_name", "peer_name", "safe", "topic"]
+
+KERNEL = ""  # the empty destination: broker and supervisor themselves
+
+_NAME = re.compile(r"@?[a-z0-9][a-z0-9._/-]{0,127}\Z")
+_PLAIN = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789.-")
+_PART_BYTES_MAX = 48  # three parts, role and run fit into NAME_BYTES
+
+
+class Role(StrEnum):
+    """Say what a peer is; what it may do follows from it."""
+
+    SUPERVISOR = "supervisor"
+    OPERATOR = "operator"
+    GOVERNOR = "governor"
+    CONTROLLER = "controller"
+    ENVIRONMENT = "environment"
+    MUSCLE = "muscle"
+    BRAIN = "brain"
+    STORE = "store"
+    OBSERVER = "observer"
+
+
+def safe(uid: str) -> str:
+    """Return `uid` as one part of a wire name: different uids give different parts.
+
+    Bytes (UTF-8) other than `a-z 0-9 . -` become `_` and two hexadecimal digits, as does a leading `.` or `-`. What is
+    longer than 48 bytes is cut and gets 16 digits of its SHA-256.
+    """
+    data = uid.encode()
+    text = "".join(chr(b) if b in _PLAIN and (i or b not in b".-") else f"_{b:02x}" for i, b in enumerate(data))
+    if text.startswith("_"):
+        text = "x" + text  # a name begins with a letter or digit; a plain leading x is told apart by the `_` behind it
+    elif text.startswith("x_"):
+        text = "x_78" + text[1:]
+    if len(text) > _PART_BYTES_MAX:
+        text = text[: _PART_BYTES_MAX - 17] + "-" + hashlib.sha256(data).hexdigest()[:16]
+    return text
+
+
+def peer_name(run: str, role: Role, uid: str | None = None, worker: int | None = None) -> str:
+    """Return the wire name of a participant: `run/role[/uid][/worker]`."""
+    parts = [safe(run), role.value]
+    if uid is not None:
+        parts.append(safe(uid))
+    if worker is not None:
+        parts.append(str(worker))
+    return check_name("/".join(parts))
+
+
+def topic(run: str, name: str) -> str:
+    """Return the wire name of a topic of a run: `@run/name`; a TELL to it reaches those who subscribed."""
+    return check_name(f"@{safe(run)}/{name}")
+
+
+def check_name(name: str) -> str:
+    """Return `name` if it may stand on the wire, else raise LocalProtocolError."""
+    if len(name) > NAME_BYTES or not _NAME.match(name):
+        raise LocalProtocolError(f"expected a name of 1 to {NAME_BYTES} of a-z 0-9 . _ / -, found {name[:200]!r}")
+    return name
