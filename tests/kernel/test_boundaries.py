@@ -1,0 +1,175 @@
+from __future__ import annotations
+
+import ast
+import functools
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+KERNEL = ROOT / "kernel" / "ganglion"
+EXECUTING = {"cloudpickle", "dill", "joblib", "jsonpickle", "marshal", "pickle", "shelve"}
+
+Check = Callable[[ast.AST], Iterator[str]]
+
+
+def _imports(tree: ast.AST) -> Iterator[str]:
+    """Yield the dotted name of everything a module imports, late and by name included."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+        elif isinstance(node, ast.Call) and _callee(node).split(".")[-1] in {"import_module", "__import__"}:
+            if node.args and isinstance(node.args[0], ast.Constant) and isinstance(node.args[0].value, str):
+                yield node.args[0].value
+
+
+def _callee(node: ast.Call) -> str:
+    """Return what a call calls, as dotted text."""
+    return ast.unparse(node.func)
+
+
+def _keywords(node: ast.Call) -> dict[str, str]:
+    """Return the keyword arguments of a call as text."""
+    return {keyword.arg: ast.unparse(keyword.value) for keyword in node.keywords if keyword.arg}
+
+
+def _reaches_past_sdk(tree: ast.AST, own: str, allowed: str = "ganglion.sdk") -> Iterator[str]:
+    """Yield the imports of ours that are neither the contract, nor `own`, nor `allowed`."""
+    for name in _imports(tree):
+        ours = re.match(r"ganglion(_\w+)?(\.|$)", name)
+        if ours and not any(
+            re.match(rf"{re.escape(it)}(\.|$)", name) for it in ("ganglion.sdk", own, allowed)
+        ):
+            yield name
+
+
+AUTHOR = functools.partial(_reaches_past_sdk, own="ganglion_a")
+
+
+def _names_a_plugin(tree: ast.AST) -> Iterator[str]:
+    """Yield imports and entry-point texts (`ganglion_x.module:Object`) that name a plugin's package."""
+    yield from (name for name in _imports(tree) if name.startswith("ganglion_"))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            if re.match(r"ganglion_\w+[.:]\w", node.value):
+                yield node.value
+
+
+def _opens_bodies(tree: ast.AST) -> Iterator[str]:
+    """Yield what could decode a body: the codec of bodies and the libraries under it."""
+    for name in _imports(tree):
+        if re.match(r"(msgpack|json|ganglion\.wire\.(codec|messages))(\.|$)", name):
+            yield name
+
+
+def _executes_on_reading(tree: ast.AST) -> Iterator[str]:
+    """Yield what runs code that it was given as data."""
+    yield from (name for name in _imports(tree) if name.split(".")[0] in EXECUTING)
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call):
+            continue
+        callee, keywords = _callee(node), _keywords(node)
+        last = callee.rpartition(".")[2]
+        if callee in {"eval", "exec", "os.system", "os.popen"} or keywords.get("shell") == "True":
+            yield callee
+        elif last in {"unsafe_load", "full_load", "unsafe_load_all", "full_load_all"}:
+            yield callee
+        elif callee in {"yaml.load", "yaml.load_all"} and "Safe" not in ast.unparse(node):
+            yield callee
+        elif callee in {"np.load", "numpy.load"} and keywords.get("allow_pickle") != "False":
+            yield f"{callee} without allow_pickle=False"
+        elif callee == "torch.load" and keywords.get("weights_only") != "True":
+            yield f"{callee} without weights_only=True"
+
+
+def _found(check: Check, folder: Path) -> list[str]:
+    """Return every finding below a folder with its file."""
+    return [
+        f"{path.relative_to(ROOT)}: {finding}"
+        for path in sorted(folder.rglob("*.py"))
+        for finding in check(ast.parse(path.read_text()))
+    ]
+
+
+@pytest.mark.parametrize(
+    "package", sorted((ROOT / "plugins").glob("*/ganglion_*")), ids=lambda path: path.name
+)
+def test_plugin_sees_the_contract_only(package: Path) -> None:
+    """A plugin imports ganglion.sdk and itself, and nothing else of ours."""
+    assert [] == _found(functools.partial(_reaches_past_sdk, own=package.name), package)
+
+
+def test_tests_of_plugins_see_contract_and_testing_only() -> None:
+    """The tests of a plugin need no more than its author has: ganglion.sdk and ganglion.testing."""
+    found = []
+    for folder in sorted((ROOT / "tests" / "plugins").glob("ganglion-*")):
+        own = folder.name.replace("-", "_")
+        found += _found(functools.partial(_reaches_past_sdk, own=own, allowed="ganglion.testing"), folder)
+
+    assert [] == found
+
+
+def test_kernel_knows_no_plugin() -> None:
+    """The kernel neither imports a plugin's package nor names one of its objects."""
+    assert [] == _found(_names_a_plugin, KERNEL)
+
+
+def test_broker_opens_no_body() -> None:
+    """The broker has nothing at hand with which it could decode a body."""
+    assert [] == _found(_opens_bodies, KERNEL / "broker")
+
+
+@pytest.mark.parametrize("folder", ["kernel", "plugins", "tests"])
+def test_nothing_executes_on_reading(folder: str) -> None:
+    """No code reads data in a way that can execute it: no pickle and its like, no eval, no unsafe YAML, no shell."""
+    assert [] == _found(_executes_on_reading, ROOT / folder)
+
+
+@pytest.mark.parametrize(
+    ("check", "source"),
+    [
+        (_executes_on_reading, "import pickle"),
+        (_executes_on_reading, "from joblib import load"),
+        (_executes_on_reading, "__import__('marshal')"),
+        (_executes_on_reading, "value = eval(text)"),
+        (_executes_on_reading, "yaml.load(text, Loader=yaml.Loader)"),
+        (_executes_on_reading, "yaml.unsafe_load(text)"),
+        (_executes_on_reading, "np.load(path)"),
+        (_executes_on_reading, "np.load(path, allow_pickle=True)"),
+        (_executes_on_reading, "torch.load(path)"),
+        (_executes_on_reading, "subprocess.run(text, shell=True)"),
+        (_names_a_plugin, "from ganglion_toys.dummy import DummyMuscle"),
+        (_names_a_plugin, "importlib.import_module('ganglion_store')"),
+        (_names_a_plugin, "DEMO = 'ganglion_toys.demo:DEMO'"),
+        (_opens_bodies, "import msgpack"),
+        (_opens_bodies, "from ganglion.wire.codec import decode"),
+        (_opens_bodies, "from ganglion.wire import codec"),
+        (AUTHOR, "from ganglion.errors import PeerLost"),
+        (AUTHOR, "import ganglion"),
+        (AUTHOR, "def late():\n    import ganglion_b.store"),
+    ],
+)
+def test_a_breach_is_found(check: Check, source: str) -> None:
+    """Each of these checks finds the breach that it is there for."""
+    assert list(check(ast.parse(source)))
+
+
+@pytest.mark.parametrize(
+    ("check", "source"),
+    [
+        (_executes_on_reading, "yaml.load(text, Loader=yaml.CSafeLoader)"),
+        (_executes_on_reading, "np.load(path, allow_pickle=False)"),
+        (_names_a_plugin, "HINT = 'pip install ganglion-store'"),
+        (_opens_bodies, "from ganglion.wire.envelope import Envelope"),
+        (AUTHOR, "from ganglion.sdk import Muscle"),
+        (AUTHOR, "from ganglion_a.networks import Layer"),
+        (AUTHOR, "import numpy, gymnasium"),
+    ],
+)
+def test_what_is_allowed_is_not_found(check: Check, source: str) -> None:
+    """None of these checks objects to what it is not there for."""
+    assert [] == list(check(ast.parse(source)))

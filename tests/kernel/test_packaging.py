@@ -1,0 +1,111 @@
+from __future__ import annotations
+
+import configparser
+import subprocess
+import sys
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SOURCES = {ROOT: "ganglion"} | {
+    path.parent: path.parent.name.replace("-", "_")
+    for path in sorted((ROOT / "plugins").glob("*/pyproject.toml"))
+}
+
+
+def _project(source: Path) -> dict[str, object]:
+    """Return the table `project` of a distribution."""
+    return tomllib.loads((source / "pyproject.toml").read_text())["project"]
+
+
+@pytest.fixture(scope="module")
+def wheels(tmp_path_factory: pytest.TempPathFactory) -> dict[Path, zipfile.Path]:
+    """Build the wheel of every distribution; return them by source folder."""
+    folder = tmp_path_factory.mktemp("wheels")
+    command = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir"]
+    built = {}
+    for source in SOURCES:
+        out = folder / source.name
+        done = subprocess.run([*command, str(out), str(source)], capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+        (built[source],) = out.glob("*.whl")
+    return {source: zipfile.Path(wheel) for source, wheel in built.items()}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("source", SOURCES, ids=lambda path: path.name)
+def test_wheel_holds_one_package(source: Path, wheels: dict[Path, zipfile.Path]) -> None:
+    """A wheel installs its one package, typed, and nothing beside it."""
+    top = {entry.name for entry in wheels[source].iterdir() if not entry.name.endswith(".dist-info")}
+
+    assert {SOURCES[source]} == top
+    assert wheels[source].joinpath(SOURCES[source], "py.typed").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("source", SOURCES, ids=lambda path: path.name)
+def test_wheel_holds_every_file_of_the_source(source: Path, wheels: dict[Path, zipfile.Path]) -> None:
+    """Modules and package data that git knows are all in the wheel."""
+    package = source / "kernel" / "ganglion" if source == ROOT else source / SOURCES[source]
+    tracked = subprocess.run(
+        ["git", "ls-files", "."], cwd=package, capture_output=True, text=True, check=True
+    )
+    names = wheels[source].root.namelist()
+
+    lacking = [name for name in tracked.stdout.split() if f"{package.name}/{name}" not in names]
+    assert [] == [name for name in lacking if (package / name).exists()]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "source", [source for source in SOURCES if source != ROOT], ids=lambda path: path.name
+)
+def test_wheel_declares_the_entry_points(source: Path, wheels: dict[Path, zipfile.Path]) -> None:
+    """The built wheel offers the entry points that its pyproject.toml declares."""
+    declared = _project(source).get("entry-points", {})
+    (metadata,) = [entry for entry in wheels[source].iterdir() if entry.name.endswith(".dist-info")]
+    offered = configparser.ConfigParser(delimiters="=")
+    offered.optionxform = str
+    if (metadata / "entry_points.txt").exists():
+        offered.read_string((metadata / "entry_points.txt").read_text())
+
+    assert declared == {section: dict(offered[section]) for section in offered.sections()}
+
+
+@pytest.mark.parametrize("source", SOURCES, ids=lambda path: path.name)
+def test_dependencies_have_lower_bounds_only(source: Path) -> None:
+    """No distribution of ours keeps a newer release of a library from being used."""
+    project = _project(source)
+    groups = [project["dependencies"], *project.get("optional-dependencies", {}).values()]
+
+    assert [] == [
+        need for group in groups for need in group if any(sign in need for sign in ("<", "==", "~=", "!="))
+    ]
+
+
+def test_standard_holds_distributions_that_exist() -> None:
+    """The extra `standard` names distributions of this repository."""
+    ours = {source.name for source in SOURCES if source != ROOT}
+
+    assert set(_project(ROOT)["optional-dependencies"]["standard"]) <= ours
+
+
+def test_top_level_is_the_one_that_was_agreed() -> None:
+    """What is visible at the top of the repository is a short list that does not grow by accident."""
+    agreed = {
+        "CHANGELOG.md",
+        "LICENSE",
+        "README.md",
+        "kernel",
+        "plugins",
+        "pyproject.toml",
+        "scripts",
+        "tests",
+    }
+    tracked = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    visible = {line.split("/")[0] for line in tracked.splitlines() if not line.startswith(".")}
+
+    assert agreed == visible
