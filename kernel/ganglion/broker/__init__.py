@@ -1,1 +1,9 @@
-"""DECISIONS: the life of peers as a table, routing, permissions, leases; envelopes in, effects out."""
+"""DECISIONS: peers' life as a table, routing, permissions, leases -> effects; no IO, no clock, no randomness."""
+
+from __future__ import annotations
+
+from ganglion.broker.core import Broker
+from ganglion.broker.effect import Close, Effect, Note, Send
+from ganglion.broker.link import Link, Route
+
+__all__ = ["Broker", "Close", "Effect", "Link", "Note", "Route", "Send"]

@@ -37,7 +37,7 @@ def encode_map(tree: Any, content: Content = Content.MSGPACK) -> bytes:
     """Return a tree of plain values as bytes; LocalProtocolError if something in it cannot travel."""
     try:
         if content is Content.MSGPACK:
-            data = typing.cast(bytes, msgpack.packb(tree))
+            data = msgpack.packb(tree)
         else:
             data = json.dumps(tree, default=_json_bytes, allow_nan=False, separators=(",", ":")).encode()
     except (TypeError, ValueError, OverflowError) as error:
@@ -56,7 +56,9 @@ def decode_map(data: bytes) -> dict[str, Any]:
     if not data:
         return {}
     if len(data) > BODY_BYTES:
-        raise RemoteProtocolError(f"body: expected at most {BODY_BYTES} bytes (body_bytes), found {len(data)}")
+        raise RemoteProtocolError(
+            f"body: expected at most {BODY_BYTES} bytes (body_bytes), found {len(data)}"
+        )
     try:
         if data[:1] == b"{":
             tree = json.loads(data, object_hook=_json_object)

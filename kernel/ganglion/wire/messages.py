@@ -10,7 +10,7 @@ int is declared.
 """
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar, dataclass_transform
 
 from ganglion.wire.name import Role
 from ganglion.wire.verb import Verb
@@ -23,7 +23,6 @@ __all__ = [
     "Act",
     "Acted",
     "Admit",
-    "Withdraw",
     "Boundary",
     "BrainJoin",
     "BrainLeave",
@@ -46,6 +45,7 @@ __all__ = [
     "EpisodeEnded",
     "Failure",
     "FlowSignal",
+    "Gap",
     "Go",
     "GovernorStart",
     "Hello",
@@ -64,9 +64,9 @@ __all__ = [
     "RunSignal",
     "Runs",
     "Signalled",
-    "Subscribe",
     "Submit",
     "Submitted",
+    "Subscribe",
     "Tell",
     "Think",
     "Thought",
@@ -74,11 +74,18 @@ __all__ = [
     "Verdict",
     "Watch",
     "Welcome",
+    "Withdraw",
 ]
 
 PROTOCOL_VERSION = 1
 
-message = dataclass(frozen=True, slots=True)
+T = TypeVar("T")
+
+
+@dataclass_transform(frozen_default=True)
+def message(kind: type[T]) -> type[T]:
+    """Make a class a message: a frozen dataclass with slots."""
+    return dataclass(frozen=True, slots=True)(kind)
 
 
 # == joining and leaving ==============================================================================================
@@ -216,6 +223,14 @@ class Withdraw:
     """Withdraw names: they may not join (again); those that have joined are disconnected."""
 
     names: list[str]
+
+
+@message
+class Gap:
+    """Tell the reader of a topic how many messages it was too slow for."""
+
+    topic: str
+    missed: int
 
 
 @message
@@ -777,6 +792,7 @@ TELLS: tuple[Tell, ...] = (
     Tell("", Verb.BYE, "kernel and peers", "peers and kernel", Bye),
     Tell("", Verb.SIGNAL, "governor", "controllers of its run", FlowSignal),
     Tell("kernel.joined", Verb.TELL, "kernel", "watchers", Joined),
+    Tell("kernel.gap", Verb.TELL, "kernel", "readers of a topic", Gap),
     Tell("record.batch", Verb.TELL, "governor, controllers", "store", RecordBatch),
     Tell("record.ack", Verb.TELL, "store", "writers", RecordAck),
     Tell("event", Verb.TELL, "governor, supervisor", "topic @<run>/events", RunEvent),

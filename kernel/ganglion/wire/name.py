@@ -39,9 +39,13 @@ def safe(uid: str) -> str:
     longer than 48 bytes is cut and gets 16 digits of its SHA-256.
     """
     data = uid.encode()
-    text = "".join(chr(b) if b in _PLAIN and (i or b not in b".-") else f"_{b:02x}" for i, b in enumerate(data))
+    text = "".join(
+        chr(b) if b in _PLAIN and (i or b not in b".-") else f"_{b:02x}" for i, b in enumerate(data)
+    )
     if text.startswith("_"):
-        text = "x" + text  # a name begins with a letter or digit; a plain leading x is told apart by the `_` behind it
+        text = (
+            "x" + text
+        )  # a name begins with a letter or digit; a plain leading x is told apart by the `_` behind it
     elif text.startswith("x_"):
         text = "x_78" + text[1:]
     if len(text) > _PART_BYTES_MAX:
@@ -67,5 +71,7 @@ def topic(run: str, name: str) -> str:
 def check_name(name: str) -> str:
     """Return `name` if it may stand on the wire, else raise LocalProtocolError."""
     if len(name) > NAME_BYTES or not _NAME.match(name):
-        raise LocalProtocolError(f"expected a name of 1 to {NAME_BYTES} of a-z 0-9 . _ / -, found {name[:200]!r}")
+        raise LocalProtocolError(
+            f"expected a name of 1 to {NAME_BYTES} of a-z 0-9 . _ / -, found {name[:200]!r}"
+        )
     return name

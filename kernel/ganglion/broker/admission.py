@@ -1,0 +1,95 @@
+"""The register of names: who may join, decided by tokens that the supervisor announced."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+
+from ganglion.broker.link import Admission
+from ganglion.errors import LimitExceeded, RemoteProtocolError
+from ganglion.limits import ADMISSIONS, TOKEN_BYTES
+from ganglion.wire.messages import PROTOCOL_VERSION, Hello
+
+__all__ = ["Register"]
+
+
+class Register:
+    """Know the admitted names, and tell which of them a HELLO is entitled to."""
+
+    def __init__(self, first: Iterable[Admission] = ()) -> None:
+        self._by_name: dict[str, Admission] = {}
+        self._by_token: dict[bytes, list[str]] = {}
+        self._numbers: dict[str, int] = {}
+        for admission in first:
+            self.admit(admission)
+
+    def __len__(self) -> int:
+        return len(self._by_name)
+
+    def admit(self, admission: Admission) -> None:
+        """Take in a name, or its next incarnation; LimitExceeded when the register is full."""
+        self.withdraw(admission.name)
+        if len(self._by_name) >= ADMISSIONS:
+            raise LimitExceeded(f"expected at most {ADMISSIONS} admitted names (admissions)")
+        self._by_name[admission.name] = admission
+        self._by_token.setdefault(admission.token_sha256, []).append(admission.name)
+
+    def withdraw(self, name: str) -> None:
+        """Forget a name; one that is not known is none of our business."""
+        old = self._by_name.pop(name, None)
+        if old is None:
+            return
+        names = self._by_token[old.token_sha256]
+        names.remove(name)
+        if not names:
+            del self._by_token[old.token_sha256]
+
+    def entitled(self, hello: Hello, taken: Iterable[str]) -> Admission:
+        """Return the place that a HELLO may take; `taken` are the names that have joined.
+
+        Raises RemoteProtocolError with the reason: version, token, role, name, stale incarnation, no place left.
+        """
+        if hello.version != PROTOCOL_VERSION:
+            raise RemoteProtocolError(
+                f"version: this kernel speaks protocol {PROTOCOL_VERSION}, found {hello.version}"
+            )
+        if len(hello.token) > TOKEN_BYTES:
+            raise RemoteProtocolError(
+                f"token: expected at most {TOKEN_BYTES} bytes, found {len(hello.token)}"
+            )
+        names = self._by_token.get(hashlib.sha256(hello.token.encode()).digest())
+        if not names:
+            raise RemoteProtocolError("token: it admits nobody")
+        admission = self._choose(hello, [self._by_name[name] for name in names], set(taken))
+        if hello.role != admission.role.value:
+            raise RemoteProtocolError(
+                f"role: this token is for the role {admission.role.value}, found {hello.role!r}"
+            )
+        if hello.incarnation and hello.incarnation < admission.incarnation:
+            raise RemoteProtocolError(
+                f"incarnation: {admission.name} is at {admission.incarnation}, found the stale {hello.incarnation}"
+            )
+        return admission
+
+    def _choose(self, hello: Hello, admissions: list[Admission], taken: set[str]) -> Admission:
+        for admission in admissions:
+            if admission.name == hello.name:
+                return admission
+        places = [a for a in admissions if a.attach == hello.name]
+        for place in places:
+            if place.name not in taken:
+                return place
+        if places:
+            raise RemoteProtocolError(f"name: all {len(places)} places of {hello.name!r} are taken")
+        for admission in admissions:
+            if admission.name.endswith("*"):
+                return self._numbered(admission)
+        awaited = sorted({a.attach for a in admissions if a.attach})
+        hint = f"; awaited are: {', '.join(awaited)}" if awaited else ""
+        raise RemoteProtocolError(f"name: this token does not admit {hello.name!r}{hint}")
+
+    def _numbered(self, admission: Admission) -> Admission:
+        number = self._numbers[admission.name] = self._numbers.get(admission.name, 0) + 1
+        return Admission(
+            admission.name[:-1] + str(number), admission.role, admission.run, admission.token_sha256
+        )

@@ -1,0 +1,389 @@
+"""The broker: routes envelopes between peers; decides and never acts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ganglion.broker.admission import Register
+from ganglion.broker.effect import Close, Effect, Note, Send
+from ganglion.broker.kernel import Kernel
+from ganglion.broker.life import TRANSITIONS, State
+from ganglion.broker.link import Admission, Link, Peer, Route
+from ganglion.broker.rights import allowed, bit, may_publish, open_calls
+from ganglion.errors import LimitExceeded, RemoteProtocolError
+from ganglion.limits import (
+    BEAT_AFTER_SILENCE_S,
+    BEAT_ANSWER_S,
+    BODY_BYTES,
+    FRAME_BYTES,
+    HANDSHAKE_S,
+    INTEGER_MAX,
+    MESSAGE_BYTES,
+    MESSAGE_FRAMES,
+    PEERS,
+    QUEUE_MARK_BYTES,
+    UNJOINED_PEERS,
+)
+from ganglion.wire.codec import Content, codec_of
+from ganglion.wire.envelope import Head, decode_head, encode_head
+from ganglion.wire.messages import PROTOCOL_VERSION, Failure, Gap, Hello, Lost, Welcome
+from ganglion.wire.name import Role
+from ganglion.wire.verb import Verb
+
+__all__ = ["Broker"]
+
+_SLEEPER_S = 0.75  # a tick that comes so late accuses nobody: the broker itself was stopped or starved
+_REFUSALS_MAX = 10  # forbidden messages of one peer before its connection ends
+_CALL, _ANSWERS = Verb.CALL, (Verb.REPLY, Verb.ERROR)
+_LIMITS = {
+    "body_bytes": BODY_BYTES,
+    "frame_bytes": FRAME_BYTES,
+    "message_bytes": MESSAGE_BYTES,
+    "message_frames": MESSAGE_FRAMES,
+    "integer_max": INTEGER_MAX,
+}
+
+
+class Broker:
+    """Route envelopes between peers; decide and never act.
+
+    A front calls `connect` for a new connection, `receive` for each message that its fast path does not forward by
+    itself, `disconnect` when a connection is lost and `tick` a few times a second; after each it carries out the
+    effects in order. Times are monotonic seconds. Names, rights and open calls are known here; episodes are not.
+    """
+
+    def __init__(self, supervisor_token_sha256: bytes, version: str, pid: int, now_s: float) -> None:
+        first = Admission("supervisor", Role.SUPERVISOR, "", supervisor_token_sha256)
+        self.register = Register([first])
+        self.links: dict[int, Link] = {}
+        self.joined: dict[str, Link] = {}
+        self.watchers: dict[str, dict[int, Link]] = {}
+        self.topics: dict[bytes, dict[int, Link]] = {}
+        self.version, self.pid, self.born_s = version, pid, now_s
+        self._kernel = Kernel(self)
+        self._keys = 0
+        self._ticked_s = now_s
+
+    # -- connections --------------------------------------------------------------------------------------------------
+    def connect(self, now_s: float) -> tuple[Link, list[Effect]]:
+        """Take in a new connection; the effects may end the oldest stranger to make room."""
+        self._keys += 1
+        link = Link(self._keys, now_s)
+        self.links[link.key] = link
+        effects: list[Effect] = []
+        if len(self.links) > PEERS:
+            return link, self._refuse(
+                link, 0, "limit", f"expected at most {PEERS} connections (peers)", now_s
+            )
+        if len(self.links) - len(self.joined) > UNJOINED_PEERS:
+            oldest = next(other for other in self.links.values() if other.peer is None)
+            effects += self._end(
+                oldest, f"{UNJOINED_PEERS} newer strangers are waiting (unjoined_peers)", now_s
+            )
+            effects.append(Close(oldest, "too many strangers"))
+        return link, effects
+
+    def disconnect(self, link: Link, reason: str, now_s: float) -> list[Effect]:
+        """Forget a connection that was lost; those who watch its peer, or wait for its answer, are told."""
+        if link.state is State.GONE:
+            return []
+        return self._end(link, reason, now_s)
+
+    def receive(self, link: Link, frames: Sequence[bytes], now_s: float) -> list[Effect]:
+        """Decide about one message `[to][head][body][blob ...]`."""
+        if link.state is State.GONE:
+            return []
+        link.heard_s = now_s
+        link.asked_s = None
+        try:
+            if len(frames) < 2:
+                raise RemoteProtocolError(
+                    f"expected the frames [to][head][body][blob ...], found {len(frames)}"
+                )
+            head = decode_head(frames[1])
+            if head.verb not in TRANSITIONS[link.state]:
+                raise RemoteProtocolError(
+                    f"{head.verb.name} is not allowed for a peer that is {link.state.value}"
+                )
+        except RemoteProtocolError as error:
+            return self._refuse(link, 0, "protocol", str(error), now_s)
+        if link.peer is None:
+            return self._hello(link, head, frames, now_s)
+        to = bytes(frames[0])
+        if not to:
+            return self._kernel.receive(link, link.peer, head, frames, now_s)
+        if to[:1] == b"@":
+            return self._publish(link, link.peer, head, to, frames)
+        return self._forward(link, link.peer, head, to, frames, now_s)
+
+    def tick(self, now_s: float) -> list[Effect]:
+        """Look at the clocks of all connections; call it about four times a second."""
+        effects: list[Effect] = []
+        late = now_s - self._ticked_s > _SLEEPER_S
+        self._ticked_s = now_s
+        for link in list(self.links.values()):
+            if late:
+                link.heard_s, link.asked_s = now_s, None
+                link.born_s = max(link.born_s, now_s - HANDSHAKE_S / 2) if link.peer is None else link.born_s
+            elif link.peer is None:
+                if now_s - link.born_s > HANDSHAKE_S:
+                    text = f"expected HELLO within {HANDSHAKE_S} s (handshake_s)"
+                    effects += self._refuse(link, 0, "deadline", text, now_s)
+            else:
+                effects += self._beat(link, link.peer, now_s)
+        return effects
+
+    def check(self) -> None:
+        """Assert that the books agree with each other; for tests."""
+        for name, link in self.joined.items():
+            assert self.links.get(link.key) is link, f"{name} has joined but has no connection"
+            assert link.state is State.JOINED
+            assert link.peer is not None
+            assert link.peer.name == name
+        for link in self.links.values():
+            assert link.state is not State.GONE
+            assert (link.peer is None) == (link.state is State.CONNECTED)
+            for to, route in link.routes.items():
+                assert self.joined.get(to.decode()) is route.target, (
+                    f"{link.name} has a route to the gone {to!r}"
+                )
+                assert link.peer is not None
+                assert route.source == link.peer.name.encode()
+                assert 0 <= route.open <= route.limit
+                assert route.back is not None
+                assert route.back.back is route
+        for links in (*self.watchers.values(), *self.topics.values()):
+            assert links
+            assert all(self.links.get(key) is link for key, link in links.items())
+
+    # -- joining and leaving ------------------------------------------------------------------------------------------
+    def _hello(self, link: Link, head: Head, frames: Sequence[bytes], now_s: float) -> list[Effect]:
+        if head.verb is Verb.BYE:
+            return [*self._end(link, "left", now_s), Close(link, "left")]
+        try:
+            hello = codec_of(Hello).decode(frames[2] if len(frames) > 2 else b"")
+            admission = self.register.entitled(hello, self.joined)
+            content = _content(hello.content)
+        except RemoteProtocolError as error:
+            kind, _, _ = str(error).partition(":")
+            kind = kind if kind in ("version", "token", "role", "name", "incarnation") else "protocol"
+            return self._refuse(link, head.serial, kind, str(error), now_s)
+        effects: list[Effect] = []
+        former = self.joined.get(admission.name)
+        if former is not None:
+            if former.peer is not None and former.peer.incarnation >= admission.incarnation:
+                text = f"name: {admission.name} has joined already as incarnation {former.peer.incarnation}"
+                return self._refuse(link, head.serial, "name", text, now_s)
+            effects += [
+                *self._end(former, "succeeded by a newer incarnation", now_s),
+                Close(former, "succeeded"),
+            ]
+        return effects + self._join(link, head, hello, admission, content)
+
+    def _join(
+        self, link: Link, head: Head, hello: Hello, admission: Admission, content: Content
+    ) -> list[Effect]:
+        beats = hello.features is not None and "beats_in_call" in hello.features
+        peer = Peer(
+            admission.name,
+            admission.role,
+            admission.run,
+            admission.incarnation,
+            admission.uid,
+            admission.worker,
+            content,
+            hello.language[:32],
+            beats,
+        )
+        link.peer, link.state = peer, State.JOINED
+        self.joined[peer.name] = link
+        welcome = Welcome(
+            PROTOCOL_VERSION,
+            peer.name,
+            peer.incarnation,
+            BEAT_AFTER_SILENCE_S,
+            BEAT_ANSWER_S,
+            _LIMITS,
+            peer.run,
+            peer.worker,
+            _NEXT.get(peer.role, ""),
+        )
+        effects: list[Effect] = [
+            self.say(link, Head(Verb.WELCOME, head.serial), codec_of(Welcome).encode(welcome, content)),
+            Note("info", "peer.joined", {"name": peer.name, "language": peer.language}),
+        ]
+        for watcher in self.watchers.get(peer.name, {}).values():
+            effects.append(self._kernel.joined(watcher, peer))
+        return effects
+
+    def _end(self, link: Link, reason: str, now_s: float) -> list[Effect]:
+        """Take a connection out of all books; say LOST to watchers and to callers with open calls."""
+        link.state = State.GONE
+        self.links.pop(link.key, None)
+        for watched in link.watches:
+            _discard(self.watchers, watched, link)
+        for topic in link.topics:
+            _discard(self.topics, topic, link)
+        if link.peer is None:
+            return []
+        peer = link.peer
+        del self.joined[peer.name]
+        name = peer.name.encode()
+        told = dict(self.watchers.get(peer.name, {}))
+        for route in link.routes.values():
+            back = route.target.routes.pop(name, None)
+            if back is not None and back.open:
+                told[route.target.key] = route.target
+        body = codec_of(Lost).encode(Lost(peer.name, peer.incarnation, reason))
+        effects: list[Effect] = [Note("info", "peer.lost", {"name": peer.name, "reason": reason})]
+        effects += [self.say(other, Head(Verb.LOST), body) for other in told.values()]
+        return effects
+
+    def leave(self, link: Link, head: Head, now_s: float) -> list[Effect]:
+        """Answer BYE and end the connection in order."""
+        answer = self.say(link, Head(Verb.BYE, head.serial), b"")
+        return [answer, *self._end(link, "left", now_s), Close(link, "left")]
+
+    def _refuse(self, link: Link, serial: int, kind: str, text: str, now_s: float) -> list[Effect]:
+        answer = self.error(link, serial, kind, text)
+        note = Note("warning", "peer.refused", {"name": link.name, "kind": kind, "reason": text[:300]})
+        return [answer, note, *self._end(link, text, now_s), Close(link, text)]
+
+    def _beat(self, link: Link, peer: Peer, now_s: float) -> list[Effect]:
+        if link.heard_s > (link.asked_s or 0.0):
+            link.asked_s = None
+        if link.asked_s is None:
+            if now_s - link.heard_s <= BEAT_AFTER_SILENCE_S:
+                return []
+            link.asked_s = now_s
+            return [self.say(link, Head(Verb.BEAT, 1), b"")]
+        if now_s - link.asked_s <= BEAT_ANSWER_S or (not peer.beats_in_call and self.working(link)):
+            return []
+        reason = f"silent for {now_s - link.heard_s:.1f} s"
+        return [*self._end(link, reason, now_s), Close(link, reason)]
+
+    def working(self, link: Link) -> bool:
+        """Say whether a peer has a CALL to answer."""
+        return any(route.back is not None and route.back.open for route in link.routes.values())
+
+    # -- routing ------------------------------------------------------------------------------------------------------
+    def route(self, link: Link, peer: Peer, to: bytes) -> Route | None:
+        """Return the route from a peer to a name, made if it is missing; None if nobody has that name."""
+        route = link.routes.get(to)
+        if route is not None:
+            return route
+        target = self.joined.get(to.decode(errors="replace"))
+        if target is None or target.peer is None or target is link:
+            return None
+        route = Route(allowed(peer, target.peer), peer.name.encode(), target, open_calls(peer))
+        back = Route(allowed(target.peer, peer), to, link, open_calls(target.peer))
+        route.back, back.back = back, route
+        link.routes[to] = route
+        target.routes[peer.name.encode()] = back
+        return route
+
+    def _forward(
+        self, link: Link, peer: Peer, head: Head, to: bytes, frames: Sequence[bytes], now_s: float
+    ) -> list[Effect]:
+        route = self.route(link, peer, to)
+        verb = head.verb
+        if route is None:
+            return self._unreachable(link, head, to)
+        if not route.allowed & bit(verb):
+            return self._forbidden(link, head, f"{peer.role} may not say {verb.name} to {_show(to)}", now_s)
+        if verb is _CALL:
+            if route.open >= route.limit or route.target.queued_bytes > QUEUE_MARK_BYTES:
+                text = f"{_show(to)} has {route.open} open calls of yours, {route.target.queued_bytes} bytes wait"
+                return [self.error(link, head.serial, "busy", text, retry_after_ms=50)]
+            route.open += 1
+        elif verb in _ANSWERS:
+            if route.back is None or route.back.open == 0:
+                return self._forbidden(link, head, f"{_show(to)} has no open call to answer", now_s)
+            route.back.open -= 1
+        return [Send(route.target, (route.source, *frames[1:]))]
+
+    def _publish(
+        self, link: Link, peer: Peer, head: Head, to: bytes, frames: Sequence[bytes]
+    ) -> list[Effect]:
+        topic = to.decode(errors="replace")
+        if head.verb is not Verb.TELL or not may_publish(peer, topic):
+            return self._forbidden(
+                link, head, f"{peer.role} may not say {head.verb.name} to {_show(to)}", link.heard_s
+            )
+        effects: list[Effect] = []
+        source = peer.name.encode()
+        for reader in self.topics.get(to, {}).values():
+            if reader.queued_bytes > QUEUE_MARK_BYTES:
+                reader.gaps[to] = reader.gaps.get(to, 0) + 1
+                continue
+            missed = reader.gaps.pop(to, 0)
+            if missed:
+                gap = codec_of(Gap).encode(Gap(topic, missed))
+                effects.append(self.say(reader, Head(Verb.TELL, 0, "kernel.gap"), gap))
+            effects.append(Send(reader, (source, *frames[1:])))
+        return effects
+
+    def _unreachable(self, link: Link, head: Head, to: bytes) -> list[Effect]:
+        text = f"nobody named {_show(to)} has joined"
+        if head.verb is _CALL:
+            return [self.error(link, head.serial, "unreachable", text)]
+        return [
+            Note(
+                "warning",
+                "message.undeliverable",
+                {"source": link.name, "to": _show(to), "verb": head.verb.name},
+            )
+        ]
+
+    def _forbidden(self, link: Link, head: Head, text: str, now_s: float) -> list[Effect]:
+        link.refused += 1
+        if link.refused >= _REFUSALS_MAX:
+            return self._refuse(link, head.serial, "forbidden", text, now_s)
+        return [self.error(link, head.serial, "forbidden", text)]
+
+    # -- the kernel's own words ---------------------------------------------------------------------------------------
+    def say(self, link: Link, head: Head, body: bytes) -> Send:
+        """Return the effect that tells a connection something in the kernel's name."""
+        return Send(link, (b"", encode_head(head), body))
+
+    def error(self, link: Link, serial: int, kind: str, text: str, retry_after_ms: int | None = None) -> Send:
+        """Return the effect that answers with an ERROR."""
+        content = link.peer.content if link.peer is not None else Content.MSGPACK
+        body = codec_of(Failure).encode(Failure(kind, text, retry_after_ms=retry_after_ms), content)
+        return self.say(link, Head(Verb.ERROR, serial), body)
+
+    def admit(self, admission: Admission) -> None:
+        """Let a name join from now on; LimitExceeded when the register is full."""
+        if len(self.register) > 100 * PEERS:
+            raise LimitExceeded("too many admissions")
+        self.register.admit(admission)
+
+
+_NEXT = {
+    Role.ENVIRONMENT: "await environment.start from your controller",
+    Role.MUSCLE: "await muscle.setup from your controller",
+    Role.BRAIN: "await brain.setup from the governor",
+    Role.CONTROLLER: "await controller.setup from the governor",
+    Role.GOVERNOR: "await governor.start from the supervisor",
+    Role.STORE: "await records",
+}
+
+
+def _content(text: str) -> Content:
+    try:
+        return Content(text)
+    except ValueError as error:
+        raise RemoteProtocolError(f"hello.content: expected msgpack or json, found {text[:40]!r}") from error
+
+
+def _show(to: bytes) -> str:
+    return repr(to[:128].decode(errors="replace"))
+
+
+def _discard(books: dict[Any, dict[int, Link]], key: Any, link: Link) -> None:
+    links = books.get(key)
+    if links is not None:
+        links.pop(link.key, None)
+        if not links:
+            del books[key]

@@ -1,0 +1,195 @@
+"""What the kernel itself answers: who is there, who watches whom, who reads what."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ganglion.broker.effect import Close, Effect, Send
+from ganglion.broker.link import Admission, Link, Peer, Route
+from ganglion.broker.rights import open_calls
+from ganglion.errors import GanglionError, RemoteProtocolError
+from ganglion.limits import SUBSCRIPTIONS, WATCHES
+from ganglion.wire.codec import codec_of
+from ganglion.wire.envelope import Head, encode_head
+from ganglion.wire.messages import (
+    CALL_BY_NAME,
+    PROTOCOL_VERSION,
+    Admit,
+    Done,
+    Info,
+    Joined,
+    Peers,
+    Subscribe,
+    Watch,
+    Withdraw,
+)
+from ganglion.wire.name import Role, check_name
+from ganglion.wire.verb import Verb
+
+if TYPE_CHECKING:
+    from ganglion.broker.core import Broker
+
+__all__ = ["Kernel"]
+
+
+class Kernel:
+    """Answer the calls that go to the empty name; hand on to the supervisor what is its business."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._handlers: dict[str, Callable[[Link, Any, float], tuple[Any, list[Effect]]]] = {
+            "kernel.info": self._info,
+            "kernel.peers": self._peers,
+            "kernel.watch": self._watch,
+            "kernel.subscribe": self._subscribe,
+            "kernel.admit": self._admit,
+            "kernel.withdraw": self._withdraw,
+        }
+
+    def receive(
+        self, link: Link, peer: Peer, head: Head, frames: Sequence[bytes], now_s: float
+    ) -> list[Effect]:
+        """Decide about one message to the kernel."""
+        broker = self._broker
+        if head.verb is Verb.BEAT:
+            return [] if head.call else [broker.say(link, Head(Verb.BEAT, head.serial, "here"), b"")]
+        if head.verb is Verb.BYE:
+            return broker.leave(link, head, now_s)
+        if head.verb is not Verb.CALL:
+            return [broker.error(link, head.serial, "forbidden", f"the kernel takes no {head.verb.name}")]
+        call = CALL_BY_NAME.get(head.call)
+        if call is None or call.callee is not None:
+            return [
+                broker.error(
+                    link, head.serial, "unknown_call", f"the kernel knows no call {head.call[:80]!r}"
+                )
+            ]
+        if peer.role not in call.callers:
+            return [broker.error(link, head.serial, "forbidden", f"{peer.role} may not call {call.name}")]
+        handler = self._handlers.get(call.name)
+        if handler is None:
+            return self._hand_on(link, peer, head, frames)
+        try:
+            request = codec_of(call.request).decode(frames[2] if len(frames) > 2 else b"")
+            reply, effects = handler(link, request, now_s)
+        except GanglionError as error:
+            return [broker.error(link, head.serial, error.kind, str(error))]
+        body = codec_of(call.reply).encode(reply, peer.content)
+        return [broker.say(link, Head(Verb.REPLY, head.serial), body), *effects]
+
+    def joined(self, watcher: Link, peer: Peer) -> Send:
+        """Return the effect that tells a watcher who has joined."""
+        body = codec_of(Joined).encode(
+            Joined(peer.name, peer.incarnation, peer.role.value, peer.content.value, peer.language)
+        )
+        return self._broker.say(watcher, Head(Verb.TELL, 0, "kernel.joined"), body)
+
+    def _hand_on(self, link: Link, peer: Peer, head: Head, frames: Sequence[bytes]) -> list[Effect]:
+        broker = self._broker
+        supervisor = broker.joined.get("supervisor")
+        if supervisor is None or supervisor.peer is None:
+            return [broker.error(link, head.serial, "unreachable", "the kernel has no supervisor")]
+        route = broker.route(supervisor, supervisor.peer, peer.name.encode())
+        if route is None or route.back is None:
+            return [broker.error(link, head.serial, "unreachable", "the supervisor cannot reach you")]
+        if route.back.open >= open_calls(peer):
+            return [
+                broker.error(
+                    link, head.serial, "busy", "too many open calls to the kernel", retry_after_ms=50
+                )
+            ]
+        _grant_answers(route)
+        route.back.open += 1
+        return [Send(supervisor, (peer.name.encode(), encode_head(head), *frames[2:]))]
+
+    # -- handlers -----------------------------------------------------------------------------------------------------
+    def _info(self, link: Link, request: Any, now_s: float) -> tuple[Info, list[Effect]]:
+        broker = self._broker
+        info = Info(broker.version, PROTOCOL_VERSION, broker.pid, len(broker.joined), now_s - broker.born_s)
+        return info, []
+
+    def _peers(self, link: Link, request: Any, now_s: float) -> tuple[Peers, list[Effect]]:
+        rows = []
+        for name, other in self._broker.joined.items():
+            peer = other.peer
+            assert peer is not None
+            waits = [to.decode() for to, route in other.routes.items() if route.open]
+            rows.append(
+                {
+                    "name": name,
+                    "role": peer.role.value,
+                    "run": peer.run,
+                    "incarnation": peer.incarnation,
+                    "language": peer.language,
+                    "worker": peer.worker,
+                    "heard_ms": int(1000 * (now_s - other.heard_s)),
+                    "waiting_for": waits,
+                    "queued_bytes": other.queued_bytes,
+                }
+            )
+        return Peers(rows), []
+
+    def _watch(self, link: Link, request: Watch, now_s: float) -> tuple[Done, list[Effect]]:
+        if len(link.watches) + len(request.peers) > WATCHES:
+            raise RemoteProtocolError(f"watch.peers: expected at most {WATCHES} in all (watches)")
+        effects: list[Effect] = []
+        for name in request.peers:
+            _checked(name)
+            link.watches.add(name)
+            self._broker.watchers.setdefault(name, {})[link.key] = link
+            there = self._broker.joined.get(name)
+            if there is not None and there.peer is not None:
+                effects.append(self.joined(link, there.peer))
+        return Done(), effects
+
+    def _subscribe(self, link: Link, request: Subscribe, now_s: float) -> tuple[Done, list[Effect]]:
+        if len(link.topics) >= SUBSCRIPTIONS:
+            raise RemoteProtocolError(f"subscribe.topic: expected at most {SUBSCRIPTIONS} (subscriptions)")
+        if not request.topic.startswith("@"):
+            raise RemoteProtocolError(
+                f"subscribe.topic: expected @<run>/<topic>, found {request.topic[:80]!r}"
+            )
+        topic = _checked(request.topic).encode()
+        link.topics.add(topic)
+        self._broker.topics.setdefault(topic, {})[link.key] = link
+        return Done(), []
+
+    def _admit(self, link: Link, request: Admit, now_s: float) -> tuple[Done, list[Effect]]:
+        if request.role not in Role.__members__.values() or request.role == Role.SUPERVISOR.value:
+            raise RemoteProtocolError(f"admit.role: unknown role {request.role[:40]!r}")
+        _checked(request.name.removesuffix("*") or "x")
+        self._broker.admit(
+            Admission(
+                request.name,
+                Role(request.role),
+                request.run,
+                request.token_sha256,
+                request.incarnation,
+                request.uid,
+                request.worker,
+                request.attach,
+            )
+        )
+        return Done(), []
+
+    def _withdraw(self, link: Link, request: Withdraw, now_s: float) -> tuple[Done, list[Effect]]:
+        effects: list[Effect] = []
+        for name in request.names:
+            self._broker.register.withdraw(name)
+            there = self._broker.joined.get(name)
+            if there is not None:
+                effects += [*self._broker.disconnect(there, "withdrawn", now_s), Close(there, "withdrawn")]
+        return Done(), effects
+
+
+def _checked(name: str) -> str:
+    try:
+        return check_name(name)
+    except GanglionError as error:
+        raise RemoteProtocolError(str(error)) from error
+
+
+def _grant_answers(route: Route) -> None:
+    """Let the supervisor answer a peer that asked the kernel."""
+    route.allowed |= (1 << Verb.REPLY) | (1 << Verb.ERROR)

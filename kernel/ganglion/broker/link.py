@@ -1,0 +1,108 @@
+"""Connections, the peers behind them, and the routes between them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ganglion.broker.life import State
+from ganglion.wire.codec import Content
+from ganglion.wire.name import Role
+
+__all__ = ["Admission", "Link", "Peer", "Route"]
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """Hold what the supervisor announced: who may join under a name, and what it is.
+
+    A `name` that ends in `*` admits any number of peers, which get a number in its place. `attach` is the name by
+    which a program that somebody else starts asks for this place.
+    """
+
+    name: str
+    role: Role
+    run: str
+    token_sha256: bytes
+    incarnation: int = 1
+    uid: str | None = None
+    worker: int | None = None
+    attach: str | None = None
+
+
+@dataclass(slots=True)
+class Peer:
+    """Hold who is behind a connection that has joined."""
+
+    name: str
+    role: Role
+    run: str
+    incarnation: int
+    uid: str | None
+    worker: int | None
+    content: Content
+    language: str
+    beats_in_call: bool
+
+
+class Route:
+    """Lead from one peer to another: the entry that a front's fast path looks up per message.
+
+    `allowed` has bit `1 << verb` for each verb that may pass. `source` is the sender's name as the receiver sees it.
+    `open` counts the CALLs that went this way and are not answered, `limit` is their bound. `back` is the route in
+    the other direction: an answer passes only while its `open` is above zero.
+    """
+
+    __slots__ = ("allowed", "back", "limit", "open", "source", "target")
+
+    def __init__(self, allowed: int, source: bytes, target: Link, limit: int) -> None:
+        self.allowed = allowed
+        self.source = source
+        self.target = target
+        self.limit = limit
+        self.open = 0
+        self.back: Route | None = None
+
+
+class Link:
+    """Be one connection, as broker and front see it.
+
+    `routes` maps the name of a destination to its route; only routes that are open now are in it. `heard_s` and
+    `queued_bytes` are kept by the front. `sink` belongs to the front alone.
+    """
+
+    __slots__ = (
+        "asked_s",
+        "born_s",
+        "gaps",
+        "heard_s",
+        "key",
+        "peer",
+        "queued_bytes",
+        "refused",
+        "routes",
+        "sink",
+        "state",
+        "topics",
+        "watches",
+    )
+
+    def __init__(self, key: int, now_s: float) -> None:
+        self.key = key
+        self.state = State.CONNECTED
+        self.peer: Peer | None = None
+        self.routes: dict[bytes, Route] = {}
+        self.born_s = now_s
+        self.heard_s = now_s
+        self.asked_s: float | None = None  # a BEAT is unanswered since
+        self.queued_bytes = 0
+        self.refused = 0
+        self.gaps: dict[bytes, int] = {}
+        self.watches: set[str] = set()
+        self.topics: set[bytes] = set()
+        self.sink: Any = None
+
+    @property
+    def name(self) -> str:
+        """Return the name of the peer, or a word for a stranger."""
+        return self.peer.name if self.peer is not None else f"stranger {self.key}"

@@ -1,0 +1,87 @@
+"""Who may say what to whom: the table of permissions by role."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ganglion.broker.link import Peer
+from ganglion.limits import OPEN_CALLS, OPEN_CALLS_CONTROL
+from ganglion.wire.name import Role
+from ganglion.wire.verb import Verb
+
+__all__ = ["RIGHTS", "allowed", "bit", "may_publish", "open_calls"]
+
+Relation = Callable[[Peer, Peer], bool]
+
+
+def _same_run(source: Peer, target: Peer) -> bool:
+    return source.run == target.run
+
+
+def _same_worker(source: Peer, target: Peer) -> bool:
+    return source.run == target.run and source.worker == target.worker
+
+
+def _same_agent(source: Peer, target: Peer) -> bool:
+    return source.run == target.run and source.uid == target.uid
+
+
+def _anyone(source: Peer, target: Peer) -> bool:
+    return True
+
+
+RIGHTS: dict[tuple[Role, Role], tuple[frozenset[Verb], Relation]] = {
+    (Role.SUPERVISOR, Role.GOVERNOR): (frozenset({Verb.CALL, Verb.BYE}), _anyone),
+    (Role.SUPERVISOR, Role.CONTROLLER): (frozenset({Verb.BYE}), _anyone),
+    (Role.SUPERVISOR, Role.ENVIRONMENT): (frozenset({Verb.BYE}), _anyone),
+    (Role.SUPERVISOR, Role.MUSCLE): (frozenset({Verb.BYE}), _anyone),
+    (Role.SUPERVISOR, Role.BRAIN): (frozenset({Verb.BYE}), _anyone),
+    (Role.SUPERVISOR, Role.STORE): (frozenset({Verb.BYE}), _anyone),
+    (Role.GOVERNOR, Role.CONTROLLER): (frozenset({Verb.CALL, Verb.SIGNAL}), _same_run),
+    (Role.GOVERNOR, Role.BRAIN): (frozenset({Verb.CALL}), _same_run),
+    (Role.GOVERNOR, Role.STORE): (frozenset({Verb.TELL}), _same_run),
+    (Role.CONTROLLER, Role.GOVERNOR): (frozenset({Verb.CALL, Verb.SIGNAL}), _same_run),
+    (Role.CONTROLLER, Role.ENVIRONMENT): (frozenset({Verb.CALL}), _same_worker),
+    (Role.CONTROLLER, Role.MUSCLE): (frozenset({Verb.CALL}), _same_worker),
+    (Role.CONTROLLER, Role.STORE): (frozenset({Verb.TELL}), _same_run),
+    (Role.MUSCLE, Role.BRAIN): (frozenset({Verb.CALL}), _same_agent),
+    (Role.STORE, Role.GOVERNOR): (frozenset({Verb.TELL}), _same_run),
+    (Role.STORE, Role.CONTROLLER): (frozenset({Verb.TELL}), _same_run),
+}
+"""What a source may say to a target of its own accord. REPLY and ERROR pass where the reverse CALL does."""
+
+_PUBLISHERS = frozenset(
+    {Role.SUPERVISOR, Role.GOVERNOR, Role.CONTROLLER, Role.ENVIRONMENT, Role.MUSCLE, Role.BRAIN, Role.STORE}
+)
+_NOBODY: tuple[frozenset[Verb], Relation] = (frozenset(), _anyone)
+
+
+def bit(verb: Verb) -> int:
+    """Return the bit of a verb in `Route.allowed`."""
+    return 1 << verb
+
+
+def _own(source: Peer, target: Peer) -> frozenset[Verb]:
+    verbs, related = RIGHTS.get((source.role, target.role), _NOBODY)
+    return verbs if verbs and related(source, target) else frozenset()
+
+
+def allowed(source: Peer, target: Peer) -> int:
+    """Return the bits of all verbs that may pass from `source` to `target`."""
+    verbs = set(_own(source, target))
+    if Verb.CALL in _own(target, source):
+        verbs |= {Verb.REPLY, Verb.ERROR}
+    return sum(bit(verb) for verb in verbs)
+
+
+def may_publish(source: Peer, topic: str) -> bool:
+    """Say whether `source` may TELL the topic `@<run>/<name>`: participants their own run's, the supervisor any."""
+    if source.role not in _PUBLISHERS:
+        return False
+    return source.role is Role.SUPERVISOR or topic.startswith(f"@{source.run}/")
+
+
+def open_calls(source: Peer) -> int:
+    """Return how many unanswered CALLs a peer may have towards another."""
+    control = (Role.CONTROLLER, Role.GOVERNOR, Role.SUPERVISOR)
+    return OPEN_CALLS_CONTROL if source.role in control else OPEN_CALLS
