@@ -60,10 +60,16 @@ def _names_a_plugin(tree: ast.AST) -> Iterator[str]:
 
 
 def _opens_bodies(tree: ast.AST) -> Iterator[str]:
-    """Yield what could decode a body: the codec of bodies and the libraries under it."""
+    """Yield what decodes a body, except a HELLO and a request to the kernel: these are addressed to the broker."""
     for name in _imports(tree):
-        if re.match(r"(msgpack|json|ganglion\.wire\.(codec|messages))(\.|$)", name):
+        if re.match(r"(msgpack|json|ganglion\.wire\.codec\.decode_map)(\.|$)", name):
             yield name
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and re.match(r"codec_of\(.*\)\.decode$", _callee(node)):
+            if _callee(node) not in {"codec_of(Hello).decode", "codec_of(call.request).decode"}:
+                yield _callee(node)
+        elif isinstance(node, ast.Attribute) and node.attr in {"decode_map", "unpackb", "loads"}:
+            yield ast.unparse(node)
 
 
 def _executes_on_reading(tree: ast.AST) -> Iterator[str]:
@@ -118,8 +124,8 @@ def test_kernel_knows_no_plugin() -> None:
     assert [] == _found(_names_a_plugin, KERNEL)
 
 
-def test_broker_opens_no_body() -> None:
-    """The broker has nothing at hand with which it could decode a body."""
+def test_broker_opens_no_body_in_passing() -> None:
+    """The broker decodes a HELLO and the requests to the kernel, and never what it only passes on."""
     assert [] == _found(_opens_bodies, KERNEL / "broker")
 
 
@@ -146,8 +152,9 @@ def test_nothing_executes_on_reading(folder: str) -> None:
         (_names_a_plugin, "importlib.import_module('ganglion_store')"),
         (_names_a_plugin, "DEMO = 'ganglion_toys.demo:DEMO'"),
         (_opens_bodies, "import msgpack"),
-        (_opens_bodies, "from ganglion.wire.codec import decode"),
-        (_opens_bodies, "from ganglion.wire import codec"),
+        (_opens_bodies, "from ganglion.wire.codec import decode_map"),
+        (_opens_bodies, "codec.decode_map(frames[2])"),
+        (_opens_bodies, "codec_of(Act).decode(frames[2])"),
         (AUTHOR, "from ganglion.errors import PeerLost"),
         (AUTHOR, "import ganglion"),
         (AUTHOR, "def late():\n    import ganglion_b.store"),
@@ -165,6 +172,8 @@ def test_a_breach_is_found(check: Check, source: str) -> None:
         (_executes_on_reading, "np.load(path, allow_pickle=False)"),
         (_names_a_plugin, "HINT = 'pip install ganglion-store'"),
         (_opens_bodies, "from ganglion.wire.envelope import Envelope"),
+        (_opens_bodies, "codec_of(Hello).decode(frames[2])"),
+        (_opens_bodies, "codec_of(Welcome).encode(welcome)"),
         (AUTHOR, "from ganglion.sdk import Muscle"),
         (AUTHOR, "from ganglion_a.networks import Layer"),
         (AUTHOR, "import numpy, gymnasium"),

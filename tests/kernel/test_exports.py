@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+import ast
+import importlib
+from pathlib import Path
+
+import pytest
+
+KERNEL = Path(__file__).parents[2] / "kernel" / "ganglion"
+
+
+def _assigned(tree: ast.Module) -> list[str] | None:
+    """Return the names in `__all__` of a module, or None if it has none that can be read."""
+    for node in tree.body:
+        targets = node.targets if isinstance(node, ast.Assign) else []
+        if any(isinstance(target, ast.Name) and target.id == "__all__" for target in targets):
+            return [str(name) for name in ast.literal_eval(node.value)]
+    return None
+
+
+def _dotted(path: Path) -> str:
+    """Return the dotted name of a module."""
+    return ".".join(path.relative_to(KERNEL.parent).with_suffix("").parts).removesuffix(".__init__")
+
+
+EXPORTS = {
+    _dotted(path): (names, ast.parse(path.read_text()))
+    for path in sorted(KERNEL.rglob("*.py"))
+    if (names := _assigned(ast.parse(path.read_text()))) is not None
+}
+
+
+@pytest.mark.parametrize("module", EXPORTS)
+def test_exported_names_are_there(module: str) -> None:
+    """Every name in `__all__` can be had from its module, also where it is loaded late."""
+    names, _ = EXPORTS[module]
+    loaded = importlib.import_module(module)
+
+    assert [] == [name for name in names if not hasattr(loaded, name)]
+
+
+@pytest.mark.parametrize("module", EXPORTS)
+def test_public_definitions_are_exported(module: str) -> None:
+    """What a module defines without a leading underscore is in its `__all__`, where it has one."""
+    names, tree = EXPORTS[module]
+    kinds = (ast.AsyncFunctionDef, ast.ClassDef, ast.FunctionDef)
+    defined = {node.name for node in tree.body if isinstance(node, kinds) and not node.name.startswith("_")}
+
+    assert set() == defined - set(names)
+
+
+def test_contract_says_what_it_exports() -> None:
+    """The package that authors import has an `__all__`."""
+    assert "ganglion.sdk" in EXPORTS
