@@ -52,6 +52,7 @@ def tree() -> str:
 
 def _drawn() -> str:
     """Return the tree that kernel/README.md shows."""
+    assert README.is_file(), "there is no kernel/README.md to show the tree of modules"
     text = README.read_text()
     assert BEGIN in text, f"{README.relative_to(ROOT)} marks no tree with {BEGIN!r}"
     return text.partition(BEGIN)[2].partition(END)[0]
