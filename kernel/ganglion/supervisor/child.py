@@ -1,0 +1,189 @@
+"""The life of a child process as a table: events in, effects out."""
+
+from __future__ import annotations
+
+import signal
+from collections import deque
+from enum import Enum
+
+from ganglion.limits import LEAVE_ASK_S, LEAVE_KILL_S, LEAVE_TERMINATE_S
+
+__all__ = ["TRANSITIONS", "Child", "Effect", "Event", "State", "exit_text"]
+
+_HISTORY = 32  # events kept for the post-mortem; a life has fewer
+
+
+class State(Enum):
+    """Say how far a process has come."""
+
+    PLANNED = "planned"
+    STARTING = "starting"
+    CANCELLED = "cancelled"  # no longer wanted, but whether it was started is not known yet
+    RUNNING = "running"
+    LEAVING = "leaving"  # asked to leave
+    TERMINATED = "terminated"  # SIGTERM was sent
+    KILLED = "killed"  # SIGKILL was sent
+    GONE = "gone"
+
+
+class Event(Enum):
+    """Say what happened to a process, or what is wanted of it."""
+
+    START = "start"
+    STARTED = "started"
+    FAILED = "failed"  # it could not be started
+    LEAVE = "leave"  # leave in order
+    END = "end"  # end by signal, without being asked first
+    KILL = "kill"
+    DEADLINE = "deadline"
+    EXITED = "exited"
+
+
+class Effect(Enum):
+    """Say what the supervisor has to do."""
+
+    START = "start"
+    ASK = "ask"
+    TERMINATE = "terminate"  # SIGTERM to the process group
+    KILL = "kill"  # SIGKILL to the process group
+    REPORT = "report"  # the life is over: read `code`, `lost` and `reason`
+    OVERDUE = "overdue"  # not even SIGKILL has ended it in time
+
+
+Row = dict[Event, tuple[State, tuple[Effect, ...]]]
+
+_END: Row = {
+    Event.END: (State.TERMINATED, (Effect.TERMINATE,)),
+    Event.KILL: (State.KILLED, (Effect.KILL,)),
+    Event.EXITED: (State.GONE, (Effect.REPORT,)),
+}
+TRANSITIONS: dict[State, Row] = {
+    State.PLANNED: {
+        Event.START: (State.STARTING, (Effect.START,)),
+        Event.LEAVE: (State.GONE, (Effect.REPORT,)),
+        Event.END: (State.GONE, (Effect.REPORT,)),
+        Event.KILL: (State.GONE, (Effect.REPORT,)),
+    },
+    State.STARTING: {
+        Event.STARTED: (State.RUNNING, ()),
+        Event.FAILED: (State.GONE, (Effect.REPORT,)),
+        Event.LEAVE: (State.CANCELLED, ()),
+        Event.END: (State.CANCELLED, ()),
+        Event.KILL: (State.CANCELLED, ()),
+    },
+    State.CANCELLED: {
+        Event.STARTED: (State.KILLED, (Effect.KILL,)),
+        Event.FAILED: (State.GONE, (Effect.REPORT,)),
+        Event.LEAVE: (State.CANCELLED, ()),
+        Event.END: (State.CANCELLED, ()),
+        Event.KILL: (State.CANCELLED, ()),
+    },
+    State.RUNNING: {Event.LEAVE: (State.LEAVING, (Effect.ASK,)), **_END},
+    State.LEAVING: {
+        Event.LEAVE: (State.LEAVING, ()),
+        Event.DEADLINE: (State.TERMINATED, (Effect.TERMINATE,)),
+        **_END,
+    },
+    State.TERMINATED: {
+        **_END,
+        Event.LEAVE: (State.TERMINATED, ()),
+        Event.END: (State.TERMINATED, ()),
+        Event.DEADLINE: (State.KILLED, (Effect.KILL,)),
+    },
+    State.KILLED: {
+        **_END,
+        Event.LEAVE: (State.KILLED, ()),
+        Event.END: (State.KILLED, ()),
+        Event.KILL: (State.KILLED, ()),
+        Event.DEADLINE: (State.KILLED, (Effect.KILL, Effect.OVERDUE)),
+    },
+    State.GONE: {
+        Event.LEAVE: (State.GONE, ()),
+        Event.END: (State.GONE, ()),
+        Event.KILL: (State.GONE, ()),
+    },
+}
+"""What is no cell cannot happen: it is a mistake of the supervisor."""
+
+_PATIENCE_S = {State.LEAVING: LEAVE_ASK_S, State.TERMINATED: LEAVE_TERMINATE_S, State.KILLED: LEAVE_KILL_S}
+
+
+def exit_text(code: int | None) -> str:
+    """Return how a process ended, in words: `exit status 3`, `killed by SIGKILL`.
+
+    `code` is the exit status, or the negative number of the signal; None where the system did not tell.
+    """
+    if code is None:
+        return "ended, the exit status is not known"
+    if code >= 0:
+        return f"exit status {code}"
+    try:
+        return f"killed by {signal.Signals(-code).name}"
+    except ValueError:
+        return f"killed by signal {-code}"
+
+
+class Child:
+    """Decide what is done with one process; never act.
+
+    After `receive` and `tick` the caller carries out the effects in order, and calls `tick` again at `deadline_s`.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.state = State.PLANNED
+        self.code: int | None = None
+        self.deadline_s: float | None = None
+        self.why = ""  # why it was killed or could not be started, where that is known
+        self.lost = False  # it ended although nobody had asked it to
+        self.history: deque[tuple[float, Event, State]] = deque(maxlen=_HISTORY)
+
+    def receive(
+        self, event: Event, now_s: float, code: int | None = None, patience_s: float | None = None
+    ) -> tuple[Effect, ...]:
+        """Take in an event; return the effects.
+
+        `code` belongs to EXITED (see `exit_text`). `patience_s` replaces the time that is left to the process in the
+        state that it enters; what is left of one common clock, for instance.
+        """
+        former = self.state
+        row = TRANSITIONS[former]
+        assert event in row, f"{self.name}: {event.value} cannot happen to a process that is {former.value}"
+        self.state, effects = row[event]
+        self.history.append((now_s, event, self.state))
+        if event in (Event.EXITED, Event.FAILED):
+            self.code = code
+            self.lost = former in (State.STARTING, State.RUNNING)
+        if self.state is not former or event is Event.DEADLINE:
+            patience = _PATIENCE_S.get(self.state) if patience_s is None else patience_s
+            self.deadline_s = None if patience is None or self.gone else now_s + patience
+        return effects
+
+    def tick(self, now_s: float) -> tuple[Effect, ...]:
+        """Look at the clock; return the effects of a deadline that has passed."""
+        if self.deadline_s is None or now_s < self.deadline_s:
+            return ()
+        return self.receive(Event.DEADLINE, now_s)
+
+    @property
+    def gone(self) -> bool:
+        """Say whether the life is over."""
+        return self.state is State.GONE
+
+    @property
+    def orderly(self) -> bool:
+        """Say whether the process left as it should: wanted, by itself, with exit status 0, or was never started."""
+        return self.gone and not self.lost and self.code in (0, None)
+
+    @property
+    def reason(self) -> str:
+        """Return how it ended, in words."""
+        text = self.why if self.code is None and self.why else exit_text(self.code)
+        return f"{text} ({self.why})" if self.why and self.code is not None else text
+
+    def check(self) -> None:
+        """Assert that the books agree with each other; for tests."""
+        waits = self.state in _PATIENCE_S
+        assert (self.deadline_s is not None) == waits, f"{self.state} and the deadline {self.deadline_s}"
+        assert self.code is None or self.gone
+        assert not self.lost or self.gone

@@ -1,0 +1,93 @@
+"""The keeper of a program of any language: ends its whole tree of processes when it or the supervisor ends.
+
+`python -m ganglion.supervisor.keeper LIFELINE -- PROGRAM ARGUMENT...`: LIFELINE is the number of the read end of a
+pipe whose other end only the supervisor has; its end of file means that the supervisor is gone. The keeper ends as
+the program did: with its exit status, or killed by its signal.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from typing import NoReturn
+
+from ganglion.limits import LEAVE_KILL_S
+from ganglion.supervisor.linux import adopt_orphans, children_of, name_process
+
+__all__ = ["end_as", "end_tree", "main"]
+
+_LOOK_S = 0.05  # how often the wait looks for the program where the system cannot wake us
+
+
+def main(arguments: Sequence[str]) -> NoReturn:
+    """Start the program, wait until it or the supervisor ends, end what is left of its tree."""
+    lifeline, argv = int(arguments[0]), list(arguments[2:])
+    adopt_orphans()
+    name_process("ganglion-keeper")
+    for signum in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(signum, lambda *_: None)  # meant for the whole group: the program has got it too
+    try:
+        program = subprocess.Popen(argv, close_fds=True)
+    except OSError as error:
+        sys.stderr.write(f"cannot start {argv[0]}: {error.strerror or error}\n")
+        end_as(127)
+    code = _wait(program, lifeline)
+    end_tree()
+    end_as(-signal.SIGKILL if code is None else code)
+
+
+def _wait(program: subprocess.Popen[bytes], lifeline: int) -> int | None:
+    """Return how the program ended, None if the supervisor ended first."""
+    wake = os.pidfd_open(program.pid) if hasattr(os, "pidfd_open") else None
+    fds = [lifeline] if wake is None else [lifeline, wake]
+    while program.poll() is None:
+        ready, _, _ = select.select(fds, [], [], _LOOK_S if wake is None else None)
+        if lifeline in ready:
+            return None
+    return program.returncode
+
+
+def end_tree() -> None:
+    """Kill every process below this one, and those that they leave behind, until there is none.
+
+    Where the system does not list children, the process group is all that can be reached.
+    """
+    until_s = time.monotonic() + LEAVE_KILL_S
+    while time.monotonic() < until_s:
+        below = _below(os.getpid())
+        for pid in below:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        try:
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        except ChildProcessError:
+            return
+        time.sleep(0.001)
+
+
+def _below(pid: int) -> list[int]:
+    found = children_of(pid)
+    return found + [deeper for child in found for deeper in _below(child)]
+
+
+def end_as(code: int) -> NoReturn:
+    """End this process as another has ended: exit status, or the negative number of a signal."""
+    sys.stderr.flush()
+    if code < 0:
+        signum = -code
+        if signum not in (signal.SIGKILL, signal.SIGSTOP):
+            signal.signal(signum, signal.SIG_DFL)
+        os.kill(os.getpid(), signum)
+        time.sleep(LEAVE_KILL_S)
+    os._exit(code if code >= 0 else 128 - code)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

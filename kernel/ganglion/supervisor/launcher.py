@@ -1,0 +1,389 @@
+"""The local launcher: forks participants from the warm parent, starts programs by exec under a keeper."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import msgpack
+
+from ganglion.errors import LaunchError
+from ganglion.limits import DEADLINES_S
+from ganglion.supervisor.linux import LINUX, adopt_orphans
+from ganglion.supervisor.output import Output
+from ganglion.supervisor.process import Process
+from ganglion.supervisor.warm import ORDER_BYTES
+
+__all__ = ["ENTRIES", "PRELOAD", "SINGLE_THREAD", "Launcher"]
+
+ENTRIES: dict[str, str] = {
+    "peer": "ganglion.peer.main:main",
+    "check": "ganglion.supervisor.check:main",
+}
+PRELOAD = ("numpy", "msgpack", "ganglion.sdk")  # what participants need and what starts no thread
+SINGLE_THREAD = {  # numeric libraries start a thread per core on import otherwise, and answer by thread count
+    "OPENBLAS_NUM_THREADS": "1",
+    "OMP_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "NUMEXPR_NUM_THREADS": "1",
+    "VECLIB_MAXIMUM_THREADS": "1",
+    "PYTHONHASHSEED": "0",  # the order of a set is part of no result
+}
+_START_S = DEADLINES_S["join"] or 30.0
+_PYTHON = (sys.executable, "-P")  # -P: a module in the working folder takes nobody's place
+
+
+class Launcher:
+    """Start processes of this machine, each in a session of its own, and watch them.
+
+    Call `open` first, in a running loop. `entries` maps the words of orders to `module:function`; `preload` names the
+    modules that the warm parent imports. `adopted` says whether the system lets us adopt orphans.
+    """
+
+    def __init__(
+        self,
+        entries: Mapping[str, str] | None = None,
+        preload: Sequence[str] = PRELOAD,
+        logs: Path | None = None,
+    ) -> None:
+        self._entries = dict(ENTRIES if entries is None else entries)
+        self._preload = tuple(preload)
+        self._logs = logs
+        self._numbers = itertools.count(1)
+        self._answers: dict[int, asyncio.Future[int]] = {}
+        self._unsent: deque[tuple[bytes, list[int]]] = deque()
+        self._channel: socket.socket | None = None
+        self._warm: Process | None = None
+        self._exec: subprocess.Popen[bytes] | None = None
+        self._lifeline: tuple[int, int] | None = None
+        self.processes: dict[int, Process] = {}
+        self.adopted = adopt_orphans()
+
+    # -- the warm parent ----------------------------------------------------------------------------------------------
+    def warm_up(self) -> None:
+        """Start the warm parent, so that its imports run while this process does something else.
+
+        May be called before there is a loop; `open` then takes it over.
+        """
+        if not (LINUX and self.adopted) or self._exec is not None:
+            return
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        read, write = os.pipe()
+        entries = [f"{word}={place}" for word, place in self._entries.items()]
+        argv = [*_PYTHON, "-m", "ganglion.supervisor.warm", str(theirs.fileno()), str(os.getpid())]
+        variables = {**os.environ, **SINGLE_THREAD}
+        try:
+            self._exec = _popen(
+                [*argv, *self._preload, *entries],
+                subprocess.DEVNULL,
+                write,
+                write,
+                variables,
+                keep=[theirs.fileno()],
+            )
+        except LaunchError:
+            _close_all([read])
+            ours.close()
+            raise
+        finally:
+            theirs.close()
+            os.close(write)
+        ours.setblocking(False)
+        self._channel, self._output = ours, read
+
+    async def open(self) -> None:
+        """Take up the work in the running loop."""
+        if self._lifeline is None:
+            self._lifeline = os.pipe()
+        self._take_warm()
+
+    def _take_warm(self) -> None:
+        self.warm_up()
+        if self._exec is None or self._warm is not None:
+            return
+        assert self._channel is not None
+        output = Output(self._output, self._log("warm"))
+        self._warm = self._watch("warm", self._exec.pid, output, self._warm_ended)
+        asyncio.get_running_loop().add_reader(self._channel.fileno(), self._answer)
+
+    def _warm_ended(self, process: Process) -> None:
+        if self._exec is not None:
+            self._exec.returncode = process.code if process.code is not None else -1
+        self._close_channel()
+        self._exec = self._warm = None
+        words = "".join(f"\n    {line}" for line in process.output.lines)
+        for answer in self._answers.values():
+            if not answer.done():
+                answer.set_exception(LaunchError(f"the warm parent has ended (exit {process.code}){words}"))
+        self._answers.clear()
+
+    def _close_channel(self) -> None:
+        if self._channel is None:
+            return
+        loop = asyncio.get_running_loop()
+        loop.remove_reader(self._channel.fileno())
+        loop.remove_writer(self._channel.fileno())
+        self._channel.close()
+        self._channel = None
+        for _, fds in self._unsent:
+            _close_all(fds)
+        self._unsent.clear()
+
+    def _answer(self) -> None:
+        assert self._channel is not None
+        while True:
+            try:
+                data = self._channel.recv(ORDER_BYTES)
+            except BlockingIOError:
+                return
+            except OSError:
+                data = b""
+            if not data:  # the end itself is noticed by the process's descriptor
+                asyncio.get_running_loop().remove_reader(self._channel.fileno())
+                return
+            number, pid, *reason = msgpack.unpackb(data)
+            answer = self._answers.pop(number, None)
+            if answer is None or answer.done():
+                continue
+            if pid:
+                answer.set_result(pid)
+            else:
+                answer.set_exception(LaunchError(str(reason[0])))
+
+    def _flush(self) -> None:
+        channel = self._channel
+        if channel is None:
+            return
+        loop = asyncio.get_running_loop()
+        while self._unsent:
+            data, fds = self._unsent[0]
+            try:
+                socket.send_fds(channel, [data], fds)
+            except BlockingIOError:
+                loop.add_writer(channel.fileno(), self._flush)
+                return
+            except OSError:
+                return  # it has just ended; `_warm_ended` answers
+            self._unsent.popleft()
+            _close_all(fds)
+        loop.remove_writer(channel.fileno())
+
+    # -- starting -----------------------------------------------------------------------------------------------------
+    async def fork(
+        self,
+        name: str,
+        variables: Mapping[str, str],
+        on_exit: Callable[[Process], None],
+        entry: str = "peer",
+        log: Path | None = None,
+        stdin: int | None = None,
+    ) -> Process:
+        """Start a participant from the warm parent; LaunchError if that is not possible.
+
+        `stdin` is a descriptor for its standard input (nothing is to be read, if None); the caller keeps his own.
+        """
+        if not (LINUX and self.adopted):
+            module = self._entries[entry].partition(":")[0].removesuffix(".main")  # run as `python -m`
+            argv = [*_PYTHON, "-m", module]
+            return self.execute(name, argv, {**SINGLE_THREAD, **variables}, on_exit, log, stdin=stdin)
+        self._take_warm()
+        read, write = os.pipe()
+        feed = os.open(os.devnull, os.O_RDONLY) if stdin is None else os.dup(stdin)
+        number = next(self._numbers)
+        data = msgpack.packb([number, entry, dict(variables), name])
+        if len(data) > ORDER_BYTES:
+            _close_all([read, write, feed])
+            raise LaunchError(f"{name}: expected at most {ORDER_BYTES} bytes of variables, found {len(data)}")
+        answer = self._answers[number] = asyncio.get_running_loop().create_future()
+        self._unsent.append((data, [feed, write]))
+        self._flush()
+        try:
+            async with asyncio.timeout(_START_S):
+                pid = await answer
+        except (LaunchError, TimeoutError) as error:
+            os.close(read)
+            raise LaunchError(
+                f"cannot start {name}: {str(error) or f'no answer within {_START_S} s'}"
+            ) from error
+        return self._watch(name, pid, Output(read, log), on_exit)
+
+    def execute(
+        self,
+        name: str,
+        argv: Sequence[str],
+        variables: Mapping[str, str],
+        on_exit: Callable[[Process], None],
+        log: Path | None = None,
+        cwd: Path | str | None = None,
+        stdin: int | None = None,
+    ) -> Process:
+        """Start a program under a keeper, which ends its whole tree when it ends or we do; LaunchError if it cannot."""
+        assert self._lifeline is not None, "open() comes first"
+        lifeline = self._lifeline[0]
+        keeper = [*_PYTHON, "-m", "ganglion.supervisor.keeper", str(lifeline), "--", *argv]
+        read, write = os.pipe()
+        try:
+            started = _popen(
+                keeper,
+                subprocess.DEVNULL if stdin is None else stdin,
+                write,
+                write,
+                {**_clean(os.environ), **variables},
+                cwd,
+                [lifeline],
+            )
+        except LaunchError:
+            os.close(read)
+            raise
+        finally:
+            os.close(write)
+        return self._watch(name, started.pid, Output(read, log), _forgetting(started, on_exit))
+
+    async def serve(
+        self,
+        name: str,
+        argv: Sequence[str],
+        first: bytes,
+        on_exit: Callable[[Process], None],
+        log: Path | None = None,
+    ) -> tuple[Process, bytes, int]:
+        """Start a program of our own that reads one line and answers with one; return process, answer and lifeline.
+
+        The lifeline is the write end of its standard input: it ends when that is closed. The caller closes it.
+        LaunchError if it ends or is silent instead of answering; its last words are in the error.
+        """
+        feed, lifeline = os.pipe()
+        answer_fd, answer_write = os.pipe()
+        read, write = os.pipe()
+        try:
+            started = _popen([*_PYTHON, *argv], feed, answer_write, write, _clean(os.environ))
+        except LaunchError:
+            _close_all([lifeline, answer_fd, read])
+            raise
+        finally:
+            _close_all([feed, answer_write, write])
+        process = self._watch(name, started.pid, Output(read, log), _forgetting(started, on_exit))
+        os.write(lifeline, first + b"\n")
+        try:
+            answer = await _line(answer_fd)
+        finally:
+            os.close(answer_fd)
+        if not answer:
+            os.close(lifeline)
+            process.signal(signal.SIGKILL)
+            await process.ended.wait()
+            words = "".join(f"\n    {line}" for line in process.output.lines)
+            raise LaunchError(f"{name} did not come up within {_START_S} s (exit {process.code}){words}")
+        return process, answer, lifeline
+
+    # -- ending -------------------------------------------------------------------------------------------------------
+    async def close(self) -> list[str]:
+        """End the warm parent and whatever is left; return what was found that should not have been there."""
+        found = [f"{p.name} (process {p.pid})" for p in self.processes.values() if p is not self._warm]
+        for process in list(self.processes.values()):
+            if process is not self._warm:
+                process.signal(signal.SIGKILL)
+        if self._channel is not None:
+            self._close_channel()  # end of file: it leaves
+        for process in list(self.processes.values()):
+            try:
+                async with asyncio.timeout(1.0):
+                    await process.ended.wait()
+            except TimeoutError:
+                process.signal(signal.SIGKILL)
+                await asyncio.wait([asyncio.ensure_future(process.ended.wait())], timeout=1.0)
+        if self._lifeline is not None:
+            _close_all(self._lifeline)
+            self._lifeline = None
+        return found
+
+    def _watch(self, name: str, pid: int, output: Output, on_exit: Callable[[Process], None]) -> Process:
+        def ended(process: Process) -> None:
+            self.processes.pop(process.pid, None)
+            on_exit(process)
+
+        process = self.processes[pid] = Process(name, pid, output, ended)
+        return process
+
+    def _log(self, name: str) -> Path | None:
+        return None if self._logs is None else self._logs / f"{name}.out"
+
+
+def _popen(
+    argv: Sequence[str],
+    stdin: int,
+    stdout: int,
+    stderr: int,
+    variables: Mapping[str, str],
+    cwd: Path | str | None = None,
+    keep: Sequence[int] = (),
+) -> subprocess.Popen[bytes]:
+    """Start a program in a session of its own; LaunchError names it if it cannot be started."""
+    try:
+        return subprocess.Popen(
+            argv,
+            stdin=stdin,
+            stdout=stdout,
+            stderr=stderr,
+            pass_fds=keep,
+            start_new_session=True,
+            cwd=cwd,
+            env=dict(variables),
+        )
+    except (OSError, ValueError) as error:
+        raise LaunchError(f"cannot start {' '.join(argv)} in {cwd or '.'}: {error}") from error
+
+
+async def _line(fd: int) -> bytes:
+    """Return the first line that comes out of a pipe; empty if it ends before, or after the time to start."""
+    os.set_blocking(fd, False)
+    loop, data, ready = asyncio.get_running_loop(), b"", asyncio.Event()
+    loop.add_reader(fd, ready.set)
+    try:
+        async with asyncio.timeout(_START_S):
+            while b"\n" not in data and len(data) < ORDER_BYTES:
+                await ready.wait()
+                ready.clear()
+                try:
+                    chunk = os.read(fd, 4096)
+                except BlockingIOError:
+                    continue
+                if not chunk:
+                    return b""
+                data += chunk
+    except TimeoutError:
+        return b""
+    finally:
+        loop.remove_reader(fd)
+    return data.partition(b"\n")[0]
+
+
+def _forgetting(
+    started: subprocess.Popen[bytes], on_exit: Callable[[Process], None]
+) -> Callable[[Process], None]:
+    """Return `on_exit`, but tell `subprocess` first that its child has been reaped."""
+
+    def ended(process: Process) -> None:
+        started.returncode = process.code if process.code is not None else -1
+        on_exit(process)
+
+    return ended
+
+
+def _clean(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return variables without those of another run, which a program would take for its own."""
+    ours = ("GANGLION_ENDPOINT", "GANGLION_NAME", "GANGLION_TOKEN", "GANGLION_ROLE", "GANGLION_INCARNATION")
+    return {name: value for name, value in environment.items() if name not in ours}
+
+
+def _close_all(fds: Sequence[int]) -> None:
+    for fd in fds:
+        os.close(fd)

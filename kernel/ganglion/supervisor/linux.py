@@ -1,0 +1,65 @@
+"""Means of the system to keep a family of processes together; where the system lacks one, it says so."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import sys
+from pathlib import Path
+
+__all__ = ["adopt_orphans", "children_of", "die_with_parent", "name_process", "stopped"]
+
+_PR_SET_PDEATHSIG, _PR_SET_NAME, _PR_SET_CHILD_SUBREAPER = 1, 15, 36
+LINUX = sys.platform == "linux"
+
+
+def _prctl(option: int, argument: int | bytes) -> bool:
+    if not LINUX:
+        return False
+    value = ctypes.c_char_p(argument) if isinstance(argument, bytes) else ctypes.c_ulong(argument)
+    zero = ctypes.c_ulong(0)
+    return bool(ctypes.CDLL(None).prctl(option, value, zero, zero, zero) == 0)
+
+
+def adopt_orphans() -> bool:
+    """Become the parent of all descendants whose own parent ends; return whether the system can do that."""
+    return _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def die_with_parent(signum: int = signal.SIGKILL) -> bool:
+    """Have this process sent `signum` when its present parent ends; return whether the system can do that.
+
+    The parent may have ended just before: look at `os.getppid()` afterwards.
+    """
+    return _prctl(_PR_SET_PDEATHSIG, int(signum))
+
+
+def name_process(name: str) -> bool:
+    """Show `name`, cut to 15 bytes, as this process's name in the system's lists."""
+    return _prctl(_PR_SET_NAME, name.encode()[:15])
+
+
+def children_of(pid: int) -> list[int]:
+    """Return the processes whose parent is `pid`, zombies included; an empty list where the system has no /proc."""
+    found: list[int] = []
+    try:
+        threads = os.listdir(f"/proc/{pid}/task")  # noqa: PTH208 - names of threads, not paths
+    except OSError:
+        return found
+    for thread in threads:
+        try:
+            text = Path(f"/proc/{pid}/task/{thread}/children").read_text()
+        except OSError:
+            continue  # the thread has just ended
+        found += [int(word) for word in text.split()]
+    return found
+
+
+def stopped(pid: int) -> bool:
+    """Say whether a process is stopped (SIGSTOP, a debugger); False where the system does not tell."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
+    return text.rpartition(")")[2].split()[:1] in (["T"], ["t"])

@@ -1,0 +1,99 @@
+"""What a process prints: kept in a file up to a bound, its last lines in memory."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from pathlib import Path
+
+from ganglion.limits import LOG_FILE_BYTES, LOG_LINE_BYTES, OUTPUT_LINES_KEPT
+
+__all__ = ["Output", "printable"]
+
+_CHUNK_BYTES = 64 * 1024
+_CHUNKS_MAX = 16  # in one go; then the loop has other things to do
+
+
+def printable(text: str) -> str:
+    """Return text of a stranger without control characters, so that a terminal that shows it does nothing else."""
+    return "".join(c if c.isprintable() or c == "\t" else f"\\x{ord(c):02x}" for c in text)
+
+
+class Output:
+    """Read the output of one process: `fd` is the read end of its pipe, `path` the file that keeps it (or None)."""
+
+    def __init__(self, fd: int, path: Path | None) -> None:
+        self.fd = fd
+        self.lines: deque[str] = deque(maxlen=OUTPUT_LINES_KEPT)
+        self.dropped_bytes = 0
+        self.ended = False
+        self._rest = b""
+        self._room_bytes = LOG_FILE_BYTES
+        self._path = path
+        self._file: int | None = None
+        os.set_blocking(fd, False)
+
+    def read(self, chunks: int = _CHUNKS_MAX) -> None:
+        """Take what is there, without waiting; `ended` says that there will be no more."""
+        for _ in range(chunks):
+            if self.ended:
+                return
+            try:
+                data = os.read(self.fd, _CHUNK_BYTES)
+            except BlockingIOError:
+                return
+            except OSError:
+                data = b""
+            if not data:
+                self.ended = True
+                return
+            self._feed(data)
+
+    def close(self) -> None:
+        """Take what is left, end the last line, close pipe and file."""
+        if self.fd < 0:
+            return
+        self.read()
+        if self._rest:
+            self._line(self._rest)
+            self._rest = b""
+        if self.dropped_bytes:
+            self._write(f"... {self.dropped_bytes} bytes were not kept\n".encode())
+        os.close(self.fd)
+        self.fd = -1
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+    def _feed(self, data: bytes) -> None:
+        lines = (self._rest + data).split(b"\n")
+        self._rest = lines.pop()
+        for line in lines:
+            self._line(line)
+        if len(self._rest) > LOG_LINE_BYTES:
+            self._line(self._rest)
+            self._rest = b""
+
+    def _line(self, line: bytes) -> None:
+        cut = line[:LOG_LINE_BYTES]
+        self.dropped_bytes += len(line) - len(cut)
+        text = printable(cut.decode(errors="replace").rstrip("\r"))
+        self.lines.append(text)
+        data = text.encode() + b"\n"
+        if len(data) > self._room_bytes:
+            self.dropped_bytes += len(data)
+            return
+        self._room_bytes -= len(data)
+        self._write(data)
+
+    def _write(self, data: bytes) -> None:
+        if self._path is None:
+            return
+        try:
+            if self._file is None:
+                flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+                self._file = os.open(self._path, flags, 0o644)
+            os.write(self._file, data)
+        except OSError:
+            self.dropped_bytes += len(data)  # the disk is full: the last lines are still in memory
+            self._path = None

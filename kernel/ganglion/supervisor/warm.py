@@ -1,0 +1,183 @@
+"""The warm parent: has imported what every participant needs, and forks participants in milliseconds.
+
+It is a process of its own, started with `python -m ganglion.supervisor.warm`. It has no bus socket, no loop, no
+thread and no lock, so that a fork copies nothing that could hang. Orders come as msgpack over a socket pair, one
+message each, with the descriptors of the new process beside them; nothing that executes on reading.
+
+It forks twice. The process in the middle ends at once, so that the new one becomes a child of the supervisor (which
+adopts orphans) and outlives its warm parent. Only then is the parent-death signal set, since it belongs to the parent
+of that moment, and the parent is looked at once more, since it may have ended in between.
+
+Works on Linux; elsewhere participants are started by exec.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import importlib
+import os
+import random
+import signal
+import socket
+import sys
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
+
+import msgpack
+
+from ganglion.errors import LaunchError
+from ganglion.supervisor.linux import die_with_parent, name_process
+
+__all__ = ["ORDER_BYTES", "Entry", "enter", "fork_twice", "main", "serve"]
+
+Entry = Callable[[dict[str, str]], int]
+ORDER_BYTES = 64 * 1024  # variables of one process; documents travel through its standard input
+_FDS = 3  # standard input, output of the process (both streams), descriptors of one order at most
+_REPARENT_S = 2.0  # the process in the middle ends within a fraction of a millisecond
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Serve orders until the supervisor is gone.
+
+    `arguments`: number of the socket's descriptor, the supervisor's process number, `word=module:function` for each
+    entry, then the modules to import beforehand.
+    """
+    channel, supervisor = socket.socket(fileno=int(arguments[0])), int(arguments[1])
+    die_with_parent()
+    if os.getppid() != supervisor:
+        return 1
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    name_process("ganglion-warm")
+    entries: dict[str, Entry] = {}
+    for argument in arguments[2:]:
+        word, equals, place = argument.partition("=")
+        if equals:
+            entries[word] = _entry(place)
+        else:
+            importlib.import_module(argument)
+    _check_single_threaded()
+    gc.collect()
+    gc.freeze()  # a collection in a child would otherwise copy every page that it only looks at
+    channel.send(msgpack.packb([0, os.getpid()]))
+    serve(channel, entries, supervisor)
+    return 0
+
+
+def serve(channel: socket.socket, entries: dict[str, Entry], supervisor: int) -> None:
+    """Carry out orders `[number, word, variables, name]` until the other end is closed.
+
+    Each is answered with `[number, pid]`, or `[number, 0, reason]`.
+    """
+    while True:
+        data, fds, _, _ = socket.recv_fds(channel, ORDER_BYTES, _FDS)
+        if not data:
+            return
+        number, word, variables, name = msgpack.unpackb(data)
+        try:
+            if word not in entries:
+                raise LaunchError(f"expected an entry of {sorted(entries)}, found {word!r}")
+            pid = fork_twice(lambda: _begin(channel, entries[word], variables, name, fds, supervisor))  # noqa: B023
+            answer: list[Any] = [number, pid]
+        except (OSError, LaunchError) as error:
+            answer = [number, 0, str(error)]
+        for fd in fds:
+            os.close(fd)
+        channel.send(msgpack.packb(answer))
+
+
+def fork_twice(begin: Callable[[], NoReturn]) -> int:
+    """Run `begin` in a grandchild that our supervisor adopts; return its process number, or raise OSError."""
+    read, write = os.pipe()
+    middle = os.fork()
+    if middle == 0:
+        _middle(read, write, begin)
+    os.close(write)
+    text = os.read(read, 32)
+    os.close(read)
+    os.waitpid(middle, 0)
+    if not text:
+        raise OSError("the second fork failed: too many processes, or too little memory")
+    return int(text)
+
+
+def _middle(read: int, write: int, begin: Callable[[], NoReturn]) -> NoReturn:
+    middle = os.getpid()
+    try:
+        pid = os.fork()
+    except OSError:
+        os._exit(1)
+    if pid:
+        os.write(write, str(pid).encode())
+        os._exit(0)
+    os.close(read)
+    os.close(write)
+    until_s = time.monotonic() + _REPARENT_S
+    while os.getppid() == middle:
+        if time.monotonic() > until_s:
+            os._exit(1)
+        time.sleep(0.0001)
+    begin()
+    os._exit(1)
+
+
+def _begin(
+    channel: socket.socket,
+    entry: Entry,
+    variables: dict[str, str],
+    name: str,
+    fds: list[int],
+    supervisor: int,
+) -> NoReturn:
+    die_with_parent()
+    if os.getppid() != supervisor:
+        os._exit(1)  # it has just ended, or it cannot adopt: nobody would watch this process
+    os.setsid()
+    channel.close()
+    for target, fd in enumerate([fds[0], fds[1], fds[1]]):
+        os.dup2(fd, target)
+    for fd in fds:
+        if fd > 2:
+            os.close(fd)
+    for signum in (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
+        signal.signal(signum, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    name_process(name)
+    random.seed()  # every process would otherwise go on with the same state of the module's generator
+    enter(entry, variables)
+
+
+def enter(entry: Entry, variables: dict[str, str]) -> NoReturn:
+    """Run the entry of a new process and end it with its status; an error that nothing caught goes to stderr."""
+    status = 1
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(line_buffering=True, errors="backslashreplace")  # type: ignore[union-attr]
+    try:
+        status = entry(variables)
+    except SystemExit as stop:
+        status = stop.code if isinstance(stop.code, int) else 0 if stop.code is None else 1
+    except BaseException:  # noqa: BLE001 - the outermost frame of the process: what is lost here is lost
+        traceback.print_exc()
+    finally:
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError, ValueError):  # the reader is gone: there is nobody to tell
+                stream.flush()
+        os._exit(status)
+
+
+def _entry(place: str) -> Entry:
+    module, _, name = place.partition(":")
+    entry: Entry = getattr(importlib.import_module(module), name)
+    return entry
+
+
+def _check_single_threaded() -> None:
+    threads = len(os.listdir("/proc/self/task"))  # noqa: PTH208 - names of threads, not paths
+    if threads != 1:
+        raise LaunchError(f"expected one thread after the imports of the warm parent, found {threads}")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
