@@ -9,11 +9,13 @@ from __future__ import annotations
 __all__ = [
     "ADMISSIONS",
     "ANSWERS_PER_CALLER",
+    "ARRAY_RANK",
     "ATTACH_WAIT_REPORT_S",
     "BEAT_AFTER_SILENCE_S",
     "BEAT_ANSWER_S",
     "BODY_BYTES",
     "BODY_DEPTH",
+    "CLOSING_S",
     "COMMANDS_PER_S",
     "COMMAND_BYTES",
     "DEADLINES_S",
@@ -32,11 +34,17 @@ __all__ = [
     "LEAVE_ASK_S",
     "LEAVE_KILL_S",
     "LEAVE_TERMINATE_S",
+    "LOG_FILE_BYTES",
     "LOG_LINE_BYTES",
+    "MEMORY_ROWS",
     "MESSAGE_BYTES",
     "MESSAGE_BYTES_LARGE",
     "MESSAGE_FRAMES",
     "METADATA_PROPERTIES",
+    "MODEL_BYTES",
+    "MODEL_HEADER_BYTES",
+    "MODEL_MEMBERS",
+    "MODEL_NAME_CHARACTERS",
     "NAME_BYTES",
     "OPEN_CALLS",
     "OPEN_CALLS_CONTROL",
@@ -47,21 +55,30 @@ __all__ = [
     "PROGRESS_S",
     "QUEUE_MARK_BYTES",
     "SCALAR_BYTES",
+    "SPACE_DEPTH",
+    "SPACE_ELEMENTS",
+    "SPACE_TEXT_BYTES",
     "STREAM_CREDIT_BYTES",
     "STREAM_CREDIT_MESSAGES",
     "SUBSCRIPTIONS",
     "TOKEN_BYTES",
     "UID_BYTES",
+    "UNFINISHED_BYTES",
+    "UNFINISHED_IDLE_S",
     "UNJOINED_MESSAGE_BYTES",
     "UNJOINED_MESSAGE_FRAMES",
     "UNJOINED_PEERS",
+    "URGENT_MESSAGES",
     "WAIT_REPORT_S",
     "WATCHES",
     "WORK_PER_CALLBACK_BYTES",
 ]
 
 # -- handshake and strangers ------------------------------------------------------------------------------------------
-HANDSHAKE_S = 2.0  # from accept to WELCOME; libzmq allows 30 s, which lets a silent stranger hold a descriptor
+HANDSHAKE_S = (
+    2.0  # from accept to WELCOME; libzmq allows 30 s, which lets a silent stranger hold a descriptor
+)
+CLOSING_S = 0.5  # what waits for a connection that ends is written for so long
 UNJOINED_PEERS = 64  # connections that have not said HELLO; the oldest goes
 UNJOINED_MESSAGE_BYTES = 16 * 1024  # a HELLO needs 1 KiB; 64 strangers never cost more than 1 MiB
 UNJOINED_MESSAGE_FRAMES = 3  # to, head, body
@@ -84,6 +101,8 @@ UID_BYTES = 256  # names in documents
 TOKEN_BYTES = 43  # 32 random bytes in base64url
 IDS_PER_ENVIRONMENT = 65_536  # sensors, actuators, rewards
 INTEGER_MAX = 2**53 - 1  # one meaning in every language: a double holds it
+UNFINISHED_BYTES = 64 * 1024 * 1024  # of all connections together; beyond it, who began last waits
+UNFINISHED_IDLE_S = 10.0  # a message that does not grow is an attack or a loss
 WORK_PER_CALLBACK_BYTES = 256 * 1024  # then the next connection has its turn
 
 # -- flow -------------------------------------------------------------------------------------------------------------
@@ -94,6 +113,7 @@ OPEN_CALLS_CONTROL = 1024  # controllers, governors and supervisors ask many at 
 QUEUE_MARK_BYTES = 1024 * 1024  # waiting for one destination; beyond it calls are answered busy
 STREAM_CREDIT_MESSAGES = 8  # unacknowledged messages of one stream
 STREAM_CREDIT_BYTES = 1024 * 1024  # unacknowledged bytes of one stream
+URGENT_MESSAGES = 256  # SIGNAL, BEAT, LOST, BYE that overtake data at one destination; more is a stuck reader
 SUBSCRIPTIONS = 64  # topics of one observer
 WATCHES = 1024  # peers that one peer watches
 ANSWERS_PER_CALLER = 4  # remembered answers to repeats, per caller
@@ -132,10 +152,24 @@ LEAVE_ASK_S = 2.0  # asked to leave, then
 LEAVE_TERMINATE_S = 1.5  # SIGTERM to the process group, then
 LEAVE_KILL_S = 0.5  # SIGKILL to the group
 OUTPUT_LINES_KEPT = 20  # last words of a process that are shown when it dies
+LOG_FILE_BYTES = 64 * 1024 * 1024  # a chatty process costs neither memory nor disk
 LOG_LINE_BYTES = 8 * 1024  # what is cut is counted
 
 # -- rows -------------------------------------------------------------------------------------------------------------
-OPEN_ROWS_BYTES = 8 * 1024 * 1024  # rows of open episodes held in memory by a store; beyond that they go to disk
+OPEN_ROWS_BYTES = (
+    8 * 1024 * 1024
+)  # rows of open episodes held in memory by a store; beyond that they go to disk
+
+# -- spaces, memories, models -------------------------------------------------------------------------------------------
+ARRAY_RANK = 16  # axes of an array; numpy of before 2.0 ends at 32, other languages earlier
+SPACE_DEPTH = 16  # spaces within spaces; far above any that we have seen, far below the recursion limit
+SPACE_ELEMENTS = 4 * 1024 * 1024  # columns of one space; as float64 the largest value just fills a message
+SPACE_TEXT_BYTES = 64 * 1024 * 1024  # both bounds of the largest Box, written out
+MEMORY_ROWS = 1_000_000  # rows of a brain's memory, unless its author sets another bound
+MODEL_BYTES = 2 * 1024**3  # one file; archives are stored, not compressed, so that no bomb can be one
+MODEL_MEMBERS = 4096  # arrays in one file
+MODEL_HEADER_BYTES = 64 * 1024  # name, dtype and shape of one array; the small JSON object beside them
+MODEL_NAME_CHARACTERS = 100  # of a file's name; most file systems end at 255 bytes
 
 # -- documents --------------------------------------------------------------------------------------------------------
 DOCUMENT_BYTES = 4 * 1024 * 1024  # 40 times the largest document that we have seen
@@ -149,3 +183,4 @@ assert OPEN_CALLS <= OPEN_CALLS_CONTROL
 assert BEAT_AFTER_SILENCE_S < BEAT_ANSWER_S
 assert STREAM_CREDIT_BYTES <= QUEUE_MARK_BYTES
 assert PROCESSES_PER_RUN < PEERS
+assert SPACE_ELEMENTS * 8 <= MESSAGE_BYTES

@@ -1,1 +1,211 @@
-"""CONTRACT: what the author of a plugin reads."""
+"""CONTRACT: what the author of a plugin reads.
+
+Every public name of the room can be imported from here. Each is loaded when it is first asked for, so that a process
+which needs only `Signal` or `Mode` does not pay for numpy.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ganglion.errors import (
+        AuthorError,
+        GanglionError,
+        LimitExceeded,
+        OutOfActionSpaceError,
+        OutOfObservationSpaceError,
+        OutOfRewardSpaceError,
+        PluginInvalid,
+        SpaceError,
+        StoreError,
+        UsageError,
+    )
+    from ganglion.sdk.brain import (
+        Brain,
+        CheckpointableBrain,
+        EpisodeSummary,
+        Evaluation,
+        EvaluationResult,
+        Transitions,
+        Update,
+        carries_update,
+    )
+    from ganglion.sdk.condition import (
+        EpisodeMeans,
+        EpisodeView,
+        EvaluationView,
+        PhaseView,
+        TerminationCondition,
+        WorkerView,
+    )
+    from ganglion.sdk.construct import check_parameters, construct
+    from ganglion.sdk.controller import Controller, ControllerBus, EpisodeEnded, Setpoints, StepResult
+    from ganglion.sdk.environment import (
+        Environment,
+        EnvironmentBaseline,
+        EnvironmentState,
+        EnvironmentStateTransformer,
+        ResetRequest,
+        Reward,
+        StateTransformer,
+        StepBatch,
+    )
+    from ganglion.sdk.filter import Filter
+    from ganglion.sdk.flags import bootstrap_mask, resolve_flags
+    from ganglion.sdk.flow import Signal
+    from ganglion.sdk.information import (
+        ActuatorInformation,
+        Information,
+        RewardInformation,
+        SensorInformation,
+        Template,
+    )
+    from ganglion.sdk.memory import Memory
+    from ganglion.sdk.mode import Mode
+    from ganglion.sdk.models import Models, digest_of, file_name, load_arrays, load_meta, save_arrays
+    from ganglion.sdk.muscle import Batch, ModelReader, Muscle, read_batch_proposal, read_proposal
+    from ganglion.sdk.objective import Objective, objective_value
+    from ganglion.sdk.part import Part
+    from ganglion.sdk.shard import MemoryShard
+    from ganglion.sdk.simtime import SimTime
+    from ganglion.sdk.spaces.box import Box
+    from ganglion.sdk.spaces.composite import Dict, Tuple
+    from ganglion.sdk.spaces.discrete import Discrete
+    from ganglion.sdk.spaces.form import space_from_wire
+    from ganglion.sdk.spaces.multi_binary import MultiBinary
+    from ganglion.sdk.spaces.multi_discrete import MultiDiscrete
+    from ganglion.sdk.spaces.space import Space
+    from ganglion.sdk.spaces.text import parse_space
+    from ganglion.sdk.statistic import Statistics
+    from ganglion.sdk.table import Table, TableRow
+
+__all__ = [
+    "ActuatorInformation",
+    "AuthorError",
+    "Batch",
+    "Box",
+    "Brain",
+    "CheckpointableBrain",
+    "Controller",
+    "ControllerBus",
+    "Dict",
+    "Discrete",
+    "Environment",
+    "EnvironmentBaseline",
+    "EnvironmentState",
+    "EnvironmentStateTransformer",
+    "EpisodeEnded",
+    "EpisodeMeans",
+    "EpisodeSummary",
+    "EpisodeView",
+    "Evaluation",
+    "EvaluationResult",
+    "EvaluationView",
+    "Filter",
+    "GanglionError",
+    "Information",
+    "LimitExceeded",
+    "Memory",
+    "MemoryShard",
+    "Mode",
+    "ModelReader",
+    "Models",
+    "MultiBinary",
+    "MultiDiscrete",
+    "Muscle",
+    "Objective",
+    "OutOfActionSpaceError",
+    "OutOfObservationSpaceError",
+    "OutOfRewardSpaceError",
+    "Part",
+    "PhaseView",
+    "PluginInvalid",
+    "ResetRequest",
+    "Reward",
+    "RewardInformation",
+    "SensorInformation",
+    "Setpoints",
+    "Signal",
+    "SimTime",
+    "Space",
+    "SpaceError",
+    "StateTransformer",
+    "Statistics",
+    "StepBatch",
+    "StepResult",
+    "StoreError",
+    "Table",
+    "TableRow",
+    "Template",
+    "TerminationCondition",
+    "Transitions",
+    "Tuple",
+    "Update",
+    "UsageError",
+    "WorkerView",
+    "bootstrap_mask",
+    "carries_update",
+    "check_parameters",
+    "construct",
+    "digest_of",
+    "file_name",
+    "load_arrays",
+    "load_meta",
+    "objective_value",
+    "parse_space",
+    "read_batch_proposal",
+    "read_proposal",
+    "resolve_flags",
+    "save_arrays",
+    "space_from_wire",
+]
+
+_HOMES = {
+    "ganglion.errors": "AuthorError GanglionError LimitExceeded OutOfActionSpaceError OutOfObservationSpaceError "
+    "OutOfRewardSpaceError PluginInvalid SpaceError StoreError UsageError",
+    "ganglion.sdk.brain": "Brain CheckpointableBrain EpisodeSummary Evaluation EvaluationResult Transitions Update "
+    "carries_update",
+    "ganglion.sdk.condition": "EpisodeMeans EpisodeView EvaluationView PhaseView TerminationCondition WorkerView",
+    "ganglion.sdk.construct": "check_parameters construct",
+    "ganglion.sdk.controller": "Controller ControllerBus EpisodeEnded Setpoints StepResult",
+    "ganglion.sdk.environment": "Environment EnvironmentBaseline EnvironmentState EnvironmentStateTransformer "
+    "ResetRequest Reward StateTransformer StepBatch",
+    "ganglion.sdk.filter": "Filter",
+    "ganglion.sdk.flags": "bootstrap_mask resolve_flags",
+    "ganglion.sdk.flow": "Signal",
+    "ganglion.sdk.information": "ActuatorInformation Information RewardInformation SensorInformation Template",
+    "ganglion.sdk.memory": "Memory",
+    "ganglion.sdk.mode": "Mode",
+    "ganglion.sdk.models": "Models digest_of file_name load_arrays load_meta save_arrays",
+    "ganglion.sdk.muscle": "Batch ModelReader Muscle read_batch_proposal read_proposal",
+    "ganglion.sdk.objective": "Objective objective_value",
+    "ganglion.sdk.part": "Part",
+    "ganglion.sdk.shard": "MemoryShard",
+    "ganglion.sdk.simtime": "SimTime",
+    "ganglion.sdk.spaces.box": "Box",
+    "ganglion.sdk.spaces.composite": "Dict Tuple",
+    "ganglion.sdk.spaces.discrete": "Discrete",
+    "ganglion.sdk.spaces.form": "space_from_wire",
+    "ganglion.sdk.spaces.multi_binary": "MultiBinary",
+    "ganglion.sdk.spaces.multi_discrete": "MultiDiscrete",
+    "ganglion.sdk.spaces.space": "Space",
+    "ganglion.sdk.spaces.text": "parse_space",
+    "ganglion.sdk.statistic": "Statistics",
+    "ganglion.sdk.table": "Table TableRow",
+}
+_HOME = {name: module for module, names in _HOMES.items() for name in names.split()}
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name from its module."""
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(_HOME[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(_HOME)

@@ -1,0 +1,283 @@
+"""Brain: the half of an agent that learns."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ganglion.errors import AuthorError
+from ganglion.sdk.flow import Signal
+from ganglion.sdk.information import ActuatorInformation, SensorInformation
+from ganglion.sdk.memory import Memory
+from ganglion.sdk.part import Part
+from ganglion.sdk.statistic import Statistics
+
+if TYPE_CHECKING:
+    from ganglion.sdk.models import Models
+
+__all__ = [
+    "Brain",
+    "CheckpointableBrain",
+    "EpisodeSummary",
+    "Evaluation",
+    "EvaluationResult",
+    "Transitions",
+    "Update",
+    "carries_update",
+]
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """Send data to some muscles only.
+
+    Args:
+        data: What `Muscle.update` gets.
+        only: The uids of the muscles; None is all.
+    """
+
+    data: Any
+    only: Sequence[str] | None = None
+
+
+def carries_update(result: Any) -> bool:
+    """Tell whether what `thinking` returned is an update: not None, and nothing that `bool` calls false.
+
+    An array always is one, also an array of one zero.
+    """
+    if isinstance(result, Update):
+        result = result.data
+    return isinstance(result, np.ndarray) or (result is not None and bool(result))
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodeSummary:
+    """Sum up one finished episode for one agent.
+
+    Args:
+        worker: Its worker.
+        episode: Its number in the worker, from 0.
+        steps: Its step boundaries.
+        objective_mean: Mean of the agent's objective per decision; None if no decision had one.
+        objective_sum: Sum of the agent's objective; None likewise.
+        terminated: Whether no future existed at its end.
+        truncated: Whether it was cut off.
+    """
+
+    worker: int
+    episode: int
+    steps: int
+    objective_mean: float | None
+    objective_sum: float | None
+    terminated: bool
+    truncated: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """Tell a brain how an evaluation went: its number in the phase, from 0, and its episodes."""
+
+    number: int
+    episodes: Sequence[EpisodeSummary]
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationResult:
+    """Give the metrics of an evaluation.
+
+    Args:
+        metrics: Name -> number; they overlay `objective`, `return` and `steps`.
+        checkpoint_id: Name of a model that the brain stored for this evaluation; None is none.
+        checkpoint_hash: Its SHA-256; None is none.
+    """
+
+    metrics: Mapping[str, float]
+    checkpoint_id: str | None = None
+    checkpoint_hash: str | None = None
+
+
+@dataclass(slots=True)
+class Transitions:
+    """Give the rows of a round at once; axis 0 is the row, in canonical order (worker, body).
+
+    Args:
+        observations: `[k, n]`, columns in the order of the sensors, each as the vector of its space.
+        actions: `[k, m]`, the muscle's own proposals, likewise.
+        objectives: `[k]` float64; NaN is none.
+        rewards: `[k, r]`, columns in the order of the agent's rewards.
+        next_observations: `[k, n]`; there also at the end of an episode.
+        terminated: `[k]` bool.
+        truncated: `[k]` bool.
+        bootstrap: `[k]` float64, `bootstrap_mask` of the flags.
+        muscle: Uid per row.
+        body: Coordinate per row.
+        episode: `[k]` int64.
+        step: `[k]` int64, the decision's number in its episode.
+        data: Per row what the muscle added.
+    """
+
+    observations: Array
+    actions: Array
+    objectives: Array
+    rewards: Array
+    next_observations: Array
+    terminated: Array
+    truncated: Array
+    bootstrap: Array
+    muscle: Sequence[str]
+    body: Sequence[Any]
+    episode: Array
+    step: Array
+    data: Sequence[Any]
+
+    def __len__(self) -> int:
+        return len(self.observations)
+
+
+class Brain(Part, Statistics, ABC):
+    """Learn for one agent in one phase, from the decisions of its muscles in all workers.
+
+    Called in this order: constructor, `setup`, `load` if there is a model; `initial_update` for each muscle that
+    joins before there is an update; `thinking` per completed decision; `store` at the end of the phase. Every method
+    may be a plain function or `async def`.
+
+    Attributes:
+        name: The agent's name.
+        memory: The rows of this phase from all muscles, evaluation excepted. It begins empty.
+        sensors: The declarations after filters, in document order, without values.
+        actuators: Likewise; each carries its no-op.
+        muscles: The uids of the muscles.
+        static_world_models: What the environments told about themselves, by uid.
+        models: Where models are saved and loaded.
+        last_update: The newest update, None before the first one. Set by the bus.
+        batched: Whether `learn` is called instead of `thinking`.
+    """
+
+    batched: ClassVar[bool] = False
+    memory: Memory
+    sensors: Sequence[SensorInformation] = ()
+    actuators: Sequence[ActuatorInformation] = ()
+    muscles: Sequence[str] = ()
+    static_world_models: Mapping[str, Any] = {}
+    models: Models
+    last_update: Any = None
+    _signals: list[tuple[Signal, str]] | None = None
+
+    def setup(self) -> Awaitable[None] | None:
+        """Prepare networks and `memory.size_limit`; sensors, actuators and seed are known."""
+        return None
+
+    def load(self) -> Awaitable[None] | None:
+        """Take over the model; called after `setup` if there is one. The default gives its arrays to `load_arrays`.
+
+        Raises:
+            AuthorError: There is no model.
+        """
+        arrays = self.models.load()
+        if arrays is None:
+            raise AuthorError(f"brain of {self.name}: load was called and there is no model")
+        self.load_arrays(arrays)
+        return None
+
+    def pretrain(self, sessions: Any) -> Awaitable[None] | None:
+        """Learn from recorded runs before the first decision; called if the agent has `replay`."""
+        return None
+
+    def initial_update(self, muscle_id: str) -> Any:
+        """Return the update for a muscle that joins.
+
+        The default is the last update; before the first one what `thinking(muscle_id, None)` returns.
+        """
+        return self.last_update if self.last_update is not None else self.thinking(muscle_id, None)
+
+    @abstractmethod
+    def thinking(self, muscle_id: str, data_from_muscle: Any) -> Any:
+        """Learn from one completed decision, whose rows are in `memory`.
+
+        The last call of an episode has the flags. Never called in test or evaluation.
+
+        Args:
+            muscle_id: The uid of the muscle whose decision it is.
+            data_from_muscle: What its `propose_actions` gave as second element; with several bodies a list. None
+                when the default `initial_update` asks.
+
+        Returns:
+            The update: any value that can travel, for all muscles, or an `Update` for some. None, or what `bool`
+            calls false, is none; an array always is one.
+        """
+
+    def learn(self, batch: Transitions) -> Any:
+        """Learn from the rows of a round at once; the default calls `thinking` for one after the other.
+
+        Returns:
+            The update, as of `thinking`; the default's is the last that is one.
+        """
+        found = None
+        for muscle_id, data in zip(batch.muscle, batch.data, strict=True):
+            result = self.thinking(muscle_id, data)
+            if isinstance(result, Awaitable):
+                raise AuthorError("thinking is async: the default learn cannot await it")
+            found = result if carries_update(result) else found
+        return found
+
+    def evaluate(
+        self, evaluation: Evaluation
+    ) -> (
+        EvaluationResult
+        | Mapping[str, float]
+        | Awaitable[EvaluationResult | Mapping[str, float] | None]
+        | None
+    ):
+        """Return metrics of an evaluation; None is none. Called after each one."""
+        return None
+
+    def store(self) -> Awaitable[None] | None:
+        """Save the model; called at the end of each phase and at checkpoints. The default saves `arrays()`."""
+        self.models.save(self.arrays())
+        return None
+
+    def arrays(self) -> Mapping[str, Array]:
+        """Return the model as named arrays; the default has none."""
+        return {}
+
+    def load_arrays(self, arrays: Mapping[str, Array]) -> None:
+        """Take over a model; the inverse of `arrays`. The default forgets it."""
+
+    def signal(self, signal: Signal, reason: str = "") -> None:
+        """Ask for flow control, up to STOP_PHASE, for the worker whose row is being thought about.
+
+        Goes out with the answer of the running call.
+        """
+        if self._signals is None:
+            self._signals = []
+        self._signals.append((Signal(signal), reason))
+
+    def pop_signals(self) -> list[tuple[Signal, str]]:
+        """Return the signals since the last call, oldest first, and begin anew; for the bus."""
+        found, self._signals = self._signals or [], None
+        return found
+
+
+class CheckpointableBrain(Brain, ABC):
+    """Be a brain that can go on bit by bit from a checkpoint, for any number of workers.
+
+    `CHECKPOINT_FORMAT` and `CHECKPOINT_SCHEMA_VERSION` are stored with the state; a state of another pair is refused.
+    """
+
+    CHECKPOINT_FORMAT: ClassVar[str]
+    CHECKPOINT_SCHEMA_VERSION: ClassVar[int]
+
+    @abstractmethod
+    def export_checkpoint_state(self) -> Mapping[str, Array] | bytes:
+        """Return all that is needed to go on: optimiser, own memories, own generators."""
+
+    @abstractmethod
+    def restore_checkpoint_state(self, state: Mapping[str, Array] | bytes) -> None:
+        """Take over what `export_checkpoint_state` returned."""

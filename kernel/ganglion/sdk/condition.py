@@ -1,0 +1,159 @@
+"""Condition: when an episode, a phase or a run is over."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from ganglion.sdk.flow import Signal
+from ganglion.sdk.mode import Mode
+from ganglion.sdk.part import Part
+from ganglion.sdk.simtime import SimTime
+
+__all__ = ["EpisodeMeans", "EpisodeView", "EvaluationView", "PhaseView", "TerminationCondition", "WorkerView"]
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodeView:
+    """Show one worker at a step boundary.
+
+    Args:
+        worker: Its number.
+        mode: Of the episode.
+        episode: Its number in the worker, from 0.
+        step: Steps made, >= 1.
+        terminated: Environment -> whether it has no future.
+        truncated: Environment -> whether it was cut off.
+        simtime: Environment -> its time.
+        objectives: Agent -> the objectives of its decisions in this episode, oldest first; a decision without one
+            is left out. Complete only for conditions that read `objectives`.
+    """
+
+    worker: int
+    mode: Mode
+    episode: int
+    step: int
+    terminated: Mapping[str, bool] = field(default_factory=dict)
+    truncated: Mapping[str, bool] = field(default_factory=dict)
+    simtime: Mapping[str, SimTime] = field(default_factory=dict)
+    objectives: Mapping[str, Sequence[float]] = field(default_factory=dict)
+
+    @property
+    def ended(self) -> tuple[str, ...]:
+        """The environments that have ended by themselves, in document order."""
+        return tuple(uid for uid, flag in self.terminated.items() if flag or self.truncated.get(uid, False))
+
+    @property
+    def environments(self) -> tuple[str, ...]:
+        """The environments, in document order."""
+        return tuple(self.terminated)
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodeMeans:
+    """Sum up a finished training episode of one worker.
+
+    Args:
+        episode: Its number in the worker, from 0.
+        steps: Its steps.
+        means: Agent -> mean of its objectives in this episode; an agent without any is left out.
+        cut: Whether it was cut off by the end of the phase; such an episode enters no window.
+    """
+
+    episode: int
+    steps: int
+    means: Mapping[str, float] = field(default_factory=dict)
+    cut: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerView:
+    """Show one worker to the phase.
+
+    Args:
+        worker: Its number.
+        finished: Its finished training episodes, oldest first.
+        running: Whether it takes part in the phase; False after STOP_SIMULATION.
+        fired: Condition's short name -> the reason of the signal by which its episode part ended this worker's
+            episode at this boundary.
+    """
+
+    worker: int
+    finished: Sequence[EpisodeMeans] = ()
+    running: bool = True
+    fired: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationView:
+    """Show a finished evaluation: its number in the phase, from 0, and agent -> metric -> value."""
+
+    number: int
+    metrics: Mapping[str, Mapping[str, float]]
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseView:
+    """Show a phase at a boundary where episodes ended or an evaluation came in.
+
+    Args:
+        mode: Of the phase.
+        workers: All of them, by number.
+        asked: The workers whose episodes ended at this boundary, ascending; a verdict is given for each.
+        environments_ended: Environment -> whether it has ended by itself at this boundary in any worker.
+        evaluations: Those of this phase, oldest first.
+        episodes: The document's limit per worker; None is none.
+    """
+
+    mode: Mode
+    workers: Sequence[WorkerView]
+    asked: Sequence[int] = ()
+    environments_ended: Mapping[str, bool] = field(default_factory=dict)
+    evaluations: Sequence[EvaluationView] = ()
+    episodes: int | None = None
+
+
+class TerminationCondition(Part):
+    """Watch an episode, a phase, or both, and say when it is over.
+
+    The episode part is asked by each controller at every step boundary, the phase part by the governor where
+    episodes ended or an evaluation came in. A class has a part if it overrides its method. Its state is fresh in each
+    phase; with several conditions the greatest signal wins, and the first with it gives the reason.
+
+    Attributes:
+        reads: What the views must hold; `objectives` asks for the objective of each step.
+        reason: Why the last signal above CONTINUE was given: a word, then perhaps `: ` and a sentence.
+    """
+
+    reads: ClassVar[frozenset[str]] = frozenset()
+    reason: str = ""
+
+    @classmethod
+    def has_episode_part(cls) -> bool:
+        """Tell whether the class overrides `episode`."""
+        return cls.episode is not TerminationCondition.episode
+
+    @classmethod
+    def has_phase_part(cls) -> bool:
+        """Tell whether the class overrides `phase`."""
+        return cls.phase is not TerminationCondition.phase
+
+    def episode(self, view: EpisodeView) -> Signal:
+        """Return what is to happen with this worker; sets `reason` if it is more than CONTINUE."""
+        return Signal.CONTINUE
+
+    def phase(self, view: PhaseView) -> Signal | Mapping[int, Signal]:
+        """Return what is to happen with the phase, or with workers by number; sets `reason`, likewise."""
+        return Signal.CONTINUE
+
+    def warnings(self, document: Mapping[str, Any]) -> Sequence[str]:
+        """Return what looks like a mistake in an expanded phase of a document; nothing has been started."""
+        return ()
+
+    def state(self) -> Mapping[str, Any]:
+        """Return what a checkpoint has to keep, as values that can travel."""
+        return {}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take over what `state` returned."""

@@ -1,0 +1,102 @@
+"""Construction: objects of plugins made from a document's parameters, or refused by name."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from inspect import Parameter
+from typing import Any, TypeVar
+
+from ganglion.errors import PluginInvalid
+
+__all__ = ["check_parameters", "construct"]
+
+T = TypeVar("T")
+
+OFFERED = ("uid", "seed", "broker_uri")
+
+
+def construct(
+    cls: type[T], params: Mapping[str, Any], offered: Mapping[str, Any], attributes: Mapping[str, Any]
+) -> T:
+    """Return a new object whose attributes are there before its constructor runs.
+
+    Args:
+        cls: The plugin's class.
+        params: Of the document; given by keyword.
+        offered: Values of `uid`, `seed`, `broker_uri`; given if the constructor names them and `params` does not.
+        attributes: Set before the constructor runs and once more after it.
+
+    Raises:
+        PluginInvalid: The class is abstract, a parameter is not taken or lacks, or an attribute cannot be set.
+            What the constructor itself raises passes through.
+    """
+    arguments = _arguments(cls, params, offered)
+    made = cls.__new__(cls)
+    _set(made, attributes)
+    made.__init__(**arguments)  # type: ignore[misc]
+    _set(made, attributes)
+    return made
+
+
+def check_parameters(cls: type[Any], params: Mapping[str, Any], offered: tuple[str, ...] = OFFERED) -> None:
+    """Check by signature alone, without calling, that `construct` can make an object with these parameters.
+
+    Raises:
+        PluginInvalid: The class is abstract, a parameter is not taken or lacks; the message names it.
+    """
+    _arguments(cls, params, dict.fromkeys(offered))
+
+
+def _arguments(cls: type[Any], params: Mapping[str, Any], offered: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the keywords for the constructor."""
+    missing = sorted(getattr(cls, "__abstractmethods__", ()))
+    if missing:
+        raise _invalid(cls, f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} not implemented")
+    taken, any_keyword = _signature(cls)
+    arguments = dict(params)
+    if getattr(cls, "takes_params", False) and "params" in taken and "params" not in params:
+        arguments = {name: value for name, value in params.items() if name in taken}
+        arguments["params"] = dict(params)
+    for name, value in offered.items():
+        if name in taken and name not in arguments:
+            arguments[name] = value
+    unknown = [name for name in arguments if name not in taken]
+    if unknown and not any_keyword:
+        own = [name for name in taken if name not in offered]
+        raise _invalid(cls, f"parameter {unknown[0]!r} is not taken; expected {', '.join(own) or 'none'}")
+    for name, parameter in taken.items():
+        if parameter.default is Parameter.empty and name not in arguments:
+            raise _invalid(cls, f"parameter {name!r} is missing and has no default")
+    return arguments
+
+
+def _signature(cls: type[Any]) -> tuple[dict[str, Parameter], bool]:
+    """Return the parameters that can be given by keyword, and whether any other keyword is accepted too."""
+    try:
+        # Of the class's __init__ and not of the class: a metaclass or __new__ of its own would hide it.
+        found = list(inspect.signature(cls.__init__).parameters.values())[1:]
+    except (TypeError, ValueError) as error:
+        raise _invalid(cls, f"its constructor has no readable signature: {error}") from error
+    for parameter in found:
+        if parameter.kind is Parameter.POSITIONAL_ONLY and parameter.default is Parameter.empty:
+            raise _invalid(
+                cls, f"parameter {parameter.name!r} is positional-only; parameters are given by keyword"
+            )
+    named = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
+    any_keyword = any(parameter.kind is Parameter.VAR_KEYWORD for parameter in found)
+    return {it.name: it for it in found if it.kind in named}, any_keyword
+
+
+def _set(made: object, attributes: Mapping[str, Any]) -> None:
+    for name, value in attributes.items():
+        try:
+            setattr(made, name, value)
+        except (AttributeError, TypeError) as error:
+            raise _invalid(
+                type(made), f"its attribute {name!r} belongs to the bus and cannot be set: {error}"
+            ) from error
+
+
+def _invalid(cls: type[Any], what: str) -> PluginInvalid:
+    return PluginInvalid(f"{cls.__module__}:{cls.__qualname__}: {what}", plugin=cls.__qualname__)

@@ -1,0 +1,109 @@
+"""Controller: who acts when, within one worker."""
+
+from __future__ import annotations
+
+from abc import ABC
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from ganglion.sdk.flow import Signal
+from ganglion.sdk.part import Part
+
+__all__ = ["Controller", "ControllerBus", "EpisodeEnded", "Setpoints", "StepResult"]
+
+Setpoints = Mapping[str, Sequence[Any]]
+"""Agent -> the values of its actuators in declared order."""
+
+
+class EpisodeEnded(Exception):
+    """End `advance` and `simulate`: the episode is over. Let it pass through."""
+
+    def __init__(self, reason: str = "") -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+@dataclass(frozen=True, slots=True)
+class StepResult:
+    """Tell a controller what a step brought.
+
+    Args:
+        step: Its number in the episode, from 1.
+        readings: Agent -> the values of its sensors in declared order.
+        rewards: Agent -> the values of its rewards in declared order.
+        terminated: Environment -> whether it has no future.
+        truncated: Environment -> whether it was cut off.
+    """
+
+    step: int
+    readings: Mapping[str, Sequence[Any]]
+    rewards: Mapping[str, Sequence[Any]]
+    terminated: Mapping[str, bool] = field(default_factory=dict)
+    truncated: Mapping[str, bool] = field(default_factory=dict)
+
+
+class ControllerBus(Protocol):
+    """Do what a controller asks for."""
+
+    async def act(self, agents: Sequence[str]) -> Setpoints:
+        """Ask agents for decisions."""
+
+    async def update(self, setpoints: Setpoints, agents: Sequence[str]) -> StepResult:
+        """Apply setpoints, advance all environments and do all that belongs to a step."""
+
+    def signal(self, signal: Signal, reason: str) -> None:
+        """Ask for flow control at the next boundary."""
+
+
+class Controller(Part, ABC):
+    """Decide which agents act in which order; all else is done by the bus.
+
+    Override `advance` (one step, repeated until the episode ends) or `simulate` (one episode)::
+
+        class AllAtOnce(Controller):
+            async def advance(self):
+                await self.update(await self.act(self.agents), self.agents)
+
+    Attributes:
+        agents: Their names, in document order.
+        environments: Their uids, in document order.
+        readings: Agent -> the values of its sensors, as of the last step or reset.
+        rewards: Agent -> the values of its rewards of the last step; empty before the first one.
+        step: Steps that have been made in this episode.
+        episode: Number of the episode in this worker, from 0.
+    """
+
+    agents: Sequence[str] = ()
+    environments: Sequence[str] = ()
+    readings: Mapping[str, Sequence[Any]] = {}
+    rewards: Mapping[str, Sequence[Any]] = {}
+    step: int = 0
+    episode: int = 0
+    bus: ControllerBus
+    """What carries out `act`, `update` and `signal`; set by the bus."""
+
+    async def advance(self) -> None:
+        """Make one step; repeated until the episode ends."""
+        raise NotImplementedError(f"{type(self).__name__} has neither advance nor a simulate of its own")
+
+    async def simulate(self) -> None:
+        """Run one episode; the default repeats `advance` until `EpisodeEnded`, which passes through."""
+        while True:
+            await self.advance()
+
+    async def act(self, agents: Sequence[str]) -> Setpoints:
+        """Ask these agents for their decisions, all at once; return their setpoints."""
+        return await self.bus.act(agents)
+
+    async def update(self, setpoints: Setpoints, agents: Sequence[str]) -> StepResult:
+        """Apply the setpoints of these agents, advance all environments, deliver what came of it.
+
+        Raises:
+            EpisodeEnded: The episode is over; let it pass through.
+        """
+        return await self.bus.update(setpoints, agents)
+
+    def signal(self, signal: Signal, reason: str = "") -> None:
+        """Ask for flow control for this worker, at the next step boundary."""
+        self.bus.signal(Signal(signal), reason)

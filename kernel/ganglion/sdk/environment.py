@@ -1,0 +1,234 @@
+"""Environment: the world in which agents act, with its rewards and transformers."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Mapping, Sequence
+from dataclasses import dataclass, field
+from inspect import isawaitable
+from typing import Any, ClassVar
+
+from numpy.typing import NDArray
+
+from ganglion.sdk.flags import resolve_flags
+from ganglion.sdk.information import ActuatorInformation, RewardInformation, SensorInformation
+from ganglion.sdk.part import Part
+from ganglion.sdk.simtime import SimTime
+
+__all__ = [
+    "Environment",
+    "EnvironmentBaseline",
+    "EnvironmentState",
+    "EnvironmentStateTransformer",
+    "ResetRequest",
+    "Reward",
+    "StateTransformer",
+    "StepBatch",
+]
+
+Array = NDArray[Any]
+Started = tuple[list[SensorInformation], list[ActuatorInformation]]
+Stepped = tuple[list[SensorInformation], list[RewardInformation], bool]
+
+
+@dataclass(slots=True)
+class EnvironmentBaseline:
+    """Declare an environment and give the readings of decision 0.
+
+    Args:
+        sensors_available: All sensors with their first readings, in declared order, ids local.
+        actuators_available: All actuators, each with its no-op as value.
+        simtime: When the episode begins.
+        static_world_model: What does not change during a phase; told once to the store, muscles and brains. None is
+            none.
+        rewards_available: All rewards; None declares them by the first update.
+    """
+
+    sensors_available: list[SensorInformation]
+    actuators_available: list[ActuatorInformation]
+    simtime: SimTime = field(default_factory=lambda: SimTime(0, None))
+    static_world_model: Mapping[str, Any] | None = None
+    rewards_available: list[RewardInformation] | None = None
+
+
+class EnvironmentState:
+    """Answer an update: all declared sensors, the rewards, and whether the episode goes on.
+
+    Args:
+        sensor_information: All declared sensors with their readings, any order.
+        rewards: Of this step.
+        done: Given alone it means terminated. The attribute follows from the two others.
+        world_state: For reward and transformer; stored if a transformer leaves it in place. None is none.
+        simtime: None counts the updates of this episode as ticks.
+        terminated: No future exists; None is not given.
+        truncated: Cut off from outside; None is not given.
+
+    Raises:
+        AuthorError: Terminated and truncated are both true, or `done` contradicts them.
+    """
+
+    __slots__ = ("rewards", "sensor_information", "simtime", "terminated", "truncated", "world_state")
+
+    def __init__(
+        self,
+        sensor_information: list[SensorInformation],
+        rewards: list[RewardInformation],
+        done: bool | None = None,
+        world_state: Any = None,
+        simtime: SimTime | None = None,
+        terminated: bool | None = None,
+        truncated: bool | None = None,
+    ) -> None:
+        self.sensor_information = sensor_information
+        self.rewards = rewards
+        self.world_state = world_state
+        self.simtime = simtime
+        self.terminated: bool
+        self.truncated: bool
+        self.terminated, self.truncated = resolve_flags(done, terminated, truncated)
+
+    @property
+    def done(self) -> bool:
+        """Whether the episode has ended, for either reason."""
+        return self.terminated or self.truncated
+
+    def __repr__(self) -> str:
+        return (
+            f"EnvironmentState({self.sensor_information!r}, {self.rewards!r}, terminated={self.terminated}, "
+            f"truncated={self.truncated}, simtime={self.simtime!r})"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ResetRequest:
+    """Ask for the next episode: its number in this worker, from 0, and its own seed in [0, 2**63)."""
+
+    episode: int
+    seed: int
+
+
+@dataclass(slots=True)
+class StepBatch:
+    """Answer an update of many bodies at once; axis 0 is the body.
+
+    Args:
+        readings: Sensor id -> array `[bodies, *shape]`.
+        rewards: Reward id -> array `[bodies, *shape]`.
+        terminated: One boolean, or one per body.
+        truncated: Likewise.
+        simtime: None counts the updates of this episode as ticks.
+    """
+
+    readings: Mapping[str, Array]
+    rewards: Mapping[str, Array]
+    terminated: Array | bool = False
+    truncated: Array | bool = False
+    simtime: SimTime | None = None
+
+
+class Reward(Part, ABC):
+    """Compute rewards from the state of an environment, in its process.
+
+    Called once after each update; its result replaces the rewards. If the environment itself called `self.reward`
+    during the update, the result that it returned stands and there is no second call.
+    """
+
+    @abstractmethod
+    def __call__(self, state: EnvironmentState) -> RewardInformation | list[RewardInformation]:
+        """Return the rewards of the step that led to `state`."""
+
+    def reset(self) -> None:
+        """Begin the next episode; called with the environment's `reset`."""
+
+
+class StateTransformer(Part, ABC):
+    """Change what is seen of an environment's state, after its reward.
+
+    Agents, conditions and the store see what it returns. It may not change the flags.
+    """
+
+    baseline: ClassVar[bool] = False
+    """Whether it is called for the state of decision 0 too."""
+
+    @abstractmethod
+    def __call__(self, state: EnvironmentState) -> EnvironmentState:
+        """Return the state that is to be seen."""
+
+    def reset(self) -> None:
+        """Begin the next episode; called with the environment's `reset`."""
+
+
+EnvironmentStateTransformer = StateTransformer
+
+
+class Environment(Part, ABC):
+    """Be the world of one worker for one phase.
+
+    `start_environment` opens the first episode of a phase, `reset` each later one. `update` is called once per step,
+    and not after an episode has ended. What is declared (ids, spaces, order) must not change between episodes. Every
+    method may be a plain function or `async def`.
+
+    Attributes:
+        episode: Number of the running episode in this worker, from 0.
+        reward: The reward of the document, which may be called during `update`; None if there is none.
+        sensors: The declared sensors, once `start_environment` has returned.
+        actuators: The declared actuators, likewise.
+        done: Whether the running episode has ended.
+        batched: Whether `update_batch` is called instead of `update`.
+    """
+
+    batched: ClassVar[bool] = False
+    episode: int = 0
+    reward: Reward | None = None
+    sensors: Sequence[SensorInformation] = ()
+    actuators: Sequence[ActuatorInformation] = ()
+    done: bool = False
+
+    @abstractmethod
+    def start_environment(self) -> EnvironmentBaseline | Started | Awaitable[EnvironmentBaseline | Started]:
+        """Open the first episode; return the declarations with the readings of decision 0.
+
+        A tuple of sensors and actuators stands for a baseline of them.
+        """
+
+    @abstractmethod
+    def update(
+        self, actuators: list[ActuatorInformation]
+    ) -> EnvironmentState | Stepped | Awaitable[EnvironmentState | Stepped]:
+        """Apply the setpoints and advance by one step.
+
+        Args:
+            actuators: The setpoints of this step in declared order; under taking turns those of one agent.
+
+        Returns:
+            The state after the step. A tuple of sensors, rewards and a boolean stands for a state that is terminated
+            if the boolean is true.
+        """
+
+    def update_batch(self, setpoints: Mapping[str, Array]) -> StepBatch | Awaitable[StepBatch]:
+        """Apply the setpoints of many bodies, `[bodies, *shape]` by actuator id; called if `batched` is true."""
+        raise NotImplementedError(f"{type(self).__name__} says batched = True and has no update_batch")
+
+    def reset(
+        self, request: ResetRequest
+    ) -> EnvironmentBaseline | Started | Awaitable[EnvironmentBaseline | Started]:
+        """Open the next episode; the default is `shutdown` and then `start_environment`."""
+        closed = self.shutdown()
+        return self._start_after(closed) if isawaitable(closed) else self.start_environment()
+
+    async def _start_after(self, closed: Awaitable[Any]) -> EnvironmentBaseline | Started:
+        await closed
+        started = self.start_environment()
+        return await started if isawaitable(started) else started
+
+    def shutdown(self) -> bool | Awaitable[bool | None] | None:
+        """Release what the environment holds; called at the end of a phase. False says that it failed."""
+        return None
+
+    @classmethod
+    def longest_episode(cls, **params: Any) -> int | None:
+        """Return after how many steps an episode ends at the latest with these parameters; None is unknown.
+
+        Asked without making an object, to warn of conditions that can never fire.
+        """
+        return None

@@ -1,0 +1,30 @@
+"""Signal: flow control in ascending order of force."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+__all__ = ["Signal"]
+
+
+class Signal(IntEnum):
+    """Steer a worker, a phase or a run; of several signals at once the greatest wins.
+
+    | signal | scope | effect, at the next step boundary |
+    |---|---|---|
+    | `CONTINUE` | worker, phase, run | goes on; ends a pause |
+    | `PAUSE` | worker, phase, run | stands until CONTINUE or a greater signal; everything keeps its state |
+    | `RESET` | worker | the episode ends; the next begins with the same objects |
+    | `RESTART` | worker | the episode ends; the next begins with new objects; brains stay |
+    | `STOP_SIMULATION` | worker | the episode ends and the worker takes no further part in the phase |
+    | `STOP_PHASE` | phase | the episodes of all workers end; the next phase begins |
+    | `SHUTDOWN` | run | as STOP_PHASE, and no phase follows |
+    """
+
+    CONTINUE = 0
+    PAUSE = 1
+    RESET = 2
+    RESTART = 3
+    STOP_SIMULATION = 4
+    STOP_PHASE = 5
+    SHUTDOWN = 6

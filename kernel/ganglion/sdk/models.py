@@ -1,0 +1,383 @@
+"""Models: named arrays in files that execute nothing when they are read."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, BinaryIO
+from urllib.parse import unquote_to_bytes
+
+import numpy as np
+from numpy.lib import format as npy
+from numpy.typing import NDArray
+
+from ganglion.errors import AuthorError, LimitExceeded, StoreError
+from ganglion.limits import ARRAY_RANK, MODEL_BYTES, MODEL_HEADER_BYTES, MODEL_MEMBERS, MODEL_NAME_CHARACTERS
+
+__all__ = ["Models", "digest_of", "file_name", "load_arrays", "load_meta", "save_arrays"]
+
+Array = NDArray[Any]
+KINDS = "biufcS"  # booleans, numbers, bytes; no objects, which reading would have to execute, and no text
+META = ".meta.npy"  # an encoded name has no dot: no array can take this place
+SUFFIX = ".npz"
+PLAIN = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-")
+
+
+def percent_encoded(name: str) -> str:
+    """Return a name with every byte but letters, digits, `_` and `-` percent-encoded."""
+    return "".join(chr(byte) if byte in PLAIN else f"%{byte:02X}" for byte in name.encode())
+
+
+def file_name(name: str) -> str:
+    """Return the name of a file or folder that stands for `name`: it can leave no folder and meet no other.
+
+    Longer than 100 characters it is cut, and a dot and 16 hexadecimal digits of the name's SHA-256 follow.
+    """
+    encoded = percent_encoded(name)
+    if len(encoded) <= MODEL_NAME_CHARACTERS:
+        return encoded
+    return f"{encoded[:MODEL_NAME_CHARACTERS]}.{hashlib.sha256(name.encode()).hexdigest()[:16]}"
+
+
+def digest_of(path: Path) -> str:
+    """Return the SHA-256 of a file as hexadecimal digits."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+# -- writing ----------------------------------------------------------------------------------------------------------
+
+
+def save_arrays(path: Path, arrays: Mapping[str, Any], meta: Mapping[str, Any] | None = None) -> str:
+    """Write named arrays to an `.npz` file and return its SHA-256.
+
+    The file is written beside its place, synced, and renamed: there is the old one or the new one, never half of it.
+    Equal arrays and meta make equal bytes.
+
+    Args:
+        path: Where to.
+        arrays: Name -> array of numbers, booleans or bytes.
+        meta: A small JSON object; None is none.
+
+    Raises:
+        AuthorError: An array holds anything else, a name is no text, `meta` is no JSON object.
+        LimitExceeded: Too many arrays, too many bytes.
+        StoreError: The file cannot be written.
+    """
+    checked = {name: _checked(name, array) for name, array in arrays.items()}
+    header = _meta_bytes(meta)
+    size = sum(array.nbytes for array in checked.values())
+    if len(checked) > MODEL_MEMBERS or size > MODEL_BYTES:
+        raise LimitExceeded(
+            f"model {path.name}: expected at most {MODEL_MEMBERS} arrays (model_members) of {MODEL_BYTES} bytes "
+            f"(model_bytes), found {len(checked)} of {size} bytes"
+        )
+    beside = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with beside.open("w+b") as file:
+            _write(file, checked, header)
+            file.flush()
+            os.fsync(file.fileno())
+            file.seek(0)
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        beside.replace(path)
+        _sync_folder(path.parent)
+    except OSError as error:
+        beside.unlink(missing_ok=True)
+        raise StoreError(f"model {path}: cannot be written: {error}") from error
+    return digest
+
+
+def _checked(name: Any, value: Any) -> Array:
+    if not isinstance(name, str):
+        raise AuthorError(f"model: the names of arrays are texts, found {name!r}")
+    if len(percent_encoded(name)) > MODEL_HEADER_BYTES // 2:
+        raise AuthorError(f"model: the name {name[:40]!r}... is too long")
+    array = np.asarray(value)
+    if array.dtype.kind not in KINDS:
+        found = type(value).__name__ if array.dtype.kind == "O" else f"dtype {array.dtype}"
+        raise AuthorError(f"model: {name}: expected an array of numbers, booleans or bytes, found {found}")
+    if array.ndim > ARRAY_RANK:
+        raise AuthorError(
+            f"model: {name}: expected at most {ARRAY_RANK} axes (array_rank), found {array.ndim}"
+        )
+    little = array.dtype.newbyteorder("<")
+    return np.asarray(array, dtype=little, order="C")
+
+
+def _meta_bytes(meta: Mapping[str, Any] | None) -> bytes | None:
+    if meta is None:
+        return None
+    try:
+        text = json.dumps(dict(meta), allow_nan=False, sort_keys=True, separators=(",", ":")).encode()
+    except (TypeError, ValueError) as error:
+        raise AuthorError(f"model: meta: expected a JSON object: {error}") from error
+    if len(text) > MODEL_HEADER_BYTES:
+        raise AuthorError(f"model: meta: expected at most {MODEL_HEADER_BYTES} bytes, found {len(text)}")
+    return text
+
+
+def _write(file: BinaryIO, arrays: Mapping[str, Array], meta: bytes | None) -> None:
+    # Not numpy.savez: our names are encoded, and the entries carry a fixed date, so that equal models are equal bytes.
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
+        if meta is not None:
+            _write_member(archive, META, np.frombuffer(meta, dtype=np.uint8))
+        for name, array in arrays.items():
+            _write_member(archive, f"{percent_encoded(name)}.npy", array)
+
+
+def _write_member(archive: zipfile.ZipFile, name: str, array: Array) -> None:
+    entry = zipfile.ZipInfo(name, date_time=(1980, 1, 1, 0, 0, 0))
+    with archive.open(entry, "w", force_zip64=True) as member:
+        npy.write_array(member, array, allow_pickle=False)
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+# -- reading ----------------------------------------------------------------------------------------------------------
+
+
+def load_arrays(path: Path, sha256: str | None = None) -> dict[str, Array]:
+    """Return the named arrays of an `.npz` file, in the order in which they were given.
+
+    Args:
+        path: Of the file.
+        sha256: What its digest must be; None checks only what the file says about itself.
+
+    Raises:
+        FileNotFoundError: There is no such file.
+        StoreError: The file is damaged, holds something else than arrays of numbers, booleans or bytes, or is not
+            what the digest says. Nothing in it is executed.
+        LimitExceeded: It is too large; nothing was read.
+    """
+    return _load(path, sha256)[0]
+
+
+def load_meta(path: Path) -> dict[str, Any] | None:
+    """Return the JSON object beside the arrays of a file, None if there is none; raises as `load_arrays`."""
+    return _load(path, None, arrays=False)[1]
+
+
+def _load(
+    path: Path, sha256: str | None, arrays: bool = True
+) -> tuple[dict[str, Array], dict[str, Any] | None]:
+    size = path.stat().st_size
+    if size > MODEL_BYTES + MODEL_MEMBERS * MODEL_HEADER_BYTES:
+        raise LimitExceeded(f"model {path}: expected at most {MODEL_BYTES} bytes (model_bytes), found {size}")
+    if sha256 is not None and digest_of(path) != sha256:
+        raise StoreError(f"model {path}: expected SHA-256 {sha256}, found another one: the file is damaged")
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return _read(archive, size, arrays)
+    except (
+        zipfile.BadZipFile,
+        ValueError,
+        EOFError,
+        OSError,
+        NotImplementedError,
+        RuntimeError,
+        KeyError,
+    ) as error:
+        raise StoreError(f"model {path}: the file is damaged or no model: {error}") from error
+
+
+def _read(
+    archive: zipfile.ZipFile, size: int, arrays: bool
+) -> tuple[dict[str, Array], dict[str, Any] | None]:
+    entries = archive.infolist()
+    if len(entries) > MODEL_MEMBERS + 1:
+        raise ValueError(f"expected at most {MODEL_MEMBERS} arrays (model_members), found {len(entries)}")
+    found: dict[str, Array] = {}
+    meta: dict[str, Any] | None = None
+    for entry in entries:
+        # Stored entries cannot be larger than the file; so a header cannot make us take memory that is not there.
+        if entry.compress_type != zipfile.ZIP_STORED or entry.file_size > size or entry.flag_bits & 0x1:
+            raise ValueError(
+                f"entry {entry.filename!r:.100}: expected it stored, without compression or encryption"
+            )
+        if entry.filename == META:
+            if entry.file_size > 2 * MODEL_HEADER_BYTES:
+                raise ValueError("the JSON object beside the arrays is too large")
+            meta = _json_object(_read_member(archive, entry))
+        elif arrays:
+            if not entry.filename.endswith(".npy"):
+                raise ValueError(f"entry {entry.filename!r:.100}: expected an array (.npy)")
+            name = unquote_to_bytes(entry.filename.removesuffix(".npy")).decode()
+            if name in found:
+                raise ValueError(f"array {name!r:.100} comes twice")
+            found[name] = _read_member(archive, entry)
+    return found, meta
+
+
+def _read_member(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> Array:
+    data = bytearray(archive.read(entry))  # checks the CRC
+    file = io.BytesIO(data)
+    version = npy.read_magic(file)
+    if version == (1, 0):
+        shape, fortran, dtype = npy.read_array_header_1_0(file, max_header_size=MODEL_HEADER_BYTES)
+    elif version == (2, 0):
+        shape, fortran, dtype = npy.read_array_header_2_0(file, max_header_size=MODEL_HEADER_BYTES)
+    else:
+        raise ValueError(f"entry {entry.filename!r:.100}: version {version} of the format is not read")
+    if dtype.kind not in KINDS or dtype.hasobject or len(shape) > ARRAY_RANK:
+        raise ValueError(f"entry {entry.filename!r:.100}: dtype {dtype} or shape {shape} is not read")
+    offset = file.tell()
+    count = 1
+    for length in shape:
+        count *= length
+    if count * dtype.itemsize != len(data) - offset or any(length < 0 for length in shape):
+        raise ValueError(
+            f"entry {entry.filename!r:.100}: {len(data) - offset} bytes do not fill {shape} of {dtype}"
+        )
+    if count == 0 or dtype.itemsize == 0:
+        return np.zeros(shape, dtype=dtype)
+    flat = np.frombuffer(data, dtype=dtype, offset=offset)
+    return flat.reshape(shape, order="F" if fortran else "C")
+
+
+def _json_object(array: Array) -> dict[str, Any]:
+    found = json.loads(array.tobytes())
+    if not isinstance(found, dict):
+        raise ValueError("the JSON beside the arrays is no object")
+    return found
+
+
+# -- a folder of models -----------------------------------------------------------------------------------------------
+
+
+class Models:
+    """Keep the models of one agent in a folder, one file per tag; the empty tag is the model itself.
+
+    Args:
+        folder: Made when something is saved.
+        read_from: Where `load` looks; None is the same folder.
+    """
+
+    def __init__(
+        self, folder: str | os.PathLike[str], read_from: str | os.PathLike[str] | None = None
+    ) -> None:
+        self.folder = Path(folder)
+        self.read_from = Path(read_from) if read_from is not None else self.folder
+        self.saved: dict[str, dict[str, Any]] = {}
+        """What has been saved since this object was made: tag -> path, sha256, bytes. The bus lists it."""
+
+    def save(self, arrays: Mapping[str, Any], tag: str = "", meta: Mapping[str, Any] | None = None) -> str:
+        """Save named arrays under a tag, replacing what was there; return the SHA-256 of the file.
+
+        Raises:
+            AuthorError: As `save_arrays`; LimitExceeded and StoreError likewise.
+        """
+        path = self.folder / _file_of(tag)
+        digest = save_arrays(path, arrays, {"tag": tag, "meta": None if meta is None else dict(meta)})
+        self.saved[tag] = {"path": str(path), "sha256": digest, "bytes": path.stat().st_size}
+        return digest
+
+    def load(self, tag: str = "") -> Any:
+        """Return the arrays that were saved under a tag as a dict, None if there are none.
+
+        A value that `save_value` saved comes back as it was.
+
+        Raises:
+            StoreError: The file is damaged; LimitExceeded: it is too large.
+        """
+        path = self.read_from / _file_of(tag)
+        if not path.is_file():
+            return None
+        arrays, head = _load(path, None)
+        tree = (head or {}).get("tree")
+        try:
+            return arrays if tree is None else _value(tree, arrays)
+        except (KeyError, ValueError, TypeError, RecursionError) as error:
+            raise StoreError(f"model {path}: the file is damaged: {error}") from error
+
+    def save_value(self, value: Any, tag: str) -> str:
+        """Save any value that can travel (None, numbers, text, bytes, lists, maps, arrays) under a tag.
+
+        Raises:
+            AuthorError: Something in it cannot be kept; the message has the path to it.
+        """
+        arrays: dict[str, Array] = {}
+        path = self.folder / _file_of(tag)
+        digest = save_arrays(path, arrays, {"tag": tag, "tree": _tree(value, arrays, "value")})
+        self.saved[tag] = {"path": str(path), "sha256": digest, "bytes": path.stat().st_size}
+        return digest
+
+    def meta(self, tag: str = "") -> dict[str, Any] | None:
+        """Return the JSON object that was saved beside a tag, None if there is none."""
+        path = self.read_from / _file_of(tag)
+        found = (load_meta(path) or {}).get("meta") if path.is_file() else None
+        return found if isinstance(found, dict) else None
+
+    def tags(self) -> list[str]:
+        """Return the tags that can be loaded, sorted.
+
+        Raises:
+            StoreError: A file is damaged.
+        """
+        if not self.read_from.is_dir():
+            return []
+        heads = [load_meta(path) or {} for path in sorted(self.read_from.glob(f"model*{SUFFIX}"))]
+        return sorted(str(head["tag"]) for head in heads if "tag" in head)
+
+
+def _file_of(tag: str) -> str:
+    return f"model-{file_name(tag)}{SUFFIX}" if tag else f"model{SUFFIX}"
+
+
+# -- values as arrays -------------------------------------------------------------------------------------------------
+
+
+def _tree(value: Any, arrays: dict[str, Array], path: str) -> Any:
+    """Return a value as JSON; arrays, bytes and numbers that JSON does not hold go into `arrays` by their number."""
+    if value is None or isinstance(value, bool | str):
+        return value
+    if isinstance(value, list | tuple):
+        return [_tree(part, arrays, f"{path}[{i}]") for i, part in enumerate(value)]
+    if isinstance(value, Mapping):
+        for name in value:
+            if not isinstance(name, str):
+                raise AuthorError(f"{path}: the keys of a map are texts, found {name!r}")
+        return {"map": {name: _tree(part, arrays, f"{path}.{name}") for name, part in value.items()}}
+    name = str(len(arrays))
+    if isinstance(value, bytes | bytearray | memoryview):
+        arrays[name] = np.frombuffer(bytes(value), dtype=np.uint8)
+        return {"bytes": name}
+    if isinstance(value, int | float):
+        exact = isinstance(value, float) and value == value and abs(value) != float("inf")
+        if exact or isinstance(value, int):
+            return {"number": value.hex()} if isinstance(value, float) else {"number": str(int(value))}
+        return {"number": repr(value)}
+    array = np.asarray(value)
+    if array.dtype.kind not in KINDS:
+        raise AuthorError(f"{path}: a {type(value).__name__} cannot be kept")
+    arrays[name] = array
+    return {"array": name}
+
+
+def _value(tree: Any, arrays: Mapping[str, Array]) -> Any:
+    if isinstance(tree, list):
+        return [_value(part, arrays) for part in tree]
+    if not isinstance(tree, dict):
+        return tree
+    ((kind, content),) = tree.items()
+    if kind == "map":
+        return {name: _value(part, arrays) for name, part in content.items()}
+    if kind == "number":
+        return float.fromhex(content) if "x" in content or content in ("nan", "inf", "-inf") else int(content)
+    if kind == "bytes":
+        return arrays[content].tobytes()
+    if kind == "array":
+        return arrays[content]
+    raise ValueError(f"unknown kind {kind!r:.20} of value")

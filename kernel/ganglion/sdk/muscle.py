@@ -1,0 +1,219 @@
+"""Muscle: the half of an agent that acts."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ganglion.errors import AuthorError
+from ganglion.sdk.information import ActuatorInformation, SensorInformation, Template
+from ganglion.sdk.memory import Memory
+from ganglion.sdk.mode import Mode
+from ganglion.sdk.part import Part
+from ganglion.sdk.statistic import Statistics
+
+__all__ = ["Batch", "ModelReader", "Muscle", "read_batch_proposal", "read_proposal"]
+
+Array = NDArray[Any]
+Proposal = tuple[list[ActuatorInformation], Any] | list[ActuatorInformation]
+BatchProposal = Array | Mapping[str, Array] | tuple[Array | Mapping[str, Array], Any]
+
+
+class ModelReader(Protocol):
+    """Read the model that the document's `load` points at."""
+
+    def load(self, tag: str = "") -> Any:
+        """Return what was saved under a tag, None if nothing was."""
+
+
+@dataclass(slots=True)
+class Batch:
+    """Give the readings of several bodies at once; axis 0 is the body.
+
+    Args:
+        observations: `[bodies, n]`, columns in the order of the sensors, each as the vector of its space.
+        readings: Sensor id -> `[bodies, *shape]`.
+        bodies: Coordinates of the bodies.
+        step: Number of the decision in its episode, (bodies,) int64.
+        episode: Number of the episode, (bodies,) int64.
+        mode: Of the episode.
+        masks: Actuator id -> which of its values are allowed, `[bodies, n]`; empty where nothing is forbidden.
+    """
+
+    observations: Array
+    readings: Mapping[str, Array]
+    bodies: Sequence[Any]
+    step: Array
+    episode: Array
+    mode: Mode
+    masks: Mapping[str, Array] = field(default_factory=dict)
+
+
+class Muscle(Part, Statistics, ABC):
+    """Act for one agent in one worker for one phase.
+
+    Called in this order: constructor, `setup`; in training `update` with the newest update of the brain, in test and
+    evaluation `prepare_model`; then `propose_actions` per decision; `reset` before every episode but the first;
+    `teardown`. Every method may be a plain function or `async def`.
+
+    Attributes:
+        uid: The agent's name and the worker, `scout/0`; `name` is the agent's name.
+        memory: This worker's rows of this phase: readings before filters, applied setpoints, rewards, objective.
+        sensors: The declarations after filters, in document order, without values.
+        actuators: Likewise; each carries its no-op.
+        static_world_models: What the environments told about themselves, by uid.
+        batched: Whether `propose_batch` is called instead of `propose_actions`.
+    """
+
+    batched: ClassVar[bool] = False
+    memory: Memory
+    sensors: Sequence[SensorInformation] = ()
+    actuators: Sequence[ActuatorInformation] = ()
+    static_world_models: Mapping[str, Any] = {}
+    model_reader: ModelReader | None = None
+    """Where `load` reads; set by the bus, None if there is no model."""
+
+    def setup(self) -> Awaitable[None] | None:
+        """Prepare; the bus and the declarations are there."""
+        return None
+
+    def prepare_model(self) -> Awaitable[None] | None:
+        """Load what to act by in test and evaluation; the default gives the brain's last update to `update`."""
+        policy = self.load("policy")
+        return None if policy is None else self.update(policy)
+
+    @abstractmethod
+    def propose_actions(
+        self, sensors: list[SensorInformation], actuators_available: list[ActuatorInformation]
+    ) -> Proposal | Awaitable[Proposal]:
+        """Decide.
+
+        Args:
+            sensors: The readings, in document order, after filters.
+            actuators_available: The actuators, without values; they may be set and returned.
+
+        Returns:
+            The actuators in any order, each with a value; with them, as second element of a tuple, data for the
+            brain (values that can travel).
+        """
+
+    def propose_batch(self, batch: Batch) -> BatchProposal | Awaitable[BatchProposal]:
+        """Decide for several bodies at once; the default asks `propose_actions` for one after the other.
+
+        Returns:
+            `[bodies, m]`, columns in the order of the actuators, each as the vector of its space, or actuator id ->
+            `[bodies, *shape]`; with it, as second element of a tuple, a list of data for the brain, one per body. A
+            float for an integer space must be integral.
+        """
+        sensors, actuators = Template(self.sensors), Template(self.actuators)
+        rows: list[Array] = []
+        data: list[Any] = []
+        for body in range(len(batch.observations)):
+            readings = [it.space.canonical(batch.readings[it.uid][body]) for it in self.sensors]
+            result = self.propose_actions(sensors.fill(readings), actuators.empty())
+            if isinstance(result, Awaitable):
+                raise AuthorError("propose_actions is async: the default propose_batch cannot await it")
+            values, extra = read_proposal(result, actuators.uids)
+            vectors = [it.space.to_vector(value) for it, value in zip(self.actuators, values, strict=True)]
+            rows.append(np.concatenate(vectors) if vectors else np.zeros(0))
+            data.append(extra)
+        return np.array(rows), data
+
+    def update(self, update: Any) -> Awaitable[None] | None:
+        """Take what the brain sent; comes before the decision that follows, the newest only."""
+        return None
+
+    def reset(self) -> Awaitable[None] | None:
+        """Begin the next episode; called before every episode of the phase but the first."""
+        return None
+
+    def teardown(self) -> Awaitable[None] | None:
+        """Release what the muscle holds; called at the end of a phase."""
+        return None
+
+    def load(self, tag: str = "") -> Any:
+        """Return what the model has under a tag, None if there is no model or no such tag.
+
+        The tag `policy` is the brain's last update, as it was; other tags are maps from names to arrays.
+        """
+        return None if self.model_reader is None else self.model_reader.load(tag)
+
+
+def read_proposal(result: Any, uids: Sequence[str]) -> tuple[list[Any], Any]:
+    """Return the values in the order of `uids`, and the data, of what `propose_actions` returned.
+
+    Raises:
+        AuthorError: It is of another form, an actuator is unknown, comes twice, lacks, or has no value; the message
+            names it.
+    """
+    actuators, data = result if isinstance(result, tuple) and len(result) == 2 else (result, None)
+    if not isinstance(actuators, list | tuple) or not all(
+        isinstance(it, ActuatorInformation) for it in actuators
+    ):
+        raise AuthorError(
+            f"propose_actions: expected a list of ActuatorInformation, found {actuators!r:.200}"
+        )
+    if len(actuators) == len(uids) and all(it.uid == uid for it, uid in zip(actuators, uids, strict=True)):
+        values = [it.value for it in actuators]  # the usual case: the given ones in the given order
+    else:
+        found = {it.uid: it.value for it in actuators}
+        for uid in found:
+            if uid not in uids:
+                raise AuthorError(f"propose_actions: there is no actuator {uid}; expected {', '.join(uids)}")
+        if len(found) < len(actuators):
+            raise AuthorError(
+                f"propose_actions: an actuator comes twice: {', '.join(it.uid for it in actuators)}"
+            )
+        values = [found.get(uid) for uid in uids]
+    for uid, value in zip(uids, values, strict=True):
+        if value is None:
+            raise AuthorError(f"propose_actions: actuator {uid} has no value")
+    return values, data
+
+
+def read_batch_proposal(
+    result: Any, actuators: Sequence[ActuatorInformation], bodies: int
+) -> tuple[list[list[Any]], Any]:
+    """Return per body the values in the order of `actuators`, and the data, of what `propose_batch` returned.
+
+    Raises:
+        AuthorError: It has another form or shape; the message names the actuator.
+        OutOfActionSpaceError: A space does not contain its value.
+    """
+    setpoints, data = result if isinstance(result, tuple) and len(result) == 2 else (result, None)
+    rows: list[list[Any]] = [[] for _ in range(bodies)]
+    column = 0
+    matrix = None if isinstance(setpoints, Mapping) else np.asarray(setpoints)
+    width = sum(it.space.size for it in actuators)
+    if matrix is not None and matrix.shape != (bodies, width):
+        raise AuthorError(
+            f"propose_batch: expected setpoints of shape ({bodies}, {width}), found {matrix.shape}"
+        )
+    for it in actuators:
+        for body, row in enumerate(rows):
+            if matrix is not None:
+                row.append(_from_vector(it, matrix[body, column : column + it.space.size]))
+            elif it.uid not in setpoints or len(setpoints[it.uid]) != bodies:
+                raise AuthorError(f"propose_batch: expected {bodies} values of actuator {it.uid}")
+            else:
+                row.append(_canonical(it, setpoints[it.uid][body]))
+        column += it.space.size
+    return rows, data
+
+
+def _canonical(actuator: ActuatorInformation, value: Any) -> Any:
+    if not actuator.space.contains(value):
+        actuator.value = value  # raises with the id
+    return actuator.space.canonical(value)
+
+
+def _from_vector(actuator: ActuatorInformation, vector: Array) -> Any:
+    try:
+        return actuator.space.from_vector(vector)
+    except TypeError as error:
+        raise actuator.refusal(f"setpoint {actuator.uid}: {error}") from error

@@ -1,0 +1,46 @@
+"""Part: what every object of a plugin has before its constructor runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from ganglion.sdk.mode import Mode
+
+if TYPE_CHECKING:
+    from numpy.random import Generator
+
+__all__ = ["Part"]
+
+
+class Part:
+    """Be the base of the classes that plugins offer.
+
+    The attributes are set before `__init__` runs, and again after it. The constructor gets the `params` of the
+    document by keyword, and of `uid`, `seed` and `broker_uri` (always empty) those that its signature names. This
+    base accepts and ignores any arguments.
+
+    Attributes:
+        uid: The object's name within the run, with the worker where each has one (`scout/0`).
+        name: The name in the document.
+        worker: Number of the worker, from 0; 0 also where workers share the object.
+        mode: Of the phase.
+        seed: One integer of the object's own stream, in [0, 2**63).
+        rng: The generator of the object's own stream. An object made by hand has none until somebody sets it.
+        params: The parameters of the document, read-only.
+    """
+
+    takes_params: ClassVar[bool] = False
+    """Whether a constructor that names `params` gets all parameters there, as one map."""
+
+    uid: str = ""
+    name: str = ""
+    worker: int = 0
+    mode: Mode = Mode.TRAIN
+    seed: int = 0
+    rng: Generator
+    params: Mapping[str, Any] = MappingProxyType({})
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        """Accept and ignore any arguments."""

@@ -1,0 +1,93 @@
+"""Seeds: every stream of random numbers by its path, from the one seed of the run."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.random import PCG64, Generator, SeedSequence
+from numpy.random.bit_generator import ISpawnableSeedSequence
+from numpy.typing import NDArray
+
+__all__ = ["derive", "generator_from_words", "integer_from_words", "key", "stream", "words"]
+
+Component = str | int
+
+# PCG64 asks for four 64-bit words: these, and nothing else of the run's seed, travel to a process.
+WORDS = 4
+WORDS_BYTES = 8 * WORDS
+
+
+def key(path: Sequence[Component]) -> tuple[int, ...]:
+    """Return the spawn key of a path: four 32-bit words per component.
+
+    A component contributes the first four big-endian words of SHA-256 over `s:` and its text or `i:` and its decimal
+    digits, in UTF-8. Names make the paths, not positions: one more agent changes no other stream.
+    """
+    return tuple(word for component in path for word in _component_words(component))
+
+
+def _component_words(component: Component) -> tuple[int, ...]:
+    if isinstance(component, bool) or not isinstance(component, str | int):
+        raise TypeError(f"a path consists of texts and integers, found {component!r}")
+    text = f"s:{component}" if isinstance(component, str) else f"i:{component}"
+    digest = hashlib.sha256(text.encode()).digest()
+    return tuple(int.from_bytes(digest[i : i + 4], "big") for i in range(0, 16, 4))
+
+
+def stream(seed: int, path: Sequence[Component]) -> SeedSequence:
+    """Return the seed sequence of the stream at `path` of a run with `seed` (an integer >= 0 of any size)."""
+    return SeedSequence(entropy=seed, spawn_key=key(path))
+
+
+def words(seed: int, path: Sequence[Component]) -> bytes:
+    """Return the 32 bytes (four little-endian 64-bit words) that stand for the stream at `path`.
+
+    Who has them can make the stream's generator, and can derive sub-streams, but cannot find the run's seed.
+    """
+    return stream(seed, path).generate_state(WORDS, np.uint64).astype("<u8").tobytes()
+
+
+def generator_from_words(words: bytes) -> Generator:
+    """Return the generator of a stream: equal, bit by bit, to `numpy.random.default_rng(stream(seed, path))`."""
+    # numpy types the argument more narrowly than it checks: any ISeedSequence is accepted.
+    return Generator(PCG64(_Words(words)))  # type: ignore[arg-type]
+
+
+def integer_from_words(words: bytes) -> int:
+    """Return the stream as one integer in [0, 2**63)."""
+    return int.from_bytes(_checked(words)[:8], "little") >> 1
+
+
+def derive(words: bytes, *path: Component) -> bytes:
+    """Return the words of a stream below that of `words`, for a process that must not know the run's seed."""
+    entropy = int.from_bytes(_checked(words), "little")
+    sequence = SeedSequence(entropy=entropy, spawn_key=key(path))
+    return sequence.generate_state(WORDS, np.uint64).astype("<u8").tobytes()
+
+
+def _checked(words: bytes) -> bytes:
+    if len(words) != WORDS_BYTES:
+        raise ValueError(f"the words of a stream are {WORDS_BYTES} bytes, found {len(words)}")
+    return words
+
+
+class _Words(ISpawnableSeedSequence):
+    """Answer numpy's question for a state with words that were computed elsewhere."""
+
+    def __init__(self, words: bytes) -> None:
+        self._words: NDArray[np.uint64] = np.frombuffer(_checked(words), dtype="<u8").astype(np.uint64)
+        self._children = SeedSequence(entropy=int.from_bytes(words, "little"))
+
+    def generate_state(self, n_words: int, dtype: type = np.uint32) -> NDArray[np.uint64]:  # type: ignore[override]
+        """Return the words; only PCG64's own question can be answered."""
+        if n_words != WORDS or np.dtype(dtype) != np.uint64:
+            raise ValueError(
+                f"only {WORDS} words of uint64 are known, asked for {n_words} of {np.dtype(dtype)}"
+            )
+        return self._words
+
+    def spawn(self, n_children: int) -> list[SeedSequence]:  # type: ignore[override]
+        """Return sequences for `Generator.spawn`, derived from the words."""
+        return self._children.spawn(n_children)

@@ -1,0 +1,375 @@
+"""Box: numbers or arrays of numbers between bounds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import ArrayLike, DTypeLike, NDArray
+
+from ganglion.errors import SpaceError
+from ganglion.limits import ARRAY_RANK, SPACE_ELEMENTS
+from ganglion.sdk.spaces.number import integer_or_none, to_form, to_text
+from ganglion.sdk.spaces.space import Space, Vector
+
+__all__ = ["Box"]
+
+Array = NDArray[Any]
+
+
+class Box(Space):
+    """Hold the arrays of one shape and dtype between inclusive bounds; of shape () single Python numbers.
+
+    Args:
+        low: Lower bound, a number for all elements or an array of `shape`; -inf is none.
+        high: Upper bound, likewise; inf is none. For an integer dtype infinity is the dtype's own bound.
+        shape: None takes it from the bounds.
+        dtype: A floating or integer dtype. A float that is not exactly one of a narrower float dtype is rounded to it
+            before it is compared; that does not count as loss, overflow does.
+
+    Raises:
+        SpaceError: A bound is NaN, does not fit shape or dtype, or is above its other one.
+    """
+
+    __slots__ = ("_exact", "_high", "_low", "_native", "dtype", "high", "low", "scalar", "shape", "size")
+
+    kind = "box"
+    low: Array
+    high: Array
+    shape: tuple[int, ...]
+    # Bounds as Python numbers where all elements share them: one comparison instead of a broadcast one, and for
+    # scalars no numpy at all. None where the elements differ.
+    _low: Any
+    _high: Any
+    # The Python type of a scalar value; and the type whose values are contained if they lie between the bounds. With
+    # an open side a narrower float has none: what overflows lies between the bounds and is not contained.
+    _native: type
+    _exact: type | None
+
+    def __init__(
+        self,
+        low: ArrayLike,
+        high: ArrayLike,
+        shape: Sequence[int] | int | None = None,
+        dtype: DTypeLike = np.float64,
+    ) -> None:
+        kind = np.dtype(dtype).newbyteorder("=")
+        if kind.kind not in "iuf" or kind.itemsize > 8:
+            raise SpaceError(f"the dtype of a Box is a float or integer of at most 64 bits, found {kind}")
+        size_of = _shape(low, high, shape)
+        lows, highs = _bound(low, "low", size_of, kind), _bound(high, "high", size_of, kind)
+        if not bool(np.all(lows <= highs)):
+            raise SpaceError(f"each low of a Box is at most its high, found low={low!r}, high={high!r}")
+        native = float if kind.kind == "f" else int
+        closed = bool(np.isfinite(lows).all() and np.isfinite(highs).all())
+        self._freeze(
+            low=lows,
+            high=highs,
+            shape=size_of,
+            dtype=kind,
+            size=math.prod(size_of),
+            scalar=size_of == (),
+            _low=_common(lows),
+            _high=_common(highs),
+            _native=native,
+            _exact=native if kind.itemsize == 8 or closed else None,
+        )
+
+    # -- values -------------------------------------------------------------------------------------------------------
+
+    def contains(self, value: Any) -> bool:
+        """Tell whether `value` lies between the bounds, see `Space.contains`."""
+        if self.scalar:
+            # One comparison for the usual case; what it does not accept may still be contained after rounding.
+            if type(value) is self._exact and self._low <= value <= self._high:
+                return True
+            return self._scalar(value) is not None
+        if type(value) is np.ndarray and value.dtype == self.dtype:
+            return value.shape == self.shape and self._within(value)
+        return self._array(value) is not None
+
+    def canonical(self, value: Any) -> Any:
+        """Return a Python number for shape (), else a read-only array of `dtype` of its own."""
+        if self.scalar:
+            if type(value) is self._exact and self._low <= value <= self._high and self.dtype.itemsize == 8:
+                return value
+            found = self._scalar(value)
+            if found is None:
+                raise self._refuse(value)
+            return found
+        array = self._array(value)
+        if array is None:
+            raise self._refuse(value)
+        array = np.array(array, dtype=self.dtype, order="C")
+        array.flags.writeable = False
+        return array
+
+    def default(self) -> Any:
+        """Return the contained value nearest to zero."""
+        return self._own(np.clip(np.zeros(self.shape, self.dtype), self.low, self.high))
+
+    def clip(self, value: Any) -> Any:
+        """Return the nearest contained value, see `Space.clip`."""
+        array = _numbers(value)
+        if array is None or array.shape != self.shape:
+            raise self._refuse(value, "the shape must fit")
+        if array.dtype.kind == "f" and bool(np.isnan(array).any()):
+            raise self._refuse(value, "NaN has no nearest value")
+        if self.dtype.kind == "f":
+            with np.errstate(over="ignore"):  # what overflows to infinity is clipped to the bound
+                return self._own(np.clip(array.astype(self.dtype), self.low, self.high))
+        return self._own(_clip_to_integers(array, self.low, self.high, self.dtype))
+
+    def to_vector(self, value: Any) -> Vector:
+        """Return the value flat, in C order."""
+        if self.scalar:
+            return np.array([self.canonical(value)], dtype=self.dtype)
+        found = self._array(value)
+        if found is None:
+            raise self._refuse(value)
+        return np.array(found, dtype=self.dtype).reshape(-1)
+
+    def from_vector(self, vector: Any) -> Any:
+        """Return the value whose vector this is."""
+        array = _numbers(vector)
+        if array is None or array.shape != (self.size,):
+            raise self._refuse(vector, f"the vector has shape ({self.size},)")
+        return self.canonical(array.reshape(self.shape))
+
+    def _scalar(self, value: Any) -> Any:
+        """Return `value` as a contained Python number, or None."""
+        if type(value) is np.ndarray and value.shape == ():
+            value = value.item() if value.dtype.kind in "biuf" else None
+        if not isinstance(value, int | float | np.integer | np.floating | np.bool_):
+            return None
+        number = integer_or_none(value) if self._native is int else self._float_or_none(value)
+        return number if number is not None and self._low <= number <= self._high else None
+
+    def _float_or_none(self, value: Any) -> float | None:
+        """Return a number as the nearest float of `dtype`; None if it overflows or is an integer that none equals."""
+        try:
+            number = float(value)
+        except OverflowError:
+            return None
+        if self.dtype.itemsize < 8:
+            with np.errstate(over="ignore"):
+                rounded = float(self.dtype.type(number))
+            if math.isinf(rounded) and not math.isinf(number):
+                return None
+            number = rounded
+        if isinstance(value, int | np.integer) and int(value) != number:
+            return None
+        return number
+
+    def _array(self, value: Any) -> Array | None:
+        """Return `value` as a contained array of `dtype`, or None."""
+        array = _numbers(value)
+        if array is None or array.shape != self.shape:
+            return None
+        fitting = _cast(array, self.dtype)
+        return fitting if fitting is not None and self._within(fitting) else None
+
+    def _within(self, array: Array) -> bool:
+        low = self.low if self._low is None else self._low
+        high = self.high if self._high is None else self._high
+        return bool((array >= low).all() and (array <= high).all())
+
+    def _own(self, array: Array) -> Any:
+        """Return an array that was just made in canonical form."""
+        if self.scalar:
+            return array.item()
+        array = np.ascontiguousarray(array, dtype=self.dtype)
+        array.flags.writeable = False
+        return array
+
+    # -- scaling ------------------------------------------------------------------------------------------------------
+
+    def scale(self, value: ArrayLike) -> Any:
+        """Return the contained value that `value` of [-1, 1] stands for: -1 is low, 1 is high.
+
+        For an integer dtype the result is rounded half to even.
+
+        Raises:
+            SpaceError: A side is infinite; `value` has another shape or lies outside [-1, 1].
+        """
+        low, high = self._finite()
+        unit = np.asarray(value, dtype=np.float64)
+        if unit.shape != self.shape or not bool(np.all((unit >= -1.0) & (unit <= 1.0))):
+            raise SpaceError(f"expected values in [-1, 1] of shape {self.shape}, found {value!r}")
+        share = (unit + 1.0) / 2.0
+        return self.clip(
+            low * (1.0 - share) + high * share
+        )  # this form cannot overflow, and is exact at both ends
+
+    def unscale(self, value: ArrayLike) -> Any:
+        """Return where a contained value lies between -1 (low) and 1 (high); 0 where low equals high.
+
+        Raises:
+            SpaceError: A side is infinite; the space does not contain the value.
+        """
+        low, high = self._finite()
+        found = np.asarray(self.canonical(value), dtype=np.float64)
+        width = high / 2.0 - low / 2.0
+        share = (found / 2.0 - low / 2.0) / np.where(width > 0.0, width, 1.0)
+        unit = np.where(width > 0.0, np.clip(2.0 * share - 1.0, -1.0, 1.0), 0.0)
+        return unit.item() if self.scalar else unit
+
+    def _finite(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        low, high = self.low.astype(np.float64), self.high.astype(np.float64)
+        if not (bool(np.isfinite(low).all()) and bool(np.isfinite(high).all())):
+            raise SpaceError(f"only a Box with finite bounds can be scaled, found {self._short()}")
+        return low, high
+
+    # -- chance -------------------------------------------------------------------------------------------------------
+
+    def _sample(self, rng: Generator) -> Any:
+        if self.dtype.kind != "f":
+            drawn = rng.integers(self.low, self.high, size=self.shape, dtype=self.dtype, endpoint=True)
+            return self._own(np.asarray(drawn, dtype=self.dtype))
+        low, high = self.low.astype(np.float64), self.high.astype(np.float64)
+        below, above = np.isfinite(low), np.isfinite(high)
+        uniform, tail, normal = (
+            rng.random(self.shape),
+            rng.exponential(size=self.shape),
+            rng.normal(size=self.shape),
+        )
+        with np.errstate(
+            invalid="ignore", over="ignore"
+        ):  # branches that are not taken may compute inf - inf
+            between = low * (1.0 - uniform) + high * uniform
+            drawn = np.where(
+                below, np.where(above, between, low + tail), np.where(above, high - tail, normal)
+            )
+        return self.clip(drawn)  # rounding may have gone beyond a bound by one unit in the last place
+
+    # -- identity -----------------------------------------------------------------------------------------------------
+
+    def _key(self) -> tuple[Any, ...]:
+        return (self.shape, self.dtype.str, self.low.tobytes(), self.high.tobytes())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (Box, (self.low, self.high, self.shape, self.dtype))
+
+    def to_string(self) -> str:
+        """Return `Box(low=..., high=..., shape=..., dtype=...)`."""
+        low, high = to_text(self.low.tolist()), to_text(self.high.tolist())
+        return f"Box(low={low}, high={high}, shape={self.shape}, dtype={self.dtype.name})"
+
+    def to_wire(self) -> dict[str, Any]:
+        """Return the map; a bound that all elements share is one number, else a flat list in C order."""
+        return {
+            "type": self.kind,
+            "shape": list(self.shape),
+            "dtype": self.dtype.newbyteorder("<").str,
+            "low": _bound_form(self.low, self._low),
+            "high": _bound_form(self.high, self._high),
+        }
+
+
+def _shape(low: ArrayLike, high: ArrayLike, shape: Sequence[int] | int | None) -> tuple[int, ...]:
+    if shape is None:
+        found = np.broadcast_shapes(np.shape(low), np.shape(high))
+    else:
+        found = (int(shape),) if isinstance(shape, int | np.integer) else tuple(int(n) for n in shape)
+    if any(n < 0 for n in found) or len(found) > ARRAY_RANK or math.prod(found) > SPACE_ELEMENTS:
+        raise SpaceError(
+            f"a Box has at most {ARRAY_RANK} axes and {SPACE_ELEMENTS} elements, found shape {found}"
+        )
+    return found
+
+
+def _bound(bound: ArrayLike, side: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    array = _numbers(bound)
+    if array is None:
+        raise SpaceError(f"{side} of a Box: expected numbers, found {bound!r}")
+    if array.dtype.kind == "f" and bool(np.isnan(array).any()):
+        raise SpaceError(f"{side} of a Box: NaN is no bound")
+    if array.shape not in ((), shape):
+        raise SpaceError(
+            f"{side} of a Box: expected one number or the shape {shape}, found shape {array.shape}"
+        )
+    if dtype.kind != "f":
+        array = _integer_bound(array, side, dtype)
+    with np.errstate(over="ignore"):  # a bound beyond a narrower float is none, and infinity says so
+        # Adding zero turns a negative zero into zero: as bounds they are the same, and so they become equal bits.
+        return np.array(np.broadcast_to(array, shape).astype(dtype) + dtype.type(0), dtype=dtype, order="C")
+
+
+def _integer_bound(array: Array, side: str, dtype: np.dtype[Any]) -> Array:
+    limits = np.iinfo(dtype)
+    if array.dtype.kind == "f":
+        found = [
+            limits.min if v == -math.inf else limits.max if v == math.inf else v
+            for v in array.ravel().tolist()
+        ]
+        if any(v != int(v) for v in found):
+            raise SpaceError(f"{side} of a Box of {dtype}: expected integers, found {array.tolist()!r}")
+    else:
+        found = array.ravel().tolist()
+    if any(not limits.min <= v <= limits.max for v in found):
+        raise SpaceError(f"{side} of a Box of {dtype}: {array.tolist()!r} does not fit into the dtype")
+    return np.array([int(v) for v in found], dtype=dtype).reshape(array.shape)
+
+
+def _common(bounds: Array) -> Any:
+    """Return the bound that all elements share as a Python number, or None."""
+    if bounds.size == 0:
+        return None
+    first = bounds.flat[0]
+    return first.item() if bool((bounds == first).all()) else None
+
+
+def _bound_form(bounds: Array, common: Any) -> Any:
+    if common is not None:
+        return to_form(common)
+    return [to_form(number) for number in bounds.ravel().tolist()]
+
+
+def _numbers(value: Any) -> Array | None:
+    """Return `value` as an array of booleans, integers or floats, or None if it is no such thing."""
+    if isinstance(value, str | bytes):
+        return None
+    try:
+        array = np.asarray(value)
+    except (ValueError, TypeError, OverflowError):  # ragged lists, foreign objects that refuse
+        return None
+    return array if array.dtype.kind in "biuf" else None
+
+
+def _cast(array: Array, dtype: np.dtype[Any]) -> Array | None:
+    """Return `array` in `dtype` if that loses nothing but digits of a float, else None."""
+    if array.dtype == dtype or array.size == 0:
+        return array.astype(dtype, copy=False)
+    if dtype.kind != "f":
+        return _cast_to_integers(array, dtype)
+    with np.errstate(over="ignore"):
+        cast = array.astype(dtype)
+    if array.dtype.kind == "f":
+        return cast if bool((np.isinf(cast) == np.isinf(array)).all()) else None
+    exact = 2 ** (np.finfo(dtype).nmant + 1)
+    if -exact <= int(array.min()) and int(array.max()) <= exact:
+        return cast
+    # Beyond, only some integers are floats; Python compares the two kinds without rounding either.
+    return cast if array.ravel().tolist() == cast.ravel().tolist() else None
+
+
+def _cast_to_integers(array: Array, dtype: np.dtype[Any]) -> Array | None:
+    if array.dtype.kind == "f" and not (
+        bool(np.isfinite(array).all()) and bool((array == np.floor(array)).all())
+    ):
+        return None
+    limits = np.iinfo(dtype)
+    inside = limits.min <= int(array.min()) and int(array.max()) <= limits.max
+    return array.astype(dtype) if inside else None
+
+
+def _clip_to_integers(array: Array, low: Array, high: Array, dtype: np.dtype[Any]) -> Array:
+    if array.dtype.kind == "f":
+        array = np.rint(array)
+    # Element by element in Python integers: float64 cannot tell the last 64-bit integers apart.
+    pairs = zip(array.ravel().tolist(), low.ravel().tolist(), high.ravel().tolist(), strict=True)
+    found = [lo if v <= lo else hi if v >= hi else int(v) for v, lo, hi in pairs]
+    return np.array(found, dtype=dtype).reshape(low.shape)

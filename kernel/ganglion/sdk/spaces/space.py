@@ -1,0 +1,189 @@
+"""Space: what values a sensor, an actuator or a reward can have."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.random import Generator, SeedSequence
+from numpy.typing import NDArray
+
+from ganglion.errors import SpaceError
+
+__all__ = ["Space"]
+
+Vector = NDArray[Any]
+
+
+class Space(ABC):
+    """Describe a set of values: frozen, comparable, hashable.
+
+    Equal spaces are interchangeable but share no generator. `scalar` tells whether a value is a single Python number;
+    `size` is the number of columns of `to_vector`, `dtype` its dtype.
+    """
+
+    __slots__ = ("_rng",)
+
+    kind: ClassVar[str]
+    scalar: bool
+    size: int
+    dtype: np.dtype[Any]
+    _rng: Generator | None
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"a {type(self).__name__} is frozen: {name} cannot be set; make a new one")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"a {type(self).__name__} is frozen: {name} cannot be deleted")
+
+    def _freeze(self, **attributes: Any) -> None:
+        """Set the attributes of a space that is being made; numpy arrays become read-only."""
+        object.__setattr__(self, "_rng", None)
+        for name, value in attributes.items():
+            if isinstance(value, np.ndarray):
+                value.flags.writeable = False
+            object.__setattr__(self, name, value)
+
+    # -- values -------------------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def contains(self, value: Any) -> bool:
+        """Tell whether `value` belongs to the space; bounds are inclusive.
+
+        Python numbers, lists and arrays are accepted where they fit without loss. NaN, a wrong shape and a fraction
+        for an integer do not. Never raises.
+        """
+
+    def __contains__(self, value: Any) -> bool:
+        return self.contains(value)
+
+    @abstractmethod
+    def canonical(self, value: Any) -> Any:
+        """Return a contained `value` in the form in which it travels: a Python number, or an array of `dtype`.
+
+        Raises:
+            SpaceError: The space does not contain the value.
+        """
+
+    @abstractmethod
+    def default(self) -> Any:
+        """Return the contained value nearest to zero, in canonical form."""
+
+    @abstractmethod
+    def clip(self, value: Any) -> Any:
+        """Return the contained value nearest to `value`; for integers it is rounded half to even first.
+
+        Raises:
+            SpaceError: The value has another structure or shape, or is NaN.
+        """
+
+    @abstractmethod
+    def to_vector(self, value: Any) -> Vector:
+        """Return a contained `value` as (size,) array of `dtype`, in C order.
+
+        Raises:
+            SpaceError: The space does not contain the value.
+        """
+
+    @abstractmethod
+    def from_vector(self, vector: Any) -> Any:
+        """Return the value whose vector this is: the inverse of `to_vector`.
+
+        Raises:
+            SpaceError: The vector has another length, or its value is not contained.
+        """
+
+    def reshape_to_space(self, vector: Any) -> Any:
+        """Return the value whose vector this is, as `from_vector`."""
+        return self.from_vector(vector)
+
+    # -- chance -------------------------------------------------------------------------------------------------------
+
+    def seed(self, seed: int | SeedSequence | Generator) -> None:
+        """Give the space its own stream, used by `sample` without a generator."""
+        object.__setattr__(self, "_rng", np.random.default_rng(seed))
+
+    def sample(self, rng: Generator | None = None) -> Any:
+        """Return a random contained value in canonical form.
+
+        Uniform between bounds; with one bound exponential (scale 1) from it; without bounds standard normal.
+
+        Args:
+            rng: Where the randomness comes from; None takes the space's own stream. A space that nobody seeded starts
+                one from numpy's global generator, which a process of a run has seeded from its object's stream.
+        """
+        return self._sample(rng if rng is not None else self._own_stream())
+
+    def _own_stream(self) -> Generator:
+        if self._rng is None:
+            self.seed(int(np.random.randint(0, 2**63, dtype=np.int64)))  # noqa: NPY002 - documented above
+        assert self._rng is not None
+        return self._rng
+
+    @abstractmethod
+    def _sample(self, rng: Generator) -> Any: ...
+
+    # -- identity -----------------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def _key(self) -> tuple[Any, ...]:
+        """Return what makes two spaces equal, hashable."""
+
+    @abstractmethod
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copy by making anew, so that copies share no generator."""
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        return type(self) is type(other) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash((self.kind, self._key()))
+
+    # -- text and wire ------------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def to_string(self) -> str:
+        """Return the space as text that `from_string` reads back exactly."""
+
+    @staticmethod
+    def from_string(text: str) -> Space:
+        """Return the space that `text` describes; it is parsed, never evaluated.
+
+        Raises:
+            SpaceError: The text describes no space; the message names the column.
+        """
+        from ganglion.sdk.spaces.text import parse_space  # the parser knows all kinds of space
+
+        return parse_space(text)
+
+    @abstractmethod
+    def to_wire(self) -> dict[str, Any]:
+        """Return the space as a map for the bus.
+
+        Numbers that not every language reads exactly travel as text: infinities (`inf`, `-inf`) and integers beyond
+        53 bits (decimal digits).
+        """
+
+    @staticmethod
+    def from_wire(form: Mapping[str, Any]) -> Space:
+        """Return the space of a map from the bus, as `space_from_wire`."""
+        from ganglion.sdk.spaces.form import space_from_wire  # the reader knows all kinds of space
+
+        return space_from_wire(form)
+
+    def __repr__(self) -> str:
+        return self.to_string()
+
+    def _refuse(self, value: Any, why: str = "") -> SpaceError:
+        shown = repr(value)
+        if len(shown) > 200:
+            shown = f"{shown[:200]}..."
+        return SpaceError(f"expected a value of {self._short()}, found {shown}{': ' + why if why else ''}")
+
+    def _short(self) -> str:
+        text = self.to_string()
+        return text if len(text) <= 200 else f"{text[:200]}..."

@@ -1,0 +1,36 @@
+"""Statistics: numbers that a muscle or a brain notes beside its work."""
+
+from __future__ import annotations
+
+from ganglion.errors import AuthorError
+
+__all__ = ["Statistics"]
+
+
+class Statistics:
+    """Collect numbers by key until the bus takes them."""
+
+    _noted: dict[str, float] | None = None
+
+    def add_statistics(self, key: str, value: float, allow_overwrite: bool = False) -> None:
+        """Note a number, stored with the running decision (muscle) or update (brain).
+
+        Args:
+            key: Its name.
+            value: Anything that `float` takes; infinity and NaN are kept as they are.
+            allow_overwrite: Whether a number that has been noted under this key since the last `pop_statistics` may
+                be replaced.
+
+        Raises:
+            AuthorError: The key has been noted and may not be replaced; the number before stays.
+        """
+        if self._noted is None:
+            self._noted = {}
+        if key in self._noted and not allow_overwrite:
+            raise AuthorError(f"statistics {key!r}: noted twice; allow_overwrite=True replaces the first")
+        self._noted[key] = float(value)
+
+    def pop_statistics(self) -> dict[str, float]:
+        """Return what has been noted since the last call, and begin anew."""
+        noted, self._noted = self._noted or {}, None
+        return noted

@@ -1,0 +1,319 @@
+"""Table: rows of values with one column per full id."""
+
+from __future__ import annotations
+
+import importlib
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ganglion.sdk.spaces.space import Space
+
+__all__ = ["Layout", "Table", "TableRow"]
+
+Array = NDArray[Any]
+
+
+class Layout:
+    """Say where in a flat row each id has its columns, and in which shape.
+
+    Args:
+        uids: Full ids, in order.
+        spaces: Their spaces; None where it is not known: then the value is one number.
+        shapes: Shapes of their values; None takes them from the spaces. A Tuple or Dict has the shape of its vector.
+    """
+
+    __slots__ = ("dtype", "offsets", "scalar", "shapes", "spaces", "uids", "width")
+
+    def __init__(
+        self,
+        uids: Sequence[str],
+        spaces: Sequence[Space | None],
+        shapes: Sequence[tuple[int, ...]] | None = None,
+        dtypes: Sequence[np.dtype[Any]] | None = None,
+    ) -> None:
+        self.uids = tuple(uids)
+        self.spaces = tuple(spaces)
+        self.shapes = tuple(shapes) if shapes is not None else tuple(_shape(space) for space in spaces)
+        widths = [int(np.prod(shape, dtype=np.int64)) for shape in self.shapes]
+        self.offsets = (0, *np.cumsum(widths, dtype=np.int64).tolist())
+        self.width: int = self.offsets[-1]
+        self.scalar = all(shape == () for shape in self.shapes)
+        if dtypes is None:
+            dtypes = [space.dtype if space is not None else np.dtype(np.float64) for space in spaces]
+        self.dtype: np.dtype[Any] = np.result_type(*dtypes) if dtypes else np.dtype(np.float64)
+
+    def span(self, i: int) -> slice:
+        """Return the columns of the i-th id in a flat row."""
+        return slice(self.offsets[i], self.offsets[i + 1])
+
+    def select(self, uids: Sequence[str]) -> tuple[Layout, list[int]]:
+        """Return the layout of some ids, and where their columns are in this one."""
+        chosen = [self.index(uid) for uid in uids]
+        columns = [column for i in chosen for column in range(self.offsets[i], self.offsets[i + 1])]
+        layout = Layout(
+            uids,
+            [self.spaces[i] for i in chosen],
+            [self.shapes[i] for i in chosen],
+            [self.dtype] * len(chosen),
+        )
+        return layout, columns
+
+    def index(self, uid: str) -> int:
+        """Return the place of an id; KeyError names it."""
+        try:
+            return self.uids.index(uid)
+        except ValueError:
+            raise KeyError(f"no column {uid!r}; there are {', '.join(self.uids) or 'none'}") from None
+
+    def value(self, row: Array, i: int) -> Any:
+        """Return the value of the i-th id in a flat row: a number, an array, or the composite that its space makes."""
+        space, part = self.spaces[i], row[self.span(i)]
+        if space is not None and space.kind in ("tuple", "dict"):
+            return None if part.dtype.kind == "f" and np.isnan(part).all() else space.from_vector(part)
+        return part[0].item() if self.shapes[i] == () else part.reshape(self.shapes[i])
+
+
+def _shape(space: Space | None) -> tuple[int, ...]:
+    if space is None or space.scalar:
+        return ()
+    shape: tuple[int, ...] = getattr(space, "shape", (space.size,))
+    return shape
+
+
+class _Reducible:
+    """Compute sums and the like, in which a missing value (NaN) does not count."""
+
+    __slots__ = ()
+
+    def _numbers(self) -> Array:
+        raise NotImplementedError
+
+    def _reduce(self, function: Callable[..., Any], axis: int | None) -> Any:
+        numbers = self._numbers()
+        if numbers.dtype == object:
+            raise TypeError("values of different shapes have no common sum; take one column by its id")
+        with warnings.catch_warnings():
+            # numpy warns where nothing but NaN is left and returns NaN, which is what we promise.
+            warnings.simplefilter("ignore", RuntimeWarning)
+            found = function(numbers, axis=axis)
+        return found.item() if np.ndim(found) == 0 else found
+
+
+class TableRow(_Reducible):
+    """Show one row: `row[id]`, `.columns`, `.values`, `sum mean min max`."""
+
+    __slots__ = ("_layout", "_row")
+
+    def __init__(self, layout: Layout, row: Array) -> None:
+        self._layout = layout
+        self._row = row
+
+    @property
+    def columns(self) -> list[str]:
+        """The full ids."""
+        return list(self._layout.uids)
+
+    @property
+    def values(self) -> Array:
+        """The values, one per id."""
+        found: Array = Table(self._layout, self._row[np.newaxis]).values[0]
+        return found
+
+    def __getitem__(self, uid: str) -> Any:
+        return self._layout.value(self._row, self._layout.index(uid))
+
+    def __len__(self) -> int:
+        return len(self._layout.uids)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._layout.uids)
+
+    def _numbers(self) -> Array:
+        return self.values
+
+    def sum(self) -> float:
+        """Return the sum of all values; 0.0 of none."""
+        return float(self._reduce(np.nansum, None))
+
+    def mean(self) -> float:
+        """Return the mean of all values; NaN of none."""
+        return float(self._reduce(np.nanmean, None))
+
+    def min(self) -> float:
+        """Return the least value; NaN of none."""
+        return float(self._reduce(_least, None))
+
+    def max(self) -> float:
+        """Return the greatest value; NaN of none."""
+        return float(self._reduce(_greatest, None))
+
+    def __repr__(self) -> str:
+        return f"TableRow({ {uid: self[uid] for uid in self} })"
+
+
+class Table(_Reducible):
+    """Show rows of values by full id, read-only, oldest first.
+
+    A value that a row does not have is NaN. `table[id]` is the array `[rows, *shape]` of one column, `table[list]` a
+    table of some. `sum mean min max` leave out NaN; `axis` 0 gives one number per column, 1 one per row, None one.
+    """
+
+    __slots__ = ("flat", "layout")
+
+    flat: Array
+    """The vectors of all values side by side, `[rows, columns of the vectors]`."""
+    layout: Layout
+    """Which of these columns belong to which id."""
+
+    def __init__(self, layout: Layout, flat: Array) -> None:
+        self.layout = layout
+        self.flat = flat
+
+    @property
+    def columns(self) -> list[str]:
+        """The full ids, in order."""
+        return list(self.layout.uids)
+
+    @property
+    def values(self) -> Array:
+        """The values `[rows, ids]`; `[rows, ids, *shape]` if all have one shape; objects where shapes differ."""
+        layout = self.layout
+        if layout.scalar:
+            return self.flat
+        composite = any(space is not None and space.kind in ("tuple", "dict") for space in layout.spaces)
+        if len(set(layout.shapes)) == 1 and not composite:
+            return self.flat.reshape(len(self.flat), len(layout.uids), *layout.shapes[0])
+        found: Array = np.empty((len(self.flat), len(layout.uids)), dtype=object)
+        for r, row in enumerate(self.flat):
+            for i in range(len(layout.uids)):
+                found[r, i] = layout.value(row, i)
+        return found
+
+    @overload
+    def __getitem__(self, key: str) -> Array: ...
+    @overload
+    def __getitem__(self, key: list[str]) -> Table: ...
+    def __getitem__(self, key: str | list[str]) -> Array | Table:
+        if isinstance(key, list):
+            layout, columns = self.layout.select(key)
+            return Table(layout, _read_only(self.flat[:, columns]))
+        i = self.layout.index(key)
+        space = self.layout.spaces[i]
+        if space is not None and space.kind in ("tuple", "dict"):
+            found: Array = np.empty(len(self.flat), dtype=object)
+            for r, row in enumerate(self.flat):
+                found[r] = self.layout.value(row, i)
+            return found
+        return self.flat[:, self.layout.span(i)].reshape(len(self.flat), *self.layout.shapes[i])
+
+    @property
+    def iloc(self) -> _Rows:
+        """Rows by position: `table.iloc[i]` is a row, `table.iloc[a:b]` a table."""
+        return _Rows(self)
+
+    def rows(self, selection: slice) -> Table:
+        """Return the table of some rows."""
+        return Table(self.layout, self.flat[selection])
+
+    def row(self, i: int) -> TableRow:
+        """Return one row; negative numbers count from the end. IndexError if there is none."""
+        return TableRow(self.layout, self.flat[i])
+
+    def __len__(self) -> int:
+        return len(self.flat)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.layout.uids)
+
+    def __contains__(self, uid: object) -> bool:
+        return uid in self.layout.uids
+
+    @staticmethod
+    def join(tables: Sequence[Table]) -> Table:
+        """Return the rows of several tables; an id that one of them lacks is NaN in its rows."""
+        layout = tables[0].layout
+        if all(table.layout.uids == layout.uids for table in tables):
+            return Table(layout, _read_only(np.concatenate([table.flat for table in tables])))
+        first: dict[str, tuple[Layout, int]] = {}
+        for table in tables:
+            for i, uid in enumerate(table.layout.uids):
+                first.setdefault(uid, (table.layout, i))
+        spaces, shapes = zip(*((of.spaces[i], of.shapes[i]) for of, i in first.values()), strict=True)
+        dtype = np.result_type(np.float16, *(table.flat.dtype for table in tables))
+        layout = Layout(list(first), spaces, shapes, [dtype] * len(first))
+        array = np.full((sum(map(len, tables)), layout.width), np.nan, dtype=dtype)
+        begin = 0
+        for table in tables:
+            for i, uid in enumerate(table.layout.uids):
+                columns = table.flat[:, table.layout.span(i)]
+                array[begin : begin + len(table), layout.span(layout.index(uid))] = columns
+            begin += len(table)
+        return Table(layout, _read_only(array))
+
+    def _numbers(self) -> Array:
+        return self.values
+
+    def sum(self, axis: int | None = 0) -> Any:
+        """Return sums; of no value 0."""
+        return self._reduce(np.nansum, axis)
+
+    def mean(self, axis: int | None = 0) -> Any:
+        """Return means; of no value NaN."""
+        return self._reduce(np.nanmean, axis)
+
+    def min(self, axis: int | None = 0) -> Any:
+        """Return the least values; of no value NaN."""
+        return self._reduce(_least, axis)
+
+    def max(self, axis: int | None = 0) -> Any:
+        """Return the greatest values; of no value NaN."""
+        return self._reduce(_greatest, axis)
+
+    def to_frame(self) -> Any:
+        """Return a pandas DataFrame; pandas is imported here and has to be installed."""
+        pandas = importlib.import_module(
+            "pandas"
+        )  # by name: the kernel needs no pandas, and a check holds it to that
+        return pandas.DataFrame({uid: list(self[uid]) for uid in self.columns}, columns=self.columns)
+
+    def __repr__(self) -> str:
+        return f"Table({len(self)} rows of {', '.join(self.layout.uids)})"
+
+
+class _Rows:
+    __slots__ = ("_table",)
+
+    def __init__(self, table: Table) -> None:
+        self._table = table
+
+    @overload
+    def __getitem__(self, key: int) -> TableRow: ...
+    @overload
+    def __getitem__(self, key: slice) -> Table: ...
+    def __getitem__(self, key: int | slice) -> TableRow | Table:
+        return self._table.rows(key) if isinstance(key, slice) else self._table.row(key)
+
+    def __len__(self) -> int:
+        return len(self._table)
+
+
+def _least(numbers: Array, axis: int | None) -> Any:
+    return np.nanmin(numbers, axis=axis) if numbers.size else _nothing(numbers, axis)
+
+
+def _greatest(numbers: Array, axis: int | None) -> Any:
+    return np.nanmax(numbers, axis=axis) if numbers.size else _nothing(numbers, axis)
+
+
+def _nothing(numbers: Array, axis: int | None) -> Any:
+    """Return NaN in the shape that a reduction would have; numpy refuses the least of nothing."""
+    return np.full(np.sum(numbers, axis=axis).shape, np.nan)
+
+
+def _read_only(array: Array) -> Array:
+    array.flags.writeable = False
+    return array
