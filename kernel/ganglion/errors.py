@@ -18,6 +18,7 @@ GanglionError
 ├── LimitExceeded            operator: a bound of `limits.py`
 ├── DeadlineExceeded         operator: a wait that ended without its answer
 ├── StoreError               operator: results cannot be written or read
+├── Nondeterministic         its author: what was done again came out differently
 └── LaunchError              operator: a process cannot be started, an address cannot be bound
 ```
 """
@@ -36,6 +37,7 @@ __all__ = [
     "LaunchError",
     "LimitExceeded",
     "LocalProtocolError",
+    "Nondeterministic",
     "OutOfActionSpaceError",
     "OutOfObservationSpaceError",
     "OutOfRewardSpaceError",
@@ -178,6 +180,12 @@ class StoreError(GanglionError):
     """Report that results cannot be written or read."""
 
     kind = "store"
+
+
+class Nondeterministic(GanglionError):
+    """Report that something that was done again came out differently; names its position and what differs."""
+
+    kind = "nondeterministic"
 
 
 class LaunchError(GanglionError):

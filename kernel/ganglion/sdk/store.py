@@ -1,0 +1,191 @@
+"""Store: keeps the results of runs, and gives them back."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar
+
+from ganglion.errors import Nondeterministic, StoreError, UsageError
+from ganglion.limits import OPEN_ROWS_BYTES
+
+__all__ = [
+    "OPEN_ROWS_BYTES",
+    "Nondeterministic",
+    "Store",
+    "StoreError",
+    "StoreReader",
+    "StoreWriter",
+    "UsageError",
+]
+
+
+class StoreWriter(ABC):
+    """Write the results of one run.
+
+    An episode is shown to readers from the transaction on that seals it: completely, once, after its predecessor of
+    the same worker. Rows of an open episode are never shown. Use as a context manager closes it.
+    """
+
+    @abstractmethod
+    def apply(self, writer: str, records: Sequence[Sequence[Any]]) -> None:
+        """Take the records of one batch, in order; call `commit` before they are acknowledged.
+
+        Each record is a list `[kind, field, ...]`. Value lists are msgpack of one row in declared order, in which an
+        array is its little-endian bytes in C order and nil means not given. Ids are full ids
+        (`<environment>.<local id>`). Fields that follow those below are skipped.
+
+        ```text
+        run      {uid, experiment, seed, document, plan_digest?, started}      seed: text; started: UTC, ISO 8601
+        declare  phase, environment|nil, agent|nil, kind, [[id, space, unit|nil, dtype|nil, shape], ...]
+                 kind: sensor, actuator, reward; the order of the value lists of `steps` (environment) and `actions`
+                 (agent); before the rows, in document order; a repeat is harmless
+        phase    phase, name, mode, status, reason|nil                         a repeat replaces
+        steps    phase, mode, worker, environment, episode, rows
+                 row: step, tick, simtime_ticks, simtime_timestamp, sensors, setpoints, rewards, terminated, truncated
+        actions  phase, mode, worker, agent, episode, rows
+                 row: body, step, tick, sensors, setpoints, proposed|nil, rewards, objective|nil, terminated,
+                 truncated, statistics|nil
+        episode  phase, mode, worker, environment|nil, episode, steps, terminated, truncated, reason, round
+                 seals; `round` orders episodes within their phase
+        signal   phase, worker|nil, episode|nil, step|nil, signal, issuer, reason, data|nil, round
+        brain    phase, agent, tag, episode, updates, created, bytes, sha256, path
+        end      status, reason, ended
+        ```
+
+        Args:
+            writer: Name of the peer that wrote the batch.
+            records: Its records.
+
+        Raises:
+            StoreError: A record is malformed (those before it are taken), or rows had to go to disk and could not;
+                then everything is kept, and `commit` tries again.
+        """
+
+    @abstractmethod
+    def commit(self) -> None:
+        """Make everything durable that was applied, in one transaction; rows of open episodes may wait.
+
+        Raises:
+            StoreError: Nothing was written; everything is kept, and the next call tries again.
+            Nondeterministic: An episode was sealed before with other rows; that seal is dropped, all else is durable.
+        """
+
+    @abstractmethod
+    def discard(self, writer: str) -> None:
+        """Forget the rows of the open episodes of a peer that is gone; its successor sends them again."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Commit, forget the rows of open episodes, and let go of the store; a second call does nothing."""
+
+    def __enter__(self) -> StoreWriter:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class StoreReader(ABC):
+    """Read the results of all runs of a store, also while they are written; change nothing.
+
+    Errors of the caller (names of tables, columns and runs, a faulty `where`) are `UsageError` with the nearest right
+    name, those of the store are `StoreError`.
+    """
+
+    @abstractmethod
+    def tables(self) -> dict[str, list[str]]:
+        """Return the tables and the columns that each has without `wide`, both in the order in which they are shown."""
+
+    @abstractmethod
+    def columns(
+        self, table: str, runs: Sequence[str] = (), columns: Sequence[str] | None = None, wide: bool = False
+    ) -> list[str]:
+        """Return the keys that the rows of `rows` have with the same arguments, in their order."""
+
+    @abstractmethod
+    def count(self, table: str, runs: Sequence[str] = ()) -> int:
+        """Return how many rows a table has, of the named runs or of all."""
+
+    @abstractmethod
+    def rows(
+        self,
+        table: str,
+        runs: Sequence[str] = (),
+        where: str | None = None,
+        columns: Sequence[str] | None = None,
+        order: Sequence[str] | None = None,
+        limit: int | None = None,
+        wide: bool = False,
+    ) -> Iterator[dict[str, Any]]:
+        """Yield the rows of a table.
+
+        Args:
+            table: One of `tables`.
+            runs: Ids of runs; none means all.
+            where: A condition: columns, literals, `= != < <= > >= in like is null and or not` and parentheses.
+            columns: Which columns, in this order; None means all.
+            order: Columns to sort by, a leading `-` sorts downwards; None means the order that the table has.
+            limit: How many rows at most.
+            wide: Show each value of a value list as a column of its own, `sensors.<full id>`.
+
+        Returns:
+            Maps column -> plain value. Value lists are maps full id -> number, boolean, list for arrays, or None
+            where unknown; a setpoint that was not given is left out.
+        """
+
+    @abstractmethod
+    def resolve(self, run: str) -> str:
+        """Return the id that is meant by an id, a `uid` (its newest run), a beginning of either, or `last`."""
+
+    @abstractmethod
+    def query(self, sql: str) -> tuple[list[str], Iterator[tuple[Any, ...]]]:
+        """Return the columns and rows of a query in the store's own language, on a connection that cannot write."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of the store; a second call does nothing."""
+
+    def __enter__(self) -> StoreReader:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class Store(ABC):
+    """Open stores of one kind; found by the scheme of a URI, which is the name of its entry point."""
+
+    schemes: ClassVar[tuple[str, ...]]
+
+    @classmethod
+    @abstractmethod
+    def writer(cls, uri: str, run: str, resume: bool = False) -> StoreWriter:
+        """Open a store for the results of a run; makes the store, but not its folder, if there is none.
+
+        Args:
+            uri: Where it is, such as `sqlite:////home/ada/results/ganglion.db` (three slashes: a relative path).
+            run: The run's id.
+            resume: Go on with a run that is there; otherwise it must not be.
+
+        Raises:
+            StoreError: It cannot be opened or made, is of another program or revision, or the run is (not) there.
+        """
+
+    @classmethod
+    @abstractmethod
+    def reader(cls, uri: str) -> StoreReader:
+        """Open a store that is there for reading.
+
+        Raises:
+            StoreError: There is none, it cannot be read, or it is of another program or a newer revision.
+        """
+
+    @classmethod
+    @abstractmethod
+    def remove(cls, uri: str, runs: Iterable[str]) -> Mapping[str, int]:
+        """Remove runs by id, in one transaction; return how many episodes each had.
+
+        Raises:
+            StoreError: A run is not there, or the store cannot be written; nothing was removed.
+        """

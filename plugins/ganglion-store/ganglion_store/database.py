@@ -1,0 +1,124 @@
+"""Opening of SQLite files: location, settings, whose file it is, and what went wrong in words."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import urllib.parse
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from ganglion_store import statements as sql
+
+from ganglion.sdk.store import StoreError
+
+__all__ = ["BUSY_S", "connect_reading", "connect_writing", "path_of", "told"]
+
+BUSY_S = 30.0  # a checkpoint or the commit of another run holds the lock for milliseconds; a slow disk for seconds
+SCHEMES = ("sqlite",)
+
+
+def path_of(uri: str) -> Path:
+    """Return the file that a URI names: `sqlite:///relative`, `sqlite:////absolute`."""
+    scheme, colon, rest = uri.partition("://")
+    if not colon or scheme not in SCHEMES:
+        raise StoreError(f"expected a store URI such as sqlite:///results/ganglion.db, found {uri!r}")
+    if not rest.startswith("/") or rest == "/":
+        raise StoreError(f"expected sqlite:///FILE (three slashes, four for an absolute path), found {uri!r}")
+    return Path(urllib.parse.unquote(rest[1:])).absolute()
+
+
+@contextmanager
+def told(path: Path, what: str) -> Iterator[None]:
+    """Turn errors of SQLite and of the file system into a StoreError that names the file and the cause."""
+    try:
+        yield
+    except (sqlite3.Error, OSError) as error:
+        raise StoreError(f"{path}: cannot {what}: {_cause(path, error)}") from error
+
+
+def _cause(path: Path, error: Exception) -> str:
+    """Return what is behind an error; SQLite says `unable to open database file` to nearly everything."""
+    if "unable to open" not in str(error):
+        return str(error)
+    if not path.parent.is_dir():
+        return f"there is no folder {path.parent}"
+    if path.is_dir():
+        return "it is a folder"
+    if path.exists():
+        return "no permission for the file" if not os.access(path, os.R_OK | os.W_OK) else str(error)
+    return f"no permission to write into {path.parent}" if not os.access(path.parent, os.W_OK) else str(error)
+
+
+def connect_writing(uri: str) -> tuple[Path, sqlite3.Connection]:
+    """Open a store for writing, make it if there is none; refuse what is not ours."""
+    path = path_of(uri)
+    with told(path, "be opened for writing"):
+        connection = sqlite3.connect(path, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
+        try:
+            _prepare(path, connection)
+        except BaseException:
+            connection.close()
+            raise
+    return path, connection
+
+
+def _prepare(path: Path, connection: sqlite3.Connection) -> None:
+    # What is not ours is found before anything is changed: `journal_mode` is written into the file.
+    if not _is_empty(connection):
+        _check_revision(path, connection, writing=True)
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA foreign_keys = ON")
+    connection.execute("PRAGMA synchronous = FULL")
+    if _is_empty(connection):
+        connection.execute("BEGIN IMMEDIATE")
+        if _is_empty(connection):  # another writer may have been faster
+            for statement in sql.CREATE:
+                connection.execute(statement)
+            connection.execute(sql.INSERT_STORE, (sql.REVISION,))
+        connection.execute("COMMIT")
+        _check_revision(path, connection, writing=True)
+
+
+def connect_reading(path: Path) -> sqlite3.Connection:
+    """Open a store on a connection that can write nothing."""
+    if not path.exists():
+        raise StoreError(f"{path}: expected a result store, found nothing")
+    with told(path, "be opened for reading"):
+        address = f"file:{urllib.parse.quote(str(path))}?mode=ro"
+        if not os.access(path.parent, os.W_OK) and not path.with_name(path.name + "-wal").exists():
+            address += "&immutable=1"  # WAL needs a file beside; where nobody can write, nobody does
+        connection = sqlite3.connect(
+            address, timeout=BUSY_S, isolation_level=None, uri=True, check_same_thread=False
+        )
+        try:
+            connection.execute("PRAGMA query_only = ON")
+            _check_revision(path, connection, writing=False)
+        except BaseException:
+            connection.close()
+            raise
+    return connection
+
+
+def _is_empty(connection: sqlite3.Connection) -> bool:
+    return connection.execute("SELECT count(*) FROM sqlite_master").fetchone() == (0,)
+
+
+def _check_revision(path: Path, connection: sqlite3.Connection, writing: bool) -> None:
+    try:
+        row = connection.execute(sql.SELECT_REVISION).fetchone()
+    except sqlite3.OperationalError as error:
+        if "no such table" not in str(error):
+            raise
+        raise StoreError(f"{path}: expected a result store of Ganglion, found a file of another program") from error
+    found = row[0] if row else None
+    if not isinstance(found, int) or found > sql.REVISION:
+        raise StoreError(
+            f"{path}: expected a store of revision {sql.REVISION} or older, found {found}; "
+            "it was made by a newer ganglion-store: pip install --upgrade ganglion-store"
+        )
+    if writing and found < sql.REVISION:
+        raise StoreError(
+            f"{path}: expected a store of revision {sql.REVISION}, found {found}; run: ganglion store migrate"
+        )

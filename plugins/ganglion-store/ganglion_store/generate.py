@@ -1,0 +1,143 @@
+"""Makes `statements.py` from the schema: `python -m ganglion_store.generate`."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from pathlib import Path
+
+from sqlalchemy import Delete, Insert, Select, Table, Update, bindparam, delete, insert, select, update
+from sqlalchemy.dialects import sqlite
+from sqlalchemy.schema import CreateIndex, CreateTable
+
+from ganglion_store import schema
+
+__all__ = ["text"]
+
+_DIALECT = sqlite.dialect(paramstyle="qmark")  # type: ignore[no-untyped-call]
+
+_HEAD = '''"""What a writer says to SQLite; made from `schema.py` by `python -m ganglion_store.generate`, never edited.
+
+It rests here compiled because the import of SQLAlchemy takes longer than all else that a writer does before it is ready.
+"""
+'''
+
+
+def _sql(statement: Insert | Select[tuple[int]] | Update | Delete | CreateTable | CreateIndex) -> str:
+    return " ".join(str(statement.compile(dialect=_DIALECT)).split())
+
+
+def _create() -> list[str]:
+    tables = schema.metadata.sorted_tables
+    made = [_sql(CreateTable(table)) for table in tables]
+    made += [
+        _sql(CreateIndex(index)) for table in tables for index in sorted(table.indexes, key=lambda i: i.name or "")
+    ]
+    for name, shown in schema.SHOWN.items():
+        view = shown.view().compile(dialect=_DIALECT, compile_kwargs={"literal_binds": True})
+        made.append(f"CREATE VIEW {name} AS {' '.join(str(view).split())}")
+    return made
+
+
+def _insert(table: Table, *left_out: str) -> str:
+    names = [column.name for column in table.columns if column.name not in left_out]
+    return _sql(insert(table).values({name: bindparam(name) for name in names}))
+
+
+def _statements() -> dict[str, str]:
+    """Return the statements by the names that they have in `statements.py`."""
+    s, e, r = schema.segments, schema.episodes, schema.runs
+    chain = (e.c.run, e.c.phase, e.c.mode, e.c.worker, e.c.environment, e.c.episode)
+    keyed = {column.name: bindparam(f"{column.name}_") for column in chain}
+    phase = sqlite.insert(schema.phases).values(
+        {column.name: bindparam(column.name) for column in schema.phases.columns}
+    )
+    phase = phase.on_conflict_do_update(
+        index_elements=["run", "phase", "mode"],
+        set_={name: phase.excluded[name] for name in ("name", "status", "reason")},
+    )
+    of_run = select(schema.members.c.number).where(schema.members.c.run == bindparam("run_"))
+    return {
+        "INSERT_STORE": _insert(schema.store),
+        "INSERT_RUN": _insert(r, "number", "ended"),
+        "INSERT_DECLARATION": _insert(schema.declarations, "number"),
+        "INSERT_MEMBER": _insert(schema.members, "number"),
+        "INSERT_EPISODE": _insert(e, "number"),
+        "INSERT_SEGMENT": _insert(s, "number"),
+        "INSERT_STEP": _insert(schema.steps),
+        "INSERT_ACTION": _insert(schema.actions),
+        "INSERT_RETURN": _insert(schema.returns),
+        "INSERT_SIGNAL": _insert(schema.signals, "number"),
+        "INSERT_BRAIN": _insert(schema.brains, "number"),
+        "UPSERT_PHASE": _sql(phase),
+        "UPDATE_RUN": _sql(
+            update(r)
+            .values(status=bindparam("s"), reason=bindparam("t"), ended=bindparam("u"))
+            .where(r.c.number == bindparam("n"))
+        ),
+        "UPDATE_MEMBER": _sql(
+            update(schema.members)
+            .values(environment=bindparam("e"))
+            .where(schema.members.c.number == bindparam("n"))
+        ),
+        "UPDATE_SEGMENT": _sql(
+            update(s).values(episode=bindparam("e")).where(s.c.number == bindparam("n"))
+        ),
+        "DELETE_SEGMENT": _sql(delete(s).where(s.c.number == bindparam("n"))),
+        "DELETE_OPEN": _sql(delete(s).where(s.c.episode.is_(None), s.c.member.in_(of_run))),
+        "DELETE_RUN": _sql(delete(r).where(r.c.run == bindparam("r"))),
+        "SELECT_REVISION": _sql(select(schema.store.c.revision)),
+        "SELECT_RUN": _sql(select(r.c.number).where(r.c.run == bindparam("r"))),
+        "SELECT_MEMBERS": _sql(
+            select(*_named(schema.members, "number phase kind name environment"))
+            .where(schema.members.c.run == bindparam("r"))
+            .order_by(schema.members.c.number)
+        ),
+        "SELECT_DECLARATIONS": _sql(
+            select(*_named(schema.declarations, "phase environment agent kind id dtype shape"))
+            .where(schema.declarations.c.run == bindparam("r"))
+            .order_by(schema.declarations.c.number)
+        ),
+        "SELECT_CHAINS": _sql(
+            select(e.c.phase, e.c.mode, e.c.worker, e.c.environment, e.c.episode, e.c.digest)
+            .where(e.c.run == bindparam("r"))
+            .order_by(e.c.number)
+        ),
+        "SELECT_EPISODE": _sql(
+            select(e.c.digest, e.c.predecessor).where(*(column == keyed[column.name] for column in chain))
+        ),
+        "COUNT_EPISODES": "SELECT count(*) FROM " + e.name + " WHERE run = ?",
+    }
+
+
+def _named(table: Table, names: str) -> list[schema.Column[object]]:
+    return [table.c[name] for name in names.split()]
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)  # double quotes, as the formatter has them
+
+
+def _literal(text: str) -> str:
+    lines = textwrap.wrap(text, 104, break_long_words=False, break_on_hyphens=False)
+    if len(lines) == 1:
+        return _quoted(text)
+    quoted = [_quoted(line + " ") for line in lines[:-1]] + [_quoted(lines[-1])]
+    return "(\n" + "".join(f"    {line}\n" for line in quoted) + ")"
+
+
+def text() -> str:
+    """Return what `statements.py` has to contain."""
+    statements = _statements()
+    names = ["CREATE", "REVISION", *statements]
+    parts = [_HEAD, "from __future__ import annotations\n"]
+    parts.append("__all__ = [\n" + "".join(f'    "{name}",\n' for name in sorted(names)) + "]\n")
+    parts.append(f"REVISION = {schema.REVISION}\n")
+    parts += [f"{name} = {_literal(statement)}" for name, statement in statements.items()]
+    created = "".join(textwrap.indent(_literal(statement), "    ") + ",\n" for statement in _create())
+    parts.append(f"\nCREATE = (\n{created})\n")
+    return "\n".join(parts)
+
+
+if __name__ == "__main__":
+    Path(__file__).with_name("statements.py").write_text(text(), encoding="utf-8")

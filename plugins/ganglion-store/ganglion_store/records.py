@@ -1,0 +1,213 @@
+"""Records: what a batch may hold, checked; rows of the hot path are checked by column."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgpack
+
+from ganglion.sdk.store import StoreError
+
+__all__ = ["ACTIONS", "STEPS", "Rows", "RowKind", "fields_of", "to_json"]
+
+_NONE = type(None)
+_TEXT, _COUNT, _FLAG, _ROWS = (str,), (int,), (bool,), (list, tuple)
+_MAYBE_TEXT, _MAYBE_COUNT = (str, _NONE), (int, _NONE)
+
+# The fields of each kind of record, with the types that each may have; `bool` is no `int` here.
+FIELDS: dict[str, tuple[tuple[str, tuple[type, ...]], ...]] = {
+    "run": (("run", (dict,)),),
+    "declare": (
+        ("phase", _COUNT),
+        ("environment", _MAYBE_TEXT),
+        ("agent", _MAYBE_TEXT),
+        ("kind", _TEXT),
+        ("declarations", _ROWS),
+    ),
+    "phase": (("phase", _COUNT), ("name", _TEXT), ("mode", _TEXT), ("status", _TEXT), ("reason", _MAYBE_TEXT)),
+    "steps": (
+        ("phase", _COUNT),
+        ("mode", _TEXT),
+        ("worker", _COUNT),
+        ("environment", _TEXT),
+        ("episode", _COUNT),
+        ("rows", _ROWS),
+    ),
+    "actions": (
+        ("phase", _COUNT),
+        ("mode", _TEXT),
+        ("worker", _COUNT),
+        ("agent", _TEXT),
+        ("episode", _COUNT),
+        ("rows", _ROWS),
+    ),
+    "episode": (
+        ("phase", _COUNT),
+        ("mode", _TEXT),
+        ("worker", _COUNT),
+        ("environment", _MAYBE_TEXT),
+        ("episode", _COUNT),
+        ("steps", _COUNT),
+        ("terminated", _FLAG),
+        ("truncated", _FLAG),
+        ("reason", _TEXT),
+        ("round", _COUNT),
+    ),
+    "signal": (
+        ("phase", _MAYBE_COUNT),
+        ("worker", _MAYBE_COUNT),
+        ("episode", _MAYBE_COUNT),
+        ("step", _MAYBE_COUNT),
+        ("signal", _TEXT),
+        ("issuer", _TEXT),
+        ("reason", _MAYBE_TEXT),
+        ("data", (dict, list, str, int, float, bool, _NONE)),
+        ("round", _COUNT),
+    ),
+    "brain": (
+        ("phase", _COUNT),
+        ("agent", _TEXT),
+        ("tag", _TEXT),
+        ("episode", _MAYBE_COUNT),
+        ("updates", _MAYBE_COUNT),
+        ("created", _MAYBE_TEXT),
+        ("bytes", _MAYBE_COUNT),
+        ("sha256", _MAYBE_TEXT),
+        ("path", _MAYBE_TEXT),
+    ),
+    "end": (("status", _TEXT), ("reason", _MAYBE_TEXT), ("ended", _TEXT)),
+}
+KINDS = ("sensor", "actuator", "reward")
+
+
+def _words(types: Iterable[type]) -> str:
+    names = {str: "text", _NONE: "nil", dict: "a map", list: "a list", int: "an integer", tuple: "", bool: "a boolean"}
+    return " or ".join(word for word in (names.get(kind, kind.__name__) for kind in types) if word)
+
+
+def fields_of(record: Sequence[Any]) -> Sequence[Any]:
+    """Return the fields of a record after its kind, checked by type; fields that are not known are left out."""
+    kind = record[0] if type(record) in _ROWS and record else None
+    declared = FIELDS.get(kind) if type(kind) is str else None
+    if declared is None:
+        raise StoreError(f"expected a record [{' | '.join(FIELDS)}, ...], found {record!r:.100}")
+    if len(record) <= len(declared):
+        raise StoreError(f"record {kind}: expected {len(declared)} fields, found {len(record) - 1}")
+    values = record[1 : len(declared) + 1]
+    for (name, types), value in zip(declared, values, strict=True):
+        if type(value) not in types:
+            raise StoreError(f"record {kind}: expected {_words(types)} as `{name}`, found {value!r:.100}")
+    return values
+
+
+def to_json(value: Any) -> str | None:
+    """Return a plain value as JSON text, None for None; numbers that JSON has not become null."""
+    return None if value is None else json.dumps(_finite(value), ensure_ascii=False, separators=(",", ":"))
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, dict):
+        return {str(key): _finite(element) for key, element in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(element) for element in value]
+    return value
+
+
+@dataclass(frozen=True, slots=True)
+class RowKind:
+    """Describe the rows of a table: its columns as they come, with the types that each may have."""
+
+    table: str
+    member: str
+    columns: tuple[str, ...]
+    types: tuple[frozenset[type], ...]
+
+
+def _row_kind(table: str, member: str, **columns: tuple[type, ...]) -> RowKind:
+    return RowKind(table, member, tuple(columns), tuple(map(frozenset, columns.values())))
+
+
+_BLOB = (bytes,)
+_FLOAT = (float, _NONE)
+
+STEPS = _row_kind(
+    "steps",
+    "environment",
+    step=_COUNT,
+    tick=_MAYBE_COUNT,
+    simtime_ticks=_MAYBE_COUNT,
+    simtime_timestamp=_MAYBE_TEXT,
+    sensors=_BLOB,
+    setpoints=_BLOB,
+    rewards=_BLOB,
+    terminated=_FLAG,
+    truncated=_FLAG,
+)
+ACTIONS = _row_kind(
+    "actions",
+    "agent",
+    body=_COUNT,
+    step=_COUNT,
+    tick=_MAYBE_COUNT,
+    sensors=_BLOB,
+    setpoints=_BLOB,
+    proposed=(bytes, _NONE),
+    rewards=_BLOB,
+    objective=_FLOAT,
+    terminated=_FLAG,
+    truncated=_FLAG,
+    statistics=(bytes, _NONE),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Hold the rows of one batch after the check: `rows` in canonical form, and their `columns`."""
+
+    rows: Sequence[Sequence[Any]]
+    columns: Sequence[Sequence[Any]]
+    packed: memoryview
+
+    @classmethod
+    def of(cls, kind: RowKind, rows: Sequence[Sequence[Any]]) -> Rows:
+        """Check rows that came in and return them in canonical form.
+
+        Columns are compared by type as wholes: a check of each value on its own takes longer than the insertion.
+        """
+        try:
+            columns = list(zip(*rows, strict=True))
+        except (TypeError, ValueError) as error:
+            raise StoreError(f"expected rows of equal length, found {rows!r:.100}") from error
+        width = len(kind.columns)
+        if len(columns) < width:
+            raise StoreError(f"expected rows of {width} values, found {len(columns)}")
+        if len(columns) > width:  # fields of a newer writer
+            columns = columns[:width]
+            rows = list(zip(*columns, strict=True))
+        for position, types in enumerate(kind.types):
+            found = set(map(type, columns[position]))
+            if not found <= types:
+                columns[position] = _floats(kind, position, columns[position], found)
+                rows = list(zip(*columns, strict=True))
+        packed = msgpack.packb(rows)
+        return cls(rows, columns, memoryview(packed)[_header_bytes(len(rows)) :])
+
+
+def _floats(kind: RowKind, position: int, column: Sequence[Any], found: set[type]) -> tuple[float | None, ...]:
+    """Return a column of numbers as floats, in which they rest; an integer is a float that was sent short."""
+    types, name = kind.types[position], kind.columns[position]
+    if float not in types or not found <= types | {int}:
+        wrong = next(value for value in column if type(value) not in types)
+        raise StoreError(f"expected {_words(kind.types[position])} as `{name}`, found {wrong!r:.100}")
+    return tuple(value if value is None else float(value) for value in column)
+
+
+def _header_bytes(length: int) -> int:
+    """Return how many bytes msgpack puts before the elements of a list."""
+    return 1 if length < 16 else 3 if length < 65536 else 5

@@ -1,0 +1,152 @@
+"""Segments: the rows of one environment or agent in one open episode, with their digest; pure."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from operator import lt
+from typing import Any, NamedTuple
+
+import msgpack
+
+from ganglion_store.declarations import Declarations
+from ganglion_store.records import ACTIONS, RowKind, Rows
+from ganglion_store.values import sums
+
+from ganglion.sdk.store import StoreError
+
+__all__ = ["Episode", "Return", "Seal", "Segment"]
+
+ROW_OVERHEAD_BYTES = 400  # measured: what Python needs for a row of small values beside their bytes
+
+
+class Episode(NamedTuple):
+    """Name an episode of one worker, whatever environments it spans."""
+
+    phase: int
+    mode: str
+    worker: int
+    episode: int
+
+    def __str__(self) -> str:
+        return f"phase {self.phase}, {self.mode}, worker {self.worker}, episode {self.episode}"
+
+
+@dataclass(slots=True)
+class Return:
+    """Sum what one body got in one episode."""
+
+    steps: int = 0
+    reward: float | None = None
+    objective: float | None = None
+
+    def add(self, reward: float | None, objective: float | None) -> None:
+        """Count one decision; None is unknown and changes no sum."""
+        self.steps += 1
+        if reward is not None:
+            self.reward = reward + (self.reward or 0.0)
+        if objective is not None:
+            self.objective = objective + (self.objective or 0.0)
+
+
+class Segment:
+    """Hold rows until they are written, and what is known of those that are written already.
+
+    Rows arrive in ascending order of step, then body. `number` is the segment's in the database, None as long as it
+    has none. `size_bytes` bounds the memory of the rows that are held.
+    """
+
+    def __init__(self, kind: RowKind, name: str, episode: Episode, writer: str) -> None:
+        self.kind = kind
+        self.name = name
+        self.episode = episode
+        self.writer = writer
+        self.number: int | None = None
+        self.rows: list[Sequence[Any]] = []
+        self.size_bytes = 0
+        self.returns: dict[int, Return] = {}
+        self._fresh: list[Sequence[Any]] = []
+        self._digest = hashlib.sha256()
+        self._last: tuple[int, int] = (-1, -1)
+
+    def __str__(self) -> str:
+        return f"{self.kind.table} of {self.kind.member} {self.name}, {self.episode}"
+
+    def take(self, rows: Sequence[Sequence[Any]]) -> None:
+        """Take rows as they came; `absorb` checks them, those of several records at once."""
+        self._fresh.extend(rows)
+
+    def absorb(self, declarations: Declarations) -> None:
+        """Check the rows that were taken and add them; a StoreError leaves none of them."""
+        fresh, self._fresh = self._fresh, []
+        if not fresh:
+            return
+        try:
+            rows = Rows.of(self.kind, fresh)
+            last = self._ascending(rows)
+            if self.kind is ACTIONS:
+                self._sum(rows, declarations)
+        except StoreError as error:
+            raise StoreError(f"{self}: {error}") from error
+        self._last = last
+        self._digest.update(rows.packed)
+        self.rows.extend(rows.rows)
+        self.size_bytes += len(rows.packed) + ROW_OVERHEAD_BYTES * len(rows.rows)
+
+    def release(self) -> None:
+        """Forget the rows, which are written."""
+        self.rows = []
+        self.size_bytes = 0
+
+    def digest(self) -> bytes:
+        """Return the SHA-256 of all rows in canonical form, however they were cut into batches."""
+        return self._digest.digest()
+
+    def _ascending(self, rows: Rows) -> tuple[int, int]:
+        """Return the last (step, body); raise if any row does not come after the one before it."""
+        steps = rows.columns[self.kind.columns.index("step")]
+        bodies: Iterable[int] = rows.columns[0] if self.kind is ACTIONS else [0] * len(steps)
+        keys = list(zip(steps, bodies, strict=True))
+        if not (self._last < keys[0] and all(map(lt, keys, keys[1:]))):
+            pairs = zip([self._last, *keys], keys, strict=False)
+            last, wrong = next(pair for pair in pairs if not pair[0] < pair[1])
+            raise StoreError(
+                f"expected rows in ascending order after step {last[0]}, body {last[1]}; "
+                f"found step {wrong[0]}, body {wrong[1]}"
+            )
+        return keys[-1]
+
+    def _sum(self, rows: Rows, declarations: Declarations) -> None:
+        columns = dict(zip(self.kind.columns, rows.columns, strict=True))
+        declared = declarations.rewards_of(self.episode.phase, self.name)
+        rewards = sums(columns["rewards"], declared)
+        for body, reward, objective in zip(columns["body"], rewards, columns["objective"], strict=True):
+            found = self.returns.get(body)
+            if found is None:
+                found = self.returns[body] = Return()
+            found.add(reward, objective)
+
+
+@dataclass(slots=True)
+class Seal:
+    """Say that an episode is over: its row, and the segments that belong to it."""
+
+    episode: Episode
+    environment: str
+    steps: int
+    terminated: bool
+    truncated: bool
+    reason: str
+    round: int
+    segments: list[Segment] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        return f"{self.episode}, environment {self.environment}" if self.environment else str(self.episode)
+
+    def digest(self, predecessor: bytes) -> bytes:
+        """Return the SHA-256 that stands for the episode and, through its predecessor, for all before it."""
+        # By name: the digest may not depend on which of two workers was first to declare.
+        segments = sorted((s.kind.table, s.name, s.digest()) for s in self.segments)
+        content = [*self.episode, self.environment, self.steps, self.terminated, self.truncated, self.reason, segments]
+        return hashlib.sha256(predecessor + msgpack.packb(content)).digest()

@@ -1,0 +1,57 @@
+"""The SQL store: opens writers and readers by URI."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import ClassVar
+
+from ganglion.sdk.store import Store, StoreError, StoreReader, StoreWriter
+
+__all__ = ["SqlStore"]
+
+
+class SqlStore(Store):
+    """Keep results in a SQL database; SQLite is built in.
+
+    Writer and reader are imported when they are asked for: only the reader needs SQLAlchemy, whose import would delay
+    the start of a run.
+    """
+
+    schemes: ClassVar[tuple[str, ...]] = ("sqlite",)
+
+    @classmethod
+    def writer(cls, uri: str, run: str, resume: bool = False) -> StoreWriter:
+        """Open a store for the results of a run; see `Store.writer`."""
+        from ganglion_store.writer import SqlWriter
+
+        return SqlWriter(uri, run, resume)
+
+    @classmethod
+    def reader(cls, uri: str) -> StoreReader:
+        """Open a store for reading; see `Store.reader`."""
+        from ganglion_store.reader import SqlReader
+
+        return SqlReader(uri)
+
+    @classmethod
+    def remove(cls, uri: str, runs: Iterable[str]) -> Mapping[str, int]:
+        """Remove runs; see `Store.remove`."""
+        from ganglion_store import statements as sql
+        from ganglion_store.database import connect_writing, path_of, told
+
+        if not path_of(uri).exists():
+            raise StoreError(f"{path_of(uri)}: expected a result store, found nothing")
+        path, connection = connect_writing(uri)
+        removed: dict[str, int] = {}
+        try:
+            with told(path, "remove runs"), connection:
+                connection.execute("BEGIN IMMEDIATE")
+                for run in runs:
+                    found = connection.execute(sql.SELECT_RUN, (run,)).fetchone()
+                    if found is None:
+                        raise StoreError(f"{path}: expected results of run {run}, found none")
+                    removed[run] = connection.execute(sql.COUNT_EPISODES, found).fetchone()[0]
+                    connection.execute(sql.DELETE_RUN, (run,))
+        finally:
+            connection.close()
+        return removed

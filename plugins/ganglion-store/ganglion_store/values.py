@@ -1,0 +1,107 @@
+"""Value lists: how they rest, and how their declarations make them readable."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import msgpack
+
+from ganglion.sdk.store import StoreError
+
+__all__ = ["Declared", "named", "sums", "unpack"]
+
+
+class Declared(NamedTuple):
+    """Declare one value of a list: its full id, and for arrays the numpy dtype and the shape of its bytes."""
+
+    id: str
+    dtype: str | None
+    shape: tuple[int, ...]
+
+
+def unpack(blob: bytes) -> list[Any]:
+    """Return the values that rest in a value list; arrays are bytes."""
+    try:
+        values = msgpack.unpackb(blob, strict_map_key=False)
+    except Exception as error:  # noqa: BLE001 - msgpack raises whatever its feed made of the bytes
+        raise StoreError(f"expected a value list in msgpack, found {blob!r:.60}: {error}") from error
+    if type(values) is not list:
+        raise StoreError(f"expected a value list, found {values!r:.60}")
+    return values
+
+
+def _array(declared: Declared, blob: bytes) -> Any:
+    """Return an array as nested lists of numbers."""
+    import numpy as np  # late: most value lists are scalars, and the import takes longer than most queries
+
+    if declared.dtype is None:
+        raise StoreError(f"{declared.id}: found the bytes of an array, but no dtype was declared")
+    try:
+        dtype = np.dtype(declared.dtype).newbyteorder("<")
+        return np.frombuffer(blob, dtype).reshape(declared.shape)
+    except (TypeError, ValueError) as error:
+        raise StoreError(
+            f"{declared.id}: expected {declared.dtype} of shape {list(declared.shape)}, found {len(blob)} bytes"
+        ) from error
+
+
+def _plain(declared: Declared, value: Any) -> Any:
+    if type(value) is bytes:
+        value = _array(declared, value).tolist()
+    elif type(value) is int and declared.dtype in _BOOLEANS:
+        value = bool(value)
+    if type(value) is float and math.isnan(value):
+        return None  # unknown
+    return value
+
+
+_BOOLEANS = frozenset({"|b1", "bool", "?", "b1"})
+
+
+def named(declared: Sequence[Declared], blob: bytes, given_only: bool = False) -> dict[str, Any]:
+    """Return a value list as a map full id -> plain value, in declared order.
+
+    Args:
+        declared: Declarations of all values.
+        blob: The list as it rests.
+        given_only: Leave out what is not given; otherwise it is None, unknown.
+    """
+    values = unpack(blob)
+    if len(values) != len(declared):
+        raise StoreError(f"expected {len(declared)} values as declared, found {len(values)}")
+    return {
+        declaration.id: _plain(declaration, value)
+        for declaration, value in zip(declared, values, strict=True)
+        if value is not None or not given_only
+    }
+
+
+def sums(blobs: Sequence[bytes], declared: Sequence[Declared]) -> list[float | None]:
+    """Return the sum of each value list, None where nothing in it is known; arrays count with all their elements."""
+    # One list of lists is unpacked in one call, which is several times faster than a call for each.
+    rows = unpack(b"\xdd" + len(blobs).to_bytes(4, "big") + b"".join(blobs))
+    try:
+        return [float(sum(row)) if row else None for row in rows]
+    except TypeError:
+        return [_sum(row, declared) for row in rows]
+
+
+def _sum(row: Any, declared: Sequence[Declared]) -> float | None:
+    if type(row) is not list:
+        raise StoreError(f"expected a value list, found {row!r:.60}")
+    known = [_number(position, value, declared) for position, value in enumerate(row) if value is not None]
+    return float(sum(known)) if known else None
+
+
+def _number(position: int, value: Any, declared: Sequence[Declared]) -> float:
+    if type(value) is bytes:
+        if position >= len(declared):
+            raise StoreError(f"reward {position}: found the bytes of an array, but it was not declared")
+        return float(_array(declared[position], value).sum())
+    if type(value) is list:
+        return float(sum(_number(position, element, declared) for element in value))
+    if type(value) not in (int, float, bool):
+        raise StoreError(f"reward {position}: expected a number, found {value!r:.60}")
+    return float(value)
