@@ -259,10 +259,13 @@ class Brain(Part, Statistics, ABC):
             self._signals = []
         self._signals.append((Signal(signal), reason))
 
-    def pop_signals(self) -> list[tuple[Signal, str]]:
-        """Return the signals since the last call, oldest first, and begin anew; for the bus."""
-        found, self._signals = self._signals or [], None
-        return found
+    def pop_signal(self) -> tuple[Signal, str] | None:
+        """Return the greatest signal since the last call, the first with its reason; None if there was none.
+
+        For the bus, after each call of `thinking` or `learn`.
+        """
+        found, self._signals = self._signals, None
+        return max(found, key=lambda given: given[0]) if found else None
 
 
 class CheckpointableBrain(Brain, ABC):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +33,10 @@ class Column(ABC):
 
     def __init__(self) -> None:
         self.array = None
+
+    def fresh(self) -> Self:
+        """Return an empty column that knows what this one knows."""
+        return type(self)()
 
     @abstractmethod
     def store(self, cells: Sequence[Any], gap: bool = False) -> Array:
@@ -211,6 +215,9 @@ class Vectors(Column):
         return self.blank(rows) if stored is None else stored
 
 
+_NOTHING = Layout((), ())
+
+
 class Tables(Column):
     """Keep rows of values by id, flat; an id that turns up later gets columns behind the others."""
 
@@ -218,9 +225,15 @@ class Tables(Column):
 
     def __init__(self) -> None:
         super().__init__()
-        self.layout = Layout((), ())
+        self.layout = _NOTHING
         self.stored_layout = self.layout
         self.dtype: np.dtype[Any] | None = None
+
+    def fresh(self) -> Self:
+        """Return an empty column with the same ids."""
+        found = type(self)()
+        found.layout, found.dtype = self.layout, self.dtype
+        return found
 
     def learn(self, layout: Layout) -> None:
         """Give the ids of a layout columns, if they have none yet.

@@ -44,7 +44,6 @@ FIELDS = (
     "actions",
     "additional_data",
 )
-OBJECTIVE = FIELDS.index("objective")
 TABLES = {
     "sensor_readings": "sensors",
     "next_readings": "sensors",
@@ -183,12 +182,23 @@ class Memory:
 
     def complete(self, objective: float | None) -> None:
         """Give the newest row its objective, which is computed when the row is there."""
+        self._amend("objective", objective)
+
+    def close(self, terminated: bool, truncated: bool) -> None:
+        """Give the newest row the flags of its episode's end, when that comes after the row."""
+        for name, flag in (
+            ("dones", terminated or truncated),
+            ("terminated", terminated),
+            ("truncated", truncated),
+        ):
+            self._amend(name, flag)
+
+    def _amend(self, name: str, value: Any) -> None:
         if self._pending:
-            self._pending[-1][OBJECTIVE] = objective
-        elif self._end > self._start and objective is not None:
-            self._columns["objective"].write(
-                self._end - 1, [objective], self._capacity, self._end - 1 > self._start
-            )
+            self._pending[-1][FIELDS.index(name)] = value
+        elif self._end > self._start:
+            last = self._end - 1
+            self._columns[name].write(last, [value], self._capacity, last > self._start)
 
     def _cell(self, name: str, values: Values) -> tuple[Layout, list[Any]]:
         """Return values with their layout, in a list of our own: what the author changes later changes no row."""

@@ -270,8 +270,7 @@ class Models:
     ) -> None:
         self.folder = Path(folder)
         self.read_from = Path(read_from) if read_from is not None else self.folder
-        self.saved: dict[str, dict[str, Any]] = {}
-        """What has been saved since this object was made: tag -> path, sha256, bytes. The bus lists it."""
+        self._written: dict[str, dict[str, Any]] = {}
 
     def save(self, arrays: Mapping[str, Any], tag: str = "", meta: Mapping[str, Any] | None = None) -> str:
         """Save named arrays under a tag, replacing what was there; return the SHA-256 of the file.
@@ -281,7 +280,15 @@ class Models:
         """
         path = self.folder / _file_of(tag)
         digest = save_arrays(path, arrays, {"tag": tag, "meta": None if meta is None else dict(meta)})
-        self.saved[tag] = {"path": str(path), "sha256": digest, "bytes": path.stat().st_size}
+        return self._note(tag, path, digest)
+
+    def written(self) -> list[dict[str, Any]]:
+        """Return what was saved since the last call, as maps of tag, path, sha256 and bytes; for the bus."""
+        found, self._written = self._written, {}
+        return list(found.values())
+
+    def _note(self, tag: str, path: Path, digest: str) -> str:
+        self._written[tag] = {"tag": tag, "path": str(path), "sha256": digest, "bytes": path.stat().st_size}
         return digest
 
     def load(self, tag: str = "") -> Any:
@@ -311,8 +318,7 @@ class Models:
         arrays: dict[str, Array] = {}
         path = self.folder / _file_of(tag)
         digest = save_arrays(path, arrays, {"tag": tag, "tree": _tree(value, arrays, "value")})
-        self.saved[tag] = {"path": str(path), "sha256": digest, "bytes": path.stat().st_size}
-        return digest
+        return self._note(tag, path, digest)
 
     def meta(self, tag: str = "") -> dict[str, Any] | None:
         """Return the JSON object that was saved beside a tag, None if there is none."""

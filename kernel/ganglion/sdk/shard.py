@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ganglion.errors import AuthorError
-from ganglion.sdk.column import Column, Tables, Texts
+from ganglion.sdk.column import Column, Texts
 from ganglion.sdk.table import Table
 
 __all__ = ["MemoryShard", "Rows", "Source", "Span"]
@@ -51,10 +51,7 @@ class Rows(Source):
         column = self._columns[name]
         if isinstance(column, Texts):
             return np.array([*cells, ""], dtype=object)[:-1]
-        fresh = type(column)()
-        if isinstance(column, Tables):
-            assert isinstance(fresh, Tables)
-            fresh.learn(column.layout)
+        fresh = column.fresh()
         stored = fresh.store(cells) if any(cell is not None for cell in cells) else None
         return fresh.show(stored, len(cells))
 
