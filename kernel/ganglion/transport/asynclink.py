@@ -1,0 +1,142 @@
+"""A link for peers with an event loop: callbacks, no task and no future per message."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import cast
+
+from ganglion.errors import DeadlineExceeded, PeerLost, RemoteProtocolError
+from ganglion.transport.endpoint import parse_endpoint
+from ganglion.transport.zmtp import Connection, State, encode
+
+__all__ = ["AsyncLink"]
+
+_BROKER = "broker"
+
+
+class AsyncLink(asyncio.Protocol):
+    """Speak to a broker natively on the running event loop.
+
+    `on_message` gets the frames of each message, `on_closed` the reason, once, when the connection has ended; it is
+    not called after our own `close`.
+    """
+
+    def __init__(self, on_message: Callable[[list[bytes]], None], on_closed: Callable[[str], None]) -> None:
+        self._on_message = on_message
+        self._on_closed = on_closed
+        self._connection = Connection(listening=False)
+        self._transport: asyncio.Transport | None = None
+        self._opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._writable: asyncio.Future[None] | None = None
+        self._time = asyncio.get_running_loop().time
+        self._reason = ""
+        self._closed = False
+
+    @classmethod
+    async def connect(
+        cls,
+        endpoint: str,
+        on_message: Callable[[list[bytes]], None],
+        on_closed: Callable[[str], None],
+        timeout_s: float = 5.0,
+    ) -> AsyncLink:
+        """Connect and shake hands; PeerLost when nobody fit listens there, DeadlineExceeded after `timeout_s`."""
+        where = parse_endpoint(endpoint)
+        loop = asyncio.get_running_loop()
+        link = cls(on_message, on_closed)
+        try:
+            async with asyncio.timeout(timeout_s):
+                if where.path:
+                    await loop.create_unix_connection(lambda: link, where.path)
+                else:
+                    await loop.create_connection(lambda: link, where.host, where.port)
+                await link._opened
+        except TimeoutError as error:
+            link.close()
+            raise DeadlineExceeded(
+                f"{endpoint}: expected a broker's handshake within {timeout_s} s"
+            ) from error
+        except OSError as error:
+            link.close()
+            raise PeerLost(_BROKER, f"{endpoint}: {error.strerror or error}") from error
+        return link
+
+    def send(self, frames: Sequence[bytes]) -> None:
+        """Send one message; PeerLost when the connection has ended."""
+        if self._transport is None or self._closed:
+            raise PeerLost(_BROKER, self._reason or "the connection is closed")
+        self._transport.write(b"".join(encode(frames)))
+
+    async def drain(self) -> None:
+        """Wait until the system has taken most of what was sent; PeerLost when the connection ends before."""
+        if self._closed:
+            raise PeerLost(_BROKER, self._reason or "the connection is closed")
+        if self._writable is not None:
+            await asyncio.shield(self._writable)
+
+    def close(self) -> None:
+        """Close after what was sent has been written; no callback follows."""
+        self._closed = True
+        self._reason = self._reason or "we closed the connection"
+        if self._transport is not None:
+            self._transport.close()
+
+    # -- what the event loop calls ------------------------------------------------------------------------------------
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin the handshake."""
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's is one in all but its type
+        self._speak(self._connection)
+
+    def data_received(self, data: bytes) -> None:
+        """Decode a chunk and hand on its messages."""
+        connection = self._connection
+        try:
+            messages = connection.messages(data, self._time())
+        except RemoteProtocolError as error:
+            self._reason = str(error)
+            self._speak(connection)
+            self._abort()
+            return
+        if connection.outgoing:
+            self._speak(connection)
+        if connection.state is State.OPEN and not self._opened.done():
+            self._opened.set_result(None)
+        for frames in messages:
+            if self._closed:
+                return
+            self._on_message(frames)
+
+    def pause_writing(self) -> None:
+        """Remember that the broker does not take what we send."""
+        self._writable = asyncio.get_running_loop().create_future()
+
+    def resume_writing(self) -> None:
+        """Wake who waits in `drain`."""
+        if self._writable is not None:
+            if not self._writable.done():
+                self._writable.set_result(None)
+            self._writable = None
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """Tell who waits, once."""
+        reason = self._reason or (str(error) if error else "it closed the connection")
+        self._reason = reason
+        joined = self._opened.done()  # before that, `connect` raises
+        for waiting in (self._opened, self._writable):
+            if waiting is not None and not waiting.done():
+                waiting.set_exception(PeerLost(_BROKER, reason))
+                waiting.exception()  # nobody may be waiting
+        if not self._closed:
+            self._closed = True
+            if joined:
+                self._on_closed(reason)
+
+    def _speak(self, connection: Connection) -> None:
+        if self._transport is not None and connection.outgoing:
+            self._transport.write(bytes(connection.outgoing))
+            connection.outgoing.clear()
+
+    def _abort(self) -> None:
+        if self._transport is not None:
+            self._transport.close()

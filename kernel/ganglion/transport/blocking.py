@@ -1,0 +1,200 @@
+"""A link for simple peers: one thread, one socket, no event loop."""
+
+from __future__ import annotations
+
+import select
+import socket
+import struct
+import time
+from collections import deque
+from collections.abc import Sequence
+
+from ganglion.errors import DeadlineExceeded, PeerLost, RemoteProtocolError
+from ganglion.transport.endpoint import parse_endpoint
+from ganglion.transport.zmtp import Connection, State, encode
+
+__all__ = ["BlockingLink"]
+
+_READ_BYTES = 65_536  # one wakeup takes what a step's messages need
+_READ_LARGE_BYTES = 1024 * 1024  # within a large frame
+_JOIN_BYTES = 65_536  # below, one copy is cheaper than a system call that gathers
+_BROKER = "broker"
+
+
+class BlockingLink:
+    """Speak to a broker natively, blocking.
+
+    Calls must not overlap: two threads may share a link under one lock. A `send` that finds the broker not reading
+    takes in what has arrived meanwhile, so that two peers that send to each other cannot stand for ever.
+    """
+
+    def __init__(self, connected: socket.socket) -> None:
+        self._socket = connected
+        self._recv = connected.recv
+        self._messages: deque[list[bytes]] = deque()
+        self._connection = Connection(listening=False)
+        self._timeout_s: float | None = None
+        self._lost = ""
+        connected.setblocking(True)
+
+    @classmethod
+    def connect(cls, endpoint: str, timeout_s: float = 5.0) -> BlockingLink:
+        """Connect and shake hands.
+
+        Raises:
+            PeerLost: nobody listens there, or who listens does not speak our protocol.
+            DeadlineExceeded: it took longer than `timeout_s`.
+        """
+        where = parse_endpoint(endpoint)
+        deadline_s = time.monotonic() + timeout_s
+        family = socket.AF_UNIX if where.path else socket.AF_INET6 if ":" in where.host else socket.AF_INET
+        connected = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            connected.settimeout(timeout_s)
+            connected.connect(where.path or (where.host, where.port))
+            if not where.path:
+                connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            link = cls(connected)
+            link._shake_hands(deadline_s)
+        except TimeoutError as error:
+            connected.close()
+            raise DeadlineExceeded(
+                f"{endpoint}: expected a broker's handshake within {timeout_s} s"
+            ) from error
+        except OSError as error:
+            connected.close()
+            raise PeerLost(_BROKER, f"{endpoint}: {error.strerror or error}") from error
+        except (DeadlineExceeded, PeerLost):
+            connected.close()
+            raise
+        return link
+
+    def _shake_hands(self, deadline_s: float) -> None:
+        self._speak()
+        while self._connection.state is not State.OPEN:
+            left_s = deadline_s - time.monotonic()
+            if left_s <= 0.0 or not self._take(left_s):
+                raise DeadlineExceeded("the broker did not answer the handshake in time")
+
+    def send(self, frames: Sequence[bytes]) -> None:
+        """Send one message; PeerLost when the connection has ended."""
+        parts = encode(frames)
+        data = b"".join(parts) if sum(map(len, frames)) < _JOIN_BYTES else None
+        if data is not None:
+            self._send_all(data)
+        else:
+            for part in parts:  # a large array is not copied once more
+                self._send_all(part)
+
+    def _send_all(self, data: bytes | bytearray | memoryview) -> None:
+        try:
+            sent = self._socket.send(data, socket.MSG_DONTWAIT)
+            if sent == len(data):
+                return
+        except BlockingIOError:
+            sent = 0
+        except OSError as error:
+            raise self._gone(error.strerror or str(error)) from error
+        self._send_rest(memoryview(data)[sent:])
+
+    def _send_rest(self, rest: memoryview) -> None:
+        waiting = select.poll()
+        waiting.register(self._socket, select.POLLIN | select.POLLOUT)
+        while rest:
+            ready = waiting.poll()[0][1]
+            if ready & ~select.POLLOUT:
+                self._take(None)
+            if ready & select.POLLOUT:
+                try:
+                    rest = rest[self._socket.send(rest, socket.MSG_DONTWAIT) :]
+                except BlockingIOError:
+                    continue
+                except OSError as error:
+                    raise self._gone(error.strerror or str(error)) from error
+
+    def receive(self, timeout_s: float | None = None) -> list[bytes] | None:
+        """Return the next message, or None after `timeout_s` without one; None as a timeout waits for ever.
+
+        Raises:
+            PeerLost: the broker is gone, or it broke the protocol; messages that came before are given first.
+        """
+        messages = self._messages
+        if messages:
+            return messages.popleft()
+        if timeout_s is None or timeout_s <= 0.0:
+            while self._take(timeout_s):
+                if messages:
+                    return messages.popleft()
+            return None
+        deadline_s = time.monotonic() + timeout_s
+        while timeout_s > 0.0 and self._take(timeout_s):
+            if messages:
+                return messages.popleft()
+            timeout_s = deadline_s - time.monotonic()
+        return None
+
+    def pending(self) -> bool:
+        """Say whether `receive` would return a message that has been read already."""
+        return bool(self._messages)
+
+    def fileno(self) -> int:
+        """Return the descriptor to wait for; look at `pending` first."""
+        return self._socket.fileno()
+
+    def close(self, linger_s: float = 0.5) -> None:
+        """Close; what was sent is still delivered by the system for at most `linger_s`."""
+        if self._socket.fileno() >= 0:
+            if self._socket.family != socket.AF_UNIX:
+                self._socket.setsockopt(
+                    socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, int(linger_s + 0.99))
+                )
+            self._socket.close()
+        self._lost = self._lost or "we closed the connection"
+
+    # -- the socket ---------------------------------------------------------------------------------------------------
+    def _take(self, timeout_s: float | None) -> bool:
+        """Read once and decode; False after the timeout."""
+        if self._lost:
+            raise PeerLost(_BROKER, self._lost)
+        connection = self._connection
+        size = _READ_LARGE_BYTES if connection.frame_left_bytes > _READ_BYTES else _READ_BYTES
+        try:
+            if timeout_s is not None and timeout_s <= 0.0:
+                data = self._recv(size, socket.MSG_DONTWAIT)
+            else:
+                if timeout_s != self._timeout_s:
+                    self._set_timeout(timeout_s)
+                data = self._recv(size)
+        except BlockingIOError:
+            return False
+        except OSError as error:
+            raise self._gone(error.strerror or str(error)) from error
+        if not data:
+            raise self._gone("it closed the connection")
+        try:
+            self._messages.extend(connection.messages(data, 0.0))
+        except RemoteProtocolError as error:
+            self._speak()
+            raise self._gone(str(error)) from error
+        if connection.outgoing:
+            self._speak()
+        return True
+
+    def _set_timeout(self, timeout_s: float | None) -> None:
+        # The kernel keeps the timeout: Python's own would cost a second system call for each receive.
+        seconds = 0.0 if timeout_s is None else max(timeout_s, 0.001)
+        whole = int(seconds)
+        value = struct.pack("ll", whole, int((seconds - whole) * 1e6))
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, value)
+        self._timeout_s = timeout_s
+
+    def _speak(self) -> None:
+        """Send what the protocol itself has to say."""
+        data = bytes(self._connection.outgoing)
+        self._connection.outgoing.clear()
+        if data:
+            self._send_all(data)
+
+    def _gone(self, reason: str) -> PeerLost:
+        self._lost = self._lost or reason
+        return PeerLost(_BROKER, self._lost)

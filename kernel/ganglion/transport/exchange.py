@@ -1,0 +1,138 @@
+"""The place where all fronts meet: one broker, whose effects are carried out here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from ganglion.broker.core import Broker
+from ganglion.broker.effect import Close, Effect, Note, Send
+from ganglion.limits import UNFINISHED_BYTES
+from ganglion.wire.verb import Verb
+
+__all__ = ["LARGE_BYTES", "URGENT", "Budget", "Exchange", "Sink"]
+
+LARGE_BYTES = 65_536  # pieces from here on are worth not being copied
+URGENT = frozenset({Verb.SIGNAL, Verb.BEAT, Verb.LOST, Verb.BYE})
+"""What overtakes data where data wait."""
+
+
+class Sink(Protocol):
+    """Be what a front keeps for one connection: where messages to it go.
+
+    `out` holds messages as they go on the wire (ZMTP frames), in any pieces. Whoever appends to an empty `out` puts
+    the sink into `Exchange.dirty`; `Exchange.flush` then has it written. `large` says that a piece in `out` is worth
+    not being copied.
+    """
+
+    out: list[bytes]
+    large: bool
+
+    def send(self, frames: Sequence[bytes]) -> None:
+        """Take one message of the kernel's decision; like an append to `out`, it is written by `flush`."""
+
+    def flush(self) -> bool:
+        """Write what `out` holds; True if more than the mark was waiting before: slow down who sent it."""
+
+    def hold(self, sender: Sink) -> None:
+        """Stop reading from `sender` until half of what waits here is written."""
+
+    def pause(self) -> None:
+        """Stop reading, until `resume` was called as often."""
+
+    def resume(self) -> None:
+        """Go on reading."""
+
+    def finish(self, reason: str) -> None:
+        """Write what is waiting, for half a second at most, then close."""
+
+    def look(self, now_s: float) -> None:
+        """Look at the clock; called with each tick."""
+
+
+class Budget:
+    """Bound the unfinished messages of all connections together: beyond it, who comes last waits.
+
+    Who began first is never stopped, so that some message always gets finished.
+    """
+
+    def __init__(self, bytes_max: int = UNFINISHED_BYTES) -> None:
+        self._bytes_max = bytes_max
+        self._announced: dict[Sink, int] = {}
+        self._stopped: list[Sink] = []
+
+    def account(self, sink: Sink, size: int) -> None:
+        """Note how much a connection has announced of a message that is not complete."""
+        announced = self._announced
+        if size < LARGE_BYTES:
+            if sink in announced:
+                self.forget(sink)
+            return
+        announced[sink] = size
+        if sum(announced.values()) > self._bytes_max and next(iter(announced)) is not sink:
+            if sink not in self._stopped:
+                self._stopped.append(sink)
+                sink.pause()
+
+    def forget(self, sink: Sink) -> None:
+        """Let a finished or ended message make room; who waits may go on, and be stopped again."""
+        if self._announced.pop(sink, None) is not None:
+            stopped, self._stopped = self._stopped, []
+            for other in stopped:
+                other.resume()
+
+
+class Exchange:
+    """Carry out what the broker decides; shared by all fronts of a process.
+
+    `note` gets what is to be logged; `clock` gives monotonic seconds; `later` calls a function after some seconds.
+    """
+
+    def __init__(
+        self,
+        broker: Broker,
+        note: Callable[[Note], None],
+        clock: Callable[[], float],
+        later: Callable[[float, Callable[[], None]], Any],
+    ) -> None:
+        self.broker = broker
+        self.clock = clock
+        self.later = later
+        self.budget = Budget()
+        self.dirty: list[Sink] = []
+        self._note = note
+
+    def perform(self, effects: Sequence[Effect]) -> None:
+        """Carry out effects in order; `flush` then writes."""
+        for effect in effects:
+            if type(effect) is Send:
+                sink: Sink | None = effect.link.sink
+                if sink is not None:
+                    if not sink.out:
+                        self.dirty.append(sink)
+                    sink.send(effect.frames)
+            elif type(effect) is Close:
+                closed: Sink | None = effect.link.sink
+                if closed is not None:
+                    closed.flush()
+                    closed.finish(effect.reason)
+            elif type(effect) is Note:
+                self._note(effect)
+
+    def flush(self, sender: Sink | None = None) -> None:
+        """Write to every sink that has got something; `sender` is whose messages these were."""
+        dirty = self.dirty
+        while dirty:  # a write that fails disconnects a peer, which may tell others
+            sink = dirty.pop()
+            if sink.flush() and sender is not None and sender is not sink:
+                sink.hold(sender)
+
+    def tick(self) -> None:
+        """Let the broker and all connections look at the clock; call it about four times a second."""
+        now_s = self.clock()
+        links = list(self.broker.links.values())
+        self.perform(self.broker.tick(now_s))
+        for link in links:
+            if link.sink is not None:
+                link.sink.look(now_s)
+        self.flush()

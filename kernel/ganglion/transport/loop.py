@@ -1,0 +1,17 @@
+"""The event loop of every process of ours: uvloop."""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+import uvloop
+
+__all__ = ["run"]
+
+T = TypeVar("T")
+
+
+def run(main: Coroutine[Any, Any, T]) -> T:
+    """Run `main` to its end on uvloop and return its result; its exceptions pass."""
+    return uvloop.run(main)

@@ -1,0 +1,488 @@
+"""The native front: ZMTP on uvloop, for `ipc://` and loopback `tcp://`."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import os
+import socket
+import struct
+from collections import deque
+from collections.abc import Sequence
+from pathlib import Path
+from typing import cast
+
+from ganglion.broker.effect import Note
+from ganglion.broker.link import Route
+from ganglion.errors import LaunchError
+from ganglion.limits import (
+    CLOSING_S,
+    HEAD_BYTES,
+    MESSAGE_BYTES,
+    MESSAGE_BYTES_LARGE,
+    MESSAGE_FRAMES,
+    PROGRESS_S,
+    QUEUE_MARK_BYTES,
+    UNFINISHED_IDLE_S,
+    URGENT_MESSAGES,
+)
+from ganglion.transport.endpoint import Endpoint, parse_endpoint
+from ganglion.transport.exchange import LARGE_BYTES, URGENT, Exchange, Sink
+from ganglion.transport.zmtp import Broken, Connection, Message, encode, frame_header
+from ganglion.wire.name import Role
+from ganglion.wire.verb import Verb
+
+__all__ = ["NativeConnection", "NativeFront"]
+
+_BACKLOG = 128  # connections that the system holds until we accept them
+_LARGE_ROLES = (Role.BRAIN, Role.GOVERNOR)
+_BODY_FRAMES = range(MESSAGE_FRAMES - 2)
+_CALL, _TELL = int(Verb.CALL), int(Verb.TELL)
+_ANSWERS = (int(Verb.REPLY), int(Verb.ERROR))
+
+
+class NativeConnection(asyncio.Protocol):
+    """Serve one connection: walk what arrives, forward it, ask the broker about everything else.
+
+    It is also the sink of its peer. At most one write of the event loop is under way; what comes after it waits in a
+    backlog of our own, where urgent messages go first.
+    """
+
+    __slots__ = (
+        "_arrived_s",
+        "_backlog",
+        "_closing",
+        "_coming",
+        "_exchange",
+        "_going",
+        "_held",
+        "_link",
+        "_pauses",
+        "_prefix",
+        "_transport",
+        "_urgent",
+        "_writing",
+        "_zmtp",
+        "large",
+        "out",
+    )
+
+    def __init__(self, exchange: Exchange) -> None:
+        now_s = exchange.clock()
+        self._exchange = exchange
+        self._zmtp = Connection(listening=True)
+        self.out: list[bytes] = []
+        self.large = False
+        self._prefix = b""  # the `from` frame of what this peer sends; empty until it has joined
+        self._urgent: deque[list[bytes]] = deque()
+        self._backlog: deque[list[bytes]] = deque()
+        self._writing = False  # the event loop has not written all that we gave it
+        self._closing = False
+        self._held: list[Sink] = []  # senders that wait until less is waiting here
+        self._pauses = 0
+        self._arrived_s = now_s
+        self._coming = (now_s, 0)  # since when so much of an unfinished message is there
+        self._going = (now_s, 0)  # since when so much waits to be written
+
+    # -- what the event loop calls ------------------------------------------------------------------------------------
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Greet; who connects from another user is sent away without a word."""
+        exchange = self._exchange
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's is one in all but its type
+        # Every write is tried at once, and `pause_writing` says that it was not completed.
+        self._transport.set_write_buffer_limits(high=0)
+        self._link, effects = exchange.broker.connect(exchange.clock())
+        self._link.sink = self
+        if _foreign(self._transport):
+            self._lose("it belongs to another user")
+        else:
+            self._speak()
+            exchange.perform(effects)
+        exchange.flush()
+
+    def data_received(self, data: bytes) -> None:
+        """Take a chunk: the fast way while it leads on, else one event after the other."""
+        exchange = self._exchange
+        now_s = exchange.clock()
+        zmtp = self._zmtp
+        self._arrived_s = now_s
+        position, end = 0, len(data)
+        while position < end and not self._closing:
+            if self._prefix and not zmtp.unfinished:
+                start, position = position, self._walk(data, position)
+                if position > start:
+                    self._link.heard_s = now_s
+                if position == end:
+                    break
+            event, position = zmtp.advance(data, position, now_s)
+            if zmtp.outgoing:
+                self._speak()
+            if type(event) is Message:
+                self._take(event, now_s)
+            elif type(event) is Broken:
+                self._break(event.reason)
+            exchange.budget.account(self, zmtp.unfinished_bytes)
+        if exchange.dirty:
+            exchange.flush(self)
+
+    def _walk(self, data: bytes, start: int) -> int:
+        """Forward the messages at `start` that need no decision; return where the first other one begins.
+
+        This is the hot path: per message one look at the table of routes, one at the verb, and two appends to the
+        destination's list. What is not plain, allowed and complete is left to the slow way, which knows all rules;
+        `_passes` is the readable twin of the conditions here. No function is called per message: a call costs as much
+        as all of it.
+        """
+        end = len(data)
+        routes = self._link.routes
+        dirty = self._exchange.dirty
+        prefix = self._prefix
+        try:
+            while start < end:
+                if data[start] != 1:  # [to]: short, more follows
+                    return start
+                head = start + 2 + data[start + 1]
+                route = routes.get(data[start + 2 : head])
+                # [head]: short, more follows, an array of 1 to 5 that begins with the verb
+                if route is None or data[head] != 1 or data[head + 1] < 2 or not 0x90 < data[head + 2] < 0x96:
+                    return start
+                stop = head + 2 + data[head + 1]
+                for _ in _BODY_FRAMES:
+                    flags = data[stop]
+                    if flags < 2:
+                        stop += 2 + data[stop + 1]
+                    elif flags < 4:
+                        stop += 9 + int.from_bytes(data[stop + 1 : stop + 9], "big")
+                    else:
+                        return start
+                    if not flags & 1:
+                        break
+                else:
+                    return start
+                if stop > end:
+                    return start
+                verb = data[head + 3]
+                if not route.allowed >> verb & 1:
+                    return start
+                if verb == _CALL:
+                    if route.open >= route.limit or route.target.queued_bytes > QUEUE_MARK_BYTES:
+                        return start
+                    route.open += 1
+                elif verb in _ANSWERS:
+                    back = route.back
+                    if back is None or not back.open:
+                        return start
+                    back.open -= 1
+                elif verb != _TELL:
+                    return start
+                sink = route.target.sink
+                out = sink.out
+                if not out:
+                    dirty.append(sink)
+                out.append(prefix)
+                out.append(data[head:stop])
+                start = stop
+        except IndexError:  # the chunk ends within a header
+            pass
+        return start
+
+    def pause_writing(self) -> None:
+        """Remember that the other side does not take what we write."""
+        self._writing = True
+        self._count()
+
+    def resume_writing(self) -> None:
+        """Write on: urgent messages first."""
+        self._writing = False
+        self._pump()
+        if self._link.queued_bytes <= QUEUE_MARK_BYTES // 2:
+            self._release()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """Tell the broker."""
+        exchange, link = self._exchange, self._link
+        self._closing = True
+        self._zmtp.close()
+        exchange.budget.forget(self)
+        self._release()
+        reason = str(error) if error else "it closed the connection"
+        exchange.perform(exchange.broker.disconnect(link, reason, exchange.clock()))
+        exchange.flush()
+        link.sink = None
+
+    # -- the slow way in ----------------------------------------------------------------------------------------------
+    def _take(self, message: Message, now_s: float) -> None:
+        """Take one message that the walk has left over."""
+        link, exchange = self._link, self._exchange
+        if self._prefix and self._forward(message):
+            link.heard_s = now_s
+            return
+        exchange.perform(exchange.broker.receive(link, message.frames, now_s))
+        if not self._prefix and link.peer is not None:
+            name = link.peer.name.encode()
+            self._prefix = frame_header(len(name), more=True) + name
+            self._zmtp.join(MESSAGE_BYTES_LARGE if link.peer.role in _LARGE_ROLES else MESSAGE_BYTES)
+
+    def _forward(self, message: Message) -> bool:
+        """Forward a message whose way is known, its frames in the pieces in which they came."""
+        pieces = message.pieces
+        route = self._link.routes.get(b"".join(pieces[0]))
+        head = b"".join(pieces[1]) if len(pieces) > 2 else b""
+        if route is None or not 2 <= len(head) <= HEAD_BYTES or not 0x90 < head[0] < 0x96:
+            return False
+        if not _passes(route, head[1]):
+            return False
+        sink: Sink = route.target.sink
+        if not sink.out:
+            self._exchange.dirty.append(sink)
+        sink.out.append(self._prefix)
+        sink.out += message.encode_tail(1)
+        sink.large = sink.large or any(len(piece) >= LARGE_BYTES for piece in sink.out)
+        return True
+
+    def _break(self, reason: str) -> None:
+        """End the connection of one who broke the protocol of the transport."""
+        exchange = self._exchange
+        effects = exchange.broker.disconnect(self._link, reason, exchange.clock())
+        exchange.perform(
+            [Note("warning", "connection.broken", {"name": self._link.name, "reason": reason}), *effects]
+        )
+        self.finish(reason)
+
+    def _speak(self) -> None:
+        """Send what the protocol itself has to say."""
+        if not self.out:
+            self._exchange.dirty.append(self)
+        self.out.append(bytes(self._zmtp.outgoing))
+        self._zmtp.outgoing.clear()
+
+    # -- the way out: the sink of this peer ---------------------------------------------------------------------------
+    def send(self, frames: Sequence[bytes]) -> None:
+        """Take one message of the kernel's decision; an urgent one overtakes what waits."""
+        parts = encode(frames)
+        if self._writing and frames[1][1] in URGENT:
+            self._urgent.append(parts)
+            if len(self._urgent) > URGENT_MESSAGES:
+                self._lose(f"it left {URGENT_MESSAGES} urgent messages unread")
+        else:
+            self.out += parts
+
+    def flush(self) -> bool:
+        """Write what has been collected; True if more than the mark was waiting before."""
+        out = self.out
+        if not out:
+            return False
+        if not self._writing and not self.large:
+            self._transport.write(b"".join(out))
+            out.clear()
+            return False
+        above = self._link.queued_bytes > QUEUE_MARK_BYTES
+        self._backlog.append(out if self.large else [b"".join(out)])
+        self.out, self.large = [], False
+        self._pump()
+        return above
+
+    def _pump(self) -> None:
+        """Give the event loop the next pieces until it cannot write them at once."""
+        while not self._writing and (self._urgent or self._backlog):
+            self._transport.writelines((self._urgent or self._backlog).popleft())
+        self._count()
+        if self._closing and not self._writing:
+            self._transport.close()
+
+    def _count(self) -> None:
+        waiting = sum(len(piece) for item in (*self._urgent, *self._backlog) for piece in item)
+        self._link.queued_bytes = waiting + self._transport.get_write_buffer_size()
+
+    def hold(self, sender: Sink) -> None:
+        """Stop reading from `sender` until half of what may wait here is left."""
+        if sender not in self._held:
+            self._held.append(sender)
+            sender.pause()
+
+    def _release(self) -> None:
+        held, self._held = self._held, []
+        for sender in held:
+            sender.resume()
+
+    def pause(self) -> None:
+        """Stop reading, until `resume` was called as often."""
+        self._pauses += 1
+        if self._pauses == 1 and not self._closing:
+            self._transport.pause_reading()
+
+    def resume(self) -> None:
+        """Go on reading."""
+        self._pauses -= 1
+        if self._pauses == 0 and not self._closing:
+            self._transport.resume_reading()
+
+    def finish(self, reason: str) -> None:
+        """Write what is waiting, for half a second at most, then close."""
+        if self._closing:
+            return
+        self.flush()
+        self._closing = True
+        self._zmtp.close()
+        self._exchange.budget.forget(self)
+        self._release()
+        self._exchange.later(CLOSING_S, self._transport.abort)
+        if self._writing:
+            if not self._pauses:
+                self._transport.pause_reading()
+        else:
+            self._transport.close()
+
+    def _lose(self, reason: str) -> None:
+        """End the connection at once."""
+        exchange = self._exchange
+        exchange.perform(exchange.broker.disconnect(self._link, reason, exchange.clock()))
+        self._closing = True
+        self._zmtp.close()
+        exchange.budget.forget(self)
+        self._transport.abort()
+
+    def look(self, now_s: float) -> None:
+        """End the connection of one who takes nothing, sends nothing of what he has begun, or asked us to."""
+        if self._closing:
+            return
+        zmtp = self._zmtp
+        coming, going = zmtp.frame_left_bytes + zmtp.unfinished_bytes, self._transport.get_write_buffer_size()
+        if not zmtp.unfinished or self._pauses or coming != self._coming[1]:
+            self._coming = (now_s, coming)
+        if not going or going != self._going[1]:
+            self._going = (now_s, going)
+        if now_s - self._coming[0] > UNFINISHED_IDLE_S:
+            self._lose(
+                f"it began a message and sent nothing of it for {UNFINISHED_IDLE_S} s (unfinished_idle_s)"
+            )
+        elif now_s - self._going[0] > PROGRESS_S:
+            self._lose(f"it took nothing of {self._link.queued_bytes} bytes for {PROGRESS_S} s (progress_s)")
+        elif zmtp.silence_s is not None and now_s - self._arrived_s > zmtp.silence_s and not self._pauses:
+            self._lose(f"it was silent for longer than the {zmtp.silence_s} s that its PING allowed")
+
+
+def _passes(route: Route, verb: int) -> bool:
+    """Say whether a message with this verb may take a known route, and count it; `_walk` holds the same rules."""
+    if not route.allowed >> verb & 1:
+        return False
+    if verb == _CALL:
+        if route.open >= route.limit or route.target.queued_bytes > QUEUE_MARK_BYTES:
+            return False
+        route.open += 1
+        return True
+    if verb in _ANSWERS:
+        back = route.back
+        if back is None or not back.open:
+            return False
+        back.open -= 1
+        return True
+    return verb == _TELL
+
+
+def _foreign(transport: asyncio.Transport) -> bool:
+    """Say whether a local connection comes from a process of another user; root may be anybody."""
+    connected = transport.get_extra_info("socket")
+    if connected is None or connected.family != socket.AF_UNIX or not hasattr(socket, "SO_PEERCRED"):
+        return False
+    _, user, _ = struct.unpack("3i", connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+    return user not in (0, os.getuid())
+
+
+class NativeFront:
+    """Listen at endpoints of this machine and serve who connects."""
+
+    def __init__(self, exchange: Exchange) -> None:
+        self._exchange = exchange
+        self._servers: list[asyncio.Server] = []
+        self._paths: list[tuple[Path, int]] = []
+
+    async def listen(self, text: str) -> str:
+        """Listen at an endpoint and return it as bound; LaunchError says why it cannot be.
+
+        A socket file has mode 0600, a folder that is missing is made with 0700. A file that nobody listens at any
+        more is replaced; it belongs to a broker that has died.
+        """
+        endpoint = parse_endpoint(text)
+        if not endpoint.local:
+            raise LaunchError(
+                f"endpoint {text!r}: expected one that only this machine can reach, without encryption"
+            )
+        try:
+            listening = self._bind_ipc(endpoint) if endpoint.path else _bind_tcp(endpoint)
+        except OSError as error:
+            if error.errno == errno.EADDRINUSE:
+                raise LaunchError(f"{text} is in use: another broker listens there") from error
+            raise LaunchError(f"{text} cannot be bound: {error.strerror or error}") from error
+        await self._serve(listening)
+        return str(
+            endpoint if endpoint.path else Endpoint(host=endpoint.host, port=listening.getsockname()[1])
+        )
+
+    def close(self) -> None:
+        """Listen no more and remove the socket files; connections end with the event loop."""
+        for server in self._servers:
+            server.close()
+        for path, inode in self._paths:
+            with contextlib.suppress(OSError):
+                if path.lstat().st_ino == inode:  # a successor may have put its own there
+                    path.unlink()
+
+    def _bind_ipc(self, endpoint: Endpoint) -> socket.socket:
+        path = Path(endpoint.path)
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _check_unused(path)
+        fresh = path.with_name(
+            f".{os.getpid()}.new"
+        )  # renamed when it listens: nobody finds one that does not
+        fresh.unlink(missing_ok=True)
+        listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            mask = os.umask(0o177)
+            try:
+                listening.bind(str(fresh))
+            finally:
+                os.umask(mask)
+            listening.listen(_BACKLOG)
+            fresh.rename(path)
+        except OSError:
+            listening.close()
+            fresh.unlink(missing_ok=True)
+            raise
+        self._paths.append((path, path.lstat().st_ino))
+        return listening
+
+    async def _serve(self, listening: socket.socket) -> None:
+        listening.setblocking(False)
+        loop = asyncio.get_running_loop()
+        create = loop.create_unix_server if listening.family == socket.AF_UNIX else loop.create_server
+        server = await create(lambda: NativeConnection(self._exchange), sock=listening, backlog=_BACKLOG)
+        self._servers.append(server)
+
+
+def _bind_tcp(endpoint: Endpoint) -> socket.socket:
+    host = "127.0.0.1" if endpoint.host == "localhost" else endpoint.host
+    listening = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((host, endpoint.port))
+        listening.listen(_BACKLOG)
+    except OSError:
+        listening.close()
+        raise
+    return listening
+
+
+def _check_unused(path: Path) -> None:
+    """Raise LaunchError if somebody listens at `path`, or something else than a socket is there."""
+    if not path.exists():
+        return
+    if not path.is_socket():
+        raise LaunchError(f"ipc://{path} cannot be bound: a file that is no socket is there")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as trial:
+        try:
+            trial.connect(str(path))
+        except (ConnectionRefusedError, FileNotFoundError):
+            return
+    raise LaunchError(f"ipc://{path} is in use: another broker listens there")

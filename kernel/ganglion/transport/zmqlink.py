@@ -1,0 +1,230 @@
+"""Links by libzmq's DEALER, for brokers on other machines; encryption will be set in `_dealer`."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from typing import cast
+
+import zmq
+from zmq.utils.monitor import recv_monitor_message
+
+from ganglion.errors import DeadlineExceeded, PeerLost
+from ganglion.limits import FRAME_BYTES, HANDSHAKE_S
+
+__all__ = ["ZmqAsyncLink", "ZmqBlockingLink", "readable"]
+
+_BROKER = "broker"
+_QUEUE_MESSAGES = 1000  # libzmq's own default, finite; what the broker does not read stops us here
+_HEARTBEAT_MS, _HEARTBEAT_TIMEOUT_MS = 500, 1500  # notices a half-open connection, which TCP alone does not
+_LINGER_MS = 500
+_EVENTS = zmq.Event.HANDSHAKE_SUCCEEDED | zmq.Event.DISCONNECTED
+_FAILURES = (
+    zmq.Event.CONNECT_RETRIED
+    | zmq.Event.HANDSHAKE_FAILED_NO_DETAIL
+    | zmq.Event.HANDSHAKE_FAILED_PROTOCOL
+    | zmq.Event.HANDSHAKE_FAILED_AUTH
+)
+
+
+def _dealer(endpoint: str) -> tuple[zmq.Socket[bytes], zmq.Socket[bytes]]:
+    """Return a DEALER that connects to `endpoint`, and the socket that tells what becomes of the connection."""
+    dealer: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.DEALER)
+    dealer.setsockopt(zmq.SNDHWM, _QUEUE_MESSAGES)
+    dealer.setsockopt(zmq.RCVHWM, _QUEUE_MESSAGES)
+    dealer.setsockopt(zmq.MAXMSGSIZE, FRAME_BYTES)
+    dealer.setsockopt(zmq.HANDSHAKE_IVL, int(1000 * HANDSHAKE_S))
+    dealer.setsockopt(zmq.HEARTBEAT_IVL, _HEARTBEAT_MS)
+    dealer.setsockopt(zmq.HEARTBEAT_TIMEOUT, _HEARTBEAT_TIMEOUT_MS)
+    dealer.setsockopt(zmq.LINGER, _LINGER_MS)
+    # To connect again is the peer's own decision: it must join again, which libzmq does not know.
+    dealer.setsockopt(zmq.RECONNECT_IVL, -1)
+    monitor: zmq.Socket[bytes] = dealer.get_monitor_socket(int(_EVENTS | _FAILURES))
+    dealer.connect(endpoint)
+    return dealer, monitor
+
+
+def readable(zmq_socket: zmq.Socket[bytes]) -> bool:
+    """Say whether a message can be received; libzmq wants to be asked again after each send and receive."""
+    return bool(cast(int, zmq_socket.get(zmq.EVENTS)) & zmq.POLLIN)
+
+
+class ZmqBlockingLink:
+    """Speak to a broker through libzmq, blocking; the same calls as `BlockingLink`."""
+
+    def __init__(self, endpoint: str) -> None:
+        self._endpoint = endpoint
+        self._socket, self._monitor = _dealer(endpoint)
+        self._poller = zmq.Poller()
+        self._poller.register(self._socket, zmq.POLLIN)
+        self._poller.register(self._monitor, zmq.POLLIN)
+        self._open = False
+        self._lost = ""
+
+    @classmethod
+    def connect(cls, endpoint: str, timeout_s: float = 5.0) -> ZmqBlockingLink:
+        """Connect and shake hands; PeerLost if nobody fit listens there, DeadlineExceeded after `timeout_s`."""
+        link = cls(endpoint)
+        deadline_s = time.monotonic() + timeout_s
+        try:
+            while not link._open:
+                left_s = deadline_s - time.monotonic()
+                if left_s <= 0.0 or not link._monitor.poll(int(1000 * left_s) + 1):
+                    raise DeadlineExceeded(f"{endpoint}: expected a broker's handshake within {timeout_s} s")
+                link._look()
+        except (DeadlineExceeded, PeerLost):
+            link.close()
+            raise
+        return link
+
+    def send(self, frames: Sequence[bytes]) -> None:
+        """Send one message; PeerLost when the connection has ended."""
+        self._check()
+        self._socket.send_multipart(frames)
+
+    def receive(self, timeout_s: float | None = None) -> list[bytes] | None:
+        """Return the next message, or None after `timeout_s` without one; PeerLost when the connection has ended."""
+        deadline_s = None if timeout_s is None else time.monotonic() + timeout_s
+        while True:
+            if self.pending():
+                return self._socket.recv_multipart()
+            self._check()
+            left_s = None if deadline_s is None else max(deadline_s - time.monotonic(), 0.0)
+            ready = dict(self._poller.poll(None if left_s is None else int(1000 * left_s)))
+            if self._monitor in ready:
+                self._look()
+            if not ready and left_s is not None and left_s < 0.001:
+                return None
+
+    def pending(self) -> bool:
+        """Say whether `receive` would return at once."""
+        return readable(self._socket)
+
+    def fileno(self) -> int:
+        """Return the descriptor to wait for; look at `pending` first, and after each `send` too."""
+        return self._socket.fileno()
+
+    def close(self, linger_s: float = 0.5) -> None:
+        """Close; what was sent is still delivered for at most `linger_s`."""
+        self._lost = self._lost or "we closed the connection"
+        self._socket.disable_monitor()
+        self._socket.close(int(1000 * linger_s))
+
+    def _check(self) -> None:
+        if not self._lost and self._monitor.poll(0):
+            try:
+                self._look()
+            except PeerLost:
+                if not self.pending():
+                    raise
+                return  # what came before the end is given first
+        if self._lost and not self.pending():
+            raise PeerLost(_BROKER, self._lost)
+
+    def _look(self) -> None:
+        """Take in one event of the connection."""
+        event = recv_monitor_message(self._monitor)["event"]
+        if event == zmq.Event.HANDSHAKE_SUCCEEDED:
+            self._open = True
+        else:
+            self._lost = _words(self._endpoint, event)
+            raise PeerLost(_BROKER, self._lost)
+
+
+class ZmqAsyncLink:
+    """Speak to a broker through libzmq on the running event loop; the same calls as `AsyncLink`."""
+
+    def __init__(
+        self, endpoint: str, on_message: Callable[[list[bytes]], None], on_closed: Callable[[str], None]
+    ) -> None:
+        self._endpoint = endpoint
+        self._on_message = on_message
+        self._on_closed = on_closed
+        self._loop = asyncio.get_running_loop()
+        self._opened: asyncio.Future[None] = self._loop.create_future()
+        self._reason = ""
+        self._closed = False
+        self._socket, self._monitor = _dealer(endpoint)
+        self._loop.add_reader(self._socket.fileno(), self._drain)
+        self._loop.add_reader(self._monitor.fileno(), self._look)
+
+    @classmethod
+    async def connect(
+        cls,
+        endpoint: str,
+        on_message: Callable[[list[bytes]], None],
+        on_closed: Callable[[str], None],
+        timeout_s: float = 5.0,
+    ) -> ZmqAsyncLink:
+        """Connect and shake hands; PeerLost if nobody fit listens there, DeadlineExceeded after `timeout_s`."""
+        link = cls(endpoint, on_message, on_closed)
+        link._look()  # the descriptor speaks of changes only; something may have happened before it was watched
+        try:
+            async with asyncio.timeout(timeout_s):
+                await link._opened
+        except TimeoutError as error:
+            link.close()
+            raise DeadlineExceeded(
+                f"{endpoint}: expected a broker's handshake within {timeout_s} s"
+            ) from error
+        return link
+
+    def send(self, frames: Sequence[bytes]) -> None:
+        """Send one message; PeerLost when the connection has ended, LimitExceeded never: libzmq's queue waits."""
+        if self._closed:
+            raise PeerLost(_BROKER, self._reason)
+        self._socket.send_multipart(frames)
+        self._loop.call_soon(
+            self._drain
+        )  # a send may swallow the descriptor's signal that something has come
+
+    async def drain(self) -> None:
+        """Return at once: libzmq's own thread writes, and its queue is bounded."""
+        if self._closed:
+            raise PeerLost(_BROKER, self._reason)
+
+    def close(self) -> None:
+        """Close after what was sent has been written; no callback follows."""
+        if not self._closed:
+            self._closed = True
+            self._reason = self._reason or "we closed the connection"
+            self._loop.remove_reader(self._socket.fileno())
+            self._loop.remove_reader(self._monitor.fileno())
+            self._socket.disable_monitor()
+            self._socket.close(_LINGER_MS)
+
+    def _drain(self) -> None:
+        """Hand on what has come; the descriptor signals changes only, so all of it."""
+        while not self._closed and readable(self._socket):
+            self._on_message(self._socket.recv_multipart())
+
+    def _look(self) -> None:
+        """Take in what became of the connection."""
+        while not self._closed and readable(self._monitor):
+            event = recv_monitor_message(self._monitor)["event"]
+            if event == zmq.Event.HANDSHAKE_SUCCEEDED:
+                if not self._opened.done():
+                    self._opened.set_result(None)
+                continue
+            self._drain()
+            self._end(_words(self._endpoint, event))
+
+    def _end(self, reason: str) -> None:
+        if self._closed:
+            return
+        self._reason = reason
+        joined = self._opened.done()
+        self.close()
+        if joined:
+            self._on_closed(reason)
+        else:
+            self._opened.set_exception(PeerLost(_BROKER, reason))
+
+
+def _words(endpoint: str, event: int) -> str:
+    if event == zmq.Event.DISCONNECTED:
+        return f"{endpoint}: it closed the connection"
+    if event == zmq.Event.CONNECT_RETRIED:
+        return f"{endpoint}: nobody listens there"
+    return f"{endpoint}: the handshake failed"

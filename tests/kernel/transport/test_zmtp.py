@@ -1,0 +1,339 @@
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ganglion.errors import LocalProtocolError, RemoteProtocolError
+from ganglion.limits import (
+    COMMAND_BYTES,
+    COMMANDS_PER_S,
+    FRAME_BYTES,
+    MESSAGE_BYTES_LARGE,
+    MESSAGE_FRAMES,
+    UNJOINED_MESSAGE_BYTES,
+    UNJOINED_MESSAGE_FRAMES,
+)
+from ganglion.transport.zmtp import (
+    GREETING,
+    TRANSITIONS,
+    Broken,
+    Connection,
+    Event,
+    Message,
+    Opened,
+    State,
+    encode,
+    encode_command,
+    encode_error,
+    frame_header,
+    split,
+)
+
+READY = encode_command(b"READY", b"\x0bSocket-Type\0\0\0\x06DEALER\x08Identity\0\0\0\x02me")
+SHAKEN = GREETING + READY
+SIZES = (0, 1, 255, 256, 65_535, 65_536, 1024 * 1024)
+
+
+def listening(joined: bool = True) -> Connection:
+    """Return the broker's side of a connection after its handshake."""
+    connection = Connection(listening=True)
+    assert [Opened(1, b"me")] == connection.receive(SHAKEN)
+    if joined:
+        connection.join(MESSAGE_BYTES_LARGE)
+    connection.outgoing.clear()
+    return connection
+
+
+def plain(events: list[Event]) -> list[object]:
+    """Return events so that they compare by what was sent and not by the pieces in which it came."""
+    return [event.frames if isinstance(event, Message) else event for event in events]
+
+
+def wire(*frames: bytes) -> bytes:
+    """Return a message as bytes."""
+    return b"".join(encode(frames))
+
+
+def reason(events: list[Event]) -> str:
+    """Return why a connection broke."""
+    assert isinstance(events[-1], Broken)
+    return events[-1].reason
+
+
+def test_two_sides_shake_hands() -> None:
+    """Our DEALER and our broker understand each other, and a message passes each way."""
+    broker, dealer = Connection(listening=True), Connection(listening=False)
+    for _ in range(3):
+        for source, target in ((broker, dealer), (dealer, broker)):
+            target.receive(bytes(source.outgoing))
+            source.outgoing.clear()
+
+    assert (State.HELLO, State.OPEN) == (broker.state, dealer.state)
+    assert [[b"", b"x"]] == plain(broker.receive(wire(b"", b"x")))
+    assert [[b"y"]] == dealer.messages(wire(b"y"), 0.0)
+
+
+def test_whole_greeting_at_once() -> None:
+    """The greeting goes out before anything has come: the other side may wait for it."""
+    assert GREETING == bytes(Connection(listening=True).outgoing)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_frame_sizes(size: int) -> None:
+    """A frame of any size comes out as it went in, whole or byte by byte, by the fast way too."""
+    data = wire(b"to", bytes(size), b"")
+    expected = [b"to", bytes(size), b""]
+    chunk = max(1, size // 50)
+    in_chunks = [event for i in range(0, len(data), chunk) for event in (data[i : i + chunk],)]
+    slow = listening()
+    found: list[list[bytes]] = []
+
+    assert [expected] == plain(listening().receive(data))
+    assert [expected] == plain([event for piece in in_chunks for event in slow.receive(piece)])
+    assert len(data) == split(data, 0, found)
+    assert [expected] == found
+
+
+def test_long_form_of_a_short_length() -> None:
+    """A length below 256 in nine bytes is accepted."""
+    data = b"\x03" + (2).to_bytes(8, "big") + b"to" + b"\x02" + bytes(8)
+
+    assert [[b"to", b""]] == plain(listening().receive(data))
+
+
+def test_pieces_are_forwarded_as_they_came() -> None:
+    """What goes out of a large frame is the chunks that came in, not a copy of them."""
+    connection = listening()
+    chunks = [bytes([i]) * 100_000 for i in range(3)]
+    header = frame_header(300_000, more=False)
+    events: list[Event] = []
+    for chunk in (b"\1\2to" + header, *chunks):
+        events += connection.receive(chunk)
+    (message,) = events
+    assert isinstance(message, Message)
+
+    assert [header, *chunks] == message.encode_tail(1)
+
+
+@pytest.mark.parametrize(
+    "stranger",
+    [
+        b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+        b"\x01\x00",
+        b"\xff" + bytes(8) + b"\x00",
+        GREETING[:10] + b"\x01",
+        GREETING[:10] + b"\x02\x05\x00\x00",
+    ],
+    ids=["http", "tls", "zmtp1", "no 7f", "zmtp2 revision 1", "zmtp2"],
+)
+def test_strangers_get_no_byte_more(stranger: bytes) -> None:
+    """Who speaks another protocol or an old version is broken off, and sees nothing but our greeting."""
+    connection = Connection(listening=True)
+
+    assert isinstance(connection.receive(stranger)[-1], Broken)
+    assert GREETING == bytes(connection.outgoing)
+    assert State.CLOSING is connection.state
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        (GREETING[:12] + b"PLAIN".ljust(20, b"\0") + bytes(32), "mechanism: expected NULL, found 'PLAIN'"),
+        (GREETING + encode_command(b"READY", b"\x0bSocket-Type\0\0\0\3PUB"), "expected Socket-Type DEALER"),
+        (GREETING + encode_command(b"READY", b""), "expected Socket-Type DEALER"),
+        (GREETING + encode_command(b"READY", b"\x0bSocket-Type\0\0\0\7DEALER"), "one that is cut"),
+        (GREETING + encode_command(b"READY", b"\x0bSocket"), "one that is cut"),
+        (
+            GREETING + encode_command(b"READY", b"".join(bytes((1, i, 0, 0, 0, 0)) for i in range(65, 75))),
+            "at most 8",
+        ),
+        (GREETING + encode_command(b"READY", b"\1a\0\0\0\0\1A\0\0\0\0"), "each once"),
+        (
+            GREETING
+            + encode_command(b"READY", b"\x0bSocket-Type\0\0\0\6DEALER\x08Identity\0\0\1\0" + bytes(256)),
+            "Identity of at most 255",
+        ),
+        (GREETING + wire(b"x"), "expected READY or ERROR, found MESSAGE"),
+        (GREETING + encode_command(b"PING", b"\0\0"), "expected READY or ERROR, found PING"),
+        (SHAKEN + READY, "found READY"),
+        (SHAKEN + encode_command(b"SUBSCRIBE", b"a"), "found b'SUBSCRIBE'"),
+        (SHAKEN + b"\x04\x00", "found b''"),
+        (SHAKEN + b"\x04\x02\x05P", "found b'P'"),
+        (SHAKEN + b"\x05", "expected flags"),
+        (SHAKEN + b"\x08", "expected flags"),
+        (SHAKEN + b"\x81", "expected flags"),
+        (SHAKEN + b"\x02\x80" + bytes(7), "frame_bytes"),
+        (SHAKEN + b"\x06" + (COMMAND_BYTES + 1).to_bytes(8, "big"), "command_bytes"),
+        (SHAKEN + encode_command(b"PING", b"\0"), "PING"),
+        (SHAKEN + encode_command(b"PING", bytes(19)), "PING"),
+    ],
+)
+def test_breaches_are_answered_with_an_error(data: bytes, text: str) -> None:
+    """A breach behind a good greeting is answered by an ERROR command with the reason, and ends the connection."""
+    connection = Connection(listening=True)
+    broken = reason(connection.receive(data))
+
+    assert text in broken
+    assert bytes(connection.outgoing).endswith(encode_error(broken))
+    assert [] == connection.receive(wire(b"more"))
+
+
+@pytest.mark.parametrize(
+    ("joined", "sizes", "text"),
+    [
+        (True, [FRAME_BYTES], ""),
+        (True, [FRAME_BYTES + 1], "frame_bytes"),
+        (True, [FRAME_BYTES] * 8, ""),
+        (True, [FRAME_BYTES] * 8 + [1], "message_bytes"),
+        (True, [0] * MESSAGE_FRAMES, ""),
+        (True, [0] * (MESSAGE_FRAMES + 1), "message_frames"),
+        (False, [0, 8, UNJOINED_MESSAGE_BYTES - 8], ""),
+        (False, [0, 8, UNJOINED_MESSAGE_BYTES - 7], "message_bytes"),
+        (False, [0] * UNJOINED_MESSAGE_FRAMES, ""),
+        (False, [0] * (UNJOINED_MESSAGE_FRAMES + 1), "message_frames"),
+    ],
+)
+def test_limits_before_memory(joined: bool, sizes: list[int], text: str) -> None:
+    """Each limit passes and one more does not, and the refusal comes with the header, before the bytes."""
+    connection = listening(joined)
+    events: list[Event] = []
+    for size in sizes[:-1]:
+        events += connection.receive(frame_header(size, more=True))
+        connection._left = -1 if not size else connection._left
+        if size:  # the bytes themselves are of no interest: tell the books that they came
+            connection._left = 0
+            connection._finish_frame()
+    events += connection.receive(frame_header(sizes[-1], more=False))
+
+    assert text in (reason(events) if events and isinstance(events[-1], Broken) else "")
+    assert bool(text) == (connection.state is State.CLOSING)
+
+
+def test_ping_between_the_frames_of_a_message() -> None:
+    """A PING is answered with its context at once, also within a message; its time bounds our patience."""
+    connection = listening()
+    head, tail = wire(b"to", b"body")[:4], wire(b"to", b"body")[4:]
+    events = connection.receive(head + encode_command(b"PING", b"\0\x0fctx") + tail)
+
+    assert [[b"to", b"body"]] == plain(events)
+    assert encode_command(b"PONG", b"ctx") == bytes(connection.outgoing)
+    assert 1.5 == connection.silence_s
+
+
+def test_version_3_0_gets_no_pong() -> None:
+    """A peer of minor version 0 knows no PONG and gets none."""
+    connection = Connection(listening=True)
+    connection.receive(GREETING[:11] + b"\0" + GREETING[12:] + READY)
+    connection.outgoing.clear()
+
+    assert [] == connection.receive(encode_command(b"PING", b"\0\0"))
+    assert b"" == bytes(connection.outgoing)
+
+
+def test_error_command_ends_the_connection() -> None:
+    """An ERROR of the other side is the end, with its own words."""
+    assert [Broken("the other side says: no", remote=True)] == listening().receive(encode_error("no"))
+
+
+def test_commands_have_a_rate() -> None:
+    """So many commands in a second pass, one more breaks the connection; the next second is a new one."""
+    connection = listening()
+    ping = encode_command(b"PING", b"\0\0")
+
+    assert [] == connection.receive(ping * (COMMANDS_PER_S - 1), 0.5)  # READY was one
+    assert [] == connection.receive(ping * COMMANDS_PER_S, 1.6)
+    assert "in a second" in reason(connection.receive(ping, 1.7))
+
+
+def test_single_bytes_cost_no_object_each() -> None:
+    """A frame that comes byte by byte is kept in few pieces, and no piece grows without bound."""
+    connection = listening()
+    size = 200_000
+    connection.receive(b"\1\2to" + frame_header(size, more=False))
+    for _ in range(size - 1):
+        connection.receive(b"x")
+
+    assert size // 65_536 == len(connection._frame)
+    assert [[b"to", b"x" * size]] == plain(connection.receive(b"x"))
+
+
+def test_messages_raises_for_a_breach() -> None:
+    """The side that decides nothing gets messages, and an error for a breach."""
+    connection = Connection(listening=False)
+    ready = encode_command(b"READY", b"\x0bSocket-Type\0\0\0\x06ROUTER")
+
+    assert [[b"a"], [b"b"]] == connection.messages(GREETING + ready + wire(b"a") + wire(b"b"), 0.0)
+    with pytest.raises(RemoteProtocolError, match="expected flags"):
+        connection.messages(b"\x88", 0.0)
+
+
+def test_no_message_without_frames() -> None:
+    """A message of no frame cannot be said in ZMTP and is our own mistake."""
+    with pytest.raises(LocalProtocolError):
+        encode([])
+
+
+def test_table_is_complete() -> None:
+    """Each state has its row, and CLOSING takes nothing."""
+    assert set(State) == set(TRANSITIONS)
+    assert {} == TRANSITIONS[State.CLOSING]
+
+
+pieces = st.one_of(
+    st.binary(max_size=40),
+    st.sampled_from(
+        [GREETING, READY, b"\xff", b"\x7f", encode_error("x"), encode_command(b"PING", b"\0\1c")]
+    ),
+    st.lists(st.binary(max_size=300), min_size=1, max_size=4).map(lambda frames: wire(*frames)),
+    st.tuples(st.integers(0, 255), st.integers(0, 2**64 - 1)).map(
+        lambda t: bytes((t[0],)) + t[1].to_bytes(8, "big")
+    ),
+)
+
+
+def cut(data: bytes, cuts: list[int]) -> list[bytes]:
+    """Return `data` in the pieces that `cuts` make."""
+    edges = [0, *sorted(c % (len(data) + 1) for c in cuts), len(data)]
+    return [data[a:b] for a, b in itertools.pairwise(edges)]
+
+
+@given(
+    st.lists(pieces, max_size=8).map(b"".join),
+    st.lists(st.integers(0, 5000), max_size=12),
+    st.sampled_from([b"", GREETING, SHAKEN]),
+    st.booleans(),
+)
+@settings(max_examples=400)
+def test_any_bytes_in_any_split(data: bytes, cuts: list[int], before: bytes, joined: bool) -> None:
+    """Whatever comes: no exception, the same events and the same answer for every split, and little memory."""
+    whole, split_up = Connection(listening=True), Connection(listening=True)
+    for connection in (whole, split_up):
+        connection.receive(before)
+        if joined:
+            connection.join()
+    expected = whole.receive(data)
+    found = [event for piece in cut(data, cuts) for event in split_up.receive(piece)]
+
+    assert plain(expected) == plain(found)
+    assert whole.outgoing == split_up.outgoing
+    assert whole.state is split_up.state
+    kept = sum(map(len, split_up._frame)) + len(split_up._held) + len(split_up._tail or b"")
+    assert kept <= len(data) + len(before)
+
+
+@given(
+    st.lists(st.lists(st.binary(max_size=400), min_size=1, max_size=5), max_size=6), st.binary(max_size=20)
+)
+def test_fast_and_slow_way_agree(messages: list[list[bytes]], noise: bytes) -> None:
+    """What `split` takes out of any bytes is what the table of states gives, in the same order."""
+    data = b"".join(wire(*frames) for frames in messages) + noise
+    fast: list[list[bytes]] = []
+    split(data, 0, fast)
+    slow = plain(listening().receive(data))
+
+    assert messages == fast[: len(messages)]
+    assert fast == slow[: len(fast)]
