@@ -1,0 +1,310 @@
+"""What is wrong in a document beyond its form, found without importing a plugin."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import TypeAlias
+
+from ganglion.document import model
+from ganglion.document.cascade import DEFINING, Expanded
+from ganglion.document.fault import Fault, nearest
+from ganglion.document.marks import Node
+from ganglion.document.unbuilt import is_unbuilt
+from ganglion.limits import DEADLINES_S, PROCESSES_PER_RUN
+
+__all__ = ["AVERAGE", "Lookup", "check", "conditions_of"]
+
+Lookup: TypeAlias = Callable[[str, str], "str | None"]  # (kind, name of a plugin) -> what is wrong with it
+
+AVERAGE = re.compile(r"(brain|phase)_avg([1-9][0-9]*)\Z")
+
+
+def check(root: Node, phases: list[Expanded], lookup: Lookup) -> list[Fault]:
+    """Return the faults of a normalised document and its expanded phases.
+
+    What would only be the shadow of a fault of form (a key that is missing because it is misspelt) is left out.
+    """
+    faults = [*_schedule(root), *_deadlines(root.map.get("recovery"))]
+    names = [phase.name for phase in phases]
+    agents = None if any(_blurred(phase.given) for phase in phases) else {a for p in phases for a in p.agents}
+    blurred = False  # whether environments or agents of a phase up to now could not be read
+    for index, phase in enumerate(phases):
+        blurred = blurred or _blurred(phase.given)
+        faults += _Phase(root, index, phase, names, agents, lookup, blurred).check()
+    return faults
+
+
+def _clean(node: Node, form: type[model.Form]) -> bool:
+    """Say whether a node is a map without unknown keys: only then a missing key is missed."""
+    return isinstance(node.value, dict) and set(node.map) <= set(form.model_fields)
+
+
+def _schedule(root: Node) -> list[Fault]:
+    """Return the faults of the schedule's entries and of the names of phases."""
+    schedule = root.map.get("schedule")
+    faults: list[Fault] = []
+    seen: set[str] = set()
+    if schedule is None or not isinstance(schedule.value, list):
+        return faults
+    if not schedule.items:
+        faults.append(schedule.fault("expected at least one phase, found none"))
+    for entry in schedule.items:
+        names = list(entry.map)
+        if isinstance(entry.value, dict) and len(names) != 1:
+            shown = ", ".join(f"`{name}`" for name in names) or "none"
+            faults.append(
+                entry.fault(f"expected the name of one phase in an entry of the schedule, found {shown}")
+            )
+        for name in names:
+            if not model.is_name(name):
+                faults.append(entry.keys[name].fault(f"expected {model.NAME_WORDS} as the name of a phase"))
+            if name in seen:
+                faults.append(entry.keys[name].fault(f"duplicate phase `{name}`: names of phases are unique"))
+            seen.add(name)
+    return faults
+
+
+def _deadlines(recovery: Node | None) -> list[Fault]:
+    """Return a fault for each deadline of a call that there is not."""
+    table = recovery.map.get("deadlines_s") if recovery is not None else None
+    keys = {} if table is None else table.keys
+    unknown = [(name, mark) for name, mark in keys.items() if name not in DEADLINES_S]
+    return [mark.fault(f"unknown call `{name}`{nearest(name, DEADLINES_S)}") for name, mark in unknown]
+
+
+def _blurred(given: Node) -> bool:
+    """Say whether it cannot be told which environments and agents a phase gives."""
+    if not _clean(given, model.Phase):
+        return True
+    for key, inner, name in (("environments", "environment", "uid"), ("agents", None, "name")):
+        part = given.map.get(key)
+        if part is None:
+            continue
+        if not isinstance(part.value, list):
+            return True
+        for entry in part.items:
+            holder = entry if inner is None else entry.map.get(inner)
+            if holder is None or holder.text(name) is None:
+                return True
+    return False
+
+
+def conditions_of(root: Node, phase: Expanded) -> tuple[list[Node], list[Node]]:
+    """Return the (episode-level, phase-level) conditions of a phase in document order."""
+    episode = phase.simulation.map.get("conditions") if phase.simulation is not None else None
+    own = phase.config.map.get("conditions") if phase.config is not None else None
+    if own is None or own.value is None:
+        config = root.map.get("run_config")
+        own = config.map.get("conditions") if config is not None else None
+    return ([] if episode is None else episode.items), ([] if own is None else own.items)
+
+
+class _Phase:
+    """Check one expanded phase."""
+
+    def __init__(
+        self,
+        root: Node,
+        index: int,
+        phase: Expanded,
+        names: list[str],
+        agents: set[str] | None,
+        lookup: Lookup,
+        blurred: bool,
+    ) -> None:
+        self.root = root
+        self.index = index
+        self.phase = phase
+        self.names = names
+        self.agents = (
+            agents  # of all phases: a condition of the run may name one that comes later; None: unknown
+        )
+        self.lookup = lookup
+        self.blurred = blurred
+        self.faults: list[Fault] = list(phase.faults)
+
+    def check(self) -> list[Fault]:
+        """Return the faults of the phase."""
+        phase = self.phase
+        if not self.blurred:
+            self.faults += phase.vain
+            for kind, entities in (("environment", phase.environments), ("agent", phase.agents)):
+                if not entities:
+                    self.faults.append(phase.mark.fault(f"phase `{phase.name}` has no {kind}"))
+        for entry in phase.environments.values():
+            self._environment(entry)
+        for agent in phase.agents.values():
+            self._agent(agent)
+        if phase.simulation is not None:
+            self._plugin("controller", phase.simulation, optional=True)
+        for conditions in conditions_of(self.root, phase):
+            for condition in conditions:
+                self._condition(condition)
+        self.faults += _deadlines(phase.recovery)
+        self._processes()
+        return self.faults
+
+    def _processes(self) -> None:
+        """Refuse what would start more processes than a run may have."""
+        worker = self.phase.config.map.get("worker") if self.phase.config is not None else None
+        if worker is None or not isinstance(worker.value, int) or self.blurred:
+            return
+        each = 1 + len(self.phase.environments) + len(self.phase.agents)
+        needed = worker.value * each + len(self.phase.agents) + 3  # brains; broker, governor, store
+        if needed > PROCESSES_PER_RUN:
+            message = (
+                f"{worker.value} workers need up to {needed} processes, a run may have {PROCESSES_PER_RUN}"
+            )
+            self.faults.append(worker.fault(f"{message} (limit processes_per_run)"))
+
+    def _plugin(self, kind: str, node: Node | None, optional: bool = False) -> None:
+        """Check that a `{name, params}` names a plugin that there is."""
+        if node is None or not isinstance(node.value, dict):
+            return
+        name = node.map.get("name")
+        if name is None:
+            if not optional and _clean(node, model.Plugin):
+                self.faults.append(node.fault(f"missing key `name`: which {kind} is it?"))
+        elif isinstance(name.value, str) and name.value:
+            place = {"controller": "simulation", "condition": "conditions"}.get(kind, kind)
+            wrong = None if is_unbuilt(place, "name", name.value) else self.lookup(kind, name.value)
+            if wrong is not None:
+                self.faults.append(name.fault(wrong))
+
+    def _environment(self, entry: Node) -> None:
+        """Check that an environment has exactly one form, and what only fits one of them."""
+        definition = entry.map["environment"]
+        forms = [
+            key
+            for key in DEFINING
+            if key in definition.map and definition.map[key].value not in (None, False)
+        ]
+        if len(forms) > 1:
+            shown = " and ".join(f"`{form}`" for form in forms)
+            message = f"expected one of `name`, `command`, `attach`, found {shown}"
+            self.faults.append(definition.keys[forms[1]].fault(message))
+        elif not forms and _clean(definition, model.Environment):
+            uid = definition.text("uid")
+            message = f"environment `{uid}` is nowhere defined: expected one of `name`, `command`, `attach`"
+            self.faults.append(definition.fault(message))
+        if forms == ["name"]:
+            self._plugin("environment", definition)
+        if "command" not in forms and forms:
+            for key in ("cwd", "variables"):
+                if definition.map.get(key, entry).value and key in definition.map:
+                    self.faults.append(
+                        definition.keys[key].fault(f"`{key}` is for environments with `command` only")
+                    )
+        for key, kind in (("reward", "reward"), ("state_transformer", "transformer")):
+            part = entry.map.get(key)
+            if part is None or part.value is None:
+                continue
+            if forms in (["command"], ["attach"]):
+                message = f"`{key}` runs in a process of ours and cannot stand beside `{forms[0]}`"
+                self.faults.append(entry.keys[key].fault(message))
+            else:
+                self._plugin(kind, part)
+
+    def _agent(self, agent: Node) -> None:
+        """Check an agent's parts, lists and model."""
+        muscle = agent.map.get("muscle")
+        if muscle is None and _clean(agent, model.Agent):
+            self.faults.append(
+                agent.fault(f"missing key `muscle`: agent `{agent.text('name')}` has no actor")
+            )
+        for kind in ("muscle", "brain", "objective"):
+            self._plugin(kind, agent.map.get(kind))
+        for part in agent.map["filters"].items if "filters" in agent.map else []:
+            self._plugin("filter", part)
+        for key in ("sensors", "actuators", "rewards"):
+            if key in agent.map:
+                self._ids(agent.map[key].items, key)
+        self._load(agent.map.get("load"))
+
+    def _ids(self, items: list[Node], key: str) -> None:
+        """Check that ids name environments of this phase, and none twice."""
+        seen: set[str] = set()
+        wild = {
+            str(item.value)[:-1]
+            for item in items
+            if isinstance(item.value, str) and item.value.endswith(".*")
+        }
+        for item in items:
+            if not isinstance(item.value, str) or not item.value:
+                continue
+            within = next(
+                (f"{w}*" for w in sorted(wild) if item.value.startswith(w) and item.value != f"{w}*"), None
+            )
+            if item.value in seen:
+                self.faults.append(item.fault(f"`{item.value}` stands twice in `{key}`"))
+            elif within is not None:
+                self.faults.append(
+                    item.fault(f"`{item.value}` stands twice in `{key}`: `{within}` has it too")
+                )
+            elif not self.blurred:
+                self._id(item, item.value, key)
+            seen.add(item.value)
+
+    def _id(self, item: Node, text: str, key: str) -> None:
+        uids = self.phase.environments
+        if key == "rewards" and text in uids:
+            return
+        if any(text.startswith(f"{uid}.") and len(text) > len(uid) + 1 for uid in uids):
+            return
+        prefix, dot, _ = text.partition(".")
+        if not dot or text in uids:
+            words = "`<environment uid>.<id>`" + (" or `<environment uid>`" if key == "rewards" else "")
+            message = f"expected a full id {words}, found {item.found()}"
+        else:
+            message = f"there is no environment `{prefix}` in phase `{self.phase.name}`"
+        self.faults.append(item.fault(message + nearest(prefix, uids)))
+
+    def _load(self, load: Node | None) -> None:
+        """Check that a model of this run comes from an earlier phase."""
+        if load is None or any(key in load.map for key in ("experiment_run", "instance", "base")):
+            return
+        phase = load.map.get("phase")
+        if phase is None or phase.value is None:
+            return
+        earlier = self.names[: self.index]
+        value = phase.value
+        if isinstance(value, str) and value not in earlier:
+            why = "is not earlier than" if value in self.names else "is unknown in"
+            like = "" if value in self.names else nearest(value, earlier)
+            self.faults.append(phase.fault(f"phase `{value}` {why} phase `{self.phase.name}`{like}"))
+        elif isinstance(value, int) and not isinstance(value, bool) and value >= self.index:
+            message = f"expected the index of a phase before this one, which is {self.index}, found {value}"
+            self.faults.append(phase.fault(message))
+
+    def _condition(self, condition: Node) -> None:
+        """Check a condition, and the agents that it names."""
+        self._plugin("condition", condition)
+        params = condition.map.get("params")
+        name = condition.text("name")
+        if params is None:
+            return
+        if name == "agent_objective":
+            self._agents_named(params)
+            for criteria in params.map.values():
+                self._criteria(criteria)
+        elif name == "evaluation_objective" and "agents" in params.map:
+            self._agents_named(params.map["agents"])
+
+    def _agents_named(self, params: Node) -> None:
+        for agent, mark in params.keys.items():
+            if self.agents is not None and agent not in self.agents:
+                self.faults.append(
+                    mark.fault(f"there is no agent `{agent}`{nearest(agent, sorted(self.agents))}")
+                )
+
+    def _criteria(self, criteria: Node) -> None:
+        for key, mark in criteria.keys.items():
+            if not AVERAGE.match(key):
+                like = nearest(key, ("brain_avg10", "phase_avg10"))
+                self.faults.append(
+                    mark.fault(f"expected `brain_avgN` or `phase_avgN` with N >= 1, found `{key}`{like}")
+                )
+            elif isinstance(criteria.map[key].value, bool | str | list | dict | None):
+                part = criteria.map[key]
+                self.faults.append(part.fault(f"expected a number, found {part.found()}"))

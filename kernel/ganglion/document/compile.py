@@ -1,0 +1,234 @@
+"""From expanded phases to the plan of a run, and back to a document in which every default is written out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import yaml
+
+from ganglion.document.cascade import Expanded
+from ganglion.document.check import conditions_of
+from ganglion.document.marks import Node, core_scalar
+from ganglion.run.plan import AgentPlan, EnvironmentPlan, PhasePlan, Plan, PluginPlan
+
+__all__ = ["compile_plan", "resolved"]
+
+
+def compile_plan(
+    root: Node, phases: list[Expanded], source: str, folder: str, text: str, allow: Sequence[str]
+) -> Plan:
+    """Return the plan of a normalised document without faults, defaults filled in."""
+    uid = str(root.map["uid"].value)
+    return Plan(
+        uid=uid,
+        experiment=root.text("experiment_uid") or uid,
+        seed=str(root.map["seed"].value),
+        phases=[_phase(root, index, phase) for index, phase in enumerate(phases)],
+        source=source,
+        folder=folder,
+        document=text,
+        allow=list(allow),
+    )
+
+
+def _at(node: Node) -> str:
+    return f"{node.place()}: {node.path}"
+
+
+def _value(node: Node | None, key: str, default: Any) -> Any:
+    """Return the plain value at a key, the default where there is none or null."""
+    part = None if node is None else node.map.get(key)
+    value = None if part is None else part.plain()
+    return default if value is None else value
+
+
+def _plugin(node: Node | None) -> PluginPlan | None:
+    """Return a `{name, params}` as a plan, None where there is none."""
+    if node is None or not isinstance(node.value, dict):
+        return None
+    name = node.map["name"]
+    return PluginPlan(
+        str(name.value), _value(node, "params", {}), _value(node, "on_error", "fail"), _at(name)
+    )
+
+
+def _plugins(nodes: Sequence[Node]) -> list[PluginPlan]:
+    return [plugin for node in nodes if (plugin := _plugin(node)) is not None]
+
+
+def _phase(root: Node, index: int, phase: Expanded) -> PhasePlan:
+    config = phase.config
+    episode, whole = conditions_of(root, phase)
+    controller = None
+    if phase.simulation is not None and "name" in phase.simulation.map:
+        controller = _plugin(phase.simulation)
+    params = _value(phase.simulation, "params", {})
+    return PhasePlan(
+        index=index,
+        name=phase.name,
+        environments=[_environment(entry) for entry in phase.environments.values()],
+        agents=[_agent(agent) for agent in phase.agents.values()],
+        controller=controller or PluginPlan("vanilla", params, at=_at(phase.simulation or phase.mark)),
+        episode_conditions=_plugins(episode),
+        phase_conditions=_plugins(whole),
+        mode=_value(config, "mode", "train"),
+        workers=_value(config, "worker", 1),
+        episodes=_value(config, "episodes", None),
+        sync=_value(config, "sync", "lockstep"),
+        evaluate_every=_value(config, "evaluate_every", None),
+        evaluate_episodes=_value(config, "evaluate_episodes", 1),
+        deadlines_s=_deadlines(root.map.get("recovery")) | _deadlines(phase.recovery),
+    )
+
+
+def _deadlines(recovery: Node | None) -> dict[str, float | None]:
+    return dict(_value(recovery, "deadlines_s", {}))
+
+
+def _environment(entry: Node) -> EnvironmentPlan:
+    node = entry.map["environment"]
+    return EnvironmentPlan(
+        uid=str(node.map["uid"].value),
+        plugin=_plugin(node) if node.text("name") else None,
+        command=_value(node, "command", None),
+        attach=_value(node, "attach", False),
+        params=_value(node, "params", {}),
+        per_worker=_value(node, "per_worker", []),
+        reward=_plugin(entry.map.get("reward")),
+        transformer=_plugin(entry.map.get("state_transformer")),
+        cwd=_value(node, "cwd", None),
+        variables=_value(node, "variables", {}),
+    )
+
+
+def _agent(node: Node) -> AgentPlan:
+    muscle = _plugin(node.map["muscle"])
+    assert muscle is not None, "an agent without a muscle is a fault"
+    brain = _plugin(node.map.get("brain"))
+    objective = _plugin(node.map.get("objective"))
+    sensors, actuators = (node.map[key].items if key in node.map else [] for key in ("sensors", "actuators"))
+    return AgentPlan(
+        name=str(node.map["name"].value),
+        muscle=muscle,
+        brain=None if brain is None or brain.name == "none" else brain,
+        objective=objective or PluginPlan("aggregate_rewards", at=_at(node)),
+        sensors=[str(item.value) for item in sensors],
+        actuators=[str(item.value) for item in actuators],
+        rewards=_value(node, "rewards", None),
+        filters=_plugins(node.map["filters"].items if "filters" in node.map else []),
+        models=_value(node, "models", None),
+        load=_load(node.map.get("load")),
+        sensors_at=[_at(item) for item in sensors],
+        actuators_at=[_at(item) for item in actuators],
+    )
+
+
+def _load(node: Node | None) -> Any:
+    """Return None to continue, False to begin fresh, else the map as it stands."""
+    value = None if node is None else node.plain()
+    if value == {"agent": None}:
+        return False
+    return None if value == {} else value
+
+
+def resolved(plan: Plan) -> str:
+    """Return the document of a plan in our spelling, every phase whole and every default written out.
+
+    Read again it gives the same plan, but for places.
+    """
+    document = {
+        "uid": plan.uid,
+        "experiment_uid": plan.experiment,
+        "seed": int(plan.seed),
+        "version": _version(),
+        "cascade": "replace",
+        "run_config": {"conditions": [_plugin_map(c) for c in plan.phases[0].phase_conditions]},
+        "schedule": [{phase.name: _phase_map(phase)} for phase in plan.phases],
+    }
+    return yaml.dump(document, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110)
+
+
+def _version() -> str:
+    from ganglion import __version__
+
+    return __version__
+
+
+def _plugin_map(plugin: PluginPlan) -> dict[str, Any]:
+    return {"name": plugin.name, "params": plugin.params, "on_error": plugin.on_error}
+
+
+def _phase_map(phase: PhasePlan) -> dict[str, Any]:
+    config = {
+        "mode": phase.mode,
+        "worker": phase.workers,
+        "episodes": phase.episodes,
+        "sync": phase.sync,
+        "evaluate_every": phase.evaluate_every,
+        "evaluate_episodes": phase.evaluate_episodes,
+        "conditions": [_plugin_map(c) for c in phase.phase_conditions],
+    }
+    simulation = _plugin_map(phase.controller)
+    simulation["conditions"] = [_plugin_map(c) for c in phase.episode_conditions]
+    return {
+        "environments": [_entry_map(e) for e in phase.environments],
+        "agents": [_agent_map(a) for a in phase.agents],
+        "simulation": simulation,
+        "phase_config": config,
+        "recovery": {"deadlines_s": phase.deadlines_s},
+    }
+
+
+def _entry_map(environment: EnvironmentPlan) -> dict[str, Any]:
+    definition: dict[str, Any] = {"uid": environment.uid}
+    if environment.plugin is not None:
+        definition["name"] = environment.plugin.name
+    elif environment.command is not None:
+        definition["command"] = environment.command
+        definition |= {"cwd": environment.cwd} if environment.cwd is not None else {}
+        definition |= {"variables": environment.variables} if environment.variables else {}
+    else:
+        definition["attach"] = True
+    definition |= {"params": environment.params, "per_worker": environment.per_worker}
+    entry: dict[str, Any] = {"environment": definition}
+    if environment.reward is not None:
+        entry["reward"] = _plugin_map(environment.reward)
+    if environment.transformer is not None:
+        entry["state_transformer"] = _plugin_map(environment.transformer)
+    return entry
+
+
+def _agent_map(agent: AgentPlan) -> dict[str, Any]:
+    return {
+        "name": agent.name,
+        "muscle": _plugin_map(agent.muscle),
+        "brain": _plugin_map(agent.brain or PluginPlan("none")),
+        "objective": _plugin_map(agent.objective),
+        "sensors": agent.sensors,
+        "actuators": agent.actuators,
+        "rewards": agent.rewards,
+        "filters": [_plugin_map(part) for part in agent.filters],
+        "models": agent.models,
+        "load": agent.load,
+    }
+
+
+class _Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]  # chosen at run time
+    """Write YAML that reads the same by the rules of 1.1 and 1.2."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        """Write every value out: what is equal by accident is not one thing."""
+        return True
+
+
+def _text(dumper: Any, text: str) -> Any:
+    """Write text in quotes where the core schema of 1.2 would take it for something else; PyYAML knows 1.1 only."""
+    try:
+        plain = isinstance(core_scalar(text), str)
+    except ValueError:
+        plain = False
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=None if plain else "'")
+
+
+_Dumper.add_representer(str, _text)

@@ -1,0 +1,82 @@
+"""What is wrong in a document and where: faults and warnings, as text and as JSON."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+__all__ = ["Fault", "nearest", "report", "settle", "summary"]
+
+_LINE_SHOWN_MAX = 160  # a longer line says nothing on a screen, and its caret would wrap
+_LOOKS_LIKE = 0.6  # difflib's own default: `environmets` finds `environments`, `foo` finds nothing
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Say what is wrong at one place of a document.
+
+    `line` and `column` count from 1; 0 means that the place has none (an option such as `--set`). `text` is the line of
+    the document and `width` the number of characters under which carets stand; neither takes part in comparisons of
+    `settle`.
+    """
+
+    severity: Literal["error", "warning"]
+    file: str
+    line: int
+    column: int
+    path: str
+    message: str
+    text: str = ""
+    width: int = 1
+
+    @property
+    def place(self) -> str:
+        """Return `file:line:column`, or the file alone where there is no line."""
+        return f"{self.file}:{self.line}:{self.column}" if self.line else self.file
+
+    def __str__(self) -> str:
+        """Return the fault as it is printed: an error with its line and carets, a warning on one line."""
+        if self.severity == "warning":
+            return f"{self.place}: warning: {_harmless(self.message)}"
+        path = f"{self.path}: " if self.path else ""
+        head = f"{self.place}: {_harmless(path + self.message)}"
+        if not self.line or not self.text or self.column > _LINE_SHOWN_MAX:
+            return head
+        shown = _harmless(self.text[:_LINE_SHOWN_MAX])
+        carets = "^" * max(1, min(self.width, _LINE_SHOWN_MAX - self.column + 1))
+        return f"{head}\n{shown}\n{' ' * (self.column - 1)}{carets}"
+
+    def to_map(self) -> dict[str, Any]:
+        """Return the fault as plain values with stable keys."""
+        keys = ("severity", "file", "line", "column", "path", "message")
+        return {key: getattr(self, key) for key in keys}
+
+
+def _harmless(text: str) -> str:
+    """Return text whose control characters cannot speak to a terminal; each stays one column wide."""
+    return "".join(c if c.isprintable() else " " if c in "\t\n\r" else "�" for c in text)
+
+
+def settle(faults: Iterable[Fault]) -> list[Fault]:
+    """Return faults in order of place, each once."""
+    once = {(f.severity, f.file, f.line, f.column, f.message): f for f in reversed(list(faults))}
+    return sorted(once.values(), key=lambda f: (f.line == 0, f.file, f.line, f.column, f.path))
+
+
+def summary(faults: Sequence[Fault]) -> str:
+    """Return `2 errors, 1 warning`; what there is none of is left out, nothing at all is `no faults`."""
+    counts = [(sum(f.severity == kind for f in faults), kind) for kind in ("error", "warning")]
+    return ", ".join(f"{n} {kind}{'s' * (n != 1)}" for n, kind in counts if n) or "no faults"
+
+
+def report(faults: Sequence[Fault]) -> str:
+    """Return all faults and their summary, as a command prints them."""
+    return "\n".join([*map(str, faults), summary(faults)])
+
+
+def nearest(name: str, known: Iterable[str], quote: str = "`") -> str:
+    """Return `; did you mean `x`?` for the known name most like `name`, else nothing."""
+    found = difflib.get_close_matches(name, list(known), n=1, cutoff=_LOOKS_LIKE)
+    return f"; did you mean {quote}{found[0]}{quote}?" if found else ""

@@ -1,0 +1,167 @@
+"""A document from file to plan: text, marked tree, model, cascade, plan; all faults at once."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from ganglion.document.cascade import Expanded, cascade
+from ganglion.document.check import Lookup, check
+from ganglion.document.compile import compile_plan
+from ganglion.document.fault import Fault, report, settle
+from ganglion.document.marks import Node, Source, compose
+from ganglion.document.model import validate
+from ganglion.document.override import override
+from ganglion.document.spelling import normalise, phases_of
+from ganglion.document.unbuilt import unbuilt
+from ganglion.document.warning import warnings
+from ganglion.errors import DocumentError, PluginInvalid
+from ganglion.limits import DOCUMENT_BYTES
+from ganglion.run.plan import Plan
+
+__all__ = ["Plugins", "load_document"]
+
+
+class Plugins(Protocol):
+    """Know which plugins there are; `ganglion.registry` does. Documents and registry are neighbours and do not meet."""
+
+    def locate(
+        self, kind: str, name: str, folder: str = ..., allow: Sequence[str] = ..., local: bool = ...
+    ) -> Any:
+        """Return anything for a plugin that there is; raise PluginInvalid for one that there is not."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Text:
+    """Hold a document's text, its name in faults, and the folder where its paths begin."""
+
+    name: str
+    folder: str
+    text: str
+
+
+def load_document(
+    source: str | Path,
+    *,
+    plugins: Plugins,
+    text: str | None = None,
+    overrides: Sequence[str] = (),
+    seed: int | None = None,
+    allow: Sequence[str] = (),
+    local: bool = True,
+) -> tuple[Plan, list[Fault]]:
+    """Return the plan of a run document, and its warnings.
+
+    Args:
+        source: The file, `-` for standard input; beside `text` only the document's name.
+        plugins: Who knows the installed plugins: the module `ganglion.registry`.
+        text: The document, where it is no file.
+        overrides: `PATH=VALUE` settings, put in before anything is checked.
+        seed: Takes the place of the document's `seed`.
+        allow: Packages that import paths may name, besides those with plugins and modules beside the document.
+        local: Whether a local user gave the document; one from the network names no import paths and no commands.
+
+    Raises:
+        DocumentError: with every fault and warning in `faults`; nothing was started.
+    """
+    given = _read(source, text, local)
+    mark = Source.of(given.name, given.text)
+    root, faults = compose(mark, given.text)
+    if root is None and not faults:
+        root = Node(None, mark)
+    if root is None:
+        raise _error(faults)
+    if not isinstance(root.value, dict):
+        raise _error([*faults, root.fault(f"expected a map with the keys of a run, found {root.found()}")])
+    root, more = _prepared(root, overrides, seed)
+    phases = cascade(phases_of(root), root.text("cascade") == "replace")
+    faults += [*more, *(fault for _, fault in validate(root)), *unbuilt(root)]
+    faults += check(root, phases, _lookup(plugins, given.folder, allow, local))
+    faults += [] if local else _commands(phases)
+    told = warnings(root, phases)
+    faults = settle([*faults, *told])
+    if any(fault.severity == "error" for fault in faults):
+        raise _error(faults)
+    return compile_plan(root, phases, given.name, given.folder, given.text, allow), faults
+
+
+def _error(faults: Sequence[Fault]) -> DocumentError:
+    faults = settle(faults)
+    return DocumentError(report(faults), faults)
+
+
+def _read(source: str | Path, text: str | None, local: bool) -> _Text:
+    """Return the text of a document; a mark of byte order goes."""
+    name = str(source)
+    folder = Path.cwd() if name == "-" else Path(name).absolute().parent
+    if text is None:
+        data = _bytes(name)
+        if len(data) > DOCUMENT_BYTES:
+            raise _error([Fault("error", name, 0, 0, "", _too_large())])
+        try:
+            text = data.decode()
+        except UnicodeDecodeError as error:
+            line = data.count(b"\n", 0, error.start) + 1
+            column = error.start - data.rfind(b"\n", 0, error.start)
+            message = f"expected UTF-8, found the byte 0x{data[error.start]:02x}"
+            raise _error([Fault("error", name, line, column, "", message)]) from error
+    elif len(text.encode(errors="replace")) > DOCUMENT_BYTES:
+        raise _error([Fault("error", name, 0, 0, "", _too_large())])
+    name = "<stdin>" if name == "-" else name
+    return _Text(name, str(folder) if local else "", text.removeprefix("\ufeff"))
+
+
+def _too_large() -> str:
+    return f"expected at most {DOCUMENT_BYTES} bytes, found more (limit document_bytes)"
+
+
+def _bytes(name: str) -> bytes:
+    """Return what is in a file, at most one byte more than a document may have."""
+    if name == "-":
+        return sys.stdin.buffer.read(DOCUMENT_BYTES + 1)
+    try:
+        with Path(name).open("rb") as file:
+            return file.read(DOCUMENT_BYTES + 1)
+    except OSError as error:
+        message = f"cannot be read: {error.strerror or error}"
+        raise _error([Fault("error", name, 0, 0, "", message)]) from error
+
+
+def _prepared(root: Node, overrides: Sequence[str], seed: int | None) -> tuple[Node, list[Fault]]:
+    """Return the document in our spelling with all that was set from outside."""
+    root, faults = normalise(root)
+    if overrides:
+        root, more = override(root, overrides)
+        root, again = normalise(root)
+        faults += [*more, *again]
+    if seed is not None:
+        node = Node(seed, Source(f"--seed {seed}", inline=True))
+        node.path = "seed"
+        root = root.like({**root.map, "seed": node}, {"seed": node.like("seed"), **root.keys})
+    return root, faults
+
+
+def _lookup(plugins: Plugins, folder: str, allow: Sequence[str], local: bool) -> Lookup:
+    """Return the question what is wrong with a plugin's name; each is asked once."""
+    known: dict[tuple[str, str], str | None] = {}
+
+    def ask(kind: str, name: str) -> str | None:
+        if (kind, name) not in known:
+            try:
+                plugins.locate(kind, name, folder=folder, allow=allow, local=local)
+                known[kind, name] = None
+            except PluginInvalid as error:
+                known[kind, name] = str(error)
+        return known[kind, name]
+
+    return ask
+
+
+def _commands(phases: Sequence[Expanded]) -> list[Fault]:
+    """Refuse programs in a document that came over the network."""
+    nodes = (entry.map["environment"].map.get("command") for p in phases for entry in p.environments.values())
+    message = "a document that came over the network starts no programs"
+    return [node.fault(message) for node in nodes if node is not None and node.value is not None]

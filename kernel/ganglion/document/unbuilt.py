@@ -1,0 +1,97 @@
+"""What documents may say and this version does not carry out yet: one table, refused and never ignored."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from ganglion.document.fault import Fault
+from ganglion.document.marks import Node
+from ganglion.document.spelling import PLACES
+
+__all__ = ["UNBUILT", "unbuilt"]
+
+Test = Callable[[Any], bool]
+
+
+def _given(value: Any) -> bool:
+    return value not in (None, [], {})
+
+
+def _is(*values: Any) -> Test:
+    return lambda value: any(value is v or (isinstance(v, str) and value == v) for v in values)
+
+
+def _load(value: Any) -> bool:
+    """Say whether `load` is more than to continue (`{}`) or to begin fresh (false, `{agent: ~}`)."""
+    return isinstance(value, dict) and bool(value) and value != {"agent": None}
+
+
+# (place of `spelling.PLACES`, key, which values, what it is called)
+UNBUILT: tuple[tuple[str, str, Test, str], ...] = (
+    ("phase_config", "mode", _is("evaluate"), "mode `evaluate`"),
+    ("phase_config", "sync", _is("pipelined", "async"), "any `sync` but `lockstep`"),
+    ("phase_config", "evaluate_every", _given, "evaluation within a train phase"),
+    ("phase", "bodies", _given, "bodies"),
+    ("entry", "clock", _given, "a clock of an environment"),
+    ("entry", "budget", _given, "a budget of an environment"),
+    ("entry", "max_steps", _given, "a bound on the episodes of one environment"),
+    ("entry", "episode_end", _given, "`episode_end`"),
+    (
+        "entry",
+        "recovery",
+        _given,
+        "recovery of a single environment (of the document or a phase: `deadlines_s`)",
+    ),
+    ("agent", "recovery", _given, "recovery of a single agent (of the document or a phase: `deadlines_s`)"),
+    ("agent", "filters", _given, "filters"),
+    ("agent", "replay", _given, "pre-training by `replay`"),
+    ("agent", "models", _given, "a second directory for models"),
+    ("agent", "opponents", _given, "opponents"),
+    (
+        "agent",
+        "load",
+        _load,
+        "`load` of anything but the agent's latest model of this run ({}) or none (false)",
+    ),
+    ("plugin", "on_error", _is("continue"), "`on_error: continue`"),
+    ("simulation", "on_error", _is("continue"), "`on_error: continue`"),
+    ("recovery", "on_loss", _is("recover", "restart"), "any `on_loss` but `fail`"),
+    ("recovery", "deterministic", _is(False), "`deterministic: false`"),
+    ("recovery", "restarts", _given, "`restarts`"),
+    ("recovery", "checkpoint_s", _given, "`checkpoint_s`"),
+    ("recovery", "run_as", _given, "`run_as`"),
+    ("simulation", "name", _is("aeb"), "the controller `aeb`"),
+    ("conditions", "name", _is("agent_objective"), "the condition `agent_objective`"),
+    ("conditions", "name", _is("evaluation_objective"), "the condition `evaluation_objective`"),
+)
+
+
+def is_unbuilt(place: str, key: str, value: Any) -> str | None:
+    """Return what a value is called if this version does not carry it out."""
+    rows = (words for at, name, test, words in UNBUILT if (at, name) == (place, key) and test(value))
+    return next(rows, None)
+
+
+def unbuilt(root: Node) -> list[Fault]:
+    """Return a fault for all in a normalised document that this version does not carry out yet."""
+    return list(_walk(root, "document", ""))
+
+
+def _walk(node: Node, place: str, under: str) -> Iterator[Fault]:
+    for key, part in node.map.items():
+        for at in (place, under):
+            words = is_unbuilt(at, key, part.plain()) if at else None
+            if words is not None:
+                yield part.fault(f"{words} is not built yet")
+        if place == "document" and key == "schedule":
+            for entry in part.items:
+                for phase in entry.map.values():
+                    yield from _walk(phase, "phase", "")
+            continue
+        below = PLACES[place].parts.get(key) if place in PLACES else None
+        below = below or ("recovery" if key == "recovery" else None)
+        if below is None:
+            continue
+        for item in part.items if below.startswith("[") else [part]:
+            yield from _walk(item, below.strip("[]"), key)

@@ -1,0 +1,177 @@
+"""What is allowed in a document and yet looks like a mistake: the run starts, the author is told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ganglion import __version__
+from ganglion.document.cascade import Expanded
+from ganglion.document.check import AVERAGE, conditions_of
+from ganglion.document.fault import Fault
+from ganglion.document.marks import Node
+
+__all__ = ["warnings"]
+
+_PALAESTRAI = ("3.4", "3.5")  # its versions whose documents are taken as they are
+
+
+def warnings(root: Node, phases: list[Expanded]) -> list[Fault]:
+    """Return the warnings of a normalised document without faults and its expanded phases."""
+    found = [_version(root)]
+    for index, phase in enumerate(phases):
+        found += phase.faults
+        found += _counts(root, phase)
+        for conditions in conditions_of(root, phase):
+            found += _averages(root, phase, conditions)
+        found += _unread(phase)
+        found += _loads(phases[:index], phase)
+    return [fault for fault in found if fault is not None]
+
+
+def _warn(node: Node, message: str) -> Fault:
+    return node.fault(message, "warning")
+
+
+def _number(node: Node | None) -> float | None:
+    """Return the number that stands at a node, None where there is none."""
+    value = None if node is None else node.value
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _config(phase: Expanded, key: str) -> Node | None:
+    return None if phase.config is None else phase.config.map.get(key)
+
+
+def _version(root: Node) -> Fault | None:
+    """Return the warning about a version that is not this one: another major or minor, none, or a number."""
+    node = root.map.get("version")
+    ours = ".".join(__version__.split(".")[:2])
+    if node is None:
+        return _warn(
+            root,
+            f"no `version`: expected the version of Ganglion it was written for, such as {__version__!r}",
+        )
+    if not isinstance(node.value, str):
+        return _warn(node, f"expected the version as text, found {node.found()}; write it in quotes")
+    theirs = ".".join(node.value.split(".")[:2])
+    if theirs == ours or (theirs in _PALAESTRAI and _names_palaestrai(root)):
+        return None
+    return _warn(node, f"written for version {node.value}, this is {__version__}")
+
+
+def _names_palaestrai(node: Node) -> bool:
+    """Say whether a name of palaestrAI's stands somewhere in a document."""
+    if isinstance(node.value, str):
+        return node.value.startswith("palaestrai.") or node.value.startswith("palaestrai:")
+    return any(_names_palaestrai(part) for part in [*node.items, *node.map.values()])
+
+
+def _counts(root: Node, phase: Expanded) -> Iterator[Fault]:
+    """Yield a warning where `episodes` is given and nothing reads it, and what is of no effect."""
+    episodes = _config(phase, "episodes")
+    names = {condition.text("name") for condition in conditions_of(root, phase)[1]}
+    if episodes is not None and _number(episodes) is not None and not names & {"max_episodes", "vanilla"}:
+        if all(name is not None and ":" not in name and "." not in name for name in names):
+            yield _warn(
+                episodes, "`episodes` is read by the condition `max_episodes` only, which this phase has not"
+            )
+    raw = _config(phase, "store_raw_actuators")
+    if raw is not None:
+        yield _warn(raw, "`store_raw_actuators` has no effect: what a muscle proposed is always stored")
+    sync = _config(phase, "sync")
+    if sync is not None and sync.value == "async":
+        yield _warn(sync, "`sync: async` is not reproducible: updates come in order of arrival")
+    every = _config(phase, "evaluate_every")
+    mode = _config(phase, "mode")
+    if every is not None and _number(every) is not None:
+        if mode is not None and mode.value != "train":
+            yield _warn(every, "this phase does not train: there is never an evaluation")
+        most = (_number(episodes) or 0) * (_number(_config(phase, "worker")) or 1)
+        if most and (_number(every) or 0) > most:
+            yield _warn(every, f"there is never an evaluation: this phase has at most {most:g} episodes")
+
+
+def _averages(root: Node, phase: Expanded, conditions: list[Node]) -> Iterator[Fault]:
+    """Yield warnings about criteria that can never be met, or hardly in the way that was meant."""
+    steps = _longest(root, phase)
+    episodes = _number(_config(phase, "episodes"))
+    for condition in conditions:
+        if (
+            condition.text("name") == "evaluation_objective"
+            and _number(_config(phase, "evaluate_every")) is None
+        ):
+            yield _warn(
+                condition, "condition can never fire: without `evaluate_every` there is no evaluation"
+            )
+        if condition.text("name") != "agent_objective" or "params" not in condition.map:
+            continue
+        for criteria in condition.map["params"].map.values():
+            found = {
+                (m[1], int(m[2])): mark for key, mark in criteria.keys.items() if (m := AVERAGE.match(key))
+            }
+            brain = [
+                value
+                for (kind, _), mark in found.items()
+                if kind == "brain" and (value := _number(criteria.map[str(mark.value)])) is not None
+            ]
+            for (kind, n), mark in found.items():
+                value = _number(criteria.map[str(mark.value)])
+                if kind == "brain" and steps is not None and n > steps:
+                    yield _warn(
+                        mark,
+                        f"condition can never fire: {mark.value} needs {n} decisions per episode, "
+                        f"max_steps ends it after {steps:g}",
+                    )
+                if kind != "phase":
+                    continue
+                if episodes is not None and n > episodes:
+                    yield _warn(
+                        mark,
+                        f"condition can never fire: {mark.value} needs {n} episodes, "
+                        f"max_episodes ends the phase after {episodes:g}",
+                    )
+                if not brain:
+                    yield _warn(
+                        mark, f"{mark.value} without a brain_avgN of this agent: palaestrAI needs one"
+                    )
+                elif value is not None and value >= min(brain):
+                    yield _warn(
+                        mark,
+                        f"{mark.value}: {value:g} beside a brain_avgN of {min(brain):g}: an episode ends "
+                        "when its last values reach that, the mean of all its values is usually below",
+                    )
+
+
+def _longest(root: Node, phase: Expanded) -> float | None:
+    """Return after how many steps `max_steps` ends an episode, None where it does not."""
+    found = []
+    for conditions in conditions_of(root, phase):
+        for condition in conditions:
+            if condition.text("name") == "max_steps" and "params" in condition.map:
+                found.append(_number(condition.map["params"].map.get("steps")))
+    return min((steps for steps in found if steps is not None), default=None)
+
+
+def _unread(phase: Expanded) -> Iterator[Fault]:
+    """Yield a warning for each phase-level criterion among the episode-level conditions."""
+    conditions = phase.simulation.map.get("conditions") if phase.simulation is not None else None
+    for condition in conditions.items if conditions is not None else []:
+        if condition.text("name") == "max_episodes":
+            yield _warn(
+                condition, "`max_episodes` is not read among `simulation.conditions`: it is phase-level"
+            )
+        if condition.text("name") == "agent_objective" and "params" in condition.map:
+            for criteria in condition.map["params"].map.values():
+                for key, mark in criteria.keys.items():
+                    if key.startswith("phase_avg"):
+                        yield _warn(
+                            mark, f"`{key}` is not read among `simulation.conditions`: it is phase-level"
+                        )
+
+
+def _loads(earlier: list[Expanded], phase: Expanded) -> Iterator[Fault]:
+    """Yield a warning where `load: {}` finds no earlier phase of its agent."""
+    for name, agent in phase.agents.items():
+        load = agent.map.get("load")
+        if load is not None and load.value == {} and not any(name in before.agents for before in earlier):
+            yield _warn(load, f"no earlier phase has the agent `{name}`: it starts fresh")

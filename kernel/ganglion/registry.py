@@ -1,0 +1,406 @@
+"""The table of plugin groups; found by entry point, loaded late, checked, blamed by distribution."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import importlib
+import importlib.metadata
+import importlib.util
+import inspect
+import os
+import re
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.machinery import ModuleSpec, PathFinder
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from ganglion.errors import PluginInvalid
+from ganglion.run.plan import Plan, PluginPlan
+
+__all__ = [
+    "GROUPS",
+    "Entry",
+    "Group",
+    "deep_check",
+    "describe",
+    "distribution_of",
+    "entries",
+    "find",
+    "load",
+    "locate",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Describe a group of plugins: its entry points, the class they must be, and what one is called."""
+
+    entry_points: str
+    base: str  # `module:Class` that its classes inherit, empty where an entry is no class
+    noun: str
+
+
+GROUPS: dict[str, Group] = {
+    "environment": Group("ganglion.environments", "ganglion.sdk:Environment", "environment"),
+    "muscle": Group("ganglion.muscles", "ganglion.sdk:Muscle", "muscle"),
+    "brain": Group("ganglion.brains", "ganglion.sdk:Brain", "brain"),
+    "objective": Group("ganglion.objectives", "ganglion.sdk:Objective", "objective"),
+    "reward": Group("ganglion.rewards", "ganglion.sdk:Reward", "reward"),
+    "transformer": Group("ganglion.transformers", "ganglion.sdk:StateTransformer", "state transformer"),
+    "filter": Group("ganglion.filters", "ganglion.sdk:Filter", "filter"),
+    "controller": Group("ganglion.controllers", "ganglion.sdk:Controller", "controller"),
+    "condition": Group("ganglion.conditions", "ganglion.sdk:TerminationCondition", "condition"),
+    "store": Group("ganglion.stores", "ganglion.sdk.store:Store", "store"),
+    "document": Group("ganglion.documents", "", "document"),
+    "command": Group("ganglion.commands", "", "command"),
+}
+
+# Where the names that we ship come from, so that a document that needs one says what to install.
+_SHIPPED: dict[str, dict[str, tuple[str, ...]]] = {
+    "ganglion-toys": {
+        "environment": ("cartpole", "counting", "dummy", "tic_tac_toe"),
+        "muscle": ("dummy", "echo", "random"),
+        "brain": ("dummy", "log", "none"),
+        "objective": ("aggregate_rewards", "dummy"),
+        "transformer": ("counting",),
+        "document": ("demo",),
+    },
+    "ganglion-controllers": {"controller": ("taking_turns", "vanilla")},
+    "ganglion-conditions": {"condition": ("environment", "max_episodes", "max_steps", "vanilla")},
+    "ganglion-gymnasium": {"environment": ("gymnasium",)},
+    "ganglion-store": {"store": ("sqlite",)},
+}
+_PREFIXES = {"palaestrai": "ganglion-palaestrai"}  # of import paths that a distribution offers as names
+
+_PATH = re.compile(r"(?P<module>[^\W\d]\w*(\.[^\W\d]\w*)*)[:.](?P<name>[^\W\d]\w*)\Z", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """Name one plugin: where it comes from, and the object `module:Class` that it is; nothing is imported.
+
+    `distribution` is empty for a module that no distribution owns.
+    """
+
+    name: str
+    group: str
+    distribution: str
+    version: str
+    value: str
+    summary: str = ""
+
+    @property
+    def origin(self) -> str:
+        """Return `distribution version`, or the module's file or name where no distribution ships it."""
+        return f"{self.distribution} {self.version}".strip() or self.value
+
+
+def _normal(name: str) -> str:
+    """Return a distribution's name as package indexes compare it."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+@functools.cache
+def _table() -> dict[str, list[Entry]]:
+    """Return every entry point of our groups, in order of name and distribution; a distribution counts once."""
+    known = {group.entry_points: key for key, group in GROUPS.items()}
+    found: dict[str, list[Entry]] = {key: [] for key in GROUPS}
+    seen: set[str] = set()
+    for distribution in importlib.metadata.distributions():
+        text = distribution.read_text("entry_points.txt")
+        if text is None or "[ganglion." not in text:
+            continue
+        name = _normal(distribution.metadata["Name"])
+        if name in seen:
+            continue  # the first on the path is the one that imports find
+        seen.add(name)
+        summary = distribution.metadata["Summary"] or ""
+        for point in distribution.entry_points:
+            if point.group in known:
+                group = known[point.group]
+                found[group].append(
+                    Entry(point.name, group, name, distribution.version, point.value, summary)
+                )
+    return {key: sorted(rows, key=lambda e: (e.name, e.distribution)) for key, rows in found.items()}
+
+
+def entries(group: str) -> list[Entry]:
+    """Return the plugins of a group of `GROUPS`, importing none of them."""
+    return list(_table()[group])
+
+
+def _blocked(entry: Entry) -> bool:
+    """Say whether the operator has shut a plugin out, by short name or by distribution."""
+    shut = {part.strip() for part in os.environ.get("GANGLION_BLOCK", "").split(",")}
+    return bool(shut & {entry.name, entry.distribution, f"{entry.distribution}:{entry.name}"})
+
+
+def _refuse(kind: str, name: str, message: str) -> PluginInvalid:
+    return PluginInvalid(message, plugin=name)
+
+
+def find(kind: str, name: str) -> Entry:
+    """Return the plugin of a short name, or of `distribution:short` where two distributions offer the same one.
+
+    Raises:
+        PluginInvalid: no such plugin (the message has the nearest name, or the distribution to install), or several.
+    """
+    noun = GROUPS[kind].noun
+    distribution, _, short = name.rpartition(":")
+    found = [
+        e
+        for e in entries(kind)
+        if e.name == short and _normal(distribution or e.distribution) == e.distribution
+    ]
+    if len(found) > 1:
+        ways = " or ".join(f"`{e.distribution}:{e.name}`" for e in found)
+        raise _refuse(kind, name, f"{noun} `{name}` is offered by {len(found)} distributions: write {ways}")
+    if not found:
+        raise _refuse(kind, name, f"there is no {noun} `{name}`{_advice(kind, name)}")
+    if _blocked(found[0]):
+        raise _refuse(kind, name, f"{noun} `{name}` of {found[0].origin} is blocked by GANGLION_BLOCK")
+    return found[0]
+
+
+def _advice(kind: str, name: str) -> str:
+    """Return which distribution to install, or the nearest name that is there."""
+    for distribution, groups in _SHIPPED.items():
+        if name in groups.get(kind, ()):
+            return f"; install it: pip install {distribution}"
+    top = re.split(r"[.:]", name)[0]
+    if top in _PREFIXES:
+        return f"; names of {top} need another distribution: pip install {_PREFIXES[top]}"
+    names = dict.fromkeys(entry.name for entry in entries(kind))
+    like = difflib.get_close_matches(name, names, n=1)
+    return f"; did you mean `{like[0]}`?" if like else ""
+
+
+def _offers(kind: str, distribution: str) -> list[Entry]:
+    """Return the plugins of a kind, those of one distribution if its name is given."""
+    return [e for e in entries(kind) if not distribution or e.distribution == _normal(distribution)]
+
+
+def locate(kind: str, name: str, folder: str = "", allow: Sequence[str] = (), local: bool = True) -> Entry:
+    """Return the plugin that a document's name means, a short name or an import path; nothing is imported.
+
+    Args:
+        kind: A key of `GROUPS`.
+        name: `short`, `distribution:short`, `module:Class` or `module.Class`.
+        folder: The document's folder, whose modules an import path may name; empty: none.
+        allow: Further packages that an import path may name, besides those of `GANGLION_ALLOW`.
+        local: Whether the document is a local user's own; others may not name import paths.
+
+    Raises:
+        PluginInvalid: there is no such plugin, or the path may not be imported.
+    """
+    before, colon, _ = name.rpartition(":")
+    short = any(
+        name in (entry.name, f"{before}:{entry.name}") for entry in _offers(kind, before if colon else "")
+    )
+    if short or not re.search(r"[.:]", name) or name.partition(".")[0].partition(":")[0] in _PREFIXES:
+        return find(kind, name)
+    path = _PATH.match(name)
+    if path is None:
+        raise _refuse(kind, name, f"expected a short name or an import path `module:Class`, found {name!r}")
+    if not local:
+        message = (
+            f"import path {name!r}: a document that came over the network names plugins by short name only"
+        )
+        raise _refuse(kind, name, message)
+    if path["name"].startswith("_") or any(part.startswith("_") for part in path["module"].split(".")):
+        raise _refuse(
+            kind, name, f"import path {name!r}: names with a leading underscore are nobody else's business"
+        )
+    top = path["module"].partition(".")[0]
+    owner = _owner(top, folder, allow)
+    if owner is None:
+        raise _refuse(
+            kind, name, f"package {top!r} is not allowed (name a plugin, or --allow it if you trust it)"
+        )
+    return Entry(name, kind, owner[0], owner[1], f"{path['module']}:{path['name']}")
+
+
+def _owner(top: str, folder: str, allow: Iterable[str]) -> tuple[str, str] | None:
+    """Return (distribution, version) of an allowed package, empty texts where none owns it; None: not allowed."""
+    if _beside(top, folder) is not None:
+        return "", ""
+    for rows in _table().values():
+        for entry in rows:
+            if re.split(r"[.:]", entry.value)[0] == top:
+                return entry.distribution, entry.version
+    granted = {part.strip() for part in os.environ.get("GANGLION_ALLOW", "").split(",")} - {""}
+    return ("", "") if top in {*granted, *allow} else None
+
+
+def _beside(top: str, folder: str) -> Path | None:
+    """Return the file of a module that lies in a document's folder; names of the standard library never count."""
+    if not folder or top in sys.stdlib_module_names or not top.isidentifier():
+        return None
+    places = (Path(folder, f"{top}.py"), Path(folder, top, "__init__.py"))
+    return next((place for place in places if place.is_file()), None)
+
+
+class _Folder:
+    """Find the modules of a document's folder, after everything else: they shadow nothing that is installed."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        """Return the spec of a top-level module beside the document."""
+        if path is not None or _beside(name, self.folder) is None:
+            return None
+        return PathFinder.find_spec(name, [self.folder])
+
+
+def _import(module: str, folder: str) -> ModuleType:
+    """Import a module; one that lies beside the document is taken from there."""
+    top = module.partition(".")[0]
+    place = _beside(top, folder)
+    if place is None:
+        return importlib.import_module(module)
+    if not any(isinstance(finder, _Folder) and finder.folder == folder for finder in sys.meta_path):
+        sys.meta_path.append(_Folder(folder))
+    loaded = sys.modules.get(top)
+    if loaded is None:
+        spec = PathFinder.find_spec(top, [folder])
+        if spec is None or spec.loader is None:
+            raise ImportError(f"{place} cannot be read as a module")
+        loaded = importlib.util.module_from_spec(spec)
+        sys.modules[top] = loaded
+        try:
+            spec.loader.exec_module(loaded)
+        except BaseException:
+            del sys.modules[top]
+            raise
+    elif Path(str(getattr(loaded, "__file__", None))).resolve() != place.resolve():
+        raise ImportError(f"{place} has the name of a module that is imported already: rename it")
+    return importlib.import_module(module)
+
+
+def load(kind: str, name: str, folder: str = "", allow: Sequence[str] = ()) -> Any:
+    """Import a plugin and return its class (of a group without base class: the object as it is).
+
+    To be called in the process that hosts the plugin; supervisor, broker and command line never do.
+
+    Raises:
+        PluginInvalid: not found, not importable, not a class of the group's kind, or abstract; it blames the
+            distribution and its version.
+    """
+    entry = locate(kind, name, folder, allow)
+    module, _, attribute = entry.value.partition(":")
+    try:
+        target: Any = _import(module, folder)
+        for part in attribute.split("."):
+            target = getattr(target, part)
+    except (ImportError, AttributeError) as error:
+        raise _invalid(entry, f"cannot be imported: {error}") from error
+    base = GROUPS[kind].base
+    if base:
+        _check_class(entry, target, base)
+    return target
+
+
+def _invalid(entry: Entry, message: str) -> PluginInvalid:
+    noun = GROUPS[entry.group].noun
+    text = f"{noun} `{entry.name}` ({entry.value}, of {entry.origin}) {message}"
+    return PluginInvalid(
+        text, plugin=entry.name, distribution=f"{entry.distribution} {entry.version}".strip() or None
+    )
+
+
+def _check_class(entry: Entry, target: Any, base: str) -> None:
+    """Refuse what is not a class of the group's kind, and what has abstract methods left."""
+    module, _, name = base.partition(":")
+    wanted = getattr(importlib.import_module(module), name)
+    if not inspect.isclass(target):
+        raise _invalid(entry, f"is no class but {type(target).__name__}: expected a subclass of {name}")
+    if not issubclass(target, wanted):
+        raise _invalid(entry, f"is not a subclass of {name}")
+    if inspect.isabstract(target):
+        lacking = ", ".join(sorted(getattr(target, "__abstractmethods__", ())))
+        raise _invalid(entry, f"is abstract: it lacks {lacking}")
+
+
+def distribution_of(cls: type[Any]) -> str | None:
+    """Return `distribution version` of the distribution with plugins from whose package a class comes, else None."""
+    top = cls.__module__.partition(".")[0]
+    owned = (e for rows in _table().values() for e in rows if re.split(r"[.:]", e.value)[0] == top)
+    return next((entry.origin for entry in owned), None)
+
+
+def describe(entry: Entry) -> dict[str, str]:
+    """Return an entry as plain values with stable keys."""
+    return {
+        "name": entry.name,
+        "group": entry.group,
+        "distribution": entry.distribution,
+        "version": entry.version,
+        "object": entry.value,
+        "summary": entry.summary,
+    }
+
+
+def deep_check(plan: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Import every class that a plan names and return what is wrong with them, as maps of faults.
+
+    Checked are kind, abstractness, and that the constructor takes the parameters. Authors' modules run while they are
+    imported: to be called in a child process.
+
+    Args:
+        plan: As `Plan.to_map` gives it.
+    """
+    faults: dict[tuple[str, str], dict[str, Any]] = {}
+    for kind, plugin, params in _named(Plan.from_map(dict(plan))):
+        try:
+            target = load(kind, plugin.name, plan["folder"], plan["allow"])
+            _check_parameters(target, params)
+        except PluginInvalid as error:
+            faults.setdefault((plugin.at, str(error)), _fault(plugin.at, str(error)))
+    return list(faults.values())
+
+
+def _named(plan: Plan) -> Iterator[tuple[str, PluginPlan, dict[str, Any]]]:
+    """Yield (kind, plugin, constructor's arguments) of all that a plan names; a worker's own arguments too."""
+    for phase in plan.phases:
+        for environment in phase.environments:
+            if environment.plugin is not None:
+                for worker in range(max(1, len(environment.per_worker))):
+                    yield "environment", environment.plugin, environment.params_of(worker)
+        parts: list[tuple[str, PluginPlan | None]] = [("controller", phase.controller)]
+        parts += [("reward", e.reward) for e in phase.environments]
+        parts += [("transformer", e.transformer) for e in phase.environments]
+        for agent in phase.agents:
+            parts += [("muscle", agent.muscle), ("brain", agent.brain), ("objective", agent.objective)]
+            parts += [("filter", part) for part in agent.filters]
+        parts += [("condition", part) for part in (*phase.episode_conditions, *phase.phase_conditions)]
+        yield from ((kind, part, part.params) for kind, part in parts if part is not None)
+
+
+def _check_parameters(target: type[Any], params: Mapping[str, Any]) -> None:
+    from ganglion.sdk.construct import (
+        check_parameters,
+    )  # the sdk needs numpy, which the command line must not import
+
+    check_parameters(target, params)
+
+
+_AT = re.compile(r"(?P<file>.*?)(:(?P<line>\d+):(?P<column>\d+))?(: (?P<path>.*))?\Z", re.DOTALL)
+
+
+def _fault(at: str, message: str) -> dict[str, Any]:
+    """Return a fault at the place `file:line:column: path` of a plan."""
+    found = _AT.match(at)
+    assert found is not None
+    return {
+        "severity": "error",
+        "file": found["file"],
+        "line": int(found["line"] or 0),
+        "column": int(found["column"] or 0),
+        "path": found["path"] or "",
+        "message": message,
+    }
