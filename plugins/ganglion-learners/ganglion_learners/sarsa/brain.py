@@ -1,0 +1,173 @@
+"""Brain: learns the values of actions from completed decisions, one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ganglion.sdk import Brain, MemoryShard
+from ganglion_learners.sarsa.config import SarsaConfig
+from ganglion_learners.sarsa.networks import FourierBasis, action_space, ranges
+
+__all__ = ["SarsaBrain"]
+
+Array = NDArray[np.float64]
+
+# The newest rows are all that is looked at: one per worker.
+MEMORY_ROWS = 1024
+
+
+class _Path:
+    """Keep what belongs to the running episode of one muscle: where it stands, and its eligibility trace."""
+
+    __slots__ = ("features", "trace")
+
+    def __init__(self, features: Array, actions: int) -> None:
+        self.features = features
+        self.trace = np.zeros((actions, len(features)))
+
+
+class SarsaBrain(Brain):
+    """Learn by expected Sarsa with eligibility traces, linear in a Fourier basis of the observation.
+
+    For agents with one Discrete actuator and any sensors of few columns. Each completed decision is learned from as it
+    comes, whichever worker made it; workers share the values and have traces of their own. Values begin optimistic,
+    so that every action is tried until it has disappointed.
+
+    The update, which is also the stored policy, is a map of arrays: `weights` (actions, features) float64, `basis`
+    [order, unbounded], `exploration` (). It goes out every `send_every` decisions and at the end of every episode.
+
+    Params:
+        order: Highest multiple in the basis, >= 1; there are (order + 1) ** columns features. Default 3.
+        step_size: Of the constant feature, > 0; others have less by their frequency. Default 0.002.
+        discount: Of what comes a decision later, in [0, 1]. Default 0.99.
+        trace_decay: Lambda, in [0, 1]. Default 0.9.
+        exploration: Probability of a random action at first, in [0, 1]. Default 1.
+        exploration_decay: Its factor after each episode of any worker, in [0, 1]. Default 0.9.
+        exploration_least: What it does not fall below, in [0, 1]. Default 0.
+        initial_value: What every action is thought to be worth at first, in units of the objective. Default
+            1 / (1 - discount): that of the objective 1 for ever.
+        unbounded: Where a side of a sensor without bound is assumed to end, > 0, in the sensor's unit. Default 3.
+        send_every: Decisions from update to update, >= 1. Default 8.
+
+    Source: Sutton and Barto (2018), Reinforcement Learning, sections 6.6 (expected Sarsa) and 12.7 (Sarsa(lambda),
+    accumulating traces).
+    """
+
+    def __init__(
+        self,
+        order: int = 3,
+        step_size: float = 0.002,
+        discount: float = 0.99,
+        trace_decay: float = 0.9,
+        exploration: float = 1.0,
+        exploration_decay: float = 0.9,
+        exploration_least: float = 0.0,
+        initial_value: float | None = None,
+        unbounded: float = 3.0,
+        send_every: int = 8,
+    ) -> None:
+        super().__init__()
+        # Spelt out although the config has them: a parameter that is not taken is refused by this signature.
+        self.config = SarsaConfig(
+            order=order,
+            step_size=step_size,
+            discount=discount,
+            trace_decay=trace_decay,
+            exploration=exploration,
+            exploration_decay=exploration_decay,
+            exploration_least=exploration_least,
+            initial_value=initial_value,
+            unbounded=unbounded,
+            send_every=send_every,
+        )
+        self.exploration = self.config.exploration
+        self.decisions = 0
+        self._paths: dict[str, _Path] = {}
+
+    def setup(self) -> None:
+        """Make the basis from the sensors, and the values."""
+        self.memory.size_limit = MEMORY_ROWS
+        self._space = action_space(self.actuators)
+        self._basis = FourierBasis(*ranges(self.sensors, self.config.unbounded), self.config.order)
+        self.weights: Array = np.zeros((self._space.n, self._basis.count))
+        self.weights[:, 0] = self.config.first_value  # the first feature is constant
+
+    def initial_update(self, muscle_id: str) -> dict[str, NDArray[Any]]:
+        """Return the values as they are."""
+        return self.policy()
+
+    def thinking(self, muscle_id: str, data_from_muscle: Any) -> dict[str, NDArray[Any]] | None:
+        """Learn from the newest decision of a muscle; return the update where one is due.
+
+        Raises:
+            ValueError: The decision has no objective.
+        """
+        row = self.memory.tail(1)
+        if row.tag[0] != muscle_id:
+            row = self.memory.tail(1, include_only=muscle_id)
+        over = self._learn(muscle_id, row)
+        self.decisions += 1
+        if over:
+            del self._paths[muscle_id]
+            self.exploration = max(
+                self.config.exploration_least, self.exploration * self.config.exploration_decay
+            )
+        return self.policy() if over or self.decisions % self.config.send_every == 0 else None
+
+    def _learn(self, muscle_id: str, row: MemoryShard) -> bool:
+        """Move the values by the error of one decision; return whether the episode is over."""
+        objective = float(row.objective[0])
+        if objective != objective:
+            raise ValueError(f"sarsa needs an objective for each decision, and that of {muscle_id} has none")
+        path = self._paths.get(muscle_id)
+        if path is None:
+            path = _Path(self._basis.features(row.observations[0]), self._space.n)
+            self._paths[muscle_id] = path
+        action = int(row.actions[0, 0]) - self._space.start
+        error = objective - float(self.weights[action] @ path.features)
+        terminated = bool(row.terminated[0])
+        following = path.features
+        if not terminated:
+            following = self._basis.features(row.next_readings.flat[0])
+            error += self.config.discount * self._expected(following)
+        path.trace *= self.config.discount * self.config.trace_decay
+        path.trace[action] += path.features
+        self.weights += (self.config.step_size * error * self._basis.step_sizes) * path.trace
+        path.features = following
+        return terminated or bool(row.truncated[0])
+
+    def _expected(self, features: Array) -> float:
+        """Return what acting on from here is worth, exploration included."""
+        values: list[float] = (self.weights @ features).tolist()
+        return (1.0 - self.exploration) * max(values) + self.exploration * sum(values) / len(values)
+
+    def policy(self) -> dict[str, NDArray[Any]]:
+        """Return what a muscle needs to act, in memory of its own."""
+        return {
+            "weights": self.weights.copy(),
+            "basis": np.array([self.config.order, self.config.unbounded], dtype=np.float64),
+            "exploration": np.array(self.exploration),
+        }
+
+    def arrays(self) -> Mapping[str, NDArray[Any]]:
+        """Return the same as the policy: there is no more to store between episodes."""
+        return self.policy()
+
+    def load_arrays(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Go on with stored values and exploration.
+
+        Raises:
+            ValueError: They belong to other sensors, actions or another basis; nothing was changed.
+        """
+        shape = [float(self.config.order), self.config.unbounded]
+        if arrays["weights"].shape != self.weights.shape or arrays["basis"].tolist() != shape:
+            raise ValueError(
+                f"the stored model has weights {arrays['weights'].shape} and basis {arrays['basis'].tolist()}, "
+                f"expected {self.weights.shape} and {shape}"
+            )
+        self.weights = np.array(arrays["weights"], dtype=np.float64)
+        self.exploration = float(arrays["exploration"])

@@ -1,0 +1,59 @@
+"""Muscle: acts by the values of the last update, with exploration while it trains."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ganglion.sdk import ActuatorInformation, Mode, Muscle, SensorInformation
+from ganglion_learners.sarsa.networks import FourierBasis, action_space, observe, ranges
+
+__all__ = ["SarsaMuscle"]
+
+
+class SarsaMuscle(Muscle):
+    """Take the action of highest value; in training, with probability `exploration`, any action.
+
+    It has no parameters of its own: everything that it must know comes with the update of `SarsaBrain`. In test and
+    evaluation it never explores. Of equal values the first action is taken.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.exploration = 0.0
+        self._basis: FourierBasis | None = None
+        self._weights = np.zeros((0, 0))
+        self._shape: list[float] = []
+
+    def update(self, update: Mapping[str, Any]) -> None:
+        """Take over values and exploration: `weights` (actions, features), `basis` (2,), `exploration` ()."""
+        self._weights = np.asarray(update["weights"], dtype=np.float64)
+        self.exploration = float(update["exploration"])
+        shape = np.asarray(update["basis"], dtype=np.float64).tolist()
+        if shape != self._shape:
+            order, unbounded = shape
+            self._basis = FourierBasis(*ranges(self.sensors, unbounded), int(order))
+            self._shape = shape
+
+    def propose_actions(
+        self, sensors: list[SensorInformation], actuators_available: list[ActuatorInformation]
+    ) -> list[ActuatorInformation]:
+        """Set the one Discrete actuator.
+
+        Raises:
+            RuntimeError: No update has come and no policy was loaded.
+        """
+        space = action_space(actuators_available)
+        if self._basis is None:
+            raise RuntimeError(
+                "sarsa has no policy: in test mode give the agent one by `load`, or train it before"
+            )
+        explores = self.mode is Mode.TRAIN and self.rng.random() < self.exploration
+        if explores:
+            choice = int(self.rng.integers(space.n))
+        else:
+            choice = int(np.argmax(self._weights @ self._basis.features(observe(sensors))))
+        actuators_available[0].value = space.start + choice
+        return actuators_available

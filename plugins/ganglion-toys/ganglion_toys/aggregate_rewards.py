@@ -1,0 +1,69 @@
+"""Aggregated rewards: an objective that makes one number of an agent's rewards."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ganglion.sdk import Memory, Objective
+
+__all__ = ["AggregateRewards"]
+
+AGGREGATIONS: dict[str, Callable[[list[float]], float]] = {
+    "sum": sum,
+    "min": min,
+    "max": max,
+    "mean": lambda values: sum(values) / len(values),
+}
+
+
+class AggregateRewards(Objective):
+    """Sum the rewards of a decision, or take their least, greatest or mean, times a factor.
+
+    A reward that the decision does not have (as under taking turns) counts nothing; without any there is no objective.
+
+    Params:
+        rewards: Ids of the rewards, full (`field.reward`) or local (`reward`: that of every connected environment).
+            None, the default, is all.
+        aggregation: `sum` (default), `min`, `max` or `mean`.
+        factor: What the result is multiplied by; default 1.0.
+    """
+
+    def __init__(
+        self, rewards: Sequence[str] | None = None, aggregation: str = "sum", factor: float = 1.0
+    ) -> None:
+        super().__init__()
+        if aggregation not in AGGREGATIONS:
+            raise ValueError(f"aggregation: expected one of {', '.join(AGGREGATIONS)}, found {aggregation!r}")
+        self.rewards = None if rewards is None else list(rewards)
+        self.aggregation = aggregation
+        self.factor = float(factor)
+        self._chosen: list[str] | None = None
+
+    def internal_reward(self, memory: Memory, **kwargs: Any) -> float | None:
+        """Return the aggregate of the newest row's rewards, None if it has none of them.
+
+        Raises:
+            ValueError: An id of `rewards` fits no reward that the agent gets; told at the first row.
+        """
+        table = memory.tail(1).rewards
+        if self.rewards is not None:
+            if self._chosen is None:
+                self._chosen = _choose(self.rewards, table.columns)
+            table = table[self._chosen]
+        values = [value for value in table.flat[0].tolist() if value == value]  # NaN: not in this row
+        return self.factor * float(AGGREGATIONS[self.aggregation](values)) if values else None
+
+
+def _choose(wanted: Sequence[str], columns: Sequence[str]) -> list[str]:
+    """Return the columns that the ids mean, in the order of the columns."""
+    for uid in wanted:
+        if not any(_fits(uid, column) for column in columns):
+            raise ValueError(
+                f"rewards: {uid!r} fits none of this agent's rewards: {', '.join(columns) or 'none'}"
+            )
+    return [column for column in columns if any(_fits(uid, column) for uid in wanted)]
+
+
+def _fits(uid: str, column: str) -> bool:
+    return column == uid or column.endswith(f".{uid}")

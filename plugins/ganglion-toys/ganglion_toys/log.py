@@ -1,0 +1,65 @@
+"""Log brain: a witness of what a brain is given, and in which order."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ganglion.sdk import Brain, MemoryShard
+
+__all__ = ["LogBrain"]
+
+
+class LogBrain(Brain):
+    """Write down each transition that it is given; it learns nothing.
+
+    With `path` each call of `thinking` appends one line of JSON, flushed at once: `agent`, `phase`, `worker`, and
+    lists with one entry per transition: `environment`, `body`, `episode`, `step`, `tick`, `rewards` (their sum),
+    `terminated`, `truncated`. `phase` and `tick` are null where nobody tells the brain.
+
+    Params:
+        path: The file; None, the default, writes none.
+        update_every: Every so many calls the update is a map with the array `version`: 1, 2, 3, ...; 0, the default,
+            never.
+    """
+
+    def __init__(self, path: str | None = None, update_every: int = 0) -> None:
+        super().__init__()
+        if update_every < 0:
+            raise ValueError(f"update_every is at least 0, found {update_every}")
+        self.path = None if path is None else Path(path)
+        self.update_every = update_every
+        self.calls = 0
+
+    def initial_update(self, muscle_id: str) -> None:
+        """Return None: a muscle that joins brings no transition."""
+
+    def thinking(self, muscle_id: str, data_from_muscle: Any) -> dict[str, np.ndarray[Any, Any]] | None:
+        """Write the newest transition of a muscle; return an update where one is due."""
+        self.calls += 1
+        if self.path is not None:
+            line = json.dumps(self._line(muscle_id, self.memory.tail(1, include_only=muscle_id)))
+            with self.path.open("a", encoding="utf-8") as file:
+                file.write(f"{line}\n")
+        if self.update_every and self.calls % self.update_every == 0:
+            return {"version": np.array(self.calls // self.update_every, dtype=np.int64)}
+        return None
+
+    def _line(self, muscle_id: str, row: MemoryShard) -> dict[str, Any]:
+        agent, _, worker = muscle_id.rpartition("/")
+        return {
+            "agent": agent,
+            "phase": getattr(self, "phase", None),
+            "worker": int(worker),
+            "environment": [self.sensors[0].uid.rpartition(".")[0]] if self.sensors else [None],
+            "body": [0],
+            "episode": row.episode.tolist(),
+            "step": row.decision_index.tolist(),
+            "tick": [None],
+            "rewards": [float(np.nansum(row.rewards.flat))],
+            "terminated": [bool(row.terminated[0])],
+            "truncated": [bool(row.truncated[0])],
+        }

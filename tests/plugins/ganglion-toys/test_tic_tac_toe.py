@@ -1,0 +1,135 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ganglion.sdk import ActuatorInformation, SensorInformation
+from ganglion_toys.tic_tac_toe import BOARD, LEGAL, MOVE, RandomPlayer, TicTacToe
+
+
+def _play(environment, cells):
+    """Play moves alternately, x first; return the states."""
+    environment.start_environment()
+    return [
+        environment.update([ActuatorInformation(cell, MOVE, environment.players[i % 2])])
+        for i, cell in enumerate(cells)
+    ]
+
+
+def _rewards(state) -> dict[str, float]:
+    return {it.uid: it.value for it in state.rewards}
+
+
+def test_begins_empty(make) -> None:
+    """A game begins with an empty board, all moves legal, an actuator and a reward per player."""
+    baseline = make(TicTacToe, players=["cross", "nought"]).start_environment()
+    board, legal = baseline.sensors_available
+
+    assert ([0] * 9, [1] * 9) == (board.value.tolist(), legal.value.tolist())
+    assert ["cross", "nought"] == [it.uid for it in baseline.actuators_available]
+    assert ["cross", "nought"] == [it.uid for it in baseline.rewards_available]
+
+
+LINES = [[0, 1, 2], [3, 4, 5], [6, 7, 8], [0, 3, 6], [1, 4, 7], [2, 5, 8], [0, 4, 8], [2, 4, 6]]
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_three_in_a_line_win(make, line) -> None:
+    """Each of the eight lines wins for who completes it, in that step and not before."""
+    others = [cell for cell in range(9) if cell not in line][:2]
+    states = _play(make(TicTacToe), [line[0], others[0], line[1], others[1], line[2]])
+
+    assert [False] * 4 + [True] == [state.terminated for state in states]
+    assert [{"x": 0.0, "o": 0.0}] * 4 + [{"x": 1.0, "o": -1.0}] == [_rewards(state) for state in states]
+
+
+def test_the_second_player_can_win(make) -> None:
+    """The second player's line is the first one's loss."""
+    last = _play(make(TicTacToe), [0, 3, 1, 4, 8, 5])[-1]
+
+    assert (True, {"x": -1.0, "o": 1.0}) == (last.terminated, _rewards(last))
+
+
+def test_a_full_board_is_a_draw(make) -> None:
+    """Nine moves without a line end the game for nobody."""
+    states = _play(make(TicTacToe), [0, 1, 2, 4, 3, 5, 7, 6, 8])
+
+    assert [False] * 8 + [True] == [state.terminated for state in states]
+    assert {"x": 0.0, "o": 0.0} == _rewards(states[-1])
+    assert 9 == TicTacToe.longest_episode() == states[-1].simtime.simtime_ticks
+
+
+def test_an_illegal_move_loses(make) -> None:
+    """Who moves to a taken cell has lost; the board stays."""
+    first, second = _play(make(TicTacToe), [4, 4])
+
+    assert (True, {"x": 1.0, "o": -1.0}) == (second.terminated, _rewards(second))
+    assert first.sensor_information[0].value.tolist() == second.sensor_information[0].value.tolist()
+
+
+def test_only_one_player_moves_in_a_step(make) -> None:
+    """Two moves in one step, none, or two in a row of one player are errors that say what to do."""
+    environment = make(TicTacToe)
+    environment.start_environment()
+    both = [ActuatorInformation(0, MOVE, "x"), ActuatorInformation(1, MOVE, "o")]
+
+    with pytest.raises(ValueError, match="play with the controller taking_turns"):
+        environment.update(both)
+    with pytest.raises(ValueError, match="expected the move of one player"):
+        environment.update([])
+    environment.update(both[:1])
+    with pytest.raises(ValueError, match="player x moves twice in a row"):
+        environment.update([ActuatorInformation(2, MOVE, "x")])
+
+
+def test_players_have_two_names(make) -> None:
+    """One name for both is refused."""
+    with pytest.raises(ValueError, match="two distinct names"):
+        make(TicTacToe, players=["x", "x"])
+
+
+def _sensors(board: list[int]) -> list[SensorInformation]:
+    marks = np.array(board)
+    return [
+        SensorInformation(marks, BOARD, "game.board"),
+        SensorInformation((marks == 0).astype(np.int8), LEGAL, "game.legal"),
+    ]
+
+
+def test_random_player_moves_legally(make) -> None:
+    """It makes every legal move at some time and no other."""
+    player = make(RandomPlayer)
+    sensors = _sensors([1, 0, 2, 0, 1, 2, 0, 1, 2])
+    moves = [
+        player.propose_actions(sensors, [ActuatorInformation(None, MOVE, "game.x")])[0].value
+        for _ in range(60)
+    ]
+
+    assert {1, 3, 6} == set(moves)
+
+
+def test_random_player_says_what_it_needs(make) -> None:
+    """Without the sensor `legal`, or without a legal move, it raises."""
+    player = make(RandomPlayer)
+    actuators = [ActuatorInformation(None, MOVE, "game.x")]
+
+    with pytest.raises(ValueError, match=r"expected the sensor `legal`, found \['game.board'\]"):
+        player.propose_actions(_sensors([0] * 9)[:1], actuators)
+    with pytest.raises(ValueError, match="no legal move"):
+        player.propose_actions(_sensors([1, 2, 1, 2, 1, 2, 2, 1, 2]), actuators)
+
+
+def test_random_games_end(make) -> None:
+    """Random games end after 5 to 9 moves, in all three ways."""
+    environment, player = make(TicTacToe), make(RandomPlayer)
+    ends = set()
+    for _ in range(100):
+        sensors, done, moves = environment.start_environment().sensors_available, False, 0
+        while not done:
+            actuator = ActuatorInformation(None, MOVE, environment.players[moves % 2])
+            state = environment.update(player.propose_actions(sensors, [actuator]))
+            sensors, done, moves = state.sensor_information, state.terminated, moves + 1
+        assert 5 <= moves <= 9
+        ends.add(_rewards(state)["x"])
+
+    assert {-1.0, 0.0, 1.0} == ends
