@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from ganglion.errors import Nondeterministic, StoreError, UsageError
 from ganglion.limits import OPEN_ROWS_BYTES
@@ -79,7 +79,7 @@ class StoreWriter(ABC):
     def close(self) -> None:
         """Commit, forget the rows of open episodes, and let go of the store; a second call does nothing."""
 
-    def __enter__(self) -> StoreWriter:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -146,7 +146,7 @@ class StoreReader(ABC):
     def close(self) -> None:
         """Let go of the store; a second call does nothing."""
 
-    def __enter__(self) -> StoreReader:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -6,11 +6,10 @@ import sqlite3
 from dataclasses import dataclass, field
 from itertools import chain
 
+from ganglion.sdk.store import Nondeterministic, StoreError
 from ganglion_store import statements as sql
 from ganglion_store.records import STEPS
 from ganglion_store.segment import Seal, Segment
-
-from ganglion.sdk.store import Nondeterministic, StoreError
 
 __all__ = ["Books"]
 
@@ -40,7 +39,9 @@ class Books:
         for number, phase, kind, name, environment in connection.execute(sql.SELECT_MEMBERS, (run,)):
             books.members[phase, kind, name] = number
             books.places[number] = environment
-        for phase, mode, worker, environment, episode, digest in connection.execute(sql.SELECT_CHAINS, (run,)):
+        for phase, mode, worker, environment, episode, digest in connection.execute(
+            sql.SELECT_CHAINS, (run,)
+        ):
             books.heads[phase, mode, worker] = digest
             books.newest[(phase, mode, worker), environment] = episode
         return books
@@ -89,7 +90,7 @@ class Books:
 
         Raises:
             Nondeterministic: It counts already, with other rows.
-            StoreError: The worker's episode before it is missing.
+            StoreError: It does not count, but a later one of the same worker does.
         """
         links: Chain = seal.episode[:3]
         newest = self.newest.get((links, seal.environment), -1)
@@ -98,8 +99,6 @@ class Books:
             for segment in seal.segments:
                 self.drop(cursor, segment)
             return
-        if seal.episode.episode > newest + 1:
-            raise StoreError(f"{seal}: expected episode {newest + 1} to be sealed before, found it missing")
         predecessor = self.heads.get(links, b"")
         digest = seal.digest(predecessor)
         outcome = (seal.steps, seal.terminated, seal.truncated, seal.reason, seal.round)
@@ -123,7 +122,9 @@ class Books:
         for table, statement in ((STEPS.table, sql.INSERT_STEP), ("actions", sql.INSERT_ACTION)):
             parts = self._rows.get(table)
             if parts:
-                cursor.executemany(statement, ((number, *row) for number, segment in parts for row in segment.rows))
+                cursor.executemany(
+                    statement, ((number, *row) for number, segment in parts for row in segment.rows)
+                )
 
     def _insert(self, cursor: sqlite3.Cursor, segment: Segment, episode: int | None) -> None:
         member = self.member(cursor, segment.episode.phase, segment.kind.member, segment.name)
@@ -137,7 +138,11 @@ class Books:
         phase, mode, worker, episode = seal.episode
         key = (self.run, phase, mode, worker, seal.environment, episode)
         found = cursor.execute(sql.SELECT_EPISODE, key).fetchone()
-        if found is None or seal.digest(found[1]) != found[0]:
+        if found is None:
+            raise StoreError(
+                f"{seal}: expected episodes of a worker in their order, found a later one sealed before"
+            )
+        if seal.digest(found[1]) != found[0]:
             raise Nondeterministic(f"nondeterministic: {seal}: sealed before with other rows")
 
 

@@ -9,13 +9,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from ganglion_store import statements as sql
-
 from ganglion.sdk.store import StoreError
+from ganglion_store import statements as sql
 
 __all__ = ["BUSY_S", "connect_reading", "connect_writing", "path_of", "told"]
 
-BUSY_S = 30.0  # a checkpoint or the commit of another run holds the lock for milliseconds; a slow disk for seconds
+BUSY_S = (
+    30.0  # a checkpoint or the commit of another run holds the lock for milliseconds; a slow disk for seconds
+)
 SCHEMES = ("sqlite",)
 
 
@@ -26,7 +27,7 @@ def path_of(uri: str) -> Path:
         raise StoreError(f"expected a store URI such as sqlite:///results/ganglion.db, found {uri!r}")
     if not rest.startswith("/") or rest == "/":
         raise StoreError(f"expected sqlite:///FILE (three slashes, four for an absolute path), found {uri!r}")
-    return Path(urllib.parse.unquote(rest[1:])).absolute()
+    return Path(rest[1:]).absolute()
 
 
 @contextmanager
@@ -102,7 +103,8 @@ def connect_reading(path: Path) -> sqlite3.Connection:
 
 
 def _is_empty(connection: sqlite3.Connection) -> bool:
-    return connection.execute("SELECT count(*) FROM sqlite_master").fetchone() == (0,)
+    found: tuple[int] = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    return found[0] == 0
 
 
 def _check_revision(path: Path, connection: sqlite3.Connection, writing: bool) -> None:
@@ -111,7 +113,9 @@ def _check_revision(path: Path, connection: sqlite3.Connection, writing: bool) -
     except sqlite3.OperationalError as error:
         if "no such table" not in str(error):
             raise
-        raise StoreError(f"{path}: expected a result store of Ganglion, found a file of another program") from error
+        raise StoreError(
+            f"{path}: expected a result store of Ganglion, found a file of another program"
+        ) from error
     found = row[0] if row else None
     if not isinstance(found, int) or found > sql.REVISION:
         raise StoreError(

@@ -6,10 +6,9 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from ganglion.sdk.store import Nondeterministic, StoreError
 from ganglion_store.records import KINDS
 from ganglion_store.values import Declared
-
-from ganglion.sdk.store import Nondeterministic, StoreError
 
 __all__ = ["Declarations"]
 
@@ -29,7 +28,7 @@ class Declarations:
         Raises:
             Nondeterministic: Another list was declared before under this key.
         """
-        phase, environment, agent, kind = key
+        phase, environment = key[:2]
         known = self._lists.get(key)
         if known is not None:
             if known != tuple(declared):

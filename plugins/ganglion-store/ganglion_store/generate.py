@@ -5,8 +5,23 @@ from __future__ import annotations
 import json
 import textwrap
 from pathlib import Path
+from typing import Any
 
-from sqlalchemy import Delete, Insert, Select, Table, Update, bindparam, delete, insert, select, update
+from sqlalchemy import (
+    BindParameter,
+    Column,
+    Delete,
+    Insert,
+    Select,
+    Table,
+    Update,
+    bindparam,
+    delete,
+    func,
+    insert,
+    select,
+    update,
+)
 from sqlalchemy.dialects import sqlite
 from sqlalchemy.schema import CreateIndex, CreateTable
 
@@ -14,16 +29,16 @@ from ganglion_store import schema
 
 __all__ = ["text"]
 
-_DIALECT = sqlite.dialect(paramstyle="qmark")  # type: ignore[no-untyped-call]
+_DIALECT = sqlite.dialect(paramstyle="qmark")
 
 _HEAD = '''"""What a writer says to SQLite; made from `schema.py` by `python -m ganglion_store.generate`, never edited.
 
-It rests here compiled because the import of SQLAlchemy takes longer than all else that a writer does before it is ready.
+It rests here compiled: the import of SQLAlchemy would take longer than all else that a writer does at its start.
 """
 '''
 
 
-def _sql(statement: Insert | Select[tuple[int]] | Update | Delete | CreateTable | CreateIndex) -> str:
+def _sql(statement: Insert | Select[Any] | Update | Delete | CreateTable | CreateIndex) -> str:
     return " ".join(str(statement.compile(dialect=_DIALECT)).split())
 
 
@@ -31,7 +46,9 @@ def _create() -> list[str]:
     tables = schema.metadata.sorted_tables
     made = [_sql(CreateTable(table)) for table in tables]
     made += [
-        _sql(CreateIndex(index)) for table in tables for index in sorted(table.indexes, key=lambda i: i.name or "")
+        _sql(CreateIndex(index))
+        for table in tables
+        for index in sorted(table.indexes, key=lambda i: i.name or "")
     ]
     for name, shown in schema.SHOWN.items():
         view = shown.view().compile(dialect=_DIALECT, compile_kwargs={"literal_binds": True})
@@ -48,7 +65,7 @@ def _statements() -> dict[str, str]:
     """Return the statements by the names that they have in `statements.py`."""
     s, e, r = schema.segments, schema.episodes, schema.runs
     chain = (e.c.run, e.c.phase, e.c.mode, e.c.worker, e.c.environment, e.c.episode)
-    keyed = {column.name: bindparam(f"{column.name}_") for column in chain}
+    keyed: dict[str, BindParameter[Any]] = {column.name: bindparam(f"{column.name}_") for column in chain}
     phase = sqlite.insert(schema.phases).values(
         {column.name: bindparam(column.name) for column in schema.phases.columns}
     )
@@ -80,9 +97,7 @@ def _statements() -> dict[str, str]:
             .values(environment=bindparam("e"))
             .where(schema.members.c.number == bindparam("n"))
         ),
-        "UPDATE_SEGMENT": _sql(
-            update(s).values(episode=bindparam("e")).where(s.c.number == bindparam("n"))
-        ),
+        "UPDATE_SEGMENT": _sql(update(s).values(episode=bindparam("e")).where(s.c.number == bindparam("n"))),
         "DELETE_SEGMENT": _sql(delete(s).where(s.c.number == bindparam("n"))),
         "DELETE_OPEN": _sql(delete(s).where(s.c.episode.is_(None), s.c.member.in_(of_run))),
         "DELETE_RUN": _sql(delete(r).where(r.c.run == bindparam("r"))),
@@ -106,11 +121,11 @@ def _statements() -> dict[str, str]:
         "SELECT_EPISODE": _sql(
             select(e.c.digest, e.c.predecessor).where(*(column == keyed[column.name] for column in chain))
         ),
-        "COUNT_EPISODES": "SELECT count(*) FROM " + e.name + " WHERE run = ?",
+        "COUNT_EPISODES": _sql(select(func.count()).select_from(e).where(e.c.run == bindparam("r"))),
     }
 
 
-def _named(table: Table, names: str) -> list[schema.Column[object]]:
+def _named(table: Table, names: str) -> list[Column[Any]]:
     return [table.c[name] for name in names.split()]
 
 

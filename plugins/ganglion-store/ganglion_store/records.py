@@ -12,7 +12,7 @@ import msgpack
 
 from ganglion.sdk.store import StoreError
 
-__all__ = ["ACTIONS", "STEPS", "Rows", "RowKind", "fields_of", "to_json"]
+__all__ = ["ACTIONS", "STEPS", "RowKind", "Rows", "fields_of", "to_json"]
 
 _NONE = type(None)
 _TEXT, _COUNT, _FLAG, _ROWS = (str,), (int,), (bool,), (list, tuple)
@@ -28,7 +28,13 @@ FIELDS: dict[str, tuple[tuple[str, tuple[type, ...]], ...]] = {
         ("kind", _TEXT),
         ("declarations", _ROWS),
     ),
-    "phase": (("phase", _COUNT), ("name", _TEXT), ("mode", _TEXT), ("status", _TEXT), ("reason", _MAYBE_TEXT)),
+    "phase": (
+        ("phase", _COUNT),
+        ("name", _TEXT),
+        ("mode", _TEXT),
+        ("status", _TEXT),
+        ("reason", _MAYBE_TEXT),
+    ),
     "steps": (
         ("phase", _COUNT),
         ("mode", _TEXT),
@@ -85,7 +91,15 @@ KINDS = ("sensor", "actuator", "reward")
 
 
 def _words(types: Iterable[type]) -> str:
-    names = {str: "text", _NONE: "nil", dict: "a map", list: "a list", int: "an integer", tuple: "", bool: "a boolean"}
+    names = {
+        str: "text",
+        _NONE: "nil",
+        dict: "a map",
+        list: "a list",
+        int: "an integer",
+        tuple: "",
+        bool: "a boolean",
+    }
     return " or ".join(word for word in (names.get(kind, kind.__name__) for kind in types) if word)
 
 
@@ -199,7 +213,9 @@ class Rows:
         return cls(rows, columns, memoryview(packed)[_header_bytes(len(rows)) :])
 
 
-def _floats(kind: RowKind, position: int, column: Sequence[Any], found: set[type]) -> tuple[float | None, ...]:
+def _floats(
+    kind: RowKind, position: int, column: Sequence[Any], found: set[type]
+) -> tuple[float | None, ...]:
     """Return a column of numbers as floats, in which they rest; an integer is a float that was sent short."""
     types, name = kind.types[position], kind.columns[position]
     if float not in types or not found <= types | {int}:

@@ -40,7 +40,9 @@ __all__ = ["REVISION", "SHOWN", "Shown", "metadata"]
 REVISION = 1  # counts changes of this file that an existing store does not have
 
 metadata = MetaData()
-Number = BigInteger().with_variant(Integer, "sqlite")  # SQLite numbers rows only where the type is exactly INTEGER
+Number = BigInteger().with_variant(
+    Integer, "sqlite"
+)  # SQLite numbers rows only where the type is exactly INTEGER
 
 
 def _parent(name: str, column: str, **options: Any) -> Column[int]:
@@ -128,7 +130,9 @@ episodes = Table(
     Column("reason", Text, nullable=False),
     Column("round", Integer, nullable=False),
     Column("digest", LargeBinary, nullable=False),
-    Column("predecessor", LargeBinary, nullable=False),  # digest of the worker's episode before; empty for the first
+    Column(
+        "predecessor", LargeBinary, nullable=False
+    ),  # digest of the worker's episode before; empty for the first
     UniqueConstraint("run", "phase", "mode", "worker", "environment", "episode"),
 )
 
@@ -161,7 +165,9 @@ actions = Table(
     "stored_actions",
     metadata,
     _parent("segment", "stored_segments.number", nullable=False),
-    Column("body", Integer, nullable=False),  # the columns stand as in the records, the key as in the order of rows
+    Column(
+        "body", Integer, nullable=False
+    ),  # the columns stand as in the records, the key as in the order of rows
     Column("step", Integer, nullable=False),
     Column("tick", BigInteger),
     Column("sensors", LargeBinary, nullable=False),
@@ -310,7 +316,9 @@ _EPISODE_ORDER = (
 )
 
 SHOWN: dict[str, Shown] = {
-    "runs": Shown(runs, _columns(runs, "run uid experiment seed status reason started ended"), (runs.c.number,)),
+    "runs": Shown(
+        runs, _columns(runs, "run uid experiment seed status reason started ended"), (runs.c.number,)
+    ),
     "phases": Shown(
         _of_runs(phases),
         RUN | _columns(phases, "phase name mode status reason"),

@@ -10,11 +10,10 @@ from typing import Any, NamedTuple
 
 import msgpack
 
+from ganglion.sdk.store import StoreError
 from ganglion_store.declarations import Declarations
 from ganglion_store.records import ACTIONS, RowKind, Rows
 from ganglion_store.values import sums
-
-from ganglion.sdk.store import StoreError
 
 __all__ = ["Episode", "Return", "Seal", "Segment"]
 
@@ -148,5 +147,13 @@ class Seal:
         """Return the SHA-256 that stands for the episode and, through its predecessor, for all before it."""
         # By name: the digest may not depend on which of two workers was first to declare.
         segments = sorted((s.kind.table, s.name, s.digest()) for s in self.segments)
-        content = [*self.episode, self.environment, self.steps, self.terminated, self.truncated, self.reason, segments]
+        content = [
+            *self.episode,
+            self.environment,
+            self.steps,
+            self.terminated,
+            self.truncated,
+            self.reason,
+            segments,
+        ]
         return hashlib.sha256(predecessor + msgpack.packb(content)).digest()

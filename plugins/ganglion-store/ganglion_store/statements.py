@@ -1,6 +1,6 @@
 """What a writer says to SQLite; made from `schema.py` by `python -m ganglion_store.generate`, never edited.
 
-It rests here compiled because the import of SQLAlchemy takes longer than all else that a writer does before it is ready.
+It rests here compiled: the import of SQLAlchemy would take longer than all else that a writer does at its start.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ SELECT_EPISODE = (
     "stored_episodes.run = ? AND stored_episodes.phase = ? AND stored_episodes.mode = ? AND "
     "stored_episodes.worker = ? AND stored_episodes.environment = ? AND stored_episodes.episode = ?"
 )
-COUNT_EPISODES = "SELECT count(*) FROM stored_episodes WHERE run = ?"
+COUNT_EPISODES = "SELECT count(*) AS count_1 FROM stored_episodes WHERE stored_episodes.run = ?"
 
 CREATE = (
     "CREATE TABLE ganglion_store ( revision INTEGER NOT NULL, PRIMARY KEY (revision) )",

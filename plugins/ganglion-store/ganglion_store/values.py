@@ -10,7 +10,7 @@ import msgpack
 
 from ganglion.sdk.store import StoreError
 
-__all__ = ["Declared", "named", "sums", "unpack"]
+__all__ = ["Declared", "named", "sums", "unpack", "unpack_plain"]
 
 
 class Declared(NamedTuple):
@@ -23,13 +23,18 @@ class Declared(NamedTuple):
 
 def unpack(blob: bytes) -> list[Any]:
     """Return the values that rest in a value list; arrays are bytes."""
-    try:
-        values = msgpack.unpackb(blob, strict_map_key=False)
-    except Exception as error:  # noqa: BLE001 - msgpack raises whatever its feed made of the bytes
-        raise StoreError(f"expected a value list in msgpack, found {blob!r:.60}: {error}") from error
+    values = unpack_plain(blob)
     if type(values) is not list:
         raise StoreError(f"expected a value list, found {values!r:.60}")
     return values
+
+
+def unpack_plain(blob: bytes) -> Any:
+    """Return a plain value that rests as msgpack: the statistics of a decision."""
+    try:
+        return msgpack.unpackb(blob, strict_map_key=False)
+    except Exception as error:
+        raise StoreError(f"expected msgpack, found {blob!r:.60}: {error}") from error
 
 
 def _array(declared: Declared, blob: bytes) -> Any:

@@ -8,6 +8,7 @@ from functools import partial
 from itertools import chain
 from typing import Any
 
+from ganglion.sdk.store import OPEN_ROWS_BYTES, Nondeterministic, StoreError, StoreWriter
 from ganglion_store import statements as sql
 from ganglion_store.books import Books
 from ganglion_store.database import connect_writing, told
@@ -15,8 +16,6 @@ from ganglion_store.declarations import Declarations, checked, shape_of, shape_t
 from ganglion_store.records import ACTIONS, STEPS, RowKind, fields_of, to_json
 from ganglion_store.segment import Episode, Seal, Segment
 from ganglion_store.values import Declared
-
-from ganglion.sdk.store import OPEN_ROWS_BYTES, Nondeterministic, StoreError, StoreWriter
 
 __all__ = ["SqlWriter"]
 
@@ -32,7 +31,9 @@ class SqlWriter(StoreWriter):
     needs to know or changes of the database's state stands in `Books`, of which a failed transaction leaves no trace.
     """
 
-    def __init__(self, uri: str, run: str, resume: bool = False, open_rows_bytes: int = OPEN_ROWS_BYTES) -> None:
+    def __init__(
+        self, uri: str, run: str, resume: bool = False, open_rows_bytes: int = OPEN_ROWS_BYTES
+    ) -> None:
         self._run = run
         self._limit_bytes = open_rows_bytes
         self._open: dict[Episode, dict[tuple[str, str], Segment]] = {}
@@ -73,7 +74,9 @@ class SqlWriter(StoreWriter):
                 fields = fields_of(record)
                 self._begun = self._begun or record[0] == "run"
                 if not self._begun:
-                    raise StoreError(f"expected the record `run` before any other, found {record[0]} of {writer}")
+                    raise StoreError(
+                        f"expected the record `run` before any other, found {record[0]} of {writer}"
+                    )
                 if record[0] == "steps":
                     self._take(writer, STEPS, fields)
                 elif record[0] == "actions":
@@ -120,7 +123,9 @@ class SqlWriter(StoreWriter):
 
     def _on_declare(self, fields: Sequence[Any]) -> None:
         key, rows = checked(fields)
-        if not self._declarations.add(key, [Declared(name, dtype, shape) for name, _, _, dtype, shape in rows]):
+        if not self._declarations.add(
+            key, [Declared(name, dtype, shape) for name, _, _, dtype, shape in rows]
+        ):
             return
 
         def write(cursor: sqlite3.Cursor, books: Books) -> None:
@@ -139,7 +144,9 @@ class SqlWriter(StoreWriter):
     def _on_phase(self, fields: Sequence[Any]) -> None:
         phase, name, mode, status, reason = fields
         self._pending.append(
-            lambda cursor, books: _execute(cursor, sql.UPSERT_PHASE, books.run, phase, mode, name, status, reason)
+            lambda cursor, books: _execute(
+                cursor, sql.UPSERT_PHASE, books.run, phase, mode, name, status, reason
+            )
         )
 
     def _on_signal(self, fields: Sequence[Any]) -> None:
@@ -243,6 +250,8 @@ class SqlWriter(StoreWriter):
             for writer in {segment.writer for segment in self._open_segments()}:
                 self.discard(writer)
             self.commit()
+            # SQLite does this itself unless a reader is open; then the file alone would not be the whole store.
+            self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
         finally:
             self._connection.close()
 

@@ -1,0 +1,121 @@
+"""`ganglion runs`: the runs of a store; compares two of them, removes some."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ganglion.cli.difference import first_difference
+from ganglion.cli.stores import Options, open_reader, store_class, store_uri
+from ganglion.cli.table import json_text, write
+from ganglion.errors import StoreError, UsageError
+
+__all__ = ["command"]
+
+STATUSES = ("queued", "running", "paused", "finished", "failed", "interrupted", "lost")
+_OPEN = frozenset({"queued", "running", "paused"})
+
+
+@click.group("runs", invoke_without_command=True)
+@click.option("--status", type=click.Choice(STATUSES), help="Only runs of this status.")
+@click.option("--uid", help="Only runs of the document with this uid.")
+@click.option("--limit", type=click.IntRange(min=0), metavar="N", help="Only the newest N.")
+@click.pass_context
+def command(context: click.Context, status: str | None, uid: str | None, limit: int | None) -> None:
+    """List the runs of a store in order of start."""
+    if context.invoked_subcommand is not None:
+        return
+    options: Options = context.obj
+    with open_reader(options) as reader:
+        columns = reader.columns("runs")
+        rows = [
+            row
+            for row in reader.rows("runs")
+            if (status is None or row["status"] == status) and (uid is None or row["uid"] == uid)
+        ]
+    newest = rows if limit is None else rows[len(rows) - min(limit, len(rows)) :]
+    write(sys.stdout, "json" if options.json else "table", columns, newest, terminal=sys.stdout.isatty())
+
+
+@command.command("diff")
+@click.argument("first", metavar="A")
+@click.argument("second", metavar="B")
+@click.pass_context
+def diff(context: click.Context, first: str, second: str) -> None:
+    """Show the first difference between the results of two runs; exit status 1 if there is one.
+
+    Ids of runs and wall-clock times are no results.
+    """
+    options: Options = context.obj
+    with open_reader(options) as reader:
+        found = first_difference(reader, reader.resolve(first), reader.resolve(second))
+    if options.json:
+        click.echo(json_text({"difference": found and found.to_map()}))
+    else:
+        click.echo(str(found) if found else "no difference")
+    context.exit(1 if found else 0)
+
+
+@command.command("rm")
+@click.argument("runs", nargs=-1, required=True, metavar="RUN...")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.pass_obj
+def remove(options: Options, runs: tuple[str, ...], yes: bool) -> None:
+    """Remove runs: their rows and their folders."""
+    uri = store_uri(options)
+    with open_reader(options) as reader:
+        ids = list(dict.fromkeys(reader.resolve(run) for run in runs))
+        rows = {row["run"]: row for row in reader.rows("runs", ids)}
+    for run in ids:
+        _refuse_live(options, rows[run])
+    _ask(ids, yes)
+    removed = store_class(uri).remove(uri, ids)
+    for run in ids:
+        _remove_folder(Path(options.results), run)
+    if options.json:
+        click.echo(json_text({"removed": dict(removed)}))
+    else:
+        for run, episodes in removed.items():
+            click.echo(f"removed {run} ({episodes} episodes)")
+
+
+def _ask(runs: list[str], yes: bool) -> None:
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise UsageError(f"expected --yes to remove {', '.join(runs)} without a terminal to ask at")
+    click.confirm(f"Remove {', '.join(runs)} with all results and models?", abort=True)
+
+
+def _refuse_live(options: Options, row: Mapping[str, Any]) -> None:
+    """Raise if a run may still be going on: its status is open, and a kernel is alive that may carry it out."""
+    if row["status"] not in _OPEN:
+        return
+    from ganglion.supervisor.connection import find_connections  # late: only this command looks for kernels
+
+    for path, connection in find_connections(Path(options.results)):
+        if connection.run in (row["run"], None):
+            raise UsageError(
+                f"run {row['run']} is {row['status']} (process {connection.pid}, {path}); stop it first"
+            )
+
+
+def _remove_folder(results: Path, run: str) -> None:
+    """Remove the folder of a run; a name that leads elsewhere is refused."""
+    if Path(run).name != run or run.startswith("."):
+        raise UsageError(
+            f"expected a run's id as the name of its folder, found {run!r}; its folder was left alone"
+        )
+    try:
+        shutil.rmtree(results / run)
+    except FileNotFoundError:
+        return  # a store elsewhere, or the folder was removed by hand
+    except OSError as error:
+        raise StoreError(
+            f"{results / run}: the rows are removed, but the folder cannot be: {error}"
+        ) from error

@@ -1,0 +1,152 @@
+"""Tables: rows as text for people (a table) and for programs (CSV, JSON, JSON lines)."""
+
+from __future__ import annotations
+
+import csv
+import itertools
+import json
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TextIO
+
+from ganglion.errors import UsageError
+
+__all__ = ["FORMATS", "cell", "json_text", "opened", "write"]
+
+Row = Mapping[str, Any]
+
+_WIDTH_ROWS = 200  # rows that decide how wide the columns of a plain table are
+_INFINITY = "\x00infinity\x00"
+
+
+def json_text(value: Any) -> str:
+    """Return a plain value as JSON; NaN is null and an infinity 1e999, which every reader takes for one."""
+    try:
+        return json.dumps(value, ensure_ascii=False, allow_nan=False)
+    except ValueError:
+        text = json.dumps(_marked(value), ensure_ascii=False)
+        mark = json.dumps(_INFINITY)
+        return text.replace(json.dumps("-" + _INFINITY), "-1e999").replace(mark, "1e999")
+
+
+def _marked(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return None if math.isnan(value) else _INFINITY if value > 0 else "-" + _INFINITY
+    if isinstance(value, Mapping):
+        return {key: _marked(element) for key, element in value.items()}
+    if isinstance(value, list | tuple):
+        return [_marked(element) for element in value]
+    return value
+
+
+def cell(value: Any) -> str:
+    """Return a value as the text of one cell: nothing for None, JSON for lists and maps, hexadecimal for bytes."""
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bytes):
+        return value.hex()
+    return json_text(value)
+
+
+def write(
+    stream: TextIO, form: str, columns: Sequence[str], rows: Iterable[Row], terminal: bool = False
+) -> None:
+    """Write rows in one of `FORMATS`; `terminal` draws the table for a screen."""
+    if form == "table" and terminal:
+        _write_drawn(stream, columns, rows)
+    else:
+        _WRITERS[form](stream, columns, rows)
+
+
+def _write_json(stream: TextIO, columns: Sequence[str], rows: Iterable[Row]) -> None:
+    separator = "["
+    for row in rows:
+        stream.write(f"{separator}\n{json_text(_printable(row))}")
+        separator = ","
+    stream.write("[]\n" if separator == "[" else "\n]\n")
+
+
+def _write_lines(stream: TextIO, columns: Sequence[str], rows: Iterable[Row]) -> None:
+    stream.writelines(json_text(_printable(row)) + "\n" for row in rows)
+
+
+def _printable(row: Row) -> Row:
+    return {key: value.hex() if isinstance(value, bytes) else value for key, value in row.items()}
+
+
+def _write_csv(stream: TextIO, columns: Sequence[str], rows: Iterable[Row]) -> None:
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows([cell(row[name]) for name in columns] for row in rows)
+
+
+def _cells(columns: Sequence[str], rows: Iterable[Row]) -> Iterator[list[str]]:
+    # A line is a row: what would break it is shown, not obeyed; that goes for sequences to the terminal too.
+    for row in rows:
+        yield [_visible(cell(row[name])) for name in columns]
+
+
+def _visible(text: str) -> str:
+    return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
+def _write_plain(stream: TextIO, columns: Sequence[str], rows: Iterable[Row]) -> None:
+    """Write aligned columns; the first rows decide the widths, so that any number of rows streams."""
+    lines = _cells(columns, rows)
+    head = [list(columns), *itertools.islice(lines, _WIDTH_ROWS)]
+    widths = [max(map(len, column)) for column in zip(*head, strict=True)]
+    for line in itertools.chain(head, lines):
+        padded = (text.ljust(width) for text, width in zip(line, widths, strict=True))
+        stream.write("  ".join(padded).rstrip() + "\n")
+
+
+def _write_drawn(stream: TextIO, columns: Sequence[str], rows: Iterable[Row]) -> None:
+    from rich.box import SIMPLE_HEAD  # late: a pipe needs none of this
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for name in columns:
+        table.add_column(name, overflow="fold")
+    for line in _cells(columns, rows):
+        table.add_row(*map(Text, line))  # Text: brackets in a value are no markup
+    Console(file=stream).print(table)
+
+
+def _write_parquet(stream: TextIO, columns: Sequence[str], rows: Iterable[Row]) -> None:
+    raise UsageError(
+        "--format parquet needs pyarrow through the extra `parquet` of ganglion-store, which this release does not "
+        "have yet; use csv or jsonl"
+    )
+
+
+_WRITERS: dict[str, Callable[[TextIO, Sequence[str], Iterable[Row]], None]] = {
+    "table": _write_plain,
+    "csv": _write_csv,
+    "json": _write_json,
+    "jsonl": _write_lines,
+    "parquet": _write_parquet,
+}
+FORMATS = tuple(_WRITERS)
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[TextIO]:
+    """Open a new file for text; UsageError if it exists. What is left after an error is removed."""
+    try:
+        stream = path.open("x", encoding="utf-8", newline="")
+    except FileExistsError as error:
+        raise UsageError(f"{path}: expected a new file, found one that is never overwritten") from error
+    except OSError as error:
+        raise UsageError(f"{path}: expected a file that can be made: {error.strerror}") from error
+    try:
+        with stream:
+            yield stream
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise

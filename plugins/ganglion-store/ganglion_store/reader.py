@@ -1,0 +1,258 @@
+"""The reader: rows of all runs in their documented order, with value lists made readable."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import ColumnElement, LargeBinary, Select, create_engine, func, select
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.pool import StaticPool
+from sqlalchemy.types import Boolean
+
+from ganglion.sdk.store import StoreError, StoreReader, UsageError
+from ganglion_store import schema
+from ganglion_store.catalogue import Catalogue
+from ganglion_store.database import connect_reading, path_of, told
+from ganglion_store.nearest import nearest
+from ganglion_store.schema import SHOWN, Shown
+from ganglion_store.values import named, unpack_plain
+from ganglion_store.where import condition
+
+__all__ = ["SqlReader"]
+
+_FETCH = 500  # rows per call of the driver
+_HIDDEN = 3  # columns before the shown ones: number of the run, phase, environment or agent
+
+Decode = Callable[[Any], Any]
+
+
+class SqlReader(StoreReader):
+    """Read a SQLite store on a connection that cannot write; see `StoreReader`."""
+
+    def __init__(self, uri: str) -> None:
+        self._path = path_of(uri)
+        self._connection = connect_reading(self._path)
+        # One connection, whose settings make it read-only; SQLAlchemy never makes another.
+        engine = create_engine(
+            "sqlite://",
+            creator=lambda: self._connection,
+            poolclass=StaticPool,
+            isolation_level="AUTOCOMMIT",
+        )
+        with told(self._path, "be opened for reading"):
+            self._session = engine.connect()
+        self._catalogue = Catalogue(self._session)
+        self._closed = False
+
+    def close(self) -> None:
+        """Let go of the store."""
+        if not self._closed:
+            self._closed = True
+            self._session.close()
+            self._connection.close()
+
+    # -- tables -------------------------------------------------------------------------------------------------------
+
+    def tables(self) -> dict[str, list[str]]:
+        """Return the tables and their columns."""
+        return {name: list(shown.columns) for name, shown in SHOWN.items()}
+
+    def columns(
+        self, table: str, runs: Sequence[str] = (), columns: Sequence[str] | None = None, wide: bool = False
+    ) -> list[str]:
+        """Return the keys of the rows; see `StoreReader.columns`."""
+        return list(self._keys(_shown(table), table, runs, columns, wide))
+
+    def count(self, table: str, runs: Sequence[str] = ()) -> int:
+        """Return how many rows a table has."""
+        shown = _shown(table)
+        query = self._of_runs(shown.select(func.count()), shown, runs)
+        for row in self._execute(query):
+            return int(row[0])
+        raise AssertionError("count() gives one row")
+
+    def rows(
+        self,
+        table: str,
+        runs: Sequence[str] = (),
+        where: str | None = None,
+        columns: Sequence[str] | None = None,
+        order: Sequence[str] | None = None,
+        limit: int | None = None,
+        wide: bool = False,
+    ) -> Iterator[dict[str, Any]]:
+        """Yield the rows of a table; see `StoreReader.rows`. Faults of the arguments are raised at once."""
+        shown = _shown(table)
+        keys = self._keys(shown, table, runs, columns, wide)
+        names = list(dict.fromkeys(source for source, _ in keys.values()))
+        query = shown.select(*_hidden(shown), *(shown.columns[name] for name in names))
+        query = self._of_runs(query, shown, runs)
+        if where is not None:
+            query = query.where(condition(where, shown.columns))
+        query = query.order_by(*_order(shown, table, order), *shown.order)
+        if limit is not None:
+            if limit < 0:
+                raise UsageError(f"expected a limit of 0 or more, found {limit}")
+            query = query.limit(limit)
+        return self._decoded(shown, query, names, keys)
+
+    def _decoded(
+        self,
+        shown: Shown,
+        query: Select[Any],
+        names: Sequence[str],
+        keys: Mapping[str, tuple[str, str | None]],
+    ) -> Iterator[dict[str, Any]]:
+        decoders = {name: _decoder(shown, name) for name in names if name not in shown.decoded}
+        plain = all(part is None for _, part in keys.values())
+        for run, phase, member, *values in self._execute(query):
+            row = {}
+            for name, value in zip(names, values, strict=True):
+                decode = decoders.get(name)
+                if decode is not None:
+                    row[name] = value if value is None else decode(value)
+                elif value is not None and name in shown.decoded:
+                    row[name] = self._values(shown, run, phase, member, name, value)
+                else:
+                    row[name] = value
+            yield row if plain else _widened(row, keys)
+
+    def _values(
+        self, shown: Shown, run: int, phase: int, member: str, name: str, blob: bytes
+    ) -> dict[str, Any]:
+        kind = shown.decoded[name]
+        declared = self._catalogue.declared(run, phase, shown.member_kind, member, kind)
+        try:
+            return named(declared, blob, given_only=kind == "actuator")
+        except StoreError as error:
+            owner = f"{shown.member_kind} {member}"
+            raise StoreError(f"{self._path}: {name} of {owner}, phase {phase}: {error}") from error
+
+    def _keys(
+        self, shown: Shown, table: str, runs: Sequence[str], columns: Sequence[str] | None, wide: bool
+    ) -> dict[str, tuple[str, str | None]]:
+        """Return the keys of the rows: the column that each comes from, and which of its values it is if only one."""
+        asked = list(shown.columns) if columns is None else list(columns)
+        narrow = [name for name in asked if name in shown.columns]
+        parts: dict[str, list[str]] = {}
+        if shown.decoded and (wide or len(narrow) < len(asked)):
+            parts = self._catalogue.ids(shown, self.run_numbers(runs))
+        known = dict.fromkeys(shown.columns) | {
+            f"{name}.{part}": None for name in parts for part in parts[name]
+        }
+        keys: dict[str, tuple[str, str | None]] = {}
+        for name in asked:
+            if name not in known:
+                raise UsageError(f"there is no column `{name}` in {table}{nearest(name, known)}")
+            if name not in shown.columns:
+                column = next(c for c in parts if name.startswith(f"{c}.") and name[len(c) + 1 :] in parts[c])
+                keys[name] = (column, name[len(column) + 1 :])
+            elif wide and name in parts:
+                keys |= {f"{name}.{part}": (name, part) for part in parts[name]}
+            else:
+                keys[name] = (name, None)
+        return keys
+
+    # -- runs ---------------------------------------------------------------------------------------------------------
+
+    def run_numbers(self, runs: Sequence[str]) -> list[int]:
+        """Return the numbers of runs by their ids; none means all, and gives none."""
+        known = self._catalogue.runs() if runs else {}
+        for run in runs:
+            if run not in known:
+                raise UsageError(f"{self._path}: there is no run `{run}`{nearest(run, known)}")
+        return [known[run] for run in runs]
+
+    def _of_runs(self, query: Select[Any], shown: Shown, runs: Sequence[str]) -> Select[Any]:
+        numbers = self.run_numbers(runs)
+        return query.where(shown.number.in_(numbers)) if numbers else query
+
+    def resolve(self, run: str) -> str:
+        """Return the id of the run that is meant; see `StoreReader.resolve`."""
+        r = schema.runs.c
+        known: list[tuple[str, str]] = [
+            (row[0], row[1]) for row in self._execute(select(r.run, r.uid).order_by(r.number))
+        ]
+        ids = [row[0] for row in known]
+        newest = {uid: row for row, uid in known}  # the last one wins
+        if run in ids:
+            return run
+        if run in newest:
+            return newest[run]
+        if run == "last" and ids:
+            return ids[-1]
+        uids = [uid for uid in newest if uid.startswith(run)]
+        begun = [name for name in ids if name.startswith(run)]
+        if run and len(begun) == 1:
+            return begun[0]
+        if run and len(uids) == 1:
+            return newest[uids[0]]
+        if run and begun:
+            raise UsageError(f"{self._path}: `{run}` may be any of the runs {', '.join(begun[:10])}")
+        if not ids:
+            raise UsageError(f"{self._path}: expected the run `{run}`, found no run at all")
+        raise UsageError(f"{self._path}: there is no run `{run}`{nearest(run, [*ids, *newest])}")
+
+    # -- queries ------------------------------------------------------------------------------------------------------
+
+    def query(self, sql: str) -> tuple[list[str], Iterator[tuple[Any, ...]]]:
+        """Return columns and rows of one query in SQL; it can change nothing."""
+        try:
+            cursor = self._connection.execute(sql)
+        except (sqlite3.Error, sqlite3.Warning) as error:
+            raise UsageError(f"{self._path}: the query cannot be carried out: {error}") from error
+        return [column[0] for column in cursor.description or ()], self._fetched(cursor)
+
+    def _fetched(self, cursor: sqlite3.Cursor) -> Iterator[tuple[Any, ...]]:
+        with told(self._path, "be read"):
+            while rows := cursor.fetchmany(_FETCH):
+                yield from rows
+
+    def _execute(self, query: Select[Any]) -> Iterator[Any]:
+        try:
+            with self._session.execution_options(yield_per=_FETCH).execute(query) as result:
+                yield from result
+        except DBAPIError as error:
+            raise StoreError(f"{self._path}: cannot be read: {error.orig}") from error
+
+
+def _shown(table: str) -> Shown:
+    found = SHOWN.get(table)
+    if found is None:
+        raise UsageError(f"there is no table `{table}`{nearest(table, SHOWN)}")
+    return found
+
+
+def _hidden(shown: Shown) -> tuple[ColumnElement[Any], ...]:
+    if shown.member is None:
+        return (shown.number, shown.number, shown.number)
+    return (shown.number, schema.episodes.c.phase, shown.member)
+
+
+def _order(shown: Shown, table: str, order: Sequence[str] | None) -> Iterator[ColumnElement[Any]]:
+    for name in order or ():
+        column = shown.columns.get(name.removeprefix("-"))
+        if column is None:
+            raise UsageError(f"there is no column `{name}` in {table}{nearest(name, shown.columns)}")
+        if isinstance(column.type, LargeBinary):
+            raise UsageError(f"expected a column with one value to sort by, found `{name}`, which holds many")
+        yield column.desc() if name.startswith("-") else column
+
+
+def _decoder(shown: Shown, name: str) -> Decode | None:
+    if name in shown.json:
+        return json.loads
+    if name in shown.packed:
+        return unpack_plain
+    return bool if isinstance(shown.columns[name].type, Boolean) else None
+
+
+def _widened(row: Mapping[str, Any], keys: Mapping[str, tuple[str, str | None]]) -> dict[str, Any]:
+    wide = {}
+    for key, (name, part) in keys.items():
+        value = row[name]
+        wide[key] = value if part is None or value is None else value.get(part)
+    return wide
