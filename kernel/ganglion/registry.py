@@ -95,7 +95,7 @@ class Entry:
 
     @property
     def origin(self) -> str:
-        """Return `distribution version`, or the module's file or name where no distribution ships it."""
+        """Return `distribution version`, or the object's own name where no distribution ships it."""
         return f"{self.distribution} {self.version}".strip() or self.value
 
 
@@ -307,7 +307,8 @@ def load(kind: str, name: str, folder: str = "", allow: Sequence[str] = ()) -> A
 
 def _invalid(entry: Entry, message: str) -> PluginInvalid:
     noun = GROUPS[entry.group].noun
-    text = f"{noun} `{entry.name}` ({entry.value}, of {entry.origin}) {message}"
+    whose = f" ({entry.value}, of {entry.origin})" if entry.distribution else ""
+    text = f"{noun} `{entry.name}`{whose} {message}"
     return PluginInvalid(
         text, plugin=entry.name, distribution=f"{entry.distribution} {entry.version}".strip() or None
     )

@@ -2,5 +2,6 @@
 
 from ganglion.document.compile import resolved
 from ganglion.document.reader import load_document
+from ganglion.document.schema import schema
 
-__all__ = ["load_document", "resolved"]
+__all__ = ["load_document", "resolved", "schema"]

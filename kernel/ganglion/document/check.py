@@ -27,8 +27,9 @@ def check(root: Node, phases: list[Expanded], lookup: Lookup) -> list[Fault]:
     """
     faults = [*_schedule(root), *_deadlines(root.map.get("recovery"))]
     names = [phase.name for phase in phases]
-    agents = None if any(_blurred(phase.given) for phase in phases) else {a for p in phases for a in p.agents}
-    blurred = False  # whether environments or agents of a phase up to now could not be read
+    hazy = not is_sound(root) or any(_blurred(phase.given) for phase in phases)
+    agents = None if hazy else {a for p in phases for a in p.agents}
+    blurred = not is_sound(root)  # whether environments or agents of a phase up to now could not be read
     for index, phase in enumerate(phases):
         blurred = blurred or _blurred(phase.given)
         faults += _Phase(root, index, phase, names, agents, lookup, blurred).check()
@@ -53,9 +54,9 @@ def _schedule(root: Node) -> list[Fault]:
         names = list(entry.map)
         if isinstance(entry.value, dict) and len(names) != 1:
             shown = ", ".join(f"`{name}`" for name in names) or "none"
-            faults.append(
-                entry.fault(f"expected the name of one phase in an entry of the schedule, found {shown}")
-            )
+            hint = "; what belongs to a phase stands further right" if _is_empty(entry) else ""
+            faults.append(entry.fault(f"expected the name of one phase in each entry, found {shown}{hint}"))
+            continue
         for name in names:
             if not model.is_name(name):
                 faults.append(entry.keys[name].fault(f"expected {model.NAME_WORDS} as the name of a phase"))
@@ -63,6 +64,17 @@ def _schedule(root: Node) -> list[Fault]:
                 faults.append(entry.keys[name].fault(f"duplicate phase `{name}`: names of phases are unique"))
             seen.add(name)
     return faults
+
+
+def _is_empty(entry: Node) -> bool:
+    """Say whether the first phase of an entry has nothing of its own: its keys are indented too little."""
+    return next((phase.value is None for phase in entry.map.values()), False)
+
+
+def is_sound(root: Node) -> bool:
+    """Say whether every entry of the schedule is one phase."""
+    schedule = root.map.get("schedule")
+    return schedule is not None and all(len(entry.map) == 1 for entry in schedule.items)
 
 
 def _deadlines(recovery: Node | None) -> list[Fault]:
@@ -215,8 +227,10 @@ class _Phase:
             )
         for kind in ("muscle", "brain", "objective"):
             self._plugin(kind, agent.map.get(kind))
-        for part in agent.map["filters"].items if "filters" in agent.map else []:
-            self._plugin("filter", part)
+        filters = agent.map.get("filters")
+        if filters is not None and not is_unbuilt("agent", "filters", filters.plain()):
+            for part in filters.items:
+                self._plugin("filter", part)
         for key in ("sensors", "actuators", "rewards"):
             if key in agent.map:
                 self._ids(agent.map[key].items, key)

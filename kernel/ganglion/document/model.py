@@ -111,7 +111,7 @@ Count = Annotated[int, _Expect("an integer >= 1", _is_integer(1), _COUNT)]
 CountOrNull = Annotated[int | None, _or_null("an integer >= 1", _is_integer(1), _COUNT)]
 Params = Annotated[dict[str, Any], _Expect("a map", lambda v: isinstance(v, dict), _MAP)]
 Maps = Annotated[list[Any], _Expect("a list of maps", _is_maps, {"type": "array", "items": _MAP})]
-Ids = Annotated[list[str] | None, _or_null("a list of text", _is_texts, _TEXTS)]
+Id = Annotated[str, _Expect("a full id", lambda v: _is_text(v) and bool(v), {**_TEXT, "minLength": 1})]
 Variables = Annotated[
     dict[str, str], _Expect("a map of text", _is_map_of_text, {**_MAP, "additionalProperties": _TEXT})
 ]
@@ -228,11 +228,13 @@ class Agent(Form):
     muscle: Plugin = Field(_ABSENT, description="the actor")
     brain: Plugin | None = Field(None, description="the learner; `none` never learns")
     objective: Plugin | None = Field(None, description="rewards to one number; the default sums them")
-    sensors: Ids = Field([], description="full ids, or `<uid>.*`, in the order in which the agent sees them")
-    actuators: Ids = Field(
+    sensors: list[Id] | None = Field(
+        [], description="full ids, or `<uid>.*`, in the order in which the agent sees them"
+    )
+    actuators: list[Id] | None = Field(
         [], description="full ids, or `<uid>.*`, in the order in which the agent sets them"
     )
-    rewards: Ids = Field(
+    rewards: list[Id] | None = Field(
         None, description="full ids or uids; default: all of the environments that the agent touches"
     )
     filters: list[Plugin] | None = Field(None, description="what stands between the agent and the bus")
@@ -327,6 +329,7 @@ def validate(root: Node) -> list[tuple[Location, Fault]]:
         details = error.errors(include_url=False, include_input=False)
     else:
         return []
+    details = [detail for detail in details if not _in_bad_entry(root, detail["loc"])]
     found = [_fault(root, detail) for detail in details]
     meant = {
         location for detail, (location, _) in zip(details, found, strict=True) if detail["type"] != "missing"
@@ -336,6 +339,13 @@ def validate(root: Node) -> list[tuple[Location, Fault]]:
         for detail, (location, fault) in zip(details, found, strict=True)
         if detail["type"] != "missing" or location not in meant
     ]
+
+
+def _in_bad_entry(root: Node, location: Location) -> bool:
+    """Say whether a location lies in an entry of the schedule that is not one phase, a fault of its own."""
+    if location[:1] != ("schedule",) or len(location) < 3:
+        return False
+    return len(_node(root, location[:2]).map) != 1
 
 
 def _fault(root: Node, detail: Any) -> tuple[Location, Fault]:
@@ -351,7 +361,10 @@ def _fault(root: Node, detail: Any) -> tuple[Location, Fault]:
     if location[-1:] == ("load",):
         words = "a map, false or null"
     assert words is not None, f"pydantic refused {location} by {detail['type']}, for which there are no words"
-    return location, node.fault(f"expected {words}, found {node.found()}")
+    like = ""
+    if words.startswith("one of ") and isinstance(node.value, str):
+        like = nearest(node.value, words.removeprefix("one of ").split(", "))
+    return location, node.fault(f"expected {words}, found {node.found()}{like}")
 
 
 def _unknown(root: Node, location: Location) -> tuple[Location, Fault]:

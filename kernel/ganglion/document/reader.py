@@ -81,7 +81,8 @@ def load_document(
     faults += [*more, *(fault for _, fault in validate(root)), *unbuilt(root)]
     faults += check(root, phases, _lookup(plugins, given.folder, allow, local))
     faults += [] if local else _commands(phases)
-    told = warnings(root, phases)
+    wrong = {fault.place for fault in faults}
+    told = [fault for fault in warnings(root, phases) if fault.place not in wrong]
     faults = settle([*faults, *told])
     if any(fault.severity == "error" for fault in faults):
         raise _error(faults)

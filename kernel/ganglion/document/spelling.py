@@ -87,9 +87,9 @@ def normalise(root: Node) -> tuple[Node, list[Fault]]:
 
 
 def phases_of(root: Node) -> list[tuple[Node, Node]]:
-    """Return (name, phase) of each sound entry of a normalised schedule."""
+    """Return (name, phase) of each sound entry of a normalised schedule: a map with one phase."""
     schedule = root.map.get("schedule")
-    entries = [] if schedule is None else schedule.items
+    entries = [entry for entry in ([] if schedule is None else schedule.items) if len(entry.map) == 1]
     return [(entry.keys[name], phase) for entry in entries for name, phase in entry.map.items()]
 
 
@@ -101,7 +101,9 @@ def _place(node: Node, kind: str, path: str, faults: list[Fault]) -> Node:
         return _schedule(node, path, faults)
     place = PLACES[kind]
     if place.short and isinstance(node.value, str):
-        node = node.like({"name": node}, {"name": node})
+        name = node.like(node.value)
+        name.path = path  # the text itself stands there, not a key `name` below it
+        node = node.like({"name": name}, {"name": name})
     if not isinstance(node.value, dict):
         return _walk(node, path)
     entries: dict[str, Node] = {}
@@ -111,7 +113,7 @@ def _place(node: Node, kind: str, path: str, faults: list[Fault]) -> Node:
             continue
         key = place.spellings.get(written, written)
         mark = node.keys[written]
-        where = _join(path, mark.value if isinstance(mark.value, str) else written)
+        where = mark.path or _join(path, str(mark.value))
         if key in entries:
             other = keys[key].value
             faults.append(
@@ -138,8 +140,11 @@ def _list(node: Node, kind: str, path: str, faults: list[Fault]) -> Node:
     entries = []
     for index, item in enumerate(node.items):
         entries.append(_place(item, kind, _join(path, _address(item, kind) or str(index)), faults))
-    done = node.like(entries) if isinstance(node.value, list) else node
-    return done if done is not node else _walk(node, path)
+    if not isinstance(node.value, list):
+        return _walk(node, path)
+    done = node.like(entries)
+    done.path = path
+    return done
 
 
 def _address(item: Node, kind: str) -> str | None:

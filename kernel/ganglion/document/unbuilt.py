@@ -83,7 +83,7 @@ def _walk(node: Node, place: str, under: str) -> Iterator[Fault]:
         for at in (place, under):
             words = is_unbuilt(at, key, part.plain()) if at else None
             if words is not None:
-                yield part.fault(f"{words} is not built yet")
+                yield part.fault(f"not built yet: {words}")
         if place == "document" and key == "schedule":
             for entry in part.items:
                 for phase in entry.map.values():

@@ -1,0 +1,140 @@
+"""The command line: finds a command by name, imports it then, and turns errors into exit statuses."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from ganglion import __version__
+from ganglion.cli.settings import Settings, options
+from ganglion.errors import GanglionError
+
+__all__ = ["COMMANDS", "main"]
+
+INTERRUPTED = 130
+
+# name -> (module:attribute, line of the help); a command is imported when it is called
+COMMANDS: dict[str, tuple[str, str]] = {
+    "run": ("ganglion.cli.run:command", "Run documents; without one the demo."),
+    "check": ("ganglion.cli.check:command", "Check documents; start nothing."),
+    "schema": ("ganglion.cli.schema:command", "Print the JSON Schema of documents."),
+    "plugins": ("ganglion.cli.plugins:command", "List the installed plugins."),
+    "runs": ("ganglion.cli.runs:command", "List runs."),
+    "results": ("ganglion.cli.results:command", "Print the tables of results."),
+    "kernel": ("ganglion.cli.kernel:command", "Run the daemon, or talk to it."),
+    "submit": ("ganglion.cli.submit:command", "Hand documents to the daemon."),
+    "ps": ("ganglion.cli.ps:command", "List the processes of live runs."),
+    "signal": ("ganglion.cli.signal:command", "Send a flow signal to a live run."),
+    "stop": ("ganglion.cli.stop:command", "Interrupt a live run."),
+    "doctor": ("ganglion.cli.doctor:command", "Look whether this machine has what is needed."),
+}
+
+
+class Commands(click.Group):
+    """Know the commands by name only: ours by a table, those of plugins by entry point."""
+
+    def list_commands(self, context: click.Context) -> list[str]:
+        """Return the names of all commands."""
+        return [*COMMANDS, *(name for name in _of_plugins() if name not in COMMANDS)]
+
+    def get_command(self, context: click.Context, name: str) -> click.Command | None:
+        """Import a command, None if there is none of that name."""
+        if name in COMMANDS:
+            return _with_options(_object(COMMANDS[name][0]))
+        entry = _of_plugins().get(name)
+        if entry is None:
+            return None
+        command = _with_options(_object(entry.value))
+        command.epilog = f"{command.epilog or ''}\n\nA command of {entry.origin}.".strip()
+        return command
+
+    def resolve_command(
+        self, context: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the command that is meant; one that there is not is answered with the nearest."""
+        name = args[0]
+        if not name.startswith("-") and self.get_command(context, name) is None:
+            like = difflib.get_close_matches(name, self.list_commands(context), n=1)
+            hint = f"; did you mean `{like[0]}`?" if like else ""
+            raise click.UsageError(f"there is no command `{name}`{hint}", context)
+        return super().resolve_command(context, args)
+
+    def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands with their lines of help, importing none of them."""
+        rows = [(name, line) for name, (_, line) in COMMANDS.items()]
+        rows += [(n, f"{e.summary} ({e.origin})") for n, e in _of_plugins().items() if n not in COMMANDS]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
+
+
+def _of_plugins() -> dict[str, Any]:
+    """Return the commands of plugins by name."""
+    from ganglion import registry  # reads the metadata of all distributions: only where our own table ends
+
+    return {entry.name: entry for entry in registry.entries("command")}
+
+
+def _object(path: str) -> click.Command:
+    module, _, name = path.partition(":")
+    command: click.Command = getattr(importlib.import_module(module), name)
+    return command
+
+
+def _with_options(command: click.Command) -> click.Command:
+    """Add the options of every command, but those that the command has itself."""
+    own = {name for parameter in command.params for name in parameter.opts}
+    command.params += [option for option in options(hidden=True) if not own & set(option.opts)]
+    if isinstance(command, click.Group):
+        for part in command.commands.values():
+            _with_options(part)
+    return command
+
+
+ganglion = Commands(
+    "ganglion",
+    params=[*options(hidden=False)],
+    help="A message-bus microkernel for learning agents. All options are taken before and after a command's name.",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+click.version_option(__version__, prog_name="ganglion", message="%(prog)s %(version)s")(ganglion)
+
+
+def _fail(error: GanglionError, verbose: bool) -> int:
+    """Print an error that was raised on purpose and return its exit status."""
+    if verbose:
+        traceback.print_exception(error)
+    else:
+        text = str(error)
+        click.echo(text if getattr(error, "faults", ()) else f"ganglion: {text}", err=True)
+    return error.exit_status
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Carry out a command line and return its exit status.
+
+    0 is ok, 1 a run failed, 2 nothing was started, 130 interrupted; there is no other one. A command returns its own
+    status, None for 0.
+    """
+    settings = Settings()
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        status = ganglion.main(given, prog_name="ganglion", standalone_mode=False, obj=settings)
+        sys.stdout.flush()
+    except click.ClickException as error:
+        error.show()
+        return 2
+    except (click.Abort, KeyboardInterrupt):
+        return INTERRUPTED
+    except GanglionError as error:
+        return _fail(error, settings.verbosity > 0)
+    except BrokenPipeError:  # who read our output has gone; the interpreter would complain when it flushes
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    return status if isinstance(status, int) else 0

@@ -1,0 +1,67 @@
+"""`ganglion plugins`: what is installed, by name, group and distribution."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+
+from ganglion import registry
+from ganglion.cli.deep import misfits
+from ganglion.cli.settings import Settings
+from ganglion.document.fault import nearest
+from ganglion.errors import UsageError
+
+__all__ = ["command"]
+
+
+@click.command("plugins")
+@click.argument("name", required=False, metavar="[GROUP|NAME]")
+@click.option(
+    "--check", is_flag=True, help="import each in a child process; exit 1 for one that does not fit"
+)
+@click.pass_obj
+def command(settings: Settings, name: str | None, check: bool) -> int:
+    """List installed plugins, importing none of them."""
+    entries = _chosen(name)
+    wrong = misfits(entries) if check else {}
+    rows = []
+    for entry in entries:
+        row: dict[str, Any] = registry.describe(entry)
+        if check:
+            row["fault"] = wrong.get((entry.group, entry.distribution, entry.name))
+        rows.append(row)
+    if settings.json:
+        click.echo(json.dumps(rows, indent=2))
+    else:
+        _table(rows, check)
+    return 1 if wrong else 0
+
+
+def _chosen(name: str | None) -> list[registry.Entry]:
+    """Return all plugins, those of a group (also in the plural), or those of a name."""
+    every = [entry for group in registry.GROUPS for entry in registry.entries(group)]
+    if name is None:
+        return every
+    group = next((g for g in registry.GROUPS if name in (g, f"{g}s", registry.GROUPS[g].entry_points)), None)
+    found = [
+        e for e in every if e.group == group or name in (e.name, f"{e.distribution}:{e.name}", e.distribution)
+    ]
+    if group is None and not found:
+        known = [*registry.GROUPS, *(f"{g}s" for g in registry.GROUPS), *(e.name for e in every)]
+        raise UsageError(f"there is no plugin and no group `{name}`{nearest(name, known)}")
+    return found
+
+
+def _table(rows: list[dict[str, Any]], check: bool) -> None:
+    """Print aligned columns; a misfit stands below its plugin."""
+    columns = ("group", "name", "distribution", "version", "summary")
+    widths = [max([len(column), *(len(str(row[column])) for row in rows)]) for column in columns]
+    for row in [{column: column.upper() for column in columns}, *rows]:
+        line = "  ".join(f"{row[column]:<{width}}" for column, width in zip(columns, widths, strict=True))
+        click.echo(line.rstrip())
+        if row.get("fault"):
+            click.echo(f"    does not fit: {row['fault']}")
+    if check and not any(row["fault"] for row in rows):
+        click.echo(f"all {len(rows)} fit")

@@ -1,0 +1,108 @@
+"""The JSON Schema (2020-12) of run documents, made from the model, accepted spellings included."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ganglion.document.model import Document
+from ganglion.document.spelling import MODES, PLACES
+
+__all__ = ["schema"]
+
+_NAMES = {  # definition and key -> place of `spelling.PLACES`
+    "Document": "document",
+    "RunConfig": "run_config",
+    "Phase": "phase",
+    "PhaseConfig": "phase_config",
+    "Simulation": "simulation",
+    "Entry": "entry",
+    "Environment": "environment",
+    "Agent": "agent",
+    "Plugin": "plugin",
+    "Load": "load",
+}
+_EXAMPLES = {  # definition and key -> kinds of plugins whose installed names are examples there
+    ("Environment", "name"): ("environment",),
+    ("Simulation", "name"): ("controller",),
+    ("Plugin", "name"): ("muscle", "brain", "objective", "condition", "reward", "transformer", "filter"),
+}
+
+
+def schema(installed: Mapping[str, Sequence[str]] | None = None) -> dict[str, Any]:
+    """Return the JSON Schema of run documents.
+
+    `installed` maps kinds of plugins to short names; they become examples, for a name may also be one that is
+    installed later.
+    """
+    tree = Document.model_json_schema()
+    document = {key: value for key, value in tree.items() if key != "$defs"}
+    definitions: dict[str, Any] = {**tree["$defs"], "Document": document}
+    for name, place in _NAMES.items():
+        _spellings(definitions[name], PLACES[place].spellings)
+        _examples(definitions[name], name, installed or {})
+    _shorthands(definitions)
+    whole = definitions.pop("Document")
+    whole["patternProperties"] = {"^x-": {"description": "ignored: a place for anchors"}}
+    header = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "Ganglion run document"}
+    return {**_clean({**whole, **header}), "$defs": _clean(definitions)}
+
+
+def _spellings(definition: dict[str, Any], spellings: Mapping[str, str]) -> None:
+    """Add the other names of keys; a required key that has another name may come by either."""
+    properties = definition["properties"]
+    required: list[str] = definition.get("required", [])
+    for other, key in spellings.items():
+        properties[other] = {**properties[key], "description": f"accepted for `{key}`"}
+        if other == "condition":
+            properties[other] = {"$ref": "#/$defs/Plugin", "description": "the only one of `conditions`"}
+        if key in required:
+            required.remove(key)
+            definition.setdefault("anyOf", []).extend([{"required": [key]}, {"required": [other]}])
+    if not required:
+        definition.pop("required", None)
+
+
+def _examples(definition: dict[str, Any], name: str, installed: Mapping[str, Sequence[str]]) -> None:
+    for (owner, key), kinds in _EXAMPLES.items():
+        names = [short for kind in kinds for short in installed.get(kind, ())]
+        if owner == name and names:
+            definition["properties"][key]["examples"] = list(dict.fromkeys(names))
+
+
+def _shorthands(definitions: dict[str, Any]) -> None:
+    """Let text stand for a plugin's name, `false` for no model, a map for the schedule, and modes have any case."""
+    for name in ("Plugin", "Simulation"):
+        full = definitions.pop(name)
+        text = {"type": "string", "minLength": 1, "description": "short for `{name: ...}`"}
+        definitions[name] = {"anyOf": [text, full]}
+    agent = definitions["Agent"]["properties"]
+    agent["load"]["anyOf"].append({"const": False})
+    schedule = definitions["Document"]["properties"]["schedule"]
+    phases = schedule.pop("items")
+    lists = {"type": "array", "minItems": 1, "items": {**phases, "minProperties": 1, "maxProperties": 1}}
+    schedule.pop("type")
+    schedule["anyOf"] = [lists, phases]
+    mode = definitions["PhaseConfig"]["properties"]["mode"]
+    words = sorted(MODES)
+    pattern = "^(" + "|".join("".join(f"[{c}{c.upper()}]" for c in word) for word in words) + ")$"
+    mode.pop("enum")
+    mode |= {"type": "string", "pattern": pattern, "examples": ["train", "test", "evaluate"]}
+
+
+def _clean(tree: Any) -> Any:
+    """Return a schema without titles, and without the default null of keys that may not be null."""
+    if isinstance(tree, list):
+        return [_clean(part) for part in tree]
+    if not isinstance(tree, dict):
+        return tree
+    found = {key: _clean(part) for key, part in tree.items() if key != "title" or not isinstance(part, str)}
+    if "default" in found and found["default"] is None and not _takes_null(found):
+        del found["default"]
+    return found
+
+
+def _takes_null(field: Mapping[str, Any]) -> bool:
+    choices = [field, *field.get("anyOf", ())]
+    free = not {"type", "anyOf", "$ref", "enum", "const"} & set(field)
+    return free or any("null" in (choice.get("type") or ()) for choice in choices)
