@@ -19,7 +19,15 @@ from numpy.typing import NDArray
 from ganglion.errors import AuthorError, LimitExceeded, StoreError
 from ganglion.limits import ARRAY_RANK, MODEL_BYTES, MODEL_HEADER_BYTES, MODEL_MEMBERS, MODEL_NAME_CHARACTERS
 
-__all__ = ["Models", "digest_of", "file_name", "load_arrays", "load_meta", "save_arrays"]
+__all__ = [
+    "Models",
+    "digest_of",
+    "file_name",
+    "load_arrays",
+    "load_meta",
+    "percent_encoded",
+    "save_arrays",
+]
 
 Array = NDArray[Any]
 KINDS = "biufcS"  # booleans, numbers, bytes; no objects, which reading would have to execute, and no text

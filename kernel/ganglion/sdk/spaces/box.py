@@ -31,7 +31,7 @@ class Box(Space):
             before it is compared; that does not count as loss, overflow does.
 
     Raises:
-        SpaceError: A bound is NaN, does not fit shape or dtype, or is above its other one.
+        SpaceError: A bound is NaN, does not fit shape or dtype, or is above its other one; no finite value is left.
     """
 
     __slots__ = ("_exact", "_high", "_low", "_native", "dtype", "high", "low", "scalar", "shape", "size")
@@ -63,6 +63,8 @@ class Box(Space):
         lows, highs = _bound(low, "low", size_of, kind), _bound(high, "high", size_of, kind)
         if not bool(np.all(lows <= highs)):
             raise SpaceError(f"each low of a Box is at most its high, found low={low!r}, high={high!r}")
+        if kind.kind == "f" and bool(np.any((lows == math.inf) | (highs == -math.inf))):
+            raise SpaceError(f"a Box has finite values, found low={low!r}, high={high!r}")
         native = float if kind.kind == "f" else int
         closed = bool(np.isfinite(lows).all() and np.isfinite(highs).all())
         self._freeze(

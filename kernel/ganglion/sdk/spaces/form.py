@@ -44,8 +44,8 @@ def _read(form: Any, path: str, depth: int) -> Space:
         return reader(form, path, depth)
     except KeyError as error:
         raise SpaceError(f"{path}: the key {error} is missing") from error
-    except (ValueError, SpaceError) as error:
-        if str(error).startswith("space"):  # has its path already
+    except (ValueError, OverflowError, SpaceError) as error:
+        if str(error).startswith((f"{path}.", f"{path}:")):  # from a space within: its path is there already
             raise
         raise SpaceError(f"{path}: {error}") from error
 

@@ -1,0 +1,276 @@
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ganglion.errors import SpaceError
+from ganglion.limits import ARRAY_RANK, SPACE_ELEMENTS
+from ganglion.sdk.spaces.box import Box
+
+SCALAR = Box(-1.0, 1.0)
+PLANE = Box([0, -1], [1, 2])
+WHOLE = Box(-3, 7, (), np.int64)
+NARROW = Box(0.0, 1.0, dtype=np.float32)
+OPEN_NARROW = Box(-np.inf, np.inf, dtype=np.float32)
+
+
+@pytest.mark.parametrize(
+    ("space", "value", "contained"),
+    [
+        (SCALAR, 1.0, True),
+        (SCALAR, -1.0, True),
+        (SCALAR, math.nextafter(1.0, 2.0), False),
+        (SCALAR, 1, True),
+        (SCALAR, True, True),
+        (SCALAR, 2, False),
+        (SCALAR, np.float32(0.5), True),
+        (SCALAR, np.int8(1), True),
+        (SCALAR, np.array(0.5), True),
+        (SCALAR, np.array([0.5]), False),
+        (SCALAR, [0.5], False),
+        (SCALAR, math.nan, False),
+        (SCALAR, np.nan, False),
+        (SCALAR, "0", False),
+        (SCALAR, None, False),
+        (SCALAR, 1j, False),
+        (Box(-np.inf, np.inf), math.inf, True),
+        (Box(-np.inf, np.inf), 10**400, False),
+        (Box(-np.inf, np.inf), 2**53, True),
+        (Box(-np.inf, np.inf), 2**53 + 1, False),
+        (Box(0, np.inf), np.uint64(2**64 - 1), False),
+        (PLANE, [0, 2], True),
+        (PLANE, (1.0, -1.0), True),
+        (PLANE, np.array([0.5, 0.5], dtype=np.float32), True),
+        (PLANE, np.array([0, 1]), True),
+        (PLANE, [0.0, 2.1], False),
+        (PLANE, [0.0, np.nan], False),
+        (PLANE, [0.0], False),
+        (PLANE, [[0.0, 0.0]], False),
+        (PLANE, [0.0, [1.0]], False),
+        (PLANE, 0.0, False),
+        (WHOLE, 7, True),
+        (WHOLE, 7.0, True),
+        (WHOLE, 6.5, False),
+        (WHOLE, math.inf, False),
+        (WHOLE, np.array(7), True),
+        (WHOLE, 8, False),
+        (Box(0, 255, (2,), np.uint8), np.array([0, 255], dtype=np.int64), True),
+        (Box(0, 255, (2,), np.uint8), np.array([0, 256], dtype=np.int64), False),
+        (Box(0, 255, (2,), np.uint8), np.array([-1, 0], dtype=np.int64), False),
+        (Box(0, 255, (2,), np.uint8), [0.0, 254.5], False),
+        (Box(0, 255, (2,), np.uint8), [0.0, np.inf], False),
+        (Box(-(2**63), 2**63 - 1, (1,), np.int64), [2.0**63], False),
+        (Box(-(2**63), 2**63 - 1, (1,), np.int64), [-(2.0**63)], True),
+        (NARROW, 0.1, True),
+        (Box(0.0, 0.1, dtype=np.float32), 0.1, True),
+        (Box(0.1, 1.0, dtype=np.float32), 0.1, True),
+        (OPEN_NARROW, 1e300, False),
+        (OPEN_NARROW, math.inf, True),
+        (OPEN_NARROW, 2**24, True),
+        (OPEN_NARROW, 2**24 + 1, False),
+        (Box(-np.inf, np.inf, (2,), np.float32), [1.0, 1e300], False),
+        (Box(-np.inf, np.inf, (2,), np.float32), np.array([0, 2**24 + 1]), False),
+        (Box(-np.inf, np.inf, (2,), np.float32), np.array([0, 2**30]), True),
+        (Box(0, 1, (0,)), [], True),
+    ],
+)
+def test_containment(space: Box, value: Any, contained: bool) -> None:
+    """Values are accepted where they fit without loss; bounds are inclusive; NaN and other shapes are not."""
+    assert contained is space.contains(value)
+
+
+@given(st.from_type(Box), st.data())
+def test_containment_at_every_bound(space: Box, data: st.DataObject) -> None:
+    """Each bound is contained, and what lies one step beyond a finite bound is not."""
+    assert space.contains(space.low)
+    assert space.contains(space.high)
+    if space.size == 0:
+        return
+    place = data.draw(st.integers(0, space.size - 1))
+    for bound, direction in ((space.low, -1), (space.high, 1)):
+        value = bound.ravel()[place]
+        if space.dtype.kind == "f":
+            if not np.isfinite(value):
+                continue
+            with np.errstate(over="ignore"):
+                beyond: Any = np.nextafter(value, space.dtype.type(direction * np.inf))
+            if not np.isfinite(beyond):
+                continue
+        else:
+            beyond = int(value) + direction
+        found: Any = bound.astype(object)
+        if space.scalar:
+            found = beyond
+        else:
+            found.flat[place] = beyond
+            found = found.tolist()
+        assert not space.contains(found)
+
+
+@given(st.from_type(Box), st.floats(allow_nan=False))
+def test_clipping_gives_a_contained_value(space: Box, number: float) -> None:
+    """Whatever is clipped is contained; at shape () it is the nearest."""
+    clipped = space.clip(np.full(space.shape, number))
+
+    assert space.contains(clipped)
+    if space.scalar and space.dtype == np.float64:
+        assert clipped == min(max(number, space.low.item()), space.high.item())
+
+
+@pytest.mark.parametrize(
+    ("space", "value", "expected"),
+    [
+        (WHOLE, 2.5, 2),
+        (WHOLE, 3.5, 4),
+        (WHOLE, -99, -3),
+        (WHOLE, math.inf, 7),
+        (SCALAR, -math.inf, -1.0),
+        (Box(0, 2**63 - 1, (), np.int64), 1e300, 2**63 - 1),
+        (Box(0, 2**63 - 1, (), np.int64), 2**63 - 2, 2**63 - 2),
+    ],
+)
+def test_clipping_rounds_half_to_even(space: Box, value: Any, expected: Any) -> None:
+    """Integers are rounded half to even before they are clipped; no bit of 64 is lost."""
+    found = space.clip(value)
+
+    assert (expected, type(expected)) == (found, type(found))
+
+
+@pytest.mark.parametrize("value", [[0.0], [[0.0, 0.0]], "ab", [0.0, math.nan], None, {}])
+def test_what_has_no_nearest_value_is_refused(value: Any) -> None:
+    """Another shape and NaN cannot be clipped."""
+    with pytest.raises(SpaceError):
+        PLANE.clip(value)
+
+
+@given(
+    st.floats(-1e308, 1e308),
+    st.floats(-1e308, 1e308),
+    st.floats(-1.0, 1.0),
+)
+def test_scale_and_unscale_are_inverse(a: float, b: float, unit: float) -> None:
+    """[-1, 1] maps onto [low, high], exactly at both ends, and back, even where the width overflows."""
+    space = Box(min(a, b), max(a, b))
+    low, high = space.low.item(), space.high.item()
+
+    assert (low, high) == (space.scale(-1.0), space.scale(1.0))
+    value = space.scale(unit)
+    assert low <= value <= high
+    assert -1.0 <= space.unscale(value) <= 1.0
+    if low < high:
+        assert (-1.0, 1.0) == (space.unscale(low), space.unscale(high))
+        magnitude = max(abs(low), abs(high))
+        assert abs(space.scale(space.unscale(value)) - value) <= 1e-15 * 8 * magnitude + 5e-324
+    else:
+        assert space.unscale(low) == 0.0
+
+
+def test_scale_of_arrays_and_integers() -> None:
+    """Arrays are scaled element by element; integers are rounded half to even."""
+    assert [0.5, 0.5] == PLANE.scale([0.0, 0.0]).tolist()
+    assert [0.0, 0.0] == PLANE.unscale([0.5, 0.5]).tolist()
+    assert WHOLE.scale(0.0) == 2
+    assert Box(0, 1, (), np.int64).scale(0.0) == 0
+
+
+@pytest.mark.parametrize("value", [1.5, math.nan, [0.0]])
+def test_scale_refuses_what_lies_outside(value: Any) -> None:
+    """What is not in [-1, 1] is refused and not clipped in silence."""
+    with pytest.raises(SpaceError, match=r"\[-1, 1\]"):
+        SCALAR.scale(value)
+
+
+def test_scale_needs_finite_bounds() -> None:
+    """Where a side is open there is nothing to scale to."""
+    with pytest.raises(SpaceError, match="finite"):
+        Box([0.0, 0.0], [1.0, np.inf]).scale([0.0, 0.0])
+    with pytest.raises(SpaceError, match="finite"):
+        Box(-np.inf, 0.0).unscale(0.0)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "match"),
+    [
+        ((1, 0), "at most"),
+        ((math.nan, 1), "NaN"),
+        (("a", 1), "numbers"),
+        (([0, 0], 1, (3,)), "shape"),
+        ((0, 1, (1,) * (ARRAY_RANK + 1)), "axes"),
+        ((0, 1, (SPACE_ELEMENTS, 2)), "elements"),
+        ((0, 1, (-1,)), "axes"),
+        ((0, 1, (), np.complex128), "dtype"),
+        ((0, 1, (), bool), "dtype"),
+        ((0, 256, (), np.uint8), "fit"),
+        ((0.5, 2, (), np.int64), "integers"),
+        ((math.inf, math.inf), "finite"),
+        ((-math.inf, -math.inf), "finite"),
+    ],
+)
+def test_impossible_boxes_are_refused(arguments: tuple[Any, ...], match: str) -> None:
+    """A box whose bounds make no sense, or that is too large, is refused before memory is taken."""
+    with pytest.raises(SpaceError, match=match):
+        Box(*arguments)
+
+
+def test_infinite_bounds_of_integers_are_those_of_the_dtype() -> None:
+    """An integer always has bounds."""
+    assert Box(-128, 127, (), np.int8) == Box(-np.inf, np.inf, (), np.int8)
+
+
+def test_negative_zero_is_zero_as_a_bound() -> None:
+    """Two boxes that contain the same are equal."""
+    assert Box(0.0, 1.0) == Box(-0.0, 1.0)
+
+
+def test_a_shape_may_be_one_number() -> None:
+    """`Box(0, 1, 3)` has shape (3,); without a shape it is that of the bounds."""
+    assert Box(0, 1, 3) == Box([0, 0, 0], 1) == Box(0, [1, 1, 1])
+
+
+def test_bounds_cannot_be_written() -> None:
+    """The arrays of the bounds are read-only and the box's own."""
+    low = np.zeros(2)
+    space = Box(low, 1.0)
+    low[0] = 0.5
+
+    assert [0.0, 0.0] == space.low.tolist()
+    with pytest.raises(ValueError, match="read-only"):
+        space.high[0] = 5.0
+
+
+def test_canonical_copies() -> None:
+    """The canonical form of an array belongs to nobody else and cannot be written."""
+    value = np.array([0.5, 0.5])
+    found = PLANE.canonical(value)
+    value[0] = 9.0
+
+    assert [0.5, 0.5] == found.tolist()
+    assert not found.flags.writeable
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "mean"),
+    [(0.0, 10.0, 5.0), (2.0, np.inf, 3.0), (-np.inf, 2.0, 1.0), (-np.inf, np.inf, 0.0)],
+)
+def test_samples_follow_the_stated_distributions(low: float, high: float, mean: float) -> None:
+    """Uniform between bounds, exponential from one bound, normal without: within five standard errors."""
+    space = Box(low, high, (20_000,))
+    drawn = space.sample(np.random.default_rng(1))
+    deviation = {0.0: 1.0, 3.0: 1.0, 1.0: 1.0, 5.0: 10 / math.sqrt(12)}[mean]
+
+    assert abs(drawn.mean() - mean) < 5 * deviation / math.sqrt(drawn.size)
+    assert abs(drawn.std() - deviation) < 0.05 * deviation
+
+
+def test_whole_ranges_can_be_sampled() -> None:
+    """The widest boxes neither overflow nor leave their bounds."""
+    rng = np.random.default_rng(0)
+    for space in (Box(-1.7e308, 1.7e308, (100,)), Box(-(2**63), 2**63 - 1, (100,), np.int64)):
+        drawn = space.sample(rng)
+        assert space.contains(drawn)
+        assert len(set(drawn.tolist())) == 100

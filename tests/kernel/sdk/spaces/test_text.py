@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ganglion.errors import SpaceError
+from ganglion.limits import SPACE_DEPTH
+from ganglion.sdk import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space, Tuple
+from ganglion.sdk.spaces.text import parse_space
+
+
+@pytest.mark.parametrize(
+    ("text", "space"),
+    [
+        ("Discrete(8)", Discrete(8)),
+        (" Discrete ( n = 8 , start = -1 , ) ", Discrete(8, -1)),
+        ("Box(0, 1)", Box(0, 1)),
+        ("Box(low=0, high=1, shape=(2, 3), dtype=int64)", Box(0, 1, (2, 3), "int64")),
+        ("Box([[0, -inf]], +inf, dtype=float32)", Box([[0, -float("inf")]], float("inf"), dtype="float32")),
+        ("Box(1e-3, 1.5E+2)", Box(0.001, 150)),
+        ("MultiBinary(3)", MultiBinary(3)),
+        ("MultiBinary((3,))", MultiBinary(3)),
+        ("MultiDiscrete([2, 3], start=1)", MultiDiscrete([2, 3], 1)),
+        ("Tuple()", Tuple([])),
+        (
+            'Dict(a=Tuple(Discrete(2)), "b \\"c"=Discrete(3))',
+            Dict({"a": Tuple([Discrete(2)]), 'b "c': Discrete(3)}),
+        ),
+    ],
+)
+def test_texts_that_people_write(text: str, space: Space) -> None:
+    """White space, names of arguments and trailing commas are free."""
+    assert space == parse_space(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "match"),
+    [
+        ("", "column 1: expected one of Box"),
+        ("Graph(2)", "column 1: expected one of Box"),
+        ("Discrete", r"expected '\('"),
+        ("Discrete(2", "column 11: expected ','"),
+        ("Discrete(2) x", "column 13: expected the end"),
+        ("Discrete(2.5)", "integer n"),
+        ("Discrete(x)", "column 10: expected one of Box"),
+        ("Discrete(2, m=3)", "takes n, start"),
+        ("Discrete(2, n=3)", "once"),
+        ("Discrete(n=2, 3)", "argument with a name"),
+        ("Discrete(start=1)", "missing"),
+        ("Discrete(Discrete(2))", "another type"),
+        ("Discrete(float64)", "another type"),
+        ("Discrete(" + "9" * 30 + ")", "digits"),
+        ("Box(0)", "low and high"),
+        ("Box(0, 1, dtype=object)", "expected one of Box"),
+        ("Box(0, 1, dtype=2)", "another type"),
+        ("Box(nan, 1)", "expected one of Box"),
+        ("Box(0, 1, shape=(99999999, 99999999))", "elements"),
+        ("Box([0, [1]], 2)", "space, column 1"),
+        ("Tuple(a=Discrete(2))", "without names"),
+        ("Tuple(3)", "made of spaces"),
+        ("Dict(Discrete(2))", "with names"),
+        ('Dict("\\x"=Discrete(2))', "JSON"),
+        ("__import__('os')", "expected one of Box"),
+        ("Tuple(" * 100 + ")" * 100, "space_depth"),
+        ("Discrete(" + "[" * 100 + "]" * 100 + ")", "array_rank"),
+    ],
+)
+def test_faults_are_named(text: str, match: str) -> None:
+    """What is no space is refused with the place and what was expected there."""
+    with pytest.raises(SpaceError, match=match):
+        parse_space(text)
+
+
+@given(st.text(alphabet='BoxDiscreteTuple()[],=0123456789.-+einf" ', max_size=60))
+def test_any_text_is_read_or_refused(text: str) -> None:
+    """Nothing but a SpaceError comes out of the parser, whatever goes in."""
+    try:
+        space = parse_space(text)
+    except SpaceError:
+        return
+    assert space == parse_space(space.to_string())
+
+
+def test_nesting_goes_to_the_limit() -> None:
+    """The deepest space that may be written can be read."""
+    text = "Tuple(" * (SPACE_DEPTH - 1) + "Discrete(2)" + ")" * (SPACE_DEPTH - 1)
+
+    assert text == parse_space(text).to_string()
