@@ -1,1 +1,1 @@
-"""RUNS: the governor's rules for phases, workers, episodes and verdicts; events in, effects out."""
+"""RUNS: the governor's phases, workers, episodes and verdicts; events in, effects out."""

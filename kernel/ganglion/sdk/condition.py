@@ -124,10 +124,12 @@ class TerminationCondition(Part):
     Attributes:
         reads: What the views must hold; `objectives` asks for the objective of each step.
         reason: Why the last signal above CONTINUE was given: a word, then perhaps `: ` and a sentence.
+        issuer: The short name under which that signal is recorded; empty is the name in the document.
     """
 
     reads: ClassVar[frozenset[str]] = frozenset()
     reason: str = ""
+    issuer: str = ""
 
     @classmethod
     def has_episode_part(cls) -> bool:

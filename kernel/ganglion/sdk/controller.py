@@ -92,6 +92,14 @@ class Controller(Part, ABC):
         while True:
             await self.advance()
 
+    def turn(self, step: int) -> Sequence[str]:
+        """Return the agents that act after `step` steps of an episode; the default is all of them.
+
+        With several workers in lockstep a brain awaits the rows of exactly these; a controller in which not every
+        agent acts in every step overrides it.
+        """
+        return self.agents
+
     async def act(self, agents: Sequence[str]) -> Setpoints:
         """Ask these agents for their decisions, all at once; return their setpoints."""
         return await self.bus.act(agents)

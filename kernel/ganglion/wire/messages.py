@@ -75,6 +75,8 @@ __all__ = [
     "Watch",
     "Welcome",
     "Withdraw",
+    "WorkerFailed",
+    "message",
 ]
 
 PROTOCOL_VERSION = 1
@@ -338,6 +340,21 @@ class EpisodeEnded:
     ended: list[str]  # environments that ended by themselves
     next: list[str]  # agents that act in the first step of the next episode
     ticks: int | None = None
+    round: int = 0  # steps of this worker in this phase
+
+
+@message
+class WorkerFailed:
+    """Report that a worker cannot go on; its open episode has been closed with the reason `failed`.
+
+    `peer` is who failed; null: the controller itself.
+    """
+
+    worker: int
+    episode: int
+    step: int
+    failure: Failure
+    peer: str | None = None
 
 
 @message
@@ -400,6 +417,7 @@ class ControllerSetup:
     environments: list[dict[str, Any]]
     stream: bytes
     deadlines_s: dict[str, Any]
+    governor: str
     store: str | None = None
 
 
@@ -515,8 +533,9 @@ class EnvironmentReset:
 class MuscleSetup:
     """Begin a phase: make the muscle, its objective and filters; join the brain.
 
-    `sensors` and `actuators` are declarations with full ids, `rewards` are full ids. `brain` is the brain's name on
-    the wire, null where nobody is asked (test mode, no brain). `policy` is a file to act by in test mode.
+    `sensors`, `actuators` and `rewards` are declarations with full ids; `rewards` null: they come with the first
+    `muscle.act` that brings rewards. `brain` is the brain's name on the wire, null where nobody is asked (test mode,
+    no brain). `models` is the directory of the model to act by in test mode.
     """
 
     run: str
@@ -529,12 +548,12 @@ class MuscleSetup:
     objective: dict[str, Any]
     sensors: list[dict[str, Any]]
     actuators: list[dict[str, Any]]
-    rewards: list[str]
+    rewards: list[dict[str, Any]] | None
     stream: bytes
     objective_stream: bytes
     brain: str | None = None
     filters: list[dict[str, Any]] | None = None
-    models: str | None = None  # directory of the model to act by
+    models: str | None = None
     static_models: dict[str, Any] | None = None
 
 
@@ -556,6 +575,7 @@ class Act:
     workers: list[int] | None = None
     ticks: int | None = None
     reason: str = ""
+    reward_ids: list[dict[str, Any]] | None = None  # declarations, with the first rewards if not made at setup
 
 
 @message
@@ -592,12 +612,12 @@ class BrainSetup:
     plugin: dict[str, Any]
     sensors: list[dict[str, Any]]
     actuators: list[dict[str, Any]]
-    rewards: list[str]
+    rewards: list[dict[str, Any]] | None
     muscles: list[str]
     workers: int
     stream: bytes
+    models: str
     sync: str = "lockstep"
-    models: str | None = None
     load: str | None = None
     static_models: dict[str, Any] | None = None
 
@@ -638,6 +658,7 @@ class Think:
     data: Any = None
     round: int = 0
     workers: list[int] | None = None
+    reward_ids: list[dict[str, Any]] | None = None  # with the first row, if not declared at setup
 
 
 @message
@@ -761,6 +782,7 @@ CALLS: tuple[Call, ...] = (
     Call("governor.stop", (Role.SUPERVISOR,), Role.GOVERNOR, RunRequest, Done),
     Call("governor.episode", (Role.CONTROLLER,), Role.GOVERNOR, EpisodeEnded, Verdict),
     Call("governor.boundary", (Role.CONTROLLER,), Role.GOVERNOR, Boundary, Go),
+    Call("governor.failed", (Role.CONTROLLER,), Role.GOVERNOR, WorkerFailed, Done),
     Call("controller.setup", (Role.GOVERNOR,), Role.CONTROLLER, ControllerSetup, ControllerReady),
     Call("controller.start", (Role.GOVERNOR,), Role.CONTROLLER, ControllerStart, Done),
     Call("controller.shutdown", (Role.GOVERNOR,), Role.CONTROLLER, ControllerShutdown, Done),

@@ -1,0 +1,257 @@
+"""Host of a brain: takes rows in canonical order, lets it think, hands out updates."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from ganglion.errors import AuthorError, RemoteProtocolError
+from ganglion.peer.conversation import Request
+from ganglion.peer.failure import failure_of
+from ganglion.peer.hooks import Hooks, identity, seed_process
+from ganglion.peer.layout import Layout, freeze, thaw
+from ganglion.peer.loader import Loader
+from ganglion.peer.participant import DEFERRED, Handler, Participant
+from ganglion.sdk.brain import Brain, Update, carries_update
+from ganglion.sdk.flow import Signal
+from ganglion.sdk.information import ActuatorInformation, RewardInformation, SensorInformation
+from ganglion.sdk.memory import Memory
+from ganglion.sdk.mode import Mode
+from ganglion.sdk.models import Models
+from ganglion.wire.messages import (
+    BrainJoin,
+    BrainLeave,
+    BrainSetup,
+    BrainStore,
+    BrainStored,
+    Done,
+    Think,
+    Thought,
+    UpdateAsked,
+)
+
+__all__ = ["BrainHost"]
+
+
+@dataclass(slots=True)
+class _Round:
+    """What has come of one round: worker -> its request and message."""
+
+    awaited: tuple[int, ...]
+    rows: dict[int, tuple[Request, Think | UpdateAsked]] = field(default_factory=dict)
+
+
+class BrainHost:
+    """Host one brain per phase.
+
+    In lockstep a row says whose rows belong to the same round: when all of them are there they are thought about in
+    the order of workers, then all are answered. What arrives first changes nothing.
+    """
+
+    def __init__(self, loader: Loader) -> None:
+        self._loader = loader
+        self._brain: Brain | None = None
+        self.participant: Participant  # set before anything is served
+
+    def handlers(self) -> dict[str, Handler]:
+        """Return what this host answers."""
+        return {
+            "brain.setup": self.setup,
+            "brain.join": self.join,
+            "brain.think": self.think,
+            "brain.update": self.think,
+            "brain.leave": self.leave,
+            "brain.store": self.store,
+            "brain.shutdown": self.shutdown,
+        }
+
+    # -- a phase ------------------------------------------------------------------------------------------------------
+    def setup(self, request: Request, setup: BrainSetup) -> Done:
+        """Make the brain and load its model."""
+        self._setup = setup
+        blame = self._loader.blame("brain", str(setup.plugin["name"]))
+        self._hooks = hooks = Hooks(f"brain {setup.agent}, {blame}")
+        seed_process(setup.stream)
+        self._sensor_layout, self._actuator_layout = Layout.of(setup.sensors), Layout.of(setup.actuators)
+        sensors = [SensorInformation(None, s, u) for u, s in _pairs(self._sensor_layout)]
+        actuators = [ActuatorInformation(None, s, u) for u, s in _pairs(self._actuator_layout)]
+        mine = identity(setup.stream)
+        self._memory = Memory(rng=mine["rng"])
+        self._memory.declare(sensors, actuators)
+        self._rewards: Layout | None = None
+        if setup.rewards is not None:
+            self._declare_rewards(setup.rewards)
+        self._models = Models(setup.models, setup.load)
+        attributes = {
+            "uid": setup.agent,
+            "name": setup.agent,
+            "mode": Mode(setup.mode),
+            "memory": self._memory,
+            "sensors": sensors,
+            "actuators": actuators,
+            "muscles": list(setup.muscles),
+            "static_world_models": dict(setup.static_models or {}),
+            "models": self._models,
+            **mine,
+        }
+        brain: Brain = hooks("__init__", lambda: self._loader.make("brain", setup.plugin, attributes))
+        self._brain = brain
+        self._rounds: dict[int, _Round] = {}
+        self._newest: Any = None
+        self._blobs: list[bytes] = []
+        self._only: frozenset[str] | None = None
+        self._version = 0
+        self._has: dict[str, int] = {}
+        self._thoughts = 0
+        self._last_update: Any = None
+        self._signals: dict[int, dict[str, Any]] = {}
+        hooks("setup", brain.setup)
+        if setup.load is not None:
+            self._last_update = brain.last_update = self._models.load("policy")
+            hooks("load", brain.load)
+        return Done()
+
+    def join(self, request: Request, join: BrainJoin) -> Any:
+        """Take in a muscle; it gets the newest update, or the initial one."""
+        brain = self._running()
+        muscle = self._muscle(join.worker)
+        if self._version == 0:
+            self._take(self._hooks("initial_update", brain.initial_update, muscle))
+        self._has.pop(muscle, None)
+        self._reply(request, muscle, None)
+        return DEFERRED
+
+    def leave(self, request: Request, leave: BrainLeave) -> Done:
+        """Let a muscle go."""
+        self._has.pop(self._muscle(leave.worker), None)
+        return Done()
+
+    def store(self, request: Request, store: BrainStore) -> BrainStored:
+        """Store model and policy; say which files were written."""
+        brain = self._running()
+        self._hooks("store", brain.store)
+        if self._last_update is not None:
+            self._hooks("store", self._models.save_value, self._last_update, "policy")
+        return BrainStored([{**row, "updates": self._version} for row in self._models.written()])
+
+    def shutdown(self, request: Request, _: Any) -> Done:
+        """End the phase for this brain."""
+        if self._brain is not None:
+            self._hooks.close()
+            self._brain = None
+        return Done()
+
+    # -- thinking -----------------------------------------------------------------------------------------------------
+    def think(self, request: Request, message: Think | UpdateAsked) -> Any:
+        """Take a row, or the wish for the newest update; answer when its round is complete."""
+        self._running()
+        awaited = tuple(message.workers or (message.worker,))
+        if message.worker not in awaited:
+            raise RemoteProtocolError(f"think.workers: worker {message.worker} is not among {list(awaited)}")
+        if len(awaited) == 1:
+            self._think([(request, message)])
+            return DEFERRED
+        found = self._rounds.setdefault(message.round, _Round(awaited))
+        if found.awaited != awaited:
+            text = f"think.workers: round {message.round} awaits {list(found.awaited)}, found {list(awaited)}"
+            raise RemoteProtocolError(text)
+        found.rows[message.worker] = (request, message)
+        if len(found.rows) == len(awaited):
+            del self._rounds[message.round]
+            self._think_together(request, [found.rows[worker] for worker in awaited])
+        return DEFERRED
+
+    def _think_together(self, last: Request, rows: list[tuple[Request, Think | UpdateAsked]]) -> None:
+        try:
+            self._think(rows)
+        except Exception as error:
+            for request, _ in rows:  # `last` is answered by who called us
+                if request is not last:
+                    self.participant.fail(request, failure_of(error))
+            raise
+
+    def _think(self, rows: list[tuple[Request, Think | UpdateAsked]]) -> None:
+        for request, message in rows:
+            if isinstance(message, Think):
+                self._row(request, message)
+        for request, message in rows:
+            self._reply(request, self._muscle(message.worker), self._signals.pop(message.worker, None))
+
+    def _row(self, request: Request, think: Think) -> None:
+        brain = self._running()
+        if think.reward_ids is not None and self._rewards is None:
+            self._declare_rewards(think.reward_ids)
+        if self._rewards is None:
+            raise RemoteProtocolError("think.rewards: they were not declared")
+        muscle = self._muscle(think.worker)
+        data = thaw(think.data, request.blobs, "think.data")
+        applied = self._actuator_layout.from_row(think.applied[0], "think.applied")
+        proposed = applied
+        if think.proposed is not None:
+            proposed = self._actuator_layout.from_row(think.proposed[0], "think.proposed")
+        self._memory.append(
+            muscle,
+            sensor_readings=self._sensor_layout.from_row(think.readings[0], "think.readings"),
+            actuator_setpoints=proposed,
+            applied_setpoints=applied,
+            rewards=self._rewards.from_row(think.rewards[0], "think.rewards"),
+            objective=think.objective[0],
+            next_readings=self._sensor_layout.from_row(think.next_readings[0], "think.next_readings"),
+            dones=think.terminated or think.truncated,
+            terminated=think.terminated,
+            truncated=think.truncated,
+            decision_index=think.decision,
+            episode=think.episode,
+            additional_data=data,
+        )
+        self._thoughts += 1
+        self._hooks.step = think.decision
+        self._take(self._hooks("thinking", brain.thinking, muscle, data))
+        wish = brain.pop_signal()
+        if wish is not None:
+            signal, reason = wish
+            if signal > Signal.STOP_PHASE:
+                raise AuthorError(f"a brain may signal up to STOP_PHASE, found {signal.name}")
+            self._signals[think.worker] = {"signal": signal.name, "reason": reason}
+
+    def _take(self, result: Any) -> None:
+        """Keep what `thinking` returned as the newest update, unless it is none."""
+        if not carries_update(result):
+            return
+        only: frozenset[str] | None = None
+        if isinstance(result, Update):
+            only = None if result.only is None else frozenset(result.only)
+            result = result.data
+        blobs: list[bytes] = []
+        self._newest = freeze(result, blobs, "update")
+        self._blobs, self._only = blobs, only
+        self._last_update = result
+        if self._brain is not None:
+            self._brain.last_update = result
+        self._version += 1
+
+    def _reply(self, request: Request, muscle: str, signal: dict[str, Any] | None) -> None:
+        fresh = self._version > self._has.get(muscle, 0) and (self._only is None or muscle in self._only)
+        self._has[muscle] = self._version
+        if fresh:
+            self.participant.reply(request, Thought(self._newest, True, signal), self._blobs)
+        else:
+            self.participant.reply(request, Thought(signal=signal))
+
+    def _muscle(self, worker: int) -> str:
+        return f"{self._setup.agent}/{worker}"
+
+    def _declare_rewards(self, declarations: list[dict[str, Any]]) -> None:
+        self._rewards = Layout.of(declarations)
+        self._memory.declare(
+            rewards=[RewardInformation(None, space, uid) for uid, space in _pairs(self._rewards)]
+        )
+
+    def _running(self) -> Brain:
+        if self._brain is None:
+            raise RemoteProtocolError("expected brain.setup first")
+        return self._brain
+
+
+def _pairs(layout: Layout) -> list[tuple[str, Any]]:
+    return list(zip(layout.ids, layout.spaces, strict=True))

@@ -1,0 +1,284 @@
+"""Host of a controller: the calls of a worker's phase, around the episodes that `episode.py` runs."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from ganglion.errors import CallFailed, GanglionError, PeerLost, RemoteProtocolError
+from ganglion.peer.conversation import Gone, Request, Told
+from ganglion.peer.episode import Episode, Phase
+from ganglion.peer.failure import failure_of
+from ganglion.peer.hooks import Hooks, identity, seed_process
+from ganglion.peer.loader import Loader
+from ganglion.peer.participant import Handler, Participant, print_traceback
+from ganglion.peer.records import Records
+from ganglion.peer.world import Actor, World, select
+from ganglion.sdk.controller import Controller
+from ganglion.sdk.flow import Signal
+from ganglion.sdk.mode import Mode
+from ganglion.sdk.seed import derive
+from ganglion.wire.codec import Content, codec_of
+from ganglion.wire.messages import (
+    ControllerReady,
+    ControllerSetup,
+    ControllerShutdown,
+    ControllerStart,
+    Done,
+    EnvironmentReset,
+    EnvironmentStart,
+    FlowSignal,
+    MuscleReset,
+    MuscleSetup,
+    Nothing,
+    Verdict,
+    WorkerFailed,
+)
+
+__all__ = ["ControllerHost"]
+
+
+class ControllerHost:
+    """Host one worker: its environments, its muscles, its episodes, phase after phase."""
+
+    def __init__(self, loader: Loader) -> None:
+        self._loader = loader
+        self._phase: Phase | None = None
+        self._due: Verdict | None = None
+        self._records: Records | None = None
+        self.participant: Participant  # set before anything is served
+
+    def handlers(self) -> dict[str, Handler]:
+        """Return what this host answers."""
+        return {
+            "controller.setup": self.setup,
+            "controller.start": self.start,
+            "controller.shutdown": self.shutdown,
+        }
+
+    def told(self, told: Told) -> None:
+        """Hear acknowledgements of the store and signals of the governor."""
+        if self._records is not None and self._records.heard(told):
+            return
+        if told.head.call == "" and self._phase is not None:
+            self._phase.signals.append(codec_of(FlowSignal).decode(told.body))
+
+    def gone(self, gone: Gone) -> None:
+        """Hear that a peer is lost."""
+        if self._records is not None:
+            self._records.lost(gone.peer, gone.reason)
+
+    # -- calls of the governor ----------------------------------------------------------------------------------------
+    def setup(self, request: Request, setup: ControllerSetup) -> ControllerReady:
+        """Start the environments; answer what they declare."""
+        seed_process(setup.stream)
+        if self._records is None:
+            self._records = Records(self.participant, setup.store)
+        worlds = [World(e["uid"], e["peer"], e) for e in setup.environments]
+        phase = self._phase = Phase(self.participant, self._records, setup, worlds)
+        for world in worlds:
+            self.participant.contents[world.peer] = Content(world.setup.get("content", "msgpack"))
+        self._start_environments(phase)
+        return ControllerReady({world.uid: world.declarations() for world in worlds})
+
+    def start(self, request: Request, start: ControllerStart) -> Done:
+        """Set up the muscles; the episodes begin as soon as this is answered."""
+        phase = self._running()
+        phase.begin(start, [self._actor(phase, agent) for agent in start.agents])
+        self._setup_muscles(phase, start)
+        self._due = start.verdict
+        return Done()
+
+    def shutdown(self, request: Request, shutdown: ControllerShutdown) -> Done:
+        """End the muscles' part of the phase, or the environments' and the records."""
+        phase = self._phase
+        if phase is not None and shutdown.muscles:
+            self._call_all("muscle.shutdown", [(a.peer, Nothing()) for a in phase.actors])
+        if phase is not None and shutdown.environments:
+            self._call_all("environment.shutdown", [(w.peer, Nothing()) for w in phase.worlds])
+            phase.hooks.close()
+            self._phase = None
+        if self._records is not None and shutdown.environments:
+            self._records.drain()
+        return Done()
+
+    def tick(self) -> None:
+        """Run the episodes of a phase that has begun; called between two requests."""
+        if self._due is None or self._phase is None:
+            return
+        verdict, self._due = self._due, None
+        phase = self._phase
+        try:
+            phase.controller = self._controller(phase)
+            self._episodes(phase, verdict)
+        except Exception as error:  # noqa: BLE001 - the outermost loop: the governor must hear of it, whatever it is
+            self._failed(phase, error)
+
+    # -- episodes -----------------------------------------------------------------------------------------------------
+    def _episodes(self, phase: Phase, verdict: Verdict) -> None:
+        with asyncio.Runner() as runner:
+            episode = 0
+            while True:
+                running = Episode(phase, episode, verdict)
+                phase.episode = running
+                runner.run(running.run())
+                verdict = running.report()
+                signal = Signal[verdict.signal]
+                if signal > Signal.RESTART:
+                    return
+                episode = verdict.episode
+                if signal is Signal.RESTART:
+                    self._restart(phase, verdict)
+                else:
+                    self._reset(phase, verdict)
+
+    def _reset(self, phase: Phase, verdict: Verdict) -> None:
+        asked = []
+        for world in phase.worlds:
+            seeds = (verdict.seeds or {}).get(world.uid, {})
+            message = EnvironmentReset(verdict.episode, int(seeds.get("seed", 0)), seeds.get("stream", b""))
+            asked.append(self._ask(phase, world.peer, "environment.reset", message))
+        asked += [
+            self._ask(phase, a.peer, "muscle.reset", MuscleReset(verdict.episode)) for a in phase.actors
+        ]
+        answers = self.participant.gather(asked)
+        for world, answer in zip(phase.worlds, answers, strict=False):
+            world.began(answer)
+
+    def _restart(self, phase: Phase, verdict: Verdict) -> None:
+        """Begin the next episode with new objects: environments and muscles anew, brains stay."""
+        self._call_all("environment.shutdown", [(w.peer, Nothing()) for w in phase.worlds])
+        self._call_all("muscle.shutdown", [(a.peer, Nothing()) for a in phase.actors])
+        for world in phase.worlds:
+            seeds = (verdict.seeds or {}).get(world.uid, {})
+            world.setup["episode_seed"] = int(seeds.get("seed", 0))
+            world.setup["episode_stream"] = seeds.get("stream", b"")
+        self._start_environments(phase)
+        assert phase.start is not None
+        self._setup_muscles(phase, phase.start)
+        for actor in phase.actors:
+            actor.told_rewards = False
+
+    def _failed(self, phase: Phase, error: Exception) -> None:
+        if not isinstance(error, GanglionError):
+            print_traceback(error)
+        episode = phase.episode
+        number, step = (0, 0) if episode is None else (episode.number, episode.step)
+        failure = failure_of(error)
+        peer = error.peer if isinstance(error, CallFailed | PeerLost) else None
+        try:
+            if episode is not None:
+                episode.cut(f"failed: {failure.message}")
+        except (
+            GanglionError
+        ) as second:  # the store itself may be what failed: the first reason is the one to tell
+            print_traceback(second)
+        report = WorkerFailed(phase.setup.worker, number, step, failure, peer)
+        self._call(phase, phase.governor, "governor.failed", report)
+
+    # -- setting up ---------------------------------------------------------------------------------------------------
+    def _start_environments(self, phase: Phase) -> None:
+        setup = phase.setup
+        asked = []
+        for world in phase.worlds:
+            e = world.setup
+            message = EnvironmentStart(
+                setup.run,
+                setup.phase,
+                setup.phase_name,
+                setup.mode,
+                setup.worker,
+                world.uid,
+                e["params"],
+                e["seed"],
+                e["episode_seed"],
+                e["stream"],
+                e["episode_stream"],
+                e["plugin"],
+                e["reward"],
+                e["transformer"],
+            )
+            asked.append(self._ask(phase, world.peer, "environment.start", message))
+        for world, answer in zip(phase.worlds, self.participant.gather(asked), strict=True):
+            world.declare(answer)
+
+    def _setup_muscles(self, phase: Phase, start: ControllerStart) -> None:
+        setup = phase.setup
+        asked = []
+        for actor in phase.actors:
+            a = actor.setup
+            message = MuscleSetup(
+                setup.run,
+                setup.phase,
+                setup.phase_name,
+                setup.mode,
+                setup.worker,
+                actor.name,
+                a["muscle"],
+                a["objective"],
+                a["sensors"],
+                a["actuators"],
+                actor.reward_declarations,
+                a["stream"],
+                a["objective_stream"],
+                a["brain"],
+                None,
+                a["models"],
+                start.static_models,
+            )
+            asked.append(self._ask(phase, actor.peer, "muscle.setup", message))
+        self.participant.gather(asked)
+
+    def _actor(self, phase: Phase, agent: dict[str, Any]) -> Actor:
+        self.participant.contents[agent["peer"]] = Content(agent.get("content", "msgpack"))
+        sensors = [str(s["id"]) for s in agent["sensors"]]
+        targets = [phase.actuator_places[str(a["id"])] for a in agent["actuators"]]
+        readings = select(sensors, phase.sensor_places, "readings") if sensors else (lambda worlds: [])
+        return Actor(agent["name"], agent["peer"], agent, readings, targets)
+
+    def _controller(self, phase: Phase) -> Controller:
+        setup = phase.setup
+        plugin = setup.controller
+        blame = self._loader.blame("controller", str(plugin["name"]))
+        phase.hooks = Hooks(f"controller (worker {setup.worker}), {blame}")
+        phase.conditions = [(str(c["name"]), self._condition(phase, c)) for c in setup.conditions]
+        attributes = {
+            "uid": f"controller/{setup.worker}",
+            "name": str(plugin["name"]),
+            "worker": setup.worker,
+            "mode": Mode(setup.mode),
+            "agents": tuple(actor.name for actor in phase.actors),
+            "environments": tuple(world.uid for world in phase.worlds),
+            **identity(setup.stream),
+        }
+        made: Controller = phase.hooks(
+            "__init__", lambda: self._loader.make("controller", plugin, attributes)
+        )
+        return made
+
+    def _condition(self, phase: Phase, condition: dict[str, Any]) -> Any:
+        attributes = {
+            "name": str(condition["name"]),
+            "worker": phase.setup.worker,
+            "mode": Mode(phase.setup.mode),
+            **identity(derive(phase.setup.stream, "condition", str(condition["name"]))),
+        }
+        return phase.hooks(
+            "condition.__init__", lambda: self._loader.make("condition", condition, attributes)
+        )
+
+    # -- asking -------------------------------------------------------------------------------------------------------
+    def _ask(self, phase: Phase, peer: str, call: str, message: Any) -> Any:
+        return self.participant.ask(peer, call, message, phase.span_s(call))
+
+    def _call(self, phase: Phase, peer: str, call: str, message: Any) -> Any:
+        return self.participant.gather([self._ask(phase, peer, call, message)])[0]
+
+    def _call_all(self, call: str, messages: list[tuple[str, Any]]) -> None:
+        phase = self._running()
+        self.participant.gather([self._ask(phase, peer, call, message) for peer, message in messages])
+
+    def _running(self) -> Phase:
+        if self._phase is None:
+            raise RemoteProtocolError("expected controller.setup first")
+        return self._phase

@@ -1,0 +1,240 @@
+"""A peer's side of the talk: serials, pending calls, deadlines, repeats; pure."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ganglion.errors import CallFailed, DeadlineExceeded, GanglionError, PeerLost, RemoteProtocolError
+from ganglion.limits import ANSWERS_PER_CALLER
+from ganglion.wire.codec import codec_of, decode_map
+from ganglion.wire.envelope import Head, Position, decode_head, encode_head
+from ganglion.wire.messages import Failure, Lost
+from ganglion.wire.verb import Verb
+
+__all__ = ["Answer", "Conversation", "Gone", "Incoming", "Leave", "Pending", "Request", "Told"]
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A CALL that must be answered, by `Conversation.reply` or `Conversation.fail`."""
+
+    peer: str
+    head: Head
+    body: bytes
+    blobs: tuple[bytes, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """A CALL of ours that is not answered: for whom we wait, for what, since when, until when."""
+
+    serial: int
+    peer: str
+    call: str
+    since_s: float
+    deadline_s: float | None  # a point in time, not a span
+
+    def describe(self, now_s: float) -> str:
+        """Return the wait in words."""
+        left = "" if self.deadline_s is None else f"; gives up in {max(0.0, self.deadline_s - now_s):.1f} s"
+        return f"waiting {now_s - self.since_s:.1f} s for {self.peer or 'the kernel'} to answer {self.call}{left}"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The outcome of a CALL of ours: a body, or the error that ended it."""
+
+    pending: Pending
+    body: bytes
+    blobs: tuple[bytes, ...]
+    error: GanglionError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A TELL or SIGNAL: nobody waits for an answer."""
+
+    peer: str
+    head: Head
+    body: bytes
+    blobs: tuple[bytes, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """A peer that we watch, or wait for, is lost."""
+
+    peer: str
+    incarnation: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Leave:
+    """We are to leave: the kernel said BYE, or ended our connection with an ERROR."""
+
+    reason: str
+    refused: bool = False
+    serial: int = 0
+
+
+Incoming = Request | Answer | Told | Gone | Leave
+
+_BEAT_HERE = encode_head(Head(Verb.BEAT, 0, "here"))
+
+
+class Conversation:
+    """Keep the books of one peer: what it asked, what it was asked.
+
+    `receive` takes what came and returns what it means, and the frames to send at once. `call`, `reply`, `fail`,
+    `tell` return frames to send. `expire` returns the calls whose deadline has passed.
+    """
+
+    def __init__(self) -> None:
+        self._serial = 0
+        self._pending: dict[int, Pending] = {}
+        self._answers: dict[str, OrderedDict[tuple[int, str], tuple[bytes, ...]]] = {}
+
+    # -- what we say --------------------------------------------------------------------------------------------------
+    def call(
+        self,
+        peer: str,
+        call: str,
+        body: bytes,
+        now_s: float,
+        span_s: float | None,
+        position: Position | None = None,
+        blobs: Sequence[bytes] = (),
+    ) -> tuple[Pending, list[bytes]]:
+        """Ask a peer; the answer comes out of `receive` or, after `span_s`, of `expire`."""
+        self._serial += 1
+        deadline_s = None if span_s is None else now_s + span_s
+        pending = Pending(self._serial, peer, call, now_s, deadline_s)
+        self._pending[self._serial] = pending
+        deadline_ms = None if span_s is None else int(span_s * 1000)
+        head = encode_head(Head(Verb.CALL, self._serial, call, position, deadline_ms))
+        return pending, [peer.encode(), head, body, *blobs]
+
+    def reply(self, request: Request, body: bytes, blobs: Sequence[bytes] = ()) -> list[bytes]:
+        """Answer a CALL; the answer is kept for a repeat of it."""
+        head = encode_head(Head(Verb.REPLY, request.head.serial))
+        return self._answer(request, (request.peer.encode(), head, body, *blobs))
+
+    def fail(self, request: Request, failure: Failure) -> list[bytes]:
+        """Answer a CALL with ERROR."""
+        head = encode_head(Head(Verb.ERROR, request.head.serial))
+        return self._answer(request, (request.peer.encode(), head, codec_of(Failure).encode(failure)))
+
+    def tell(self, peer: str, name: str, body: bytes, verb: Verb = Verb.TELL) -> list[bytes]:
+        """Tell a peer or a topic something, without an answer."""
+        return [peer.encode(), encode_head(Head(verb, 0, name)), body]
+
+    def bye(self, reason: str = "") -> list[bytes]:
+        """Say that we leave."""
+        return [b"", encode_head(Head(Verb.BYE, 1)), b""]
+
+    # -- what we hear -------------------------------------------------------------------------------------------------
+    def receive(self, frames: Sequence[bytes], now_s: float) -> tuple[list[Incoming], list[list[bytes]]]:
+        """Return what a message means, and the messages to send because of it.
+
+        Raises RemoteProtocolError for a message that breaks the protocol; the books are as before.
+        """
+        if len(frames) < 2:
+            raise RemoteProtocolError(
+                f"expected the frames [from][head][body][blob ...], found {len(frames)}"
+            )
+        head = decode_head(frames[1])
+        peer = frames[0].decode()
+        body = frames[2] if len(frames) > 2 else b""
+        verb = head.verb
+        if verb is Verb.CALL:
+            return self._request(Request(peer, head, body, tuple(frames[3:])))
+        if verb is Verb.REPLY:
+            pending = self._settle(head.serial, peer)
+            return ([Answer(pending, body, tuple(frames[3:]))] if pending else []), []
+        if verb is Verb.ERROR:
+            return self._error(peer, head, body), []
+        if verb is Verb.TELL or verb is Verb.SIGNAL:
+            return [Told(peer, head, body, tuple(frames[3:]))], []
+        if verb is Verb.BEAT:
+            return [], ([] if head.call else [[b"", _BEAT_HERE, b""]])
+        if verb is Verb.LOST:
+            return self._lost(codec_of(Lost).decode(body)), []
+        if verb is Verb.BYE:
+            return [
+                Leave(str(decode_map(body).get("reason", "")) or "asked to leave", serial=head.serial)
+            ], []
+        raise RemoteProtocolError(
+            f"{peer or 'the kernel'} said {verb.name}, which is not for peers that have joined"
+        )
+
+    def expire(self, now_s: float) -> list[Answer]:
+        """Return the calls whose deadline has passed, each with its error; they are forgotten."""
+        late = [p for p in self._pending.values() if p.deadline_s is not None and p.deadline_s <= now_s]
+        answers: list[Answer] = []
+        for pending in late:
+            del self._pending[pending.serial]
+            text = (
+                f"{pending.peer or 'the kernel'} did not answer {pending.call} "
+                f"within {now_s - pending.since_s:.1f} s"
+            )
+            answers.append(Answer(pending, b"", (), DeadlineExceeded(text)))
+        return answers
+
+    def waits(self) -> list[Pending]:
+        """Return the calls of ours that are not answered, oldest first."""
+        return list(self._pending.values())
+
+    def next_deadline_s(self) -> float | None:
+        """Return the earliest deadline of a pending call."""
+        return min((p.deadline_s for p in self._pending.values() if p.deadline_s is not None), default=None)
+
+    # -- inside -------------------------------------------------------------------------------------------------------
+    def _answer(self, request: Request, frames: tuple[bytes, ...]) -> list[bytes]:
+        memory = self._answers.get(request.peer)
+        if memory is None:
+            memory = self._answers[request.peer] = OrderedDict()
+        memory[(request.head.serial, request.head.call)] = frames
+        while len(memory) > ANSWERS_PER_CALLER:
+            memory.popitem(last=False)
+        return list(frames)
+
+    def _request(self, request: Request) -> tuple[list[Incoming], list[list[bytes]]]:
+        memory = self._answers.get(request.peer)
+        known = memory.get((request.head.serial, request.head.call)) if memory else None
+        if known is not None:
+            return [], [list(known)]  # a repeat: answered from memory, not executed again
+        return [request], []
+
+    def _settle(self, serial: int, peer: str) -> Pending | None:
+        pending = self._pending.get(serial)
+        if pending is None or (pending.peer != peer and not self._in_its_place(pending, peer)):
+            return None  # late, doubled or forged: nobody waits for it
+        return self._pending.pop(serial)
+
+    @staticmethod
+    def _in_its_place(pending: Pending, peer: str) -> bool:
+        """Say whether `peer` may answer: the kernel refuses in a peer's place, the supervisor answers in the kernel's."""
+        return peer == "" or (pending.peer == "" and peer == "supervisor")
+
+    def _error(self, peer: str, head: Head, body: bytes) -> list[Incoming]:
+        tree = decode_map(body)
+        if peer == "" and head.serial == 0:
+            return [
+                Leave(f"{tree.get('kind', 'failed')}: {tree.get('message', 'no reason given')}", refused=True)
+            ]
+        pending = self._settle(head.serial, peer)
+        if pending is None:
+            return []
+        error: GanglionError = CallFailed(pending.peer or "the kernel", pending.call, tree)
+        return [Answer(pending, b"", (), error)]
+
+    def _lost(self, lost: Lost) -> list[Incoming]:
+        found: list[Incoming] = [Gone(lost.peer, lost.incarnation, lost.reason)]
+        self._answers.pop(lost.peer, None)
+        for pending in [p for p in self._pending.values() if p.peer == lost.peer]:
+            del self._pending[pending.serial]
+            found.append(Answer(pending, b"", (), PeerLost(lost.peer, lost.reason)))
+        return found

@@ -1,0 +1,336 @@
+"""Host of an environment: keeps the contract between an author's object and the wire."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ganglion.errors import AuthorError, LocalProtocolError, RemoteProtocolError
+from ganglion.limits import IDS_PER_ENVIRONMENT
+from ganglion.peer.conversation import Request
+from ganglion.peer.hooks import Hooks, identity, seed_process
+from ganglion.peer.layout import Layout, declaration
+from ganglion.peer.loader import Loader
+from ganglion.peer.participant import Handler
+from ganglion.sdk.environment import (
+    Environment,
+    EnvironmentBaseline,
+    EnvironmentState,
+    ResetRequest,
+    Reward,
+    StateTransformer,
+)
+from ganglion.sdk.information import Information, RewardInformation, Template
+from ganglion.sdk.mode import Mode
+from ganglion.sdk.seed import derive, generator_from_words, integer_from_words
+from ganglion.sdk.simtime import SimTime
+from ganglion.wire.messages import (
+    Done,
+    EnvironmentDeclared,
+    EnvironmentReset,
+    EnvironmentStart,
+    EnvironmentUpdate,
+    EnvironmentUpdated,
+)
+
+__all__ = ["EnvironmentHost"]
+
+
+class EnvironmentHost:
+    """Host one environment per phase; the process serves many phases."""
+
+    def __init__(self, loader: Loader) -> None:
+        self._loader = loader
+        self._environment: Environment | None = None
+
+    def handlers(self) -> dict[str, Handler]:
+        """Return what this host answers."""
+        return {
+            "environment.start": self.start,
+            "environment.update": self.update,
+            "environment.reset": self.reset,
+            "environment.shutdown": self.shutdown,
+        }
+
+    # -- calls --------------------------------------------------------------------------------------------------------
+    def start(self, request: Request, start: EnvironmentStart) -> EnvironmentDeclared:
+        """Make the environment and open its first episode."""
+        if start.plugin is None:
+            raise RemoteProtocolError("environment.start.plugin: expected the name of a class, found nothing")
+        self._start = start
+        loader, plugin = self._loader, start.plugin
+        blame = loader.blame("environment", str(plugin["name"]))
+        self._hooks = Hooks(f"environment {start.uid} (worker {start.worker}), {blame}")
+        seed_process(start.stream)
+        attributes = {
+            "uid": start.uid,
+            "name": start.uid,
+            "worker": start.worker,
+            "mode": Mode(start.mode),
+            **identity(start.stream),
+        }
+        self._reward = self._part("reward", start.reward, attributes)
+        self._transformer = self._part("transformer", start.transformer, attributes)
+        self._once = None if self._reward is None else _Once(self._reward)
+        attributes["reward"] = self._once
+        environment = self._hooks(
+            "__init__", lambda: loader.make("environment", plugin, attributes, start.params)
+        )
+        self._environment = environment
+        self._layouts: tuple[Layout, Layout] | None = None
+        self._rewards: Layout | None = None
+        self._begin_episode(environment, 0)
+        baseline = self._baseline(self._hooks("start_environment", environment.start_environment))
+        return self._declare(environment, baseline)
+
+    def update(self, request: Request, update: EnvironmentUpdate) -> EnvironmentUpdated:
+        """Advance by one step."""
+        environment = self._running()
+        if environment.done:
+            raise LocalProtocolError(f"environment {self._start.uid}: update after the end of its episode")
+        self._steps += 1
+        self._hooks.step = self._steps
+        actuators = self._setpoints(update)
+        if self._once is not None:
+            self._once.result = None
+        state = self._state(self._hooks("update", environment.update, actuators))
+        state = self._finish(state)
+        environment.done = state.done
+        simtime = self._time(state.simtime)
+        reward_row, reward_ids = self._reward_row(state.rewards)
+        return EnvironmentUpdated(
+            [self._reading_row(state.sensor_information)],
+            [reward_row],
+            state.terminated,
+            state.truncated,
+            simtime.simtime_ticks,
+            None if simtime.simtime_timestamp is None else simtime.simtime_timestamp.isoformat(),
+            reward_ids,
+        )
+
+    def reset(self, request: Request, reset: EnvironmentReset) -> EnvironmentUpdated:
+        """Open the next episode in place."""
+        environment = self._running()
+        self._begin_episode(environment, reset.episode)
+        for part in (self._reward, self._transformer):
+            if part is not None:
+                self._hooks("reset", part.reset)
+        seed = integer_from_words(reset.stream) if reset.stream else reset.seed
+        result = self._hooks("reset", environment.reset, ResetRequest(reset.episode, seed))
+        baseline = self._transformed(self._baseline(result))
+        self._same_declarations(baseline)
+        simtime = self._time(baseline.simtime)
+        return EnvironmentUpdated(
+            [self._reading_row(baseline.sensors_available)],
+            [],
+            ticks=simtime.simtime_ticks,
+            timestamp=None if simtime.simtime_timestamp is None else simtime.simtime_timestamp.isoformat(),
+        )
+
+    def shutdown(self, request: Request, _: Any) -> Done:
+        """End the phase for this environment."""
+        if self._environment is not None:
+            self._hooks("shutdown", self._environment.shutdown)
+            self._hooks.close()
+            self._environment = None
+        return Done()
+
+    # -- declaring ----------------------------------------------------------------------------------------------------
+    def _part(self, kind: str, plugin: dict[str, Any] | None, owner: Mapping[str, Any]) -> Any:
+        if plugin is None:
+            return None
+        words = derive(self._start.stream, kind)
+        attributes = {**owner, **identity(words)}
+        return self._hooks(f"{kind}.__init__", lambda: self._loader.make(kind, plugin, attributes))
+
+    def _begin_episode(self, environment: Environment, episode: int) -> None:
+        environment.episode = episode
+        environment.done = False
+        self._steps = 0
+        self._hooks.step = None
+        self._earlier = SimTime(None, None)
+
+    def _baseline(self, result: Any) -> EnvironmentBaseline:
+        if isinstance(result, EnvironmentBaseline):
+            return result
+        if isinstance(result, tuple) and len(result) == 2:
+            return EnvironmentBaseline(*result)
+        raise self._wrong("expected an EnvironmentBaseline or (sensors, actuators)", result)
+
+    def _transformed(self, baseline: EnvironmentBaseline) -> EnvironmentBaseline:
+        transformer: StateTransformer | None = self._transformer
+        if transformer is None or not transformer.baseline:
+            return baseline
+        state = EnvironmentState(baseline.sensors_available, [], False, None, baseline.simtime)
+        state = self._hooks("transformer", transformer, state)
+        return EnvironmentBaseline(
+            state.sensor_information,
+            baseline.actuators_available,
+            baseline.simtime,
+            baseline.static_world_model,
+            baseline.rewards_available,
+        )
+
+    def _declare(self, environment: Environment, baseline: EnvironmentBaseline) -> EnvironmentDeclared:
+        baseline = self._transformed(baseline)
+        sensors, actuators = baseline.sensors_available, baseline.actuators_available
+        self._layouts = (self._layout("sensor", sensors), self._layout("actuator", actuators))
+        self._actuators = Template(actuators)
+        environment.sensors, environment.actuators = tuple(sensors), tuple(actuators)
+        for information in (*sensors, *actuators):
+            words = derive(self._start.stream, "space", information.uid)
+            information.space.seed(generator_from_words(words))
+        rewards = baseline.rewards_available
+        if rewards is not None:
+            self._rewards = self._layout("reward", rewards)
+        simtime = self._time(baseline.simtime)
+        return EnvironmentDeclared(
+            [declaration(s.uid, s.space, None, s.value_ids) for s in sensors],
+            [declaration(a.uid, a.space, a.value, a.value_ids) for a in actuators],
+            [self._reading_row(sensors)],
+            None if rewards is None else [declaration(r.uid, r.space, None, r.value_ids) for r in rewards],
+            simtime.simtime_ticks,
+            None if simtime.simtime_timestamp is None else simtime.simtime_timestamp.isoformat(),
+            None if baseline.static_world_model is None else dict(baseline.static_world_model),
+        )
+
+    def _layout(self, what: str, informations: Sequence[Information]) -> Layout:
+        if len(informations) > IDS_PER_ENVIRONMENT:
+            raise self._fault(f"expected at most {IDS_PER_ENVIRONMENT} {what}s, found {len(informations)}")
+        layout = Layout([i.uid for i in informations], [i.space for i in informations])
+        if len(layout.index) != len(informations):
+            twice = sorted({u for u in layout.ids if layout.ids.count(u) > 1})
+            raise self._fault(f"{what} {twice[0]!r} is declared twice")
+        return layout
+
+    def _same_declarations(self, baseline: EnvironmentBaseline) -> None:
+        assert self._layouts is not None
+        pairs = (
+            ("sensor", self._layouts[0], baseline.sensors_available),
+            ("actuator", self._layouts[1], baseline.actuators_available),
+        )
+        for what, layout, now in pairs:
+            found = [(i.uid, i.space) for i in now]
+            if found != list(zip(layout.ids, layout.spaces, strict=True)):
+                changed = [uid for uid, _ in found if uid not in layout.index] or [
+                    uid for uid in layout.ids if uid not in dict(found)
+                ]
+                hint = changed[0] if changed else "their order or a space"
+                raise self._fault(f"{what}s changed between episodes: {hint}")
+
+    # -- stepping -----------------------------------------------------------------------------------------------------
+    def _running(self) -> Environment:
+        if self._environment is None:
+            raise RemoteProtocolError("expected environment.start first")
+        return self._environment
+
+    def _setpoints(self, update: EnvironmentUpdate) -> list[Any]:
+        assert self._layouts is not None
+        layout = self._layouts[1]
+        if len(update.setpoints) != 1:
+            raise RemoteProtocolError(f"update.setpoints: expected one row, found {len(update.setpoints)}")
+        if update.actuators is None:
+            return self._actuators.fill(layout.from_row(update.setpoints[0], "update.setpoints"))
+        chosen = Layout(
+            [layout.ids[i] for i in update.actuators], [layout.spaces[i] for i in update.actuators]
+        )
+        values: list[Any] = [None] * len(layout)
+        for i, value in zip(
+            update.actuators, chosen.from_row(update.setpoints[0], "update.setpoints"), strict=True
+        ):
+            values[i] = value
+        given = set(update.actuators)
+        return [a for i, a in enumerate(self._actuators.fill(values)) if i in given]
+
+    def _state(self, result: Any) -> EnvironmentState:
+        if isinstance(result, EnvironmentState):
+            return result
+        if isinstance(result, tuple) and len(result) == 3:
+            return EnvironmentState(result[0], result[1], bool(result[2]))
+        raise self._wrong("expected an EnvironmentState or (sensors, rewards, done)", result)
+
+    def _finish(self, state: EnvironmentState) -> EnvironmentState:
+        """Let reward and transformer have their say."""
+        if self._once is not None:
+            rewards = self._once.result
+            if rewards is None:
+                rewards = self._hooks("reward", self._once, state)
+            state.rewards = list(rewards) if isinstance(rewards, list | tuple) else [rewards]
+        if self._transformer is not None:
+            flags = (state.terminated, state.truncated)
+            state = self._hooks("transformer", self._transformer, state)
+            if not isinstance(state, EnvironmentState):
+                raise self._wrong("the transformer: expected an EnvironmentState", state)
+            if (state.terminated, state.truncated) != flags:
+                raise self._fault("the transformer changed terminated or truncated, which it may not")
+        return state
+
+    def _reading_row(self, informations: Sequence[Information]) -> list[Any]:
+        assert self._layouts is not None
+        return self._row("sensor", self._layouts[0], informations)
+
+    def _row(self, what: str, layout: Layout, informations: Sequence[Information]) -> list[Any]:
+        ids = layout.ids
+        if len(informations) == len(ids) and all(
+            i.uid == uid for i, uid in zip(informations, ids, strict=True)
+        ):
+            values = [i.value for i in informations]
+        else:
+            given = {i.uid: i.value for i in informations}
+            strange = [uid for uid in given if uid not in layout.index]
+            missing = [uid for uid in ids if uid not in given]
+            if strange or missing:
+                text = (
+                    f"{what} {strange[0]!r} was not declared"
+                    if strange
+                    else f"{what} {missing[0]!r} is missing"
+                )
+                raise self._fault(text)
+            values = [given[uid] for uid in ids]
+        if None in values:
+            raise self._fault(f"{what} {ids[[v is None for v in values].index(True)]!r} has no value")
+        return layout.to_row(values)
+
+    def _reward_row(
+        self, rewards: Sequence[RewardInformation]
+    ) -> tuple[list[Any], list[dict[str, Any]] | None]:
+        declared = None
+        if self._rewards is None:
+            self._rewards = self._layout("reward", rewards)
+            declared = [declaration(r.uid, r.space, None, r.value_ids) for r in rewards]
+        return self._row("reward", self._rewards, rewards), declared
+
+    def _time(self, simtime: SimTime | None) -> SimTime:
+        now = SimTime(self._steps, None) if simtime is None else simtime
+        if now.falls_behind(self._earlier):
+            raise self._fault(f"simtime fell from {self._earlier} to {now}")
+        self._earlier = now
+        return now
+
+    def _fault(self, text: str) -> AuthorError:
+        error = AuthorError(f"environment {self._start.uid}: {text}")
+        error.add_note(self._hooks.where)
+        return error
+
+    def _wrong(self, expected: str, found: Any) -> AuthorError:
+        return self._fault(f"{expected}, found {type(found).__name__}")
+
+
+class _Once(Reward):
+    """Stand before the document's reward and remember what it returned, so that it is not asked twice in a step."""
+
+    def __init__(self, reward: Reward) -> None:
+        self._inner = reward
+        self.result: Any = None
+
+    def __call__(self, state: EnvironmentState) -> Any:
+        """Return the reward's rewards."""
+        self.result = self._inner(state)
+        return self.result
+
+    def reset(self) -> None:
+        """Begin the next episode."""
+        self._inner.reset()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.__dict__["_inner"], name)

@@ -1,0 +1,469 @@
+"""One episode of one worker: act, merge, update, gather, settle, boundary, record."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections import deque
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ganglion.errors import RemoteProtocolError
+from ganglion.limits import DEADLINE_OTHER_S, DEADLINES_S
+from ganglion.peer.boundary import Boundaries, Ending
+from ganglion.peer.hooks import Hooks
+from ganglion.peer.participant import Participant
+from ganglion.peer.records import Records, pack
+from ganglion.peer.world import Actor, Decision, World, select
+from ganglion.sdk.controller import Controller, EpisodeEnded, StepResult
+from ganglion.sdk.flow import Signal
+from ganglion.wire.messages import (
+    Act,
+    Acted,
+    ControllerSetup,
+    ControllerStart,
+    EnvironmentUpdate,
+    FlowSignal,
+    Verdict,
+)
+from ganglion.wire.messages import EpisodeEnded as EpisodeReport
+
+__all__ = ["Episode", "Phase"]
+
+_ROWS_OPEN_MAX = 200
+
+
+class Phase:
+    """What stays the same over the episodes of a phase in this worker."""
+
+    def __init__(
+        self, participant: Participant, records: Records, setup: ControllerSetup, worlds: list[World]
+    ) -> None:
+        self.participant, self.records, self.setup, self.worlds = participant, records, setup, worlds
+        self.governor = setup.governor
+        self.hooks = Hooks(f"controller (worker {setup.worker})")
+        self.conditions: list[tuple[str, Any]] = []
+        self.controller: Controller
+        self.start: ControllerStart | None = None
+        self.actors: list[Actor] = []
+        self.by_name: dict[str, Actor] = {}
+        self.episode: Episode | None = None
+        self.signals: deque[FlowSignal] = deque()
+        self.tick = 0  # steps of this worker in this phase: its rounds
+        self.common = self.settle = False
+
+    def begin(self, start: ControllerStart, actors: list[Actor]) -> None:
+        """Take the agents of the phase."""
+        self.start, self.actors = start, actors
+        self.by_name = {actor.name: actor for actor in actors}
+        self.common, self.settle = start.common, start.settle
+        if all(world.rewards is not None for world in self.worlds):
+            self.connect_rewards()
+            for actor in actors:
+                actor.told_rewards = True
+
+    @property
+    def sensor_places(self) -> dict[str, tuple[int, int]]:
+        """Return where each sensor lies: full id -> (environment, position)."""
+        return _places(self.worlds, "sensors")
+
+    @property
+    def actuator_places(self) -> dict[str, tuple[int, int]]:
+        """Return where each actuator lies: full id -> (environment, position)."""
+        return _places(self.worlds, "actuators")
+
+    def connect_rewards(self) -> None:
+        """Decide which rewards each agent gets, now that all are declared; RemoteProtocolError names a strange one."""
+        places = _places(self.worlds, "rewards")
+        for actor in self.actors:
+            wanted = _wanted_rewards(actor, self.worlds, places)
+            actor.rewards = select(wanted, places, "earned") if wanted else (lambda worlds: [])
+            actor.reward_declarations = [self._reward(uid, places[uid]) for uid in wanted]
+
+    def _reward(self, uid: str, place: tuple[int, int]) -> dict[str, Any]:
+        rewards = self.worlds[place[0]].rewards
+        assert rewards is not None
+        return {**rewards[place[1]], "id": uid}
+
+    def span_s(self, call: str) -> float | None:
+        """Return how long a call may take: the document's number first."""
+        word = call.rpartition(".")[2]
+        given = self.setup.deadlines_s
+        return given[word] if word in given else DEADLINES_S.get(word, DEADLINE_OTHER_S)
+
+
+class Episode:
+    """Run one episode; the controller plugin steers it by `act` and `update`."""
+
+    def __init__(self, phase: Phase, number: int, verdict: Verdict) -> None:
+        self.phase, self.number, self.step = phase, number, 0
+        self.round, self.participants = verdict.round, verdict.participants
+        self._boundaries = Boundaries(phase)
+        self._ending: Ending | None = None
+        self._rows: dict[str, list[Any]] = {world.uid: [] for world in phase.worlds}
+        self._action_rows: dict[str, list[Any]] = {actor.name: [] for actor in phase.actors}
+        self._wishes: list[dict[str, Any]] = []
+        self._closed = False
+        for actor in phase.actors:
+            actor.decision, actor.decisions, actor.objectives = None, 0, []
+
+    async def run(self) -> None:
+        """Let the controller steer until the episode has ended."""
+        controller = self.phase.controller
+        controller.bus = self
+        self._show(controller)
+        with contextlib.suppress(EpisodeEnded):
+            await controller.simulate()
+        if not self._closed:
+            raise RemoteProtocolError("the controller's simulate() returned before its episode had ended")
+
+    # -- what a controller may do -------------------------------------------------------------------------------------
+    async def act(self, agents: Sequence[str]) -> dict[str, list[Any]]:
+        """Ask these agents for their setpoints; returns them by agent, in declared order."""
+        phase = self.phase
+        self._refuse_after_end()
+        actors = [phase.by_name[name] for name in agents]
+        asked = []
+        for actor in actors:
+            decision = actor.decision
+            rewards = None if decision is None or decision.settled else decision.rewards
+            message = Act(
+                [actor.readings(phase.worlds)],
+                None if rewards is None else [rewards],
+                True,
+                round=self.round,
+                workers=self._workers(actor),
+                ticks=phase.worlds[0].ticks,
+                reward_ids=self._reward_ids(actor, rewards),
+            )
+            asked.append(self._ask_actor(actor, message, 0))
+        setpoints: dict[str, list[Any]] = {}
+        for actor, answer in zip(actors, phase.participant.gather(asked), strict=True):
+            self._completed(actor, answer, False, False)
+            row = _setpoints(actor, answer)
+            self._decided(actor, answer, row)
+            setpoints[actor.name] = row
+        return setpoints
+
+    async def update(self, setpoints: Mapping[str, Sequence[Any]], agents: Sequence[str]) -> StepResult:
+        """Apply setpoints, gather, settle, and stand at the boundary; EpisodeEnded if the episode ends there."""
+        phase = self.phase
+        self._refuse_after_end()
+        self.step += 1
+        given = self._merge(setpoints)
+        stepped = [(i, world) for i, world in enumerate(phase.worlds) if not world.ended]
+        asked = []
+        for i, world in stepped:
+            row, indices = _given_row(given[i], len(world.actuators))
+            message = EnvironmentUpdate([row], indices)
+            position = (phase.setup.phase, phase.setup.worker, self.number, 0, self.step, 0)
+            span_s = phase.span_s("environment.update")
+            asked.append(phase.participant.ask(world.peer, "environment.update", message, span_s, position))
+        declared = False
+        for (_, world), answer in zip(stepped, phase.participant.gather(asked), strict=True):
+            declared |= world.updated(answer, self.step)
+        if declared:
+            phase.connect_rewards()
+        for name in agents:
+            self._earn(phase.by_name[name])
+        self._record_step(stepped, given)
+        if phase.settle:
+            self._settle([phase.by_name[name] for name in agents])
+        self._boundary()
+        result = StepResult(
+            self.step,
+            {a.name: a.readings(phase.worlds) for a in phase.actors},
+            {name: phase.by_name[name].earned for name in agents},
+            {world.uid: world.terminated for world in phase.worlds},
+            {world.uid: world.truncated for world in phase.worlds},
+        )
+        phase.controller.readings, phase.controller.rewards = result.readings, result.rewards
+        phase.controller.step = self.step
+        return result
+
+    def signal(self, signal: Signal, reason: str = "") -> None:
+        """Wish for a signal in the controller's name, at the next boundary."""
+        self._wishes.append({"signal": Signal(signal).name, "issuer": "controller", "reason": reason})
+
+    # -- lines of a step ----------------------------------------------------------------------------------------------
+    def _workers(self, actor: Actor) -> list[int]:
+        if self.participants is None:
+            return [self.phase.setup.worker]
+        return self.participants.get(actor.name, [self.phase.setup.worker])
+
+    def _reward_ids(self, actor: Actor, rewards: list[Any] | None) -> list[dict[str, Any]] | None:
+        if rewards is None or actor.told_rewards:
+            return None
+        actor.told_rewards = True
+        return actor.reward_declarations
+
+    def _ask_actor(self, actor: Actor, message: Act, leg: int) -> Any:
+        phase = self.phase
+        position = (phase.setup.phase, phase.setup.worker, self.number, 0, self.step, leg)
+        return phase.participant.ask(actor.peer, "muscle.act", message, phase.span_s("muscle.act"), position)
+
+    def _decided(self, actor: Actor, answer: Acted, row: list[Any]) -> None:
+        readings = actor.readings(self.phase.worlds)
+        actor.decision = Decision(
+            actor.decisions,
+            self.phase.tick,
+            pack(readings),
+            pack(row),
+            None if answer.proposed is None else pack(answer.proposed[0]),
+            None if answer.statistics is None else pack(answer.statistics),
+        )
+        actor.decisions += 1
+
+    def _completed(self, actor: Actor, answer: Acted, terminated: bool, truncated: bool) -> None:
+        """Take what an answer says of the decision before, and record its row."""
+        if answer.signal is not None:
+            wish = {"signal": answer.signal["signal"], "reason": answer.signal.get("reason", "")}
+            self._wishes.append({**wish, "issuer": f"brain:{actor.name}"})
+        decision = actor.decision
+        if decision is None or decision.rewards is None:
+            return
+        self._judge(actor, decision, answer)
+        rows = self._action_rows[actor.name]
+        rows.append(
+            [
+                0,
+                decision.index,
+                decision.tick,
+                decision.readings,
+                decision.setpoints,
+                decision.proposed,
+                decision.packed_rewards,
+                decision.objective,
+                terminated,
+                truncated,
+                decision.statistics,
+            ]
+        )
+        actor.decision = None
+        if len(rows) >= _ROWS_OPEN_MAX:
+            self._flush_actions(actor.name)
+
+    def _judge(self, actor: Actor, decision: Decision, answer: Acted) -> None:
+        if decision.settled:
+            return
+        if answer.objective is not None:
+            decision.objective = answer.objective[0]
+        decision.settled = True
+        actor.objectives.append(decision.objective)
+
+    def _merge(self, setpoints: Mapping[str, Sequence[Any]]) -> list[dict[int, Any]]:
+        """Return per environment what it is given: actuator -> value; the later agent in document order wins."""
+        given: list[dict[int, Any]] = [{} for _ in self.phase.worlds]
+        for actor in self.phase.actors:
+            row = setpoints.get(actor.name)
+            if row is not None:
+                for (world, position), value in zip(actor.targets, row, strict=True):
+                    given[world][position] = value
+        return given
+
+    def _earn(self, actor: Actor) -> None:
+        decision = actor.decision
+        if decision is not None and actor.rewards is not None:
+            actor.earned = decision.rewards = actor.rewards(self.phase.worlds)
+            decision.packed_rewards = pack(decision.rewards)
+
+    def _settle(self, actors: list[Actor]) -> None:
+        phase = self.phase
+        due = [a for a in actors if a.decision is not None and a.decision.rewards is not None]
+        asked = []
+        for actor in due:
+            assert actor.decision is not None
+            rewards = actor.decision.rewards
+            message = Act(
+                [actor.readings(phase.worlds)], [rewards], False, reward_ids=self._reward_ids(actor, rewards)
+            )
+            asked.append(self._ask_actor(actor, message, 1))
+        for actor, answer in zip(due, phase.participant.gather(asked), strict=True):
+            assert actor.decision is not None
+            self._judge(actor, actor.decision, answer)
+
+    def _record_step(self, stepped: list[tuple[int, World]], given: list[dict[int, Any]]) -> None:
+        for i, world in stepped:
+            values = [given[i].get(position) for position in range(len(world.actuators))]
+            rows = self._rows[world.uid]
+            rows.append(
+                [
+                    self.step,
+                    self.phase.tick,
+                    world.ticks,
+                    world.timestamp,
+                    pack(world.readings),
+                    pack(values),
+                    pack(world.earned),
+                    world.terminated,
+                    world.truncated,
+                ]
+            )
+            if len(rows) >= _ROWS_OPEN_MAX:
+                self._flush_steps(world.uid)
+        self.phase.tick += 1
+
+    # -- the boundary and the end -------------------------------------------------------------------------------------
+    def _boundary(self) -> None:
+        wishes, self._wishes = self._wishes, []
+        ending, go = self._boundaries.stand(self, wishes)
+        if go is not None:
+            self.round, self.participants = go.round, go.participants
+        if ending is not None:
+            self._ending = ending
+            self._close(ending)
+            raise EpisodeEnded(ending.reason)
+
+    def _close(self, ending: Ending) -> None:
+        """Tell every agent that has decided how it ended, and record the last rows."""
+        phase = self.phase
+        due = [a for a in phase.actors if a.decisions > 0]
+        asked = []
+        for actor in due:
+            decision = actor.decision
+            rewards = None if decision is None or decision.settled else decision.rewards
+            message = Act(
+                [actor.readings(phase.worlds)],
+                None if rewards is None else [rewards],
+                False,
+                ending.terminated,
+                ending.truncated,
+                True,
+                workers=[phase.setup.worker],
+                ticks=phase.worlds[0].ticks,
+                reason=ending.reason,
+                reward_ids=self._reward_ids(actor, rewards),
+            )
+            asked.append(self._ask_actor(actor, message, 2))
+        for actor, answer in zip(due, phase.participant.gather(asked), strict=True):
+            self._completed(actor, answer, ending.terminated, ending.truncated)
+        self._wishes = [{**wish, "late": True} for wish in self._wishes]
+        self._seal(ending.terminated, ending.truncated, ending.reason)
+
+    def cut(self, reason: str) -> None:
+        """Record what is complete, and the episode as cut short; for a worker that cannot go on."""
+        if not self._closed:
+            self._seal(False, True, reason)
+        self.phase.records.drain()
+
+    def _seal(self, terminated: bool, truncated: bool, reason: str) -> None:
+        phase, setup = self.phase, self.phase.setup
+        self._closed = True
+        for world in phase.worlds:
+            self._flush_steps(world.uid)
+        for actor in phase.actors:
+            self._flush_actions(actor.name)
+        if self.step:
+            record = ["episode", setup.phase, setup.mode, setup.worker, None, self.number, self.step]
+            phase.records.add([*record, terminated, truncated, reason, phase.tick])
+        phase.records.flush()
+
+    def report(self) -> Verdict:
+        """Tell the governor that the episode has ended; returns its verdict."""
+        phase, ending = self.phase, self._ending
+        assert ending is not None
+        agents = {
+            a.name: {"decisions": a.decisions, **_summary(a.objectives)} for a in phase.actors if a.decisions
+        }
+        report = EpisodeReport(
+            phase.setup.worker,
+            self.number,
+            self.step,
+            ending.terminated,
+            ending.truncated,
+            ending.reason,
+            agents,
+            [*ending.causes, *self._wishes],
+            [world.uid for world in phase.worlds if world.ended],
+            self.next_agents(0),
+            phase.worlds[0].ticks,
+            phase.tick,
+        )
+        pending = phase.participant.ask(phase.governor, "governor.episode", report, None)
+        verdict: Verdict = phase.participant.gather([pending])[0]
+        return verdict
+
+    def next_agents(self, step: int) -> list[str]:
+        """Return the agents that act in the step after `step`."""
+        return list(self.phase.controller.turn(step))
+
+    def _flush_steps(self, uid: str) -> None:
+        rows, self._rows[uid] = self._rows[uid], []
+        if rows:
+            setup = self.phase.setup
+            record = ["steps", setup.phase, setup.mode, setup.worker, uid, self.number, rows]
+            self.phase.records.add(record, len(rows), _size(rows))
+
+    def _flush_actions(self, agent: str) -> None:
+        rows, self._action_rows[agent] = self._action_rows[agent], []
+        if rows:
+            setup = self.phase.setup
+            record = ["actions", setup.phase, setup.mode, setup.worker, agent, self.number, rows]
+            self.phase.records.add(record, len(rows), _size(rows))
+
+    def _refuse_after_end(self) -> None:
+        if self._closed:
+            raise EpisodeEnded("the episode has ended")
+
+    def _show(self, controller: Controller) -> None:
+        controller.episode, controller.step = self.number, 0
+        controller.readings = {a.name: a.readings(self.phase.worlds) for a in self.phase.actors}
+        controller.rewards = {}
+
+
+def _places(worlds: Sequence[World], what: str) -> dict[str, tuple[int, int]]:
+    found = {}
+    for i, world in enumerate(worlds):
+        for position, declared in enumerate(getattr(world, what) or []):
+            found[f"{world.uid}.{declared['id']}"] = (i, position)
+    return found
+
+
+def _wanted_rewards(
+    actor: Actor, worlds: Sequence[World], places: Mapping[str, tuple[int, int]]
+) -> list[str]:
+    given = actor.setup.get("rewards")
+    if given is None:
+        touched = set(actor.setup["environments"])
+        return [uid for uid, (world, _) in places.items() if worlds[world].uid in touched]
+    uids = {world.uid for world in worlds}
+    wanted: list[str] = []
+    for name in given:
+        if name in places:
+            wanted.append(name)
+        elif name in uids:
+            wanted += [uid for uid, (world, _) in places.items() if worlds[world].uid == name]
+        else:
+            raise RemoteProtocolError(
+                f"agent {actor.name}: rewards: {name!r} is no reward of {', '.join(places)}"
+            )
+    return wanted
+
+
+def _given_row(given: dict[int, Any], count: int) -> tuple[list[Any], list[int] | None]:
+    if len(given) == count:
+        return [given[i] for i in range(count)], None
+    indices = sorted(given)
+    return [given[i] for i in indices], indices
+
+
+def _setpoints(actor: Actor, answer: Acted) -> list[Any]:
+    rows = answer.setpoints
+    if rows is None or len(rows) != 1 or type(rows[0]) is not list or len(rows[0]) != len(actor.targets):
+        raise RemoteProtocolError(
+            f"muscle {actor.name}: setpoints: expected one row of {len(actor.targets)} values, found {rows!r:.80}"
+        )
+    row: list[Any] = rows[0]
+    return row
+
+
+def _summary(objectives: Sequence[float | None]) -> dict[str, Any]:
+    values = [o for o in objectives if o is not None]
+    if not values:
+        return {"sum": None, "mean": None}
+    total = math.fsum(values)
+    return {"sum": total, "mean": total / len(values)}
+
+
+def _size(rows: list[Any]) -> int:
+    return sum(len(v) if type(v) is bytes else 8 for v in rows[0]) * len(rows)

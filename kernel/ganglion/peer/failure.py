@@ -1,0 +1,48 @@
+"""What is told of an exception: the body of an ERROR, with the author's part of the traceback."""
+
+from __future__ import annotations
+
+import traceback
+
+from ganglion.errors import AuthorError, CallFailed, GanglionError
+from ganglion.wire.messages import Failure
+
+__all__ = ["failure_of", "hook_failed"]
+
+_TEXT_CHARS_MAX = 4_000
+_TRACEBACK_CHARS_MAX = 16_000
+
+
+def hook_failed(error: Exception, where: str) -> AuthorError:
+    """Return the error that stands for an exception of an author's hook; it keeps the exception as its cause."""
+    wrapped = AuthorError(f"{type(error).__name__}: {error}")
+    wrapped.add_note(where)
+    wrapped.__cause__ = error
+    return wrapped
+
+
+def failure_of(error: BaseException) -> Failure:
+    """Return the body of the ERROR that answers a call which raised `error`."""
+    notes = getattr(error, "__notes__", [])
+    where = "; ".join(notes) or None
+    if isinstance(error, CallFailed):  # somebody behind us failed: hand on who it was and what it said
+        inner = f"{error.peer}: {error.where}" if error.where else error.peer
+        return Failure(
+            error.remote_kind, error.remote_message, inner, error.remote_traceback, data={"peer": error.peer}
+        )
+    text = str(error)[:_TEXT_CHARS_MAX]
+    if isinstance(error, AuthorError) and isinstance(error.__cause__, Exception):
+        return Failure(error.kind, text, where, _traceback(error.__cause__))
+    if isinstance(error, GanglionError):
+        return Failure(error.kind, text, where)
+    return Failure("internal", f"{type(error).__name__}: {text}", where, _traceback(error))
+
+
+def _traceback(error: BaseException) -> str:
+    """Return the traceback from the first frame that is not ours."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [i for i, frame in enumerate(frames) if "ganglion/peer/" not in frame.filename.replace("\\", "/")]
+    shown = frames[own[0] :] if own else frames
+    lines = ["Traceback (most recent call last):\n", *traceback.format_list(shown)]
+    lines += traceback.format_exception_only(type(error), error)
+    return "".join(lines)[-_TRACEBACK_CHARS_MAX:]

@@ -1,0 +1,245 @@
+"""Host of the governor: carries out its effects, and tells it what happens."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+from typing import Any
+
+from ganglion.errors import CallFailed, GanglionError, PeerLost, RemoteProtocolError
+from ganglion.peer.conversation import Answer as CallAnswer
+from ganglion.peer.conversation import Gone, Request, Told
+from ganglion.peer.failure import failure_of
+from ganglion.peer.hooks import Hooks, identity
+from ganglion.peer.loader import Loader
+from ganglion.peer.participant import DEFERRED, Handler, Participant, print_traceback
+from ganglion.peer.records import Records
+from ganglion.run.effect import Answer, Ask, Await, Declare, Effect, Event, Finish, Record, Steer
+from ganglion.run.governor import Governor
+from ganglion.run.plan import PhasePlan, Plan
+from ganglion.sdk.condition import TerminationCondition
+from ganglion.sdk.mode import Mode
+from ganglion.sdk.seed import words
+from ganglion.sdk.spaces import space_from_wire
+from ganglion.wire.codec import codec_of
+from ganglion.wire.messages import (
+    CALL_BY_NAME,
+    Boundary,
+    Done,
+    Ended,
+    EpisodeEnded,
+    FlowSignal,
+    GovernorStart,
+    Joined,
+    RunEvent,
+    RunRequest,
+    Signalled,
+    Watch,
+    WorkerFailed,
+)
+from ganglion.wire.name import topic
+from ganglion.wire.verb import Verb
+
+__all__ = ["GovernorHost"]
+
+_SPAN_KERNEL_S = 30.0
+
+
+class GovernorHost:
+    """Run one plan."""
+
+    def __init__(self, loader: Loader, results: str) -> None:
+        self._loader = loader
+        self._results = results
+        self._governor: Governor | None = None
+        self._tags: dict[int, tuple[Any, ...]] = {}
+        self._finish: Finish | None = None
+        self.participant: Participant  # set before anything is served
+
+    def handlers(self) -> dict[str, Handler]:
+        """Return what this host answers."""
+        return {
+            "governor.start": self.start,
+            "governor.signal": self.signal,
+            "governor.stop": self.stop,
+            "governor.episode": self.episode,
+            "governor.boundary": self.boundary,
+            "governor.failed": self.failed,
+        }
+
+    # -- events -------------------------------------------------------------------------------------------------------
+    def start(self, request: Request, start: GovernorStart) -> Done:
+        """Begin the run."""
+        if self._governor is not None:
+            raise RemoteProtocolError("governor.start: this governor has a run already")
+        plan = Plan.from_map(start.plan)
+        services = _Services(int(plan.seed), self._loader)
+        self._run = start.run
+        self._records = Records(self.participant, start.store)
+        self._governor = Governor(start.run, plan, start.store, self._results, services)
+        self.participant.on_answer = self._answered
+        self._carry_out(self._governor.begin(self._now_s()))
+        return Done()
+
+    def signal(self, request: Request, wish: FlowSignal) -> Signalled:
+        """Take an operator's signal."""
+        phase = None if wish.data is None else wish.data.get("phase")
+        answer, effects = self._running().signal(wish, phase, self._now_s())
+        self._carry_out(effects)
+        return answer
+
+    def stop(self, request: Request, stop: RunRequest) -> Done:
+        """Interrupt the run."""
+        self._carry_out(self._running().stop(stop.now, stop.reason, self._now_s()))
+        return Done()
+
+    def episode(self, request: Request, report: EpisodeEnded) -> Any:
+        """Take the end of an episode."""
+        self._carry_out(self._running().episode(request, report, self._now_s()))
+        return DEFERRED
+
+    def boundary(self, request: Request, report: Boundary) -> Any:
+        """Take a worker's stand at the common boundary."""
+        self._carry_out(self._running().boundary(request, report, self._now_s()))
+        return DEFERRED
+
+    def failed(self, request: Request, report: WorkerFailed) -> Any:
+        """Take a worker's failure."""
+        self._carry_out(self._running().worker_failed(request, report, self._now_s()))
+        return DEFERRED
+
+    def told(self, told: Told) -> None:
+        """Hear who has joined, and the store's acknowledgements."""
+        if told.head.call == "kernel.joined" and self._governor is not None:
+            joined = codec_of(Joined).decode(told.body)
+            self._carry_out(self._governor.joined(joined.peer, joined.content, self._now_s()))
+        elif self._governor is not None:
+            self._records.heard(told)
+
+    def gone(self, gone: Gone) -> None:
+        """Hear that a peer is lost."""
+        if self._governor is not None:
+            self._records.lost(gone.peer, gone.reason)
+            self._carry_out(self._governor.lost(gone.peer, gone.reason, self._now_s()))
+
+    def tick(self) -> None:
+        """Look at the clock; finish when it is time."""
+        if self._governor is None:
+            return
+        self._carry_out(self._governor.tick(self._now_s()))
+        self._records.flush()
+        if self._finish is not None:
+            finish, self._finish = self._finish, None
+            self._end(finish)
+
+    def _answered(self, answer: CallAnswer) -> None:
+        tag = self._tags.pop(answer.pending.serial, None)
+        if tag is None or self._governor is None:
+            return
+        if answer.error is not None:
+            peer = (
+                answer.error.peer if isinstance(answer.error, CallFailed | PeerLost) else answer.pending.peer
+            )
+            self._carry_out(self._governor.failed(tag, failure_of(answer.error), peer, self._now_s()))
+            return
+        try:
+            reply = codec_of(CALL_BY_NAME[answer.pending.call].reply).decode(answer.body)
+        except RemoteProtocolError as error:
+            self._carry_out(self._governor.failed(tag, failure_of(error), answer.pending.peer, self._now_s()))
+            return
+        self._carry_out(self._governor.answered(tag, reply, self._now_s()))
+
+    # -- effects ------------------------------------------------------------------------------------------------------
+    def _carry_out(self, effects: Sequence[Effect]) -> None:
+        participant = self.participant
+        for effect in effects:
+            if isinstance(effect, Answer):
+                self._records.flush()
+                participant.reply(effect.token, effect.message)
+            elif isinstance(effect, Ask):
+                pending = participant.ask(effect.peer, effect.call, effect.message, effect.span_s)
+                self._tags[pending.serial] = effect.tag
+            elif isinstance(effect, Record):
+                self._records.add(effect.record)
+            elif isinstance(effect, Event):
+                self._tell(effect)
+            elif isinstance(effect, Steer):
+                participant.tell(effect.peer, "", effect.signal, Verb.SIGNAL)
+            elif isinstance(effect, Await):
+                participant.ask("", "kernel.watch", Watch(list(effect.peers)), _SPAN_KERNEL_S)
+            elif isinstance(effect, Declare):
+                self._declare(effect)
+            else:
+                self._finish = effect
+
+    def _tell(self, event: Event) -> None:
+        stamp_s = dt.datetime.now(dt.UTC).timestamp()
+        self.participant.tell(
+            topic(self._run, "events"), "event", RunEvent(event.name, event.fields, stamp_s)
+        )
+
+    def _declare(self, declare: Declare) -> None:
+        for kind, environment, agent, declarations in declare.rows:
+            rows = []
+            for row in declarations:
+                space = space_from_wire(row["space"])
+                shape = [] if space.scalar else [space.size]
+                shape = list(getattr(space, "shape", shape))
+                rows.append([row["id"], space.to_string(), row.get("unit"), space.dtype.str, shape])
+            self._records.add(["declare", declare.phase, environment, agent, kind, rows])
+
+    def _end(self, finish: Finish) -> None:
+        """Drain the records, then tell the supervisor; a store that fails now makes the run fail."""
+        try:
+            self._records.drain()
+        except GanglionError as error:
+            print_traceback(error)
+            if finish.failure is None:
+                finish = Finish("failed", f"failed: {error}", 1, failure_of(error), None)
+        fields = {"status": finish.status, "reason": finish.reason, "exit_status": finish.exit_status}
+        self._tell(Event("run.ended", {"run": self._run, **fields}))
+        ended = Ended(
+            self._run, finish.status, finish.reason, finish.exit_status, finish.failure, finish.peer
+        )
+        self.participant.ask("", "kernel.ended", ended, _SPAN_KERNEL_S)
+
+    def _running(self) -> Governor:
+        if self._governor is None:
+            raise RemoteProtocolError("expected governor.start first")
+        return self._governor
+
+    def _now_s(self) -> float:
+        return self.participant.clock()
+
+
+class _Services:
+    """Seeds, conditions and the wall clock of one run."""
+
+    def __init__(self, seed: int, loader: Loader) -> None:
+        self._seed, self._loader = seed, loader
+
+    def words(self, path: Sequence[str | int]) -> bytes:
+        """Return the words of a stream."""
+        return words(self._seed, list(path))
+
+    def integer(self, words: bytes) -> int:
+        """Return a stream as an integer of 53 bits."""
+        return int.from_bytes(words[:8], "little") >> 11
+
+    def conditions(self, phase: PhasePlan) -> list[tuple[str, TerminationCondition, str]]:
+        """Return fresh conditions."""
+        found = []
+        hooks = Hooks(f"conditions of phase {phase.index}")
+        places = [("episode", phase.episode_conditions), ("phase", phase.phase_conditions)]
+        for place, plans in places:
+            for plan in plans:
+                path = ["phase", phase.name, "condition", plan.name]
+                attributes = {"name": plan.name, "mode": Mode(phase.mode), **identity(self.words(path))}
+                plugin = {"name": plan.name, "params": plan.params}
+                made = hooks("__init__", self._loader.make, "condition", plugin, attributes)
+                found.append((plan.name, made, place))
+        return found
+
+    def now(self) -> str:
+        """Return the wall clock."""
+        return dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds")

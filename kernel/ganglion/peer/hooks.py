@@ -1,0 +1,71 @@
+"""Hooks: an author's methods, plain or async, called so that what they raise is blamed on them."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+from inspect import isawaitable
+from typing import Any
+
+import numpy as np
+
+from ganglion.errors import AuthorError
+from ganglion.peer.failure import hook_failed
+from ganglion.sdk.seed import derive, generator_from_words, integer_from_words
+
+__all__ = ["Hooks", "identity", "seed_process"]
+
+
+class Hooks:
+    """Call the hooks of one object.
+
+    `where` says whose they are (`environment grid (worker 1), class Grid of ganglion-grid 0.3`); `step` is added to
+    it when it is not None.
+    """
+
+    def __init__(self, where: str) -> None:
+        self.where = where
+        self.step: int | None = None
+        self._runner: asyncio.Runner | None = None
+
+    def __call__(self, hook: str, function: Callable[..., Any], *args: Any) -> Any:
+        """Return what the hook returns; AuthorError stands for what it raises."""
+        try:
+            result = function(*args)
+            return self._wait(result) if isawaitable(result) else result
+        except AuthorError as error:
+            error.add_note(self._place(hook))
+            raise
+        except Exception as error:
+            raise hook_failed(error, self._place(hook)) from error
+
+    def _wait(self, awaitable: Any) -> Any:
+        if self._runner is None:
+            self._runner = asyncio.Runner()
+
+        async def wait() -> Any:
+            return await awaitable
+
+        return self._runner.run(wait())
+
+    def _place(self, hook: str) -> str:
+        step = "" if self.step is None else f", step {self.step}"
+        return f"{self.where}{step}, hook {hook}"
+
+    def close(self) -> None:
+        """End the loop of the async hooks, if there is one."""
+        if self._runner is not None:
+            self._runner.close()
+            self._runner = None
+
+
+def identity(words: bytes) -> dict[str, Any]:
+    """Return the attributes `seed` and `rng` of an object that owns this stream."""
+    return {"seed": integer_from_words(words), "rng": generator_from_words(words)}
+
+
+def seed_process(words: bytes) -> None:
+    """Seed `random` and numpy's global generator from an object's stream."""
+    random.seed(derive(words, "random"))
+    np.random.seed(np.frombuffer(derive(words, "numpy"), dtype="<u4"))  # noqa: NPY002 - authors may use it

@@ -1,0 +1,164 @@
+"""Values between objects and the wire: rows in declared order, arrays as little-endian bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ganglion.errors import RemoteProtocolError, SpaceError
+from ganglion.sdk.spaces import Space, space_from_wire
+
+__all__ = ["Layout", "declaration", "freeze", "thaw"]
+
+_BLOB_BYTES = 64 * 1024  # larger arrays travel as frames of their own
+_ARRAY_KEYS = ({"dtype", "shape", "data"}, {"dtype", "shape", "blob"})
+_KINDS = "biuf"  # booleans, integers, floats: what an array on the wire may hold
+
+
+class Layout:
+    """Know ids and spaces in declared order; turn values into a row of the wire and back.
+
+    A scalar is a number on the wire, anything else the bytes of its vector.
+    """
+
+    __slots__ = ("_float", "_scalar", "ids", "index", "spaces")
+
+    def __init__(self, ids: Sequence[str], spaces: Sequence[Space]) -> None:
+        self.ids = tuple(ids)
+        self.spaces = tuple(spaces)
+        self.index = {uid: i for i, uid in enumerate(self.ids)}
+        self._scalar = all(space.scalar for space in self.spaces)
+        self._float = [space.scalar and space.dtype.kind == "f" for space in self.spaces]
+
+    @classmethod
+    def of(cls, declarations: Iterable[Mapping[str, Any]]) -> Layout:
+        """Return the layout of declarations as they travel: maps with `id` and `space`."""
+        rows = list(declarations)
+        return cls([str(row["id"]) for row in rows], [space_from_wire(row["space"]) for row in rows])
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def to_row(self, values: Sequence[Any]) -> list[Any]:
+        """Return contained values as they travel."""
+        if self._scalar:
+            return [
+                value if type(value) is (float if real else int) else space.canonical(value)
+                for value, real, space in zip(values, self._float, self.spaces, strict=True)
+            ]
+        return [_out(space, value) for space, value in zip(self.spaces, values, strict=True)]
+
+    def from_row(self, row: Any, what: str) -> list[Any]:
+        """Return the values of a row; RemoteProtocolError says which one does not fit its declaration."""
+        if type(row) is not list or len(row) != len(self.ids):
+            found = f"{len(row)} values" if isinstance(row, list) else type(row).__name__
+            raise RemoteProtocolError(f"{what}: expected a list of {len(self.ids)} values, found {found}")
+        if self._scalar:
+            return [
+                value if type(value) is (float if real else int) else self._in(i, value, what)
+                for i, (value, real) in enumerate(zip(row, self._float, strict=True))
+            ]
+        return [self._in(i, value, what) for i, value in enumerate(row)]
+
+    def _in(self, i: int, value: Any, what: str) -> Any:
+        space = self.spaces[i]
+        try:
+            if space.scalar:
+                return space.canonical(value)
+            if type(value) is bytes:
+                flat = np.frombuffer(value, dtype=space.dtype.newbyteorder("<"))
+                return space.from_vector(flat.astype(space.dtype))
+            array = np.asarray(value)
+            return space.canonical(value) if array.shape != (space.size,) else space.from_vector(array)
+        except (SpaceError, ValueError, TypeError) as error:
+            raise RemoteProtocolError(f"{what}.{self.ids[i]}: {error}") from error
+
+
+def _out(space: Space, value: Any) -> Any:
+    if space.scalar:
+        return space.canonical(value)
+    vector = space.to_vector(value)
+    return vector.astype(vector.dtype.newbyteorder("<"), copy=False).tobytes()
+
+
+def declaration(
+    uid: str, space: Space, value: Any = None, value_ids: Sequence[str] | None = None
+) -> dict[str, Any]:
+    """Return a declaration as it travels."""
+    found: dict[str, Any] = {"id": uid, "space": space.to_wire()}
+    if value is not None:
+        found["value"] = _out(space, value)
+    if value_ids is not None:
+        found["value_ids"] = list(value_ids)
+    return found
+
+
+# -- free data: updates of brains, data of muscles, models ------------------------------------------------------------
+def freeze(value: Any, blobs: list[bytes], path: str) -> Any:
+    """Return a copy of `value` that can travel; large arrays are appended to `blobs`.
+
+    Raises:
+        RemoteProtocolError: Something in it cannot travel; the message begins with the path to it.
+    """
+    if value is None or type(value) in (bool, int, float, str, bytes):
+        return value
+    if isinstance(value, Mapping):
+        return {_key(key, path): freeze(inner, blobs, f"{path}.{key}") for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [freeze(inner, blobs, f"{path}[{i}]") for i, inner in enumerate(value)]
+    if isinstance(value, np.ndarray):
+        return _freeze_array(value, blobs, path)
+    if isinstance(value, np.generic):
+        return freeze(value.item(), blobs, path)
+    if isinstance(value, bool | int | float | str):  # subclasses, such as members of an IntEnum
+        return type(value).__mro__[-2](value) if type(value).__mro__[-2] in (int, float, str) else int(value)
+    hint = "; send .detach().cpu().numpy()" if type(value).__module__.startswith("torch") else ""
+    raise RemoteProtocolError(
+        f"{path}: a {type(value).__module__}.{type(value).__qualname__} cannot travel{hint}"
+    )
+
+
+def _key(key: Any, path: str) -> str:
+    if type(key) is not str:
+        raise RemoteProtocolError(f"{path}: expected keys that are text, found {key!r:.60}")
+    return key
+
+
+def _freeze_array(value: np.ndarray[Any, Any], blobs: list[bytes], path: str) -> dict[str, Any]:
+    if value.dtype.kind not in _KINDS:
+        raise RemoteProtocolError(
+            f"{path}: expected an array of numbers or booleans, found dtype {value.dtype}"
+        )
+    little = np.ascontiguousarray(value, dtype=value.dtype.newbyteorder("<"))
+    form: dict[str, Any] = {"dtype": little.dtype.str, "shape": list(value.shape)}
+    data = little.tobytes()
+    if len(data) > _BLOB_BYTES:
+        form["blob"] = len(blobs)
+        blobs.append(data)
+    else:
+        form["data"] = data
+    return form
+
+
+def thaw(value: Any, blobs: Sequence[bytes], path: str) -> Any:
+    """Return what `freeze` was given: lists for tuples, read-only arrays; RemoteProtocolError if it does not fit."""
+    if type(value) is dict:
+        if value.keys() in _ARRAY_KEYS:
+            return _thaw_array(value, blobs, path)
+        return {key: thaw(inner, blobs, f"{path}.{key}") for key, inner in value.items()}
+    if type(value) is list:
+        return [thaw(inner, blobs, f"{path}[{i}]") for i, inner in enumerate(value)]
+    return value
+
+
+def _thaw_array(form: Mapping[str, Any], blobs: Sequence[bytes], path: str) -> Any:
+    try:
+        dtype = np.dtype(form["dtype"])
+        data = form["data"] if "data" in form else blobs[form["blob"]]
+        if dtype.kind not in _KINDS:
+            raise ValueError(f"expected a dtype of numbers or booleans, found {dtype}")
+        return np.frombuffer(data, dtype=dtype).reshape(form["shape"])
+    except (TypeError, ValueError, IndexError) as error:
+        raise RemoteProtocolError(f"{path}: not an array: {error}") from error

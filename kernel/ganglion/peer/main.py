@@ -1,0 +1,109 @@
+"""The program of every Python participant: joins the bus in its role and serves until it is told to leave."""
+
+from __future__ import annotations
+
+import faulthandler
+import os
+import signal
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from ganglion.errors import GanglionError, PeerLost, UsageError
+from ganglion.peer.loader import Loader
+from ganglion.peer.participant import Participant
+from ganglion.wire.name import Role
+
+__all__ = ["main"]
+
+_FAILED = 1
+
+
+def main(variables: Mapping[str, str]) -> int:
+    """Join as the variables say (GANGLION_ENDPOINT, _NAME, _TOKEN, _ROLE, ...) and serve; return the exit status."""
+    faulthandler.enable()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the supervisor's to hear
+    try:
+        return _serve(dict(variables))
+    except PeerLost as error:
+        _say(f"{variables.get('GANGLION_NAME', 'peer')}: {error}")
+        return _FAILED
+    except GanglionError as error:
+        _say(f"{variables.get('GANGLION_NAME', 'peer')}: {error}")
+        return error.exit_status
+
+
+def _serve(variables: dict[str, str]) -> int:
+    from ganglion.transport.link import connect_blocking
+
+    missing = [
+        name for name in ("GANGLION_ENDPOINT", "GANGLION_NAME", "GANGLION_ROLE") if not variables.get(name)
+    ]
+    if missing:
+        raise UsageError(f"expected the variable {missing[0]}, found nothing")
+    host = _host(Role(variables["GANGLION_ROLE"]), variables)
+    link = connect_blocking(variables["GANGLION_ENDPOINT"])
+    told, gone = getattr(host, "told", None), getattr(host, "gone", None)
+    participant = Participant(link, host.handlers(), told, gone)
+    host.participant = participant
+    incarnation = int(variables.get("GANGLION_INCARNATION", "0"))
+    hello = participant.hello(
+        variables["GANGLION_ROLE"],
+        variables["GANGLION_NAME"],
+        variables.get("GANGLION_TOKEN", ""),
+        incarnation,
+    )
+    participant.join(hello)
+    os.environ.pop("GANGLION_TOKEN", None)
+    tick = getattr(host, "tick", None)
+    leave = participant.serve(tick, getattr(host, "idle_s", 0.25))
+    close = getattr(host, "close", None)
+    if close is not None:
+        close()
+    participant.leave()
+    if leave.refused:
+        _say(f"{participant.name}: the kernel ended the connection: {leave.reason}")
+        return _FAILED
+    return 0
+
+
+def _host(role: Role, variables: Mapping[str, str]) -> Any:
+    """Return the host of a role; each imports what it alone needs."""
+    loader = Loader.of(variables)
+    if role is Role.ENVIRONMENT:
+        from ganglion.peer.environment import EnvironmentHost
+
+        return EnvironmentHost(loader)
+    if role is Role.MUSCLE:
+        from ganglion.peer.muscle import MuscleHost
+
+        return MuscleHost(loader)
+    if role is Role.BRAIN:
+        from ganglion.peer.brain import BrainHost
+
+        return BrainHost(loader)
+    if role is Role.CONTROLLER:
+        from ganglion.peer.controller import ControllerHost
+
+        return ControllerHost(loader)
+    if role is Role.GOVERNOR:
+        from ganglion.peer.governor import GovernorHost
+
+        return GovernorHost(loader, f"{variables['GANGLION_RESULTS']}/{variables['GANGLION_RUN']}")
+    if role is Role.STORE:
+        return _store_host(variables)
+    raise UsageError(f"GANGLION_ROLE: expected the role of a participant, found {role.value!r}")
+
+
+def _store_host(variables: Mapping[str, str]) -> Any:
+    from ganglion import registry
+    from ganglion.peer.store import StoreHost
+
+    uri = variables["GANGLION_STORE"]
+    store = registry.load("store", uri.partition(":")[0])
+    return StoreHost(store.writer(uri, variables["GANGLION_RUN"]))
+
+
+def _say(text: str) -> None:
+    """Write where the supervisor keeps a process's last words."""
+    sys.stderr.write(text + "\n")

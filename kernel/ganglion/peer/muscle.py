@@ -1,0 +1,291 @@
+"""Host of a muscle: completes decisions, asks the brain, proposes the next."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ganglion.errors import RemoteProtocolError
+from ganglion.limits import DEADLINES_S
+from ganglion.peer.conversation import Request
+from ganglion.peer.hooks import Hooks, identity, seed_process
+from ganglion.peer.layout import Layout, freeze, thaw
+from ganglion.peer.loader import Loader
+from ganglion.peer.participant import Handler, Participant
+from ganglion.sdk.information import ActuatorInformation, RewardInformation, SensorInformation, Template
+from ganglion.sdk.memory import Memory
+from ganglion.sdk.mode import Mode
+from ganglion.sdk.models import Models
+from ganglion.sdk.muscle import Muscle, read_proposal
+from ganglion.sdk.objective import Objective, objective_value
+from ganglion.sdk.seed import derive, generator_from_words
+from ganglion.wire.envelope import Position
+from ganglion.wire.messages import (
+    Act,
+    Acted,
+    BrainJoin,
+    BrainLeave,
+    Done,
+    MuscleReset,
+    MuscleSetup,
+    Think,
+    Thought,
+    UpdateAsked,
+)
+
+__all__ = ["MuscleHost"]
+
+
+@dataclass(slots=True)
+class _Decision:
+    """A decision whose outcome is not known yet; `settled` once its objective is."""
+
+    index: int
+    readings: list[Any]
+    setpoints: list[Any]
+    data: Any
+    rewards: list[Any] | None = None
+    objective: float | None = None
+    settled: bool = False
+
+
+class MuscleHost:
+    """Host one muscle per phase, with its objective and its memory."""
+
+    def __init__(self, loader: Loader) -> None:
+        self._loader = loader
+        self._muscle: Muscle | None = None
+        self.participant: Participant  # set before anything is served
+
+    def handlers(self) -> dict[str, Handler]:
+        """Return what this host answers."""
+        return {
+            "muscle.setup": self.setup,
+            "muscle.act": self.act,
+            "muscle.reset": self.reset,
+            "muscle.shutdown": self.shutdown,
+        }
+
+    # -- a phase ------------------------------------------------------------------------------------------------------
+    def setup(self, request: Request, setup: MuscleSetup) -> Done:
+        """Make muscle and objective, join the brain, take the first update or the stored policy."""
+        self._setup = setup
+        self._worker = setup.worker
+        uid = f"{setup.agent}/{setup.worker}"
+        self._uid = uid
+        blame = self._loader.blame("muscle", str(setup.plugin["name"]))
+        self._hooks = hooks = Hooks(f"muscle {setup.agent} (worker {setup.worker}), {blame}")
+        seed_process(setup.stream)
+        self._sensor_layout, self._actuator_layout = Layout.of(setup.sensors), Layout.of(setup.actuators)
+        sensors = [SensorInformation(None, s, u) for u, s in _pairs(self._sensor_layout)]
+        noops = self._actuator_layout.from_row(
+            [
+                d.get("value", s.default())
+                for d, s in zip(setup.actuators, self._actuator_layout.spaces, strict=True)
+            ],
+            "setup.actuators",
+        )
+        actuators = [
+            ActuatorInformation(value, space, uid)
+            for value, (uid, space) in zip(noops, _pairs(self._actuator_layout), strict=True)
+        ]
+        for information in (*sensors, *actuators):
+            information.space.seed(generator_from_words(derive(setup.stream, "space", information.uid)))
+        self._sensors, self._actuators = Template(sensors), Template(actuators)
+        self._memory = Memory()
+        self._memory.declare(sensors, actuators)
+        self._rewards: Layout | None = None
+        self._told_rewards = False
+        attributes = {
+            "uid": uid,
+            "name": setup.agent,
+            "worker": setup.worker,
+            "mode": Mode(setup.mode),
+            "memory": self._memory,
+            "sensors": sensors,
+            "actuators": actuators,
+            "static_world_models": dict(setup.static_models or {}),
+            "model_reader": None if setup.models is None else Models(setup.models),
+            **identity(setup.stream),
+        }
+        if setup.rewards is not None:
+            self._declare_rewards(setup.rewards)
+        self._objective: Objective = Hooks(f"objective of {setup.agent} (worker {setup.worker})")(
+            "__init__", self._make_objective, setup
+        )
+        muscle: Muscle = hooks("__init__", lambda: self._loader.make("muscle", setup.plugin, attributes))
+        self._muscle = muscle
+        hooks("setup", muscle.setup)
+        self._begin_episode(0)
+        if setup.brain is not None:
+            thought = self._ask("brain.join", BrainJoin(setup.worker), None)
+            self._update(thought)
+        else:
+            hooks("prepare_model", muscle.prepare_model)
+        return Done()
+
+    def reset(self, request: Request, reset: MuscleReset) -> Done:
+        """Begin the next episode."""
+        muscle = self._running()
+        self._begin_episode(reset.episode)
+        self._hooks("reset", muscle.reset)
+        return Done()
+
+    def shutdown(self, request: Request, _: Any) -> Done:
+        """End the phase for this muscle."""
+        if self._muscle is not None:
+            if self._setup.brain is not None:
+                self._ask("brain.leave", BrainLeave(self._worker), None)
+            self._hooks("teardown", self._muscle.teardown)
+            self._hooks.close()
+            self._muscle = None
+        return Done()
+
+    def _make_objective(self, setup: MuscleSetup) -> Any:
+        attributes = {
+            "uid": self._uid,
+            "name": setup.agent,
+            "worker": setup.worker,
+            "mode": Mode(setup.mode),
+            **identity(setup.objective_stream),
+        }
+        return self._loader.make("objective", setup.objective, attributes)
+
+    def _begin_episode(self, episode: int) -> None:
+        self._episode = episode
+        self._decision: _Decision | None = None
+        self._decisions = 0
+        self._hooks.step = None
+
+    # -- a decision ---------------------------------------------------------------------------------------------------
+    def act(self, request: Request, act: Act) -> Acted:
+        """Complete the decision before, let the brain think, make the next decision."""
+        muscle = self._running()
+        if len(act.readings) != 1:
+            raise RemoteProtocolError(f"act.readings: expected one row, found {len(act.readings)}")
+        readings = self._sensor_layout.from_row(act.readings[0], "act.readings")
+        if act.reward_ids is not None and self._rewards is None:
+            self._declare_rewards(act.reward_ids)
+        open_decision = self._decision
+        objective: list[Any] | None = None
+        if open_decision is not None and act.rewards is not None and not open_decision.settled:
+            objective = [self._complete(open_decision, act, readings)]
+        settles_only = not act.decide and not act.closing
+        if settles_only:
+            return Acted(objective=objective)
+        thought = self._think(open_decision, act, readings, request.head.position)
+        self._decision = None
+        signal = None if thought is None else thought.signal
+        if not act.decide:
+            return Acted(objective=objective, signal=signal)
+        if thought is not None:
+            self._update(thought)
+        setpoints = self._propose(muscle, readings)
+        statistics = muscle.pop_statistics() or None
+        return Acted([setpoints], None, objective, signal, statistics)
+
+    def _complete(self, decision: _Decision, act: Act, readings: list[Any]) -> float | None:
+        """Write the decision's row into the memory and let the objective judge it."""
+        assert act.rewards is not None
+        if self._rewards is None:
+            raise RemoteProtocolError("act.rewards: they were not declared")
+        self._hooks.step = decision.index
+        decision.rewards = self._rewards.from_row(act.rewards[0], "act.rewards")
+        self._memory.append(
+            self._uid,
+            sensor_readings=decision.readings,
+            actuator_setpoints=decision.setpoints,
+            applied_setpoints=decision.setpoints,
+            rewards=decision.rewards,
+            next_readings=readings,
+            dones=act.terminated or act.truncated,
+            terminated=act.terminated,
+            truncated=act.truncated,
+            decision_index=decision.index,
+            episode=self._episode,
+            additional_data=decision.data,
+        )
+        result = self._hooks("internal_reward", self._objective.internal_reward, self._memory)
+        decision.objective = self._hooks("internal_reward", objective_value, result)
+        self._memory.complete(decision.objective)
+        decision.settled = True
+        return decision.objective
+
+    def _think(
+        self, decision: _Decision | None, act: Act, readings: list[Any], position: Position | None
+    ) -> Thought | None:
+        if decision is not None and act.closing:
+            self._memory.close(act.terminated, act.truncated)
+        if self._setup.brain is None:
+            return None
+        if decision is None or decision.rewards is None:
+            return self._ask("brain.update", UpdateAsked(self._worker, act.round, act.workers), position)
+        assert self._rewards is not None
+        blobs: list[bytes] = []
+        reward_ids = None if self._told_rewards else self._reward_ids
+        self._told_rewards = True
+        think = Think(
+            self._worker,
+            self._episode,
+            decision.index,
+            [self._sensor_layout.to_row(decision.readings)],
+            [self._actuator_layout.to_row(decision.setpoints)],
+            [self._rewards.to_row(decision.rewards)],
+            [decision.objective],
+            act.readings,
+            act.terminated,
+            act.truncated,
+            None,
+            freeze(decision.data, blobs, "propose_actions[1]"),
+            act.round,
+            act.workers,
+            reward_ids,
+        )
+        return self._ask("brain.think", think, position, blobs)
+
+    def _ask(
+        self, call: str, message: Any, position: Position | None, blobs: Sequence[bytes] = ()
+    ) -> Thought:
+        assert self._setup.brain is not None
+        span_s = DEADLINES_S["think"]
+        pending = self.participant.ask(self._setup.brain, call, message, span_s, position, blobs)
+        thought: Thought
+        thought, parts = self.participant.collect([pending])[0]
+        if parts:
+            thought = Thought(thaw(thought.update, parts, "update"), thought.fresh, thought.signal)
+        elif isinstance(thought, Thought) and thought.fresh:
+            thought = Thought(thaw(thought.update, (), "update"), True, thought.signal)
+        return thought
+
+    def _update(self, thought: Thought) -> None:
+        if thought.fresh and self._muscle is not None:
+            self._hooks("update", self._muscle.update, thought.update)
+
+    def _propose(self, muscle: Muscle, readings: list[Any]) -> list[Any]:
+        index = self._decisions
+        self._hooks.step = index
+        result = self._hooks(
+            "propose_actions", muscle.propose_actions, self._sensors.fill(readings), self._actuators.empty()
+        )
+        values, data = self._hooks("propose_actions", read_proposal, result, self._actuator_layout.ids)
+        self._decision = _Decision(index, readings, values, data)
+        self._decisions += 1
+        row: list[Any] = self._hooks("propose_actions", self._actuator_layout.to_row, values)
+        return row
+
+    def _declare_rewards(self, declarations: list[dict[str, Any]]) -> None:
+        self._reward_ids = declarations
+        self._rewards = Layout.of(declarations)
+        self._memory.declare(
+            rewards=[RewardInformation(None, space, uid) for uid, space in _pairs(self._rewards)]
+        )
+
+    def _running(self) -> Muscle:
+        if self._muscle is None:
+            raise RemoteProtocolError("expected muscle.setup first")
+        return self._muscle
+
+
+def _pairs(layout: Layout) -> list[tuple[str, Any]]:
+    return list(zip(layout.ids, layout.spaces, strict=True))

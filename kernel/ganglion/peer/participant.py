@@ -1,0 +1,334 @@
+"""One process joined to the bus: a thread that asks and answers, and a pulse that says it is there.
+
+The thread that runs the hooks also reads the link: a message costs no change of thread. While a hook runs for long, a
+second thread, the pulse, reads in its place: it answers BEAT and keeps everything else for later. A process whose
+interpreter hangs runs neither, and is found by its silence.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+from ganglion.errors import DeadlineExceeded, GanglionError, PeerLost, RemoteProtocolError
+from ganglion.limits import BEAT_AFTER_SILENCE_S, HANDSHAKE_S
+from ganglion.peer.conversation import Answer, Conversation, Gone, Incoming, Leave, Pending, Request, Told
+from ganglion.peer.failure import failure_of
+from ganglion.wire.codec import Content, codec_of, decode_map
+from ganglion.wire.envelope import Head, Position, decode_head, encode_head
+from ganglion.wire.messages import CALL_BY_NAME, PROTOCOL_VERSION, Failure, Hello, Welcome
+from ganglion.wire.verb import Verb
+
+__all__ = ["DEFERRED", "Handler", "LinkLike", "Participant"]
+
+_PULSE_S = BEAT_AFTER_SILENCE_S / 2
+_IDLE_S = 1.0  # how long a quiet peer sleeps between looks at its deadlines
+
+DEFERRED: Any = object()
+"""What a handler returns when it answers later, by `Participant.reply`."""
+
+Handler = Callable[[Request, Any], Any]
+"""Take a request and its decoded message; return the reply's message, or DEFERRED. What it raises is answered."""
+
+
+class LinkLike(Protocol):
+    """What a participant needs of a link."""
+
+    def send(self, frames: Sequence[bytes]) -> None:
+        """Send one message."""
+
+    def receive(self, timeout_s: float | None) -> list[bytes] | None:
+        """Return one message, or None after `timeout_s`; raise PeerLost when the other side is gone."""
+
+    def close(self) -> None:
+        """Close the link."""
+
+
+class Participant:
+    """Be a peer: call others, answer their calls, hear what is told.
+
+    Args:
+        link: Joined to nothing yet.
+        handlers: By the name of a call; what is not in it is answered `unknown_call`.
+        told: Called for each TELL and SIGNAL, between two requests or while a call is awaited.
+        gone: Called for each peer that is lost.
+    """
+
+    def __init__(
+        self,
+        link: LinkLike,
+        handlers: Mapping[str, Handler],
+        told: Callable[[Told], None] | None = None,
+        gone: Callable[[Gone], None] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.name = ""
+        self.welcome: Welcome | None = None
+        self.contents: dict[str, Content] = {}
+        self.leaving: Leave | None = None
+        self.on_answer: Callable[[Answer], None] | None = None
+        self._link = link
+        self._handlers = handlers
+        self._told = told
+        self._gone = gone
+        self.clock = clock
+        self._conversation = Conversation()
+        self._inbox: deque[Incoming] = deque()
+        self._lock = threading.Lock()
+        self._busy_since_s: float | None = None
+        self._closed = threading.Event()
+        self._lost: PeerLost | None = None
+
+    # -- joining and leaving ------------------------------------------------------------------------------------------
+    def join(self, hello: Hello, timeout_s: float = HANDSHAKE_S * 5) -> Welcome:
+        """Say HELLO and wait for WELCOME; RemoteProtocolError says why the kernel refuses."""
+        self._link.send([b"", encode_head(Head(Verb.HELLO, 1)), codec_of(Hello).encode(hello)])
+        frames = self._link.receive(timeout_s)
+        if frames is None:
+            raise DeadlineExceeded(f"the kernel did not answer HELLO within {timeout_s} s")
+        head = decode_head(frames[1])
+        body = frames[2] if len(frames) > 2 else b""
+        if head.verb is Verb.ERROR:
+            tree = decode_map(body)
+            raise RemoteProtocolError(
+                f"the kernel refuses {hello.name!r}: {tree.get('message', 'no reason given')}"
+            )
+        if head.verb is not Verb.WELCOME:
+            raise RemoteProtocolError(f"expected WELCOME, found {head.verb.name}")
+        self.welcome = codec_of(Welcome).decode(body)
+        self.name = self.welcome.name
+        threading.Thread(target=self._pulse, name="pulse", daemon=True).start()
+        return self.welcome
+
+    @staticmethod
+    def hello(role: str, name: str, token: str, incarnation: int = 0) -> Hello:
+        """Return the HELLO of a Python peer."""
+        return Hello(PROTOCOL_VERSION, role, name, token, "python", "msgpack", incarnation, ["beats_in_call"])
+
+    def leave(self, reason: str = "") -> None:
+        """Say BYE and close; waits for the answer for a moment, then goes all the same."""
+        self._closed.set()
+        with self._lock:
+            try:
+                self._link.send(self._conversation.bye(reason))
+                deadline_s = self.clock() + HANDSHAKE_S
+                while self.clock() < deadline_s:
+                    frames = self._link.receive(0.2)
+                    if frames is not None and decode_head(frames[1]).verb is Verb.BYE:
+                        break
+            except GanglionError:
+                pass  # the broker is gone before us: there is nobody to say it to
+            self._link.close()
+
+    # -- serving ------------------------------------------------------------------------------------------------------
+    def serve(self, tick: Callable[[], None] | None = None, idle_s: float = _IDLE_S) -> Leave:
+        """Answer requests until we are told to leave; returns why.
+
+        `tick` is called at least every `idle_s` seconds. PeerLost is raised when the broker is gone.
+        """
+        while self.leaving is None:
+            incoming = self._next(self.clock() + idle_s)
+            if incoming is not None:
+                self._take(incoming)
+            if tick is not None:
+                tick()
+        return self.leaving
+
+    def reply(self, request: Request, message: Any, blobs: Sequence[bytes] = ()) -> None:
+        """Answer a request that was deferred."""
+        call = CALL_BY_NAME[request.head.call]
+        body = codec_of(call.reply).encode(message, self.contents.get(request.peer, Content.MSGPACK))
+        self._send(self._conversation.reply(request, body, blobs))
+
+    def fail(self, request: Request, failure: Failure) -> None:
+        """Answer a request with ERROR."""
+        self._send(self._conversation.fail(request, failure))
+
+    # -- asking -------------------------------------------------------------------------------------------------------
+    def ask(
+        self,
+        peer: str,
+        call: str,
+        message: Any,
+        span_s: float | None,
+        position: Position | None = None,
+        blobs: Sequence[bytes] = (),
+    ) -> Pending:
+        """Send a CALL; the answer goes to `on_answer`, or is collected by `gather`."""
+        content = self.contents.get(peer, Content.MSGPACK)
+        body = codec_of(CALL_BY_NAME[call].request).encode(message, content)
+        pending, frames = self._conversation.call(peer, call, body, self.clock(), span_s, position, blobs)
+        self._send(frames)
+        return pending
+
+    def gather(self, asked: Sequence[Pending]) -> list[Any]:
+        """Wait for the answers to these calls; return their messages in the order of `asked`."""
+        return [message for message, _ in self.collect(asked)]
+
+    def collect(self, asked: Sequence[Pending]) -> list[tuple[Any, tuple[bytes, ...]]]:
+        """Wait for the answers to these calls; return their messages and blobs in the order of `asked`.
+
+        Raises the first failed answer's error, in order of arrival: what else was asked is still awaited by nobody.
+        Requests that come meanwhile wait; what is told is heard at once.
+        """
+        open_serials = {pending.serial for pending in asked}
+        answers: dict[int, Answer] = {}
+        while open_serials:
+            incoming = self._receive(None)
+            for one in incoming:
+                if type(one) is Answer and one.pending.serial in open_serials:
+                    if one.error is not None:
+                        raise one.error
+                    open_serials.discard(one.pending.serial)
+                    answers[one.pending.serial] = one
+                elif type(one) is Told or type(one) is Gone:
+                    self._hear(one)
+                else:
+                    self._inbox.append(one)
+        found = []
+        for pending in asked:
+            answer = answers[pending.serial]
+            message = codec_of(CALL_BY_NAME[pending.call].reply).decode(answer.body)
+            found.append((message, answer.blobs))
+        return found
+
+    def call(
+        self, peer: str, call: str, message: Any, span_s: float | None, position: Position | None = None
+    ) -> Any:
+        """Send a CALL and wait for its answer."""
+        return self.gather([self.ask(peer, call, message, span_s, position)])[0]
+
+    def tell(self, peer: str, name: str, message: Any, verb: Verb = Verb.TELL) -> None:
+        """Tell a peer or a topic something."""
+        body = codec_of(type(message)).encode(message, self.contents.get(peer, Content.MSGPACK))
+        self._send(self._conversation.tell(peer, name, body, verb))
+
+    def told_to_leave(self) -> bool:
+        """Say whether a BYE waits to be obeyed."""
+        return any(type(one) is Leave for one in self._inbox)
+
+    def waits(self) -> list[Pending]:
+        """Return our unanswered calls, oldest first."""
+        return self._conversation.waits()
+
+    def pump(self, timeout_s: float) -> None:
+        """Wait once for something to happen, and let what is told be heard; requests wait."""
+        for one in self._receive(self.clock() + timeout_s):
+            if type(one) is Told or type(one) is Gone:
+                self._hear(one)
+            else:
+                self._inbox.append(one)
+
+    # -- inside -------------------------------------------------------------------------------------------------------
+    def _send(self, frames: Sequence[bytes]) -> None:
+        with self._lock:
+            self._link.send(frames)
+
+    def _next(self, until_s: float) -> Incoming | None:
+        if not self._inbox:
+            self._inbox.extend(self._receive(until_s))
+        return self._inbox.popleft() if self._inbox else None
+
+    def _take(self, incoming: Incoming) -> None:
+        if type(incoming) is Request:
+            self._busy_since_s = self.clock()
+            try:
+                self._answer(incoming)
+            finally:
+                self._busy_since_s = None
+        elif type(incoming) is Answer:
+            if self.on_answer is not None:
+                self.on_answer(incoming)
+        elif type(incoming) is Leave:
+            self.leaving = incoming
+        else:
+            self._hear(incoming)
+
+    def _answer(self, request: Request) -> None:
+        handler = self._handlers.get(request.head.call)
+        if handler is None:
+            known = ", ".join(sorted(self._handlers))
+            text = f"expected one of {known}, found {request.head.call[:80]!r}"
+            self.fail(request, Failure("unknown_call", text))
+            return
+        try:
+            message = codec_of(CALL_BY_NAME[request.head.call].request).decode(request.body)
+            reply = handler(request, message)
+            if reply is not DEFERRED:
+                self.reply(request, reply)
+        except PeerLost as error:
+            if error is self._lost:
+                raise
+            self.fail(request, failure_of(error))
+        except Exception as error:  # noqa: BLE001 - the outermost loop: whatever it is, the caller must hear of it
+            print_traceback(error)
+            self.fail(request, failure_of(error))
+
+    def _hear(self, incoming: Incoming) -> None:
+        if type(incoming) is Told and self._told is not None:
+            self._told(incoming)
+        elif type(incoming) is Gone and self._gone is not None:
+            self._gone(incoming)
+
+    def _receive(self, until_s: float | None) -> list[Incoming]:
+        """Return what comes next; waits for one message, until a deadline of ours or `until_s` at the latest."""
+        conversation = self._conversation
+        if self._inbox and until_s is None:
+            kept = [one for one in self._inbox if type(one) is not Request and type(one) is not Leave]
+            if kept:
+                for one in kept:
+                    self._inbox.remove(one)
+                return kept
+        now_s = self.clock()
+        deadline_s = conversation.next_deadline_s()
+        limit_s = min(x for x in (until_s, deadline_s, now_s + _IDLE_S) if x is not None)
+        busy, self._busy_since_s = self._busy_since_s, None
+        try:
+            with self._lock:
+                if self._inbox and until_s is not None:
+                    return []
+                frames = self._link.receive(max(0.0, limit_s - now_s))
+                incoming = self._read(frames)
+        except PeerLost as error:
+            self._lost = error
+            raise
+        finally:
+            self._busy_since_s = busy
+        if frames is None:
+            expired: list[Incoming] = list(conversation.expire(self.clock()))
+            return expired
+        return incoming
+
+    def _read(self, frames: list[bytes] | None) -> list[Incoming]:
+        """Take one message into the books; the lock is held."""
+        if frames is None:
+            return []
+        incoming, answers = self._conversation.receive(frames, self.clock())
+        for answer in answers:
+            self._link.send(answer)
+        return incoming
+
+    def _pulse(self) -> None:
+        """Read the link while a hook runs for long, so that BEAT is answered."""
+        while not self._closed.wait(_PULSE_S):
+            busy_s = self._busy_since_s
+            if busy_s is None or self.clock() - busy_s < _PULSE_S or not self._lock.acquire(blocking=False):
+                continue
+            try:
+                while (frames := self._link.receive(0.0)) is not None:
+                    self._inbox.extend(self._read(frames))
+            except GanglionError:
+                return  # the main thread meets the same error as soon as it reads
+            finally:
+                self._lock.release()
+
+
+def print_traceback(error: BaseException) -> None:
+    """Print what an author's code raised where the supervisor keeps a process's last words."""
+    import traceback
+
+    traceback.print_exception(error, file=sys.stderr)

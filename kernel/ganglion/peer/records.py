@@ -1,0 +1,92 @@
+"""Records: rows on their way to the store, in batches, under credit."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+import msgpack
+
+from ganglion.errors import DeadlineExceeded, StoreError
+from ganglion.limits import DEADLINES_S, STREAM_CREDIT_MESSAGES
+from ganglion.peer.conversation import Told
+from ganglion.peer.participant import Participant
+from ganglion.wire.codec import codec_of
+from ganglion.wire.messages import RecordAck, RecordBatch
+
+__all__ = ["Records", "pack"]
+
+_ROWS_PER_BATCH = 250
+_BATCH_BYTES_MAX = 512 * 1024  # half of what a body may have
+
+pack = msgpack.Packer(autoreset=True).pack
+"""Encode one row of values for the store."""
+
+
+class Records:
+    """Send records to the store; wait only when eight batches are unacknowledged.
+
+    With `store` None everything is dropped: the run is not stored, as its user asked.
+    """
+
+    def __init__(self, participant: Participant, store: str | None) -> None:
+        self._participant = participant
+        self._store = store
+        self._open: list[Any] = []
+        self._weight = 0
+        self._bytes = 0
+        self._number = 0
+        self._unacknowledged: deque[int] = deque()
+        self._failure: str | None = None
+
+    def add(self, record: list[Any], rows: int = 1, size_bytes: int = 64) -> None:
+        """Take one record; it leaves with the batch."""
+        if self._store is None:
+            return
+        self._open.append(record)
+        self._weight += rows
+        self._bytes += size_bytes
+        if self._weight >= _ROWS_PER_BATCH or self._bytes >= _BATCH_BYTES_MAX:
+            self.flush()
+
+    def flush(self) -> None:
+        """Send what was taken; StoreError or DeadlineExceeded if the store does not take it."""
+        if self._store is None or not self._open:
+            return
+        self._wait(STREAM_CREDIT_MESSAGES - 1)
+        self._number += 1
+        batch, self._open, self._weight, self._bytes = self._open, [], 0, 0
+        self._unacknowledged.append(self._number)
+        self._participant.tell(self._store, "record.batch", RecordBatch(self._number, batch))
+
+    def drain(self) -> None:
+        """Send everything and wait until the store has acknowledged it."""
+        self.flush()
+        self._wait(0)
+
+    def _wait(self, most: int) -> None:
+        clock = self._participant.clock
+        span_s = DEADLINES_S["record"]
+        until_s = clock() + (span_s or 0.0)
+        while len(self._unacknowledged) > most and self._failure is None:
+            if span_s is not None and clock() >= until_s:
+                raise DeadlineExceeded(f"the store did not acknowledge rows within {span_s} s (record)")
+            self._participant.pump(min(1.0, max(0.0, until_s - clock())))
+        if self._failure is not None:
+            raise StoreError(self._failure)
+
+    def heard(self, told: Told) -> bool:
+        """Take an acknowledgement; says whether it was one."""
+        if told.head.call != "record.ack":
+            return False
+        ack = codec_of(RecordAck).decode(told.body)
+        if ack.error is not None:
+            self._failure = ack.error.message
+        while self._unacknowledged and self._unacknowledged[0] <= ack.number:
+            self._unacknowledged.popleft()
+        return True
+
+    def lost(self, peer: str, reason: str) -> None:
+        """Note that a peer is gone; if it was the store, nothing can be written any more."""
+        if peer == self._store:
+            self._failure = f"the store is gone: {reason}"

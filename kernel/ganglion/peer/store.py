@@ -1,0 +1,88 @@
+"""Host of the store: takes records of all writers, makes them durable, acknowledges after the commit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ganglion.errors import GanglionError
+from ganglion.peer.conversation import Gone, Told
+from ganglion.peer.failure import failure_of
+from ganglion.peer.participant import Handler, Participant, print_traceback
+from ganglion.sdk.store import StoreWriter
+from ganglion.wire.codec import codec_of
+from ganglion.wire.messages import RecordAck, RecordBatch
+
+__all__ = ["StoreHost"]
+
+_COMMIT_ROWS = 1000
+COMMIT_S = 0.05
+"""Rows wait at most so long for others to share their transaction."""
+
+
+class StoreHost:
+    """Write what arrives; commit at a thousand rows or after fifty milliseconds, then acknowledge."""
+
+    idle_s = COMMIT_S
+
+    def __init__(self, writer: StoreWriter) -> None:
+        self._writer = writer
+        self._unacknowledged: dict[str, int] = {}
+        self._rows = 0
+        self._since_s = 0.0
+        self._failed: GanglionError | None = None
+        self.participant: Participant  # set before anything is served
+
+    def handlers(self) -> dict[str, Handler]:
+        """Return what this host answers: nothing is asked of it."""
+        return {}
+
+    def told(self, told: Told) -> None:
+        """Take one batch."""
+        if told.head.call != "record.batch":
+            return
+        batch = codec_of(RecordBatch).decode(told.body)
+        if not self._unacknowledged:
+            self._since_s = self.participant.clock()
+        self._unacknowledged[told.peer] = batch.number
+        self._guard(lambda: self._writer.apply(told.peer, batch.records))
+        self._rows += sum(_weight(record) for record in batch.records)
+        if self._rows >= _COMMIT_ROWS:
+            self.commit()
+
+    def gone(self, gone: Gone) -> None:
+        """Hear that a writer is lost; what it did not seal stays invisible."""
+
+    def tick(self) -> None:
+        """Commit what has waited long enough; called at least every `COMMIT_S`."""
+        if self._unacknowledged and self.participant.clock() - self._since_s >= COMMIT_S:
+            self.commit()
+
+    def commit(self) -> None:
+        """Make everything durable and acknowledge it."""
+        if not self._unacknowledged:
+            return
+        self._guard(self._writer.commit)
+        error = None if self._failed is None else failure_of(self._failed)
+        for writer, number in self._unacknowledged.items():
+            self.participant.tell(writer, "record.ack", RecordAck(number, error))
+        self._unacknowledged.clear()
+        self._rows = 0
+
+    def close(self) -> None:
+        """Commit and close."""
+        self.commit()
+        self._writer.close()
+
+    def _guard(self, act: Any) -> None:
+        """Do something with the database; what fails is told to every writer from then on."""
+        if self._failed is not None:
+            return
+        try:
+            act()
+        except GanglionError as error:
+            print_traceback(error)
+            self._failed = error
+
+
+def _weight(record: list[Any]) -> int:
+    return len(record[-1]) if record and record[0] in ("steps", "actions") else 1

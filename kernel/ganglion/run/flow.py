@@ -1,0 +1,338 @@
+"""The flow of a running phase: boundaries, ends of episodes, verdicts, signals."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from ganglion.run.effect import Answer, Effect, Event, Record, Steer
+from ganglion.run.plan import PhasePlan
+from ganglion.run.tally import Judgement, Tally
+from ganglion.sdk.condition import TerminationCondition
+from ganglion.sdk.flow import Signal
+from ganglion.wire.messages import Boundary, EpisodeEnded, FlowSignal, Go, Verdict
+from ganglion.wire.name import Role, peer_name
+
+__all__ = ["Flow", "Seeds"]
+
+_PHASE_END = "phase end"
+_LOCAL = frozenset({"max_episodes", "vanilla"})  # phase parts that look at one worker at a time
+_LOCAL_EPISODE = frozenset({"environment", "vanilla", "max_steps", "max_episodes"})
+
+
+class Seeds(Protocol):
+    """Give the seeds of the environments of an episode."""
+
+    def episode_seeds(self, phase: PhasePlan, worker: int, episode: int) -> dict[str, Any]:
+        """Return environment -> {seed, stream}."""
+
+
+class Flow:
+    """Decide about the workers of one phase.
+
+    Without a common boundary a worker is judged when its episode ends. With one, all active workers stand after each
+    round; those whose episodes end there end them one by one in worker order, then all verdicts are given, then the
+    next round begins: what arrives first changes nothing.
+    """
+
+    def __init__(
+        self,
+        run: str,
+        phase: PhasePlan,
+        conditions: Sequence[tuple[str, TerminationCondition, str]],
+        seeds: Seeds,
+    ) -> None:
+        self.run, self.phase = run, phase
+        self.tally = Tally(phase, [(name, c) for name, c, place in conditions if place == "phase"])
+        self.common = _wants_common(phase, conditions)
+        self.settle = any("objectives" in c.reads for _, c, _ in conditions)
+        self.active: set[int] = set()
+        self.round = 0
+        self.reason = ""
+        self.shut_down = False
+        self._seeds = seeds
+        self._agents: list[str] = []
+        self._stopping = False
+        self._draining = False
+        self._paused = False
+        self._wished: list[FlowSignal] = []
+        self._stood: dict[int, tuple[Any, Boundary]] = {}
+        self._queue: list[tuple[int, Go]] = []
+        self._ended: dict[int, tuple[Any, EpisodeEnded]] = {}
+        self._counted: set[int] = set()
+
+    def begin(self, agents: Sequence[str]) -> None:
+        """Let all workers take part."""
+        self.active = set(range(self.phase.workers))
+        self._agents = list(agents)
+
+    def first_verdict(self, worker: int) -> Verdict:
+        """Return what a worker begins with."""
+        participants = {name: sorted(self.active) for name in self._agents} if self.common else None
+        return self._go_on(worker, 0, participants)
+
+    # -- events -------------------------------------------------------------------------------------------------------
+    def episode(self, token: Any, report: EpisodeEnded) -> list[Effect]:
+        """Take the end of an episode."""
+        effects = self.sealed(report)
+        self._ended[report.worker] = (token, report)
+        if self.common:
+            return effects + self._next_in_queue()
+        return effects + self._judge()
+
+    def boundary(self, token: Any, report: Boundary) -> list[Effect]:
+        """Take a worker's stand at the common boundary."""
+        self._stood[report.worker] = (token, report)
+        return self._round() if self._stood.keys() >= self.active else []
+
+    def steer(self, wish: FlowSignal) -> list[Effect]:
+        """Take an operator's signal."""
+        signal = Signal[wish.signal]
+        if signal >= Signal.STOP_PHASE:
+            self._stop_phase(signal, f"operator: {wish.reason}" if wish.reason else "operator")
+        if not self.common:
+            workers = self.active if wish.worker is None or signal >= Signal.STOP_PHASE else {wish.worker}
+            return [self._steer(worker, wish) for worker in sorted(workers)]
+        if signal is Signal.PAUSE:
+            self._paused = True
+        elif signal is Signal.CONTINUE:
+            self._paused = False
+        else:
+            self._paused = False
+            self._wished.append(wish)
+        standing = self._stood.keys() >= self.active and not self._queue and not self._ended
+        return self._round() if standing else []
+
+    def interrupt(self, now: bool) -> list[Effect]:
+        """End the phase for good: after the running episodes, or at the next boundary."""
+        self._draining = True
+        self.reason = self.reason or "interrupted"
+        if not now:
+            return []
+        wish = FlowSignal(Signal.SHUTDOWN.name, "interrupted")
+        return self.steer(wish) if self.common else [self._steer(w, wish) for w in sorted(self.active)]
+
+    def abort(self) -> list[Effect]:
+        """Make every worker close its episode because the run has failed."""
+        self._stopping = True
+        self.reason = "failed"
+        effects: list[Effect] = []
+        for token, _ in self._stood.values():
+            effects.append(Answer(token, self.stop_go(Signal.SHUTDOWN, "failed", "")))
+        self._stood, self._queue = {}, []
+        for worker, (token, _) in self._ended.items():
+            effects.append(Answer(token, self.stop_verdict("failed")))
+            self.active.discard(worker)
+        self._ended = {}
+        wish = FlowSignal(Signal.SHUTDOWN.name, "failed")
+        return [*effects, *(self._steer(worker, wish) for worker in sorted(self.active))]
+
+    def gone(self, worker: int) -> None:
+        """Forget a worker that cannot go on."""
+        self.active.discard(worker)
+        self._stood.pop(worker, None)
+
+    def sealed(self, report: EpisodeEnded) -> list[Effect]:
+        """Return records and events of an episode that has ended."""
+        returns = {name: agent["sum"] for name, agent in report.agents.items()}
+        fields = {
+            "phase": self.phase.index,
+            "worker": report.worker,
+            "episode": report.episode,
+            "steps": report.steps,
+            "returns": returns,
+            "reason": report.reason,
+        }
+        records: list[Effect] = []
+        for cause in report.causes:
+            if not cause.get("known"):
+                row = [report.worker, report.episode, report.steps, cause["signal"], cause["issuer"]]
+                records.append(self._record_signal(row, str(cause["reason"]), report.round))
+        if self._stopping_failed():
+            self.active.discard(report.worker)
+        return [*records, Event("episode.ended", fields)]
+
+    def stop_verdict(self, reason: str) -> Verdict:
+        """Return the verdict that ends a worker's part."""
+        signal = Signal.SHUTDOWN if self.shut_down else Signal.STOP_PHASE
+        return Verdict(signal.name, reason)
+
+    def stop_go(self, signal: Signal, issuer: str, reason: str) -> Go:
+        """Return the answer to a boundary that ends the episode."""
+        return Go(signal.name, issuer, reason)
+
+    # -- a common round -----------------------------------------------------------------------------------------------
+    def _round(self) -> list[Effect]:
+        """Decide about a round when all workers stand."""
+        if self._paused:
+            return []
+        stop = self._greatest_stop()
+        wished = {w.worker: w for w in self._wished if Signal[w.signal] < Signal.STOP_PHASE}
+        self._wished = []
+        if stop is not None:
+            self._queue = [(worker, self.stop_go(*stop)) for worker in sorted(self._stood)]
+        else:
+            self._queue = []
+            for worker, (_, report) in sorted(self._stood.items()):
+                wish = wished.get(worker, wished.get(None))
+                if wish is not None:
+                    go = Go(wish.signal, wish.issuer, wish.reason)
+                    self._queue.append((worker, go))
+                elif report.ending:
+                    self._queue.append((worker, Go()))
+        return self._next_in_queue() if self._queue else self._release()
+
+    def _greatest_stop(self) -> tuple[Signal, str, str] | None:
+        """Return the signal that ends the whole phase at this boundary, with issuer and reason, or None."""
+        for wish in self._wished:
+            if Signal[wish.signal] >= Signal.STOP_PHASE:
+                return Signal[wish.signal], wish.issuer, wish.reason
+        found: tuple[Signal, str, str] | None = None
+        for _, (_, report) in sorted(self._stood.items()):
+            for cause in report.causes:
+                signal = Signal[cause["signal"]]
+                if signal >= Signal.STOP_PHASE and (found is None or signal > found[0]):
+                    self._stop_phase(signal, _phase_reason(str(cause["issuer"]), str(cause["reason"])))
+                    found = (signal, _PHASE_END, "")
+        return found
+
+    def _next_in_queue(self) -> list[Effect]:
+        """Let the next worker end its episode; when all have, give the verdicts."""
+        if self._queue:
+            worker, go = self._queue.pop(0)
+            token, _ = self._stood.pop(worker)
+            return [Answer(token, go)]
+        return self._judge()
+
+    def _release(self) -> list[Effect]:
+        """Let all standing workers go on."""
+        participants = self._participants({w: report.next for w, (_, report) in self._stood.items()})
+        self.round += 1
+        go = Go(round=self.round, participants=participants)
+        effects: list[Effect] = [Answer(token, go) for _, (token, _) in sorted(self._stood.items())]
+        self._stood = {}
+        return effects
+
+    def _participants(self, following: dict[int, list[str]]) -> dict[str, list[int]]:
+        return {
+            name: [worker for worker in sorted(following) if name in following[worker]]
+            for name in self._agents
+        }
+
+    # -- verdicts -----------------------------------------------------------------------------------------------------
+    def _judge(self) -> list[Effect]:
+        """Count what ended at this boundary, ask the conditions, give the verdicts."""
+        fresh = {w: report for w, (_, report) in sorted(self._ended.items()) if w not in self._counted}
+        for worker, report in fresh.items():
+            self.tally.count(report, report.reason == f"truncated: {_PHASE_END}")
+            self._counted.add(worker)
+        effects: list[Effect] = []
+        judgement = Judgement()
+        if not self._stopping:
+            judgement = self.tally.judge(fresh)
+            effects += self._record_judgement(judgement, fresh)
+            if judgement.phase >= Signal.STOP_PHASE:
+                self._stop_phase(judgement.phase, _phase_reason(judgement.issuer, judgement.reason))
+                effects += self._end_others(judgement.phase)
+                if self._queue:
+                    return effects + self._next_in_queue()
+        return effects + self._verdicts(judgement)
+
+    def _end_others(self, signal: Signal) -> list[Effect]:
+        """Make the workers that are in mid-episode end it, because the phase ends."""
+        if self.common:
+            self._queue = [(worker, self.stop_go(signal, _PHASE_END, "")) for worker in sorted(self._stood)]
+            return []
+        wish = FlowSignal(signal.name, _PHASE_END)
+        return [self._steer(worker, wish) for worker in sorted(self.active - self._ended.keys())]
+
+    def _verdicts(self, judgement: Judgement) -> list[Effect]:
+        following = {w: report.next for w, (_, report) in self._stood.items()}
+        going: dict[int, tuple[Any, EpisodeEnded, Signal]] = {}
+        effects: list[Effect] = []
+        for worker, (token, report) in sorted(self._ended.items()):
+            signal = self._signal_for(worker, report, judgement)
+            if signal > Signal.RESTART:
+                self.active.discard(worker)
+                self.tally.stop(worker)
+                effects.append(Answer(token, Verdict(signal.name, self.reason)))
+            else:
+                going[worker] = (token, report, signal)
+                following[worker] = report.next
+        participants = self._participants(following) if self.common else None
+        self.round += 1
+        for worker, (token, report, signal) in going.items():
+            verdict = self._go_on(worker, report.episode + 1, participants, signal)
+            effects.append(Answer(token, verdict))
+        go = Go(round=self.round, participants=participants)
+        effects += [Answer(token, go) for _, (token, _) in sorted(self._stood.items())]
+        self._stood, self._ended = {}, {}
+        self._counted.clear()
+        return effects
+
+    def _signal_for(self, worker: int, report: EpisodeEnded, judgement: Judgement) -> Signal:
+        if self._stopping or self._draining:
+            return Signal.SHUTDOWN if self.shut_down else Signal.STOP_PHASE
+        signal = max((Signal[c["signal"]] for c in report.causes), default=Signal.RESET)
+        signal = max(Signal.RESET, signal, judgement.workers.get(worker, Signal.RESET))
+        if signal > Signal.RESTART:
+            self.reason = self.reason or _phase_reason(*_first_with(report, signal))
+        return signal
+
+    def _go_on(
+        self,
+        worker: int,
+        episode: int,
+        participants: dict[str, list[int]] | None,
+        signal: Signal = Signal.RESET,
+    ) -> Verdict:
+        seeds = self._seeds.episode_seeds(self.phase, worker, episode)
+        return Verdict(signal.name, "", episode, seeds, self.round, participants)
+
+    def _stop_phase(self, signal: Signal, reason: str) -> None:
+        self._stopping = True
+        self.shut_down |= signal is Signal.SHUTDOWN
+        self.reason = self.reason or reason
+
+    def _stopping_failed(self) -> bool:
+        return self._stopping and self.reason == "failed"
+
+    # -- records ------------------------------------------------------------------------------------------------------
+    def _record_judgement(self, judgement: Judgement, reports: dict[int, EpisodeEnded]) -> list[Effect]:
+        position = max((report.round for report in reports.values()), default=self.round)
+        effects: list[Effect] = []
+        for worker, signal, issuer, reason in judgement.issued:
+            effects.append(self._record_signal([worker, None, None, signal.name, issuer], reason, position))
+        return effects
+
+    def _record_signal(self, row: list[Any], reason: str, position: int) -> Record:
+        return Record(["signal", self.phase.index, *row, reason, None, position])
+
+    def _steer(self, worker: int, wish: FlowSignal) -> Steer:
+        return Steer(peer_name(self.run, Role.CONTROLLER, None, worker), wish)
+
+
+def _wants_common(phase: PhasePlan, conditions: Sequence[tuple[str, TerminationCondition, str]]) -> bool:
+    """Say whether the outcome could depend on which worker is faster, so that all must stand after each round."""
+    if phase.workers == 1 or phase.sync == "async":
+        return False
+    if phase.mode == "train" and any(agent.brain is not None for agent in phase.agents):
+        return True
+    names = [(name, place) for name, _, place in conditions]
+    local = all(name in (_LOCAL if place == "phase" else _LOCAL_EPISODE) for name, place in names)
+    return not local
+
+
+def _phase_reason(issuer: str, reason: str) -> str:
+    """Return a phase's reason in the words of the results."""
+    kind, _, name = issuer.partition(":")
+    if kind == "condition":
+        return reason or name
+    return kind if not reason else f"{kind}: {reason}"
+
+
+def _first_with(report: EpisodeEnded, signal: Signal) -> tuple[str, str]:
+    for cause in report.causes:
+        if Signal[cause["signal"]] is signal:
+            return str(cause["issuer"]), str(cause["reason"])
+    return "condition:max_episodes", ""

@@ -1,0 +1,462 @@
+"""The governor: phases, workers, episodes, verdicts; events in, effects out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+from ganglion.errors import DocumentError
+from ganglion.run.agents import ResolvedAgent, resolve
+from ganglion.run.effect import Answer, Ask, Await, Declare, Effect, Event, Finish, Record
+from ganglion.run.flow import Flow
+from ganglion.run.plan import AgentPlan, PhasePlan, Plan, Process, processes_of
+from ganglion.run.setup import Setup
+from ganglion.run.stage import Stage
+from ganglion.run.wait import Waits
+from ganglion.sdk.condition import TerminationCondition
+from ganglion.sdk.flow import Signal
+from ganglion.wire.messages import (
+    Boundary,
+    BrainStore,
+    BrainStored,
+    ControllerReady,
+    ControllerShutdown,
+    EpisodeEnded,
+    Failure,
+    FlowSignal,
+    Need,
+    Nothing,
+    Signalled,
+    WorkerFailed,
+)
+from ganglion.wire.name import Role, peer_name
+
+__all__ = ["Governor", "Services"]
+
+_CUT_S = 1.5  # how long workers may take to close their episodes when a run fails
+_NOTHING_STARTED = ("document", "plugin", "usage")  # kinds of failure that a faulty document explains
+
+
+class Services(Protocol):
+    """What the governor needs of the world; everything here is a function of its arguments and the run's seed."""
+
+    def words(self, path: Sequence[str | int]) -> bytes:
+        """Return the 32 bytes of a stream."""
+
+    def integer(self, words: bytes) -> int:
+        """Return a stream as an integer of 53 bits."""
+
+    def conditions(self, phase: PhasePlan) -> list[tuple[str, TerminationCondition, str]]:
+        """Return fresh conditions of a phase: name, object, and `episode` or `phase` for where they stand."""
+
+    def now(self) -> str:
+        """Return the wall clock as UTC text; it stands in records only."""
+
+
+class Governor:
+    """Carry out a plan.
+
+    The host passes in what happens, one method per kind of event, and carries out the effects in order. Times are
+    monotonic seconds. `wait_texts` says for whom the run waits.
+    """
+
+    def __init__(self, run: str, plan: Plan, store: str | None, results: str, services: Services) -> None:
+        self.run, self.plan, self.store = run, plan, store
+        self.stage = Stage.PLANNED
+        self.waits = Waits()
+        self._services = services
+        self._setup = Setup(run, plan, store, results, services)
+        self._phase: PhasePlan
+        self._flow: Flow
+        self._agents: list[ResolvedAgent] = []
+        self._ready: dict[int, dict[str, Any]] = {}
+        self._joined: dict[str, str] = {}  # peer -> content type of its bodies
+        self._open: set[tuple[Any, ...]] = set()
+        self._models: dict[str, str] = {}  # agent -> folder of its newest model
+        self._stepped = False
+        self._failure: tuple[Failure, str | None] | None = None
+        self._interrupted = ""
+        self._shutdown = ""
+        self._cut_by_s: float | None = None
+
+    # -- events -------------------------------------------------------------------------------------------------------
+    def begin(self, now_s: float) -> list[Effect]:
+        """Begin the run."""
+        plan = self.plan
+        head = {"uid": plan.uid, "experiment": plan.experiment, "seed": plan.seed, "document": plan.document}
+        record = Record(["run", {**head, "started": self._services.now()}])
+        event = Event("run.started", {"run": self.run, "seed": plan.seed, "phases": len(plan.phases)})
+        return [record, event, *self._enter(0, now_s)]
+
+    def joined(self, peer: str, content: str, now_s: float) -> list[Effect]:
+        """Hear that a peer has joined."""
+        self._joined[peer] = content
+        self.waits.came(peer)
+        event = Event("peer.joined", {"name": peer})
+        return [event, *(self._setup_controllers(now_s) if self._all_joined() else [])]
+
+    def lost(self, peer: str, reason: str, now_s: float) -> list[Effect]:
+        """Hear that a peer is gone."""
+        self._joined.pop(peer, None)
+        event = Event("peer.lost", {"name": peer, "reason": reason})
+        if self.stage is Stage.ENDED or peer not in self._awaited():
+            return [event]
+        return [event, *self.fail(Failure("lost", f"{self._label(peer)} is gone: {reason}"), peer, now_s)]
+
+    def answered(self, tag: tuple[Any, ...], reply: Any, now_s: float) -> list[Effect]:
+        """Hear the answer to a call."""
+        self._open.discard(tag)
+        self.waits.came(tag)
+        if self.stage in (Stage.FAILING, Stage.ENDED):
+            return []
+        handlers: dict[str, Callable[[tuple[Any, ...], Any, float], list[Effect]]] = {
+            "need": self._admitted,
+            "setup": self._declared,
+            "brain": self._brain_ready,
+            "start": self._worker_started,
+            "muscles": self._muscles_left,
+            "store": self._brain_stored,
+            "close": self._closed,
+        }
+        return handlers[tag[0]](tag, reply, now_s)
+
+    def failed(self, tag: tuple[Any, ...], failure: Failure, peer: str | None, now_s: float) -> list[Effect]:
+        """Hear that a call failed."""
+        self._open.discard(tag)
+        self.waits.came(tag)
+        return self.fail(failure, peer, now_s)
+
+    def episode(self, token: Any, report: EpisodeEnded, now_s: float) -> list[Effect]:
+        """Hear that a worker's episode has ended; it waits for the verdict."""
+        self._stepped |= report.steps > 0
+        if self.stage is not Stage.RUNNING:
+            return [*self._flow.sealed(report), Answer(token, self._flow.stop_verdict("failed"))]
+        return self._flow_on(self._flow.episode(token, report), now_s)
+
+    def boundary(self, token: Any, report: Boundary, now_s: float) -> list[Effect]:
+        """Hear that a worker stands at the common boundary."""
+        self._stepped = True
+        if self.stage is not Stage.RUNNING:
+            return [Answer(token, self._flow.stop_go(Signal.SHUTDOWN, "failed", ""))]
+        return self._flow_on(self._flow.boundary(token, report), now_s)
+
+    def worker_failed(self, token: Any, report: WorkerFailed, now_s: float) -> list[Effect]:
+        """Hear that a worker cannot go on."""
+        from ganglion.wire.messages import Done
+
+        peer = report.peer or peer_name(self.run, Role.CONTROLLER, None, report.worker)
+        self._stepped |= report.step > 0
+        self._flow.gone(report.worker)
+        effects: list[Effect] = [Answer(token, Done())]
+        place = f"worker {report.worker}, episode {report.episode}, step {report.step}"
+        where = report.failure.where or ""
+        failure = Failure(
+            report.failure.kind,
+            report.failure.message,
+            f"{where} ({place})" if where else place,
+            report.failure.traceback,
+            data=report.failure.data,
+        )
+        return [*effects, *self.fail(failure, peer, now_s), *self._after_cut(now_s)]
+
+    def signal(self, wish: FlowSignal, phase: str | None, now_s: float) -> tuple[Signalled, list[Effect]]:
+        """Hear an operator's signal; returns the answer to it."""
+        refusal = self._refusal(wish, phase)
+        if refusal:
+            record = self._signal_record(wish, f"refused: {refusal}")
+            return Signalled(False, refusal), [] if self.stage is Stage.PLANNED else [record]
+        signal = Signal[wish.signal]
+        if signal is Signal.SHUTDOWN:
+            self._shutdown = wish.reason or "operator"
+        effects: list[Effect] = [self._signal_record(wish, wish.reason)]
+        event = Event("signal", {"signal": wish.signal, "issuer": wish.issuer, "reason": wish.reason})
+        effects += [event, *self._flow.steer(wish)]
+        return Signalled(True, f"acts at the next step boundary of phase {self._phase.index}"), effects
+
+    def stop(self, now: bool, reason: str, now_s: float) -> list[Effect]:
+        """Interrupt the run: after the running episodes, or at once."""
+        self._interrupted = reason or "operator"
+        if self.stage is Stage.RUNNING:
+            return self._flow_on(self._flow.interrupt(now), now_s)
+        if self.stage in (Stage.FAILING, Stage.ENDED, Stage.STORING, Stage.CLOSING, Stage.MUSCLES_LEAVING):
+            return []
+        return self._finish(now_s)
+
+    def tick(self, now_s: float) -> list[Effect]:
+        """Look at the clock; call it a few times a second."""
+        if self.stage is Stage.FAILING and self._cut_by_s is not None and now_s >= self._cut_by_s:
+            return self._finish(now_s)
+        effects: list[Effect] = []
+        for text in self.waits.due(now_s):
+            effects.append(Event("waiting", {"text": text}))
+        late = self.waits.late(now_s)
+        if late is not None and self.stage not in (Stage.FAILING, Stage.ENDED):
+            peer, text = late
+            effects += self.fail(Failure("deadline", text), peer, now_s)
+        return effects
+
+    # -- failing ------------------------------------------------------------------------------------------------------
+    def fail(self, failure: Failure, peer: str | None, now_s: float) -> list[Effect]:
+        """End the run because of a failure; the first one counts. Workers may close their episodes."""
+        if self.stage in (Stage.FAILING, Stage.ENDED):
+            return []
+        running = self.stage is Stage.RUNNING
+        self._failure = (failure, peer)
+        self.stage = Stage.FAILING
+        self.waits.clear()
+        self._cut_by_s = now_s + _CUT_S
+        if not running:
+            return self._finish(now_s)
+        return [*self._flow.abort(), *self._after_cut(now_s)]
+
+    def _after_cut(self, now_s: float) -> list[Effect]:
+        return self._finish(now_s) if self.stage is Stage.FAILING and not self._flow.active else []
+
+    # -- a phase begins -----------------------------------------------------------------------------------------------
+    def _enter(self, index: int, now_s: float) -> list[Effect]:
+        self._phase = phase = self.plan.phases[index]
+        self._ready = {}
+        self.stage = Stage.NEEDING
+        record = Record(["phase", index, phase.name, phase.mode, "running", None])
+        event = Event(
+            "phase.started",
+            {
+                "phase": index,
+                "name": phase.name,
+                "mode": phase.mode,
+                "workers": phase.workers,
+                "episodes": phase.episodes,
+            },
+        )
+        need = self._ask(("need",), "", "kernel.need", Need(self.run, index), now_s)
+        return [record, event, need]
+
+    def _admitted(self, tag: tuple[Any, ...], reply: Any, now_s: float) -> list[Effect]:
+        self.stage = Stage.JOINING
+        missing = [p for p in self._processes() if p.name not in self._joined]
+        for process in missing:
+            span_s = self._phase.deadline_s("attach" if process.attached else "join")
+            self.waits.begin(process.name, process.name, _join_text(process), now_s, span_s)
+        names = [process.name for process in missing]
+        if self.store is not None and self.store not in self._joined:
+            names.append(self.store)
+            self.waits.begin(
+                self.store, self.store, "the store to join", now_s, self._phase.deadline_s("join")
+            )
+        effects: list[Effect] = [Await(names)] if names else []
+        return [*effects, *(self._setup_controllers(now_s) if self._all_joined() else [])]
+
+    def _setup_controllers(self, now_s: float) -> list[Effect]:
+        self.stage = Stage.SETTING_UP
+        self._conditions = self._services.conditions(self._phase)
+        self._flow = Flow(self.run, self._phase, self._conditions, self._setup)
+        effects: list[Effect] = []
+        for worker in range(self._phase.workers):
+            message = self._setup.controller(self._phase, worker, self._conditions, self._joined)
+            effects.append(self._ask_controller("setup", worker, "controller.setup", message, now_s))
+        return effects
+
+    def _declared(self, tag: tuple[Any, ...], reply: ControllerReady, now_s: float) -> list[Effect]:
+        self._ready[tag[1]] = reply.declarations
+        if len(self._ready) < self._phase.workers:
+            return []
+        first = self._ready[0]
+        for worker, declared in sorted(self._ready.items()):
+            strange = [uid for uid in first if _shape(first[uid]) != _shape(declared[uid])]
+            if strange:
+                text = f"environment {strange[0]} declares otherwise in worker {worker} than in worker 0"
+                return self.fail(Failure("author", text), None, now_s)
+        try:
+            self._agents = resolve(self._phase, first)
+        except DocumentError as error:
+            return self.fail(Failure("document", str(error)), None, now_s)
+        return [self._declare(first), *self._setup_brains(first, now_s)]
+
+    def _declare(self, first: Mapping[str, Any]) -> Declare:
+        rows: list[tuple[str, str | None, str | None, list[dict[str, Any]]]] = []
+        for uid, declared in first.items():
+            for kind in ("sensor", "actuator", "reward"):
+                if declared[kind + "s"] is not None:
+                    rows.append((kind, uid, None, declared[kind + "s"]))
+        for agent in self._agents:
+            rows.append(("sensor", None, agent.plan.name, agent.sensors))
+            rows.append(("actuator", None, agent.plan.name, agent.actuators))
+        return Declare(self._phase.index, rows)
+
+    def _setup_brains(self, first: Mapping[str, Any], now_s: float) -> list[Effect]:
+        self.stage = Stage.BRAINS
+        self._static = {
+            uid: d["static_model"] for uid, d in first.items() if d.get("static_model") is not None
+        }
+        effects: list[Effect] = []
+        for agent in self._learning():
+            message = self._setup.brain(self._phase, agent, self._models, self._static)
+            effects.append(self._ask_brain("brain", agent.plan, "brain.setup", message, now_s))
+        return effects or self._start_workers(now_s)
+
+    def _brain_ready(self, tag: tuple[Any, ...], reply: Any, now_s: float) -> list[Effect]:
+        return [] if self._waiting("brain") else self._start_workers(now_s)
+
+    def _start_workers(self, now_s: float) -> list[Effect]:
+        """Start the workers one after the other where brains learn: the order in which muscles join must not vary."""
+        self.stage = Stage.RUNNING
+        self._flow.begin([agent.plan.name for agent in self._agents])
+        workers = [0] if self._learning() else range(self._phase.workers)
+        return [self._start_worker(worker, now_s) for worker in workers]
+
+    def _start_worker(self, worker: int, now_s: float) -> Effect:
+        message = self._setup.start(
+            self._phase, worker, self._agents, self._models, self._joined, self._flow, self._static
+        )
+        return self._ask_controller("start", worker, "controller.start", message, now_s)
+
+    def _worker_started(self, tag: tuple[Any, ...], reply: Any, now_s: float) -> list[Effect]:
+        following = tag[1] + 1
+        if self._learning() and following < self._phase.workers:
+            return [self._start_worker(following, now_s)]
+        return []
+
+    # -- a phase runs -------------------------------------------------------------------------------------------------
+    def _flow_on(self, effects: list[Effect], now_s: float) -> list[Effect]:
+        if self._flow.active:
+            return effects
+        self.stage = Stage.MUSCLES_LEAVING
+        for worker in range(self._phase.workers):
+            message = ControllerShutdown(muscles=True)
+            effects.append(self._ask_controller("muscles", worker, "controller.shutdown", message, now_s))
+        return effects
+
+    # -- a phase ends -------------------------------------------------------------------------------------------------
+    def _muscles_left(self, tag: tuple[Any, ...], reply: Any, now_s: float) -> list[Effect]:
+        if self._waiting("muscles"):
+            return []
+        self.stage = Stage.STORING
+        effects: list[Effect] = [
+            self._ask_brain("store", agent.plan, "brain.store", BrainStore(), now_s)
+            for agent in self._learning()
+        ]
+        return effects or self._close_phase(now_s)
+
+    def _brain_stored(self, tag: tuple[Any, ...], reply: BrainStored, now_s: float) -> list[Effect]:
+        agent, phase = tag[1], self._phase
+        effects: list[Effect] = []
+        for file in reply.files:
+            row = ["brain", phase.index, agent, file["tag"], self._flow.tally.episodes(), file["updates"]]
+            effects.append(Record([*row, self._services.now(), file["bytes"], file["sha256"], file["path"]]))
+        if reply.files:
+            self._models[agent] = self._setup.models(phase, agent)
+            effects.append(Event("brain.stored", {"agent": agent, "files": len(reply.files)}))
+        return [*effects, *([] if self._waiting("store") else self._close_phase(now_s))]
+
+    def _close_phase(self, now_s: float) -> list[Effect]:
+        self.stage = Stage.CLOSING
+        effects: list[Effect] = []
+        for worker in range(self._phase.workers):
+            message = ControllerShutdown(environments=True)
+            effects.append(self._ask_controller("close", worker, "controller.shutdown", message, now_s))
+        for agent in self._learning():
+            effects.append(self._ask_brain("close", agent.plan, "brain.shutdown", Nothing(), now_s))
+        return effects
+
+    def _closed(self, tag: tuple[Any, ...], reply: Any, now_s: float) -> list[Effect]:
+        if self._waiting("close"):
+            return []
+        effects = self._end_phase("interrupted" if self._interrupted else "finished")
+        following = self._phase.index + 1
+        if self._interrupted or self._flow.shut_down or following >= len(self.plan.phases):
+            return [*effects, *self._finish(now_s)]
+        return [*effects, *self._enter(following, now_s)]
+
+    def _end_phase(self, status: str) -> list[Effect]:
+        phase = self._phase
+        reason = {"interrupted": "interrupted", "failed": "failed"}.get(status) or self._flow.reason
+        fields = {"phase": phase.index, "name": phase.name, "status": status, "reason": reason}
+        return [
+            Record(["phase", phase.index, phase.name, phase.mode, status, reason]),
+            Event("phase.ended", fields),
+        ]
+
+    def _finish(self, now_s: float) -> list[Effect]:
+        open_phase = self.stage is not Stage.CLOSING and self.stage is not Stage.PLANNED
+        self.stage = Stage.ENDED
+        self.waits.clear()
+        failure, peer = self._failure if self._failure is not None else (None, None)
+        effects: list[Effect] = []
+        if failure is not None:
+            status, reason = "failed", f"failed: {failure.message.splitlines()[0] if failure.message else ''}"
+            exit_status = 2 if failure.kind in _NOTHING_STARTED and not self._stepped else 1
+        elif self._interrupted:
+            status, reason, exit_status = "interrupted", f"interrupted: {self._interrupted}", 130
+        else:
+            status, reason, exit_status = "finished", "shutdown" if self._flow.shut_down else "completed", 0
+        if open_phase:
+            effects += self._end_phase(status)
+        effects.append(Record(["end", status, reason, self._services.now()]))
+        return [*effects, Finish(status, reason, exit_status, failure, peer)]
+
+    # -- small questions ----------------------------------------------------------------------------------------------
+    def _ask(self, tag: tuple[Any, ...], peer: str, call: str, message: Any, now_s: float) -> Ask:
+        span_s = self._phase.deadline_s(call)
+        self._open.add(tag)
+        self.waits.begin(tag, peer, f"{self._label(peer)} to answer {call}", now_s, None)
+        return Ask(tag, peer, call, message, span_s)
+
+    def _ask_controller(self, word: str, worker: int, call: str, message: Any, now_s: float) -> Ask:
+        peer = peer_name(self.run, Role.CONTROLLER, None, worker)
+        return self._ask((word, worker), peer, call, message, now_s)
+
+    def _ask_brain(self, word: str, agent: AgentPlan, call: str, message: Any, now_s: float) -> Ask:
+        return self._ask(
+            (word, agent.name), peer_name(self.run, Role.BRAIN, agent.name), call, message, now_s
+        )
+
+    def _waiting(self, word: str) -> bool:
+        return any(tag[0] == word for tag in self._open)
+
+    def _learning(self) -> list[ResolvedAgent]:
+        if self._phase.mode != "train":
+            return []
+        return [agent for agent in self._agents if agent.plan.brain is not None]
+
+    def _processes(self) -> list[Process]:
+        return processes_of(self.run, self._phase)
+
+    def _awaited(self) -> set[str]:
+        names = {process.name for process in self._processes()}
+        return names | ({self.store} if self.store is not None else set())
+
+    def _all_joined(self) -> bool:
+        return self.stage is Stage.JOINING and self._awaited() <= self._joined.keys()
+
+    def _label(self, peer: str) -> str:
+        if peer == self.store:
+            return "the store"
+        if self.stage is Stage.PLANNED:
+            return peer or "the kernel"
+        return next((p.label for p in self._processes() if p.name == peer), peer or "the kernel")
+
+    def _refusal(self, wish: FlowSignal, phase: str | None) -> str:
+        if wish.signal not in Signal.__members__:
+            return f"unknown signal {wish.signal!r}; there are {', '.join(Signal.__members__)}"
+        if self.stage is not Stage.RUNNING:
+            return "no phase is running"
+        if phase is not None and phase not in (self._phase.name, str(self._phase.index)):
+            return f"the running phase is {self._phase.index} ({self._phase.name})"
+        if wish.worker is not None and wish.worker not in self._flow.tally.active:
+            return f"no worker {wish.worker} is running; there are {self._flow.tally.active}"
+        return ""
+
+    def _signal_record(self, wish: FlowSignal, reason: str) -> Record:
+        index = self._phase.index if self.stage is not Stage.PLANNED else 0
+        row = ["signal", index, wish.worker, None, None, wish.signal, wish.issuer, reason]
+        return Record([*row, wish.data, self._flow.round if self.stage is Stage.RUNNING else 0])
+
+
+def _shape(declared: Mapping[str, Any]) -> Any:
+    return [[(row["id"], row["space"]) for row in declared[kind]] for kind in ("sensors", "actuators")]
+
+
+def _join_text(process: Process) -> str:
+    if process.attached:
+        return f"{process.label} to attach: start it with GANGLION_NAME={process.uid} or ganglion attach"
+    return f"{process.label} to join"

@@ -1,0 +1,111 @@
+"""The tally of a phase: episodes per worker, and what the phase-level conditions say of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ganglion.run.plan import PhasePlan
+from ganglion.sdk.condition import EpisodeMeans, PhaseView, TerminationCondition, WorkerView
+from ganglion.sdk.flow import Signal
+from ganglion.sdk.mode import Mode
+from ganglion.wire.messages import EpisodeEnded
+
+__all__ = ["Judgement", "Tally"]
+
+
+@dataclass(slots=True)
+class Judgement:
+    """What the conditions say: one signal for the phase, one for each worker, and the signals to record."""
+
+    phase: Signal = Signal.CONTINUE
+    reason: str = ""
+    issuer: str = ""
+    workers: dict[int, Signal] = field(default_factory=dict)
+    issued: list[tuple[int | None, Signal, str, str]] = field(
+        default_factory=list
+    )  # worker, signal, issuer, reason
+
+    def say(self, worker: int | None, signal: Signal, issuer: str, reason: str) -> None:
+        """Take one wish; the greatest wins, the first with it gives the reason."""
+        if signal is Signal.CONTINUE:
+            return
+        self.issued.append((worker, signal, issuer, reason))
+        if worker is not None and signal < Signal.STOP_PHASE:
+            self.workers[worker] = max(signal, self.workers.get(worker, Signal.CONTINUE))
+        elif signal > self.phase:
+            self.phase, self.issuer, self.reason = signal, issuer, reason
+
+
+class Tally:
+    """Count a phase's episodes; everything is per worker."""
+
+    def __init__(self, phase: PhasePlan, conditions: Sequence[tuple[str, TerminationCondition]]) -> None:
+        self._plan = phase
+        self._conditions = [(name, c) for name, c in conditions if c.has_phase_part()]
+        self._finished: list[list[EpisodeMeans]] = [[] for _ in range(phase.workers)]
+        self._running = [True] * phase.workers
+
+    def count(self, report: EpisodeEnded, cut: bool) -> None:
+        """Take in a finished episode."""
+        means = {name: a["mean"] for name, a in report.agents.items() if a.get("mean") is not None}
+        self._finished[report.worker].append(EpisodeMeans(report.episode, report.steps, means, cut))
+
+    def stop(self, worker: int) -> None:
+        """Take a worker out of the phase."""
+        self._running[worker] = False
+
+    @property
+    def active(self) -> list[int]:
+        """Return the workers that take part, ascending."""
+        return [worker for worker, running in enumerate(self._running) if running]
+
+    def episodes(self) -> int:
+        """Return how many episodes have ended in all."""
+        return sum(len(finished) for finished in self._finished)
+
+    def judge(self, reports: Mapping[int, EpisodeEnded]) -> Judgement:
+        """Ask the conditions about a boundary where these workers' episodes ended."""
+        judgement = Judgement()
+        for worker, report in sorted(reports.items()):
+            for cause in report.causes:
+                signal = Signal[cause["signal"]]
+                if signal >= Signal.STOP_SIMULATION and not cause.get("known"):
+                    judgement.say(worker, signal, str(cause["issuer"]), str(cause["reason"]))
+        judgement.issued.clear()  # they are recorded with their episodes
+        view = self._view(reports)
+        for name, condition in self._conditions:
+            result = condition.phase(view)
+            word = condition.issuer or name
+            reason = condition.reason or word
+            if isinstance(result, Mapping):
+                for worker, signal in sorted(result.items()):
+                    judgement.say(worker, Signal(signal), f"condition:{word}", reason)
+            else:
+                judgement.say(None, Signal(result), f"condition:{word}", reason)
+        return judgement
+
+    def _view(self, reports: Mapping[int, EpisodeEnded]) -> PhaseView:
+        ended: dict[str, bool] = {environment.uid: False for environment in self._plan.environments}
+        for report in reports.values():
+            for uid in report.ended:
+                ended[uid] = True
+        workers = [
+            WorkerView(worker, tuple(finished), self._running[worker], _fired(reports.get(worker)))
+            for worker, finished in enumerate(self._finished)
+        ]
+        return PhaseView(
+            Mode(self._plan.mode), workers, tuple(sorted(reports)), ended, (), self._plan.episodes
+        )
+
+
+def _fired(report: EpisodeEnded | None) -> dict[str, str]:
+    if report is None:
+        return {}
+    fired: dict[str, Any] = {}
+    for cause in report.causes:
+        kind, _, name = str(cause["issuer"]).partition(":")
+        if kind == "condition":
+            fired.setdefault(name, str(cause["reason"]))
+    return fired
