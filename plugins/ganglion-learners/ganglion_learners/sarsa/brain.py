@@ -42,12 +42,12 @@ class SarsaBrain(Brain):
 
     Params:
         order: Highest multiple in the basis, >= 1; there are (order + 1) ** columns features. Default 3.
-        step_size: Of the constant feature, > 0; others have less by their frequency. Default 0.002.
+        step_size: Of the constant feature, > 0; others have less by their frequency. Default 0.001.
         discount: Of what comes a decision later, in [0, 1]. Default 0.99.
         trace_decay: Lambda, in [0, 1]. Default 0.9.
         exploration: Probability of a random action at first, in [0, 1]. Default 1.
         exploration_decay: Its factor after each episode of any worker, in [0, 1]. Default 0.9.
-        exploration_least: What it does not fall below, in [0, 1]. Default 0.
+        exploration_least: What it does not fall below, in [0, 1]. Default 0.02.
         initial_value: What every action is thought to be worth at first, in units of the objective. Default
             1 / (1 - discount): that of the objective 1 for ever.
         unbounded: Where a side of a sensor without bound is assumed to end, > 0, in the sensor's unit. Default 3.
@@ -60,12 +60,12 @@ class SarsaBrain(Brain):
     def __init__(
         self,
         order: int = 3,
-        step_size: float = 0.002,
+        step_size: float = 0.001,
         discount: float = 0.99,
         trace_decay: float = 0.9,
         exploration: float = 1.0,
         exploration_decay: float = 0.9,
-        exploration_least: float = 0.0,
+        exploration_least: float = 0.02,
         initial_value: float | None = None,
         unbounded: float = 3.0,
         send_every: int = 8,
@@ -106,10 +106,11 @@ class SarsaBrain(Brain):
         Raises:
             ValueError: The decision has no objective.
         """
-        row = self.memory.tail(1)
-        if row.tag[0] != muscle_id:
-            row = self.memory.tail(1, include_only=muscle_id)
-        over = self._learn(muscle_id, row)
+        row = self.memory.tail(1, include_only=muscle_id)
+        choice = data_from_muscle
+        if choice is None:  # a row that our muscle did not make
+            choice = int(row.actions[0, 0]) - self._space.start
+        over = self._learn(muscle_id, row, choice)
         self.decisions += 1
         if over:
             del self._paths[muscle_id]
@@ -118,8 +119,11 @@ class SarsaBrain(Brain):
             )
         return self.policy() if over or self.decisions % self.config.send_every == 0 else None
 
-    def _learn(self, muscle_id: str, row: MemoryShard) -> bool:
-        """Move the values by the error of one decision; return whether the episode is over."""
+    def _learn(self, muscle_id: str, row: MemoryShard, action: int) -> bool:
+        """Move the values by the error of one decision for the action of this index; return whether it was the last.
+
+        The features of a decision are those that the one before led to, and are not computed again.
+        """
         objective = float(row.objective[0])
         if objective != objective:
             raise ValueError(f"sarsa needs an objective for each decision, and that of {muscle_id} has none")
@@ -127,18 +131,17 @@ class SarsaBrain(Brain):
         if path is None:
             path = _Path(self._basis.features(row.observations[0]), self._space.n)
             self._paths[muscle_id] = path
-        action = int(row.actions[0, 0]) - self._space.start
         error = objective - float(self.weights[action] @ path.features)
-        terminated = bool(row.terminated[0])
+        over = bool(row.dones[0])
         following = path.features
-        if not terminated:
+        if not (over and row.terminated[0]):
             following = self._basis.features(row.next_readings.flat[0])
             error += self.config.discount * self._expected(following)
         path.trace *= self.config.discount * self.config.trace_decay
         path.trace[action] += path.features
         self.weights += (self.config.step_size * error * self._basis.step_sizes) * path.trace
         path.features = following
-        return terminated or bool(row.truncated[0])
+        return over
 
     def _expected(self, features: Array) -> float:
         """Return what acting on from here is worth, exploration included."""

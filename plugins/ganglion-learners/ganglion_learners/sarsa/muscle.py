@@ -39,8 +39,8 @@ class SarsaMuscle(Muscle):
 
     def propose_actions(
         self, sensors: list[SensorInformation], actuators_available: list[ActuatorInformation]
-    ) -> list[ActuatorInformation]:
-        """Set the one Discrete actuator.
+    ) -> tuple[list[ActuatorInformation], int]:
+        """Set the one Discrete actuator; the second element is the index of its action.
 
         Raises:
             RuntimeError: No update has come and no policy was loaded.
@@ -56,4 +56,4 @@ class SarsaMuscle(Muscle):
         else:
             choice = int(np.argmax(self._weights @ self._basis.features(observe(sensors))))
         actuators_available[0].value = space.start + choice
-        return actuators_available
+        return actuators_available, choice

@@ -1,0 +1,123 @@
+"""Environment: any environment of Gymnasium on the bus, by its id."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ganglion.sdk import (
+    ActuatorInformation,
+    Box,
+    Environment,
+    EnvironmentBaseline,
+    EnvironmentState,
+    ResetRequest,
+    RewardInformation,
+    SensorInformation,
+    SimTime,
+    Space,
+)
+
+if TYPE_CHECKING:
+    import gymnasium
+
+__all__ = ["GymnasiumEnvironment"]
+
+REWARD = Box(-np.inf, np.inf, ())
+
+
+class GymnasiumEnvironment(Environment):
+    """Be an environment of Gymnasium.
+
+    Sensor `observation` and actuator `action` have the spaces of the environment (Tuple and Dict included; Text,
+    Graph, Sequence and OneOf are refused by name), reward `reward` is any number. The no-op is the action nearest to
+    zero. `terminated` and `truncated` are passed on as they are; where an environment says both, it terminated.
+    Simulated time: ticks are steps. Nothing is rendered unless `render_mode` is given.
+
+    Every episode is begun by `reset(seed=...)` with the seed of the environment or of the episode, so that equal
+    documents give equal runs, as far as the environment keeps its own randomness in its generator.
+
+    Params:
+        id: What `gymnasium.make` knows, such as `CartPole-v1`. An id of the form `module:id`, which would import any
+            module, is refused: let the package register itself by Gymnasium's entry points.
+        ...: All others are passed to `gymnasium.make`, such as `max_episode_steps` or the environment's own.
+    """
+
+    def __init__(self, id: str, **kwargs: Any) -> None:  # noqa: A002 - the name that everybody knows from Gymnasium
+        super().__init__()
+        import gymnasium  # heavy, and only needed where such an environment really runs
+
+        _check_id(id)
+        self.id = id
+        self.world: gymnasium.Env[Any, Any] = gymnasium.make(id, **kwargs)
+        self.steps = 0
+        self._observation_space: Space
+        self._action_space: Space
+
+    @classmethod
+    def longest_episode(cls, id: str = "", **params: Any) -> int | None:  # noqa: A002 - as in the constructor
+        """Return the registered number of steps, or `max_episode_steps` where it is given."""
+        import gymnasium
+
+        if params.get("max_episode_steps") is not None:
+            return int(params["max_episode_steps"])
+        _check_id(id)
+        return gymnasium.spec(id).max_episode_steps
+
+    def start_environment(self) -> EnvironmentBaseline:
+        """Begin the first episode, by the environment's own seed."""
+        from ganglion_gymnasium.space import from_gymnasium
+
+        self._observation_space = from_gymnasium(self.world.observation_space)
+        self._action_space = from_gymnasium(self.world.action_space)
+        return self._begin(self.seed)
+
+    def reset(self, request: ResetRequest) -> EnvironmentBaseline:
+        """Begin a later episode, by the seed of the request."""
+        return self._begin(request.seed)
+
+    def update(self, actuators: list[ActuatorInformation]) -> EnvironmentState:
+        """Carry out one action; without a setpoint the no-op."""
+        from ganglion_gymnasium.space import value_to_gymnasium
+
+        action = actuators[0].value if actuators else self._action_space.default()
+        found = self.world.step(value_to_gymnasium(self._action_space, action))
+        observation, reward, terminated, truncated, _ = found
+        self.steps += 1
+        return EnvironmentState(
+            sensor_information=self._readings(observation),
+            rewards=[RewardInformation(float(reward), REWARD, "reward")],
+            terminated=bool(terminated),
+            truncated=bool(truncated) and not terminated,
+            simtime=SimTime(simtime_ticks=self.steps),
+        )
+
+    def shutdown(self) -> bool | None:
+        """Close the environment."""
+        self.world.close()
+        return None
+
+    def _begin(self, seed: int) -> EnvironmentBaseline:
+        observation, _ = self.world.reset(seed=seed)
+        self.steps = 0
+        no_op = ActuatorInformation(self._action_space.default(), self._action_space, "action")
+        return EnvironmentBaseline(
+            sensors_available=self._readings(observation),
+            actuators_available=[no_op],
+            simtime=SimTime(simtime_ticks=0),
+            rewards_available=[RewardInformation(0.0, REWARD, "reward")],
+        )
+
+    def _readings(self, observation: Any) -> list[SensorInformation]:
+        # A copy: environments may write the next observation into the same array, which the bus freezes.
+        value = self._observation_space.canonical(observation)
+        return [SensorInformation(value, self._observation_space, "observation")]
+
+
+def _check_id(id: str) -> None:  # noqa: A002 - as in the constructor
+    if ":" in id:
+        raise ValueError(
+            f"id {id!r}: an id that imports a module is not accepted; install a package that registers its "
+            "environments by the entry-point group gymnasium.envs"
+        )

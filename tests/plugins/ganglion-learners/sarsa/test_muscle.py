@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ganglion.sdk import ActuatorInformation, Box, Discrete, Mode, SensorInformation
+from ganglion_learners.sarsa.muscle import SarsaMuscle
+
+SENSOR = Box(0.0, 1.0, ())
+ACTUATOR = Discrete(3, start=10)
+
+
+def _muscle(make, exploration: float, mode: Mode = Mode.TRAIN, seed: int = 42) -> SarsaMuscle:
+    """Return a muscle whose best action is the last below 0.5 and the first above."""
+    muscle = make(SarsaMuscle, mode=mode, seed=seed)
+    muscle.sensors = [SensorInformation(None, SENSOR, "e.s")]
+    muscle.update(
+        {
+            "weights": np.array([[0.0, -1.0], [0.0, 0.0], [0.0, 1.0]]),
+            "basis": np.array([1.0, 3.0]),
+            "exploration": np.array(exploration),
+        }
+    )
+    return muscle
+
+
+def _choose(muscle: SarsaMuscle, reading: float) -> int:
+    sensors = [SensorInformation(reading, SENSOR, "e.s")]
+    actuators, choice = muscle.propose_actions(sensors, [ActuatorInformation(None, ACTUATOR, "e.a")])
+    assert actuators[0].value == ACTUATOR.start + choice
+    return int(actuators[0].value)
+
+
+def test_takes_the_best_action(make) -> None:
+    """Without exploration it takes the action of highest value; of equal ones the first."""
+    muscle = _muscle(make, 0.0)
+
+    assert [12, 10] == [_choose(muscle, reading) for reading in (0.1, 0.9)]
+    muscle.update({"weights": np.zeros((3, 2)), "basis": np.array([1.0, 3.0]), "exploration": np.array(0.0)})
+    assert 10 == _choose(muscle, 0.1)
+
+
+def test_explores_in_training_only(make) -> None:
+    """With exploration 1 every action comes up in training, by the muscle's stream; in test the best one does."""
+    chosen = [
+        [_choose(muscle, 0.1) for _ in range(30)] for muscle in (_muscle(make, 1.0), _muscle(make, 1.0))
+    ]
+
+    assert chosen[0] == chosen[1]
+    assert {10, 11, 12} == set(chosen[0])
+    for mode in (Mode.TEST, Mode.EVALUATE):
+        assert {12} == {_choose(_muscle(make, 1.0, mode), 0.1) for _ in range(30)}
+
+
+def test_without_a_policy_it_says_what_is_missing(make) -> None:
+    """A muscle that nobody told anything does not act by chance."""
+    with pytest.raises(RuntimeError, match="sarsa has no policy"):
+        _choose(make(SarsaMuscle, mode=Mode.TEST), 0.1)
