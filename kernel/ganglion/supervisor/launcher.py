@@ -176,6 +176,11 @@ class Launcher:
             _close_all(fds)
         loop.remove_writer(channel.fileno())
 
+    @property
+    def pids(self) -> set[int]:
+        """Return the numbers of the processes that were started and have not ended."""
+        return set(self.processes) | ({self._exec.pid} if self._exec is not None else set())
+
     # -- starting -----------------------------------------------------------------------------------------------------
     async def fork(
         self,
@@ -184,19 +189,15 @@ class Launcher:
         on_exit: Callable[[Process], None],
         entry: str = "peer",
         log: Path | None = None,
-        stdin: int | None = None,
     ) -> Process:
-        """Start a participant from the warm parent; LaunchError if that is not possible.
-
-        `stdin` is a descriptor for its standard input (nothing is to be read, if None); the caller keeps his own.
-        """
+        """Start a participant from the warm parent; LaunchError if that is not possible."""
         if not (LINUX and self.adopted):
             module = self._entries[entry].partition(":")[0].removesuffix(".main")  # run as `python -m`
             argv = [*_PYTHON, "-m", module]
-            return self.execute(name, argv, {**SINGLE_THREAD, **variables}, on_exit, log, stdin=stdin)
+            return self.execute(name, argv, {**SINGLE_THREAD, **variables}, on_exit, log)
         self._take_warm()
         read, write = os.pipe()
-        feed = os.open(os.devnull, os.O_RDONLY) if stdin is None else os.dup(stdin)
+        feed = os.open(os.devnull, os.O_RDONLY)
         number = next(self._numbers)
         data = msgpack.packb([number, entry, dict(variables), name])
         if len(data) > ORDER_BYTES:
@@ -223,7 +224,6 @@ class Launcher:
         on_exit: Callable[[Process], None],
         log: Path | None = None,
         cwd: Path | str | None = None,
-        stdin: int | None = None,
     ) -> Process:
         """Start a program under a keeper, which ends its whole tree when it ends or we do; LaunchError if it cannot."""
         assert self._lifeline is not None, "open() comes first"
@@ -233,7 +233,7 @@ class Launcher:
         try:
             started = _popen(
                 keeper,
-                subprocess.DEVNULL if stdin is None else stdin,
+                subprocess.DEVNULL,
                 write,
                 write,
                 {**_clean(os.environ), **variables},

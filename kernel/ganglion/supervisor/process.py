@@ -31,8 +31,9 @@ class Process:
         self.ended = asyncio.Event()
         self._on_exit = on_exit
         self._loop = asyncio.get_running_loop()
-        self._pidfd = os.pidfd_open(pid) if hasattr(os, "pidfd_open") else -1
-        if self._pidfd >= 0:
+        self._pidfd = -1
+        if hasattr(os, "pidfd_open"):
+            self._pidfd = os.pidfd_open(pid)
             self._loop.add_reader(self._pidfd, self._look)
         else:
             self._loop.call_later(_POLL_S, self._poll)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-STANDIN = '''
+STANDIN = """
 import os, signal, sys, time
 
 def main(variables):
@@ -37,7 +37,7 @@ def main(variables):
 
 if __name__ == "__main__":
     sys.exit(main({k: v for k, v in os.environ.items() if k in ("WHAT", "STATUS")}))
-'''
+"""
 
 
 @pytest.fixture
@@ -47,4 +47,78 @@ def standin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     path.parent.mkdir()
     path.write_text(STANDIN)
     monkeypatch.setenv("PYTHONPATH", str(path.parent))
+    return path
+
+
+PEER = """
+import os, signal, sys, time
+from ganglion.peer.participant import Participant
+from ganglion.transport.blocking import BlockingLink
+from ganglion.wire.messages import Done, Ended, Failure, Joined, Need, RunEvent, Watch
+from ganglion.wire.codec import codec_of
+
+def main(variables):
+    role, name = variables["GANGLION_ROLE"], variables["GANGLION_NAME"]
+    run = variables["GANGLION_RUN"]
+    state = {"stop": False, "lost": None, "start": None}
+    link = BlockingLink.connect(variables["GANGLION_ENDPOINT"], 5.0)
+    def start(request, message):
+        state["start"] = message
+        return Done()
+    def stop(request, message):
+        state["stop"] = True
+        return Done()
+    def gone(one):
+        state["lost"] = one
+    joined = set()
+    def told(one):
+        joined.add(codec_of(Joined).decode(one.body).peer)
+    me = Participant(link, {"governor.start": start, "governor.stop": stop}, told, gone)
+    print("hello from", name, flush=True)
+    if "deaf" in name:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    me.join(Participant.hello(role, name, variables["GANGLION_TOKEN"], int(variables["GANGLION_INCARNATION"])))
+    ended = []
+    def end(status, reason, exit_status, failure=None, peer=None):
+        if not ended:
+            ended.append(status)
+            me.call("", "kernel.ended", Ended(run, status, reason, exit_status, failure, peer), 5.0)
+    def govern():
+        message = state["start"]
+        if message is None:
+            return
+        what = message.plan["experiment"]
+        if state["lost"] is not None:
+            lost = state["lost"]
+            end("failed", f"failed: {lost.peer} is gone", 1, Failure("lost", lost.reason), lost.peer)
+        elif state["stop"]:
+            end("interrupted", "interrupted: operator", 130)
+        elif "watched" not in state:
+            state["watched"] = {f"{run}/environment/grid/0"} | {
+                f"{run}/muscle/{agent['name']}/0" for agent in message.plan["phases"][0]["agents"]
+            }
+            me.call("", "kernel.watch", Watch(sorted(state["watched"])), 5.0)
+        elif state["watched"] <= joined:
+            joined.clear()
+            me.tell(f"@{run}/events", "event", RunEvent("phase.started", {"phase": 0}, 1.0))
+            if what == "die":
+                os.kill(os.getpid(), signal.SIGKILL)
+            if what == "second phase":
+                me.call("", "kernel.need", Need(run, 1), 5.0)
+                end("finished", "completed", 0)
+            if what == "finish":
+                end("finished", "completed", 0)
+    while "deaf" in name:
+        time.sleep(600)
+    me.serve(govern if role == "governor" else None, 0.05)
+    me.leave()
+    return 0
+"""
+
+
+@pytest.fixture
+def peers(standin: Path) -> Path:
+    """Return the file of the stand-in for participants: they join, and a governor that does what `experiment` says."""
+    path = standin.with_name("standin_peer.py")
+    path.write_text(PEER)
     return path

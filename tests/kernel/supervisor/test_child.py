@@ -54,7 +54,9 @@ def test_loss_is_told_from_leaving() -> None:
     clumsy.receive(Event.LEAVE, 1.0)
     clumsy.receive(Event.EXITED, 1.1, code=3)
 
-    assert [(True, False), (False, True), (False, False)] == [(c.lost, c.orderly) for c in (lost, left, clumsy)]
+    assert [(True, False), (False, True), (False, False)] == [
+        (c.lost, c.orderly) for c in (lost, left, clumsy)
+    ]
     assert "killed by SIGKILL" == lost.reason
 
 

@@ -1,0 +1,215 @@
+"""The supervisor's own place on the bus: asks, answers, watches."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
+
+from ganglion.errors import (
+    CallFailed,
+    DeadlineExceeded,
+    GanglionError,
+    LocalProtocolError,
+    PeerLost,
+    RemoteProtocolError,
+)
+from ganglion.limits import DEADLINE_OTHER_S, HANDSHAKE_S
+from ganglion.transport.asynclink import AsyncLink
+from ganglion.wire.codec import Content, codec_of, decode_map
+from ganglion.wire.envelope import Head, decode_head, encode_head
+from ganglion.wire.messages import CALL_BY_NAME, PROTOCOL_VERSION, Failure, Hello, Joined, Lost, RunEvent
+from ganglion.wire.name import KERNEL, Role
+from ganglion.wire.verb import Verb
+
+__all__ = ["Bus", "Handler", "Listener"]
+
+Handler = Callable[[str, Any], Awaitable[Any]]
+"""Take the caller's name and its request; return the reply's message. A GanglionError is answered as ERROR."""
+
+_BEAT_HERE = [b"", encode_head(Head(Verb.BEAT, 0, "here")), b""]
+_BEAT_ASK = [b"", encode_head(Head(Verb.BEAT, 1)), b""]
+
+
+class Listener:
+    """Hear what nobody asked for; a supervisor overrides what it wants to know."""
+
+    def peer_joined(self, joined: Joined) -> None:
+        """Hear that a peer that is watched has joined."""
+
+    def peer_lost(self, lost: Lost) -> None:
+        """Hear that a peer that is watched is gone."""
+
+    def told(self, peer: str, event: RunEvent) -> None:
+        """Hear an event of a run."""
+
+    def bus_closed(self, reason: str) -> None:
+        """Hear that the broker is gone."""
+
+
+class Bus:
+    """Speak to the broker as the supervisor, on the running loop.
+
+    `handlers` are called by the name of a call, each in a task of its own: a supervisor is asked a few times a
+    second, not a few thousand times. `heard_s` is when the broker last spoke.
+    """
+
+    def __init__(self, handlers: Mapping[str, Handler], listener: Listener) -> None:
+        self._handlers = dict(handlers)
+        self._listener = listener
+        self._loop = asyncio.get_running_loop()
+        self._link: AsyncLink | None = None
+        self._serial = 0
+        self._pending: dict[int, tuple[str, str, asyncio.Future[bytes]]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._welcome: asyncio.Future[None] = self._loop.create_future()
+        self.heard_s = self._loop.time()
+        self.closed = False
+
+    async def join(self, endpoint: str, token: str) -> None:
+        """Connect and join; PeerLost, DeadlineExceeded or RemoteProtocolError say why that failed."""
+        self._link = await AsyncLink.connect(endpoint, self._receive, self._lost, timeout_s=HANDSHAKE_S)
+        hello = Hello(PROTOCOL_VERSION, Role.SUPERVISOR.value, "supervisor", token, "python")
+        self._link.send([b"", encode_head(Head(Verb.HELLO, 1)), codec_of(Hello).encode(hello)])
+        try:
+            async with asyncio.timeout(HANDSHAKE_S):
+                await self._welcome
+        except TimeoutError as error:
+            raise DeadlineExceeded(f"the broker did not answer HELLO within {HANDSHAKE_S} s") from error
+
+    def close(self) -> None:
+        """Say BYE and close; no callback follows."""
+        if self._link is not None and not self.closed:
+            self._send([b"", encode_head(Head(Verb.BYE, 1)), b""])
+            self._link.close()
+        self.closed = True
+        for task in self._tasks:
+            task.cancel()
+
+    # -- what we say --------------------------------------------------------------------------------------------------
+    async def ask(self, to: str, call: str, request: Any, span_s: float | None = DEADLINE_OTHER_S) -> Any:
+        """Ask a peer (or the kernel, empty) and return its reply.
+
+        Raises CallFailed with what the other side says, DeadlineExceeded after `span_s`, PeerLost when the peer or
+        the broker is gone.
+        """
+        row = CALL_BY_NAME[call]
+        self._serial = serial = self._serial + 1
+        answer: asyncio.Future[bytes] = self._loop.create_future()
+        self._pending[serial] = (to, call, answer)
+        deadline_ms = None if span_s is None else int(1000 * span_s)
+        head = encode_head(Head(Verb.CALL, serial, call, None, deadline_ms))
+        try:
+            self._send([to.encode(), head, codec_of(row.request).encode(request)])
+            async with asyncio.timeout(span_s):
+                body = await answer
+        except TimeoutError as error:
+            raise DeadlineExceeded(f"{to or 'the broker'} did not answer {call} within {span_s} s") from error
+        finally:
+            self._pending.pop(serial, None)
+        return codec_of(row.reply).decode(body)
+
+    async def ask_all(self, call: str, requests: Sequence[Any]) -> None:
+        """Ask the kernel the same for several names at once; the first failure is raised."""
+        await asyncio.gather(*(self.ask(KERNEL, call, request) for request in requests))
+
+    def tell(self, topic: str, event: RunEvent) -> None:
+        """Tell those who look on what happened; a broker that is gone is found out elsewhere."""
+        self._send(
+            [topic.encode(), encode_head(Head(Verb.TELL, 0, "event")), codec_of(RunEvent).encode(event)]
+        )
+
+    def bid_leave(self, peer: str) -> None:
+        """Ask a peer to leave."""
+        self._send([peer.encode(), encode_head(Head(Verb.BYE, 1)), b""])
+
+    def beat(self) -> None:
+        """Ask the broker whether it is there; `heard_s` tells the answer."""
+        self._send(_BEAT_ASK)
+
+    def _send(self, frames: list[bytes]) -> None:
+        if self._link is None or self.closed:
+            return  # every question that is open has been answered with PeerLost
+        try:
+            self._link.send(frames)
+        except PeerLost as error:
+            self._lost(error.reason)
+
+    # -- what we hear -------------------------------------------------------------------------------------------------
+    def _receive(self, frames: list[bytes]) -> None:
+        self.heard_s = self._loop.time()
+        try:
+            self._take(frames)
+        except RemoteProtocolError as error:
+            self._lost(str(error))  # only the broker speaks on this connection: it cannot be trusted any more
+
+    def _take(self, frames: list[bytes]) -> None:
+        peer, head = frames[0].decode(), decode_head(frames[1])
+        body = frames[2] if len(frames) > 2 else b""
+        match head.verb:
+            case Verb.CALL:
+                task = self._loop.create_task(self._answer(peer, head, body))
+                self._tasks.add(task)
+                task.add_done_callback(self._tasks.discard)
+            case Verb.REPLY | Verb.ERROR:
+                self._settle(head, body)
+            case Verb.BEAT:
+                if not head.call:
+                    self._send(_BEAT_HERE)
+            case Verb.WELCOME:
+                self._welcome.set_result(None)
+            case Verb.LOST:
+                self._lose(codec_of(Lost).decode(body))
+            case Verb.TELL if head.call == "kernel.joined":
+                self._listener.peer_joined(codec_of(Joined).decode(body))
+            case Verb.TELL if head.call == "event":
+                self._listener.told(peer, codec_of(RunEvent).decode(body))
+            case _:
+                pass  # a BYE is followed by the end of the connection; other news are not for a supervisor
+
+    def _settle(self, head: Head, body: bytes) -> None:
+        if head.verb is Verb.ERROR and not self._welcome.done():
+            tree = decode_map(body)
+            self._welcome.set_exception(RemoteProtocolError(f"the broker refuses: {tree.get('message')}"))
+            return
+        to, call, answer = self._pending.get(head.serial, ("", "", None))
+        if answer is None or answer.done():
+            return  # late: nobody waits for it any more
+        if head.verb is Verb.REPLY:
+            answer.set_result(body)
+        else:
+            answer.set_exception(CallFailed(to or "the broker", call, decode_map(body)))
+
+    def _lose(self, lost: Lost) -> None:
+        for to, _, answer in self._pending.values():
+            if to == lost.peer and not answer.done():
+                answer.set_exception(PeerLost(lost.peer, lost.reason))
+        self._listener.peer_lost(lost)
+
+    def _lost(self, reason: str) -> None:
+        if self.closed:
+            return
+        self.closed = True
+        if not self._welcome.done():
+            self._welcome.set_exception(PeerLost("broker", reason))
+            self._welcome.exception()  # `join` may have given up already
+        for _, _, answer in self._pending.values():
+            if not answer.done():
+                answer.set_exception(PeerLost("broker", reason))
+        self._listener.bus_closed(reason)
+
+    async def _answer(self, peer: str, head: Head, body: bytes) -> None:
+        row, handler = CALL_BY_NAME.get(head.call), self._handlers.get(head.call)
+        content = Content.JSON if body[:1] == b"{" else Content.MSGPACK  # as we are asked, so we answer
+        try:
+            if row is None or handler is None:
+                raise LocalProtocolError(f"the supervisor knows no call {head.call[:80]!r}")
+            reply = await handler(peer, codec_of(row.request).decode(body))
+            verb, data = Verb.REPLY, codec_of(row.reply).encode(reply, content)
+        except GanglionError as error:
+            failure = Failure(error.kind, str(error))
+            verb, data = Verb.ERROR, codec_of(Failure).encode(failure, content)
+        except Exception as error:  # noqa: BLE001 - the outermost frame of the task: a caller is answered always
+            failure = Failure("internal", f"{type(error).__name__}: {error}")
+            verb, data = Verb.ERROR, codec_of(Failure).encode(failure, content)
+        self._send([peer.encode(), encode_head(Head(verb, head.serial)), data])

@@ -1,0 +1,151 @@
+"""The connection file: where a kernel listens and the tokens that let others in, for their owner's eyes only."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import stat
+import tempfile
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from ganglion.errors import LaunchError, UsageError
+
+__all__ = [
+    "Connection",
+    "connection_path",
+    "endpoint_folder",
+    "find_connections",
+    "places",
+    "read_connection",
+    "write_private",
+]
+
+_FILE = "connection.json"
+_SOCKET = "bus"
+_PATH_BYTES_MAX = 100  # of a socket's path; systems allow 104 to 108
+_FILE_BYTES_MAX = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """Hold what somebody needs to join a kernel: endpoints, and a token for each of three rights.
+
+    `operator_token` commands runs, `observer_token` reads, `attach_token` takes a place that a run waits for.
+    """
+
+    version: int
+    pid: int
+    endpoint: str
+    tcp: str | None
+    operator_token: str = field(repr=False)
+    observer_token: str = field(repr=False)
+    attach_token: str = field(repr=False)
+    run: str | None = None
+    results: str = ""
+    store: str | None = None
+
+    def write(self, path: Path) -> None:
+        """Write the file for its owner alone; a file that is there already is not overwritten but replaced."""
+        write_private(path, json.dumps(asdict(self), indent=2).encode())
+
+
+def endpoint_folder(name: str) -> tuple[Path, str]:
+    """Make a folder for our socket that nobody else can enter; return it with the ipc endpoint in it.
+
+    `$XDG_RUNTIME_DIR/ganglion/<name>/` where that is ours and short enough, else a new one for temporary files.
+    """
+    runtime = _runtime_folder()
+    if runtime is not None:
+        folder = runtime / name
+        try:
+            runtime.mkdir(mode=0o700, exist_ok=True)
+            folder.mkdir(mode=0o700)
+            return folder, _endpoint(folder)
+        except (OSError, LaunchError):
+            pass  # full, read-only, too long, or a left-over of the same name: the other place serves as well
+    folder = Path(tempfile.mkdtemp(prefix="ganglion-"))
+    return folder, _endpoint(folder)
+
+
+def _endpoint(folder: Path) -> str:
+    path = folder / _SOCKET
+    if len(str(path).encode()) > _PATH_BYTES_MAX:
+        raise LaunchError(f"expected a path of at most {_PATH_BYTES_MAX} bytes for the socket, found {path}")
+    return f"ipc://{path}"
+
+
+def _runtime_folder() -> Path | None:
+    """Return the folder of our own below the user's runtime folder; None where there is no such folder of ours."""
+    text = os.environ.get("XDG_RUNTIME_DIR", "")
+    if not text.startswith("/"):
+        return None
+    try:
+        status = os.stat(text)  # noqa: PTH116 - the path is checked, not used as an object
+    except OSError:
+        return None
+    ours = status.st_uid == os.getuid() and stat.S_ISDIR(status.st_mode)
+    return Path(text) / "ganglion" if ours else None
+
+
+def connection_path(folder: Path, results: Path, run: str | None) -> Path:
+    """Return where the connection file belongs: beside the socket in the runtime folder, else with the results."""
+    runtime = _runtime_folder()
+    if runtime is not None and folder.parent == runtime:
+        return folder / _FILE
+    return results / run / _FILE if run else results / ".kernel" / _FILE
+
+
+def write_private(path: Path, data: bytes) -> None:
+    """Write a file that only its owner can read, whole or not at all; a link in its place is never followed."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    fd = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        with os.fdopen(fd, "wb") as file:
+            file.write(data)
+        beside.replace(path)
+    except OSError:
+        beside.unlink(missing_ok=True)
+        raise
+
+
+def read_connection(path: Path) -> Connection:
+    """Return what a connection file says; UsageError if it is not one, or if others could have read or made it."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError as error:
+        raise UsageError(f"{path}: expected a connection file: {error.strerror}") from error
+    with os.fdopen(fd, "rb") as file:
+        status = os.fstat(file.fileno())
+        if status.st_uid != os.getuid() or status.st_mode & 0o077:
+            raise UsageError(f"{path}: expected a file of yours with mode 0600; it may be read by others")
+        data = file.read(_FILE_BYTES_MAX)
+    try:
+        tree = json.loads(data)
+        return Connection(**{key: tree.get(key) for key in Connection.__dataclass_fields__})
+    except (ValueError, TypeError, AttributeError) as error:
+        raise UsageError(f"{path}: expected a connection file in JSON: {error}") from error
+
+
+def places(results: Path) -> list[Path]:
+    """Return the folders in which connection files are looked for."""
+    runtime = _runtime_folder()
+    return ([runtime] if runtime is not None else []) + [results]
+
+
+def find_connections(results: Path) -> Sequence[tuple[Path, Connection]]:
+    """Return the connection files of living kernels of ours, newest first; other files are passed over."""
+    found: list[tuple[float, Path, Connection]] = []
+    for place in places(results):
+        for path in [*place.glob(f"*/{_FILE}"), *place.glob(f".kernel/{_FILE}")]:
+            try:
+                connection = read_connection(path)
+                os.kill(connection.pid, 0)
+                found.append((path.stat().st_mtime, path, connection))
+            except (UsageError, OSError, TypeError):
+                continue
+    found.sort(key=lambda entry: entry[0], reverse=True)
+    return [(path, connection) for _, path, connection in found]

@@ -1,0 +1,37 @@
+"""Names of the events of a run, as those see them who look on."""
+
+from __future__ import annotations
+
+__all__ = [
+    "BRAIN_STORED",
+    "EPISODES_ENDED",
+    "EPISODE_ENDED",
+    "EVALUATION_ENDED",
+    "PEER_JOINED",
+    "PEER_LOST",
+    "PHASE_ENDED",
+    "PHASE_STARTED",
+    "RUN_ENDED",
+    "RUN_STARTED",
+    "SIGNAL",
+    "TOPIC",
+    "WAITING",
+]
+
+TOPIC = "events"  # of each run: @<run>/events
+
+# told by the supervisor
+RUN_STARTED = "run.started"
+RUN_ENDED = "run.ended"
+PEER_JOINED = "peer.joined"
+PEER_LOST = "peer.lost"
+WAITING = "waiting"
+
+# told by the governor
+PHASE_STARTED = "phase.started"
+PHASE_ENDED = "phase.ended"
+EPISODE_ENDED = "episode.ended"
+EPISODES_ENDED = "episodes.ended"  # instead of single ones, once a second, when there are many
+EVALUATION_ENDED = "evaluation.ended"
+BRAIN_STORED = "brain.stored"
+SIGNAL = "signal"

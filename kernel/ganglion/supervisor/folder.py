@@ -1,0 +1,167 @@
+"""The folder of a run below the results: its id, the document as given, the plan, the manifest, logs and brains."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import os
+import platform
+import re
+import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import ganglion
+from ganglion import registry
+from ganglion.document import resolved
+from ganglion.errors import UsageError
+from ganglion.run.plan import Plan, Process
+from ganglion.wire.messages import PROTOCOL_VERSION
+from ganglion.wire.name import Role
+
+__all__ = ["RunFolder", "log_name", "participants", "reserve", "run_id"]
+
+_ID_BYTES_MAX = 40  # with its number it stays one plain part of a wire name
+_NUMBERS_MAX = 1_000_000
+_NAME = re.compile(r"[a-z0-9][a-z0-9.-]{0,46}\Z")
+_KERNEL_PACKAGES = ("click", "msgpack", "numpy", "pydantic", "pyyaml", "pyzmq", "rich", "structlog", "uvloop")
+
+
+def run_id(uid: str) -> str:
+    """Return `uid` made safe for files and for the wire: small letters, digits, `.` and `-`."""
+    plain = re.sub(r"[^a-z0-9.]+", "-", uid.lower()).strip("-.")
+    return plain[:_ID_BYTES_MAX].strip("-.") or "run"
+
+
+def reserve(results: Path, uid: str, name: str | None = None) -> RunFolder:
+    """Make the folder of a new run and return it: `name`, else `uid` and the first free number.
+
+    UsageError if a run of that name exists, if it is no plain name, or if the results cannot be written.
+    """
+    try:
+        results.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"results folder {results}: cannot be made: {error.strerror}") from error
+    if name is not None:
+        if not _NAME.match(name):
+            raise UsageError(
+                f"--name: expected small letters, digits, `.` and `-`, at most 47, found {name!r}"
+            )
+        return _make(results, [name])
+    return _make(results, (f"{run_id(uid)}-{number}" for number in range(1, _NUMBERS_MAX)))
+
+
+def _make(results: Path, names: Any) -> RunFolder:
+    name = ""
+    for name in names:
+        try:
+            (results / name).mkdir()
+        except FileExistsError:
+            continue
+        except OSError as error:
+            raise UsageError(f"results folder {results}: cannot be written: {error.strerror}") from error
+        return RunFolder(name, results / name)
+    raise UsageError(f"run {name} exists already in {results}; nothing is overwritten")
+
+
+def log_name(process: Process) -> str:
+    """Return the name that a process's log files begin with; a role fixes the number of parts, so it is unique."""
+    return ".".join(process.name.split("/")[1:])
+
+
+class RunFolder:
+    """Be the folder of one run."""
+
+    def __init__(self, run: str, path: Path) -> None:
+        self.run = run
+        self.path = path
+        self.logs = path / "logs"
+
+    def release(self) -> None:
+        """Remove the folder of a run that is not begun after all; one that holds something stays."""
+        for folder in (self.logs, self.path):
+            try:
+                folder.rmdir()
+            except OSError:
+                return
+
+    def fill(self, plan: Plan, argv: Sequence[str], store: str | None) -> None:
+        """Write what was given and what it became; UsageError if it cannot be written."""
+        try:
+            self.logs.mkdir(exist_ok=True)
+            (self.path / "brains").mkdir(exist_ok=True)
+            (self.path / "document.yml").write_text(plan.document)
+            (self.path / "resolved.yml").write_text(resolved(plan))
+            manifest = self._manifest(plan, argv, store)
+            (self.path / "manifest.json").write_text(
+                json.dumps(manifest, indent=2, ensure_ascii=False) + "\n"
+            )
+        except OSError as error:
+            raise UsageError(f"results folder {self.path}: cannot be written: {error.strerror}") from error
+
+    def _manifest(self, plan: Plan, argv: Sequence[str], store: str | None) -> dict[str, Any]:
+        return {
+            "run": self.run,
+            "uid": plan.uid,
+            "experiment": plan.experiment,
+            "seed": plan.seed,
+            "started": datetime.now(UTC).isoformat(timespec="milliseconds"),
+            "ganglion": ganglion.__version__,
+            "protocol": PROTOCOL_VERSION,
+            "python": sys.version.split()[0],
+            "platform": {
+                "system": platform.platform(),
+                "machine": platform.machine(),
+                "cpus": os.cpu_count(),
+            },
+            "packages": _versions(),
+            "source": plan.source,
+            "git": _git(Path(plan.folder or ".")),
+            "store": _without_secret(store),
+            "argv": [_without_secret(argument) for argument in argv],
+        }
+
+
+def _versions() -> dict[str, str]:
+    """Return the versions of what a result may depend on: our dependencies, and all distributions with plugins."""
+    found = {e.distribution: e.version for group in registry.GROUPS for e in registry.entries(group)}
+    for name in _KERNEL_PACKAGES:
+        found[name] = importlib.metadata.version(name)
+    return dict(sorted(found.items()))
+
+
+def _git(folder: Path) -> str | None:
+    """Return the commit that is checked out where the document lies, read from files: no program is started."""
+    for parent in [folder.resolve(), *folder.resolve().parents]:
+        head = parent / ".git" / "HEAD"
+        try:
+            text = head.read_text().strip()
+            if not text.startswith("ref: "):
+                return text
+            reference = parent / ".git" / text.removeprefix("ref: ")
+            return reference.read_text().strip() if reference.is_file() else None
+        except OSError:
+            continue
+    return None
+
+
+def _without_secret(text: str | None) -> str | None:
+    """Return a text without the password of a URI: `postgresql://user:***@host/db`."""
+    return None if text is None else re.sub(r"(://[^:/@\s]*):[^@\s]*@", r"\1:***@", text)
+
+
+def participants(processes: Sequence[Process]) -> str:
+    """Return processes in words: `2 controllers, 2 environments, 4 muscles, 1 brain`."""
+    counts: dict[Role, int] = {}
+    for process in processes:
+        counts[process.role] = counts.get(process.role, 0) + 1
+    order = (Role.GOVERNOR, Role.STORE, Role.CONTROLLER, Role.ENVIRONMENT, Role.MUSCLE, Role.BRAIN)
+    return ", ".join(_count(counts[role], role.value) for role in order if role in counts)
+
+
+def _count(number: int, word: str) -> str:
+    if word in ("governor", "store"):
+        return word
+    return f"{number} {word}{'' if number == 1 else 's'}"

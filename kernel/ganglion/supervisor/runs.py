@@ -1,0 +1,215 @@
+"""One run: its participants, its first failure, its end."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass, field
+
+from ganglion.errors import LaunchError
+from ganglion.limits import ATTACH_WAIT_REPORT_S, PROCESSES_PER_RUN, WAIT_REPORT_S
+from ganglion.run.plan import Plan, processes_of
+from ganglion.run.plan import Process as Place
+from ganglion.supervisor.child import State
+from ganglion.supervisor.folder import RunFolder
+from ganglion.supervisor.member import Member
+from ganglion.wire.messages import Ended, Failure
+from ganglion.wire.name import Role, peer_name
+
+__all__ = ["FINISHED", "INTERRUPTED", "Outcome", "Run", "check_size"]
+
+FINISHED, FAILED, INTERRUPTED = "finished", "failed", "interrupted"
+_REPORT_MAX_S = 60.0  # a wait is told after 2, 4, 8, 16, 32, 60, 120, 180 s ...
+_TOLD_MAX = 8  # of those that were dragged along, named in the report
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Say how a run ended; `story` is what a person is told of a failure, line by line."""
+
+    run: str
+    status: str
+    reason: str
+    exit_status: int
+    story: list[str] = field(default_factory=list)
+    took_s: float = 0.0
+
+
+@dataclass(slots=True)
+class Wait:
+    """Remember since when a member is awaited, and when that is told next."""
+
+    since_s: float
+    next_s: float
+
+
+class Run:
+    """Keep the books of one run."""
+
+    def __init__(self, plan: Plan, folder: RunFolder, store: str | None) -> None:
+        self.id = folder.run
+        self.plan = plan
+        self.folder = folder
+        self.store = store
+        self.governor = Place(peer_name(self.id, Role.GOVERNOR), Role.GOVERNOR)
+        self.keeper = None if store is None else Place(peer_name(self.id, Role.STORE), Role.STORE)
+        self.members: dict[str, Member] = {}
+        self.former: list[Member] = []  # members whose name has gone to a successor
+        self.losses: list[
+            tuple[str, str, list[str]]
+        ] = []  # what was lost beside members: label, how, last words
+        self.lost: list[Member] = []
+        self.ended: Ended | None = None
+        self.over = asyncio.Event()
+        self.begun = False  # whether the governor has been started
+        self.interrupts = 0
+        self.reason = ""  # of the interruption
+        self.kill = False
+        self.status = "running"
+        self.outcome: Outcome | None = None
+        self.started_s = time.monotonic()
+        self.started = time.time()
+        self.defects: list[str] = []
+        self.waits: dict[str, Wait] = {}
+        self.phase = 0
+
+    def places(self, phase: int) -> list[Place]:
+        """Return the processes that a phase needs besides governor and store."""
+        return processes_of(self.id, self.plan.phases[phase])
+
+    @property
+    def needs_tcp(self) -> bool:
+        """Say whether a program of another language takes part, which may not know Unix sockets."""
+        return any(e.command or e.attach for phase in self.plan.phases for e in phase.environments)
+
+    def finish(self, ended: Ended) -> None:
+        """Take the first word about the end; what comes later changes nothing."""
+        if self.ended is None:
+            self.ended = ended
+        self.over.set()
+
+    def fail(self, reason: str, failure: Failure | None = None, peer: str | None = None) -> None:
+        """End the run as failed, for a reason of the supervisor's."""
+        self.finish(Ended(self.id, FAILED, f"failed: {reason}", 1, failure, peer))
+
+    def interrupted(self, reason: str) -> None:
+        """End the run as interrupted, without the governor."""
+        self.finish(Ended(self.id, INTERRUPTED, f"interrupted: {reason}", 130))
+
+    # -- waits --------------------------------------------------------------------------------------------------------
+    def unjoined(self) -> list[Member]:
+        """Return those that are awaited: admitted, not there yet, not leaving."""
+        awaited = (State.PLANNED, State.STARTING, State.RUNNING)
+        return [m for m in self.members.values() if not m.here.is_set() and m.child.state in awaited]
+
+    def waits_due(self, now_s: float) -> list[tuple[Member, float]]:
+        """Return whose wait is to be told now, with its length in seconds."""
+        due: list[tuple[Member, float]] = []
+        names = set()
+        for member in self.unjoined():
+            names.add(member.name)
+            first_s = ATTACH_WAIT_REPORT_S if member.place.attached else WAIT_REPORT_S
+            wait = self.waits.setdefault(member.name, Wait(member.since_s, member.since_s + first_s))
+            if now_s >= wait.next_s:
+                length_s = now_s - wait.since_s
+                due.append((member, length_s))
+                wait.next_s = now_s + min(max(length_s, first_s), _REPORT_MAX_S)
+        for name in self.waits.keys() - names:
+            del self.waits[name]
+        return due
+
+    # -- the end in words ---------------------------------------------------------------------------------------------
+    def conclude(self) -> Outcome:
+        """Return how the run ended, once all its processes are gone."""
+        ended = self.ended or Ended(self.id, FAILED, "failed: ended without a word", 1)
+        status, reason, exit_status = ended.status, ended.reason, ended.exit_status
+        overdue = [m for m in [*self.former, *self.members.values()] if m.overdue and not m.child.gone]
+        self.defects += [
+            f"{m.label} (process {m.process.pid if m.process else '?'}) cannot be ended" for m in overdue
+        ]
+        story = self._story(ended) if status == FAILED else self._notes()
+        if self.defects:
+            story += ["defect: " + text for text in self.defects]
+            exit_status = 1 if exit_status == 0 else exit_status
+        if status == FAILED and exit_status == 0:
+            exit_status = 1
+        self.status = status
+        took_s = time.monotonic() - self.started_s
+        self.outcome = Outcome(self.id, status, reason, exit_status, story, took_s)
+        return self.outcome
+
+    def _notes(self) -> list[str]:
+        """Return who did not leave as he should, in a run that has not failed."""
+        if self.kill:
+            return []
+        clumsy = [
+            m
+            for m in [*self.former, *self.members.values()]
+            if m.asked and m.child.gone and not m.child.orderly
+        ]
+        return [f"note: {m.label}, asked to leave, {m.end_text}" for m in clumsy]
+
+    def _first(self, ended: Ended) -> Member | None:
+        """Return the member that failed first: killed by a signal, else the governor's word, else the first to end."""
+        crashed = [m for m in self.lost if (m.child.code is not None and m.child.code < 0) or m.child.why]
+        named = self.members.get(ended.peer) if ended.peer else None
+        if crashed:
+            return crashed[0]
+        if named is not None:
+            return named
+        return self.lost[0] if self.lost else None
+
+    def _story(self, ended: Ended) -> list[str]:
+        lines: list[str] = []
+        first = self._first(ended)
+        for label, how, words in self.losses:
+            lines += [f"{label} {how}", *_quoted(words)]
+        if first is not None and not self.losses:
+            lines += self._about(first, ended)
+        elif ended.failure is not None:
+            lines.append(_told(ended.failure))
+            lines += _traceback(ended.failure)
+        if not lines:
+            lines.append(ended.reason)
+        others = [f"{m.label} {m.end_text}" for m in self.lost if m is not first]
+        if others:
+            more = f" and {len(others) - _TOLD_MAX} more" if len(others) > _TOLD_MAX else ""
+            lines.append("then: " + "; ".join(others[:_TOLD_MAX]) + more)
+        return lines
+
+    def _about(self, member: Member, ended: Ended) -> list[str]:
+        failure = ended.failure if ended.peer == member.name else None
+        lines = []
+        if member in self.lost or member.place.attached or failure is None:
+            lines.append(f"{member.label} {member.end_text}")
+        if failure is not None:
+            lines += [f"{member.label}: {_told(failure)}", *_traceback(failure)]
+        elif ended.reason and ended.reason != "failed":
+            lines.append(ended.reason)
+        return lines + _quoted(member.last_words)
+
+
+def _told(failure: Failure) -> str:
+    return f"{failure.kind}: {failure.message}" + (f" ({failure.where})" if failure.where else "")
+
+
+def _traceback(failure: Failure) -> list[str]:
+    return ["    " + line for line in (failure.traceback or "").splitlines()]
+
+
+def _quoted(words: list[str]) -> list[str]:
+    if not words:
+        return ["its output: nothing"]
+    head = f"its last {len(words)} lines of output:" if len(words) > 1 else "its output:"
+    return [head, *("    " + line for line in words)]
+
+
+def check_size(run: str, plan: Plan) -> None:
+    """Raise LaunchError if a phase needs more processes than a run may have."""
+    for phase in plan.phases:
+        count = len(processes_of(run, phase)) + 2
+        if count > PROCESSES_PER_RUN:
+            raise LaunchError(
+                f"phase {phase.name!r}: expected at most {PROCESSES_PER_RUN} processes (processes_per_run), "
+                f"found {count} with {phase.workers} workers"
+            )

@@ -1,0 +1,577 @@
+"""The supervisor: one broker, any number of runs, every process watched from start to end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import json
+import os
+import secrets
+import shutil
+import signal
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ganglion.errors import DeadlineExceeded, DocumentError, GanglionError, LaunchError, PeerLost
+from ganglion.limits import DEADLINES_S, LEAVE_ASK_S, LEAVE_KILL_S, LEAVE_TERMINATE_S
+from ganglion.run.plan import Plan
+from ganglion.run.plan import Process as Place
+from ganglion.supervisor import event
+from ganglion.supervisor.bus import Bus, Handler, Listener
+from ganglion.supervisor.check import VARIABLE, read_faults, write_plan
+from ganglion.supervisor.connection import Connection, connection_path, endpoint_folder, write_private
+from ganglion.supervisor.folder import RunFolder, log_name, participants
+from ganglion.supervisor.launcher import Launcher
+from ganglion.supervisor.linux import children_of
+from ganglion.supervisor.member import Member
+from ganglion.supervisor.process import Process
+from ganglion.supervisor.runs import Outcome, Run, check_size
+from ganglion.supervisor.vigil import Vigil
+from ganglion.wire.messages import (
+    PROTOCOL_VERSION,
+    Admit,
+    Done,
+    Ended,
+    GovernorStart,
+    Joined,
+    Lost,
+    Need,
+    RunEvent,
+    RunRequest,
+    Subscribe,
+    Watch,
+    Withdraw,
+)
+from ganglion.wire.name import KERNEL, Role, topic
+
+__all__ = ["Settings", "Supervisor"]
+
+_STOP_NOW_S = 1.0  # for the governor to cut open episodes; the ladder needs the rest of the five seconds
+_STAGES: tuple[tuple[Role, ...], ...] = (  # who leaves first; the store after everybody who writes
+    (Role.ENVIRONMENT, Role.MUSCLE, Role.CONTROLLER),
+    (Role.BRAIN,),
+    (Role.GOVERNOR,),
+    (Role.STORE,),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Hold what a supervisor is told once.
+
+    `store` is a URI or None (nothing is stored). `run` is the id of the only run, None for a daemon. `allow` are
+    packages that import paths may name. `logs` is where the broker's own output goes.
+    """
+
+    results: Path
+    store: str | None
+    run: str | None = None
+    tcp: bool = False
+    logs: Path | None = None
+    allow: tuple[str, ...] = ()
+    argv: tuple[str, ...] = ()
+    handlers: dict[str, Handler] = field(default_factory=dict)
+
+
+class Supervisor(Listener):
+    """Start a broker, carry out runs, end everything in order.
+
+    `report` gets (run, event) for each event of each run. Call `open` first and `close` last; `execute` in between,
+    as often as wanted.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        report: Callable[[str, RunEvent], None],
+        launcher: Launcher | None = None,
+    ) -> None:
+        self.settings = settings
+        self.runs: dict[str, Run] = {}
+        self.connection: Connection | None = None
+        self.connection_file: Path | None = None
+        self.bus: Bus | None = None
+        self._report = report
+        self._launcher = launcher or Launcher(logs=settings.logs)
+        self._broker: Process | None = None
+        self._lifeline = -1
+        self._folder: Path | None = None
+        self._closing = False
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._spared: set[int] = set()
+        self._vigil = Vigil(self)
+
+    # -- coming up and going down -------------------------------------------------------------------------------------
+    async def open(self) -> Connection:
+        """Start the broker and join it; LaunchError says what prevents that, and nothing is left behind."""
+        name = self.settings.run or f"kernel-{os.getpid()}"
+        # Children that are there already are somebody else's: the proof at the end leaves them alone.
+        self._spared = set(children_of(os.getpid())) - self._launcher.pids
+        try:
+            await self._launcher.open()
+            self._folder, endpoint = endpoint_folder(name)
+            bound = await self._start_broker(
+                [endpoint, *(["tcp://127.0.0.1:0"] if self.settings.tcp else [])]
+            )
+            await self._let_in(bound)
+        except BaseException:
+            await self.close()
+            raise
+        self._vigil.start()
+        assert self.connection is not None
+        return self.connection
+
+    async def _start_broker(self, endpoints: list[str]) -> list[str]:
+        self._token = secrets.token_urlsafe(32)
+        digest = hashlib.sha256(self._token.encode()).hexdigest()
+        order = json.dumps({"endpoints": endpoints, "supervisor_token_sha256": digest}).encode()
+        log = None if self.settings.logs is None else self.settings.logs / "broker.out"
+        self._broker, line, self._lifeline = await self._launcher.serve(
+            "broker", ["-m", "ganglion.transport.server"], order, self._broker_ended, log
+        )
+        answer = json.loads(line)
+        if "endpoints" not in answer:
+            raise LaunchError(f"the broker does not come up: {answer.get('error', 'no reason given')}")
+        return list(answer["endpoints"])
+
+    async def _let_in(self, bound: list[str]) -> None:
+        assert self._folder is not None
+        self.bus = Bus(self._handlers(), self)
+        await self.bus.join(bound[0], self._token)
+        tokens = [secrets.token_urlsafe(32) for _ in range(3)]
+        names = [("operator/*", Role.OPERATOR), ("observer/*", Role.OBSERVER)]
+        await self.bus.ask_all(
+            "kernel.admit",
+            [Admit(n, r.value, "", _digest(t)) for (n, r), t in zip(names, tokens, strict=False)],
+        )
+        tcp = next((e for e in bound if e.startswith("tcp://")), None)
+        results, run = str(self.settings.results.resolve()), self.settings.run
+        self.connection = Connection(
+            PROTOCOL_VERSION, os.getpid(), bound[0], tcp, tokens[0], tokens[1], tokens[2], run, results,
+            self.settings.store,
+        )  # fmt: skip
+        self.connection_file = connection_path(self._folder, self.settings.results, run)
+        self.connection.write(self.connection_file)
+
+    async def close(self) -> list[str]:
+        """End what is left in order and prove that nothing is; return what should not have been there."""
+        self._closing = True
+        self._vigil.stop()
+        for run in self.runs.values():
+            if run.outcome is None:
+                run.interrupted("the kernel ends")
+        if self.bus is not None:
+            self.bus.close()
+        if self._lifeline >= 0:
+            os.close(self._lifeline)
+            self._lifeline = -1
+        if self._broker is not None:
+            await _end(self._broker)
+        found = await self._launcher.close()
+        found += _end_adopted(self._spared)
+        if self.connection_file is not None:
+            self.connection_file.unlink(missing_ok=True)
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+        return found
+
+    # -- a run --------------------------------------------------------------------------------------------------------
+    async def check(self, plan: Plan) -> list[dict[str, Any]]:
+        """Return the faults of a plan that only the plugins themselves can tell, found in a child process."""
+        folder = self._folder
+        assert folder is not None, "open() comes first"
+        tree = {**plan.to_map(), "allow": [*plan.allow, *self.settings.allow]}
+        write_plan(folder, tree)
+        process = await self._launcher.fork(
+            "ganglion-check", {VARIABLE: str(folder)}, _ignore, entry="check", log=None
+        )
+        try:
+            async with asyncio.timeout(DEADLINES_S["setup"]):
+                await process.ended.wait()
+        except TimeoutError:
+            process.signal(signal.SIGKILL)
+            await process.ended.wait()
+        faults = read_faults(folder)
+        if faults is None:
+            words = "".join(f"\n    {line}" for line in process.output.lines)
+            raise LaunchError(f"the check of the plugins ended with {process.code} and without a word{words}")
+        return faults
+
+    async def execute(self, plan: Plan, folder: RunFolder, store: str | None) -> Outcome:
+        """Carry out a run to its end; every process of it is gone when this returns.
+
+        Raises DocumentError or LaunchError before anything of the run was started.
+        """
+        faults = await self.check(plan)
+        if faults:
+            raise DocumentError(f"{len(faults)} faults", faults)
+        check_size(folder.run, plan)
+        folder.fill(plan, self.settings.argv, store)
+        run = self.runs[folder.run] = Run(plan, folder, store)
+        try:
+            await self._carry_out(run)
+        finally:
+            await self._stop(run)
+        outcome = run.conclude()
+        self._tell(run, event.RUN_ENDED, {"status": outcome.status, "reason": outcome.reason})
+        return outcome
+
+    async def _carry_out(self, run: Run) -> None:
+        """Begin a run and wait until it is over; whatever prevents the beginning fails it."""
+        begin = asyncio.create_task(self._begin(run))
+        over = asyncio.create_task(run.over.wait())
+        try:
+            await asyncio.wait([begin, over], return_when=asyncio.FIRST_COMPLETED)
+            error = begin.exception() if begin.done() else None
+            if error is not None:
+                run.fail(
+                    str(error) if isinstance(error, GanglionError) else f"{type(error).__name__}: {error}"
+                )
+            await over
+        finally:
+            begin.cancel()
+            over.cancel()
+            await asyncio.wait([begin, over])
+            if not begin.cancelled():
+                begin.exception()  # what came after the end changes nothing
+
+    async def _begin(self, run: Run) -> None:
+        assert self.bus is not None
+        await self.bus.ask(KERNEL, "kernel.subscribe", Subscribe(topic(run.id, event.TOPIC)))
+        places = [run.governor, *([run.keeper] if run.keeper else []), *run.places(0)]
+        self._tell(
+            run,
+            event.RUN_STARTED,
+            {"seed": run.plan.seed, "processes": len(places) + 1, "participants": participants(places)},
+        )
+        await self._ensure(run, places)
+        await self._wait_joined(run, [run.governor.name, *([run.keeper.name] if run.keeper else [])])
+        request = GovernorStart(run.id, run.plan.to_map(), run.keeper.name if run.keeper else None)
+        await self.bus.ask(run.governor.name, "governor.start", request)
+        run.begun = True
+        if run.interrupts:
+            await self._ask_stop(run)
+
+    async def _wait_joined(self, run: Run, names: Sequence[str]) -> None:
+        members = [run.members[name] for name in names]
+        span_s = DEADLINES_S["join"]
+        try:
+            async with asyncio.timeout(span_s):
+                for member in members:
+                    await member.here.wait()
+        except TimeoutError as error:
+            late = ", ".join(member.label for member in members if not member.here.is_set())
+            raise DeadlineExceeded(f"{late} did not join within {span_s} s") from error
+
+    async def _ensure(self, run: Run, places: Sequence[Place]) -> None:
+        """Let the processes that are needed be there, and those that are not be gone; return when all are admitted."""
+        assert self.bus is not None
+        assert self.connection is not None
+        needed = (
+            {place.name for place in places}
+            | {run.governor.name}
+            | ({run.keeper.name} if run.keeper else set())
+        )
+        fresh = []
+        for place in places:
+            former = run.members.get(place.name)
+            member = Member(place, run.id, 1, self._bid_leave, self._member_over)
+            if former is not None:
+                if former.definition == member.definition and former.stays:
+                    former.place = place
+                    continue
+                member.incarnation = former.incarnation + 1
+                await self._retire(run, former)
+            run.members[place.name] = member
+            fresh.append(member)
+        leaving = [m for name, m in run.members.items() if name not in needed]
+        await self.bus.ask_all("kernel.admit", [m.admission(self.connection.attach_token) for m in fresh])
+        await self.bus.ask(KERNEL, "kernel.watch", Watch([member.name for member in fresh]))
+        await asyncio.gather(*(self._start(run, member) for member in fresh if not member.place.attached))
+        for member in leaving:
+            member.leave()
+
+    async def _retire(self, run: Run, member: Member) -> None:
+        """Wait until a member whose definition has changed is gone: two of one name are never there."""
+        member.leave()
+        await member.gone.wait()
+        run.former.append(member)
+
+    async def _start(self, run: Run, member: Member) -> None:
+        member.start()
+        log = run.folder.logs / f"{log_name(member.place)}.out"
+        variables = self._variables(run, member)
+        environment = member.place.environment
+        try:
+            if environment is not None and environment.command is not None:
+                argv = self._argv(run, member, environment.command, variables)
+                cwd = Path(run.plan.folder or ".", environment.cwd or "")
+                variables = {**variables, **environment.variables}
+                process = self._launcher.execute(member.label, argv, variables, member.exited, log, cwd)
+            else:
+                process = await self._launcher.fork(log_name(member.place), variables, member.exited, log=log)
+        except LaunchError as error:
+            member.failed(str(error))
+            return
+        member.started(process)
+
+    def _variables(self, run: Run, member: Member) -> dict[str, str]:
+        assert self.connection is not None
+        environment = member.place.environment
+        foreign = environment is not None and environment.command is not None
+        variables = {
+            "GANGLION_ENDPOINT": (self.connection.tcp or "") if foreign else self.connection.endpoint,
+            "GANGLION_NAME": member.name,
+            "GANGLION_TOKEN": member.token,
+            "GANGLION_ROLE": member.place.role.value,
+            "GANGLION_INCARNATION": str(member.incarnation),
+            "GANGLION_RUN": run.id,
+        }
+        if foreign:
+            return variables
+        return variables | {
+            "GANGLION_RESULTS": str(self.settings.results.resolve()),
+            "GANGLION_FOLDER": run.plan.folder,
+            "GANGLION_ALLOW": ",".join([*run.plan.allow, *self.settings.allow]),
+            "GANGLION_LOG": str((run.folder.logs / f"{log_name(member.place)}.jsonl").resolve()),
+            **({"GANGLION_STORE": run.store} if run.store and member.place.role is Role.STORE else {}),
+        }
+
+    def _argv(self, run: Run, member: Member, argv: Sequence[str], variables: dict[str, str]) -> list[str]:
+        """Return a program's arguments with `{connection}` replaced by the path of a file made for it alone."""
+        if not any("{connection}" in argument for argument in argv):
+            return list(argv)
+        assert self._folder is not None
+        words = {key.removeprefix("GANGLION_").lower(): value for key, value in variables.items()}
+        path = self._folder / f"{log_name(member.place)}.json"
+        write_private(path, json.dumps({"version": PROTOCOL_VERSION, **words}, indent=2).encode())
+        return [argument.replace("{connection}", str(path)) for argument in argv]
+
+    # -- ending a run -------------------------------------------------------------------------------------------------
+    def interrupt(self, run: Run, now: bool = False, reason: str = "operator") -> None:
+        """Ask for the end of a run: after the episode, or now; a third time kills."""
+        run.interrupts = max(run.interrupts + 1, 2 if now else 1)
+        run.reason = reason
+        if run.interrupts >= 3:
+            run.kill = True
+            run.interrupted(f"{reason}, killed")
+            for member in run.members.values():
+                member.kill()
+        elif run.over.is_set():
+            for member in run.members.values() if run.interrupts == 2 else []:
+                member.end()
+        elif not run.begun:
+            run.interrupted(reason)
+        else:
+            task = asyncio.ensure_future(self._ask_stop(run))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _ask_stop(self, run: Run) -> None:
+        assert self.bus is not None
+        now = run.interrupts >= 2
+        if now:
+            loop = asyncio.get_running_loop()
+            loop.call_later(_STOP_NOW_S, run.interrupted, f"{run.reason}, the governor was too slow")
+        try:
+            await self.bus.ask(
+                run.governor.name, "governor.stop", RunRequest(run.id, now, run.reason), LEAVE_ASK_S
+            )
+        except GanglionError as error:
+            run.interrupted(f"{run.reason}; the governor did not take it: {error}")
+
+    async def _stop(self, run: Run) -> None:
+        """End all processes of a run by one common clock."""
+        loop = asyncio.get_running_loop()
+        begun_s = loop.time()
+        slot_s = LEAVE_ASK_S / len(_STAGES)
+        for number, roles in enumerate(_STAGES):
+            stage = [m for m in run.members.values() if m.place.role in roles]
+            left_s = max(slot_s, begun_s + LEAVE_ASK_S - loop.time())
+            for member in stage:
+                if run.kill:
+                    member.kill()
+                else:
+                    member.leave(patience_s=left_s)
+            await _wait_gone(stage, begun_s + slot_s * (number + 1) - loop.time())
+        everybody = [*run.former, *run.members.values()]
+        await _wait_gone(everybody, LEAVE_ASK_S + LEAVE_TERMINATE_S + 2 * LEAVE_KILL_S)
+        if self.bus is not None and not self.bus.closed:
+            with contextlib.suppress(GanglionError):
+                await self.bus.ask(KERNEL, "kernel.withdraw", Withdraw(list(run.members)), LEAVE_KILL_S)
+
+    def _bid_leave(self, member: Member) -> None:
+        if self.bus is not None and not self.bus.closed:
+            self.bus.bid_leave(member.name)
+
+    # -- what happens -------------------------------------------------------------------------------------------------
+    def _member_over(self, member: Member) -> None:
+        """Look at a process that has ended: wanted, or a loss that ends its run."""
+        run = self.runs.get(member.run)
+        if run is None or not member.child.lost or (run.over.is_set() and member.child.code == 0):
+            return
+        run.lost.append(member)
+        text = f"{member.label} {member.end_text}"
+        self._tell(
+            run, event.PEER_LOST, {"name": member.name, "label": member.label, "reason": member.end_text}
+        )
+        if run.over.is_set():
+            return
+        if member.place.role in (Role.GOVERNOR, Role.STORE) or not run.begun:
+            run.fail(text, peer=member.name)
+        else:  # the governor knows where the run stood, and ends it by name; it may be too slow
+            asyncio.get_running_loop().call_later(LEAVE_ASK_S / 2, run.fail, text, None, member.name)
+
+    def _broker_ended(self, process: Process) -> None:
+        if self._closing:
+            return
+        code = process.code or 0
+        how = f"{'was' if code < 0 else 'ended with'} {self._vigil.words_of(process)}"
+        for run in self.runs.values():
+            if run.outcome is None:
+                run.losses.append(("broker", how, list(process.output.lines)))
+                run.fail(f"broker {how}")
+
+    def peer_joined(self, joined: Joined) -> None:
+        """Take note of a member that has joined."""
+        member, run = self._member(joined.peer)
+        if member is None or run is None:
+            return
+        member.joined = True
+        member.here.set()
+        self._tell(run, event.PEER_JOINED, {"name": member.name, "label": member.label})
+
+    def peer_lost(self, lost: Lost) -> None:
+        """Take note of a member whose connection has ended."""
+        member, run = self._member(lost.peer)
+        if member is None or run is None or lost.incarnation != member.incarnation:
+            return
+        member.joined = False
+        member.lost_reason = lost.reason
+        if member.place.attached and not run.over.is_set() and not member.gone.is_set():
+            run.lost.append(member)
+            self._tell(
+                run, event.PEER_LOST, {"name": member.name, "label": member.label, "reason": lost.reason}
+            )
+
+    def told(self, peer: str, news: RunEvent) -> None:
+        """Hand on an event of a run; our own have been handed on already."""
+        run = peer.partition("/")[0]
+        if peer != "supervisor" and run in self.runs:
+            self._report(run, news)
+
+    def bus_closed(self, reason: str) -> None:
+        """Make sure that a broker which has left us ends: its end is what fails the runs."""
+        if self._broker is not None and not self._closing:
+            self._broker.signal(signal.SIGTERM)
+
+    def _member(self, name: str) -> tuple[Member | None, Run | None]:
+        run = self.runs.get(name.partition("/")[0])
+        return (run.members.get(name), run) if run is not None else (None, None)
+
+    def _tell(self, run: Run, name: str, fields: dict[str, Any]) -> None:
+        news = RunEvent(name, {"run": run.id, **fields}, time.time())
+        self._report(run.id, news)
+        if self.bus is not None:
+            self.bus.tell(topic(run.id, event.TOPIC), news)
+
+    def tell_wait(self, run: Run, member: Member, length_s: float) -> None:
+        """Say for whom a run waits."""
+        if member.place.attached:
+            text = (
+                f"waiting {length_s:.0f} s for peer {member.place.uid} to attach: nobody of that name has spoken; "
+                f"start it with the connection file {self.connection_file}"
+            )
+        else:
+            left_s = max(0.0, (DEADLINES_S["join"] or 0.0) - length_s)
+            state = member.child.state.value
+            text = f"waiting {length_s:.1f} s for {member.label} to join: {state}; gives up in {left_s:.1f} s"
+        self._tell(run, event.WAITING, {"name": member.name, "waited_s": round(length_s, 1), "text": text})
+
+    # -- what we are asked --------------------------------------------------------------------------------------------
+    def _handlers(self) -> dict[str, Handler]:
+        return {**self.settings.handlers, "kernel.need": self._need, "kernel.ended": self._ended}
+
+    async def _need(self, caller: str, need: Need) -> Done:
+        run = self._run_of(caller, need.run)
+        if not 0 <= need.phase < len(run.plan.phases):
+            raise LaunchError(f"expected a phase 0 to {len(run.plan.phases) - 1}, found {need.phase}")
+        run.phase = need.phase
+        await self._ensure(run, run.places(need.phase))
+        return Done()
+
+    async def _ended(self, caller: str, ended: Ended) -> Done:
+        self._run_of(caller, ended.run).finish(ended)
+        return Done()
+
+    def _run_of(self, caller: str, name: str) -> Run:
+        run = self.runs.get(name)
+        if run is None or run.governor.name != caller:
+            raise PeerLost(caller, f"it governs no run {name!r}")
+        return run
+
+    # -- for the vigil ------------------------------------------------------------------------------------------------
+    @property
+    def broker(self) -> Process | None:
+        """Return the broker's process."""
+        return self._broker
+
+    @property
+    def known(self) -> set[int]:
+        """Return the numbers of all processes that we know of."""
+        return self._launcher.pids | self._spared
+
+
+def _digest(token: str) -> bytes:
+    return hashlib.sha256(token.encode()).digest()
+
+
+def _ignore(process: Process) -> None:
+    """Take no note: whoever started the process waits for it."""
+
+
+async def _wait_gone(members: Sequence[Member], span_s: float) -> None:
+    waits = [asyncio.ensure_future(member.gone.wait()) for member in members if not member.gone.is_set()]
+    if waits:
+        _, late = await asyncio.wait(waits, timeout=max(0.0, span_s))
+        for wait in late:
+            wait.cancel()
+
+
+async def _end(process: Process) -> None:
+    """End a process that has been asked already: wait, SIGTERM, wait, SIGKILL."""
+    for signum, span_s in (
+        (signal.SIGTERM, LEAVE_TERMINATE_S),
+        (signal.SIGKILL, LEAVE_KILL_S),
+        (None, LEAVE_KILL_S),
+    ):
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(span_s):
+                await process.ended.wait()
+            return
+        if signum is not None:
+            process.signal(signum)
+
+
+def _end_adopted(spared: set[int]) -> list[str]:
+    """Kill and reap what has become ours because its parent ended; return it in words."""
+    found: list[str] = []
+    until_s = time.monotonic() + LEAVE_KILL_S
+    while time.monotonic() < until_s:
+        left = set(children_of(os.getpid())) - spared
+        if not left:
+            break
+        for pid in sorted(left):
+            with contextlib.suppress(ChildProcessError):
+                if os.waitpid(pid, os.WNOHANG)[0]:
+                    continue  # it had ended by itself, and only waited to be noticed
+            if f"process {pid}" not in found:
+                found.append(f"process {pid}")
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(0.002)
+    return found

@@ -1,0 +1,256 @@
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ganglion.errors import LaunchError
+from ganglion.run.plan import AgentPlan, EnvironmentPlan, PhasePlan, Plan, PluginPlan
+from ganglion.supervisor.folder import RunFolder, reserve
+from ganglion.supervisor.launcher import Launcher
+from ganglion.supervisor.linux import children_of
+from ganglion.supervisor.member import Member
+from ganglion.supervisor.runs import Outcome, Run
+from ganglion.supervisor.supervisor import Settings, Supervisor
+from ganglion.wire.messages import RunEvent
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the stand-ins come from the warm parent")
+
+NOTHING = PluginPlan("dummy")
+
+
+def plan(experiment: str, agents: tuple[str, ...] = ("ada",), phases: int = 1) -> Plan:
+    """Return a plan with one environment, one worker; the second phase has the first agent only."""
+    made = [AgentPlan(name, NOTHING, None, NOTHING, ["grid.a"], ["grid.b"]) for name in agents]
+    environment = EnvironmentPlan("grid", NOTHING)
+    first = PhasePlan(0, "train", [environment], made, NOTHING, [], [])
+    rest = [dataclasses.replace(first, index=i, agents=made[:1]) for i in range(1, phases)]
+    return Plan("stand-in", experiment, "42", [first, *rest], document="uid: stand-in\n")
+
+
+class Scene:
+    """Hold a supervisor, what it reported, and the run that it carries out."""
+
+    def __init__(self, supervisor: Supervisor, folder: RunFolder) -> None:
+        self.supervisor = supervisor
+        self.folder = folder
+        self.events: list[tuple[str, dict[str, Any]]] = []
+        self.moments: dict[str, Callable[[], None]] = {}
+
+    def report(self, run: str, news: RunEvent) -> None:
+        """Take down an event; do what the test wants to do at that moment."""
+        self.events.append((news.event, news.fields))
+        moment = self.moments.pop(news.event, None)
+        if moment is not None:
+            moment()
+
+    async def execute(self, what: Plan) -> Outcome:
+        """Carry out a run with a store."""
+        return await self.supervisor.execute(what, self.folder, "sqlite:///nowhere.db")
+
+    @property
+    def run(self) -> Run:
+        """Return the run."""
+        return next(iter(self.supervisor.runs.values()))
+
+    def member(self, part: str) -> Member:
+        """Return the member whose name holds `part`."""
+        return next(m for name, m in self.run.members.items() if part in name)
+
+    def names(self) -> list[str]:
+        """Return the names of the events so far."""
+        return [name for name, _ in self.events]
+
+
+@contextlib.asynccontextmanager
+async def _scene(tmp_path: Path) -> AsyncIterator[Scene]:
+    entries = {"peer": "standin_peer:main", "check": "ganglion.supervisor.check:main"}
+    launcher = Launcher(entries, preload=("ganglion.peer.participant", "ganglion.transport.blocking"))
+    scene: Scene | None = None
+
+    def report(run: str, news: RunEvent) -> None:
+        assert scene is not None
+        scene.report(run, news)
+
+    folder = reserve(tmp_path / "results", "stand-in")
+    supervisor = Supervisor(Settings(tmp_path / "results", None, run=folder.run), report, launcher)
+    scene = Scene(supervisor, folder)
+    await supervisor.open()
+    try:
+        yield scene
+    finally:
+        private = supervisor._folder
+        assert [] == await supervisor.close()
+        assert private is not None
+        assert not private.exists()
+
+
+def _carry_out(
+    tmp_path: Path, what: Plan, prepare: Callable[[Scene], None] = lambda scene: None
+) -> tuple[Outcome, Scene]:
+    async def body() -> tuple[Outcome, Scene]:
+        async with _scene(tmp_path) as scene:
+            scene.supervisor.check = _no_faults  # type: ignore[method-assign] - the plugins of these plans do not exist
+            prepare(scene)
+            return await scene.execute(what), scene
+
+    return asyncio.run(body())
+
+
+async def _no_faults(what: Plan) -> list[dict[str, Any]]:
+    return []
+
+
+@pytest.fixture(autouse=True)
+def _nobody_is_left(peers: Path) -> Any:
+    """Look, after each test, whether a process of it is still there."""
+    before = set(children_of(os.getpid()))
+    yield
+    assert set() == set(children_of(os.getpid())) - before
+
+
+def test_run_is_carried_out(tmp_path: Path) -> None:
+    """A run comes up, its governor's word is its end, its folder tells what was run, and everybody left in order."""
+    outcome, scene = _carry_out(tmp_path, plan("finish"))
+
+    assert ("finished", "completed", 0, []) == (
+        outcome.status,
+        outcome.reason,
+        outcome.exit_status,
+        outcome.story,
+    )
+    assert all(member.child.orderly for member in scene.run.members.values())
+    assert ["run.started", "run.ended"] == [scene.names()[0], scene.names()[-1]]
+    assert "phase.started" in scene.names()
+    folder = scene.folder.path
+    assert {"document.yml", "resolved.yml", "manifest.json", "logs", "brains"} == {
+        p.name for p in folder.iterdir()
+    }
+    assert "hello from stand-in-1/muscle/ada/0\n" == (folder / "logs" / "muscle.ada.0.out").read_text()
+
+
+def test_next_phase_ends_who_is_not_needed(tmp_path: Path) -> None:
+    """A process that the next phase needs stays; one that it does not need leaves in order."""
+    stays: list[int] = []
+
+    def prepare(scene: Scene) -> None:
+        def remember() -> None:
+            process = scene.member("muscle/ada").process
+            assert process is not None
+            stays.append(process.pid)
+
+        scene.moments["phase.started"] = remember
+
+    outcome, scene = _carry_out(tmp_path, plan("second phase", ("ada", "bob"), phases=2), prepare)
+
+    assert ("finished", []) == (outcome.status, outcome.story)
+    process = scene.member("muscle/ada").process
+    assert process is not None
+    assert [process.pid] == stays
+    assert scene.member("muscle/bob").child.orderly
+
+
+def test_killed_participant_is_named_first(tmp_path: Path) -> None:
+    """SIGKILL of a muscle fails the run; the report begins with the muscle, its signal and its last words."""
+
+    def prepare(scene: Scene) -> None:
+        scene.moments["phase.started"] = lambda: scene.member("muscle").process.signal(signal.SIGKILL)  # type: ignore[union-attr]
+
+    outcome, scene = _carry_out(tmp_path, plan("wait"), prepare)
+
+    assert ("failed", 1) == (outcome.status, outcome.exit_status)
+    assert "muscle ada (worker 0) was killed by SIGKILL" == outcome.story[0]
+    assert "    hello from stand-in-1/muscle/ada/0" in outcome.story
+    assert "peer.lost" in scene.names()
+
+
+def test_stopped_participant_is_killed(tmp_path: Path) -> None:
+    """A process that is stopped for a second is killed, and the report says why."""
+
+    def prepare(scene: Scene) -> None:
+        scene.moments["phase.started"] = lambda: scene.member("muscle").process.signal(signal.SIGSTOP)  # type: ignore[union-attr]
+
+    outcome, _ = _carry_out(tmp_path, plan("wait"), prepare)
+
+    assert "failed" == outcome.status
+    assert outcome.story[0].startswith("muscle ada (worker 0) was killed by SIGKILL (it was stopped for 1.")
+
+
+def test_dead_governor_fails_the_run(tmp_path: Path) -> None:
+    """When the governor dies nobody else can tell the end: the supervisor fails the run by its name."""
+    outcome, _ = _carry_out(tmp_path, plan("die"))
+
+    assert ("failed", 1) == (outcome.status, outcome.exit_status)
+    assert "governor was killed by SIGKILL" == outcome.story[0]
+
+
+def test_dead_broker_fails_the_run(tmp_path: Path) -> None:
+    """When the broker dies the run fails by its name, although every participant loses its connection with it."""
+
+    def prepare(scene: Scene) -> None:
+        scene.moments["phase.started"] = lambda: scene.supervisor.broker.signal(signal.SIGKILL)  # type: ignore[union-attr]
+
+    outcome, _ = _carry_out(tmp_path, plan("wait"), prepare)
+
+    assert ("failed", 1) == (outcome.status, outcome.exit_status)
+    assert "broker was killed by SIGKILL" == outcome.story[0]
+
+
+def test_deaf_participant_does_not_prolong_the_end(tmp_path: Path) -> None:
+    """Somebody who hears neither BYE nor SIGTERM is killed, noted, and the run has finished all the same."""
+    outcome, _ = _carry_out(tmp_path, plan("finish", ("deaf",)))
+
+    assert ("finished", 0) == (outcome.status, outcome.exit_status)
+    assert ["note: muscle deaf (worker 0), asked to leave, was killed by SIGKILL"] == outcome.story
+
+
+@pytest.mark.parametrize(
+    ("times", "reason"), [(1, "interrupted: operator"), (3, "interrupted: operator, killed")]
+)
+def test_interruption(tmp_path: Path, times: int, reason: str) -> None:
+    """Once: the governor ends the run in order. Three times: everything is killed at once. Both are 130."""
+
+    def prepare(scene: Scene) -> None:
+        def interrupt() -> None:
+            for _ in range(times):
+                scene.supervisor.interrupt(scene.run)
+
+        scene.moments["phase.started"] = interrupt
+
+    outcome, scene = _carry_out(tmp_path, plan("wait"), prepare)
+
+    assert ("interrupted", reason, 130, []) == (
+        outcome.status,
+        outcome.reason,
+        outcome.exit_status,
+        outcome.story,
+    )
+    assert (times == 1) == all(member.child.orderly for member in scene.run.members.values())
+
+
+def test_interruption_before_the_beginning(tmp_path: Path) -> None:
+    """A run that is interrupted while its processes come up ends without a governor's word."""
+
+    def prepare(scene: Scene) -> None:
+        scene.moments["run.started"] = lambda: scene.supervisor.interrupt(scene.run)
+
+    outcome, _ = _carry_out(tmp_path, plan("finish"), prepare)
+
+    assert ("interrupted", 130) == (outcome.status, outcome.exit_status)
+
+
+def test_too_many_processes_start_nothing(tmp_path: Path) -> None:
+    """A number of workers that nobody can have meant is refused before anything is started."""
+    what = plan("finish")
+    what = dataclasses.replace(what, phases=[dataclasses.replace(what.phases[0], workers=100)])
+
+    with pytest.raises(LaunchError, match=r"at most 256 processes .* found 302 with 100 workers"):
+        _carry_out(tmp_path, what)
