@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass
+from inspect import iscoroutine
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -222,7 +223,8 @@ class Brain(Part, Statistics, ABC):
         found = None
         for muscle_id, data in zip(batch.muscle, batch.data, strict=True):
             result = self.thinking(muscle_id, data)
-            if isinstance(result, Awaitable):
+            if iscoroutine(result):
+                result.close()
                 raise AuthorError("thinking is async: the default learn cannot await it")
             found = result if carries_update(result) else found
         return found

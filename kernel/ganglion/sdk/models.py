@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import io
 import json
@@ -97,7 +98,8 @@ def save_arrays(path: Path, arrays: Mapping[str, Any], meta: Mapping[str, Any] |
         beside.replace(path)
         _sync_folder(path.parent)
     except OSError as error:
-        beside.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            beside.unlink()
         raise StoreError(f"model {path}: cannot be written: {error}") from error
     return digest
 
@@ -311,10 +313,11 @@ class Models:
         if not path.is_file():
             return None
         arrays, head = _load(path, None)
-        tree = (head or {}).get("tree")
+        if head is None or "tree" not in head:
+            return arrays
         try:
-            return arrays if tree is None else _value(tree, arrays)
-        except (KeyError, ValueError, TypeError, RecursionError) as error:
+            return _value(head["tree"], arrays)
+        except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
             raise StoreError(f"model {path}: the file is damaged: {error}") from error
 
     def save_value(self, value: Any, tag: str) -> str:

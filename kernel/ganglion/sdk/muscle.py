@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, field
+from inspect import iscoroutine
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -116,7 +117,8 @@ class Muscle(Part, Statistics, ABC):
         for body in range(len(batch.observations)):
             readings = [it.space.canonical(batch.readings[it.uid][body]) for it in self.sensors]
             result = self.propose_actions(sensors.fill(readings), actuators.empty())
-            if isinstance(result, Awaitable):
+            if iscoroutine(result):
+                result.close()
                 raise AuthorError("propose_actions is async: the default propose_batch cannot await it")
             values, extra = read_proposal(result, actuators.uids)
             vectors = [it.space.to_vector(value) for it, value in zip(self.actuators, values, strict=True)]

@@ -1,0 +1,128 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ganglion.errors import PluginInvalid
+from ganglion.sdk.construct import check_parameters, construct
+from ganglion.sdk.memory import Memory
+from ganglion.sdk.mode import Mode
+from ganglion.sdk.objective import Objective
+from ganglion.sdk.part import Part
+
+OFFERED = {"uid": "grid", "seed": 7, "broker_uri": ""}
+ATTRIBUTES = {"uid": "grid", "name": "grid", "worker": 1, "mode": Mode.TEST, "seed": 7, "params": {"a": 1}}
+
+
+class Keyword(Part):
+    def __init__(self, a: int, b: int = 2) -> None:
+        self.seen = (a, b, self.uid, self.worker, self.seed)
+        self.worker = 99
+
+
+class Offered(Part):
+    def __init__(self, uid: str, broker_uri: str, seed: int, *, a: int = 0) -> None:
+        super().__init__(uid, broker_uri, seed=seed)
+        self.seen = (uid, broker_uri, seed, a)
+
+
+class Open(Part):
+    def __init__(self, **anything: Any) -> None:
+        self.seen = anything
+
+
+class Bare(Part):
+    pass
+
+
+class Judge(Objective):
+    def __init__(self, params: dict[str, Any] | None = None, a: int = 0) -> None:
+        self.seen = (params, a)
+
+    def internal_reward(self, memory: Memory, **kwargs: Any) -> float | None:
+        return None
+
+
+class Positional(Part):
+    def __init__(self, a: int, /) -> None:
+        pass
+
+
+class Abstract(Objective):
+    pass
+
+
+class Fixed(Part):
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        return "mine"
+
+
+class Raises(Part):
+    def __init__(self) -> None:
+        raise ZeroDivisionError("mine")
+
+
+def _make(cls: type[Any], params: dict[str, Any]) -> Any:
+    return construct(cls, params, OFFERED, ATTRIBUTES)
+
+
+def test_attributes_are_there_before_the_constructor_and_after_it() -> None:
+    """A constructor reads what the bus has set, and what it overwrites is set again."""
+    made = _make(Keyword, {"a": 1})
+
+    assert (1, 2, "grid", 1, 7) == made.seen
+    assert (1, Mode.TEST, {"a": 1}) == (made.worker, made.mode, made.params)
+
+
+def test_what_is_offered_is_given_if_it_is_named() -> None:
+    """`uid`, `seed` and `broker_uri` come only to a constructor that names them; the document's own go first."""
+    assert ("grid", "", 7, 3) == _make(Offered, {"a": 3}).seen
+    assert ("grid", "", 5, 0) == _make(Offered, {"seed": 5}).seen
+    assert {"x": 1} == _make(Open, {"x": 1}).seen
+    assert {"a": 1} == _make(Bare, {"anything": "goes"}).params
+
+
+def test_an_objective_may_take_its_parameters_as_one_map() -> None:
+    """A constructor that names `params` gets all of them there, and by keyword those that it names."""
+    assert ({"a": 1, "b": 2}, 1) == _make(Judge, {"a": 1, "b": 2}).seen
+    assert ({"x": 1}, 0) == _make(Judge, {"params": {"x": 1}}).seen
+
+
+@pytest.mark.parametrize(
+    ("cls", "params", "match"),
+    [
+        (Keyword, {"a": 1, "c": 3}, "'c' is not taken; expected a, b"),
+        (Keyword, {}, "'a' is missing"),
+        (Offered, {"b": 3}, "'b' is not taken; expected a"),
+        (Positional, {"a": 1}, "positional-only"),
+        (Abstract, {}, "internal_reward is not implemented"),
+    ],
+)
+def test_wrong_parameters_are_refused_by_name(cls: type[Any], params: dict[str, Any], match: str) -> None:
+    """Checking by signature and making say the same, and name class and parameter."""
+    for attempt in (lambda: check_parameters(cls, params), lambda: _make(cls, params)):
+        with pytest.raises(PluginInvalid, match=match) as caught:
+            attempt()
+        assert cls.__name__ in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("cls", "params"), [(Keyword, {"a": 1}), (Offered, {}), (Open, {"x": 1}), (Judge, {"y": 1})]
+)
+def test_right_parameters_pass_without_calling(cls: type[Any], params: dict[str, Any]) -> None:
+    """The check makes no object."""
+    check_parameters(cls, params)
+
+
+def test_an_attribute_that_cannot_be_set_is_named() -> None:
+    """A class that occupies a name of the bus is refused instead of half made."""
+    with pytest.raises(PluginInvalid, match="'name' belongs to the bus"):
+        _make(Fixed, {})
+
+
+def test_what_a_constructor_raises_passes_through() -> None:
+    """It is the author's own error, told as it is by who called."""
+    with pytest.raises(ZeroDivisionError, match="mine"):
+        _make(Raises, {})

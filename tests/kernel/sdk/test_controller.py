@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+
+from ganglion.sdk.controller import Controller, EpisodeEnded, Setpoints, StepResult
+from ganglion.sdk.flow import Signal
+
+
+class Bus:
+    """Keep what is asked of it; the episode ends after three steps."""
+
+    def __init__(self) -> None:
+        self.calls: list[object] = []
+
+    async def act(self, agents: Sequence[str]) -> Setpoints:
+        self.calls.append(("act", list(agents)))
+        return {agent: [1] for agent in agents}
+
+    async def update(self, setpoints: Setpoints, agents: Sequence[str]) -> StepResult:
+        self.calls.append(("update", dict(setpoints), list(agents)))
+        steps = sum(1 for call in self.calls if isinstance(call, tuple) and call[0] == "update")
+        if steps == 3:
+            raise EpisodeEnded("terminated")
+        return StepResult(steps, {}, {})
+
+    def signal(self, signal: Signal, reason: str) -> None:
+        self.calls.append((signal, reason))
+
+
+class Reversed(Controller):
+    async def advance(self) -> None:
+        agents = list(reversed(self.agents))
+        await self.update(await self.act(agents), agents)
+
+
+def test_simulate_advances_until_the_episode_ends() -> None:
+    """`EpisodeEnded` passes through; what is asked reaches the bus as it was said."""
+    controller = Reversed()
+    controller.agents, controller.bus = ["a", "b"], Bus()
+    with pytest.raises(EpisodeEnded) as caught:
+        asyncio.run(controller.simulate())
+
+    step = [("act", ["b", "a"]), ("update", {"b": [1], "a": [1]}, ["b", "a"])]
+    assert step * 3 == controller.bus.calls
+    assert caught.value.reason == "terminated"
+
+
+def test_signals_go_to_the_bus() -> None:
+    """A number stands for the signal of that force."""
+    controller = Reversed()
+    controller.bus = Bus()
+    controller.signal(Signal.RESET, "tired")
+    controller.signal(Signal(5))
+
+    assert [(Signal.RESET, "tired"), (Signal.STOP_PHASE, "")] == controller.bus.calls
+
+
+def test_a_controller_without_a_step_says_so() -> None:
+    """A class that overrides neither method is named."""
+
+    class Idle(Controller):
+        pass
+
+    with pytest.raises(NotImplementedError, match="Idle"):
+        asyncio.run(Idle().simulate())

@@ -1,0 +1,379 @@
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as npst
+
+from ganglion.errors import AuthorError, LimitExceeded, StoreError
+from ganglion.limits import MODEL_MEMBERS
+from ganglion.sdk.models import (
+    Models,
+    digest_of,
+    file_name,
+    load_arrays,
+    load_meta,
+    percent_encoded,
+    save_arrays,
+)
+
+DTYPES = st.one_of(
+    npst.boolean_dtypes(),
+    npst.integer_dtypes(endianness="="),
+    npst.unsigned_integer_dtypes(endianness="="),
+    npst.floating_dtypes(endianness="=", sizes=(16, 32, 64)),
+    npst.complex_number_dtypes(endianness="=", sizes=(64, 128)),
+    npst.byte_string_dtypes(min_len=1),
+)
+ARRAYS = npst.arrays(DTYPES, npst.array_shapes(min_dims=0, min_side=0, max_side=3))
+NAMES = st.text(max_size=12)
+VALUES = st.recursive(
+    st.one_of(
+        st.none(),
+        st.booleans(),
+        st.integers(),
+        st.floats(allow_nan=False),
+        st.text(max_size=5),
+        st.binary(max_size=5),
+        ARRAYS.filter(lambda array: array.dtype.kind != "S"),
+    ),
+    lambda parts: st.one_of(st.lists(parts, max_size=3), st.dictionaries(NAMES, parts, max_size=3)),
+    max_leaves=6,
+)
+
+
+def _same(a: Any, b: Any) -> bool:
+    if isinstance(a, np.ndarray):
+        return isinstance(b, np.ndarray) and (a.dtype, a.shape, a.tobytes()) == (
+            b.dtype,
+            b.shape,
+            b.tobytes(),
+        )
+    if isinstance(a, list):
+        return isinstance(b, list) and len(a) == len(b) and all(map(_same, a, b))
+    if isinstance(a, dict):
+        return isinstance(b, dict) and list(a) == list(b) and all(map(_same, a.values(), b.values()))
+    return type(a) is type(b) and bool(a == b)
+
+
+@given(st.dictionaries(NAMES, ARRAYS, max_size=4))
+def test_arrays_read_back(tmp_path_factory: pytest.TempPathFactory, arrays: dict[str, Any]) -> None:
+    """Names, order, dtypes, shapes and bits survive, whatever the names contain; the digest is that of the file."""
+    path = tmp_path_factory.mktemp("models") / "model.npz"
+    digest = save_arrays(path, arrays)
+
+    assert _same(arrays, load_arrays(path, digest))
+    assert digest == digest_of(path) == hashlib.sha256(path.read_bytes()).hexdigest()
+    assert [path] == list(path.parent.iterdir())
+
+
+def test_equal_models_are_equal_bytes(tmp_path: Path) -> None:
+    """No clock and no process number is in a file."""
+    digests = {
+        save_arrays(tmp_path / name, {"w": np.arange(3)}, {"b": 1, "a": 2}) for name in ("1.npz", "2.npz")
+    }
+
+    assert len(digests) == 1
+
+
+def test_numpy_reads_our_files(tmp_path: Path) -> None:
+    """The format is numpy's: any tool that knows `.npz` can look."""
+    save_arrays(tmp_path / "m.npz", {"layer.0": np.arange(3)}, {"x": 1})
+    with np.load(tmp_path / "m.npz", allow_pickle=False) as found:
+        assert [0, 1, 2] == found["layer%2E0"].tolist()
+
+
+def test_numpys_files_are_read(tmp_path: Path) -> None:
+    """What numpy stored without objects is a model too, Fortran order and big-endian included."""
+    np.savez(
+        tmp_path / "m.npz", a=np.asfortranarray(np.arange(6.0).reshape(2, 3)), b=np.arange(3, dtype=">i4")
+    )
+    found = load_arrays(tmp_path / "m.npz")
+
+    assert [[0, 1, 2], [3, 4, 5]] == found["a"].tolist()
+    assert [0, 1, 2] == found["b"].tolist()
+    found["a"][0, 0] = 9  # a learner may go on with what it has loaded
+
+
+def test_a_failed_write_leaves_what_was_there(tmp_path: Path) -> None:
+    """The old file stands until the new one is complete, and nothing else is left."""
+    path = tmp_path / "m.npz"
+    save_arrays(path, {"a": np.zeros(1)})
+    with pytest.raises(AuthorError):
+        save_arrays(path, {"a": np.zeros(1), "b": [object()]})
+
+    assert [path] == list(tmp_path.iterdir())
+    assert ["a"] == list(load_arrays(path))
+
+
+@pytest.mark.parametrize(
+    ("arrays", "meta", "match"),
+    [
+        ({"a": object()}, None, "a: expected an array of numbers, booleans or bytes, found object"),
+        ({"a": ["text"]}, None, "dtype <U4"),
+        ({"a": np.array([None])}, None, "ndarray"),
+        ({"a": np.zeros(1, dtype=[("x", "f8")])}, None, "dtype"),
+        ({"a": np.zeros((1,) * 17)}, None, "array_rank"),
+        ({1: np.zeros(1)}, None, "names of arrays"),
+        ({}, {"x": object()}, "JSON"),
+        ({}, {"x": float("nan")}, "JSON"),
+        ({}, {"x": "y" * 70_000}, "at most"),
+        ({"x" * 70_000: np.zeros(1)}, None, "too long"),
+    ],
+)
+def test_what_is_no_array_is_refused(tmp_path: Path, arrays: Any, meta: Any, match: str) -> None:
+    """Objects, texts and structures are refused with the array's name; nothing is written."""
+    with pytest.raises(AuthorError, match=match):
+        save_arrays(tmp_path / "m.npz", arrays, meta)
+
+    assert [] == list(tmp_path.iterdir())
+
+
+def test_too_many_arrays_are_refused(tmp_path: Path) -> None:
+    """The bound is named."""
+    with pytest.raises(LimitExceeded, match="model_members"):
+        save_arrays(tmp_path / "m.npz", {str(i): np.zeros(0) for i in range(MODEL_MEMBERS + 1)})
+
+
+def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    """The path stands in the error."""
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreError, match=r"file/m\.npz"):
+        save_arrays(tmp_path / "file" / "m.npz", {})
+
+
+# -- hostile files ----------------------------------------------------------------------------------------------------
+
+
+class Boom:
+    """Tell if it is ever unpickled."""
+
+    def __reduce__(self) -> Any:
+        return (pytest.fail, ("a file was executed",))
+
+
+def _npy(array: Any, allow_pickle: bool = False) -> bytes:
+    file = io.BytesIO()
+    np.lib.format.write_array(file, np.asarray(array), allow_pickle=allow_pickle)
+    return file.getvalue()
+
+
+def _header(text: str, version: bytes = b"\x01\x00") -> bytes:
+    return b"\x93NUMPY" + version + len(text).to_bytes(2, "little") + text.encode()
+
+
+def _zip(path: Path, members: list[tuple[str, bytes]], compression: int = zipfile.ZIP_STORED) -> Path:
+    with zipfile.ZipFile(path, "w", compression) as archive:
+        for name, data in members:
+            archive.writestr(name, data)
+    return path
+
+
+OBJECTS = np.empty(1, dtype=object)
+OBJECTS[0] = Boom()
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        [("a.npy", _npy(OBJECTS, allow_pickle=True))],
+        [("a.txt", b"text")],
+        [("a.npy", b"no array")],
+        [("a.npy", b"")],
+        [("a.npy", _npy(np.zeros(3))[:-8])],
+        [("a.npy", _npy(np.zeros(3)) + b"more")],
+        [("a.npy", _header("{'descr': '<f8', 'fortran_order': False, 'shape': (1000000000000,), }"))],
+        [("a.npy", _header("{'descr': '<f8', 'fortran_order': False, 'shape': (-1,), }"))],
+        [("a.npy", _header("{'descr': '|O', 'fortran_order': False, 'shape': (), }"))],
+        [("a.npy", _header("{'descr': '<U1', 'fortran_order': False, 'shape': (1,), }") + b"aaaa")],
+        [("a.npy", _header("__import__('os').getcwd()"))],
+        [("a.npy", _header("{'descr': '<f8', 'fortran_order': False, 'shape': (), }", b"\x03\x00"))],
+        [("%.npy", _npy(np.zeros(1))), ("%25.npy", _npy(np.zeros(1)))],
+        [("%FF.npy", _npy(np.zeros(1)))],
+        [(".meta.npy", _npy(np.frombuffer(b"[1]", dtype=np.uint8)))],
+        [(".meta.npy", _npy(np.frombuffer(b"{", dtype=np.uint8)))],
+        [(".meta.npy", _npy(np.zeros(200_000, dtype=np.uint8)))],
+    ],
+)
+def test_hostile_archives_are_refused(tmp_path: Path, members: list[tuple[str, bytes]]) -> None:
+    """Objects, lying headers, colliding or broken names: refused with the file's name, nothing executed."""
+    path = _zip(tmp_path / "evil.npz", members)
+    with pytest.raises(StoreError, match=r"evil\.npz"):
+        load_arrays(path)
+
+
+def test_compressed_archives_are_refused(tmp_path: Path) -> None:
+    """A stored entry is never larger than its file; a compressed one can be a bomb."""
+    path = _zip(tmp_path / "bomb.npz", [("a.npy", _npy(np.zeros(100_000)))], zipfile.ZIP_DEFLATED)
+    with pytest.raises(StoreError, match="without compression"):
+        load_arrays(path)
+
+
+def test_every_damaged_byte_of_data_is_found(tmp_path: Path) -> None:
+    """A flipped bit and a cut file are refused by name, with or without a digest from elsewhere."""
+    path = tmp_path / "m.npz"
+    digest = save_arrays(path, {"a": np.arange(100.0)})
+    good = path.read_bytes()
+    for place in range(200, 900, 50):
+        path.write_bytes(good[:place] + bytes([good[place] ^ 1]) + good[place + 1 :])
+        with pytest.raises(StoreError, match=r"m\.npz"):
+            load_arrays(path)
+    path.write_bytes(good[: len(good) // 2])
+    with pytest.raises(StoreError, match=r"m\.npz"):
+        load_arrays(path)
+    path.write_bytes(good + b"x")
+    with pytest.raises(StoreError, match="SHA-256"):
+        load_arrays(path, digest)
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_are_read_or_refused(tmp_path_factory: pytest.TempPathFactory, data: bytes) -> None:
+    """Nothing but a StoreError comes of a file that is no model."""
+    path = tmp_path_factory.mktemp("models") / "m.npz"
+    path.write_bytes(data)
+    with pytest.raises(StoreError):
+        load_arrays(path)
+
+
+@given(st.data())
+def test_any_change_is_read_or_refused(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+    """A few changed bytes anywhere give arrays or a StoreError, nothing else."""
+    path = tmp_path_factory.mktemp("models") / "m.npz"
+    save_arrays(path, {"a": np.arange(3.0), "b c": np.zeros((2, 2), dtype=np.int8)}, {"tag": "x"})
+    content = bytearray(path.read_bytes())
+    for _ in range(data.draw(st.integers(1, 3))):
+        content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
+    path.write_bytes(content)
+    try:
+        arrays = load_arrays(path)
+    except StoreError:
+        return
+    assert all(isinstance(array, np.ndarray) for array in arrays.values())
+
+
+# -- names ------------------------------------------------------------------------------------------------------------
+
+
+@given(st.text(), st.text())
+def test_names_cannot_meet_or_leave(a: str, b: str) -> None:
+    """Two names share no file, and none contains a separator, a dot of its own, or more than 117 characters."""
+    first, second = file_name(a), file_name(b)
+
+    assert (a == b) is (first == second)
+    assert len(first) <= 117
+    assert not set(first[:100]) - set("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-%")
+
+
+@pytest.mark.parametrize(
+    ("name", "encoded"),
+    [
+        ("../../etc", "%2E%2E%2F%2E%2E%2Fetc"),
+        ("a b", "a%20b"),
+        ("%", "%25"),
+        ("ü", "%C3%BC"),
+        ("\0", "%00"),
+        ("A_z-9", "A_z-9"),
+    ],
+)
+def test_names_are_percent_encoded(name: str, encoded: str) -> None:
+    """Every byte but letters, digits, `_` and `-` is written as its number."""
+    assert encoded == percent_encoded(name) == file_name(name)
+
+
+def test_long_names_are_cut_and_told_apart() -> None:
+    """A hundred characters and 16 digits of the digest are left."""
+    a, b = file_name("x" * 101), file_name("x" * 102)
+
+    assert (117, 117) == (len(a), len(b))
+    assert a != b
+    assert a[101:] == hashlib.sha256(b"x" * 101).hexdigest()[:16]
+
+
+# -- a folder ---------------------------------------------------------------------------------------------------------
+
+
+@given(st.dictionaries(st.text(max_size=150), VALUES, max_size=3))
+def test_values_read_back(tmp_path_factory: pytest.TempPathFactory, values: dict[str, Any]) -> None:
+    """Whatever can travel can be kept under any tag, and comes back as it was."""
+    models = Models(tmp_path_factory.mktemp("models"))
+    for tag, value in values.items():
+        models.save_value(value, tag)
+
+    assert sorted(values) == models.tags()
+    for tag, value in values.items():
+        found = models.load(tag)
+        assert _same(value, found), (value, found)
+
+
+def test_tags_are_models_of_their_own(tmp_path: Path) -> None:
+    """The empty tag is the model itself; saving again replaces; what is not there is None."""
+    models = Models(tmp_path / "ada")
+    assert ([], None, None) == (models.tags(), models.load(), models.meta())
+    models.save({"w": np.zeros(1)})
+    models.save({"w": np.ones(1)}, meta={"episode": 3})
+    digest = models.save({"w": np.full(1, 2.0)}, tag="best")
+
+    assert ["", "best"] == models.tags()
+    assert (1.0, 2.0, None) == (models.load()["w"], models.load("best")["w"], models.load("other"))
+    assert ({"episode": 3}, None) == (models.meta(), models.meta("best"))
+    rows = {row["tag"]: row for row in models.written()}
+    assert ["", "best"] == sorted(rows)
+    path = Path(rows["best"]["path"])
+    assert (digest, digest_of(path), path.stat().st_size) == (
+        rows["best"]["sha256"],
+        digest,
+        rows["best"]["bytes"],
+    )
+    assert [] == models.written()
+
+
+def test_a_model_may_be_read_from_elsewhere(tmp_path: Path) -> None:
+    """A phase begins with the model of another place and writes to its own."""
+    Models(tmp_path / "old").save({"w": np.zeros(1)})
+    models = Models(tmp_path / "new", read_from=tmp_path / "old")
+    models.save({"w": np.ones(1)})
+
+    assert models.load()["w"] == 0.0
+    assert Models(tmp_path / "new").load()["w"] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("value", "match"),
+    [
+        ({"a": [object()]}, r"value\.a\[0\]: a object"),
+        ({1: 2}, "keys"),
+        ({"f": test_names_are_percent_encoded}, "value.f"),
+    ],
+)
+def test_values_that_cannot_be_kept_are_named(tmp_path: Path, value: Any, match: str) -> None:
+    """The path to what cannot be kept stands in the error."""
+    with pytest.raises(AuthorError, match=match):
+        Models(tmp_path).save_value(value, "policy")
+
+
+@pytest.mark.parametrize(
+    "tree", [{"array": "7"}, {"what": 1}, {"number": "x"}, {"map": [1]}, {"a": 1, "b": 2}, {"number": 3}]
+)
+def test_a_damaged_tree_is_named(tmp_path: Path, tree: Any) -> None:
+    """A file whose description of its value is wrong is refused by name."""
+    save_arrays(tmp_path / "model.npz", {}, {"tag": "", "tree": tree})
+    with pytest.raises(StoreError, match=r"model\.npz"):
+        Models(tmp_path).load()
+
+
+def test_meta_can_be_read_alone(tmp_path: Path) -> None:
+    """The object beside the arrays is JSON and nothing else."""
+    save_arrays(tmp_path / "m.npz", {"a": np.zeros(9)}, {"x": [1, None, "ü"]})
+    save_arrays(tmp_path / "n.npz", {})
+
+    assert ({"x": [1, None, "ü"]}, None) == (load_meta(tmp_path / "m.npz"), load_meta(tmp_path / "n.npz"))
+    with zipfile.ZipFile(tmp_path / "m.npz") as archive:
+        assert json.dumps({"x": [1, None, "ü"]}, separators=(",", ":")).encode() in archive.read(".meta.npy")
