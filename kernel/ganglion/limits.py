@@ -22,6 +22,7 @@ __all__ = [
     "DEADLINE_OTHER_S",
     "DOCUMENT_ALIASES",
     "DOCUMENT_BYTES",
+    "DOCUMENT_BYTES_REMOTE",
     "DOCUMENT_DEPTH",
     "DOCUMENT_NODES",
     "FRAME_BYTES",
@@ -173,6 +174,7 @@ MODEL_NAME_CHARACTERS = 100  # of a file's name; most file systems end at 255 by
 
 # -- documents --------------------------------------------------------------------------------------------------------
 DOCUMENT_BYTES = 4 * 1024 * 1024  # 40 times the largest document that we have seen
+DOCUMENT_BYTES_REMOTE = 1024 * 1024  # of a document that came over the network; it has to pass as one body
 DOCUMENT_NODES = 200_000  # expanded: nested aliases are exponential
 DOCUMENT_ALIASES = 1_000
 DOCUMENT_DEPTH = 64

@@ -77,7 +77,8 @@ def expand(before: Expanded | None, mark: Node, given: Node, replace: bool = Fal
         if replace
         else _merge(phase.config, parts.get("phase_config"))
     )
-    phase.recovery = _change(phase.recovery, parts.get("recovery"), "deadlines_s")
+    inherited = None if replace and "recovery" in parts else phase.recovery
+    phase.recovery = _change(inherited, parts.get("recovery"), "deadlines_s")
     return phase
 
 

@@ -189,6 +189,7 @@ class Environment(Form):
     params: Params = Field(
         {}, description="arguments of the constructor; sent to other programs with the setup"
     )
+    on_error: OnError = Field("fail", description="without effect: an environment that raises fails the run")
     per_worker: Maps = Field([], description="worker w gets entry `w mod length` merged over `params`")
 
 

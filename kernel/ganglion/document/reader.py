@@ -19,7 +19,7 @@ from ganglion.document.spelling import normalise, phases_of
 from ganglion.document.unbuilt import unbuilt
 from ganglion.document.warning import warnings
 from ganglion.errors import DocumentError, PluginInvalid
-from ganglion.limits import DOCUMENT_BYTES
+from ganglion.limits import DOCUMENT_BYTES, DOCUMENT_BYTES_REMOTE
 from ganglion.run.plan import Plan
 
 __all__ = ["Plugins", "load_document"]
@@ -100,8 +100,7 @@ def _read(source: str | Path, text: str | None, local: bool) -> _Text:
     folder = Path.cwd() if name == "-" else Path(name).absolute().parent
     if text is None:
         data = _bytes(name)
-        if len(data) > DOCUMENT_BYTES:
-            raise _error([Fault("error", name, 0, 0, "", _too_large())])
+        _check_size(name, len(data), DOCUMENT_BYTES)
         try:
             text = data.decode()
         except UnicodeDecodeError as error:
@@ -109,14 +108,18 @@ def _read(source: str | Path, text: str | None, local: bool) -> _Text:
             column = error.start - data.rfind(b"\n", 0, error.start)
             message = f"expected UTF-8, found the byte 0x{data[error.start]:02x}"
             raise _error([Fault("error", name, line, column, "", message)]) from error
-    elif len(text.encode(errors="replace")) > DOCUMENT_BYTES:
-        raise _error([Fault("error", name, 0, 0, "", _too_large())])
+    else:
+        _check_size(
+            name, len(text.encode(errors="replace")), DOCUMENT_BYTES if local else DOCUMENT_BYTES_REMOTE
+        )
     name = "<stdin>" if name == "-" else name
     return _Text(name, str(folder) if local else "", text.removeprefix("\ufeff"))
 
 
-def _too_large() -> str:
-    return f"expected at most {DOCUMENT_BYTES} bytes, found more (limit document_bytes)"
+def _check_size(name: str, size: int, bound: int) -> None:
+    if size > bound:
+        message = f"expected at most {bound} bytes, found more (limit document_bytes)"
+        raise _error([Fault("error", name, 0, 0, "", message)])
 
 
 def _bytes(name: str) -> bytes:

@@ -55,6 +55,7 @@ UNBUILT: tuple[tuple[str, str, Test, str], ...] = (
         "`load` of anything but the agent's latest model of this run ({}) or none (false)",
     ),
     ("plugin", "on_error", _is("continue"), "`on_error: continue`"),
+    ("environment", "on_error", _is("continue"), "`on_error: continue`"),
     ("simulation", "on_error", _is("continue"), "`on_error: continue`"),
     ("recovery", "on_loss", _is("recover", "restart"), "any `on_loss` but `fail`"),
     ("recovery", "deterministic", _is(False), "`deterministic: false`"),

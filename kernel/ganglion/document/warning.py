@@ -14,15 +14,17 @@ __all__ = ["warnings"]
 
 _PALAESTRAI = ("3.4", "3.5")  # its versions whose documents are taken as they are
 
+_READS_EPISODES = frozenset({"max_episodes", "vanilla"})
+_NEVER = "condition can never fire"
+
 
 def warnings(root: Node, phases: list[Expanded]) -> list[Fault]:
     """Return the warnings of a normalised document without faults and its expanded phases."""
     found = [_version(root)]
     for index, phase in enumerate(phases):
         found += phase.faults
-        found += _counts(root, phase)
-        for conditions in conditions_of(root, phase):
-            found += _averages(root, phase, conditions)
+        found += [*_episodes(root, phase), *_without_effect(phase), *_evaluations(phase)]
+        found += _objectives(root, phase)
         found += _unread(phase)
         found += _loads(phases[:index], phase)
     return [fault for fault in found if fault is not None]
@@ -66,80 +68,86 @@ def _names_palaestrai(node: Node) -> bool:
     return any(_names_palaestrai(part) for part in [*node.items, *node.map.values()])
 
 
-def _counts(root: Node, phase: Expanded) -> Iterator[Fault]:
-    """Yield a warning where `episodes` is given and nothing reads it, and what is of no effect."""
+def _episodes(root: Node, phase: Expanded) -> Iterator[Fault]:
+    """Yield a warning where `episodes` is given and nothing reads it, or nothing will ever end the phase."""
     episodes = _config(phase, "episodes")
-    names = {condition.text("name") for condition in conditions_of(root, phase)[1]}
-    if episodes is not None and _number(episodes) is not None and not names & {"max_episodes", "vanilla"}:
-        if all(name is not None and ":" not in name and "." not in name for name in names):
+    conditions = conditions_of(root, phase)[1]
+    readers = [condition for condition in conditions if condition.text("name") in _READS_EPISODES]
+    if episodes is None or _number(episodes) is None:
+        if len(readers) == len(conditions):
             yield _warn(
-                episodes, "`episodes` is read by the condition `max_episodes` only, which this phase has not"
+                phase.mark, f"nothing ends phase `{phase.name}`: neither `episodes` nor another condition"
             )
-    raw = _config(phase, "store_raw_actuators")
+    elif not readers:
+        yield _warn(
+            episodes, "`episodes` is read by the condition `max_episodes` only, which this phase has not"
+        )
+
+
+def _without_effect(phase: Expanded) -> Iterator[Fault]:
+    """Yield warnings about keys of `phase_config` that change nothing, or give results that differ each time."""
+    raw, sync = _config(phase, "store_raw_actuators"), _config(phase, "sync")
     if raw is not None:
         yield _warn(raw, "`store_raw_actuators` has no effect: what a muscle proposed is always stored")
-    sync = _config(phase, "sync")
     if sync is not None and sync.value == "async":
         yield _warn(sync, "`sync: async` is not reproducible: updates come in order of arrival")
-    every = _config(phase, "evaluate_every")
-    mode = _config(phase, "mode")
-    if every is not None and _number(every) is not None:
-        if mode is not None and mode.value != "train":
-            yield _warn(every, "this phase does not train: there is never an evaluation")
-        most = (_number(episodes) or 0) * (_number(_config(phase, "worker")) or 1)
-        if most and (_number(every) or 0) > most:
-            yield _warn(every, f"there is never an evaluation: this phase has at most {most:g} episodes")
 
 
-def _averages(root: Node, phase: Expanded, conditions: list[Node]) -> Iterator[Fault]:
-    """Yield warnings about criteria that can never be met, or hardly in the way that was meant."""
-    steps = _longest(root, phase)
-    episodes = _number(_config(phase, "episodes"))
-    for condition in conditions:
-        if (
-            condition.text("name") == "evaluation_objective"
-            and _number(_config(phase, "evaluate_every")) is None
-        ):
-            yield _warn(
-                condition, "condition can never fire: without `evaluate_every` there is no evaluation"
-            )
-        if condition.text("name") != "agent_objective" or "params" not in condition.map:
+def _evaluations(phase: Expanded) -> Iterator[Fault]:
+    """Yield warnings about evaluations that never come."""
+    every, mode = _config(phase, "evaluate_every"), _config(phase, "mode")
+    period = _number(every)
+    if every is None or period is None:
+        return
+    if mode is not None and mode.value != "train":
+        yield _warn(every, "this phase does not train: there is never an evaluation")
+    most = (_number(_config(phase, "episodes")) or 0) * (_number(_config(phase, "worker")) or 1)
+    if most and period > most:
+        yield _warn(every, f"there is never an evaluation: this phase has at most {most:g} episodes")
+
+
+def _objectives(root: Node, phase: Expanded) -> Iterator[Fault]:
+    """Yield warnings about criteria on objectives that can never be met, or hardly in the way that was meant."""
+    steps, episodes = _longest(root, phase), _number(_config(phase, "episodes"))
+    for conditions in conditions_of(root, phase):
+        for condition in conditions:
+            name = condition.text("name")
+            if name == "evaluation_objective" and _number(_config(phase, "evaluate_every")) is None:
+                yield _warn(condition, f"{_NEVER}: without `evaluate_every` there is no evaluation")
+            for criteria in _criteria(condition):
+                yield from _averages(criteria, steps, episodes)
+
+
+def _criteria(condition: Node) -> list[Node]:
+    """Return the criteria of each agent in an `agent_objective`."""
+    if condition.text("name") != "agent_objective" or "params" not in condition.map:
+        return []
+    return list(condition.map["params"].map.values())
+
+
+def _averages(criteria: Node, steps: float | None, episodes: float | None) -> Iterator[Fault]:
+    """Yield warnings about one agent's `brain_avgN` and `phase_avgN`."""
+    found = [(m[1], int(m[2]), mark) for key, mark in criteria.keys.items() if (m := AVERAGE.match(key))]
+    numbers = {key: value for key, node in criteria.map.items() if (value := _number(node)) is not None}
+    brain = [numbers[key] for key in numbers if key.startswith("brain")]
+    for kind, n, mark in found:
+        key = str(mark.value)
+        if kind == "brain":
+            if steps is not None and n > steps:
+                needs = f"{key} needs {n} decisions per episode, max_steps ends it after {steps:g}"
+                yield _warn(mark, f"{_NEVER}: {needs}")
             continue
-        for criteria in condition.map["params"].map.values():
-            found = {
-                (m[1], int(m[2])): mark for key, mark in criteria.keys.items() if (m := AVERAGE.match(key))
-            }
-            brain = [
-                value
-                for (kind, _), mark in found.items()
-                if kind == "brain" and (value := _number(criteria.map[str(mark.value)])) is not None
-            ]
-            for (kind, n), mark in found.items():
-                value = _number(criteria.map[str(mark.value)])
-                if kind == "brain" and steps is not None and n > steps:
-                    yield _warn(
-                        mark,
-                        f"condition can never fire: {mark.value} needs {n} decisions per episode, "
-                        f"max_steps ends it after {steps:g}",
-                    )
-                if kind != "phase":
-                    continue
-                if episodes is not None and n > episodes:
-                    yield _warn(
-                        mark,
-                        f"condition can never fire: {mark.value} needs {n} episodes, "
-                        f"max_episodes ends the phase after {episodes:g}",
-                    )
-                if not brain:
-                    yield _warn(
-                        mark, f"{mark.value} without a brain_avgN of this agent: palaestrAI needs one"
-                    )
-                elif value is not None and value >= min(brain):
-                    yield _warn(
-                        mark,
-                        f"{mark.value}: {value:g} beside a brain_avgN of {min(brain):g}: an episode ends "
-                        "when its last values reach that, the mean of all its values is usually below",
-                    )
+        if episodes is not None and n > episodes:
+            yield _warn(
+                mark, f"{_NEVER}: {key} needs {n} episodes, max_episodes ends the phase after {episodes:g}"
+            )
+        if not brain:
+            yield _warn(mark, f"{key} without a brain_avgN of this agent: palaestrAI needs one")
+        elif key in numbers and numbers[key] >= min(brain):
+            usual = (
+                "an episode ends when its last values reach that, the mean of all of them is usually below"
+            )
+            yield _warn(mark, f"{key}: {numbers[key]:g} beside a brain_avgN of {min(brain):g}: {usual}")
 
 
 def _longest(root: Node, phase: Expanded) -> float | None:
