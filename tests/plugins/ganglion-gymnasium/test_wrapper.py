@@ -1,14 +1,76 @@
 from __future__ import annotations
 
-import gymnasium
 import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
 
-from ganglion.sdk import Environment
+from ganglion.sdk import (
+    ActuatorInformation,
+    Box,
+    Discrete,
+    Environment,
+    EnvironmentBaseline,
+    EnvironmentState,
+    ResetRequest,
+    RewardInformation,
+    SensorInformation,
+    SimTime,
+)
 from ganglion_gymnasium.wrapper import as_gymnasium
-from ganglion_toys.cartpole import CartPole
-from ganglion_toys.dummy import DummyEnvironment
+
+PLACE = Box(-10.0, 10.0, (2,), np.float32)
+
+
+class Walk(Environment):
+    """Begin at a place drawn by the seed and go where the action says, for three steps."""
+
+    def start_environment(self):
+        return self._begin(self.seed)
+
+    def reset(self, request: ResetRequest):
+        return self._begin(request.seed)
+
+    def update(self, actuators):
+        self.steps += 1
+        self.place[actuators[0].value] += 1
+        reward = RewardInformation(float(self.place.sum()), Box(-30.0, 30.0, ()), "sum")
+        return EnvironmentState(self._readings(), [reward], truncated=self.steps == 3)
+
+    def _begin(self, seed: int) -> EnvironmentBaseline:
+        self.steps, self.place = 0, np.random.default_rng(seed).uniform(-1, 1, 2).astype(np.float32)
+        return EnvironmentBaseline(self._readings(), [ActuatorInformation(0, Discrete(2), "axis")])
+
+    def _readings(self) -> list[SensorInformation]:
+        return [SensorInformation(self.place.copy(), PLACE, "place")]
+
+
+class Pair(Environment):
+    """Have two sensors, two actuators and two rewards, and count to `end`."""
+
+    def __init__(self, end: int = 2) -> None:
+        super().__init__()
+        self.end, self.count = end, 0
+
+    def start_environment(self):
+        self.count = 0
+        actuators = [ActuatorInformation(0, Discrete(9), uid) for uid in ("left", "right")]
+        return EnvironmentBaseline(self._readings([0, 0]), actuators)
+
+    def update(self, actuators):
+        self.count += 1
+        values = {it.uid: it.value for it in actuators}
+        rewards = [RewardInformation(float(value), Box(0.0, 9.0, ()), uid) for uid, value in values.items()]
+        return EnvironmentState(
+            self._readings([values["left"], values["right"]]),
+            rewards,
+            terminated=self.count == self.end,
+            simtime=SimTime(self.count),
+        )
+
+    def _readings(self, values: list[int]) -> list[SensorInformation]:
+        return [
+            SensorInformation(value, Discrete(9), uid) for value, uid in zip(values, ("a", "b"), strict=True)
+        ]
 
 
 @pytest.mark.filterwarnings(
@@ -16,26 +78,12 @@ from ganglion_toys.dummy import DummyEnvironment
 )  # of its unbounded columns and of a missing registration
 def test_passes_gymnasiums_own_check() -> None:
     """Gymnasium's checker of environments finds nothing wrong."""
-    check_env(as_gymnasium(CartPole), skip_render_check=True)
-
-
-def test_ours_equals_theirs() -> None:
-    """Our cart-pole in their interface is their cart-pole: equal seeds and actions, equal answers."""
-    ours, theirs = as_gymnasium(CartPole), gymnasium.make("CartPole-v1").unwrapped
-    assert ours.observation_space == theirs.observation_space
-    assert ours.action_space == theirs.action_space
-    for seed in (3, 11):
-        np.testing.assert_array_equal(ours.reset(seed=seed)[0], theirs.reset(seed=seed)[0])
-        for step in range(8):
-            left, right = ours.step(step % 2), theirs.step(step % 2)
-            np.testing.assert_array_equal(left[0], right[0])
-            assert left[1:4] == right[1:4]
-    theirs.close()
+    check_env(as_gymnasium(Walk), skip_render_check=True)
 
 
 def test_a_seed_repeats_everything() -> None:
     """A reset by a seed repeats the episodes after it too, though they begin without one."""
-    environment = as_gymnasium(CartPole)
+    environment = as_gymnasium(Walk)
     found = []
     for _ in range(2):
         environment.reset(seed=3)
@@ -47,19 +95,27 @@ def test_a_seed_repeats_everything() -> None:
 
 def test_several_of_each_are_named() -> None:
     """Several sensors and actuators are a Dict by id; rewards are summed, and told one by one."""
-    environment = as_gymnasium(DummyEnvironment, {"max_iter": 2})
+    environment = as_gymnasium(Pair, {"end": 2})
     observation, info = environment.reset(seed=0)
-    action = dict.fromkeys(environment.action_space, 1)
-    first, second = environment.step(action), environment.step(action)
+    first, second = (environment.step({"left": 3, "right": right}) for right in (4, 8))
 
-    assert ([str(i) for i in range(10)], 0) == (sorted(observation), info["simtime_ticks"])
-    assert (1.0, False, False) == first[1:4]
-    assert (0.0, True, False) == second[1:4]
-    assert {"rewards": {"Dummy Reward": 1.0}, "simtime_ticks": 1} == first[4]
+    assert ({"a": 0, "b": 0}, 0) == (observation, info["simtime_ticks"])
+    assert ({"a": 3, "b": 4}, 7.0, False, False) == first[:4]
+    assert ({"a": 3, "b": 8}, 11.0, True, False) == second[:4]
+    assert {"rewards": {"left": 3.0, "right": 4.0}, "simtime_ticks": 1} == first[4]
     assert environment.observation_space.contains(first[0])
 
 
-class Plain(DummyEnvironment):
+def test_truncation_is_told() -> None:
+    """An episode that is cut off is truncated and not terminated."""
+    environment = as_gymnasium(Walk)
+    environment.reset(seed=0)
+    flags = [environment.step(0)[2:4] for _ in range(3)]
+
+    assert [(False, False), (False, False), (False, True)] == flags
+
+
+class Plain(Pair):
     """Answer by tuples, as an environment may."""
 
     def start_environment(self):
@@ -71,12 +127,12 @@ class Plain(DummyEnvironment):
         return state.sensor_information, state.rewards, state.terminated
 
 
-class Slow(DummyEnvironment):
+class Slow(Pair):
     async def update(self, actuators):
         return super().update(actuators)
 
 
-class Blind(DummyEnvironment):
+class Blind(Pair):
     def start_environment(self):
         found = super().start_environment()
         found.sensors_available = []
@@ -85,11 +141,11 @@ class Blind(DummyEnvironment):
 
 def test_answers_may_be_tuples() -> None:
     """An environment that returns tuples is wrapped like any other."""
-    environment = as_gymnasium(Plain, {"max_iter": 1})
+    environment = as_gymnasium(Plain, {"end": 1})
     environment.reset(seed=0)
-    observation, reward, terminated, _, info = environment.step(environment.action_space.sample())
+    observation, reward, terminated, _, info = environment.step({"left": 1, "right": 2})
 
-    assert (0.0, True, None) == (reward, terminated, info["simtime_ticks"])
+    assert (3.0, True, None) == (reward, terminated, info["simtime_ticks"])
     assert environment.observation_space.contains(observation)
 
 

@@ -3,69 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ganglion.sdk import ActuatorInformation, Box, Discrete, Memory, Mode, SensorInformation
+from ganglion.sdk import ActuatorInformation, Box, Discrete, Memory, SensorInformation
 from ganglion_learners.sarsa.brain import SarsaBrain
-from ganglion_learners.sarsa.muscle import SarsaMuscle
-from ganglion_toys.cartpole import CartPole
-
-EPISODES, LONGEST = 50, 200  # those of the demo
-
-
-def _mean(returns) -> float:
-    return float(np.mean(returns))
-
-
-@pytest.mark.parametrize("seed", [1, 2, 3, 4, 5])
-def test_learns_to_balance(make, loop, seed) -> None:
-    """In the demo's 50 episodes the last tenth returns more than twice the first, the last 20 more than 150.
-
-    Then the greedy policy alone balances nearly to the limit, and learning on changes nothing of that.
-    """
-    found = loop(make(CartPole, seed=seed), make(SarsaBrain, seed=seed), SarsaMuscle, seed)
-    returns = found.run(EPISODES, LONGEST).returns
-    tested = found.run(5, LONGEST, learn=False, muscle=found.join(Mode.TEST)).returns
-
-    assert _mean(returns[-5:]) > 2 * _mean(returns[:5])
-    assert _mean(returns[-20:]) > 150
-    assert _mean(tested) > 150
-    assert sum(returns) <= 10_000
-
-
-def test_is_deterministic(make, loop) -> None:
-    """Equal seeds give equal returns and equal values, bit by bit; other seeds give others."""
-    found = []
-    for seed in (1, 1, 2):
-        brain = make(SarsaBrain, seed=seed)
-        found.append(
-            (loop(make(CartPole, seed=seed), brain, SarsaMuscle, seed).run(10, LONGEST).returns, brain)
-        )
-
-    assert found[0][0] == found[1][0]
-    np.testing.assert_array_equal(found[0][1].weights, found[1][1].weights)
-    assert found[0][0] != found[2][0]
-
-
-def test_sends_few_updates(make, loop) -> None:
-    """An update goes out every eighth decision and at the end of each episode, not with every step."""
-    found = loop(make(CartPole), make(SarsaBrain), SarsaMuscle).run(10, LONGEST)
-    steps = sum(found.returns)
-
-    assert steps / 8 - 1 <= found.updates <= steps / 8 + 10
-
-
-def test_goes_on_from_a_stored_model(make, loop) -> None:
-    """A new brain with the stored arrays has the same values, acts as well, and refuses those of another agent."""
-    first = loop(make(CartPole), make(SarsaBrain), SarsaMuscle)
-    first.run(EPISODES, LONGEST)
-    second = loop(make(CartPole), make(SarsaBrain), SarsaMuscle)
-    second.brain.load_arrays(first.brain.arrays())
-
-    np.testing.assert_array_equal(first.brain.weights, second.brain.weights)
-    assert first.brain.exploration == second.brain.exploration
-    assert _mean(second.run(3, LONGEST, learn=False, muscle=second.join(Mode.TEST)).returns) > 150
-    third = loop(make(CartPole), make(SarsaBrain, order=2), SarsaMuscle)
-    with pytest.raises(ValueError, match=r"the stored model has weights \(2, 256\) .* expected \(2, 81\)"):
-        third.brain.load_arrays(first.brain.arrays())
 
 
 def _brain(make, **params) -> SarsaBrain:

@@ -1,3 +1,5 @@
+"""A learner on an environment of another distribution, in one process: it really learns."""
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -8,19 +10,22 @@ import numpy as np
 import pytest
 
 from ganglion.sdk import ActuatorInformation, Memory, Mode, ResetRequest, SensorInformation, Template
+from ganglion_learners.sarsa.brain import SarsaBrain
+from ganglion_learners.sarsa.muscle import SarsaMuscle
+from ganglion_toys.cartpole import CartPole
 
 AGENT = "scout"
 
 
 @dataclass
-class Training:
+class _Training:
     """What came of some episodes: their returns in order, and how many updates were sent."""
 
     returns: list[float] = field(default_factory=list)
     updates: int = 0
 
 
-def declared(environment: Any) -> tuple[list[SensorInformation], list[ActuatorInformation]]:
+def _declared(environment: Any) -> tuple[list[SensorInformation], list[ActuatorInformation]]:
     """Return what an environment declares, with full ids and without values."""
     baseline = environment.start_environment()
     sensors = [SensorInformation(None, it.space, f"field.{it.uid}") for it in baseline.sensors_available]
@@ -30,12 +35,12 @@ def declared(environment: Any) -> tuple[list[SensorInformation], list[ActuatorIn
     return sensors, actuators
 
 
-class Loop:
+class _Loop:
     """Run an agent in one process, step by step as the bus does: muscle, environment, memory, brain."""
 
     def __init__(self, make: Callable[..., Any], world: Any, brain: Any, muscle_type: Any, seed: int) -> None:
         self.world, self.brain = world, brain
-        self.sensors, self.actuators = declared(world)
+        self.sensors, self.actuators = _declared(world)
         brain.sensors, brain.actuators, brain.name = self.sensors, self.actuators, AGENT
         brain.memory = Memory()
         brain.memory.declare(self.sensors, self.actuators)
@@ -52,15 +57,15 @@ class Loop:
         muscle.update(self.brain.initial_update(f"{AGENT}/0"))
         return muscle
 
-    def run(self, episodes: int, longest: int, learn: bool = True, muscle: Any = None) -> Training:
+    def run(self, episodes: int, longest: int, learn: bool = True, muscle: Any = None) -> _Training:
         """Run episodes of at most `longest` steps; without learning the brain is not asked."""
-        found = Training()
+        found = _Training()
         muscle = muscle or self.muscle
         for episode in range(episodes):
             found.returns.append(self._episode(muscle, episode, longest, learn, found))
         return found
 
-    def _episode(self, muscle: Any, episode: int, longest: int, learn: bool, found: Training) -> float:
+    def _episode(self, muscle: Any, episode: int, longest: int, learn: bool, found: _Training) -> float:
         request = ResetRequest(episode, int(self._rng.integers(2**63)))
         sensors, actuators = Template(self.sensors), Template(self.actuators)
         readings = [it.value for it in self.world.reset(request).sensors_available]
@@ -98,10 +103,70 @@ class Loop:
 
 
 @pytest.fixture
-def loop(make: Callable[..., Any]) -> Callable[..., Loop]:
+def loop(make: Callable[..., Any]) -> Callable[..., _Loop]:
     """Return a function that makes the loop of an environment, a brain and a muscle."""
 
-    def _loop(world: Any, brain: Any, muscle_type: Any, seed: int = 1) -> Loop:
-        return Loop(make, world, brain, muscle_type, seed)
+    def _make_loop(world: Any, brain: Any, muscle_type: Any, seed: int = 1) -> _Loop:
+        return _Loop(make, world, brain, muscle_type, seed)
 
-    return _loop
+    return _make_loop
+
+
+EPISODES, LONGEST = 50, 200  # those of the demo
+
+
+def _mean(returns) -> float:
+    return float(np.mean(returns))
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3, 4, 5])
+def test_learns_to_balance(make, loop, seed) -> None:
+    """In the demo's 50 episodes the last tenth returns more than twice the first, the last 20 more than 150.
+
+    Then the greedy policy alone balances nearly to the limit, and learning on changes nothing of that.
+    """
+    found = loop(make(CartPole, seed=seed), make(SarsaBrain, seed=seed), SarsaMuscle, seed)
+    returns = found.run(EPISODES, LONGEST).returns
+    tested = found.run(5, LONGEST, learn=False, muscle=found.join(Mode.TEST)).returns
+
+    assert _mean(returns[-5:]) > 2 * _mean(returns[:5])
+    assert _mean(returns[-20:]) > 150
+    assert _mean(tested) > 150
+    assert sum(returns) <= 10_000
+
+
+def test_is_deterministic(make, loop) -> None:
+    """Equal seeds give equal returns and equal values, bit by bit; other seeds give others."""
+    found = []
+    for seed in (1, 1, 2):
+        brain = make(SarsaBrain, seed=seed)
+        found.append(
+            (loop(make(CartPole, seed=seed), brain, SarsaMuscle, seed).run(10, LONGEST).returns, brain)
+        )
+
+    assert found[0][0] == found[1][0]
+    np.testing.assert_array_equal(found[0][1].weights, found[1][1].weights)
+    assert found[0][0] != found[2][0]
+
+
+def test_sends_few_updates(make, loop) -> None:
+    """An update goes out every eighth decision and at the end of each episode, not with every step."""
+    found = loop(make(CartPole), make(SarsaBrain), SarsaMuscle).run(10, LONGEST)
+    steps = sum(found.returns)
+
+    assert steps / 8 - 1 <= found.updates <= steps / 8 + 10
+
+
+def test_goes_on_from_a_stored_model(make, loop) -> None:
+    """A new brain with the stored arrays has the same values, acts as well, and refuses those of another agent."""
+    first = loop(make(CartPole), make(SarsaBrain), SarsaMuscle)
+    first.run(EPISODES, LONGEST)
+    second = loop(make(CartPole), make(SarsaBrain), SarsaMuscle)
+    second.brain.load_arrays(first.brain.arrays())
+
+    np.testing.assert_array_equal(first.brain.weights, second.brain.weights)
+    assert first.brain.exploration == second.brain.exploration
+    assert _mean(second.run(3, LONGEST, learn=False, muscle=second.join(Mode.TEST)).returns) > 150
+    third = loop(make(CartPole), make(SarsaBrain, order=2), SarsaMuscle)
+    with pytest.raises(ValueError, match=r"the stored model has weights \(2, 256\) .* expected \(2, 81\)"):
+        third.brain.load_arrays(first.brain.arrays())
