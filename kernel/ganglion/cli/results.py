@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ganglion.cli.stores import Options, open_reader
+from ganglion.cli.settings import Settings
+from ganglion.cli.stores import open_reader
 from ganglion.cli.table import FORMATS, opened, write
 from ganglion.errors import UsageError
 
@@ -36,7 +37,7 @@ __all__ = ["command"]
 @click.option("--sql", metavar="QUERY", help="A query in SQL, on a connection that cannot write.")
 @click.pass_obj
 def command(
-    options: Options,
+    settings: Settings,
     names: tuple[str, ...],
     table: str | None,
     where: str | None,
@@ -52,24 +53,28 @@ def command(
 
     RUN is a run's id, a document's uid (its newest run), a beginning of either, or `last`.
     """
-    form = form or _form(out, options.json)
+    form = form or _form(out, settings.json)
     runs = list(names)
     if table is None and runs and sql is None:
         table = runs.pop(0)
     chosen, sorting = _split(columns), _split(order)
     narrowing = {"where": where, "columns": chosen, "order": sorting, "limit": limit, "wide": wide}
-    with open_reader(options) as reader:
+    with open_reader(settings) as reader:
         if sql is not None:
             _refuse("--sql", [*runs, *([table] if table else [])], narrowing)
-            found, lines = reader.query(sql)
-            _show(form, out, found, (dict(zip(found, line, strict=True)) for line in lines))
+            shown, rows = _queried(reader, sql)
         elif table is None:
             _refuse("the list of tables", [], narrowing)
-            _show(form, out, ["table", "rows", "columns"], _tables(reader, form))
+            shown, rows = ["table", "rows", "columns"], _tables(reader, form)
         else:
             ids = [reader.resolve(run) for run in runs]
             shown = reader.columns(table, ids, chosen, wide)
-            _show(form, out, shown, reader.rows(table, ids, where, chosen, sorting, limit, wide))
+            rows = reader.rows(table, ids, where, chosen, sorting, limit, wide)
+        if out is None:
+            write(sys.stdout, form, shown, rows, terminal=sys.stdout.isatty() and not settings.plain)
+            return
+        with opened(out) as stream:
+            write(stream, form, shown, rows)
 
 
 def _form(out: Path | None, as_json: bool) -> str:
@@ -94,9 +99,11 @@ def _tables(reader: StoreReader, form: str) -> Iterable[Mapping[str, Any]]:
         yield {"table": name, "rows": reader.count(name), "columns": shown}
 
 
-def _show(form: str, out: Path | None, columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> None:
-    if out is None:
-        write(sys.stdout, form, columns, rows, terminal=sys.stdout.isatty())
-        return
-    with opened(out) as stream:
-        write(stream, form, columns, rows)
+def _queried(reader: StoreReader, sql: str) -> tuple[list[str], Iterable[Mapping[str, Any]]]:
+    columns, lines = reader.query(sql)
+    twice = sorted({name for name in columns if columns.count(name) > 1})
+    if twice:
+        raise UsageError(
+            f"expected a name for each column of the query, found {', '.join(twice)} twice; use AS"
+        )
+    return columns, (dict(zip(columns, line, strict=True)) for line in lines)

@@ -11,7 +11,8 @@ from typing import Any
 import click
 
 from ganglion.cli.difference import first_difference
-from ganglion.cli.stores import Options, open_reader, store_class, store_uri
+from ganglion.cli.settings import Settings
+from ganglion.cli.stores import open_reader, store_class, store_uri
 from ganglion.cli.table import json_text, write
 from ganglion.errors import StoreError, UsageError
 
@@ -30,8 +31,8 @@ def command(context: click.Context, status: str | None, uid: str | None, limit: 
     """List the runs of a store in order of start."""
     if context.invoked_subcommand is not None:
         return
-    options: Options = context.obj
-    with open_reader(options) as reader:
+    settings: Settings = context.obj
+    with open_reader(settings) as reader:
         columns = reader.columns("runs")
         rows = [
             row
@@ -39,7 +40,13 @@ def command(context: click.Context, status: str | None, uid: str | None, limit: 
             if (status is None or row["status"] == status) and (uid is None or row["uid"] == uid)
         ]
     newest = rows if limit is None else rows[len(rows) - min(limit, len(rows)) :]
-    write(sys.stdout, "json" if options.json else "table", columns, newest, terminal=sys.stdout.isatty())
+    write(
+        sys.stdout,
+        "json" if settings.json else "table",
+        columns,
+        newest,
+        terminal=sys.stdout.isatty() and not settings.plain,
+    )
 
 
 @command.command("diff")
@@ -51,10 +58,10 @@ def diff(context: click.Context, first: str, second: str) -> None:
 
     Ids of runs and wall-clock times are no results.
     """
-    options: Options = context.obj
-    with open_reader(options) as reader:
+    settings: Settings = context.obj
+    with open_reader(settings) as reader:
         found = first_difference(reader, reader.resolve(first), reader.resolve(second))
-    if options.json:
+    if settings.json:
         click.echo(json_text({"difference": found and found.to_map()}))
     else:
         click.echo(str(found) if found else "no difference")
@@ -65,19 +72,19 @@ def diff(context: click.Context, first: str, second: str) -> None:
 @click.argument("runs", nargs=-1, required=True, metavar="RUN...")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.pass_obj
-def remove(options: Options, runs: tuple[str, ...], yes: bool) -> None:
+def remove(settings: Settings, runs: tuple[str, ...], yes: bool) -> None:
     """Remove runs: their rows and their folders."""
-    uri = store_uri(options)
-    with open_reader(options) as reader:
+    uri = store_uri(settings)
+    with open_reader(settings) as reader:
         ids = list(dict.fromkeys(reader.resolve(run) for run in runs))
         rows = {row["run"]: row for row in reader.rows("runs", ids)}
     for run in ids:
-        _refuse_live(options, rows[run])
+        _refuse_live(settings, rows[run])
     _ask(ids, yes)
     removed = store_class(uri).remove(uri, ids)
     for run in ids:
-        _remove_folder(Path(options.results), run)
-    if options.json:
+        _remove_folder(settings.results, run)
+    if settings.json:
         click.echo(json_text({"removed": dict(removed)}))
     else:
         for run, episodes in removed.items():
@@ -92,13 +99,13 @@ def _ask(runs: list[str], yes: bool) -> None:
     click.confirm(f"Remove {', '.join(runs)} with all results and models?", abort=True)
 
 
-def _refuse_live(options: Options, row: Mapping[str, Any]) -> None:
+def _refuse_live(settings: Settings, row: Mapping[str, Any]) -> None:
     """Raise if a run may still be going on: its status is open, and a kernel is alive that may carry it out."""
     if row["status"] not in _OPEN:
         return
     from ganglion.supervisor.connection import find_connections  # late: only this command looks for kernels
 
-    for path, connection in find_connections(Path(options.results)):
+    for path, connection in find_connections(settings.results):
         if connection.run in (row["run"], None):
             raise UsageError(
                 f"run {row['run']} is {row['status']} (process {connection.pid}, {path}); stop it first"

@@ -3,36 +3,29 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
+from ganglion.cli.settings import Settings
 from ganglion.errors import UsageError
 
 if TYPE_CHECKING:
     from ganglion.sdk.store import Store, StoreReader
 
-__all__ = ["Options", "default_uri", "open_reader", "store_class", "store_uri"]
+__all__ = ["default_uri", "open_reader", "store_class", "store_uri"]
 
 _FILE = "ganglion.db"
 
 
-class Options(Protocol):
-    """Name the options of every command that these commands look at; `store` is a URI, `none`, or None."""
-
-    results: str
-    store: str | None
-    json: bool
-
-
-def default_uri(results: str | Path) -> str:
+def default_uri(results: Path) -> str:
     """Return the URI of the store that lies in a results folder unless something else was said."""
-    return f"sqlite:///{Path(results).absolute() / _FILE}"
+    return f"sqlite:///{results.absolute() / _FILE}"
 
 
-def store_uri(options: Options) -> str:
+def store_uri(settings: Settings) -> str:
     """Return the URI of the store that a command is about."""
-    if options.store == "none":
+    if settings.store == "none":
         raise UsageError("expected a store to read from, found --store none, which keeps nothing")
-    return options.store or default_uri(options.results)
+    return settings.store or default_uri(settings.results)
 
 
 def store_class(uri: str) -> type[Store]:
@@ -46,7 +39,7 @@ def store_class(uri: str) -> type[Store]:
     return loaded
 
 
-def open_reader(options: Options) -> StoreReader:
+def open_reader(settings: Settings) -> StoreReader:
     """Open the store that a command is about for reading."""
-    uri = store_uri(options)
+    uri = store_uri(settings)
     return store_class(uri).reader(uri)

@@ -369,7 +369,7 @@ SHOWN: dict[str, Shown] = {
             runs.c.number,
             func.coalesce(signals.c.phase, -1),
             signals.c.round,
-            func.coalesce(signals.c.worker, -1),
+            func.coalesce(signals.c.worker, 2**31),  # of a phase: after those of its workers
             signals.c.number,
         ),
         json=frozenset({"data"}),

@@ -23,8 +23,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from sqlalchemy import Boolean, ColumnElement, Float, LargeBinary, Text, and_, literal, not_, or_
-from sqlalchemy.types import Integer, Numeric
+from sqlalchemy import Boolean, ColumnElement, Float, Integer, LargeBinary, Text, and_, literal, not_, or_
 
 from ganglion.sdk.store import UsageError
 from ganglion_store.nearest import nearest
@@ -263,5 +262,5 @@ def _kind(column: ColumnElement[Any]) -> str:
         return "boolean"
     if isinstance(kind, Text):
         return "text"
-    assert isinstance(kind, Integer | Numeric), f"the schema has no column of type {kind}"
+    assert isinstance(kind, Integer | Float), f"the schema has no column of type {kind}"
     return "number"

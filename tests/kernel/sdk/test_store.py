@@ -21,12 +21,12 @@ class _Closed:
 def test_a_context_closes(contract: type) -> None:
     """A writer or reader used as a context manager is closed at its end, also after an error."""
     names = contract.__abstractmethods__ - {"close"}
-    opened = type("Opened", (_Closed, contract), {name: None for name in names})()
-    with pytest.raises(KeyError), opened as entered:
-        assert opened is entered
+    opened = type("Opened", (_Closed, contract), dict.fromkeys(names))()
+    with pytest.raises(KeyError), opened:
         raise KeyError
 
     assert 1 == opened.closed
+    assert opened is opened.__enter__()
 
 
 @pytest.mark.parametrize(

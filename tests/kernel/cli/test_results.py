@@ -1,0 +1,116 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+Command = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture(autouse=True)
+def runs(write_run: Callable[..., str]) -> None:
+    """Write two runs of one document."""
+    write_run("demo-1")
+    write_run("demo-2", steps=2)
+
+
+def test_without_a_table_the_tables_are_listed(ganglion: Command) -> None:
+    """Tables, numbers of rows and columns are listed, as JSON too."""
+    status, out, _ = ganglion("results")
+    assert (0, "steps") == (status, next(line.split()[0] for line in out.splitlines() if " 5 " in line))
+
+    found = {row["table"]: row for row in json.loads(ganglion("results", "--json")[1])}
+    assert (2, 5) == (found["runs"]["rows"], found["steps"]["rows"])
+    assert "sensors" in found["steps"]["columns"]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("results", "steps", "demo", "--format", "json"),
+        ("results", "--table", "steps", "demo", "--format", "json"),
+        ("results", "demo-2", "--table", "steps", "--json"),
+        ("--json", "results", "steps", "last"),
+    ],
+)
+def test_rows_as_json(ganglion: Command, arguments: tuple[str, ...]) -> None:
+    """The rows of a run are one JSON list, whichever way table, run and format were said."""
+    rows = json.loads(ganglion(*arguments)[1])
+
+    assert [("demo-2", 1), ("demo-2", 2)] == [(row["run"], row["step"]) for row in rows]
+    assert {"grid.a": 0.5} == rows[0]["sensors"]
+
+
+def test_no_row_is_an_empty_list(ganglion: Command) -> None:
+    """A table without rows is `[]`."""
+    assert (0, "[]\n", "") == ganglion("results", "incidents", "--format", "json")
+
+
+def test_rows_are_narrowed(ganglion: Command) -> None:
+    """Condition, columns, order, limit and wide reach the store."""
+    options = [
+        "--where",
+        "step > 1",
+        "--columns",
+        "run,step",
+        "--columns",
+        "setpoints",
+        "--order",
+        "-step,run",
+    ]
+    _, out, _ = ganglion("results", "steps", *options, "--limit", "2", "--wide", "--format", "csv")
+
+    assert ["run,step,setpoints.grid.x", "demo-1,3,3", "demo-1,2,2"] == out.splitlines()
+
+
+def test_a_query_in_sql(ganglion: Command) -> None:
+    """SQL is read-only, stands alone, and needs names for its columns."""
+    sql = "SELECT run, count(*) AS n FROM steps GROUP BY run ORDER BY run"
+    assert [{"run": "demo-1", "n": 3}, {"run": "demo-2", "n": 2}] == json.loads(
+        ganglion("results", "--sql", sql, "--json")[1]
+    )
+    for arguments, message in (
+        (("--sql", "DELETE FROM stored_runs"), "readonly"),
+        (("steps", "--sql", sql), "cannot be combined with steps"),
+        (("--sql", sql, "--limit", "1"), "cannot be combined with --limit"),
+        (("--sql", "SELECT 1 AS a, 2 AS a"), "found a twice"),
+        (("--where", "step = 1"), "the list of tables cannot be combined with --where"),
+    ):
+        status, _, err = ganglion("results", *arguments)
+        assert (2, True) == (status, message in err), err
+
+
+def test_a_file_is_written_once(ganglion: Command, tmp_path: Path) -> None:
+    """--out takes the format from the file's name and never overwrites: exit 2."""
+    path = tmp_path / "steps.jsonl"
+    assert (0, "", "") == ganglion("results", "steps", "demo-2", "--out", str(path))
+    before = path.read_text()
+
+    status, _, err = ganglion("results", "steps", "--out", str(path))
+    assert (2, True) == (status, "never overwritten" in err)
+    assert before == path.read_text()
+    assert 2 == len([json.loads(line) for line in before.splitlines()])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "message"),
+    [
+        (("stpes",), 2, "did you mean `steps`"),
+        (("steps", "demo-9"), 2, "did you mean `demo-"),
+        (("steps", "--columns", "senors"), 2, "did you mean `sensors`"),
+        (("steps", "--where", "stpe = 1"), 2, "did you mean `step`"),
+        (("steps", "--format", "parquet"), 2, "extra `parquet`"),
+        (
+            ("steps", "--store", "sqlite:////none/a.db"),
+            1,
+            "/none/a.db: expected a result store, found nothing",
+        ),
+    ],
+)
+def test_faults_are_named(ganglion: Command, arguments: tuple[str, ...], status: int, message: str) -> None:
+    """A fault is said on stderr with the nearest right name, nothing on stdout."""
+    found, out, err = ganglion("results", *arguments)
+
+    assert (status, "", True) == (found, out, message in err), err

@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+Command = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture(autouse=True)
+def runs(write_run: Callable[..., str]) -> None:
+    """Write runs of two documents."""
+    write_run("demo-1", started="2030-01-01T00:00:00Z")
+    write_run("demo-2", started="2031-01-01T00:00:00Z")
+    write_run("tape-1", status="failed", reward=2.0)
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ([], ["demo-1", "demo-2", "tape-1"]),
+        (["--status", "failed"], ["tape-1"]),
+        (["--uid", "demo"], ["demo-1", "demo-2"]),
+        (["--limit", "2"], ["demo-2", "tape-1"]),
+        (["--limit", "0"], []),
+    ],
+)
+def test_runs_are_listed(ganglion: Command, options: list[str], expected: list[str]) -> None:
+    """Runs come in order of start, by status, by uid, the newest of them; as a table and as JSON."""
+    assert expected == [row["run"] for row in json.loads(ganglion("runs", *options, "--json")[1])]
+    assert expected == [line.split()[0] for line in ganglion("runs", *options)[1].splitlines()[1:]]
+
+
+def test_equal_runs_have_no_difference(ganglion: Command) -> None:
+    """`diff` of two runs of equal results is exit 0, whatever their ids and times."""
+    assert (0, "no difference\n", "") == ganglion("runs", "diff", "demo-1", "demo-2")
+    assert {"difference": None} == json.loads(ganglion("runs", "diff", "demo-1", "demo-2", "--json")[1])
+
+
+def test_a_difference_is_exit_1(ganglion: Command) -> None:
+    """`diff` names the first difference and ends with 1; an unknown run is exit 2."""
+    status, out, _ = ganglion("runs", "diff", "demo", "tape")
+    assert (1, "phases, row 0 (phase 0, mode train): status finished against failed\n") == (status, out)
+    assert 2 == ganglion("runs", "diff", "demo", "nonsense")[0]
+
+
+def test_removed_runs_are_gone(ganglion: Command, tmp_path: Path) -> None:
+    """`rm --yes` removes rows and folder of the named runs and nothing else."""
+    status, out, _ = ganglion("runs", "rm", "demo-1", "tape", "--yes")
+
+    assert (0, "removed demo-1 (1 episodes)\nremoved tape-1 (1 episodes)\n") == (status, out)
+    assert ["demo-2", "ganglion.db"] == sorted(path.name for path in tmp_path.iterdir())
+    assert ["demo-2"] == [row["run"] for row in json.loads(ganglion("results", "steps", "--json")[1])][:1]
+
+
+def test_a_pipe_needs_yes(ganglion: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a terminal nothing is removed unasked."""
+    with Path(os.devnull).open() as nothing:
+        monkeypatch.setattr("sys.stdin", nothing)
+        status, _, err = ganglion("runs", "rm", "demo-1")
+
+    assert (2, True) == (status, "expected --yes" in err)
+    assert (tmp_path / "demo-1").is_dir()
+
+
+def test_a_live_run_is_not_removed(ganglion: Command, write_run: Callable[..., str], tmp_path: Path) -> None:
+    """A run that a living kernel carries out is refused; one that nobody carries out any more is not."""
+    write_run("live-1", status="running")
+    path = tmp_path / "live-1" / "connection.json"
+    path.write_text(json.dumps({"version": 1, "pid": os.getpid(), "endpoint": "ipc://x", "run": "live-1"}))
+    path.chmod(0o600)
+    status, _, err = ganglion("runs", "rm", "live-1", "--yes")
+    assert (2, True) == (status, "run live-1 is running" in err)
+
+    path.unlink()
+    assert 0 == ganglion("runs", "rm", "live-1", "--yes")[0]
+
+
+def test_an_id_that_leads_elsewhere_removes_no_folder(
+    ganglion: Command, write_run: Callable[..., str], tmp_path: Path
+) -> None:
+    """A run whose id is no plain name of a folder loses its rows, never a folder outside the results."""
+    write_run("sub/../../escape-1")
+    outside = (tmp_path / "sub/../../escape-1").resolve()
+    assert outside.is_dir()
+    status, _, err = ganglion("runs", "rm", "sub/../../escape-1", "--yes")
+
+    assert (2, True) == (status, "its folder was left alone" in err)
+    assert outside.is_dir()

@@ -1,0 +1,118 @@
+"""A run as its writers tell it, for all tests of the store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgpack
+import pytest
+
+from ganglion_store.reader import SqlReader
+from ganglion_store.writer import SqlWriter
+
+pack = msgpack.packb
+Record = list[Any]
+
+
+class Teller:
+    """Say the records of small episodes: environment `grid` and agent `ada`, scalars only."""
+
+    def begin(self, uid: str = "demo", phase: int = 0, agents: tuple[str, ...] = ("ada",)) -> list[Record]:
+        """Return the first records of a run."""
+        run = {"uid": uid, "experiment": "e", "seed": "42", "document": "", "started": "2030-01-01T00:00:00Z"}
+        records: list[Record] = [["run", run], *self.declare(phase, "grid", None)]
+        for agent in agents:
+            records += self.declare(phase, None, agent)
+        return [*records, ["phase", phase, "first", "train", "running", None]]
+
+    def declare(self, phase: int, environment: str | None, agent: str | None) -> list[Record]:
+        """Return what an environment or an agent declares."""
+        lists = {"sensor": ["grid.a", "grid.b"], "actuator": ["grid.x", "grid.y"], "reward": ["grid.r"]}
+        return [
+            ["declare", phase, environment, agent, kind, [[i, "Box", None, "<f8", []] for i in ids]]
+            for kind, ids in lists.items()
+        ]
+
+    def steps(self, episode: int, first: int, count: int, worker: int = 0, **key: Any) -> Record:
+        """Return `count` rows of `steps` from step `first` (>= 1) on."""
+        rows = [
+            [n, n, n, None, pack([float(n), episode]), pack([0.5, None]), pack([float(n)]), False, False]
+            for n in range(first, first + count)
+        ]
+        return ["steps", 0, key.get("mode", "train"), worker, key.get("environment", "grid"), episode, rows]
+
+    def actions(self, episode: int, first: int, count: int, worker: int = 0, **key: Any) -> Record:
+        """Return `count` rows of `actions` from step `first` (>= 0) on."""
+        rows = [
+            [
+                0,
+                n,
+                n,
+                pack([float(n), None]),
+                pack([0.5, 1.0]),
+                None,
+                pack([2.0]),
+                0.5 * n,
+                False,
+                False,
+                None,
+            ]
+            for n in range(first, first + count)
+        ]
+        return ["actions", 0, key.get("mode", "train"), worker, key.get("agent", "ada"), episode, rows]
+
+    def seal(self, episode: int, steps: int, worker: int = 0, **key: Any) -> Record:
+        """Return the record that seals an episode."""
+        place = [0, key.get("mode", "train"), worker, key.get("environment"), episode]
+        return [
+            "episode",
+            *place,
+            steps,
+            True,
+            False,
+            key.get("reason", "environment"),
+            key.get("round", episode),
+        ]
+
+    def whole(self, episode: int, steps: int = 3, worker: int = 0, **key: Any) -> list[Record]:
+        """Return all records of an episode."""
+        rows = [self.steps(episode, 1, steps, worker, **key), self.actions(episode, 0, steps, worker, **key)]
+        return [*rows, self.seal(episode, steps, worker, **key)]
+
+
+@pytest.fixture
+def tell() -> Teller:
+    """Return who says the records."""
+    return Teller()
+
+
+@pytest.fixture
+def uri(tmp_path: Path) -> str:
+    """Return the URI of a store that is not there yet."""
+    return f"sqlite:///{tmp_path}/ganglion.db"
+
+
+@pytest.fixture
+def writer(uri: str, tell: Teller) -> Iterator[SqlWriter]:
+    """Return a writer of run `demo-1`, of which the first records are committed."""
+    with SqlWriter(uri, "demo-1") as opened:
+        opened.apply("governor", tell.begin())
+        opened.commit()
+        yield opened
+
+
+@pytest.fixture
+def read(uri: str) -> Iterator[Callable[..., list[dict[str, Any]]]]:
+    """Return a function that reads a table on a connection of its own."""
+    readers: list[SqlReader] = []
+
+    def rows(table: str, *args: Any, **options: Any) -> list[dict[str, Any]]:
+        if not readers:
+            readers.append(SqlReader(uri))
+        return list(readers[0].rows(table, *args, **options))
+
+    yield rows
+    for reader in readers:
+        reader.close()

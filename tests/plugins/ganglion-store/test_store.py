@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+import sqlite3
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from ganglion.sdk.store import Store, StoreError, StoreReader, StoreWriter
+from ganglion_store.store import SqlStore
+from ganglion_store.writer import SqlWriter
+
+
+def test_it_is_a_store(uri: str) -> None:
+    """The class opens writers and readers of the contract for its scheme."""
+    assert issubclass(SqlStore, Store)
+    assert ("sqlite",) == SqlStore.schemes
+    with SqlStore.writer(uri, "demo-1") as writer, SqlStore.reader(uri) as reader:
+        assert isinstance(writer, StoreWriter)
+        assert isinstance(reader, StoreReader)
+        assert [] == list(reader.rows("runs"))
+
+
+def test_a_writer_is_light(uri: str) -> None:
+    """A process that only writes imports neither SQLAlchemy nor numpy."""
+    script = (
+        "import sys; from ganglion_store.store import SqlStore; SqlStore.writer(sys.argv[1], 'r').close();"
+        "print({'sqlalchemy', 'numpy'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", script, uri], capture_output=True, text=True, check=True)
+
+    assert "set()\n" == done.stdout
+
+
+def test_removed_runs_leave_nothing(uri: str, tell: Any) -> None:
+    """A removed run takes all its rows along, and the others keep theirs; an unknown one removes none."""
+    for run in ("demo-1", "demo-2"):
+        with SqlWriter(uri, run, open_rows_bytes=1) as writer:
+            writer.apply("g", tell.begin())
+            writer.apply(
+                "c",
+                [*tell.whole(0), *tell.whole(1), ["signal", 0, None, None, None, "RESET", "i", "", None, 0]],
+            )
+    with pytest.raises(StoreError, match="run demo-9, found none"):
+        SqlStore.remove(uri, ["demo-1", "demo-9"])
+    before = _sizes(uri)
+
+    assert {"demo-1": 2} == SqlStore.remove(uri, ["demo-1"])
+    after = _sizes(uri)
+    assert {table: size // 2 for table, size in before.items()} == after
+    assert after["stored_steps"] == 6
+
+    SqlStore.remove(uri, ["demo-2"])
+    assert {0} == set(_sizes(uri).values())
+
+
+def _sizes(uri: str) -> dict[str, int]:
+    connection = sqlite3.connect(uri.removeprefix("sqlite:///"))
+    names = connection.execute(
+        "SELECT name FROM sqlite_master WHERE type = 'table' AND name LIKE 'stored_%'"
+    ).fetchall()
+    sizes = {name: connection.execute(f"SELECT count(*) FROM {name}").fetchone()[0] for (name,) in names}
+    connection.close()
+    return sizes

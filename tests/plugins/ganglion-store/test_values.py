@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+import math
+import struct
+from typing import Any
+
+import msgpack
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ganglion.sdk.store import StoreError
+from ganglion_store.values import Declared, named, sums, unpack, unpack_plain
+
+pack = msgpack.packb
+SCALARS = [Declared(f"g.{n}", "<f8", ()) for n in range(3)]
+
+
+@given(
+    st.lists(
+        st.one_of(st.none(), st.floats(allow_nan=False), st.integers(-(2**53), 2**53)), min_size=3, max_size=3
+    )
+)
+def test_scalars_survive(values: list[Any]) -> None:
+    """Scalars are what they were, under their ids, in declared order."""
+    assert dict(zip(["g.0", "g.1", "g.2"], values, strict=True)) == named(SCALARS, pack(values))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "shape", "blob", "value"),
+    [
+        ("<f4", (2, 2), struct.pack("<4f", 1, 2, 3, 4), [[1.0, 2.0], [3.0, 4.0]]),
+        ("uint8", (3,), b"\x01\x02\xff", [1, 2, 255]),
+        ("<i8", (1,), struct.pack("<q", 2**60), [2**60]),
+        ("|b1", (2,), b"\x01\x00", [True, False]),
+        ("<f8", (0,), b"", []),
+    ],
+)
+def test_arrays_become_lists(dtype: str, shape: tuple[int, ...], blob: bytes, value: Any) -> None:
+    """The bytes of an array become nested lists by declared dtype and shape."""
+    assert {"g.a": value} == named([Declared("g.a", dtype, shape)], pack([blob]))
+
+
+def test_what_is_not_known() -> None:
+    """Nil and NaN are None; only nil is left out where that was asked for; booleans are booleans."""
+    declared = [*SCALARS, Declared("g.on", "|b1", ())]
+    blob = pack([None, math.nan, 1.0, 1])
+
+    assert {"g.0": None, "g.1": None, "g.2": 1.0, "g.on": True} == named(declared, blob)
+    assert ["g.1", "g.2", "g.on"] == list(named(declared, blob, given_only=True))
+
+
+@pytest.mark.parametrize(
+    ("declared", "blob", "message"),
+    [
+        (SCALARS, pack([1.0]), "expected 3 values as declared, found 1"),
+        (SCALARS, b"\xc1", "msgpack"),
+        (SCALARS, pack({"a": 1}), "expected a value list"),
+        ([Declared("g.a", None, ())], pack([b"1234"]), "g.a: found the bytes of an array, but no dtype"),
+        ([Declared("g.a", "<f8", (2,))], pack([b"1234"]), r"g.a: expected <f8 of shape \[2\], found 4 bytes"),
+        ([Declared("g.a", "nonsense", ())], pack([b"1234"]), "g.a: expected nonsense"),
+    ],
+)
+def test_what_does_not_fit_is_refused(declared: list[Declared], blob: bytes, message: str) -> None:
+    """Values that are not as declared are an error, never a guess."""
+    with pytest.raises(StoreError, match=message):
+        named(declared, blob)
+
+
+def test_sums() -> None:
+    """A sum counts numbers, booleans and elements of arrays; where nothing is known it is None."""
+    rewards = [Declared("g.r", "<f8", ()), Declared("g.a", "<f4", (2,))]
+    rows = [[1.5, struct.pack("<2f", 1, 2)], [None, struct.pack("<2f", 0, 1)], [None, None], [], [True, 2]]
+
+    assert [4.5, 1.0, None, None, 3.0] == sums([pack(row) for row in rows], rewards)
+    assert [3.5] == sums([pack([1.5, [1, [1]]])], rewards)
+    for row in ("text", ["text"], [1.0, 2.0, b"1234"]):
+        with pytest.raises(StoreError):
+            sums([pack(row)], rewards)
+
+
+def test_plain_values_survive() -> None:
+    """Statistics are maps of plain values; what is no msgpack is refused."""
+    assert {"loss": 0.5} == unpack_plain(pack({"loss": 0.5}))
+    assert [1] == unpack(pack([1]))
+    with pytest.raises(StoreError):
+        unpack_plain(b"")
