@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import select
 import socket
 import struct
@@ -19,6 +20,7 @@ _READ_BYTES = 65_536  # one wakeup takes what a step's messages need
 _READ_LARGE_BYTES = 1024 * 1024  # within a large frame
 _JOIN_BYTES = 65_536  # below, one copy is cheaper than a system call that gathers
 _BROKER = "broker"
+_FOREVER_S = 1e6
 
 
 class BlockingLink:
@@ -31,11 +33,14 @@ class BlockingLink:
     def __init__(self, connected: socket.socket) -> None:
         self._socket = connected
         self._recv = connected.recv
+        self._descriptor = connected.fileno()
         self._messages: deque[list[bytes]] = deque()
         self._connection = Connection(listening=False)
         self._timeout_s: float | None = None
         self._lost = ""
-        connected.setblocking(True)
+        # With a timeout Python waits in poll(2) and the socket never blocks. That is what we want even for ever: who
+        # sleeps in recv(2) on a unix socket is also woken, for nothing, when the other side reads what he sent.
+        connected.settimeout(_FOREVER_S)
 
     @classmethod
     def connect(cls, endpoint: str, timeout_s: float = 5.0) -> BlockingLink:
@@ -79,16 +84,15 @@ class BlockingLink:
     def send(self, frames: Sequence[bytes]) -> None:
         """Send one message; PeerLost when the connection has ended."""
         parts = encode(frames)
-        data = b"".join(parts) if sum(map(len, frames)) < _JOIN_BYTES else None
-        if data is not None:
-            self._send_all(data)
+        if len(frames) <= 3 or sum(map(len, frames)) < _JOIN_BYTES:
+            self._send_all(b"".join(parts))
         else:
             for part in parts:  # a large array is not copied once more
                 self._send_all(part)
 
     def _send_all(self, data: bytes | bytearray | memoryview) -> None:
         try:
-            sent = self._socket.send(data, socket.MSG_DONTWAIT)
+            sent = os.write(self._descriptor, data)
             if sent == len(data):
                 return
         except BlockingIOError:
@@ -106,7 +110,7 @@ class BlockingLink:
                 self._take(None)
             if ready & select.POLLOUT:
                 try:
-                    rest = rest[self._socket.send(rest, socket.MSG_DONTWAIT) :]
+                    rest = rest[os.write(self._descriptor, rest) :]
                 except BlockingIOError:
                     continue
                 except OSError as error:
@@ -157,15 +161,13 @@ class BlockingLink:
         if self._lost:
             raise PeerLost(_BROKER, self._lost)
         connection = self._connection
-        size = _READ_LARGE_BYTES if connection.frame_left_bytes > _READ_BYTES else _READ_BYTES
+        size = _READ_LARGE_BYTES if connection.unfinished_bytes > _READ_BYTES else _READ_BYTES
         try:
-            if timeout_s is not None and timeout_s <= 0.0:
-                data = self._recv(size, socket.MSG_DONTWAIT)
-            else:
-                if timeout_s != self._timeout_s:
-                    self._set_timeout(timeout_s)
-                data = self._recv(size)
-        except BlockingIOError:
+            if timeout_s != self._timeout_s:
+                self._socket.settimeout(_FOREVER_S if timeout_s is None else timeout_s)
+                self._timeout_s = timeout_s
+            data = self._recv(size)
+        except (BlockingIOError, TimeoutError):
             return False
         except OSError as error:
             raise self._gone(error.strerror or str(error)) from error
@@ -179,14 +181,6 @@ class BlockingLink:
         if connection.outgoing:
             self._speak()
         return True
-
-    def _set_timeout(self, timeout_s: float | None) -> None:
-        # The kernel keeps the timeout: Python's own would cost a second system call for each receive.
-        seconds = 0.0 if timeout_s is None else max(timeout_s, 0.001)
-        whole = int(seconds)
-        value = struct.pack("ll", whole, int((seconds - whole) * 1e6))
-        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, value)
-        self._timeout_s = timeout_s
 
     def _speak(self) -> None:
         """Send what the protocol itself has to say."""

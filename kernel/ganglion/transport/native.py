@@ -109,7 +109,7 @@ class NativeConnection(asyncio.Protocol):
         self._arrived_s = now_s
         position, end = 0, len(data)
         while position < end and not self._closing:
-            if self._prefix and not zmtp.unfinished:
+            if zmtp.plain:
                 start, position = position, self._walk(data, position)
                 if position > start:
                     self._link.heard_s = now_s

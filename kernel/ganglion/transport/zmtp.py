@@ -233,7 +233,8 @@ class Connection:
 
     `outgoing` collects what must be sent (greeting, READY, PONG, ERROR): send it and clear it after each `advance`.
     `listening` is the broker's side, which takes DEALERs and begins with the bounds of a stranger; the other side is a
-    DEALER that takes a ROUTER. `silence_s` is the longest silence that the other side asked us to tolerate (the
+    DEALER that takes a ROUTER. `plain` says that the next byte begins a message of an open connection, so that a walk
+    like `split` may take it. `silence_s` is the longest silence that the other side asked us to tolerate (the
     time-to-live of its PING), or None.
     """
 
@@ -253,6 +254,7 @@ class Connection:
         "listening",
         "minor",
         "outgoing",
+        "plain",
         "silence_s",
         "state",
         "unfinished_bytes",
@@ -262,6 +264,7 @@ class Connection:
         self.listening = listening
         self.state = State.SIGNATURE
         self.outgoing = bytearray(GREETING)
+        self.plain = False
         self.minor = 0
         self.silence_s: float | None = None
         self.unfinished_bytes = 0
@@ -281,7 +284,7 @@ class Connection:
     @property
     def unfinished(self) -> bool:
         """Say whether a frame or a message has begun and not ended, so that bytes belong to it."""
-        return bool(self._held) or self._left >= 0 or bool(self._frames)
+        return self._left >= 0 or bool(self._frames or self._held)
 
     @property
     def frame_left_bytes(self) -> int:
@@ -292,6 +295,7 @@ class Connection:
         """Give the other side the bounds of a peer that has joined."""
         if self.state is State.HELLO:
             self.state = State.OPEN
+            self.plain = not self.unfinished
             self._size_max = message_bytes
             self._frames_max = MESSAGE_FRAMES
             self._frame_bytes_max = min(FRAME_BYTES, message_bytes)
@@ -299,6 +303,7 @@ class Connection:
     def close(self) -> None:
         """Take nothing more; what has come of an unfinished message is dropped."""
         self.state = State.CLOSING
+        self.plain = False
         self._held.clear()
         self._frame, self._frames, self._tail = [], [], None
         self._left = -1
@@ -321,10 +326,12 @@ class Connection:
             RemoteProtocolError: the connection is over. Messages before the breach in the same chunk are lost with it.
         """
         found: list[list[bytes]] = []
-        position = 0
-        while position < len(data):
-            if self.state is State.OPEN and not self.unfinished:
+        position, end = 0, len(data)
+        while position < end:
+            if self.plain:
                 position = split(data, position, found)
+                if position == end:
+                    break
             event, position = self.advance(data, position, now_s)
             if type(event) is Message:
                 found.append(event.frames)
@@ -340,7 +347,9 @@ class Connection:
         """
         try:
             if self.state is State.OPEN or self.state is State.HELLO or self.state is State.READY:
-                return self._take_frames(data, position, now_s)
+                event, position = self._take_frames(data, position, now_s)
+                self.plain = self.state is State.OPEN and not self.unfinished
+                return event, position
             if self.state is State.CLOSING:
                 return None, len(data)
             return None, self._take_greeting(data, position)
