@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ganglion.errors import AuthorError
 from ganglion.sdk.spaces.space import Space
-from ganglion.sdk.table import Layout, Table
+from ganglion.sdk.table import NOTHING, Layout, Table
 
 __all__ = ["Column", "Flags", "Integers", "Numbers", "Objects", "Tables", "Texts", "Vectors"]
 
@@ -215,9 +215,6 @@ class Vectors(Column):
         return self.blank(rows) if stored is None else stored
 
 
-_NOTHING = Layout((), ())
-
-
 class Tables(Column):
     """Keep rows of values by id, flat; an id that turns up later gets columns behind the others."""
 
@@ -225,7 +222,7 @@ class Tables(Column):
 
     def __init__(self) -> None:
         super().__init__()
-        self.layout = _NOTHING
+        self.layout = NOTHING
         self.stored_layout = self.layout
         self.dtype: np.dtype[Any] | None = None
 

@@ -14,7 +14,7 @@ from ganglion.limits import MEMORY_ROWS
 from ganglion.sdk.column import Column, Flags, Integers, Numbers, Objects, Tables, Texts, Vectors
 from ganglion.sdk.information import Information
 from ganglion.sdk.shard import MemoryShard, Rows, Span
-from ganglion.sdk.table import Layout
+from ganglion.sdk.table import NOTHING, Layout
 
 __all__ = ["Memory"]
 
@@ -210,7 +210,7 @@ class Memory:
                 self._learn(name, layout)
             values = [it.value for it in values]
         else:
-            found = self._declared.get(TABLES[name])
+            found = self._declared.get(TABLES[name], None if values else NOTHING)
             if found is None or len(found.uids) != len(values):
                 expected = "informations" if found is None else f"{len(found.uids)} values in declared order"
                 raise AuthorError(f"memory: {name}: expected {expected}, found {len(values)} values")

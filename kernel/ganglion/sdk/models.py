@@ -66,7 +66,7 @@ def save_arrays(path: Path, arrays: Mapping[str, Any], meta: Mapping[str, Any] |
     """Write named arrays to an `.npz` file and return its SHA-256.
 
     The file is written beside its place, synced, and renamed: there is the old one or the new one, never half of it.
-    Equal arrays and meta make equal bytes.
+    Equal arrays and meta, in equal order, make equal bytes.
 
     Args:
         path: Where to.
@@ -125,7 +125,7 @@ def _meta_bytes(meta: Mapping[str, Any] | None) -> bytes | None:
     if meta is None:
         return None
     try:
-        text = json.dumps(dict(meta), allow_nan=False, sort_keys=True, separators=(",", ":")).encode()
+        text = json.dumps(dict(meta), allow_nan=False, separators=(",", ":")).encode()
     except (TypeError, ValueError) as error:
         raise AuthorError(f"model: meta: expected a JSON object: {error}") from error
     if len(text) > MODEL_HEADER_BYTES:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ganglion.sdk.spaces.space import Space
 
-__all__ = ["Layout", "Table", "TableRow"]
+__all__ = ["NOTHING", "Layout", "Table", "TableRow"]
 
 Array = NDArray[Any]
 
@@ -82,6 +82,10 @@ def _shape(space: Space | None) -> tuple[int, ...]:
         return ()
     shape: tuple[int, ...] = getattr(space, "shape", (space.size,))
     return shape
+
+
+NOTHING = Layout((), ())
+"""The layout of a row without values."""
 
 
 class _Reducible:

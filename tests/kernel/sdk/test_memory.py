@@ -1,0 +1,338 @@
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from ganglion.errors import AuthorError
+from ganglion.sdk.information import ActuatorInformation, RewardInformation, SensorInformation
+from ganglion.sdk.memory import PENDING_ROWS, Memory
+from ganglion.sdk.spaces import Box, Discrete
+
+SENSORS = [SensorInformation(None, Discrete(100), "e.0"), SensorInformation(None, Box(0, 1, (2,)), "e.1")]
+ACTUATORS = [ActuatorInformation(None, Box(-1, 1), "e.a")]
+TAGS = ("a/0", "a/1", "a/2")
+REWARDS = ("r.0", "r.1")
+
+
+def _memory(**arguments: Any) -> Memory:
+    memory = Memory(**arguments)
+    memory.declare(SENSORS, ACTUATORS)
+    return memory
+
+
+def _fill(memory: Memory, count: int, tag: str = "a/0", first: int = 0) -> None:
+    for i in range(first, first + count):
+        memory.append(tag, sensor_readings=[i % 100, [0.0, 1.0]], objective=float(i), decision_index=i)
+
+
+def _or(value: Any, missing: Any = math.nan) -> Any:
+    return missing if value is None else value
+
+
+class Mirror(RuleBasedStateMachine):
+    """A memory against a plain list of rows."""
+
+    @initialize(limit=st.sampled_from([1, 5, 300, 1000]))
+    def begin(self, limit: int) -> None:
+        self.memory = _memory(size_limit=limit, rng=np.random.default_rng(0))
+        self.limit = limit
+        self.rows: list[dict[str, Any]] = []
+        self.shards: list[tuple[Any, list[dict[str, Any]]]] = []
+        self.count = 0
+
+    def _append(self, **given: Any) -> None:
+        row = {"number": self.count, **given}
+        self.count += 1
+        rewards = row.get("rewards")
+        readings, following = row.get("readings"), row.get("next")
+        self.memory.append(
+            row["tag"],
+            sensor_readings=None if readings is None else [readings, [readings / 100, 0.5]],
+            next_readings=None if following is None else [following, [0.5, following / 100]],
+            actuator_setpoints=row.get("setpoints"),
+            rewards=None
+            if rewards is None
+            else [RewardInformation(v, Box(-9, 9), uid) for uid, v in rewards.items()],
+            objective=row.get("objective"),
+            dones=row.get("done"),
+            decision_index=row["number"],
+            episode=row.get("episode"),
+            additional_data=row.get("data"),
+        )
+        self.rows.append(row)
+        del self.rows[: max(0, len(self.rows) - self.limit)]
+
+    @rule(
+        given=st.fixed_dictionaries(
+            {"tag": st.sampled_from(TAGS)},
+            optional={
+                "readings": st.integers(0, 99),
+                "next": st.integers(0, 99),
+                "setpoints": st.lists(st.floats(-1, 1), min_size=1, max_size=1),
+                "rewards": st.dictionaries(st.sampled_from(REWARDS), st.floats(-9, 9)),
+                "objective": st.floats(-9, 9),
+                "done": st.booleans(),
+                "episode": st.integers(0, 5),
+                "data": st.one_of(st.text(), st.lists(st.integers())),
+            },
+        ),
+        times=st.sampled_from([1, 1, 1, 40, PENDING_ROWS + 3]),
+    )
+    def append(self, given: dict[str, Any], times: int) -> None:
+        for _ in range(times):
+            self._append(**given)
+
+    @rule(value=st.floats(-9, 9))
+    def complete(self, value: float) -> None:
+        if self.rows:
+            self.memory.complete(value)
+            self.rows[-1]["objective"] = value
+            self.shards.clear()  # their newest row may have been this one
+
+    @rule(terminated=st.booleans())
+    def close(self, terminated: bool) -> None:
+        if self.rows:
+            self.memory.close(terminated, False)
+            self.rows[-1]["done"] = terminated
+            self.shards.clear()
+
+    @rule(n=st.integers(0, 700))
+    def keep_shard(self, n: int) -> None:
+        self.shards.append((self.memory.tail(n), self.rows[max(0, len(self.rows) - n) :]))
+
+    @rule(n=st.integers(0, 50))
+    def truncate(self, n: int) -> None:
+        self.memory.truncate(n)
+        kept = {tag: [row["number"] for row in self.rows if row["tag"] == tag][::-1][:n] for tag in TAGS}
+        self.rows = [row for row in self.rows if row["number"] in kept[row["tag"]]]
+
+    @rule()
+    def clear(self) -> None:
+        self.memory.clear()
+        self.rows = []
+
+    @rule(limit=st.sampled_from([1, 5, 300, 1000]))
+    def limit_size(self, limit: int) -> None:
+        self.memory.size_limit = self.limit = limit
+        del self.rows[: max(0, len(self.rows) - limit)]
+
+    @rule(n=st.integers(0, 400), tags=st.sets(st.sampled_from(TAGS), min_size=1))
+    def tail_of_tags(self, n: int, tags: set[str]) -> None:
+        rows = [row for row in self.rows if row["tag"] in tags]
+        _check(self.memory.tail(n, include_only=tags), rows[max(0, len(rows) - n) :])
+
+    @rule(n=st.integers(0, 60), tag=st.one_of(st.none(), st.sampled_from(TAGS)), replace=st.booleans())
+    def sample(self, n: int, tag: str | None, replace: bool) -> None:
+        population = {row["number"]: row for row in self.rows if tag is None or row["tag"] == tag}
+        shard = self.memory.sample(n, tag, replace)
+        numbers = shard.decision_index.tolist()
+        assert len(shard) == (0 if not population else n if replace else min(n, len(population)))
+        assert sorted(numbers) == numbers
+        assert replace or len(set(numbers)) == len(numbers)
+        _check(shard, [population[number] for number in numbers])
+
+    @invariant()
+    def agrees(self) -> None:
+        assert len(self.rows) == len(self.memory)
+        newest = self.memory.tail(3)
+        _check(newest, self.rows[-3:])
+
+    @invariant()
+    def old_shards_stay(self) -> None:
+        for shard, rows in self.shards[-2:]:
+            _check(shard, rows)
+
+    def teardown(self) -> None:
+        if hasattr(self, "rows"):
+            _check(self.memory[:], self.rows)
+            assert self.memory.tags == list(dict.fromkeys(row["tag"] for row in self.rows))
+
+
+def _check(shard: Any, rows: list[dict[str, Any]]) -> None:
+    """Compare every column of a shard with the rows that it should show."""
+    assert len(rows) == len(shard)
+    assert [row["tag"] for row in rows] == shard.tag.tolist()
+    assert [row["number"] for row in rows] == shard.decision_index.tolist()
+    _equal([_or(row.get("objective")) for row in rows], shard.objective)
+    _equal([_or(row.get("episode")) for row in rows], shard.episode)
+    assert [row.get("done") for row in rows] == shard.dones.tolist()
+    assert [row.get("data") for row in rows] == shard.additional_data.tolist()
+    assert ["e.0", "e.1"] == shard.sensor_readings.columns
+    readings = [_or(row.get("readings")) for row in rows]
+    _equal(readings, shard.sensor_readings["e.0"])
+    _equal([[r / 100, 0.5 if r == r else r] for r in readings], shard.sensor_readings["e.1"])
+    _equal([[r, r / 100, 0.5 if r == r else r] for r in readings], shard.observations)
+    following = [_or(row.get("next")) for row in rows]
+    _equal([[r, 0.5 if r == r else r, r / 100] for r in following], shard.next_readings.flat)
+    _equal([_or(row.get("setpoints"), [math.nan]) for row in rows], shard.actions)
+    for uid in shard.rewards.columns:
+        _equal([_or((row.get("rewards") or {}).get(uid)) for row in rows], shard.rewards[uid])
+    given = {uid for row in rows for uid in row.get("rewards") or {}}
+    assert given <= set(shard.rewards.columns)
+
+
+def _equal(expected: list[Any], found: Any) -> None:
+    assert len(expected) == len(found)
+    if expected:
+        np.testing.assert_array_equal(np.array(expected, dtype=float), np.asarray(found, dtype=float))
+
+
+TestMirror = Mirror.TestCase
+TestMirror.settings = settings(max_examples=60, stateful_step_count=30)
+
+
+def test_a_tail_of_blocks_is_a_slice() -> None:
+    """A thousand rows are shown without copying them, and cannot be written."""
+    memory = _memory()
+    _fill(memory, 2000)
+    shard = memory.tail(1000)
+    first, second = shard.observations, memory.tail(1000).observations
+
+    assert np.shares_memory(first, second)
+    assert not first.flags.writeable
+    with pytest.raises(ValueError, match="read-only"):
+        shard.objective[0] = 1.0
+
+
+def test_what_is_changed_later_changes_no_row() -> None:
+    """The objects and arrays that an author goes on with are not those of the rows."""
+    memory = _memory()
+    pair = np.array([0.25, 0.5])
+    readings = [SensorInformation(1, Discrete(100), "e.0"), SensorInformation(pair, Box(0, 1, (2,)), "e.1")]
+    memory.append("a/0", sensor_readings=readings, observations=pair)
+    readings[0](7)
+    pair[0] = 0.0
+    readings.clear()
+
+    assert [1] == memory.tail(1).sensor_readings["e.0"].tolist()
+    assert [[0.25, 0.5]] == memory.tail(1).sensor_readings["e.1"].tolist()
+    assert [[0.25, 0.5]] == memory.tail(1).observations.tolist()
+
+
+def test_ids_that_come_later_get_columns() -> None:
+    """A reward that turns up in a later row is NaN in the earlier ones; so is one that is gone."""
+    memory = Memory()
+    for rewards in ({"r": 1}, {"r": 2, "s": 3}, {"s": 4}, {}):
+        memory.append("a", rewards=[RewardInformation(v, Discrete(9), uid) for uid, v in rewards.items()])
+    table = memory.tail(4).rewards
+
+    assert ["r", "s"] == table.columns
+    np.testing.assert_array_equal([[1, np.nan], [2, 3], [np.nan, 4], [np.nan, np.nan]], table.values)
+    assert [3.0, 7.0] == table.sum().tolist()
+    assert 10.0 == memory.tail(9).rewards.sum(axis=None)
+
+
+def test_integers_stay_integers_where_none_is_missing() -> None:
+    """Readings of integer spaces are shown as integers; with a missing one among them as floats."""
+    memory = Memory()
+    memory.declare([SENSORS[0]])
+    memory.append("a", sensor_readings=[3])
+    assert memory.tail(1).sensor_readings.values.dtype.kind == "i"
+    for _ in range(2):
+        _fill_first = memory.tail(1).observations
+        memory.append("a")
+    assert _fill_first is not None
+    assert memory.tail(2).sensor_readings.values.dtype.kind == "f"
+    assert np.isnan(memory.tail(1).sensor_readings.values).all()
+
+
+def test_rows_before_the_first_value_are_missing() -> None:
+    """A column that is given late shifts nothing and invents no zeros."""
+    memory = Memory()
+    memory.declare([SENSORS[0]])
+    for _ in range(PENDING_ROWS):
+        memory.append("a")
+    memory.append("a", sensor_readings=[3], observations=np.array([1, 2]))
+    for shard in (memory.tail(2), memory.tail(PENDING_ROWS + 1)[-2:]):
+        np.testing.assert_array_equal([[np.nan], [3]], shard.sensor_readings.values)
+        np.testing.assert_array_equal([[np.nan] * 2, [1, 2]], shard.observations)
+
+
+@pytest.mark.parametrize(
+    ("given", "match"),
+    [
+        ({"sensor_readings": [1]}, "expected 2 values in declared order"),
+        ({"rewards": [1]}, "expected informations"),
+        ({"sensor_readings": [SensorInformation([0.5], Box(0, 1, (1,)), "e.0")]}, "e.0 had shape"),
+    ],
+)
+def test_rows_that_do_not_fit_are_refused(given: dict[str, Any], match: str) -> None:
+    """Plain values need a declaration, an id keeps its shape; a refused row is not half there."""
+    memory = _memory()
+    with pytest.raises(AuthorError, match=match):
+        memory.append("a/0", **given)
+
+    assert len(memory) == 0
+
+
+def test_a_memory_of_size_0_keeps_nothing() -> None:
+    """Appending to it is allowed and free."""
+    memory = _memory(size_limit=0)
+    _fill(memory, 3)
+    memory.complete(1.0)
+
+    assert (0, 0, []) == (len(memory), len(memory.tail(5)), memory.tags)
+    with pytest.raises(AuthorError, match="size_limit"):
+        memory.size_limit = -1
+
+
+def test_blocks_do_not_grow_beyond_the_limit() -> None:
+    """After many rows the memory holds a small multiple of its limit, not all that ever came."""
+    memory = _memory(size_limit=100)
+    _fill(memory, 20_000)
+
+    assert memory._capacity <= 2 * (100 + PENDING_ROWS)
+    assert [19_900.0, 19_999.0] == memory.tail(100).objective[[0, -1]].tolist()
+
+
+def test_an_empty_memory_gives_empty_columns() -> None:
+    """A short memory gives fewer rows, never an error."""
+    for memory in (Memory(), _memory()):
+        shard = memory.tail(5)
+        sizes = [
+            len(getattr(shard, name)) for name in ("objective", "dones", "observations", "rewards", "tag")
+        ]
+        assert [0] * 5 == sizes
+        assert shard.rewards.sum(axis=None) == 0
+
+
+def test_sampling_is_uniform_and_reproducible() -> None:
+    """Every row comes about equally often; equal generators draw equal rows; without one there is no sample."""
+    memory = _memory()
+    _fill(memory, 10)
+    with pytest.raises(AuthorError, match="generator"):
+        memory.sample(1)
+    memory.rng = np.random.default_rng(3)
+    counts = np.zeros(10)
+    for _ in range(1000):
+        np.add.at(counts, memory.sample(3).decision_index, 1)
+
+    assert counts.sum() == 3000
+    assert np.abs(counts - 300).max() < 5 * math.sqrt(300 * 0.7)
+    first, second = (memory.sample(4, rng=np.random.default_rng(1)).decision_index for _ in range(2))
+    assert first.tolist() == second.tolist()
+
+
+def test_positions_count_from_the_oldest() -> None:
+    """`memory[i]` and `memory[a:b]` are shards."""
+    memory = _memory()
+    _fill(memory, 5)
+
+    assert [[0.0], [4.0], [1.0, 2.0]] == [memory[i].objective.tolist() for i in (0, -1, slice(1, 3))]
+    with pytest.raises(IndexError):
+        _ = memory[5]
+
+
+def test_done_is_another_word_for_dones() -> None:
+    """Authors know both."""
+    memory = Memory()
+    memory.append("a", done=True)
+    memory.append("a", dones=False)
+
+    assert [True, False] == memory.tail(2).dones.tolist()
