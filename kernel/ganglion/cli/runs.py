@@ -53,7 +53,7 @@ def command(context: click.Context, status: str | None, uid: str | None, limit: 
 @click.argument("first", metavar="A")
 @click.argument("second", metavar="B")
 @click.pass_context
-def diff(context: click.Context, first: str, second: str) -> None:
+def _diff(context: click.Context, first: str, second: str) -> None:
     """Show the first difference between the results of two runs; exit status 1 if there is one.
 
     Ids of runs and wall-clock times are no results.
@@ -72,7 +72,7 @@ def diff(context: click.Context, first: str, second: str) -> None:
 @click.argument("runs", nargs=-1, required=True, metavar="RUN...")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.pass_obj
-def remove(settings: Settings, runs: tuple[str, ...], yes: bool) -> None:
+def _remove(settings: Settings, runs: tuple[str, ...], yes: bool) -> None:
     """Remove runs: their rows and their folders."""
     uri = store_uri(settings)
     with open_reader(settings) as reader:
