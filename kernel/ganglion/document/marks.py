@@ -416,6 +416,8 @@ def compose(source: Source, text: str) -> tuple[Node | None, list[Fault]]:
         root = None
         mark = error.problem_mark or error.context_mark
         line, column = (mark.line, mark.column) if mark else (0, 0)
+        if line >= len(source.lines) > 0:  # libyaml counts a line behind an end without a newline
+            line, column = len(source.lines) - 1, len(source.lines[-1])
         said = ", ".join(part for part in (error.context, error.problem) if part)
         composer.faults.append(Node(None, source, line, column).fault(f"not YAML: {said}"))
     return root, composer.faults

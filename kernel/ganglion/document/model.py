@@ -153,9 +153,9 @@ class Plugin(Form):
 class Restarts(Form):
     """Bound how often a lost process is replaced."""
 
-    max: Count = 5
-    within_s: Any = 60
-    poison: Count = 3
+    max: Count = Field(5, description="losses of one name that are made good within the window")
+    within_s: Any = Field(60, description="the window, seconds")
+    poison: Count = Field(3, description="equal losses at one position after which the run fails")
 
 
 class Recovery(Form):
@@ -196,7 +196,7 @@ class Environment(Form):
 class Entry(Form):
     """Give an environment and what stands between it and the agents."""
 
-    environment: Environment
+    environment: Environment = Field(description="what runs")
     reward: Plugin | None = Field(None, description="replaces the rewards of the environment")
     state_transformer: Plugin | None = Field(None, description="has the last word on each state")
     remove: Flag = Field(False, description="take an inherited environment out from this phase on")

@@ -81,7 +81,7 @@ def unbuilt(root: Node) -> list[Fault]:
 
 def _walk(node: Node, place: str, under: str) -> Iterator[Fault]:
     for key, part in node.map.items():
-        for at in (place, under):
+        for at in {place: None, under: None}:
             words = is_unbuilt(at, key, part.plain()) if at else None
             if words is not None:
                 yield part.fault(f"not built yet: {words}")

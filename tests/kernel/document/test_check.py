@@ -1,0 +1,208 @@
+# ruff: noqa: E501 - a row of a table of cases is easier to compare on one line
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+HEAD = 'uid: u\nseed: 1\nversion: "0.1"\nrun_config: {condition: max_episodes}\nschedule:\n'
+ENVIRONMENT = "{environment: {uid: hill, name: dummy}}"
+AGENT = "{name: ada, muscle: dummy}"
+
+Said = Callable[..., list[str]]
+
+
+def phase(
+    environments: str = ENVIRONMENT,
+    agents: str = AGENT,
+    name: str = "one",
+    more: str = "",
+    episodes: bool = True,
+) -> str:
+    """Return an entry of the schedule: four lines."""
+    config = "phase_config: {episodes: 1}" if episodes else "recovery: {}"
+    return f"  - {name}:\n      environments: [{environments}]\n      agents: [{agents}]\n      {more or config}\n"
+
+
+def agent(keys: str) -> str:
+    """Return a sound agent with more keys; they begin in column 42."""
+    return phase(agents=f"{{name: ada, muscle: dummy, {keys}}}")
+
+
+def environment(text: str) -> str:
+    """Return a phase with one environment's entry; it begins in column 22."""
+    return phase(environments=text)
+
+
+def test_sound_document_has_no_faults(faults_of: Said) -> None:
+    """A sound document gives neither faults nor warnings."""
+    assert [] == faults_of(HEAD + phase() + phase(name="two"))
+
+
+CASES = [
+    # environments
+    (environment(""), ["6:5: schedule.one: phase `one` has no environment"]),
+    (
+        environment("{environment: {uid: hill}}"),
+        [("7:36: schedule.one.environments.hill.environment: environment `hill` is nowhere defined: expected one of "
+         "`name`, `command`, `attach`")],
+    ),
+    (
+        environment("{environment: {uid: hill, name: dummy, attach: true}}"),
+        [("7:61: schedule.one.environments.hill.environment.attach: expected one of `name`, `command`, `attach`, found "
+         "`name` and `attach`")],
+    ),
+    (
+        environment(f"{ENVIRONMENT}, {ENVIRONMENT}"),
+        [("7:83: schedule.one.environments.hill.environment.uid: duplicate uid `hill`: each stands once in the "
+         "environments of a phase")],
+    ),
+    (
+        environment("{environment: {uid: hill, command: [x]}, reward: slope}"),
+        [("7:63: schedule.one.environments.hill.reward: `reward` runs in a process of ours and cannot stand beside "
+         "`command`")],
+    ),
+    (
+        environment("{environment: {uid: hill, attach: true}, state_transformer: counting}"),
+        [("7:63: schedule.one.environments.hill.state_transformer: `state_transformer` runs in a process of ours and "
+         "cannot stand beside `attach`")],
+    ),
+    (
+        environment("{environment: {uid: hill, name: dummy, cwd: x}}"),
+        ["7:61: schedule.one.environments.hill.environment.cwd: `cwd` is for environments with `command` only"],
+    ),
+    (environment("{environment: {uid: hill, command: [x], cwd: x, variables: {A: b}}}"), []),
+    (
+        environment("{environment: {uid: hill, name: dumy}}"),
+        ["7:54: schedule.one.environments.hill.environment.name: there is no environment `dumy`"],
+    ),
+    (
+        environment("{environment: {uid: hill, name: dummy}, reward: {params: {}}}"),
+        ["7:70: schedule.one.environments.hill.reward: missing key `name`: which reward is it?"],
+    ),
+    (
+        phase() + phase("{environment: {uid: hil}, remove: true}", name="two"),
+        ["11:56: schedule.two.environments.hil.remove: there is no `hil` to remove in phase `two`; did you mean `hill`?"],
+    ),
+    # agents
+    (phase(agents=""), ["6:5: schedule.one: phase `one` has no agent"]),
+    (phase(agents="{name: ada}"), ["8:16: schedule.one.agents.ada: missing key `muscle`: agent `ada` has no actor"]),
+    (phase(agents=f"{AGENT}, {AGENT}"), [("8:51: schedule.one.agents.ada.name: duplicate name `ada`: each stands once in "
+                                         "the agents of a phase")]),
+    (agent("brain: x"), ["8:50: schedule.one.agents.ada.brain: there is no brain `x`"]),
+    (agent("objective: {name: x}"), ["8:61: schedule.one.agents.ada.objective.name: there is no objective `x`"]),
+    (agent("sensors: [hill.0, hill.*.x, hill.a.b]"), []),
+    (agent("sensors: [hil.0]"), [("8:53: schedule.one.agents.ada.sensors.0: there is no environment `hil` in phase `one`; "
+                                 "did you mean `hill`?")]),
+    (agent("actuators: [hill]"), [("8:55: schedule.one.agents.ada.actuators.0: expected a full id `<environment uid>.<id>`, "
+                                  "found the text 'hill'; did you mean `hill`?")]),
+    (agent("rewards: [hill, lake]"), [("8:59: schedule.one.agents.ada.rewards.1: expected a full id `<environment uid>.<id>` "
+                                      "or `<environment uid>`, found the text 'lake'")]),
+    (agent("sensors: [hill.0, hill.1, hill.0]"), [("8:69: schedule.one.agents.ada.sensors.2: `hill.0` stands twice in "
+                                                  "`sensors`")]),
+    (agent("sensors: [hill.0, hill.*]"), [("8:53: schedule.one.agents.ada.sensors.0: `hill.0` stands twice in `sensors`: "
+                                          "`hill.*` has it too")]),
+    (agent("sensors: [hill.0], actuators: [hill.0]"), []),
+    # the worked example of the cascade: had the last phase kept its agent, its ids would be faults
+    (
+        phase(agents="{name: ada, muscle: dummy, sensors: [hill.0]}")
+        + phase("{environment: {uid: hill}, remove: true}, {environment: {uid: lake, name: dummy}}", "", "two"),
+        ["8:53: schedule.one.agents.ada.sensors.0: there is no environment `hill` in phase `two`"],
+    ),
+    # models
+    (agent("load: {phase: 0}"), [("8:57: schedule.one.agents.ada.load.phase: expected the index of a phase before this "
+                                 "one, which is 0, found 0")]),
+    (
+        phase() + phase(agents="{name: ada, load: {phase: tow}}", name="two"),
+        ["12:42: schedule.two.agents.ada.load.phase: phase `tow` is unknown in phase `two`"],
+    ),
+    (
+        phase() + phase(agents="{name: ada, load: {phase: two}}", name="two"),
+        ["12:42: schedule.two.agents.ada.load.phase: phase `two` is not earlier than phase `two`"],
+    ),
+    (phase() + phase(agents="{name: ada, load: {phase: one}}", name="two"), []),
+    # phases
+    (phase() + phase(), ["10:5: schedule.one: duplicate phase `one`: names of phases are unique"]),
+    ("  []\n", ["6:3: schedule: expected at least one phase, found none"]),
+    (phase(name="a/b"), [("6:5: schedule.a/b: expected text of 1 to 256 bytes without / [ ] and control characters as the "
+                         "name of a phase")]),
+    (
+        "  - one:\n    environments: []\n    agents: []\n",
+        [("6:5: schedule.one: expected the name of one phase in each entry, found `one`, `environments`, `agents`; what "
+         "belongs to a phase stands further right")],
+    ),
+    # controllers, conditions
+    (phase(more="simulation: {name: x}"), ["9:26: schedule.one.simulation.name: there is no controller `x`"]),
+    (phase(more="simulation: {conditions: [x]}"), ["9:33: schedule.one.simulation.conditions.0: there is no condition `x`"]),
+    (
+        phase(more="phase_config: {conditions: [{name: agent_objective, params: {adda: {brain_avg1: 1}}}]}"),
+        ["9:68: schedule.one.phase_config.conditions.0.params.adda: there is no agent `adda`; did you mean `ada`?"],
+    ),
+    (
+        phase(more="phase_config: {conditions: [{name: agent_objective, params: {ada: {brain_avg0: 1}}}]}"),
+        [("9:74: schedule.one.phase_config.conditions.0.params.ada.brain_avg0: expected `brain_avgN` or `phase_avgN` with "
+         "N >= 1, found `brain_avg0`; did you mean `brain_avg10`?")],
+    ),
+    (
+        phase(more="phase_config: {conditions: [{name: agent_objective, params: {ada: {phase_avg2: x}}}]}"),
+        ["9:86: schedule.one.phase_config.conditions.0.params.ada.phase_avg2: expected a number, found the text 'x'"],
+    ),
+    (
+        phase(more="phase_config: {conditions: [{name: evaluation_objective, params: {agents: {bob: {}}}}]}"),
+        ["9:82: schedule.one.phase_config.conditions.0.params.agents.bob: there is no agent `bob`"],
+    ),
+    # bounds and deadlines
+    (
+        phase(more="phase_config: {worker: 100, episodes: 1}"),
+        [("9:30: schedule.one.phase_config.worker: 100 workers need up to 304 processes, a run may have 256 (limit "
+         "processes_per_run)")],
+    ),
+    (
+        phase(more="recovery: {deadlines_s: {updat: 3}}"),
+        ["9:32: schedule.one.recovery.deadlines_s.updat: unknown call `updat`; did you mean `update`?"],
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("schedule", "faults"), CASES)
+def test_faults(schedule: str, faults: list[str], faults_of: Said) -> None:
+    """Each fault is said once, at its place, with nothing that only follows from it."""
+    said = [
+        one for one in faults_of(HEAD + schedule) if "warning: " not in one and "not built yet: " not in one
+    ]
+
+    assert faults == said
+
+
+SHADOWLESS = [
+    ("environmets: [{environment: {uid: hill, name: dummy}}]\n      agents: [{name: ada, muscle: dummy, sensors: [hill.0]}]",
+     ["7:7: schedule.one.environmets: unknown key; did you mean `environments`?"]),
+    ("environments: 3\n      agents: [{name: ada, muscle: dummy, sensors: [hill.0]}]",
+     ["7:21: schedule.one.environments: expected a list, found the number 3"]),
+    ("environments: [{environment: {uid: 1, name: dummy}}]\n      agents: [{name: ada, muscle: dummy, sensors: [hill.0]}]",
+     [("7:42: schedule.one.environments.0.environment.uid: expected text of 1 to 256 bytes without / [ ] and control "
+      "characters, found the number 1")]),
+    ("environments: [{environment: {uid: hill, nme: dummy}}]\n      agents: [{name: ada, muscle: dummy, sensors: [hill.0]}]",
+     ["7:48: schedule.one.environments.hill.environment.nme: unknown key; did you mean `name`?"]),
+    ("environments: [{environment: {uid: hill, name: dummy}}]\n      agents: [{name: ada, muscel: dummy, sensors: [hill.0]}]",
+     ["8:28: schedule.one.agents.ada.muscel: unknown key; did you mean `muscle`?"]),
+    ("environments: [{environment: {uid: hill, name: dummy}}]\n      agents: [{nam: ada, muscle: dummy}]",
+     ["8:17: schedule.one.agents.0.nam: unknown key; did you mean `name`?"]),
+    ("environments: [{environment: {uid: hill, name: dummy}}]\n      agents: [{name: ada, muscle: {nme: dummy}}]",
+     ["8:37: schedule.one.agents.ada.muscle.nme: unknown key; did you mean `name`?"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("body", "faults"), SHADOWLESS)
+def test_no_shadows(body: str, faults: list[str], faults_of: Said) -> None:
+    """What only follows from a misspelt or misformed part is not said."""
+    text = f"{HEAD}  - one:\n      {body}\n      phase_config: {{episodes: 1}}\n"
+
+    assert faults == faults_of(text)
+
+
+def test_inherited_fault_is_said_once(faults_of: Said) -> None:
+    """A fault of what later phases inherit is said where it stands, once."""
+    text = HEAD + agent("sensors: [hil.0]") + "  - two: {}\n  - three: {}\n"
+
+    assert 1 == len([one for one in faults_of(text) if "hil" in one and "8:53" in one and "`one`" in one])

@@ -1,0 +1,155 @@
+# ruff: noqa: E501 - a row of a table of cases is easier to compare on one line
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ganglion.document.compile import resolved
+from ganglion.document.fault import Fault
+from ganglion.document.marks import Source, compose
+from ganglion.run.plan import AgentPlan, EnvironmentPlan, PhasePlan, Plan, PluginPlan
+
+Load = Callable[..., tuple[Plan, list[Fault]]]
+
+TEXT = """\
+uid: u
+seed: 123456789012345678901234567890
+version: "0.1"
+run_config: {condition: max_episodes}
+recovery: {deadlines_s: {act: 5, update: 7}}
+schedule:
+  - one:
+      environments:
+        - {environment: {uid: hill, name: dummy, params: {a: "1e-4", b: 1e-4, c: yes, d: "true"}}, reward: slope}
+        - {environment: {uid: sea, attach: true, params: {x: [1, ~]}}}
+        - {environment: {uid: mill, name: dummy}, state_transformer: counting}
+        - environment: {uid: prog, command: [./prog, "{connection}"], cwd: sub, variables: {A: "1"}, per_worker: [{p: 1}]}
+      agents:
+        - {name: ada, muscle: dummy, brain: {name: dummy, params: {lr: 0.5}}, sensors: [hill.0, sea.*], actuators: [hill.0]}
+        - {name: bob, muscle: dummy, brain: none, objective: dummy, rewards: [sea]}
+        - {name: cyd, muscle: dummy, load: {agent: ~}}
+      phase_config: {worker: 2, episodes: 3}
+      recovery: {deadlines_s: {act: 6}}
+  - two:
+      agents: [{name: bob, load: {}}]
+      phase_config: {mode: TESTING}
+      simulation: {name: taking_turns, conditions: [{name: max_steps, params: {steps: 4}}]}
+"""
+
+
+def test_defaults_are_filled_in(load: Load) -> None:
+    """A plan says all that a document leaves out."""
+    text = TEXT.replace("{act: 6}", "{act: ~}")
+    plan, warnings = load(text)
+    one, two = plan.phases
+
+    assert [] == warnings
+    assert ("u", "u", "123456789012345678901234567890", "run.yml", text) == (
+        plan.uid, plan.experiment, plan.seed, plan.source, plan.document
+    )  # fmt: skip
+    assert ("vanilla", [], ["max_episodes"], "train", 2, 3, "lockstep") == (
+        one.controller.name, one.episode_conditions, [c.name for c in one.phase_conditions], one.mode, one.workers,
+        one.episodes, one.sync,
+    )  # fmt: skip
+    assert ("taking_turns", [{"steps": 4}], "test", 2) == (
+        two.controller.name, [c.params for c in two.episode_conditions], two.mode, two.workers
+    )  # fmt: skip
+    assert {"act": None, "update": 7} == one.deadlines_s == two.deadlines_s
+
+
+def test_environments(load: Load) -> None:
+    """Each form of an environment comes with what belongs to it, values typed as in YAML 1.2."""
+    hill, sea, mill, prog = load(TEXT)[0].phases[0].environments
+
+    assert {"a": "1e-4", "b": 1e-4, "c": "yes", "d": "true"} == hill.params
+    assert hill.reward is not None
+    assert hill.plugin is not None
+    assert ("dummy", hill.params, "slope") == (hill.plugin.name, hill.plugin.params, hill.reward.name)
+    assert (None, True, {"x": [1, None]}) == (sea.plugin, sea.attach, sea.params)
+    assert mill.transformer is not None
+    assert "counting" == mill.transformer.name
+    assert (["./prog", "{connection}"], "sub", {"A": "1"}, [{"p": 1}]) == (
+        prog.command,
+        prog.cwd,
+        prog.variables,
+        prog.per_worker,
+    )
+
+
+def test_agents(load: Load) -> None:
+    """`none` and a missing brain never learn; objective and load have their defaults."""
+    ada, bob, cyd = load(TEXT)[0].phases[0].agents
+
+    assert ada.brain is not None
+    assert ({"lr": 0.5}, "aggregate_rewards", None, None) == (
+        ada.brain.params,
+        ada.objective.name,
+        ada.rewards,
+        ada.load,
+    )
+    assert (None, "dummy", ["sea"], None) == (bob.brain, bob.objective.name, bob.rewards, bob.load)
+    assert (None, False) == (cyd.brain, cyd.load)
+
+
+def test_places_are_kept(load: Load) -> None:
+    """A plan knows where its plugins and ids stand."""
+    phase = load(TEXT)[0].phases[0]
+
+    assert (
+        "run.yml:9:43: schedule.one.environments.hill.environment.name"
+        == (phase.environments[0].plugin or PluginPlan("")).at
+    )
+    assert "run.yml:14:31: schedule.one.agents.ada.muscle" == phase.agents[0].muscle.at
+    assert "run.yml:14:97: schedule.one.agents.ada.sensors.1" == phase.agents[0].sensors_at[1]
+
+
+def placeless(value: Any) -> Any:
+    """Return a plan's map without places and texts."""
+    if isinstance(value, dict):
+        shut = {"at", "sensors_at", "actuators_at", "source", "folder", "document"}
+        return {key: placeless(part) for key, part in value.items() if key not in shut}
+    return [placeless(part) for part in value] if isinstance(value, list) else value
+
+
+def test_resolved_document_gives_the_same_plan(load: Load) -> None:
+    """The written-out document of a plan reads as that plan, without a warning, and writes itself out again."""
+    plan, _ = load(TEXT)
+
+    again, warnings = load(resolved(plan))
+
+    assert [] == warnings
+    assert placeless(plan.to_map()) == placeless(again.to_map())
+    assert resolved(plan) == resolved(again)
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False)
+    | st.text(st.characters(codec="utf-8", exclude_characters="\x7f\ufeff", exclude_categories=["Cc", "Cs", "Cn", "Co"])),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text("ab~1.-: #", min_size=1), inner, max_size=3),
+    max_leaves=8,
+)  # fmt: skip
+
+
+@given(st.dictionaries(st.sampled_from(["a", "null", "1", "yes", "<<"]), VALUES))
+def test_any_params_survive_being_written(params: dict[str, Any]) -> None:
+    """Whatever parameters a plan has, the written-out document holds just these."""
+    plugin = PluginPlan("dummy", params)
+    agent = AgentPlan("a", plugin, None, plugin, [], [])
+    phase = PhasePlan(0, "p", [EnvironmentPlan("e", plugin, params=params)], [agent], plugin, [], [])
+    text = resolved(Plan("u", "u", "1", [phase]))
+
+    root, faults = compose(Source.of("a.yml", text), text)
+
+    assert [] == faults
+    assert root is not None
+    assert params == root.plain()["schedule"][0]["p"]["environments"][0]["environment"]["params"]
+
+
+def test_plan_map_round_trip(load: Load) -> None:
+    """A plan survives being sent as a map."""
+    plan, _ = load(TEXT)
+
+    assert plan == Plan.from_map(plan.to_map())

@@ -1,0 +1,62 @@
+# ruff: noqa: E501 - a row of a table of cases is easier to compare on one line
+from __future__ import annotations
+
+import pytest
+
+from ganglion.document.marks import Source, compose
+from ganglion.document.model import is_name, validate
+from ganglion.document.spelling import normalise
+
+
+def said(text: str) -> list[str]:
+    """Return what is wrong with the form of a text, the first lines without the file's name."""
+    root, faults = compose(Source.of("a.yml", text), text)
+    assert root is not None
+    assert [] == faults
+    return [str(f).splitlines()[0].removeprefix("a.yml:") for _, f in validate(normalise(root)[0])]
+
+
+WHOLE = "uid: u\nseed: 1\nrun_config: {condition: c}\nschedule: [one: {%s}]"
+
+CASES = [
+    ("{}", ["1:1: missing key `uid`", "1:1: missing key `seed`", "1:1: missing key `schedule`", "1:1: missing key `run_config`"]),
+    ("uid: u\nseed: 1\nrun_confg: {}\nschedule: []", ["3:1: run_confg: unknown key; did you mean `run_config`?"]),
+    (WHOLE % "foo: 1", ["4:18: schedule.one.foo: unknown key"]),
+    (WHOLE % "phase_config: {wrkers: 1}", ["4:33: schedule.one.phase_config.wrkers: unknown key; did you mean `workers`?"]),
+    (WHOLE % "phase_config: {worker: 0}", ["4:41: schedule.one.phase_config.worker: expected an integer >= 1, found the number 0"]),
+    (WHOLE % "phase_config: {workers: 1.0}", ["4:42: schedule.one.phase_config.workers: expected an integer >= 1, found the number 1.0"]),
+    (WHOLE % "phase_config: {worker: true}", ["4:41: schedule.one.phase_config.worker: expected an integer >= 1, found true"]),
+    (WHOLE % "phase_config: {episodes: ~}", []),
+    (WHOLE % "phase_config: {episodes: x}", ["4:43: schedule.one.phase_config.episodes: expected an integer >= 1 or null, found the text 'x'"]),
+    (WHOLE % "phase_config: {mode: tarin}", ["4:39: schedule.one.phase_config.mode: expected one of train, test, evaluate, found the text 'tarin'; did you mean `train`?"]),
+    (WHOLE % "agents: [{name: a, brain: 3}]", ["4:44: schedule.one.agents.a.brain: expected a map, found the number 3"]),
+    (WHOLE % "agents: [{name: a, brain: ''}]", ["4:44: schedule.one.agents.a.brain: expected the name of a plugin, found the text ''"]),
+    (WHOLE % "agents: [{name: a, sensors: [e.1, 2, [x]]}]", ["4:52: schedule.one.agents.a.sensors.1: expected a full id, found the number 2", "4:55: schedule.one.agents.a.sensors.2: expected a full id, found a list"]),
+    (WHOLE % "agents: [{name: a, load: 3}]", ["4:43: schedule.one.agents.a.load: expected a map, false or null, found the number 3"]),
+    (WHOLE % "agents: [{name: a, load: false}, {name: b, load: {optional: 1}}]", ["4:78: schedule.one.agents.b.load.optional: expected true or false, found the number 1"]),
+    (WHOLE % "agents: [{name: 'a/b'}]", ['4:34: schedule.one.agents.a/b.name: expected text of 1 to 256 bytes without / [ ] and control characters, found the text \'a/b\'']),
+    (WHOLE % "environments: [{environment: {name: x}}]", ["4:47: schedule.one.environments.0.environment: missing key `uid`"]),
+    (WHOLE % "environments: [{environment: {uid: e, command: []}}]", ["4:65: schedule.one.environments.e.environment.command: expected a list of text, not empty, found a list"]),
+    (WHOLE % "environments: [{environment: {uid: e, per_worker: {}}}]", ["4:68: schedule.one.environments.e.environment.per_worker: expected a list of maps, found a map"]),
+    (WHOLE % "environments: ~", ["4:32: schedule.one.environments: expected a list, found nothing"]),
+    (WHOLE % "simulation: {conditions: {name: x}}", ["4:43: schedule.one.simulation.conditions: expected a list, found a map"]),
+    (WHOLE % "recovery: {deadlines_s: {act: 0}}", ["4:48: schedule.one.recovery.deadlines_s.act: expected a number of seconds > 0 or null, found the number 0"]),
+    (WHOLE % "recovery: {deadlines_s: {act: ~, update: 0.5}}", []),
+    ("uid: u\nseed: -1\nrun_config: {condition: c}\nschedule: x", ["2:7: seed: expected an integer >= 0, found the number -1", "4:11: schedule: expected a list, found the text 'x'"]),
+    ("uid: u\nseed: 123456789012345678901234567890\nrun_config: {condition: c}\nschedule: []\nversion: [1]", ["5:10: version: expected text, found a list"]),
+    ("uid: u\nseed: 1\nrun_config: {}\nschedule: []", ["3:13: run_config: missing key `conditions`"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "faults"), CASES)
+def test_form(text: str, faults: list[str]) -> None:
+    """What has not the form of a document is said in our words: expected, found, where; one fault for one cause."""
+    assert sorted(faults) == sorted(said(text))
+
+
+def test_names() -> None:
+    """Uids and names are text of up to 256 bytes without control characters, slash and brackets."""
+    assert all(is_name(name) for name in ("a", "a b", "ä.ö-1", "x" * 256))
+    assert not any(
+        is_name(name) for name in ("", "a/b", "[", "a]", "a\n", "\x1b", "x" * 257, "ä" * 129, 3, None)
+    )

@@ -1,0 +1,178 @@
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ganglion.document import load_document
+from ganglion.document.fault import Fault
+from ganglion.errors import DocumentError
+from ganglion.limits import DOCUMENT_BYTES, DOCUMENT_BYTES_REMOTE
+from ganglion.run.plan import Plan
+
+Load = Callable[..., tuple[Plan, list[Fault]]]
+Said = Callable[..., list[str]]
+
+TEXT = """\
+uid: u
+seed: 1
+version: "0.1"
+run_config: {condition: max_episodes}
+schedule:
+  - one:
+      environments: [{environment: {uid: hill, name: dummy, params: {a: 1}}}]
+      agents: [{name: ada, muscle: dummy, sensors: [hill.0]}]
+      phase_config: {episodes: 1}
+"""
+
+
+class AnyPlugin:
+    """Know every plugin, and remember what was asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[Any, ...]] = []
+
+    def locate(self, kind: str, name: str, folder: str = "", allow: Any = (), local: bool = True) -> None:
+        """Remember the question."""
+        self.asked.append((kind, name, folder, tuple(allow), local))
+
+
+def test_reads_a_file(tmp_path: Path) -> None:
+    """A file gives a plan with its folder, whatever mark of byte order it has."""
+    path = tmp_path / "run.yml"
+    path.write_bytes(b"\xef\xbb\xbf%YAML 1.2\n---\n" + TEXT.encode())
+
+    plan, warnings = load_document(path, plugins=AnyPlugin())
+
+    assert [] == warnings
+    assert (str(path), str(tmp_path)) == (plan.source, plan.folder)
+    assert f"{path}:10:36: schedule.one.agents.ada.muscle" == plan.phases[0].agents[0].muscle.at
+
+
+def test_reads_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`-` is standard input."""
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(TEXT.encode())))
+
+    plan, _ = load_document("-", plugins=AnyPlugin())
+
+    assert ("<stdin>", str(Path.cwd())) == (plan.source, plan.folder)
+
+
+def test_asks_for_plugins_by_kind(tmp_path: Path) -> None:
+    """Each plugin is looked up once, with the folder and what is allowed."""
+    plugins = AnyPlugin()
+
+    load_document(tmp_path / "a.yml", plugins=plugins, text=TEXT, allow=["mine"])
+
+    kinds = [("environment", "dummy"), ("muscle", "dummy"), ("condition", "max_episodes")]
+    assert [(*kind, str(tmp_path), ("mine",), True) for kind in kinds] == plugins.asked
+
+
+@pytest.mark.parametrize(
+    ("data", "fault"),
+    [
+        (None, "run.yml: cannot be read: No such file or directory"),
+        (b"a: \xff", "run.yml:1:4: expected UTF-8, found the byte 0xff"),
+        (b"#" * (DOCUMENT_BYTES + 1), "expected at most 4194304 bytes, found more (limit document_bytes)"),
+        (b"", "run.yml:1:1: expected a map with the keys of a run, found nothing"),
+        (b"[1]", "run.yml:1:1: expected a map with the keys of a run, found a list"),
+        (b"a: [", "run.yml:1:5: not YAML: while parsing a flow node"),
+    ],
+)
+def test_unreadable(tmp_path: Path, data: bytes | None, fault: str) -> None:
+    """A file that is missing, too large, not UTF-8, not YAML or no map is one fault."""
+    if data is not None:
+        (tmp_path / "run.yml").write_bytes(data)
+
+    with pytest.raises(DocumentError) as caught:
+        load_document(tmp_path / "run.yml", plugins=AnyPlugin())
+
+    assert 1 == len(caught.value.faults)
+    assert fault in str(caught.value)
+
+
+def test_all_stages_report_together(faults_of: Said) -> None:
+    """Faults of YAML, spelling, form, names and what is not built come in one list, in order of place."""
+    text = TEXT.replace("uid: u\n", "uid: u\nuid: v\nexperiment: 3\n").replace("name: dummy", "name: dumy")
+    text = text.replace("hill.0", "hil.0").replace(
+        "episodes: 1", "episodes: 1, worker: 1, workers: 2, sync: async"
+    )
+
+    assert [
+        "2:1: duplicate key `uid`, first given in line 1",
+        "3:13: experiment: expected text of 1 to 256 bytes without / [ ] and control characters, found the number 3",
+        "9:54: schedule.one.environments.hill.environment.name: there is no environment `dumy`",
+        "10:53: schedule.one.agents.ada.sensors.0: there is no environment `hil` in phase `one`; did you mean `hill`?",
+        "11:46: schedule.one.phase_config.workers: `workers` and `worker` mean the same: give one of them",
+        "11:64: schedule.one.phase_config.sync: not built yet: any `sync` but `lockstep`",
+    ] == faults_of(text)
+
+
+def test_report_has_lines_carets_and_a_sum(load: Load) -> None:
+    """The error's text is what a command prints."""
+    with pytest.raises(DocumentError) as caught:
+        load(TEXT.replace("seed: 1", "seed: one"))
+
+    expected = (
+        "run.yml:2:7: seed: expected an integer >= 0, found the text 'one'\nseed: one\n      ^^^\n1 error"
+    )
+    assert expected == str(caught.value)
+    assert 2 == caught.value.exit_status
+
+
+def test_settings_and_seed(load: Load, faults_of: Said) -> None:
+    """Settings act before checking; their faults are located at the option, the seed's own too."""
+    plan, _ = load(
+        TEXT, overrides=["schedule.one.phase_config.workers=2", "schedule.one.agents.ada.brain=dummy"], seed=7
+    )
+
+    assert (2, "7") == (plan.phases[0].workers, plan.seed)
+    assert "dummy" == (plan.phases[0].agents[0].brain and plan.phases[0].agents[0].brain.name)
+    assert ["--set seed=x: seed: expected an integer >= 0, found the text 'x'"] == faults_of(
+        TEXT, overrides=["seed=x"]
+    )
+    assert ["--seed -1: seed: expected an integer >= 0, found the number -1"] == faults_of(TEXT, seed=-1)
+    said = faults_of(TEXT, overrides=["schedule.one.phase_config.wrker=2"])
+    assert [
+        "--set schedule.one.phase_config.wrker=2: schedule.one.phase_config.wrker: unknown key; did you mean `worker`?"
+    ] == said
+
+
+def test_network_documents(load: Load, faults_of: Said) -> None:
+    """A document from elsewhere starts no programs, has no folder, and is smaller."""
+    plan, _ = load(TEXT, local=False)
+
+    assert "" == plan.folder
+    program = TEXT.replace("name: dummy, params: {a: 1}", "command: [sh]")
+    path = "schedule.one.environments.hill.environment.command"
+    assert [f"7:57: {path}: a document that came over the network starts no programs"] == faults_of(
+        program, local=False
+    )
+    large = TEXT + "#" * DOCUMENT_BYTES_REMOTE
+    assert [] == faults_of(large)
+    assert 1 == len(faults_of(large, local=False))
+
+
+def test_anchors_for_agents(load: Load) -> None:
+    """Anchors below an `x-` key, merge keys and aliases as keys make a document short."""
+    text = """\
+x-names: [&ada ada]
+x-agent: &agent {muscle: dummy, sensors: [hill.0]}
+uid: u
+seed: 1
+version: "0.1"
+run_config: {condition: max_episodes}
+schedule:
+  - *ada :
+      environments: [{environment: {uid: hill, name: dummy}}]
+      agents: [{<<: *agent, name: *ada}, {<<: *agent, name: bob, sensors: []}]
+      phase_config: {episodes: 1}
+"""
+    (phase,) = load(text)[0].phases
+
+    assert ("ada", ["ada", "bob"]) == (phase.name, [agent.name for agent in phase.agents])
+    assert [["hill.0"], []] == [agent.sensors for agent in phase.agents]

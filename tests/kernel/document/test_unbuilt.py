@@ -1,0 +1,73 @@
+# ruff: noqa: E501 - a row of a table of cases is easier to compare on one line
+from __future__ import annotations
+
+import pytest
+
+from ganglion.document.marks import Source, compose
+from ganglion.document.model import (
+    Agent,
+    Document,
+    Entry,
+    Environment,
+    Load,
+    Phase,
+    PhaseConfig,
+    Plugin,
+    Recovery,
+    Simulation,
+)
+from ganglion.document.spelling import normalise
+from ganglion.document.unbuilt import UNBUILT, unbuilt
+
+MODELS = {
+    "document": Document, "phase": Phase, "phase_config": PhaseConfig, "entry": Entry, "environment": Environment,
+    "agent": Agent, "plugin": Plugin, "simulation": Simulation, "recovery": Recovery, "load": Load, "conditions": Plugin,
+}  # fmt: skip
+PHASE = "schedule: [one: {%s}]"
+
+REFUSED = [
+    (PHASE % "phase_config: {mode: evaluation}", "mode `evaluate`"),
+    (PHASE % "phase_config: {sync: pipelined}", "any `sync` but `lockstep`"),
+    (PHASE % "phase_config: {evaluate_every: 1}", "evaluation within a train phase"),
+    (PHASE % "bodies: {num: 2}", "bodies"),
+    (PHASE % "environments: [{environment: {uid: e}, clock: {period: 2}}]", "a clock of an environment"),
+    (PHASE % "environments: [{environment: {uid: e, on_error: continue}}]", "`on_error: continue`"),
+    (PHASE % "agents: [{filters: [norm]}]", "filters"),
+    (PHASE % "agents: [{load: {phase: 0}}]", "`load` of anything but the agent's latest model of this run ({}) or none (false)"),
+    (PHASE % "agents: [{brain: {name: x, on_error: continue}}]", "`on_error: continue`"),
+    (PHASE % "simulation: aeb", "the controller `aeb`"),
+    (PHASE % "simulation: {conditions: [agent_objective]}", "the condition `agent_objective`"),
+    ("run_config: {condition: evaluation_objective}", "the condition `evaluation_objective`"),
+    ("recovery: {on_loss: recover}", "any `on_loss` but `fail`"),
+    (PHASE % "recovery: {deterministic: false}", "`deterministic: false`"),
+]  # fmt: skip
+
+TAKEN = [
+    PHASE % "phase_config: {mode: test, sync: lockstep, evaluate_every: ~, evaluate_episodes: 3}",
+    PHASE % "agents: [{filters: [], load: {}}, {load: false}, {load: {agent: ~}}, {load: ~}]",
+    PHASE % "agents: [{brain: {name: aeb, on_error: fail}}]",
+    PHASE % "recovery: {on_loss: fail, deadlines_s: {act: 3}, deterministic: true}",
+]
+
+
+@pytest.mark.parametrize(("text", "words"), REFUSED)
+def test_is_refused(text: str, words: str) -> None:
+    """What is not carried out yet is a fault that says so, never ignored."""
+    root, _ = compose(Source.of("a.yml", text), text)
+    assert root is not None
+
+    assert [f"not built yet: {words}"] == [fault.message for fault in unbuilt(normalise(root)[0])]
+
+
+@pytest.mark.parametrize("text", TAKEN)
+def test_is_taken(text: str) -> None:
+    """What is carried out is not refused."""
+    root, _ = compose(Source.of("a.yml", text), text)
+    assert root is not None
+
+    assert [] == unbuilt(normalise(root)[0])
+
+
+def test_every_row_names_a_key_that_there_is() -> None:
+    """No row of the table is about a key that documents do not have."""
+    assert [] == [(place, key) for place, key, _, _ in UNBUILT if key not in MODELS[place].model_fields]

@@ -1,0 +1,100 @@
+# ruff: noqa: E501 - a row of a table of cases is easier to compare on one line
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from ganglion.document.cascade import cascade
+from ganglion.document.marks import Source, compose
+from ganglion.document.spelling import normalise, phases_of
+from ganglion.document.warning import warnings
+
+Said = Callable[..., list[str]]
+
+
+def warned(
+    config: str = "", simulation: str = "", run: str = "max_episodes", head: str = 'version: "0.1"'
+) -> list[str]:
+    """Return the warnings about a document of one phase, also of what is refused elsewhere."""
+    text = f"""uid: u
+{head}
+run_config: {{conditions: [{run}]}}
+schedule:
+  - one:
+      agents: [{{name: ada}}]
+      phase_config: {{{config}}}
+      simulation: {{{simulation}}}
+"""
+    root, faults = compose(Source.of("a.yml", text), text)
+    assert root is not None
+    assert [] == faults
+    root, _ = normalise(root)
+    return [fault.message for fault in warnings(root, cascade(phases_of(root), replace=False))]
+
+
+OBJECTIVE = "{name: agent_objective, params: {ada: {%s}}}"
+EVALUATION = "{name: evaluation_objective, params: {}}"
+NEVER = "condition can never fire"
+
+CASES = [
+    ({"config": "episodes: 2"}, []),
+    ({"config": "episodes: 2", "run": "my_own"}, ["`episodes` is read by the condition `max_episodes` only, which this phase has not"]),
+    ({"config": "episodes: 2", "run": "vanilla"}, []),
+    ({"config": "episodes: ~"}, ["nothing ends phase `one`: neither `episodes` nor another condition"]),
+    ({"config": "episodes: ~", "run": "my_own"}, []),
+    ({"config": "episodes: 2, store_raw_actuators: true"},
+     ["`store_raw_actuators` has no effect: what a muscle proposed is always stored"]),
+    ({"config": "episodes: 2, sync: async"}, ["`sync: async` is not reproducible: updates come in order of arrival"]),
+    ({"config": "episodes: 2, evaluate_every: 3"}, ["there is never an evaluation: this phase has at most 2 episodes"]),
+    ({"config": "episodes: 2, worker: 2, evaluate_every: 3"}, []),
+    ({"config": "episodes: 2, evaluate_every: 1, mode: test"}, ["this phase does not train: there is never an evaluation"]),
+    ({"config": "episodes: 2", "run": f"max_episodes, {EVALUATION}"},
+     [f"{NEVER}: without `evaluate_every` there is no evaluation"]),
+    ({"config": "episodes: 2", "simulation": "conditions: [max_episodes]"},
+     ["`max_episodes` is not read among `simulation.conditions`: it is phase-level"]),
+    ({"config": "episodes: 9", "simulation": "conditions: [%s]" % (OBJECTIVE % "brain_avg2: 5, phase_avg2: 4")},
+     ["`phase_avg2` is not read among `simulation.conditions`: it is phase-level"]),
+    ({"config": "episodes: 9", "run": f"max_episodes, {OBJECTIVE % 'brain_avg2: 5, phase_avg9: 4'}"}, []),
+    ({"config": "episodes: 9", "run": f"max_episodes, {OBJECTIVE % 'brain_avg2: 5, phase_avg10: 4'}"},
+     [f"{NEVER}: phase_avg10 needs 10 episodes, max_episodes ends the phase after 9"]),
+    ({"config": "episodes: 9", "run": f"max_episodes, {OBJECTIVE % 'phase_avg2: 4'}"},
+     ["phase_avg2 without a brain_avgN of this agent: palaestrAI needs one"]),
+    ({"config": "episodes: 9", "run": f"max_episodes, {OBJECTIVE % 'brain_avg2: 5, phase_avg2: 5'}"},
+     [("phase_avg2: 5 beside a brain_avgN of 5: an episode ends when its last values reach that, the mean of all of them "
+      "is usually below")]),
+    ({"config": "episodes: 9", "run": f"max_episodes, {OBJECTIVE % 'brain_avg50: 5'}",
+      "simulation": "conditions: [{name: max_steps, params: {steps: 40}}]"},
+     [f"{NEVER}: brain_avg50 needs 50 decisions per episode, max_steps ends it after 40"]),
+    ({"config": "episodes: 9", "run": f"max_episodes, {OBJECTIVE % 'brain_avg40: 5'}",
+      "simulation": "conditions: [{name: max_steps, params: {steps: 40}}]"}, []),
+    ({"config": "episodes: 1", "head": "x-a: 1"}, ["no `version`: expected the version of Ganglion it was written for, such as '0.1.0'"]),
+    ({"config": "episodes: 1", "head": "version: 0.1"}, ["expected the version as text, found the number 0.1; write it in quotes"]),
+    ({"config": "episodes: 1", "head": 'version: "0.2.0"'}, ["written for version 0.2.0, this is 0.1.0"]),
+    ({"config": "episodes: 1", "head": 'version: "0.1.9"'}, []),
+    ({"config": "episodes: 1", "head": 'version: "3.5.1"'}, ["written for version 3.5.1, this is 0.1.0"]),
+    ({"config": "episodes: 1", "head": 'version: "3.5.1"', "simulation": "name: palaestrai.simulation:Vanilla"}, []),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("parts", "messages"), CASES)
+def test_warnings(parts: dict[str, str], messages: list[str]) -> None:
+    """What is allowed and looks like a mistake is told, and nothing else."""
+    assert messages == warned(**parts)
+
+
+def test_load_without_an_earlier_phase(faults_of: Said) -> None:
+    """`load: {}` of an agent that no earlier phase has is a warning, of one that an earlier phase has is none."""
+    text = """uid: u
+seed: 1
+version: "0.1"
+run_config: {condition: max_episodes}
+schedule:
+  - one:
+      environments: [{environment: {uid: hill, name: dummy}}]
+      agents: [{name: ada, muscle: dummy, load: {}}]
+      phase_config: {episodes: 1}
+  - two:
+      agents: [{name: ada, load: {}}]
+"""
+    assert ["8:49: warning: no earlier phase has the agent `ada`: it starts fresh"] == faults_of(text)
