@@ -13,6 +13,7 @@ from ganglion_store.segment import Seal, Segment
 
 __all__ = ["Books"]
 
+_UNDECLARED = 2**31 - 1  # position of a member that has rows, but has declared nothing yet: behind all others
 Chain = tuple[int, str, int]  # phase, mode, worker
 
 
@@ -26,7 +27,9 @@ class Books:
 
     run: int | None = None
     members: dict[tuple[int, str, str], int] = field(default_factory=dict)  # phase, kind, name
-    places: dict[int, str | None] = field(default_factory=dict)  # environment of an agent, by member
+    places: dict[int, tuple[str | None, int]] = field(
+        default_factory=dict
+    )  # environment, position; by member
     heads: dict[Chain, bytes] = field(default_factory=dict)
     newest: dict[tuple[Chain, str], int] = field(default_factory=dict)  # number of the newest episode
     numbered: dict[Segment, int] = field(default_factory=dict)  # in this transaction
@@ -36,9 +39,9 @@ class Books:
     def read(cls, connection: sqlite3.Connection, run: int) -> Books:
         """Return the books of a run that is in the database."""
         books = cls(run)
-        for number, phase, kind, name, environment in connection.execute(sql.SELECT_MEMBERS, (run,)):
+        for number, phase, kind, name, *place in connection.execute(sql.SELECT_MEMBERS, (run,)):
             books.members[phase, kind, name] = number
-            books.places[number] = environment
+            books.places[number] = (place[0], place[1])
         for phase, mode, worker, environment, episode, digest in connection.execute(
             sql.SELECT_CHAINS, (run,)
         ):
@@ -63,16 +66,18 @@ class Books:
         key = (phase, kind, name)
         number = self.members.get(key)
         if number is None:
-            number = _number(cursor.execute(sql.INSERT_MEMBER, (self.run, *key, None)))
+            number = _number(cursor.execute(sql.INSERT_MEMBER, (self.run, *key, None, _UNDECLARED)))
             self.members[key] = number
         return number
 
-    def place(self, cursor: sqlite3.Cursor, phase: int, agent: str, environment: str | None) -> None:
-        """Note in which environment an agent is."""
-        number = self.member(cursor, phase, "agent", agent)
-        if self.places.get(number) != environment:
-            cursor.execute(sql.UPDATE_MEMBER, (environment, number))
-            self.places[number] = environment
+    def place(
+        self, cursor: sqlite3.Cursor, key: tuple[int, str, str], environment: str | None, position: int
+    ) -> None:
+        """Note where a member stands in the document's order, and in which environment an agent is."""
+        number = self.member(cursor, *key)
+        if self.places.get(number) != (environment, position):
+            cursor.execute(sql.UPDATE_MEMBER, (environment, position, number))
+            self.places[number] = (environment, position)
 
     def open(self, cursor: sqlite3.Cursor, segment: Segment) -> None:
         """Write the rows of an open episode where no reader sees them."""

@@ -49,9 +49,12 @@ class Declarations:
         found = {self._environment_of.get((phase, declared.id)) for each in lists for declared in each}
         return found.pop() if len(found) == 1 else None
 
-    def agents(self, phase: int) -> Iterable[str]:
-        """Yield the agents that have declared something in a phase, in the order in which they did."""
-        return dict.fromkeys(agent for of, _, agent, _ in self._lists if of == phase and agent)
+    def members(self, phase: int) -> Iterable[tuple[str, str]]:
+        """Return kind and name of all that have declared something in a phase, in the order in which they first did."""
+        keys = ((environment, agent) for of, environment, agent, _ in self._lists if of == phase)
+        return dict.fromkeys(
+            ("agent", agent) if agent else ("environment", environment) for environment, agent in keys
+        )
 
 
 def _difference(key: Key, known: Sequence[Declared], declared: Sequence[Declared]) -> str:

@@ -94,7 +94,7 @@ def _statements() -> dict[str, str]:
         ),
         "UPDATE_MEMBER": _sql(
             update(schema.members)
-            .values(environment=bindparam("e"))
+            .values(environment=bindparam("e"), position=bindparam("p"))
             .where(schema.members.c.number == bindparam("n"))
         ),
         "UPDATE_SEGMENT": _sql(update(s).values(episode=bindparam("e")).where(s.c.number == bindparam("n"))),
@@ -104,7 +104,7 @@ def _statements() -> dict[str, str]:
         "SELECT_REVISION": _sql(select(schema.store.c.revision)),
         "SELECT_RUN": _sql(select(r.c.number).where(r.c.run == bindparam("r"))),
         "SELECT_MEMBERS": _sql(
-            select(*_named(schema.members, "number phase kind name environment"))
+            select(*_named(schema.members, "number phase kind name environment position"))
             .where(schema.members.c.run == bindparam("r"))
             .order_by(schema.members.c.number)
         ),

@@ -103,7 +103,7 @@ declarations = Table(
 )
 
 members = Table(
-    "stored_members",  # environments and agents of a phase, numbered in document order
+    "stored_members",  # environments and agents of a phase
     metadata,
     Column("number", Number, primary_key=True),
     _parent("run", "stored_runs.number", nullable=False),
@@ -111,6 +111,9 @@ members = Table(
     Column("kind", Text, nullable=False),  # environment, agent
     Column("name", Text, nullable=False),
     Column("environment", Text),  # the one that an agent is in, if it is only one
+    Column(
+        "position", Integer, nullable=False
+    ),  # in document order: that of the declarations, not of the first row
     UniqueConstraint("run", "phase", "kind", "name"),
 )
 
@@ -311,6 +314,7 @@ _EPISODE_ORDER = (
     episodes.c.phase,
     _evaluate_last(episodes.c.mode),
     episodes.c.worker,
+    members.c.position,
     members.c.number,
     episodes.c.episode,
 )

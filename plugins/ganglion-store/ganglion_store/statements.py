@@ -46,7 +46,9 @@ INSERT_DECLARATION = (
     "INSERT INTO stored_declarations (run, phase, environment, agent, kind, position, id, space, unit, dtype, "
     "shape) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
-INSERT_MEMBER = "INSERT INTO stored_members (run, phase, kind, name, environment) VALUES (?, ?, ?, ?, ?)"
+INSERT_MEMBER = (
+    "INSERT INTO stored_members (run, phase, kind, name, environment, position) VALUES (?, ?, ?, ?, ?, ?)"
+)
 INSERT_EPISODE = (
     "INSERT INTO stored_episodes (run, phase, mode, worker, environment, episode, steps, terminated, "
     "truncated, reason, round, digest, predecessor) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
@@ -75,7 +77,7 @@ UPSERT_PHASE = (
     "excluded.reason"
 )
 UPDATE_RUN = "UPDATE stored_runs SET status=?, reason=?, ended=? WHERE stored_runs.number = ?"
-UPDATE_MEMBER = "UPDATE stored_members SET environment=? WHERE stored_members.number = ?"
+UPDATE_MEMBER = "UPDATE stored_members SET environment=?, position=? WHERE stored_members.number = ?"
 UPDATE_SEGMENT = "UPDATE stored_segments SET episode=? WHERE stored_segments.number = ?"
 DELETE_SEGMENT = "DELETE FROM stored_segments WHERE stored_segments.number = ?"
 DELETE_OPEN = (
@@ -87,8 +89,8 @@ SELECT_REVISION = "SELECT ganglion_store.revision FROM ganglion_store"
 SELECT_RUN = "SELECT stored_runs.number FROM stored_runs WHERE stored_runs.run = ?"
 SELECT_MEMBERS = (
     "SELECT stored_members.number, stored_members.phase, stored_members.kind, stored_members.name, "
-    "stored_members.environment FROM stored_members WHERE stored_members.run = ? ORDER BY "
-    "stored_members.number"
+    "stored_members.environment, stored_members.position FROM stored_members WHERE stored_members.run = ? "
+    "ORDER BY stored_members.number"
 )
 SELECT_DECLARATIONS = (
     "SELECT stored_declarations.phase, stored_declarations.environment, stored_declarations.agent, "
@@ -148,8 +150,9 @@ CREATE = (
     ),
     (
         "CREATE TABLE stored_members ( number INTEGER NOT NULL, run INTEGER NOT NULL, phase INTEGER NOT NULL, "
-        "kind TEXT NOT NULL, name TEXT NOT NULL, environment TEXT, PRIMARY KEY (number), UNIQUE (run, phase, "
-        "kind, name), FOREIGN KEY(run) REFERENCES stored_runs (number) ON DELETE CASCADE )"
+        "kind TEXT NOT NULL, name TEXT NOT NULL, environment TEXT, position INTEGER NOT NULL, PRIMARY KEY "
+        "(number), UNIQUE (run, phase, kind, name), FOREIGN KEY(run) REFERENCES stored_runs (number) ON DELETE "
+        "CASCADE )"
     ),
     (
         "CREATE TABLE stored_phases ( run INTEGER NOT NULL, phase INTEGER NOT NULL, mode TEXT NOT NULL, name TEXT "

@@ -134,10 +134,10 @@ class SqlWriter(StoreWriter):
                 for position, (name, space, unit, dtype, shape) in enumerate(rows)
             )
             cursor.executemany(sql.INSERT_DECLARATION, values)
-            phase, environment, agent, _ = key
-            books.member(cursor, phase, "environment" if environment else "agent", environment or agent)
-            for agent in self._declarations.agents(phase):
-                books.place(cursor, phase, agent, self._declarations.environment_of(phase, agent))
+            phase = key[0]
+            for position, (kind, name) in enumerate(self._declarations.members(phase)):
+                environment = self._declarations.environment_of(phase, name) if kind == "agent" else None
+                books.place(cursor, (phase, kind, name), environment, position)
 
         self._pending.append(write)
 

@@ -47,13 +47,13 @@ def test_a_transaction_changes_only_its_copy(cursor: Any, tell: Any) -> None:
 def test_books_can_be_read_back(cursor: Any, tell: Any) -> None:
     """What the database says of a run equals what was noted while it was written."""
     books = Books(1)
-    books.place(cursor, 0, "ada", "grid")
+    books.place(cursor, (0, "agent", "ada"), "grid", 1)
     for episode in range(3):
         books.seal(cursor, _seal(tell, episode))
     read = Books.read(cursor.connection, 1)
 
     assert (books.members, books.heads, books.newest) == (read.members, read.heads, read.newest)
-    assert "grid" == read.places[books.members[0, "agent", "ada"]]
+    assert ("grid", 1) == read.places[books.members[0, "agent", "ada"]]
 
 
 def test_an_earlier_episode_is_too_late(cursor: Any, tell: Any) -> None:

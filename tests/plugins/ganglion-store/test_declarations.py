@@ -38,7 +38,9 @@ def test_an_agent_is_in_an_environment_if_it_is_only_one() -> None:
     declarations.add((0, "", "both", "actuator"), _list("a.b.y"))
 
     assert ["a", None, None] == [declarations.environment_of(0, agent) for agent in ("one", "both", "nobody")]
-    assert ["one", "both"] == list(declarations.agents(0))
+    assert [("environment", "a"), ("environment", "a.b"), ("agent", "one"), ("agent", "both")] == list(
+        declarations.members(0)
+    )
 
 
 @pytest.mark.parametrize(

@@ -126,6 +126,24 @@ def test_order_of_rows(uri: str, tell: Any, read: Any) -> None:
     assert [("train", 0, 0), ("train", 1, 0), ("evaluate", 0, 0), ("train", 0, 1)] == episodes
 
 
+def test_document_order_is_that_of_the_declarations(uri: str, tell: Any, read: Any) -> None:
+    """Agents stand in the order in which they were declared, also if their rows arrived first and otherwise."""
+    with SqlWriter(uri, "demo-1") as writer:
+        begin = tell.begin(agents=("zoe", "ada"))
+        writer.apply("governor", begin[:1])
+        writer.apply(
+            "c",
+            [tell.actions(0, 0, 1, agent="bea"), tell.actions(0, 0, 1), tell.actions(0, 0, 1, agent="zoe")],
+        )
+        writer.apply("c", [tell.seal(0, 1)])
+        writer.commit()
+        writer.apply("governor", begin[1:])
+        writer.apply("governor", tell.declare(0, None, "bea"))
+
+    assert ["zoe", "ada", "bea"] == [row["agent"] for row in read("actions")]
+    assert {"grid"} == {row["environment"] for row in read("returns")}
+
+
 def test_signals_show_in_the_order_of_issue(writer: SqlWriter, read: Any) -> None:
     """Signals come by phase and round, of one round by worker, those of the whole phase last."""
     places = [(1, None, 0), (0, 1, 5), (0, 0, 5), (0, None, 5), (0, 3, 4)]
