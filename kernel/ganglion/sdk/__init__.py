@@ -13,7 +13,9 @@ if TYPE_CHECKING:
     from ganglion.errors import (
         AuthorError,
         GanglionError,
+        LaunchError,
         LimitExceeded,
+        Nondeterministic,
         OutOfActionSpaceError,
         OutOfObservationSpaceError,
         OutOfRewardSpaceError,
@@ -62,11 +64,13 @@ if TYPE_CHECKING:
         SensorInformation,
         Template,
     )
+    from ganglion.sdk.launcher import Launched, Launcher, LaunchSpec
     from ganglion.sdk.memory import Memory
     from ganglion.sdk.mode import Mode
     from ganglion.sdk.models import Models, digest_of, file_name, load_arrays, load_meta, save_arrays
     from ganglion.sdk.muscle import Batch, ModelReader, Muscle, read_batch_proposal, read_proposal
     from ganglion.sdk.objective import Objective, objective_value
+    from ganglion.sdk.observer import Observer
     from ganglion.sdk.part import Part
     from ganglion.sdk.shard import MemoryShard
     from ganglion.sdk.simtime import SimTime
@@ -79,6 +83,7 @@ if TYPE_CHECKING:
     from ganglion.sdk.spaces.space import Space
     from ganglion.sdk.spaces.text import parse_space
     from ganglion.sdk.statistic import Statistics
+    from ganglion.sdk.store import Store, StoreReader, StoreWriter
     from ganglion.sdk.table import Table, TableRow
 
 __all__ = [
@@ -106,6 +111,10 @@ __all__ = [
     "Filter",
     "GanglionError",
     "Information",
+    "LaunchError",
+    "LaunchSpec",
+    "Launched",
+    "Launcher",
     "LimitExceeded",
     "Memory",
     "MemoryShard",
@@ -115,7 +124,9 @@ __all__ = [
     "MultiBinary",
     "MultiDiscrete",
     "Muscle",
+    "Nondeterministic",
     "Objective",
+    "Observer",
     "OutOfActionSpaceError",
     "OutOfObservationSpaceError",
     "OutOfRewardSpaceError",
@@ -135,7 +146,10 @@ __all__ = [
     "Statistics",
     "StepBatch",
     "StepResult",
+    "Store",
     "StoreError",
+    "StoreReader",
+    "StoreWriter",
     "Table",
     "TableRow",
     "Template",
@@ -163,8 +177,9 @@ __all__ = [
 ]
 
 _HOMES = {
-    "ganglion.errors": "AuthorError GanglionError LimitExceeded OutOfActionSpaceError OutOfObservationSpaceError "
-    "OutOfRewardSpaceError PluginInvalid SpaceError StoreError UsageError",
+    "ganglion.errors": "AuthorError GanglionError LaunchError LimitExceeded Nondeterministic "
+    "OutOfActionSpaceError OutOfObservationSpaceError OutOfRewardSpaceError "
+    "PluginInvalid SpaceError StoreError UsageError",
     "ganglion.sdk.brain": "Brain CheckpointableBrain EpisodeSummary Evaluation EvaluationResult Transitions Update "
     "carries_update",
     "ganglion.sdk.condition": "EpisodeMeans EpisodeView EvaluationView PhaseView TerminationCondition WorkerView",
@@ -176,11 +191,13 @@ _HOMES = {
     "ganglion.sdk.flags": "bootstrap_mask resolve_flags",
     "ganglion.sdk.flow": "Signal",
     "ganglion.sdk.information": "ActuatorInformation Information RewardInformation SensorInformation Template",
+    "ganglion.sdk.launcher": "LaunchSpec Launched Launcher",
     "ganglion.sdk.memory": "Memory",
     "ganglion.sdk.mode": "Mode",
     "ganglion.sdk.models": "Models digest_of file_name load_arrays load_meta save_arrays",
     "ganglion.sdk.muscle": "Batch ModelReader Muscle read_batch_proposal read_proposal",
     "ganglion.sdk.objective": "Objective objective_value",
+    "ganglion.sdk.observer": "Observer",
     "ganglion.sdk.part": "Part",
     "ganglion.sdk.shard": "MemoryShard",
     "ganglion.sdk.simtime": "SimTime",
@@ -193,6 +210,7 @@ _HOMES = {
     "ganglion.sdk.spaces.space": "Space",
     "ganglion.sdk.spaces.text": "parse_space",
     "ganglion.sdk.statistic": "Statistics",
+    "ganglion.sdk.store": "Store StoreReader StoreWriter",
     "ganglion.sdk.table": "Table TableRow",
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names.split()}
