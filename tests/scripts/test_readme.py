@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 SCRIPTS = Path(__file__).parents[2] / "scripts"
-NAMES = sorted(path.name for path in SCRIPTS.iterdir() if path.suffix != ".md")
+NAMES = sorted(path.name for path in SCRIPTS.iterdir() if path.is_file() and path.suffix != ".md")
 
 
 def test_every_script_has_its_line() -> None:

@@ -7,14 +7,42 @@ from typing import Any, Protocol
 
 from ganglion.broker.core import Broker
 from ganglion.broker.effect import Close, Effect, Note, Send
-from ganglion.limits import UNFINISHED_BYTES
+from ganglion.broker.link import Route
+from ganglion.limits import HEAD_BYTES, QUEUE_MARK_BYTES, UNFINISHED_BYTES
 from ganglion.wire.verb import Verb
 
-__all__ = ["LARGE_BYTES", "URGENT", "Budget", "Exchange", "Sink"]
+__all__ = ["ANSWERS", "CALL", "LARGE_BYTES", "TELL", "URGENT", "Budget", "Exchange", "Sink", "passes"]
 
+CALL, TELL = int(Verb.CALL), int(Verb.TELL)  # as they stand in a head: an enum would cost a call each time
+ANSWERS = (int(Verb.REPLY), int(Verb.ERROR))
 LARGE_BYTES = 65_536  # pieces from here on are worth not being copied
 URGENT = frozenset({Verb.SIGNAL, Verb.BEAT, Verb.LOST, Verb.BYE})
 """What overtakes data where data wait."""
+
+
+def passes(route: Route, head: bytes) -> bool:
+    """Say whether a message with this head may take a known route without a decision, and count it.
+
+    The broker decides about what may not; the native front's walk holds the same rules once more.
+    """
+    # Only an array of 1 to 5 elements has the verb in its second byte; the receiver reads what we have judged by.
+    if not 2 <= len(head) <= HEAD_BYTES or not 0x90 < head[0] < 0x96:
+        return False
+    verb = head[1]
+    if not route.allowed >> verb & 1:
+        return False
+    if verb == CALL:
+        if route.open >= route.limit or route.target.queued_bytes > QUEUE_MARK_BYTES:
+            return False
+        route.open += 1
+        return True
+    if verb in ANSWERS:
+        back = route.back
+        if back is None or not back.open:
+            return False
+        back.open -= 1
+        return True
+    return verb == TELL
 
 
 class Sink(Protocol):

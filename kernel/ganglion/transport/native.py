@@ -14,11 +14,9 @@ from pathlib import Path
 from typing import cast
 
 from ganglion.broker.effect import Note
-from ganglion.broker.link import Route
 from ganglion.errors import LaunchError
 from ganglion.limits import (
     CLOSING_S,
-    HEAD_BYTES,
     MESSAGE_BYTES,
     MESSAGE_BYTES_LARGE,
     MESSAGE_FRAMES,
@@ -28,18 +26,15 @@ from ganglion.limits import (
     URGENT_MESSAGES,
 )
 from ganglion.transport.endpoint import Endpoint, parse_endpoint
-from ganglion.transport.exchange import LARGE_BYTES, URGENT, Exchange, Sink
+from ganglion.transport.exchange import ANSWERS, CALL, LARGE_BYTES, TELL, URGENT, Exchange, Sink, passes
 from ganglion.transport.zmtp import Broken, Connection, Message, encode, frame_header
 from ganglion.wire.name import Role
-from ganglion.wire.verb import Verb
 
 __all__ = ["NativeConnection", "NativeFront"]
 
 _BACKLOG = 128  # connections that the system holds until we accept them
 _LARGE_ROLES = (Role.BRAIN, Role.GOVERNOR)
 _BODY_FRAMES = range(MESSAGE_FRAMES - 2)
-_CALL, _TELL = int(Verb.CALL), int(Verb.TELL)
-_ANSWERS = (int(Verb.REPLY), int(Verb.ERROR))
 
 
 class NativeConnection(asyncio.Protocol):
@@ -131,8 +126,8 @@ class NativeConnection(asyncio.Protocol):
 
         This is the hot path: per message one look at the table of routes, one at the verb, and two appends to the
         destination's list. What is not plain, allowed and complete is left to the slow way, which knows all rules;
-        `_passes` is the readable twin of the conditions here. No function is called per message: a call costs as much
-        as all of it.
+        `exchange.passes` is the readable twin of the conditions here. No function is called per message: a call costs
+        as much as all of it.
         """
         end = len(data)
         routes = self._link.routes
@@ -165,16 +160,16 @@ class NativeConnection(asyncio.Protocol):
                 verb = data[head + 3]
                 if not route.allowed >> verb & 1:
                     return start
-                if verb == _CALL:
+                if verb == CALL:
                     if route.open >= route.limit or route.target.queued_bytes > QUEUE_MARK_BYTES:
                         return start
                     route.open += 1
-                elif verb in _ANSWERS:
+                elif verb in ANSWERS:
                     back = route.back
                     if back is None or not back.open:
                         return start
                     back.open -= 1
-                elif verb != _TELL:
+                elif verb != TELL:
                     return start
                 sink = route.target.sink
                 out = sink.out
@@ -229,9 +224,7 @@ class NativeConnection(asyncio.Protocol):
         pieces = message.pieces
         route = self._link.routes.get(b"".join(pieces[0]))
         head = b"".join(pieces[1]) if len(pieces) > 2 else b""
-        if route is None or not 2 <= len(head) <= HEAD_BYTES or not 0x90 < head[0] < 0x96:
-            return False
-        if not _passes(route, head[1]):
+        if route is None or not passes(route, head):
             return False
         sink: Sink = route.target.sink
         if not sink.out:
@@ -361,24 +354,6 @@ class NativeConnection(asyncio.Protocol):
             self._lose(f"it took nothing of {self._link.queued_bytes} bytes for {PROGRESS_S} s (progress_s)")
         elif zmtp.silence_s is not None and now_s - self._arrived_s > zmtp.silence_s and not self._pauses:
             self._lose(f"it was silent for longer than the {zmtp.silence_s} s that its PING allowed")
-
-
-def _passes(route: Route, verb: int) -> bool:
-    """Say whether a message with this verb may take a known route, and count it; `_walk` holds the same rules."""
-    if not route.allowed >> verb & 1:
-        return False
-    if verb == _CALL:
-        if route.open >= route.limit or route.target.queued_bytes > QUEUE_MARK_BYTES:
-            return False
-        route.open += 1
-        return True
-    if verb in _ANSWERS:
-        back = route.back
-        if back is None or not back.open:
-            return False
-        back.open -= 1
-        return True
-    return verb == _TELL
 
 
 def _foreign(transport: asyncio.Transport) -> bool:

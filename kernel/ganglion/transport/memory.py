@@ -1,0 +1,176 @@
+"""A bus in one process: broker and links without a socket, a thread or a clock of its own."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import deque
+from collections.abc import Callable, Sequence
+
+from ganglion.broker.core import Broker
+from ganglion.broker.effect import Note
+from ganglion.broker.link import Admission, Link
+from ganglion.errors import PeerLost
+from ganglion.transport.exchange import Exchange, Sink
+from ganglion.transport.zmtp import split
+from ganglion.wire.name import Role
+
+__all__ = ["MemoryBus", "MemoryLink", "MemorySink"]
+
+_BROKER = "broker"
+
+
+class MemoryLink:
+    """Be one peer's link; the same calls as `BlockingLink`, and it never waits.
+
+    With `on_message` messages are handed on by `MemoryBus.pump`, else they are fetched by `receive`.
+    """
+
+    def __init__(self, bus: MemoryBus, on_message: Callable[[list[bytes]], None] | None = None) -> None:
+        self._bus = bus
+        self._on_message = on_message
+        exchange = bus.exchange
+        self._link, effects = exchange.broker.connect(bus.now_s)
+        self._sink = self._link.sink = MemorySink(self._link)
+        exchange.perform(effects)
+        exchange.flush()
+
+    def send(self, frames: Sequence[bytes]) -> None:
+        """Send one message: it has arrived when this returns; PeerLost when the connection has ended."""
+        self._check()
+        exchange = self._bus.exchange
+        exchange.perform(
+            exchange.broker.receive(self._link, [bytes(frame) for frame in frames], self._bus.now_s)
+        )
+        exchange.flush(self._sink)
+
+    def receive(self, timeout_s: float | None = None) -> list[bytes] | None:
+        """Return the next message; None when there is none, whatever the timeout; PeerLost after the end."""
+        if not self._sink.inbox:
+            self._bus.pump()
+        if self._sink.inbox:
+            return self._sink.pop()
+        self._check()
+        return None
+
+    def pending(self) -> bool:
+        """Say whether `receive` would return a message."""
+        return bool(self._sink.inbox)
+
+    def fileno(self) -> int:
+        """Return -1: there is nothing to wait for."""
+        return -1
+
+    def close(self, linger_s: float = 0.5) -> None:
+        """End the connection without a word, as a process that dies does."""
+        if not self._sink.ended:
+            self._sink.ended = "we closed the connection"
+            exchange = self._bus.exchange
+            exchange.perform(
+                exchange.broker.disconnect(self._link, "it closed the connection", self._bus.now_s)
+            )
+            exchange.flush()
+
+    def dispatch(self) -> bool:
+        """Hand one message to `on_message`; False if there is none, or nobody to take it."""
+        if self._on_message is None or not self._sink.inbox:
+            return False
+        self._on_message(self._sink.pop())
+        return True
+
+    def _check(self) -> None:
+        if self._sink.ended:
+            raise PeerLost(_BROKER, self._sink.ended)
+
+
+class MemorySink:
+    """Keep what has come for one link; `ended` says why no more will come, empty while it may."""
+
+    def __init__(self, link: Link) -> None:
+        self.out: list[bytes] = []
+        self.large = False
+        self.inbox: deque[list[bytes]] = deque()
+        self.ended = ""
+        self._link = link
+
+    def pop(self) -> list[bytes]:
+        """Return the first message."""
+        frames = self.inbox.popleft()
+        self._link.queued_bytes -= sum(map(len, frames))
+        return frames
+
+    def send(self, frames: Sequence[bytes]) -> None:
+        """Take one message."""
+        self.inbox.append(list(frames))
+        self._link.queued_bytes += sum(map(len, frames))
+
+    def flush(self) -> bool:
+        """Take what another front has put into `out`."""
+        messages: list[list[bytes]] = []
+        split(b"".join(self.out), 0, messages)
+        self.out = []
+        for frames in messages:
+            self.send(frames)
+        return False
+
+    def hold(self, sender: Sink) -> None:
+        """Do nothing: nobody can be slowed down where nobody waits."""
+
+    def pause(self) -> None:
+        """Do nothing."""
+
+    def resume(self) -> None:
+        """Do nothing."""
+
+    def finish(self, reason: str) -> None:
+        """End the link; what is in the inbox can still be received."""
+        self.ended = self.ended or f"it closed the connection: {reason}"
+
+    def look(self, now_s: float) -> None:
+        """Do nothing: there is no socket to get stuck."""
+
+
+class MemoryBus:
+    """Join links by the real broker, in one thread; time goes on only by `advance`.
+
+    `notes` is what the broker had to say to the log.
+    """
+
+    def __init__(self, supervisor_token: str = "", now_s: float = 0.0) -> None:
+        self.now_s = now_s
+        self.notes: list[Note] = []
+        broker = Broker(hashlib.sha256(supervisor_token.encode()).digest(), "memory", 0, now_s)
+        self.exchange = Exchange(broker, self.notes.append, lambda: self.now_s, self._later)
+        self._links: list[MemoryLink] = []
+
+    def admit(
+        self, name: str, role: Role, run: str, token: str, uid: str | None = None, worker: int | None = None
+    ) -> None:
+        """Let a name join, as the supervisor would."""
+        digest = hashlib.sha256(token.encode()).digest()
+        self.exchange.broker.admit(Admission(name, role, run, digest, uid=uid, worker=worker))
+
+    def connect(self, on_message: Callable[[list[bytes]], None] | None = None) -> MemoryLink:
+        """Return a new connection, which has not joined."""
+        link = MemoryLink(self, on_message)
+        self._links.append(link)
+        return link
+
+    def pump(self) -> int:
+        """Hand on messages to those who take them by a callback until none is left; returns how many it were."""
+        count = 0
+        busy = True
+        while busy:
+            busy = False
+            for link in list(self._links):
+                while link.dispatch():
+                    count += 1
+                    busy = True
+        return count
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass; the broker looks at its clocks once, at the end."""
+        self.now_s += seconds
+        self.exchange.tick()
+
+    def _later(self, seconds: float, call: Callable[[], None]) -> None:
+        raise AssertionError("nothing of a memory bus asks to be called later")

@@ -1,0 +1,276 @@
+"""The front on libzmq's ROUTER: for addresses that other machines reach, once it encrypts."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Sequence
+
+import zmq
+
+from ganglion.errors import LaunchError
+from ganglion.limits import (
+    FRAME_BYTES,
+    HANDSHAKE_S,
+    MESSAGE_BYTES,
+    MESSAGE_BYTES_LARGE,
+    MESSAGE_FRAMES,
+    PROGRESS_S,
+    QUEUE_MARK_BYTES,
+    UNJOINED_MESSAGE_BYTES,
+    UNJOINED_MESSAGE_FRAMES,
+    URGENT_MESSAGES,
+    WORK_PER_CALLBACK_BYTES,
+)
+from ganglion.transport.endpoint import parse_endpoint
+from ganglion.transport.exchange import URGENT, Exchange, Sink, passes
+from ganglion.transport.zmqlink import readable
+from ganglion.transport.zmtp import encode, frame_header, split
+from ganglion.wire.name import Role
+
+__all__ = ["ZmqConnection", "ZmqFront"]
+
+_QUEUE_MESSAGES = 1000  # per connection and direction, within libzmq; what is more waits here
+_HEARTBEAT_MS, _HEARTBEAT_TIMEOUT_MS = 500, 1500
+_LINGER_MS = 500
+_RETRY_S = 0.01  # a ROUTER does not say when one of its connections takes more
+_LARGE_ROLES = (Role.BRAIN, Role.GOVERNOR)
+
+
+class ZmqConnection:
+    """Be the sink of one connection of a ROUTER, known by its routing id."""
+
+    def __init__(self, front: ZmqFront, exchange: Exchange, identity: bytes) -> None:
+        self.identity = identity
+        self.out: list[bytes] = []
+        self.large = False
+        self.prefix = b""  # the `from` frame of what this peer sends; empty until it has joined
+        self.bytes_max = UNJOINED_MESSAGE_BYTES
+        self.frames_max = UNJOINED_MESSAGE_FRAMES
+        self._front = front
+        self._exchange = exchange
+        self._backlog: deque[list[bytes]] = deque()
+        self._urgent: deque[list[bytes]] = deque()
+        self._held: list[Sink] = []
+        self._progress_s = exchange.clock()
+        self.link, effects = exchange.broker.connect(self._progress_s)
+        self.link.sink = self
+        exchange.perform(effects)
+
+    def joined(self) -> None:
+        """Give the peer the bounds of one who has joined."""
+        peer = self.link.peer
+        if peer is not None and not self.prefix:
+            name = peer.name.encode()
+            self.prefix = frame_header(len(name), more=True) + name
+            self.bytes_max = MESSAGE_BYTES_LARGE if peer.role in _LARGE_ROLES else MESSAGE_BYTES
+            self.frames_max = MESSAGE_FRAMES
+
+    def send(self, frames: Sequence[bytes]) -> None:
+        """Take one message of the kernel's decision; an urgent one overtakes what waits."""
+        if self._backlog and frames[1][1] in URGENT:
+            self._urgent.append(list(frames))
+            if len(self._urgent) > URGENT_MESSAGES:
+                self.lose(f"it left {URGENT_MESSAGES} urgent messages unread")
+        else:
+            self.out += encode(frames)
+
+    def flush(self) -> bool:
+        """Hand what has been collected to libzmq; True if more than the mark was waiting before."""
+        above = self.link.queued_bytes > QUEUE_MARK_BYTES
+        if self.out:
+            messages: list[list[bytes]] = []
+            data = b"".join(self.out)
+            self.out = []
+            end = split(data, 0, messages)
+            assert end == len(data), "a front has put something else than whole messages into a sink"
+            self._backlog.extend(messages)
+        self.pump()
+        return above
+
+    def pump(self) -> None:
+        """Hand to libzmq what it takes."""
+        waiting = len(self._backlog) + len(self._urgent)
+        while self._urgent or self._backlog:
+            queue = self._urgent or self._backlog
+            try:
+                self._front.router.send_multipart([self.identity, *queue[0]], zmq.NOBLOCK)
+            except zmq.Again:
+                self._front.retry(self)
+                break
+            except zmq.ZMQError as error:  # EHOSTUNREACH: the connection is gone
+                self.lose(error.strerror or str(error))
+                return
+            queue.popleft()
+        left = len(self._backlog) + len(self._urgent)
+        if left < waiting or not left:
+            self._progress_s = self._exchange.clock()
+        self.link.queued_bytes = sum(len(part) for item in (*self._urgent, *self._backlog) for part in item)
+        if self.link.queued_bytes <= QUEUE_MARK_BYTES // 2:
+            self._release()
+
+    def hold(self, sender: Sink) -> None:
+        """Stop reading from `sender` until half of what may wait here is left."""
+        if sender not in self._held:
+            self._held.append(sender)
+            sender.pause()
+
+    def _release(self) -> None:
+        held, self._held = self._held, []
+        for sender in held:
+            sender.resume()
+
+    def pause(self) -> None:
+        """Stop reading; a ROUTER can only stop reading from all."""
+        self._front.pause()
+
+    def resume(self) -> None:
+        """Go on reading."""
+        self._front.resume()
+
+    def finish(self, reason: str) -> None:
+        """Forget the connection; a ROUTER cannot close one, its other side is told by what is sent before."""
+        self.pump()
+        self._front.forget(self)
+        self._release()
+
+    def lose(self, reason: str) -> None:
+        """Tell the broker that the connection is gone."""
+        self._backlog.clear()
+        self._urgent.clear()
+        self.out = []
+        exchange = self._exchange
+        exchange.perform(exchange.broker.disconnect(self.link, reason, exchange.clock()))
+        self._front.forget(self)
+        self._release()
+
+    def look(self, now_s: float) -> None:
+        """End the connection of one who takes nothing."""
+        if self._backlog and now_s - self._progress_s > PROGRESS_S:
+            self.lose(f"it took nothing of {self.link.queued_bytes} bytes for {PROGRESS_S} s (progress_s)")
+
+
+class ZmqFront:
+    """Serve connections through one ROUTER, drained through its descriptor."""
+
+    def __init__(self, exchange: Exchange) -> None:
+        self._exchange = exchange
+        self._loop = asyncio.get_running_loop()
+        self._connections: dict[bytes, ZmqConnection] = {}
+        self._waiting: list[ZmqConnection] = []
+        self._pauses = 0
+        self._drain_due = False
+        self._closed = False
+        self.router: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.ROUTER)
+        self._set_up()
+        self._loop.add_reader(self.router.fileno(), self._drain)
+
+    def _set_up(self) -> None:
+        router = self.router
+        router.setsockopt(zmq.ROUTER_MANDATORY, 1)  # what cannot be delivered is answered, never dropped
+        router.setsockopt(zmq.SNDHWM, _QUEUE_MESSAGES)
+        router.setsockopt(zmq.RCVHWM, _QUEUE_MESSAGES)
+        router.setsockopt(zmq.MAXMSGSIZE, FRAME_BYTES)
+        router.setsockopt(zmq.HANDSHAKE_IVL, int(1000 * HANDSHAKE_S))
+        router.setsockopt(zmq.HEARTBEAT_IVL, _HEARTBEAT_MS)
+        router.setsockopt(zmq.HEARTBEAT_TIMEOUT, _HEARTBEAT_TIMEOUT_MS)
+        router.setsockopt(zmq.LINGER, _LINGER_MS)
+        # The place of CURVE: server key, ZAP domain, ZAP_ENFORCE_DOMAIN; `listen` then allows other addresses.
+
+    def listen(self, text: str) -> str:
+        """Listen at an endpoint and return it as bound; LaunchError says why it cannot be."""
+        if not parse_endpoint(text).local:
+            raise LaunchError(
+                f"endpoint {text!r}: expected one that only this machine can reach, without encryption"
+            )
+        try:
+            self.router.bind(text)
+        except zmq.ZMQError as error:
+            if error.errno == zmq.EADDRINUSE:
+                raise LaunchError(f"{text} is in use: another broker listens there") from error
+            raise LaunchError(f"{text} cannot be bound: {error.strerror or error}") from error
+        bound = self.router.getsockopt(zmq.LAST_ENDPOINT)
+        assert isinstance(bound, bytes)
+        return bound.rstrip(b"\0").decode()
+
+    def close(self) -> None:
+        """Listen no more; what is queued is delivered for at most half a second."""
+        if not self._closed:
+            self._closed = True
+            self._loop.remove_reader(self.router.fileno())
+            self.router.close()
+
+    def forget(self, connection: ZmqConnection) -> None:
+        """Drop the books of a connection."""
+        self._connections.pop(connection.identity, None)
+
+    def retry(self, connection: ZmqConnection) -> None:
+        """Try again soon to hand over what a connection did not take."""
+        if not self._waiting:
+            self._loop.call_later(_RETRY_S, self._retry)
+        if connection not in self._waiting:
+            self._waiting.append(connection)
+
+    def _retry(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        if not self._closed:
+            for connection in waiting:
+                connection.pump()
+            self._exchange.flush()
+
+    def pause(self) -> None:
+        """Stop reading, until `resume` was called as often."""
+        self._pauses += 1
+
+    def resume(self) -> None:
+        """Go on reading."""
+        self._pauses -= 1
+        if not self._pauses:
+            self._drain_soon()
+
+    # -- what has come ------------------------------------------------------------------------------------------------
+    def _drain_soon(self) -> None:
+        if not self._drain_due:
+            self._drain_due = True
+            self._loop.call_soon(self._drain_again)
+
+    def _drain_again(self) -> None:
+        self._drain_due = False
+        self._drain()
+
+    def _drain(self) -> None:
+        """Take what has come, up to a bound, then give the other fronts their turn.
+
+        The descriptor tells of changes only, and sending swallows them: so it goes on until nothing is there.
+        """
+        taken = 0
+        while not self._closed and not self._pauses and readable(self.router):
+            if taken > WORK_PER_CALLBACK_BYTES:
+                self._drain_soon()
+                return
+            identity, *frames = self.router.recv_multipart(zmq.NOBLOCK)
+            taken += sum(map(len, frames)) + 64
+            connection = self._connections.get(identity)
+            if connection is None:
+                connection = self._connections[identity] = ZmqConnection(self, self._exchange, identity)
+            self._take(connection, frames)
+            self._exchange.flush(connection)
+
+    def _take(self, connection: ZmqConnection, frames: list[bytes]) -> None:
+        exchange, link = self._exchange, connection.link
+        now_s = exchange.clock()
+        size = sum(map(len, frames))
+        if len(frames) > connection.frames_max or size > connection.bytes_max:
+            connection.lose(f"it sent a message of {len(frames)} frames and {size} bytes")
+            return
+        route = link.routes.get(frames[0])
+        if route is not None and len(frames) > 2 and passes(route, frames[1]):
+            link.heard_s = now_s
+            sink: Sink = route.target.sink
+            if not sink.out:
+                exchange.dirty.append(sink)
+            sink.out.append(connection.prefix)
+            sink.out += encode(frames[1:])
+            return
+        exchange.perform(exchange.broker.receive(link, frames, now_s))
+        connection.joined()
