@@ -274,3 +274,12 @@ def test_whole_ranges_can_be_sampled() -> None:
         drawn = space.sample(rng)
         assert space.contains(drawn)
         assert len(set(drawn.tolist())) == 100
+
+
+@given(st.integers(0, 2**32), st.floats(-1e6, 1e6), st.floats(-1e6, 1e6))
+def test_a_number_is_drawn_like_an_array_of_one(seed: int, a: float, b: float) -> None:
+    """The short way for scalars draws, bit by bit, what the general way draws."""
+    low, high = min(a, b), max(a, b)
+    alone, beside = (Box(low, high, shape).sample(np.random.default_rng(seed)) for shape in ((), (1,)))
+
+    assert alone == beside[0]
