@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import msgpack
 
 from ganglion.errors import LocalProtocolError, RemoteProtocolError
-from ganglion.limits import BODY_BYTES, INTEGER_MAX
+from ganglion.limits import BODY_BYTES, BODY_DEPTH, INTEGER_MAX
 
 __all__ = ["Codec", "Content", "codec_of", "decode_map", "encode_map", "type_text"]
 
@@ -39,11 +39,13 @@ def encode_map(tree: Any, content: Content = Content.MSGPACK) -> bytes:
         if content is Content.MSGPACK:
             data = msgpack.packb(tree)
         else:
-            data = json.dumps(tree, default=_json_bytes, allow_nan=False, separators=(",", ":")).encode()
-    except (TypeError, ValueError, OverflowError) as error:
+            data = _json_text(tree).encode()
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
         raise LocalProtocolError(f"body: {error}") from error
     if len(data) > BODY_BYTES:
         raise LocalProtocolError(f"body: expected at most {BODY_BYTES} bytes (body_bytes), found {len(data)}")
+    if _too_deep(tree, data):
+        raise LocalProtocolError(f"body: {_TOO_DEEP}")
     return data
 
 
@@ -61,14 +63,60 @@ def decode_map(data: bytes) -> dict[str, Any]:
         )
     try:
         if data[:1] == b"{":
-            tree = json.loads(data, object_hook=_json_object)
+            tree = json.loads(data, object_hook=_json_object, parse_constant=_refuse_constant)
+            if b"\\u" in data:  # half a surrogate pair passes the parser, and breaks whoever encodes the text
+                _json_text(tree).encode()
         else:
-            tree = msgpack.unpackb(data, max_ext_len=0)
+            tree = msgpack.unpackb(data, object_hook=_text_keys, ext_hook=_refuse_extension, max_ext_len=0)
     except (ValueError, msgpack.UnpackException, RecursionError) as error:
         raise RemoteProtocolError(f"body: neither a msgpack map nor a JSON object: {error}") from error
     if type(tree) is not dict:
         raise RemoteProtocolError(f"body: expected a map, found {type(tree).__name__}")
+    if _too_deep(tree, data):
+        raise RemoteProtocolError(f"body: {_TOO_DEEP}")
     return tree
+
+
+_TOO_DEEP = f"expected at most {BODY_DEPTH} levels of maps and lists (body_depth)"
+_MSGPACK_OPENINGS = bytes([*range(0x80, 0xA0), 0xDC, 0xDD, 0xDE, 0xDF])  # what begins a map or a list
+_JSON_OPENINGS = b"{["
+
+
+def _too_deep(tree: Any, data: bytes) -> bool:
+    """Say whether a body is nested too deeply; one with few openings cannot be, and is not walked."""
+    openings = _JSON_OPENINGS if data[:1] == b"{" else _MSGPACK_OPENINGS
+    if len(data) - len(data.translate(None, openings)) <= BODY_DEPTH:
+        return False
+    level = [tree]
+    for _ in range(BODY_DEPTH):
+        level = [
+            child
+            for node in level
+            for child in (node.values() if isinstance(node, dict) else node)
+            if isinstance(child, dict | list | tuple)
+        ]
+        if not level:
+            return False
+    return True
+
+
+def _text_keys(value: dict[Any, Any]) -> dict[str, Any]:
+    for key in value:
+        if type(key) is not str:
+            raise ValueError(f"expected keys that are text, found {type(key).__name__}")
+    return value
+
+
+def _refuse_extension(code: int, data: bytes) -> Any:
+    raise ValueError(f"extension types do not travel, found type {code}")
+
+
+def _refuse_constant(text: str) -> Any:
+    raise ValueError(f"{text} is no JSON")
+
+
+def _json_text(tree: Any) -> str:
+    return json.dumps(tree, default=_json_bytes, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
 def _json_bytes(value: Any) -> Any:

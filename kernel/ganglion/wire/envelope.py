@@ -67,11 +67,11 @@ def decode_head(data: bytes) -> Head:
         raise RemoteProtocolError(f"head: expected at most {HEAD_BYTES} bytes, found {len(data)}")
     try:
         fields = msgpack.unpackb(data, use_list=False, strict_map_key=False)
-    except (ValueError, msgpack.UnpackException) as error:
+    except (ValueError, TypeError, msgpack.UnpackException) as error:  # TypeError: a map as the key of a map
         raise RemoteProtocolError(f"head: expected a msgpack array, found {data[:16].hex()}") from error
     if type(fields) is not tuple or not fields:
         raise RemoteProtocolError(
-            f"head: expected an array of 1 to 5 elements, found {type(fields).__name__}"
+            f"head: expected an array that begins with a verb, found {type(fields).__name__}"
         )
     verb = _VERBS.get(fields[0]) if type(fields[0]) is int else None
     if verb is None:

@@ -36,7 +36,7 @@ def safe(uid: str) -> str:
     """Return `uid` as one part of a wire name: different uids give different parts.
 
     Bytes (UTF-8) other than `a-z 0-9 . -` become `_` and two hexadecimal digits, as does a leading `.` or `-`. What is
-    longer than 48 bytes is cut and gets 16 digits of its SHA-256.
+    longer than 48 bytes is cut and gets `_-` and 16 digits of its SHA-256: no short name holds `_-`.
     """
     data = uid.encode()
     text = "".join(
@@ -49,7 +49,7 @@ def safe(uid: str) -> str:
     elif text.startswith("x_"):
         text = "x_78" + text[1:]
     if len(text) > _PART_BYTES_MAX:
-        text = text[: _PART_BYTES_MAX - 17] + "-" + hashlib.sha256(data).hexdigest()[:16]
+        text = text[: _PART_BYTES_MAX - 18] + "_-" + hashlib.sha256(data).hexdigest()[:16]
     return text
 
 

@@ -1,0 +1,360 @@
+# The annotations here are objects, not text, like those of the messages: codecs are built from them.
+import base64
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import msgpack
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from ganglion.errors import LocalProtocolError, RemoteProtocolError
+from ganglion.limits import BODY_BYTES, BODY_DEPTH, INTEGER_MAX
+from ganglion.wire.codec import Codec, Content, codec_of, decode_map, encode_map, type_text
+
+
+@dataclass(frozen=True, slots=True)
+class Inner:
+    """Stand inside another message."""
+
+    count: int
+    word: str = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class Outer:
+    """Have a field of every kind that can be declared."""
+
+    number: int
+    real: float = 0.5
+    text: str = ""
+    data: bytes = b""
+    flag: bool = False
+    anything: Any = None
+    counts: list[int] | None = None
+    rows: list[dict[str, Any]] | None = None
+    limits: dict[str, float] | None = None
+    inner: Inner | None = None
+    many: list[Inner] | None = None
+    named: dict[str, Inner] | None = None
+
+
+CODEC = codec_of(Outer)
+
+# (message, its map): used in both directions.
+CASES = [
+    (Outer(1), {"number": 1}),
+    (
+        Outer(1, 2.5, "t", b"\0", True, [1]),
+        {"number": 1, "real": 2.5, "text": "t", "data": b"\0", "flag": True, "anything": [1]},
+    ),
+    (Outer(1, counts=[]), {"number": 1, "counts": []}),
+    (Outer(1, rows=[{"a": None}, {}]), {"number": 1, "rows": [{"a": None}, {}]}),
+    (Outer(1, limits={"b": 1.0}), {"number": 1, "limits": {"b": 1.0}}),
+    (Outer(1, inner=Inner(2)), {"number": 1, "inner": {"count": 2}}),
+    (
+        Outer(1, many=[Inner(2, "w"), Inner(3)]),
+        {"number": 1, "many": [{"count": 2, "word": "w"}, {"count": 3}]},
+    ),
+    (Outer(1, named={"n": Inner(2)}), {"number": 1, "named": {"n": {"count": 2}}}),
+]
+
+# (map, path and complaint)
+FAULTS = [
+    ({}, "outer.number: expected a value, found nothing"),
+    ({"number": "1"}, "outer.number: expected an integer, found str"),
+    ({"number": True}, "outer.number: expected an integer, found True"),
+    ({"number": None}, "outer.number: expected an integer, found None"),
+    ({"number": 1.5}, "outer.number: expected an integer, found 1.5"),
+    ({"number": float("inf")}, "outer.number: expected an integer, found inf"),
+    ({"number": INTEGER_MAX + 1}, "outer.number: expected an integer of at most 53 bits"),
+    ({"number": -INTEGER_MAX - 1}, "outer.number: expected an integer of at most 53 bits"),
+    ({"number": 1, "real": "x"}, "outer.real: expected a number, found str"),
+    ({"number": 1, "real": True}, "outer.real: expected a number, found True"),
+    ({"number": 1, "text": b"x"}, "outer.text: expected text, found bytes"),
+    ({"number": 1, "data": "x"}, "outer.data: expected bytes, found str"),
+    ({"number": 1, "flag": 1}, "outer.flag: expected true or false, found 1"),
+    ({"number": 1, "counts": {}}, "outer.counts: expected a list, found dict"),
+    ({"number": 1, "counts": [0, 1, "2"]}, "outer.counts[2]: expected an integer, found str"),
+    ({"number": 1, "rows": [{}, 5]}, "outer.rows[1]: expected a map, found 5"),
+    ({"number": 1, "limits": {"deep": {}}}, "outer.limits.deep: expected a number, found dict"),
+    ({"number": 1, "inner": {}}, "outer.inner.count: expected a value, found nothing"),
+    ({"number": 1, "inner": []}, "outer.inner: expected a map, found list"),
+    (
+        {"number": 1, "many": [{"count": 1}, {"count": ""}]},
+        "outer.many[1].count: expected an integer, found str",
+    ),
+    ({"number": 1, "named": {"k": {"count": 1, "word": 3}}}, "outer.named.k.word: expected text, found 3"),
+]
+
+numbers = st.integers(-INTEGER_MAX, INTEGER_MAX)
+reals = st.floats(allow_nan=False, allow_infinity=False)
+plain = st.none() | st.booleans() | numbers | reals | st.text() | st.binary()
+words = st.text().filter(lambda key: key != "$bytes")
+trees = st.recursive(plain, lambda inner: st.lists(inner) | st.dictionaries(words, inner), max_leaves=8)
+maps = st.dictionaries(words, trees, max_size=4)
+inners = st.builds(Inner, numbers, st.text())
+outers = st.builds(
+    Outer,
+    numbers,
+    reals,
+    st.text(),
+    st.binary(),
+    st.booleans(),
+    trees,
+    st.none() | st.lists(numbers),
+    st.none() | st.lists(st.dictionaries(words, trees, max_size=3), max_size=3),
+    st.none() | st.dictionaries(words, reals),
+    st.none() | inners,
+    st.none() | st.lists(inners, max_size=3),
+    st.none() | st.dictionaries(words, inners, max_size=3),
+)
+
+
+def nested(levels: int) -> dict[str, Any]:
+    """Return a map of so many levels."""
+    tree: Any = 1
+    for _ in range(levels - 1):
+        tree = [tree]
+    return {"a": tree}
+
+
+@pytest.mark.parametrize(("message", "tree"), CASES)
+@pytest.mark.parametrize("content", Content)
+def test_message_and_its_map(message: Outer, tree: dict[str, Any], content: Content) -> None:
+    """A message becomes exactly this map, and this map becomes exactly this message, in both encodings."""
+    assert tree == CODEC.to_map(message)
+    assert message == CODEC.from_map(tree)
+    assert tree == decode_map(CODEC.encode(message, content))
+    assert message == CODEC.decode(encode_map(tree, content))
+
+
+@pytest.mark.parametrize(("tree", "text"), FAULTS, ids=lambda value: value if isinstance(value, str) else "")
+def test_fault_names_the_path(tree: dict[str, Any], text: str) -> None:
+    """A field that does not fit its declaration is refused by its path, with what was expected and found."""
+    with pytest.raises(RemoteProtocolError) as caught:
+        CODEC.decode(encode_map(tree))
+
+    assert str(caught.value).startswith(text)
+
+
+@pytest.mark.parametrize("content", Content)
+@given(message=outers)
+@settings(max_examples=40)
+def test_message_round_trip(content: Content, message: Outer) -> None:
+    """Every message comes back as it was, in both encodings."""
+    assert message == CODEC.decode(CODEC.encode(message, content))
+
+
+@pytest.mark.parametrize("content", Content)
+@given(tree=maps)
+@settings(max_examples=40)
+def test_map_round_trip(content: Content, tree: dict[str, Any]) -> None:
+    """Every tree of plain values comes back as it was, in both encodings."""
+    assert tree == decode_map(encode_map(tree, content))
+
+
+def test_defaults_do_not_travel() -> None:
+    """A field that has its default costs nothing; a message of defaults only has no body."""
+
+    @dataclass(frozen=True, slots=True)
+    class Easy:
+        word: str = "easy"
+
+    assert b"" == codec_of(Easy).encode(Easy())
+    assert b"{}" == codec_of(Easy).encode(Easy(), Content.JSON)
+    assert Easy() == codec_of(Easy).decode(b"") == codec_of(Easy).decode(b"\x80")
+
+
+def test_unknown_fields_are_skipped() -> None:
+    """What a newer sender adds is skipped, at every level."""
+    tree = {"number": 1, "newer": {"x": [1]}, "inner": {"count": 2, "newer": b""}}
+
+    assert Outer(1, inner=Inner(2)) == CODEC.decode(encode_map(tree))
+
+
+@pytest.mark.parametrize(("given_", "expected"), [(3.0, 3), (-0.0, 0), (float(2**53 - 1), 2**53 - 1)])
+def test_integral_float_is_an_integer(given_: float, expected: int) -> None:
+    """A language without integers may send a float that is one."""
+    number = CODEC.from_map({"number": given_}).number
+
+    assert expected == number
+    assert type(number) is int
+
+
+def test_integer_is_a_float() -> None:
+    """A language that writes 2.0 as 2 is understood."""
+    real = CODEC.from_map({"number": 1, "real": 2}).real
+
+    assert 2.0 == real
+    assert type(real) is float
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        (b"\x91\x01", "expected a map, found list"),
+        (b"\x01", "expected a map, found int"),
+        (b"\xc1", "neither a msgpack map"),
+        (b"\x81\xa1a", "neither a msgpack map"),
+        (b"\x80\x80", "neither a msgpack map"),
+        (b"\x81\x01\x01", "neither a msgpack map"),
+        (b"\x81\xc4\x01a\x01", "expected keys that are text, found bytes"),
+        (b"\x81\xa1a\x81\xc4\x01b\x01", "expected keys that are text, found bytes"),
+        (b"\x81\xa1a\xd6\xff\0\0\0\0", "neither a msgpack map"),
+        (b"\x81\xa1a\xc7\x00\x05", "extension types do not travel, found type 5"),
+        (b"\x81\xa1\xff\x01", "neither a msgpack map"),
+        (b'{"a": 1', "nor a JSON object"),
+        (b'{"a": NaN}', "NaN is no JSON"),
+        (b'{"a": -Infinity}', "-Infinity is no JSON"),
+        (b'{"a": "\\ud800"}', "surrogates not allowed"),
+        (b'{"\\udfff": 1}', "surrogates not allowed"),
+        (b'{"a": "\xff"}', "nor a JSON object"),
+        (b'{"a": {"$bytes": "!"}}', "expected base64"),
+        (b'{"a": {"$bytes": 4}}', "expected base64"),
+        (b'{"$bytes": "YQ=="}', "expected a map, found bytes"),
+        (b'{"a":' + b"9" * 5000 + b"}", "nor a JSON object"),
+        (b'{"a":' * 100_000, "nor a JSON object"),
+    ],
+)
+def test_refused_body(data: bytes, text: str) -> None:
+    """What is no map with text keys and plain values is refused."""
+    with pytest.raises(RemoteProtocolError, match=text):
+        decode_map(data)
+
+
+def test_both_halves_of_a_surrogate_pair_are_a_character() -> None:
+    """JSON may escape a character beyond the basic plane in two halves."""
+    assert {"a": "\U0001f600"} == decode_map(b'{"a": "\\ud83d\\ude00"}')
+
+
+@given(st.binary(max_size=200))
+@example(b"\xdf\xff\xff\xff\xff")
+@example(b"\x81\xa1a" + b"\x91" * 2000)
+def test_any_bytes_are_a_map_or_refused(data: bytes) -> None:
+    """No bytes lead to anything but a map of text keys or RemoteProtocolError."""
+    try:
+        tree = decode_map(data)
+    except RemoteProtocolError:
+        return
+    assert all(type(key) is str for key in tree)
+
+
+@given(st.binary(max_size=200).map(lambda data: b"{" + data))
+def test_any_text_is_an_object_or_refused(data: bytes) -> None:
+    """No bytes that begin like JSON lead to anything else either."""
+    try:
+        tree = decode_map(data)
+    except RemoteProtocolError:
+        return
+    assert isinstance(tree, dict)
+
+
+@given(st.dictionaries(st.sampled_from(CODEC.names), trees, max_size=6))
+def test_any_map_is_a_message_or_refused(tree: dict[str, Any]) -> None:
+    """No map leads to anything but a message of the declared types or RemoteProtocolError."""
+    try:
+        message = CODEC.decode(encode_map(tree))
+    except RemoteProtocolError as error:
+        complaint = str(error)
+    else:
+        complaint = "outer."
+        assert message == CODEC.decode(CODEC.encode(message))
+    assert complaint.startswith("outer.")
+
+
+@pytest.mark.parametrize("content", Content)
+def test_depth_is_bounded_on_both_sides(content: Content) -> None:
+    """As many levels as the limit says travel; one more is neither sent nor taken."""
+    assert nested(BODY_DEPTH) == decode_map(encode_map(nested(BODY_DEPTH), content))
+    with pytest.raises(LocalProtocolError, match="body_depth"):
+        encode_map(nested(BODY_DEPTH + 1), content)
+    too_deep = nested(BODY_DEPTH + 1)
+    data = msgpack.packb(too_deep) if content is Content.MSGPACK else json.dumps(too_deep).encode()
+    with pytest.raises(RemoteProtocolError, match="body_depth"):
+        decode_map(data)
+
+
+@pytest.mark.parametrize("content", Content)
+def test_wide_body_is_not_deep(content: Content) -> None:
+    """Any number of rows beside each other is no depth."""
+    wide = {"rows": [[{"a": [i]}] for i in range(1000)]}
+
+    assert wide == decode_map(encode_map(wide, content))
+
+
+def test_size_is_bounded_on_both_sides() -> None:
+    """A body of the greatest size travels; one byte more is neither sent nor decoded."""
+    data = b"x" * (BODY_BYTES - 8)
+    body = encode_map({"a": data})
+
+    assert BODY_BYTES == len(body)
+    assert {"a": data} == decode_map(body)
+    with pytest.raises(LocalProtocolError, match="body_bytes"):
+        encode_map({"a": data + b"x"})
+    with pytest.raises(RemoteProtocolError, match="body_bytes"):
+        decode_map(body + b"x")
+
+
+@pytest.mark.parametrize("content", Content)
+@pytest.mark.parametrize("value", [object(), {1, 2}, 1j, "\ud800"])
+def test_what_cannot_travel_is_refused_by_its_sender(content: Content, value: object) -> None:
+    """A value that the encoding does not know is our own mistake and is not sent."""
+    with pytest.raises(LocalProtocolError):
+        encode_map({"a": value}, content)
+
+
+def test_json_has_no_nan() -> None:
+    """A float that JSON cannot say is refused by its sender."""
+    with pytest.raises(LocalProtocolError):
+        encode_map({"a": float("nan")}, Content.JSON)
+
+
+def test_json_wraps_bytes_in_base64() -> None:
+    """Bytes travel in JSON as a map with the one key `$bytes`."""
+    assert {"a": {"$bytes": base64.b64encode(b"\0\xff").decode()}} == json.loads(
+        encode_map({"a": b"\0\xff"}, Content.JSON)
+    )
+
+
+def test_content_is_told_by_the_first_byte() -> None:
+    """No msgpack map begins like a JSON object, so that a receiver need not be told."""
+    starts = {msgpack.packb(dict.fromkeys(map(str, range(n))))[:1] for n in (0, 1, 15, 16, 70_000)}
+
+    assert b"{" not in starts
+
+
+@pytest.mark.parametrize(
+    ("annotation", "text"),
+    [
+        (int, "int"),
+        (Any, "any"),
+        (bytes, "bytes"),
+        (list[int], "list of int"),
+        (str | None, "text or nil"),
+        (dict[str, Any], "map of any"),
+        (list[dict[str, float]] | None, "list of map of float or nil"),
+        (Inner, "map Inner"),
+    ],
+)
+def test_type_in_words(annotation: Any, text: str) -> None:
+    """The protocol's document spells types in words."""
+    assert text == type_text(annotation)
+
+
+def test_undeclarable_field_is_refused_at_once() -> None:
+    """A message with a field that cannot be checked is refused when its codec is built."""
+
+    @dataclass(frozen=True, slots=True)
+    class Odd:
+        odd: set[int]
+
+    with pytest.raises(LocalProtocolError, match="cannot be declared"):
+        codec_of(Odd)
+
+
+def test_codec_is_built_once() -> None:
+    """The codec of a class is the same object each time."""
+    assert codec_of(Outer) is codec_of(Outer)
+    assert isinstance(codec_of(Outer), Codec)

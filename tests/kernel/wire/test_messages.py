@@ -1,0 +1,170 @@
+import dataclasses
+import inspect
+import types
+import typing
+from dataclasses import MISSING
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ganglion.errors import RemoteProtocolError
+from ganglion.limits import INTEGER_MAX
+from ganglion.wire import messages
+from ganglion.wire.codec import Content, codec_of, encode_map
+from ganglion.wire.messages import CALL_BY_NAME, CALLS, TELLS
+from ganglion.wire.name import Role
+from ganglion.wire.verb import Verb
+
+KINDS = [
+    kind
+    for kind in vars(messages).values()
+    if inspect.isclass(kind) and dataclasses.is_dataclass(kind) and kind.__module__ == messages.__name__
+]
+
+numbers = st.integers(-INTEGER_MAX, INTEGER_MAX)
+reals = st.floats(allow_nan=False, allow_infinity=False)
+words = st.text(max_size=10).filter(lambda key: key != "$bytes")
+trees = st.recursive(
+    st.none() | st.booleans() | numbers | reals | st.text(max_size=10) | st.binary(max_size=10),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(words, inner, max_size=3),
+    max_leaves=5,
+)
+LEAVES = {
+    int: numbers,
+    float: reals,
+    str: st.text(max_size=20),
+    bytes: st.binary(max_size=20),
+    bool: st.booleans(),
+    Any: trees,
+}
+
+
+def values(annotation: Any) -> st.SearchStrategy[Any]:
+    """Return what a field of this type may hold."""
+    if annotation in LEAVES:
+        return LEAVES[annotation]
+    origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin is list:
+        return st.lists(values(arguments[0]), max_size=3)
+    if origin is dict:
+        return st.dictionaries(words, values(arguments[1]), max_size=3)
+    if origin is types.UnionType:
+        return st.one_of(*(st.none() if a is types.NoneType else values(a) for a in arguments))
+    return whole(annotation)
+
+
+def whole(kind: type[Any]) -> st.SearchStrategy[Any]:
+    """Return messages of a class, made from its declaration."""
+    fields = {field.name: values(field.type) for field in dataclasses.fields(kind)}
+    return st.builds(kind, **fields)
+
+
+def reachable() -> set[type[Any]]:
+    """Return the classes that stand in a row of a table, or inside one that does."""
+    todo = [kind for call in CALLS for kind in (call.request, call.reply)] + [tell.body for tell in TELLS]
+    found: set[type[Any]] = set()
+    while todo:
+        kind = todo.pop()
+        if dataclasses.is_dataclass(kind) and kind not in found:
+            found.add(kind)
+            todo += [field.type for field in dataclasses.fields(kind)]
+        else:
+            todo += typing.get_args(kind)
+    return found
+
+
+def test_every_message_is_in_a_row() -> None:
+    """No message class lies beside the tables, and none in them comes from elsewhere."""
+    assert sorted(kind.__name__ for kind in KINDS) == sorted(kind.__name__ for kind in reachable())
+
+
+def test_all_messages_are_exported() -> None:
+    """`__all__` names every message class."""
+    assert {kind.__name__ for kind in KINDS} <= set(messages.__all__)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_message_is_frozen_and_small(kind: type[Any]) -> None:
+    """A message cannot be changed once it is made, and has no dictionary."""
+    assert kind.__dataclass_params__.frozen
+    assert not hasattr(kind, "__dict__") or "__dict__" not in dir(kind)
+    assert [field.name for field in dataclasses.fields(kind)] == list(kind.__slots__)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_optional_fields_come_last(kind: type[Any]) -> None:
+    """What may be missing has an unchangeable default, behind what may not."""
+    defaults = [field.default for field in dataclasses.fields(kind)]
+    required = [default is MISSING for default in defaults]
+
+    assert sorted(required, reverse=True) == required
+    assert all(d is MISSING or d is None or type(d) in (int, float, str, bytes, bool) for d in defaults)
+    assert all(field.default_factory is MISSING for field in dataclasses.fields(kind))
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+@given(data=st.data())
+@settings(max_examples=8)
+def test_round_trip(kind: type[Any], data: st.DataObject) -> None:
+    """Every message of every class comes back as it was, in both encodings."""
+    message = data.draw(whole(kind))
+    codec = codec_of(kind)
+
+    assert message == codec.decode(codec.encode(message))
+    assert message == codec.decode(codec.encode(message, Content.JSON))
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+@given(data=st.data())
+@settings(max_examples=5)
+def test_any_body_is_a_message_or_refused(kind: type[Any], data: st.DataObject) -> None:
+    """No body leads to anything but a message or RemoteProtocolError that begins with the class or the body."""
+    names = [field.name for field in dataclasses.fields(kind)] or ["none"]
+    tree = data.draw(st.dictionaries(st.sampled_from(names), trees, max_size=6))
+    try:
+        message = codec_of(kind).decode(encode_map(tree))
+    except RemoteProtocolError as error:
+        complaint = str(error)
+    else:
+        complaint = kind.__name__.lower() + "."
+        assert type(message) is kind
+    assert complaint.startswith(kind.__name__.lower() + ".")
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+def test_missing_fields_are_named(kind: type[Any]) -> None:
+    """A body without a required field is refused by the name of that field."""
+    required = [field.name for field in dataclasses.fields(kind) if field.default is MISSING]
+    if not required:
+        assert kind() == codec_of(kind).decode(b"")
+        return
+    with pytest.raises(RemoteProtocolError, match=f"{kind.__name__.lower()}.{required[0]}: expected a value"):
+        codec_of(kind).decode(b"")
+
+
+def test_names_of_calls_are_unique_and_say_the_callee() -> None:
+    """The first word of a call is the role that answers it, or the kernel."""
+    assert len(CALLS) == len(CALL_BY_NAME)
+    for call in CALLS:
+        callee, _, verb = call.name.partition(".")
+        assert (call.callee.value if call.callee else "kernel") == callee
+        assert verb.isidentifier()
+
+
+def test_callers_are_roles_without_repetition() -> None:
+    """Each row names its callers once; nobody calls its own role."""
+    for call in CALLS:
+        assert len(call.callers) == len(set(call.callers)) > 0
+        assert set(call.callers) <= set(Role)
+        assert call.callee not in call.callers
+
+
+def test_each_verb_without_calls_has_its_row() -> None:
+    """Verbs that carry one kind of body have one row; TELLs are told apart by name."""
+    rows = [(tell.verb, tell.name) for tell in TELLS]
+
+    assert len(rows) == len(set(rows))
+    assert set(Verb) - {Verb.CALL, Verb.REPLY} == {tell.verb for tell in TELLS}
+    assert all(bool(tell.name) == (tell.verb is Verb.TELL) for tell in TELLS)
