@@ -62,8 +62,8 @@ GROUPS: dict[str, Group] = {
 # Where the names that we ship come from, so that a document that needs one says what to install.
 _SHIPPED: dict[str, dict[str, tuple[str, ...]]] = {
     "ganglion-toys": {
-        "environment": ("cartpole", "counting", "dummy", "tic_tac_toe"),
-        "muscle": ("dummy", "echo", "random"),
+        "environment": ("cartpole", "counting", "dummy", "pendulum", "tic_tac_toe"),
+        "muscle": ("dummy", "echo", "random", "tic_tac_toe"),
         "brain": ("dummy", "log", "none"),
         "objective": ("aggregate_rewards", "dummy"),
         "transformer": ("counting",),
@@ -72,6 +72,7 @@ _SHIPPED: dict[str, dict[str, tuple[str, ...]]] = {
     "ganglion-controllers": {"controller": ("taking_turns", "vanilla")},
     "ganglion-conditions": {"condition": ("environment", "max_episodes", "max_steps", "vanilla")},
     "ganglion-gymnasium": {"environment": ("gymnasium",)},
+    "ganglion-learners": {"brain": ("sarsa",), "muscle": ("sarsa",)},
     "ganglion-store": {"store": ("sqlite",)},
 }
 _PREFIXES = {"palaestrai": "ganglion-palaestrai"}  # of import paths that a distribution offers as names
@@ -104,6 +105,14 @@ def _normal(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
+def _header(distribution: importlib.metadata.Distribution) -> dict[str, str]:
+    """Return name, version and summary of a distribution; `.metadata` would import a parser of mails for it."""
+    text = distribution.read_text("METADATA") or distribution.read_text("PKG-INFO") or ""
+    lines = text.partition("\n\n")[0].splitlines()
+    found = {key: value.strip() for key, colon, value in (line.partition(":") for line in lines) if colon}
+    return {"Name": "unknown", "Version": "0", **found}
+
+
 @functools.cache
 def _table() -> dict[str, list[Entry]]:
     """Return every entry point of our groups, in order of name and distribution; a distribution counts once."""
@@ -114,17 +123,16 @@ def _table() -> dict[str, list[Entry]]:
         text = distribution.read_text("entry_points.txt")
         if text is None or "[ganglion." not in text:
             continue
-        name = _normal(distribution.metadata["Name"])
+        header = _header(distribution)
+        name = _normal(header["Name"])
         if name in seen:
             continue  # the first on the path is the one that imports find
         seen.add(name)
-        summary = distribution.metadata["Summary"] or ""
         for point in distribution.entry_points:
             if point.group in known:
                 group = known[point.group]
-                found[group].append(
-                    Entry(point.name, group, name, distribution.version, point.value, summary)
-                )
+                version, summary = header["Version"], header.get("Summary", "")
+                found[group].append(Entry(point.name, group, name, version, point.value, summary))
     return {key: sorted(rows, key=lambda e: (e.name, e.distribution)) for key, rows in found.items()}
 
 

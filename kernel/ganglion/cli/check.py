@@ -9,7 +9,6 @@ from typing import Any
 import click
 
 from ganglion import registry
-from ganglion.cli.deep import deeply
 from ganglion.cli.settings import Settings
 from ganglion.document import load_document, resolved
 from ganglion.document.fault import Fault, report, settle, summary
@@ -57,6 +56,8 @@ def _check(
     except DocumentError as error:
         return None, list(error.faults)
     if deep:
+        from ganglion.cli.deep import deeply  # child processes are for those who ask for them
+
         faults = settle([*faults, *deeply(plan)])
     return plan, faults
 

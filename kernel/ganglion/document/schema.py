@@ -45,7 +45,7 @@ def schema(installed: Mapping[str, Sequence[str]] | None = None) -> dict[str, An
     whole = definitions.pop("Document")
     whole["patternProperties"] = {"^x-": {"description": "ignored: a place for anchors"}}
     header = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "Ganglion run document"}
-    return {**_clean({**whole, **header}), "$defs": _clean(definitions)}
+    return {**header, **_clean(whole), "$defs": _clean(definitions)}
 
 
 def _spellings(definition: dict[str, Any], spellings: Mapping[str, str]) -> None:

@@ -1,0 +1,130 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from ganglion.cli.main import main
+
+GOOD = """\
+uid: u
+seed: 1
+version: "0.1"
+run_config: {condition: max_episodes}
+schedule:
+  - one:
+      environments: [{environment: {uid: hill, name: dummy, params: {max_iter: 3}}}]
+      agents: [{name: ada, muscle: dummy, brain: dummy, sensors: [hill.0], actuators: [hill.0]}]
+      phase_config: {episodes: 1}
+"""
+
+
+@pytest.fixture
+def good(tmp_path: Path) -> Path:
+    """Write a sound document."""
+    path = tmp_path / "good.yml"
+    path.write_text(GOOD)
+    return path
+
+
+@pytest.fixture
+def bad(tmp_path: Path) -> Path:
+    """Write a document with one fault and one warning."""
+    path = tmp_path / "bad.yml"
+    path.write_text(GOOD.replace("name: dummy", "name: dumy").replace('version: "0.1"', 'version: "0.9"'))
+    return path
+
+
+def test_sound_document(good: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A sound document is exit 0 and one line."""
+    assert 0 == main(["check", str(good)])
+    assert f"{good}: no faults\n" == capsys.readouterr().out
+
+
+def test_faulty_document(bad: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Faults come with place, line, carets and a sum; exit 2."""
+    assert 2 == main(["check", str(bad)])
+
+    path = "schedule.one.environments.hill.environment.name"
+    assert capsys.readouterr().out == (
+        f"{bad}:3:10: warning: written for version 0.9, this is 0.1.0\n"
+        f"{bad}:7:54: {path}: there is no environment `dumy`; did you mean `dummy`?\n"
+        "      environments: [{environment: {uid: hill, name: dumy, params: {max_iter: 3}}}]\n"
+        f"{' ' * 53}^^^^\n"
+        "1 error, 1 warning\n"
+    )
+
+
+def test_strict_counts_warnings(good: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A warning alone is exit 0, with --strict 2."""
+    setting = ["--set", "version=9.9.9"]
+
+    assert (0, 2) == (main(["check", str(good), *setting]), main(["check", "--strict", str(good), *setting]))
+    assert 2 == capsys.readouterr().out.count("1 warning\n")
+
+
+def test_several_files(good: Path, bad: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each file is checked, one faulty one is exit 2."""
+    assert 2 == main(["check", str(good), str(bad)])
+    assert "no faults" in capsys.readouterr().out
+
+
+def test_json(good: Path, bad: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As JSON there is one value with a row per file."""
+    assert 2 == main(["check", "--json", str(good), str(bad)])
+
+    first, second = json.loads(capsys.readouterr().out)
+    assert {"file": str(good), "faults": [], "errors": 0, "warnings": 0} == first
+    assert (1, 1) == (second["errors"], second["warnings"])
+    assert [(3, "warning"), (7, "error")] == [(f["line"], f["severity"]) for f in second["faults"]]
+
+
+def test_resolved(good: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """--resolved prints a document with every default, that is sound itself."""
+    assert 0 == main(["check", "--resolved", str(good)])
+
+    text = capsys.readouterr().out
+    assert "lockstep" == yaml.safe_load(text)["schedule"][0]["one"]["phase_config"]["sync"]
+    good.write_text(text)
+    assert 0 == main(["check", "--strict", str(good)])
+
+
+def test_missing_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A file that cannot be read is exit 2."""
+    assert 2 == main(["check", str(tmp_path / "none.yml")])
+    assert "cannot be read" in capsys.readouterr().out
+
+
+def test_standard_input() -> None:
+    """`-` is standard input."""
+    script = "import sys; from ganglion.cli.main import main; sys.exit(main(['check', '-']))"
+    done = subprocess.run([sys.executable, "-c", script], input=GOOD, capture_output=True, text=True)
+
+    assert (0, "-: no faults\n") == (done.returncode, done.stdout)
+
+
+def test_check_imports_no_array_library(good: Path) -> None:
+    """Checking imports neither numpy, structlog nor zmq, and no plugin."""
+    script = (
+        "import sys; from ganglion.cli.main import main; main(['check', sys.argv[1]]); print(*sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", script, str(good)], capture_output=True, text=True)
+
+    tops = {name.partition(".")[0] for name in done.stdout.split("\n")[-2].split()}
+    assert not {"numpy", "structlog", "zmq", "uvloop", "ganglion_toys"} & tops
+
+
+def test_deep(good: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """--deep asks the constructors too; a parameter that one does not take is a fault in the document."""
+    assert 0 == main(["check", "--deep", str(good)])
+    assert 2 == main(
+        ["check", "--deep", "--set", "schedule.one.agents.ada.muscle.params={gain: 1}", str(good)]
+    )
+
+    printed = capsys.readouterr().out
+    assert "gain" in printed
+    assert f"{good}:8:36: schedule.one.agents.ada.muscle: " in printed

@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from ganglion import registry
+from ganglion.cli.deep import deeply, misfits
+from ganglion.errors import LaunchError
+from ganglion.run.plan import AgentPlan, EnvironmentPlan, PhasePlan, Plan, PluginPlan
+
+
+def plan(folder: Path, muscle: str) -> Plan:
+    """Return a plan whose muscle is a class beside the document."""
+    plugin = PluginPlan(muscle, at="run.yml:2:3: schedule.one.agents.ada.muscle")
+    agent = AgentPlan("ada", plugin, None, PluginPlan("aggregate_rewards"), [], [])
+    environments = [EnvironmentPlan("hill", attach=True)]
+    phase = PhasePlan(
+        0, "one", environments, [agent], PluginPlan("vanilla"), [], [PluginPlan("max_episodes")]
+    )
+    return Plan("u", "u", "1", [phase], source="run.yml", folder=str(folder), document="first\nsecond line")
+
+
+def test_authors_code_runs_in_the_child_only(tmp_path: Path) -> None:
+    """A class is imported and judged elsewhere, whatever its module prints; its fault has the document's line."""
+    (tmp_path / "mine.py").write_text("print('noise')\nclass Thing: pass\n")
+
+    (fault,) = deeply(plan(tmp_path, "mine:Thing"))
+
+    assert ("run.yml", 2, 3, "second line") == (fault.file, fault.line, fault.column, fault.text)
+    assert "muscle `mine:Thing` is not a subclass of Muscle" == fault.message
+    assert "mine" not in sys.modules
+
+
+def test_child_that_dies_is_named(tmp_path: Path) -> None:
+    """A module that ends its process is an error that says so, no answer is made up."""
+    (tmp_path / "mine.py").write_text("import os\nos._exit(7)\n")
+
+    with pytest.raises(LaunchError, match="exit status 7"):
+        deeply(plan(tmp_path, "mine:Thing"))
+
+
+def test_installed_plugins_fit() -> None:
+    """The toys' environments fit, and one that does not exist is a misfit."""
+    good = registry.find("environment", "dummy")
+    bad = registry.Entry("nowhere", "environment", "ganglion-toys", "0", "x:y")
+
+    assert [("environment", "ganglion-toys", "nowhere")] == list(misfits([good, bad]))

@@ -1,0 +1,168 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+
+from ganglion import registry
+from ganglion.cli import main as module
+from ganglion.cli.main import COMMANDS, main
+from ganglion.cli.settings import Settings
+from ganglion.errors import StoreError, UsageError
+
+PLUGIN = """
+import click
+@click.command("shout", help="Shout.")
+@click.pass_obj
+def command(settings):
+    click.echo(f"HEY {settings.results} {settings.verbosity}")
+"""
+
+
+def test_help_lists_every_command_and_imports_none(capsys: pytest.CaptureFixture[str]) -> None:
+    """The help names each command with one line, without importing the commands."""
+    assert 0 == main(["--help"])
+
+    printed = capsys.readouterr().out
+    assert all(f"  {name} " in printed and line in printed for name, (_, line) in COMMANDS.items())
+
+
+def test_help_imports_click_only() -> None:
+    """A process that prints the help has imported click and nothing heavy."""
+    script = "import sys; from ganglion.cli.main import main; main(['--help']); print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+
+    tops = {name.partition(".")[0] for name in done.stdout.split("\n")[-2].split()}
+    assert (
+        not {"yaml", "pydantic", "rich", "numpy", "zmq", "msgpack", "structlog", "uvloop", "asyncio"} & tops
+    )
+
+
+def test_misspelt_commands_and_options_are_answered(capsys: pytest.CaptureFixture[str]) -> None:
+    """A misspelt command or option is exit 2 and comes with the nearest right one."""
+    assert (2, 2) == (main(["chekc"]), main(["check", "--stric", "x"]))
+
+    printed = capsys.readouterr().err
+    assert "there is no command `chekc`; did you mean `check`?" in printed
+    assert "--strict" in printed
+
+
+@pytest.mark.parametrize("error", [UsageError("no"), StoreError("no")])
+def test_errors_become_exit_statuses(
+    error: UsageError | StoreError, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What is raised on purpose ends with its own exit status and one line, with -v with its traceback."""
+
+    @click.command()
+    def command() -> None:
+        raise error
+
+    monkeypatch.setattr(module, "_object", lambda path: command)
+
+    assert error.exit_status == main(["run"])
+    assert "ganglion: no\n" == capsys.readouterr().err
+    assert error.exit_status == main(["-v", "run"])
+    assert "Traceback" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), click.Abort()])
+def test_interruption_is_130(error: BaseException, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An interrupted command ends with 130."""
+
+    @click.command()
+    def command() -> None:
+        raise error
+
+    monkeypatch.setattr(module, "_object", lambda path: command)
+
+    assert 130 == main(["run"])
+
+
+@pytest.mark.parametrize(("value", "status"), [(None, 0), (0, 0), (1, 1), (130, 130)])
+def test_command_returns_its_status(value: int | None, status: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a command returns is the exit status, nothing is 0."""
+
+    @click.command()
+    def command() -> int | None:
+        return value
+
+    monkeypatch.setattr(module, "_object", lambda path: command)
+
+    assert status == main(["run"])
+
+
+def test_options_before_and_after_the_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The options of every command are taken on both sides of its name, also of a command within a command."""
+    seen: list[Settings] = []
+
+    @click.group(invoke_without_command=True)
+    @click.pass_obj
+    def command(settings: Settings) -> None:
+        seen.append(settings)
+
+    @command.command("inner")
+    @click.option("--json", "own", is_flag=True)
+    def inner(own: bool) -> None:
+        assert own
+
+    monkeypatch.setattr(module, "_object", lambda path: command)
+
+    assert 0 == main(["--results", "a", "-v", "run", "-v", "--json", "--store", "x:y"])
+    assert 0 == main(["-q", "run", "--plain", "--kernel", "f"])
+    assert 0 == main(["run", "inner", "--json", "--results", "b"])
+    first, second, third = seen
+    assert (Path("a"), 2, True, "x:y", False) == (
+        first.results,
+        first.verbosity,
+        first.json,
+        first.store,
+        first.plain,
+    )
+    assert (-1, True, Path("f"), None) == (second.verbosity, second.plain, second.kernel, second.store)
+    assert (Path("b"), False) == (third.results, third.json)
+
+
+def test_commands_of_plugins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A plugin's command is found by entry point, gets the same options, and its help names its distribution."""
+    info = tmp_path / "acme_shout-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Name: acme-shout\nVersion: 1.0\nSummary: Shouting\n\n")
+    (info / "entry_points.txt").write_text("[ganglion.commands]\nshout = acme_shout:command\n")
+    (tmp_path / "acme_shout.py").write_text(PLUGIN)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    registry._table.cache_clear()
+    try:
+        assert 0 == main(["--help"])
+        assert "Shouting (acme-shout 1.0)" in capsys.readouterr().out
+        assert "acme_shout" not in sys.modules
+        assert 0 == main(["shout", "--results", "r", "-vv"])
+        assert "HEY r 2\n" == capsys.readouterr().out
+        assert 0 == main(["shout", "--help"])
+        assert "A command of acme-shout 1.0." in capsys.readouterr().out
+    finally:
+        registry._table.cache_clear()
+        sys.modules.pop("acme_shout", None)
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    """`--version` prints name and version."""
+    assert 0 == main(["--version"])
+    assert capsys.readouterr().out.startswith("ganglion 0.")
+
+
+def test_reader_that_leaves_is_no_traceback() -> None:
+    """A pipe that is closed early ends the command quietly, with a status of its own kind."""
+    script = "import sys; from ganglion.cli.main import main; sys.exit(main(['schema']))"
+    process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.close()
+    said = process.stderr.read()
+    process.stderr.close()
+
+    assert (1, b"") == (process.wait(), said)

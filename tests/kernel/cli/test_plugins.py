@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from ganglion.cli.main import main
+
+
+def test_lists_all(capsys: pytest.CaptureFixture[str]) -> None:
+    """Without a name every plugin is listed, as JSON with stable keys."""
+    assert 0 == main(["plugins", "--json"])
+
+    rows = json.loads(capsys.readouterr().out)
+    assert {"name", "group", "distribution", "version", "object", "summary"} == set(rows[0])
+    assert ("controller", "vanilla") in {(row["group"], row["name"]) for row in rows}
+
+
+@pytest.mark.parametrize("name", ["controller", "controllers", "ganglion.controllers"])
+def test_lists_a_group(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """A group is named in the singular, the plural, or as entry points."""
+    assert 0 == main(["plugins", name])
+
+    header, *rows = capsys.readouterr().out.splitlines()
+    assert ["GROUP", "NAME", "DISTRIBUTION", "VERSION", "SUMMARY"] == header.split()
+    assert {"controller"} == {row.split()[0] for row in rows}
+
+
+def test_lists_a_name(capsys: pytest.CaptureFixture[str]) -> None:
+    """A name lists the plugins of every group that have it."""
+    assert 0 == main(["plugins", "dummy", "--json"])
+
+    groups = [row["group"] for row in json.loads(capsys.readouterr().out)]
+    assert ["environment", "muscle", "brain", "objective"] == groups
+
+
+def test_unknown_name(capsys: pytest.CaptureFixture[str]) -> None:
+    """An unknown name is exit 2 and comes with the nearest one."""
+    assert 2 == main(["plugins", "enviroments"])
+    assert "did you mean `environments`?" in capsys.readouterr().err
+
+
+def test_check(capsys: pytest.CaptureFixture[str]) -> None:
+    """--check imports plugins elsewhere and says of each whether it fits."""
+    assert 0 == main(["plugins", "dummy", "--check", "--json"])
+    assert {None} == {row["fault"] for row in json.loads(capsys.readouterr().out)}

@@ -1,0 +1,31 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ganglion.cli.main import main
+
+
+def test_prints_the_schema(capsys: pytest.CaptureFixture[str]) -> None:
+    """The schema is JSON, with installed plugins as examples."""
+    assert 0 == main(["schema"])
+
+    tree = json.loads(capsys.readouterr().out)
+    assert "dummy" in tree["$defs"]["Environment"]["properties"]["name"]["examples"]
+
+
+def test_overwrites_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """--out writes a new file and refuses one that is there."""
+    path = tmp_path / "schema.json"
+
+    assert (0, 2) == (main(["schema", "run", "--out", str(path)]), main(["schema", "--out", str(path)]))
+    assert json.loads(path.read_text())["title"] == "Ganglion run document"
+    assert "nothing is overwritten" in capsys.readouterr().err
+
+
+def test_other_kinds_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    """There is a schema of run documents only."""
+    assert 2 == main(["schema", "sweep"])
+    assert "'run'" in capsys.readouterr().err

@@ -1,0 +1,284 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tomllib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from ganglion import registry
+from ganglion.errors import PluginInvalid
+from ganglion.run.plan import AgentPlan, EnvironmentPlan, PhasePlan, Plan, PluginPlan
+
+Install = Callable[..., None]
+
+PLUGINS = Path(__file__).parents[2] / "plugins"
+
+MODULE = """
+from ganglion.sdk import Muscle
+OTHER = 3
+class Good(Muscle):
+    def __init__(self, gain=1.0): pass
+    def propose_actions(self, sensors, actuators_available): return actuators_available
+class Abstract(Muscle): pass
+class Stranger: pass
+def factory(): return Good()
+"""
+
+
+@pytest.fixture
+def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
+    """Put a distribution with entry points on the path, as an installer does."""
+    site = tmp_path / "site"
+    site.mkdir()
+    monkeypatch.syspath_prepend(str(site))
+
+    def of(name: str, points: str, module: str = "", version: str = "1.2", package: str = "") -> None:
+        info = site / f"{name.replace('-', '_')}-{version}.dist-info"
+        info.mkdir()
+        header = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\nSummary: Things of {name}\n\nName: body"
+        (info / "METADATA").write_text(header)
+        (info / "entry_points.txt").write_text(points)
+        if package:
+            (site / f"{package}.py").write_text(module)
+        registry._table.cache_clear()
+
+    registry._table.cache_clear()
+    modules = set(sys.modules)
+    finders = list(sys.meta_path)
+    yield of
+    registry._table.cache_clear()
+    sys.meta_path[:] = finders
+    for name in set(sys.modules) - modules:
+        if str(tmp_path) in str(getattr(sys.modules[name], "__file__", None)):
+            del sys.modules[name]
+
+
+def point(kind: str, *rows: str) -> str:
+    """Return the entry points of a group."""
+    return "\n".join([f"[{registry.GROUPS[kind].entry_points}]", *rows, ""])
+
+
+def test_listing_imports_nothing(install: Install) -> None:
+    """Plugins are listed by their metadata; a module that fails on import is listed like any other."""
+    install("acme-arms", point("muscle", "arm = acme_arms:Arm"), "raise RuntimeError", package="acme_arms")
+
+    found = [entry for entry in registry.entries("muscle") if entry.distribution == "acme-arms"]
+
+    assert [
+        registry.Entry("arm", "muscle", "acme-arms", "1.2", "acme_arms:Arm", "Things of acme-arms")
+    ] == found
+    assert "acme_arms" not in sys.modules
+    assert {
+        "name": "arm",
+        "group": "muscle",
+        "distribution": "acme-arms",
+        "version": "1.2",
+        "object": "acme_arms:Arm",
+        "summary": "Things of acme-arms",
+    } == registry.describe(found[0])
+
+
+def test_listing_needs_neither_numpy_nor_plugins() -> None:
+    """A process that lists plugins imports no array library and none of them."""
+    script = "import sys; from ganglion import registry; registry.find('environment', 'dummy'); print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+
+    assert 0 == done.returncode, done.stderr
+    tops = {name.partition(".")[0] for name in done.stdout.split()}
+    assert not {"numpy", "ganglion_toys"} & tops
+
+
+def test_editable_installs_are_found() -> None:
+    """The plugins of this repository are found although they are not copied anywhere."""
+    assert "ganglion-toys" == registry.find("environment", "dummy").distribution
+
+
+def test_first_on_the_path_counts(install: Install) -> None:
+    """A distribution that is there twice counts once."""
+    install("acme-arms", point("muscle", "arm = a:Arm"), version="2.0")
+    install("Acme.Arms", point("muscle", "arm = a:Arm"), version="1.0")
+
+    assert 1 == len([entry for entry in registry.entries("muscle") if entry.name == "arm"])
+
+
+def refused(kind: str, name: str, **options: object) -> str:
+    """Return why a name is refused."""
+    with pytest.raises(PluginInvalid) as caught:
+        registry.locate(kind, name, **options)  # type: ignore[arg-type]
+    return str(caught.value)
+
+
+def test_two_distributions_with_one_name(install: Install) -> None:
+    """A short name that two distributions offer is refused naming both; `distribution:short` selects."""
+    install("acme-arms", point("muscle", "arm = a:Arm"))
+    install("beta-arms", point("muscle", "arm = b:Arm"))
+
+    expected = "muscle `arm` is offered by 2 distributions: write `acme-arms:arm` or `beta-arms:arm`"
+    assert expected == refused("muscle", "arm")
+    assert "b:Arm" == registry.locate("muscle", "beta-arms:arm").value
+    assert "b:Arm" == registry.locate("muscle", "Beta_Arms:arm").value
+
+
+def test_unknown_names_are_answered() -> None:
+    """An unknown name comes with the nearest one, or with the distribution that has it."""
+    assert "there is no environment `dumy`; did you mean `dummy`?" == refused("environment", "dumy")
+    expected = "names of palaestrai need another distribution: pip install ganglion-palaestrai"
+    assert f"there is no brain `palaestrai.agent:DummyBrain`; {expected}" == refused(
+        "brain", "palaestrai.agent:DummyBrain"
+    )
+
+
+def test_missing_distribution_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A name that ships with a distribution that is not there says what to install."""
+    monkeypatch.setattr(registry, "_table", lambda: {kind: [] for kind in registry.GROUPS})
+
+    assert "there is no environment `gymnasium`; install it: pip install ganglion-gymnasium" == refused(
+        "environment", "gymnasium"
+    )
+
+
+def test_shipped_names_are_true() -> None:
+    """What the table says to install is what offers the name."""
+    wrong = []
+    for distribution, kinds in registry._SHIPPED.items():
+        project = tomllib.loads((PLUGINS / distribution / "pyproject.toml").read_text())["project"]
+        for kind, names in kinds.items():
+            offered = project["entry-points"].get(registry.GROUPS[kind].entry_points, {})
+            wrong += [(distribution, kind, name) for name in names if name not in offered]
+
+    assert [] == wrong
+
+
+def test_blocked_plugin(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A plugin that the operator shuts out is not found, and the message says why."""
+    monkeypatch.setenv("GANGLION_BLOCK", "other,ganglion-toys:dummy")
+
+    assert "blocked by GANGLION_BLOCK" in refused("environment", "dummy")
+    assert registry.find("environment", "cartpole")
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        (
+            "subprocess:Popen",
+            "package 'subprocess' is not allowed (name a plugin, or --allow it if you trust it)",
+        ),
+        ("os.system", "package 'os' is not allowed"),
+        ("builtins:eval", "package 'builtins' is not allowed"),
+        ("ganglion_toys.dummy:_Hidden", "names with a leading underscore"),
+        ("ganglion_toys.__init__:x", "names with a leading underscore"),
+        ("ganglion_toys.dummy:A.b", "expected a short name or an import path `module:Class`"),
+        ("a b:c", "expected a short name or an import path `module:Class`"),
+        ("../x:y", "expected a short name or an import path `module:Class`"),
+        ("mine:", "expected a short name or an import path `module:Class`"),
+    ],
+)
+def test_import_paths_are_refused_before_any_import(name: str, reason: str) -> None:
+    """Only allowed packages and plain identifiers count, and nothing is imported to say so."""
+    before = set(sys.modules)
+
+    assert reason in refused("objective", name)
+    assert before == set(sys.modules)
+
+
+def test_import_paths_that_are_allowed(
+    tmp_path: Path, install: Install, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Modules beside the document, packages of distributions with plugins, and what is allowed by name count."""
+    (tmp_path / "mine.py").write_text("")
+    (tmp_path / "random.py").write_text("")
+    install("acme-arms", point("muscle", "arm = acme_arms:Arm"))
+
+    assert "mine:Slope" == registry.locate("reward", "mine.Slope", folder=str(tmp_path)).value
+    assert "acme-arms 1.2" == registry.locate("reward", "acme_arms.deep:Slope").origin
+    assert "theirs:X" == registry.locate("reward", "theirs:X", allow=["theirs"]).value
+    monkeypatch.setenv("GANGLION_ALLOW", "a, theirs")
+    assert "theirs:X" == registry.locate("reward", "theirs:X").value
+    assert "'mine' is not allowed" in refused("reward", "mine:Slope")
+    assert "'random' is not allowed" in refused("reward", "random:Slope", folder=str(tmp_path))
+    assert "over the network" in refused("reward", "mine:Slope", folder=str(tmp_path), local=False)
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("arms:Abstract", "is abstract: it lacks propose_actions"),
+        ("arms:Stranger", "is not a subclass of Muscle"),
+        ("arms:factory", "is no class but function"),
+        ("arms:OTHER", "is no class but int"),
+        ("arms:Missing", "has no attribute 'Missing'"),
+    ],
+)
+def test_misfits_are_blamed(name: str, reason: str, install: Install) -> None:
+    """What is not a class of the group's kind is refused after import, naming distribution and version."""
+    install("acme-arms", point("muscle", "arm = arms:Good"), MODULE, package="arms")
+
+    with pytest.raises(PluginInvalid, match=f"of acme-arms 1.2.*{reason}") as caught:
+        registry.load("muscle", name)
+
+    assert "acme-arms 1.2" == caught.value.distribution
+    assert "Good" == registry.load("muscle", "arm").__name__
+    assert "acme-arms 1.2" == registry.distribution_of(registry.load("muscle", "arm"))
+
+
+def test_modules_beside_a_document(tmp_path: Path, install: Install) -> None:
+    """A class beside the document is found, with the modules beside it, and shadows nothing that is installed."""
+    (tmp_path / "own_arms.py").write_text("import own_part\n" + MODULE)
+    (tmp_path / "own_part.py").write_text("")
+    install(
+        "acme-arms",
+        point("muscle", "arm = own_arms:Good"),
+        "raise RuntimeError('the installed one')",
+        package="own_arms",
+    )
+
+    target = registry.load("muscle", "own_arms:Good", folder=str(tmp_path))
+
+    assert str(tmp_path / "own_arms.py") == sys.modules[target.__module__].__file__
+    assert str(tmp_path) not in sys.path
+    assert "own_part" in sys.modules
+
+
+def test_deep_check(tmp_path: Path, install: Install) -> None:
+    """Every class of a plan is imported and its constructor asked; each misfit is a fault at its place, once."""
+    (tmp_path / "own_muscle.py").write_text(MODULE)
+
+    def plan(muscle: str, params: dict[str, object]) -> Plan:
+        plugin = PluginPlan(muscle, params, at="run.yml:3:4: schedule.one.agents.ada.muscle")
+        agent = AgentPlan("ada", plugin, None, PluginPlan("aggregate_rewards"), [], [])
+        environments = [EnvironmentPlan("hill", attach=True)]
+        phase = PhasePlan(
+            0, "one", environments, [agent], PluginPlan("vanilla"), [], [PluginPlan("max_episodes")]
+        )
+        return Plan("u", "u", "1", [phase, phase], folder=str(tmp_path))
+
+    assert [] == registry.deep_check(plan("own_muscle:Good", {"gain": 2.0}).to_map())
+    (fault,) = registry.deep_check(plan("own_muscle:Good", {"gian": 2.0}).to_map())
+    assert ("run.yml", 3, 4, "schedule.one.agents.ada.muscle") == tuple(
+        fault[k] for k in ("file", "line", "column", "path")
+    )
+    assert "gian" in fault["message"]
+    (fault,) = registry.deep_check(plan("own_muscle:Stranger", {}).to_map())
+    assert "muscle `own_muscle:Stranger` is not a subclass of Muscle" == fault["message"]
+
+
+def test_hostile_import_marks_nothing(tmp_path: Path) -> None:
+    """A path that is refused leaves no trace of its module, also where the working folder has one of that name."""
+    (tmp_path / "evil.py").write_text("open('marker', 'w').close()\n")
+    script = (
+        "from ganglion import registry\n"
+        "from ganglion.errors import PluginInvalid\n"
+        "try: registry.load('muscle', 'evil:X')\n"
+        "except PluginInvalid as error: print(error)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, env={**os.environ}
+    )
+
+    assert "'evil' is not allowed" in done.stdout, done.stderr
+    assert not (tmp_path / "marker").exists()
