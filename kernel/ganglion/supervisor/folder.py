@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.metadata
 import json
 import os
@@ -80,12 +81,12 @@ class RunFolder:
         self.logs = path / "logs"
 
     def release(self) -> None:
-        """Remove the folder of a run that is not begun after all; one that holds something stays."""
+        """Remove the folder of a run that is not begun after all; what is not ours in it stays."""
+        for log in self.logs.glob("*.out"):
+            log.unlink(missing_ok=True)
         for folder in (self.logs, self.path):
-            try:
+            with contextlib.suppress(OSError):
                 folder.rmdir()
-            except OSError:
-                return
 
     def fill(self, plan: Plan, argv: Sequence[str], store: str | None) -> None:
         """Write what was given and what it became; UsageError if it cannot be written."""

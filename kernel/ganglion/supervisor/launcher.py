@@ -28,7 +28,18 @@ ENTRIES: dict[str, str] = {
     "peer": "ganglion.peer.main:main",
     "check": "ganglion.supervisor.check:main",
 }
-PRELOAD = ("numpy", "msgpack", "ganglion.sdk")  # what participants need and what starts no thread
+PRELOAD = (  # what participants need and what starts no thread
+    "numpy",
+    "msgpack",
+    "ganglion.sdk",
+    "ganglion.transport.link",
+    "ganglion.peer.brain",
+    "ganglion.peer.controller",
+    "ganglion.peer.environment",
+    "ganglion.peer.governor",
+    "ganglion.peer.muscle",
+    "ganglion.peer.store",
+)
 SINGLE_THREAD = {  # numeric libraries start a thread per core on import otherwise, and answer by thread count
     "OPENBLAS_NUM_THREADS": "1",
     "OMP_NUM_THREADS": "1",
@@ -98,6 +109,15 @@ class Launcher:
             os.close(write)
         ours.setblocking(False)
         self._channel, self._output = ours, read
+
+    def abandon(self) -> None:
+        """End a warm parent that is not needed after all, before `open`."""
+        if self._exec is not None and self._warm is None and self._channel is not None:
+            self._channel.close()
+            os.close(self._output)
+            self._exec.kill()
+            self._exec.wait()
+            self._exec = self._channel = None
 
     async def open(self) -> None:
         """Take up the work in the running loop."""

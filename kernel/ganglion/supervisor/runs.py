@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from dataclasses import dataclass, field
 
@@ -71,6 +72,7 @@ class Run:
         self.started = time.time()
         self.defects: list[str] = []
         self.waits: dict[str, Wait] = {}
+        self.told: set[str] = set()  # events that the governor has told by itself
         self.phase = 0
 
     def places(self, phase: int) -> list[Place]:
@@ -98,9 +100,15 @@ class Run:
 
     # -- waits --------------------------------------------------------------------------------------------------------
     def unjoined(self) -> list[Member]:
-        """Return those that are awaited: admitted, not there yet, not leaving."""
+        """Return those whose coming the governor does not await: itself, the store, and who is started by others."""
         awaited = (State.PLANNED, State.STARTING, State.RUNNING)
-        return [m for m in self.members.values() if not m.here.is_set() and m.child.state in awaited]
+        return [
+            m
+            for m in self.members.values()
+            if not m.here.is_set()
+            and m.child.state in awaited
+            and (m.place.attached or m.place.role in (Role.GOVERNOR, Role.STORE))
+        ]
 
     def waits_due(self, now_s: float) -> list[tuple[Member, float]]:
         """Return whose wait is to be told now, with its length in seconds."""
@@ -113,7 +121,9 @@ class Run:
             if now_s >= wait.next_s:
                 length_s = now_s - wait.since_s
                 due.append((member, length_s))
-                wait.next_s = now_s + min(max(length_s, first_s), _REPORT_MAX_S)
+                again_s = min(max(length_s, first_s), _REPORT_MAX_S)
+                # How to attach is told once; how long it takes is told by the governor.
+                wait.next_s = math.inf if member.place.attached else now_s + again_s
         for name in self.waits.keys() - names:
             del self.waits[name]
         return due
@@ -151,13 +161,21 @@ class Run:
 
     def _first(self, ended: Ended) -> Member | None:
         """Return the member that failed first: killed by a signal, else the governor's word, else the first to end."""
-        crashed = [m for m in self.lost if (m.child.code is not None and m.child.code < 0) or m.child.why]
-        named = self.members.get(ended.peer) if ended.peer else None
+        crashed = [m for m in self.lost if m.child.why or (m.child.code is not None and m.child.code < 0)]
         if crashed:
             return crashed[0]
+        named = self._named(ended)
         if named is not None:
             return named
         return self.lost[0] if self.lost else None
+
+    def _named(self, ended: Ended) -> Member | None:
+        """Return the member that the governor names: `where` is a way from caller to callee, its end is the culprit."""
+        where = ended.failure.where if ended.failure is not None else None
+        for name in reversed((where or "").split(": ")):
+            if name in self.members:
+                return self.members[name]
+        return self.members.get(ended.peer) if ended.peer else None
 
     def _story(self, ended: Ended) -> list[str]:
         lines: list[str] = []
@@ -178,12 +196,14 @@ class Run:
         return lines
 
     def _about(self, member: Member, ended: Ended) -> list[str]:
-        failure = ended.failure if ended.peer == member.name else None
+        failure = ended.failure if member is self._named(ended) else None
         lines = []
         if member in self.lost or member.place.attached or failure is None:
             lines.append(f"{member.label} {member.end_text}")
         if failure is not None:
-            lines += [f"{member.label}: {_told(failure)}", *_traceback(failure)]
+            lines.append(f"{member.label}: {_told(failure)}")
+            if not _repeats(member.last_words, failure):
+                lines += _traceback(failure)
         elif ended.reason and ended.reason != "failed":
             lines.append(ended.reason)
         return lines + _quoted(member.last_words)
@@ -195,6 +215,11 @@ def _told(failure: Failure) -> str:
 
 def _traceback(failure: Failure) -> list[str]:
     return ["    " + line for line in (failure.traceback or "").splitlines()]
+
+
+def _repeats(words: list[str], failure: Failure) -> bool:
+    """Say whether a process has printed the traceback that it has also sent."""
+    return bool(failure.traceback) and (failure.traceback or "").splitlines()[-1] in words
 
 
 def _quoted(words: list[str]) -> list[str]:

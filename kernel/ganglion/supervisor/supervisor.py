@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ganglion.errors import DeadlineExceeded, DocumentError, GanglionError, LaunchError, PeerLost
+from ganglion.errors import DeadlineExceeded, GanglionError, LaunchError, PeerLost
 from ganglion.limits import DEADLINES_S, LEAVE_ASK_S, LEAVE_KILL_S, LEAVE_TERMINATE_S
 from ganglion.run.plan import Plan
 from ganglion.run.plan import Process as Place
@@ -50,6 +50,8 @@ from ganglion.wire.name import KERNEL, Role, topic
 
 __all__ = ["Settings", "Supervisor"]
 
+_OURS = (event.RUN_STARTED, event.RUN_ENDED, event.PEER_JOINED, event.PEER_LOST)
+"""Events that governors tell those who look on; here the supervisor knows more about them."""
 _STOP_NOW_S = 1.0  # for the governor to cut open episodes; the ladder needs the rest of the five seconds
 _STAGES: tuple[tuple[Role, ...], ...] = (  # who leaves first; the store after everybody who writes
     (Role.ENVIRONMENT, Role.MUSCLE, Role.CONTROLLER),
@@ -202,13 +204,10 @@ class Supervisor(Listener):
         return faults
 
     async def execute(self, plan: Plan, folder: RunFolder, store: str | None) -> Outcome:
-        """Carry out a run to its end; every process of it is gone when this returns.
+        """Carry out a run that `check` has passed, to its end; every process of it is gone when this returns.
 
-        Raises DocumentError or LaunchError before anything of the run was started.
+        Raises LaunchError or UsageError before anything of the run was started.
         """
-        faults = await self.check(plan)
-        if faults:
-            raise DocumentError(f"{len(faults)} faults", faults)
         check_size(folder.run, plan)
         folder.fill(plan, self.settings.argv, store)
         run = self.runs[folder.run] = Run(plan, folder, store)
@@ -460,9 +459,12 @@ class Supervisor(Listener):
 
     def told(self, peer: str, news: RunEvent) -> None:
         """Hand on an event of a run; our own have been handed on already."""
-        run = peer.partition("/")[0]
-        if peer != "supervisor" and run in self.runs:
-            self._report(run, news)
+        run = self.runs.get(peer.partition("/")[0])
+        if run is None:
+            return  # our own
+        run.told.add(news.event)
+        if news.event not in _OURS:
+            self._report(run.id, news)
 
     def bus_closed(self, reason: str) -> None:
         """Make sure that a broker which has left us ends: its end is what fails the runs."""
@@ -476,7 +478,7 @@ class Supervisor(Listener):
     def _tell(self, run: Run, name: str, fields: dict[str, Any]) -> None:
         news = RunEvent(name, {"run": run.id, **fields}, time.time())
         self._report(run.id, news)
-        if self.bus is not None:
+        if self.bus is not None and name not in run.told:
             self.bus.tell(topic(run.id, event.TOPIC), news)
 
     def tell_wait(self, run: Run, member: Member, length_s: float) -> None:
@@ -484,7 +486,8 @@ class Supervisor(Listener):
         if member.place.attached:
             text = (
                 f"waiting {length_s:.0f} s for peer {member.place.uid} to attach: nobody of that name has spoken; "
-                f"start it with the connection file {self.connection_file}"
+                f"start it with GANGLION_NAME={member.place.uid} and endpoint and attach_token of "
+                f"{self.connection_file}"
             )
         else:
             left_s = max(0.0, (DEADLINES_S["join"] or 0.0) - length_s)

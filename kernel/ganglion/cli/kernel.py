@@ -1,0 +1,125 @@
+"""`ganglion kernel`: the daemon, in the foreground; its status; its end."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import sys
+
+import click
+
+from ganglion.cli.run import store_of
+from ganglion.cli.settings import Settings
+
+__all__ = ["command"]
+
+
+@click.group("kernel", invoke_without_command=True)
+@click.option(
+    "--parallel", type=click.IntRange(min=1), default=1, metavar="N", help="runs at the same time [1]"
+)
+@click.pass_context
+def command(context: click.Context, parallel: int) -> int:
+    """Run the daemon: it takes documents (`ganglion submit`) until it is told to leave."""
+    if context.invoked_subcommand is not None:
+        return 0
+    from ganglion.transport import loop
+
+    return loop.run(_serve(context.obj, parallel))
+
+
+async def _serve(settings: Settings, parallel: int) -> int:
+    from ganglion.supervisor.service import Daemon
+    from ganglion.supervisor.supervisor import Settings as SupervisorSettings
+    from ganglion.supervisor.supervisor import Supervisor
+
+    logs = settings.results / ".kernel"
+    logs.mkdir(parents=True, exist_ok=True)
+    store = store_of(settings)
+    daemon = Daemon(store, parallel, _say)
+    supervisor = Supervisor(
+        SupervisorSettings(settings.results, store, None, True, logs, (), tuple(sys.argv), daemon.handlers()),
+        lambda run, news: None,
+    )
+    daemon.supervisor = supervisor
+    interrupts = 0
+
+    def interrupt() -> None:
+        nonlocal interrupts
+        interrupts += 1
+        _say("leaving: runs finish their episode" if interrupts == 1 else "stopping now")
+        daemon.leaving.set()
+        for run in supervisor.runs.values():
+            if run.outcome is None:
+                supervisor.interrupt(run)
+
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        asyncio.get_running_loop().add_signal_handler(number, interrupt)
+    try:
+        connection = await supervisor.open()
+        _say(f"endpoint {connection.endpoint}" + (f" and {connection.tcp}" if connection.tcp else ""))
+        _say(f"connection file {supervisor.connection_file}")
+        await daemon.leaving.wait()
+        await daemon.wait_idle()
+    finally:
+        found = await supervisor.close()
+    for text in found:
+        click.echo(f"defect: {text} was left behind and has been ended", err=True)
+    if interrupts:
+        return 130
+    return 1 if found else 0
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
+
+
+@command.command("status")
+@click.pass_obj
+def status(settings: Settings) -> int:
+    """Print what the daemon is and what it runs."""
+    from ganglion.supervisor.operator import Operator, find_kernel
+    from ganglion.wire.messages import Nothing, RunRequest
+
+    path, connection = find_kernel(settings.results, settings.kernel, daemon=True)
+    with Operator(connection) as operator:
+        info = operator.ask("kernel.info", Nothing())
+        runs = operator.ask("kernel.runs", RunRequest()).rows
+    if settings.json:
+        row: dict[str, object] = {
+            "endpoint": connection.endpoint,
+            "tcp": connection.tcp,
+            "connection_file": str(path),
+        }
+        row |= {
+            "version": info.version,
+            "pid": connection.pid,
+            "peers": info.peers,
+            "uptime_s": info.uptime_s,
+        }
+        click.echo(json.dumps({**row, "runs": runs}, indent=2))
+        return 0
+    click.echo(
+        f"kernel {info.version} · process {connection.pid} · up {info.uptime_s:.0f} s · {info.peers} peers"
+    )
+    click.echo(f"endpoint {connection.endpoint}\nconnection file {path}")
+    for run in runs:
+        click.echo(f"{run['run']}  {run['status']}  {run['age_s']:.0f} s  {run['reason'] or ''}".rstrip())
+    return 0
+
+
+@command.command("stop")
+@click.option("--now", is_flag=True, help="cut the running episodes")
+@click.pass_obj
+def stop(settings: Settings, now: bool) -> int:
+    """Let the daemon's runs finish their episode, then end it."""
+    from ganglion.supervisor.operator import Operator, find_kernel
+    from ganglion.wire.messages import RunRequest
+
+    _, connection = find_kernel(settings.results, settings.kernel, daemon=True)
+    with Operator(connection) as operator:
+        operator.ask("kernel.leave", RunRequest(now=now))
+    click.echo(f"kernel {connection.pid} is leaving")
+    return 0

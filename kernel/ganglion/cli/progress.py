@@ -1,0 +1,208 @@
+"""Progress of runs: a live view on a terminal, one line per event on a pipe, or JSON lines."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, TextIO
+
+from ganglion import __version__
+from ganglion.cli.settings import Settings
+from ganglion.supervisor import event
+from ganglion.supervisor.output import printable
+
+if TYPE_CHECKING:
+    from ganglion.supervisor.runs import Outcome
+    from ganglion.wire.messages import RunEvent
+
+__all__ = ["JsonProgress", "PlainProgress", "Progress", "make_progress", "plain_line"]
+
+_NAME_WIDTH = 16
+_EPISODES_PER_S = 20  # more than that become one line per second
+_QUIET = (event.PEER_JOINED,)  # shown with -v
+
+
+def plain_line(news: RunEvent) -> str:
+    """Return an event as one line: time of day, name, fields."""
+    stamp = time.strftime("%H:%M:%S", time.localtime(news.time_s)) + f".{int(news.time_s * 1000) % 1000:03d}"
+    if news.event == event.WAITING:
+        return f"{stamp} {printable(str(news.fields.get('text', '')))}"
+    return f"{stamp} {news.event:<{_NAME_WIDTH}} {' '.join(_fields(news.fields))}".rstrip()
+
+
+def _fields(fields: Mapping[str, Any], prefix: str = "") -> list[str]:
+    words: list[str] = []
+    for name, value in fields.items():
+        if isinstance(value, Mapping):
+            words += _fields(value, f"{prefix}{'return' if name == 'returns' else name}.")
+        elif value is not None:
+            words.append(f"{prefix}{name}={_value(value)}")
+    return words
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    text = printable(str(value))
+    return json.dumps(text) if " " in text else text
+
+
+class Progress:
+    """Show how runs go; the base shows nothing but counts what the last line tells."""
+
+    def __init__(self, settings: Settings, out: TextIO, err: TextIO) -> None:
+        self.settings = settings
+        self.out = out
+        self.err = err
+        self.steps: dict[str, int] = {}
+
+    def open(self) -> None:
+        """Begin to show."""
+
+    def begin(self, run: str, seed: str, folder: str) -> None:
+        """Show that a run is about to start."""
+
+    def event(self, run: str, news: RunEvent) -> None:
+        """Take in an event of a run."""
+        if news.event in (event.EPISODE_ENDED, event.EPISODES_ENDED):
+            self.steps[run] = self.steps.get(run, 0) + int(news.fields.get("steps", 0))
+        self.show(run, news)
+
+    def show(self, run: str, news: RunEvent) -> None:
+        """Show an event."""
+
+    def note(self, text: str) -> None:
+        """Show a sentence that belongs to no event."""
+
+    def end(self, outcome: Outcome, store: str) -> None:
+        """Show how a run ended; `store` says in words where its rows are."""
+
+    def close(self) -> None:
+        """Stop showing."""
+
+    def _story(self, outcome: Outcome) -> None:
+        """Write what went wrong, first things first."""
+        if not outcome.story:
+            return
+        first, *rest = outcome.story
+        head = f"{outcome.status}: " if outcome.status == "failed" else ""
+        self.err.write("\n".join([f"{head}{first}", *(f"  {line}" for line in rest)]) + "\n")
+        self.err.flush()
+
+    def _summary(self, outcome: Outcome, store: str) -> str:
+        steps = self.steps.get(outcome.run, 0)
+        reason = "" if outcome.status == "finished" else f" ({outcome.reason})"
+        return f"{outcome.status} in {outcome.took_s:.1f} s{reason}, {steps} steps{store}"
+
+
+class PlainProgress(Progress):
+    """Write one line per event, and none per episode when there are more than twenty in a second."""
+
+    def __init__(self, settings: Settings, out: TextIO, err: TextIO) -> None:
+        super().__init__(settings, out, err)
+        self._second = 0
+        self._count = 0
+        self._held: dict[str, list[int]] = {}  # run -> [episodes, steps] of this second that were not shown
+
+    def begin(self, run: str, seed: str, folder: str) -> None:
+        """Write the first line."""
+        if self.settings.verbosity >= 0:
+            self._write(f"ganglion {__version__} · run {run} · seed {seed} · {folder}")
+
+    def show(self, run: str, news: RunEvent) -> None:
+        """Write an event."""
+        if self.settings.verbosity < 0 or (news.event in _QUIET and self.settings.verbosity < 1):
+            return
+        if news.event == event.EPISODE_ENDED and self._holds(run, news):
+            return
+        if news.event != event.EPISODE_ENDED:
+            self._flush(news.time_s)
+        self._write(plain_line(news))
+
+    def note(self, text: str) -> None:
+        """Write a sentence."""
+        self.err.write(text + "\n")
+        self.err.flush()
+
+    def end(self, outcome: Outcome, store: str) -> None:
+        """Write what went wrong, then the end."""
+        self._story(outcome)
+        if self.settings.verbosity >= 0:
+            self._write(self._summary(outcome, store))
+            if outcome.status == "finished" and store:
+                self._write(f"next: ganglion results episodes {outcome.run} · ganglion runs")
+
+    def _holds(self, run: str, news: RunEvent) -> bool:
+        """Say whether an episode is summed up instead of shown."""
+        second = int(news.time_s)
+        if second != self._second:
+            self._flush(news.time_s)
+            self._second, self._count = second, 0
+        self._count += 1
+        if self._count <= _EPISODES_PER_S:
+            return False
+        held = self._held.setdefault(run, [0, 0])
+        held[0] += 1
+        held[1] += int(news.fields.get("steps", 0))
+        return True
+
+    def _flush(self, time_s: float) -> None:
+        from ganglion.wire.messages import RunEvent
+
+        held, self._held = self._held, {}
+        for run, (episodes, steps) in held.items():
+            fields = {"run": run, "episodes": episodes, "steps": steps}
+            self._write(plain_line(RunEvent(event.EPISODES_ENDED, fields, time_s)))
+
+    def _write(self, line: str) -> None:
+        self.out.write(line + "\n")
+        self.out.flush()
+
+
+class JsonProgress(Progress):
+    """Write one JSON object per event; the last of a run has how it ended."""
+
+    def show(self, run: str, news: RunEvent) -> None:
+        """Write an event."""
+        if news.event != event.RUN_ENDED:
+            self._write({"event": news.event, "time_s": round(news.time_s, 3), "run": run, **news.fields})
+
+    def note(self, text: str) -> None:
+        """Write a sentence."""
+        self.err.write(text + "\n")
+        self.err.flush()
+
+    def end(self, outcome: Outcome, store: str) -> None:
+        """Write the end."""
+        self._write(
+            {
+                "event": event.RUN_ENDED,
+                "time_s": round(time.time(), 3),
+                "run": outcome.run,
+                "status": outcome.status,
+                "reason": outcome.reason,
+                "exit_status": outcome.exit_status,
+                "took_s": round(outcome.took_s, 3),
+                "steps": self.steps.get(outcome.run, 0),
+                "story": outcome.story,
+            }
+        )
+
+    def _write(self, row: dict[str, Any]) -> None:
+        self.out.write(json.dumps(row, default=str) + "\n")
+        self.out.flush()
+
+
+def make_progress(settings: Settings) -> Progress:
+    """Return the progress that fits: JSON if asked for, live on a terminal, else plain."""
+    if settings.json:
+        return JsonProgress(settings, sys.stdout, sys.stderr)
+    dumb = os.environ.get("TERM", "") in ("", "dumb")
+    if settings.plain or dumb or settings.verbosity < 0 or not sys.stdout.isatty():
+        return PlainProgress(settings, sys.stdout, sys.stderr)
+    from ganglion.cli.screen import LiveProgress  # rich costs 30 ms, and a pipe needs none of it
+
+    return LiveProgress(settings, sys.stdout, sys.stderr)

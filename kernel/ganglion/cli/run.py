@@ -1,0 +1,240 @@
+"""`ganglion run`: carries out documents, from the first process to the last."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import click
+
+from ganglion.cli.progress import Progress, make_progress
+from ganglion.cli.settings import Settings
+from ganglion.cli.stores import default_uri
+from ganglion.errors import DocumentError, UsageError
+from ganglion.supervisor.launcher import Launcher
+
+if TYPE_CHECKING:
+    from ganglion.run.plan import Plan
+    from ganglion.supervisor.folder import RunFolder
+
+__all__ = ["command", "faults_of", "store_of"]
+
+_INTERRUPTED = 130
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Hold what was given beside the documents."""
+
+    overrides: tuple[str, ...] = ()
+    seed: int | None = None
+    name: str | None = None
+    allow: tuple[str, ...] = ()
+    parallel: int = 1
+
+
+@click.command("run")
+@click.argument("files", nargs=-1, metavar="[FILE...]")
+@click.option("--set", "overrides", multiple=True, metavar="PATH=VALUE", help="set a value of the documents")
+@click.option("--seed", type=click.IntRange(min=0), metavar="N", help="seed in place of the documents' own")
+@click.option("--name", metavar="ID", help="id of the run [UID-NUMBER]")
+@click.option(
+    "--parallel", type=click.IntRange(min=1), default=1, metavar="N", help="runs at the same time [1]"
+)
+@click.option("--allow", multiple=True, metavar="PACKAGE", help="a package that import paths may name")
+@click.option("--plan", "only_plan", is_flag=True, help="print processes and seeds; start nothing")
+@click.pass_obj
+def command(
+    settings: Settings,
+    files: tuple[str, ...],
+    overrides: tuple[str, ...],
+    seed: int | None,
+    name: str | None,
+    parallel: int,
+    allow: tuple[str, ...],
+    only_plan: bool,
+) -> int:
+    """Run documents one after the other; without a FILE the built-in demo. `-` is standard input."""
+    options = Options(overrides, seed, name, allow, parallel)
+    if name is not None and len(files) > 1:
+        raise UsageError(f"--name: expected one document for one name, found {len(files)}")
+    if only_plan:
+        from ganglion.cli.plan import print_plans
+
+        print_plans(load(files, options), settings.json)
+        return 0
+    launcher = Launcher()
+    launcher.warm_up()  # its imports run while we read the documents
+    try:
+        plans = load(files, options)
+    except BaseException:
+        launcher.abandon()
+        raise
+    from ganglion.transport import loop
+
+    return loop.run(_Session(settings, options, launcher).carry_out(plans))
+
+
+def load(files: Sequence[str], options: Options) -> list[Plan]:
+    """Return the plans of all documents; DocumentError with the faults of all of them."""
+    from ganglion import registry
+    from ganglion.document import load_document
+    from ganglion.document.fault import Fault, report
+
+    faults: list[Fault] = []
+    plans: list[Plan] = []
+    for file in files or [_demo()]:
+        try:
+            plan, warnings = load_document(
+                file, plugins=registry, overrides=options.overrides, seed=options.seed, allow=options.allow
+            )
+        except DocumentError as error:
+            faults += error.faults
+            continue
+        for warning in warnings:
+            click.echo(str(warning), err=True)
+        plans.append(plan)
+    if faults:
+        raise DocumentError(report(faults), faults)
+    return plans
+
+
+def _demo() -> str:
+    """Return the file of the built-in document; the module that names it holds nothing but its place."""
+    from ganglion import registry
+
+    return str(registry.load("document", "demo"))
+
+
+def faults_of(plan: Plan, rows: Sequence[dict[str, object]]) -> DocumentError:
+    """Return what the check of the plugins has found as faults of the document, with their lines."""
+    from ganglion.document.fault import Fault, report
+
+    lines = plan.document.split("\n")
+    faults = []
+    for row in rows:
+        fault = Fault(**row)  # type: ignore[arg-type]
+        if fault.file == plan.source and 0 < fault.line <= len(lines):
+            fault = Fault(**{**fault.to_map(), "text": lines[fault.line - 1].rstrip("\r")})
+        faults.append(fault)
+    return DocumentError(report(faults), faults)
+
+
+def store_of(settings: Settings) -> str | None:
+    """Return the URI of the store that rows go to, None for `--store none`."""
+    return None if settings.store == "none" else settings.store or default_uri(settings.results)
+
+
+def store_text(settings: Settings) -> str:
+    """Return in words where the rows of a run are."""
+    if settings.store == "none":
+        return ""
+    return f" in {settings.store or settings.results / 'ganglion.db'}"
+
+
+class _Session:
+    """Carry out the runs of one command line with one supervisor."""
+
+    def __init__(self, settings: Settings, options: Options, launcher: Launcher) -> None:
+        self.settings = settings
+        self.options = options
+        self.launcher = launcher
+        self.progress: Progress = make_progress(settings)
+        self.interrupts = 0
+        self.statuses: list[int] = []
+
+    async def carry_out(self, plans: Sequence[Plan]) -> int:
+        """Carry out all plans; return the exit status of the command."""
+        from ganglion.supervisor.folder import reserve
+        from ganglion.supervisor.service import Service
+        from ganglion.supervisor.supervisor import Settings as SupervisorSettings
+        from ganglion.supervisor.supervisor import Supervisor
+
+        first = reserve(self.settings.results, plans[0].uid, self.options.name)
+        self.progress.begin(first.run, plans[0].seed, str(first.path))
+        first.logs.mkdir()
+        service = Service()
+        self.supervisor = Supervisor(
+            SupervisorSettings(
+                self.settings.results,
+                store_of(self.settings),
+                first.run,
+                any(e.command or e.attach for plan in plans for p in plan.phases for e in p.environments),
+                first.logs,
+                self.options.allow,
+                tuple(sys.argv),
+                service.handlers(),
+            ),
+            self.progress.event,
+            self.launcher,
+        )
+        service.supervisor = self.supervisor
+        self._listen()
+        try:
+            await self.supervisor.open()
+            await self._run_all(plans, first)
+        finally:
+            self.progress.close()
+            found = await self.supervisor.close()
+            if first.run not in self.supervisor.runs:
+                first.release()
+        return self._status(found)
+
+    def _listen(self) -> None:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            loop.add_signal_handler(number, self._interrupt)
+
+    def _interrupt(self) -> None:
+        """Hear Ctrl-C: once finishes the episode, twice cuts it, three times kills."""
+        self.interrupts += 1
+        words = {
+            1: "finishing the episode; Ctrl-C again to stop now",
+            2: "stopping now; Ctrl-C again to kill",
+        }
+        self.progress.note(words.get(self.interrupts, "killing"))
+        for run in self.supervisor.runs.values():
+            if run.outcome is None:
+                self.supervisor.interrupt(run)
+
+    async def _run_all(self, plans: Sequence[Plan], first: RunFolder) -> None:
+        gate = asyncio.Semaphore(self.options.parallel)
+
+        async def one(number: int, plan: Plan) -> None:
+            async with gate:
+                if not self.interrupts:
+                    await self._run(number, plan, first if number == 0 else None)
+
+        done = await asyncio.gather(*(one(n, plan) for n, plan in enumerate(plans)), return_exceptions=True)
+        for result in done:
+            if isinstance(result, BaseException):
+                raise result
+
+    async def _run(self, number: int, plan: Plan, folder: RunFolder | None) -> None:
+        from ganglion.supervisor.folder import reserve
+
+        if folder is None:
+            folder = reserve(self.settings.results, plan.uid)
+            self.progress.begin(folder.run, plan.seed, str(folder.path))
+        try:
+            faults = await self.supervisor.check(plan)
+            if faults:
+                raise faults_of(plan, faults)
+            outcome = await self.supervisor.execute(plan, folder, store_of(self.settings))
+        finally:
+            if folder.run not in self.supervisor.runs and number:
+                folder.release()  # the first one holds the broker's log, too: it goes when the broker has gone
+        self.progress.end(outcome, store_text(self.settings))
+        self.statuses.append(outcome.exit_status)
+
+    def _status(self, found: Sequence[str]) -> int:
+        """Return what the command ends with: interruption before failure before what was left behind."""
+        for text in found:
+            click.echo(f"defect: {text} was left behind and has been ended", err=True)
+        if self.interrupts or _INTERRUPTED in self.statuses:
+            return _INTERRUPTED
+        return 1 if found or any(self.statuses) else 0

@@ -1,0 +1,34 @@
+"""`ganglion signal`: sends a flow signal to a live run, as its operator."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from ganglion.cli.settings import Settings
+from ganglion.supervisor.operator import find_run
+from ganglion.wire.messages import RunSignal
+
+__all__ = ["command"]
+
+
+@click.command("signal")
+@click.argument("run", metavar="RUN")
+@click.argument("name", metavar="NAME")
+@click.option("--phase", metavar="PHASE", help="name or number of the phase that is meant")
+@click.option("--worker", type=click.IntRange(min=0), metavar="N", help="one worker only")
+@click.option("--reason", default="", metavar="TEXT", help="why; kept with the signal")
+@click.pass_obj
+def command(
+    settings: Settings, run: str, name: str, phase: str | None, worker: int | None, reason: str
+) -> int:
+    """Send the flow signal NAME (RESET, STOP_PHASE, ...) to RUN and print the governor's answer."""
+    wish = RunSignal(run, name.upper().replace("-", "_"), phase, worker, reason)
+    with find_run(settings.results, settings.kernel, run) as operator:
+        answer = operator.ask("kernel.signal", wish)
+    if settings.json:
+        click.echo(json.dumps({"accepted": answer.accepted, "text": answer.text}))
+    else:
+        click.echo(answer.text)
+    return 0 if answer.accepted else 1

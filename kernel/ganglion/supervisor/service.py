@@ -1,0 +1,236 @@
+"""What operators ask a supervisor: runs, processes, signals, the end; a daemon also takes documents."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING, Any
+
+from ganglion import registry
+from ganglion.document import load_document
+from ganglion.errors import DocumentError, GanglionError, UsageError
+from ganglion.supervisor.bus import Handler
+from ganglion.supervisor.folder import RunFolder, reserve
+from ganglion.supervisor.linux import usage
+from ganglion.supervisor.member import Member
+from ganglion.supervisor.runs import Run
+from ganglion.wire.messages import (
+    Done,
+    FlowSignal,
+    Nothing,
+    RunRequest,
+    Runs,
+    RunSignal,
+    Signalled,
+    Submit,
+    Submitted,
+)
+from ganglion.wire.name import KERNEL
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ganglion.run.plan import Plan
+    from ganglion.supervisor.supervisor import Supervisor
+
+__all__ = ["Daemon", "Service"]
+
+
+class Service:
+    """Answer operators about the runs of a supervisor; `supervisor` is set before anything is answered."""
+
+    supervisor: Supervisor
+
+    def handlers(self) -> dict[str, Handler]:
+        """Return what is answered, by the name of the call."""
+        return {
+            "kernel.submit": self.submit,
+            "kernel.runs": self.runs,
+            "kernel.processes": self.processes,
+            "kernel.signal": self.signal,
+            "kernel.stop": self.stop,
+            "kernel.leave": self.leave,
+        }
+
+    def find(self, text: str) -> Run:
+        """Return the run that is meant: its id, a uid (the newest), an unambiguous beginning, or `last`."""
+        runs = self.supervisor.runs
+        if text in runs:
+            return runs[text]
+        newest = list(reversed(runs.values()))
+        if text == "last" and newest:
+            return newest[0]
+        of_uid = [run for run in newest if run.plan.uid == text]
+        if of_uid:
+            return of_uid[0]
+        found = [run for run in newest if run.id.startswith(text) or run.plan.uid.startswith(text)]
+        if len(found) == 1:
+            return found[0]
+        known = ", ".join(runs) or "none"
+        what = "is ambiguous" if found else "is unknown"
+        raise UsageError(f"run {text[:80]!r} {what}; runs of this kernel: {known}")
+
+    async def submit(self, caller: str, request: Submit) -> Submitted:
+        """Refuse a document: this kernel has its runs already."""
+        raise UsageError(
+            "this kernel carries out the documents of one `ganglion run`; start `ganglion kernel`"
+        )
+
+    async def runs(self, caller: str, request: RunRequest) -> Runs:
+        """List runs, oldest first."""
+        chosen = [self.find(request.run)] if request.run else list(self.supervisor.runs.values())
+        return Runs([_run_row(run) for run in chosen])
+
+    async def processes(self, caller: str, request: RunRequest) -> Runs:
+        """List the processes of runs that are live, or of one run."""
+        supervisor = self.supervisor
+        chosen = (
+            [self.find(request.run)]
+            if request.run
+            else [r for r in supervisor.runs.values() if r.outcome is None]
+        )
+        assert supervisor.bus is not None
+        peers = await supervisor.bus.ask(KERNEL, "kernel.peers", Nothing())
+        known = {row["name"]: row for row in peers.peers}
+        rows = [_process_row(run, m, known.get(m.name)) for run in chosen for m in run.members.values()]
+        broker = supervisor.broker
+        if broker is not None:
+            cpu_s, memory = usage(broker.pid)
+            row = {"run": "", "name": "broker", "role": "broker", "pid": broker.pid, "state": "running"}
+            rows.insert(0, {**row, "cpu_s": round(cpu_s, 2), "memory_bytes": memory})
+        return Runs(rows)
+
+    async def signal(self, caller: str, request: RunSignal) -> Signalled:
+        """Hand a flow signal to the run's governor; return its answer."""
+        run = self.find(request.run)
+        if run.outcome is not None or not run.begun:
+            return Signalled(False, f"run {run.id} is {run.status if run.begun else 'starting'}")
+        phase = None if request.phase is None else _phase_index(run, request.phase)
+        data = None if request.phase is None else {"phase": request.phase}
+        wish = FlowSignal(request.signal, "operator", request.reason, phase, request.worker, data=data)
+        assert self.supervisor.bus is not None
+        answer = await self.supervisor.bus.ask(run.governor.name, "governor.signal", wish)
+        assert isinstance(answer, Signalled)
+        return answer
+
+    async def stop(self, caller: str, request: RunRequest) -> Signalled:
+        """Interrupt a run."""
+        run = self.find(request.run)
+        if run.outcome is not None:
+            return Signalled(False, f"run {run.id} is {run.status} already")
+        self.supervisor.interrupt(run, request.now, request.reason or "operator")
+        return Signalled(True, f"run {run.id}: {'stopping now' if request.now else 'finishing the episode'}")
+
+    async def leave(self, caller: str, request: RunRequest) -> Done:
+        """End the kernel: here, interrupt what it runs."""
+        for run in self.supervisor.runs.values():
+            if run.outcome is None:
+                self.supervisor.interrupt(run, request.now, request.reason or "operator")
+        return Done()
+
+
+class Daemon(Service):
+    """Take documents, carry out at most `parallel` of them at the same time, in order of arrival.
+
+    `log` is told in words what happens. `leaving` is set when the daemon shall end.
+    """
+
+    def __init__(self, store: str | None, parallel: int, log: Callable[[str], None]) -> None:
+        self.leaving = asyncio.Event()
+        self._store = store
+        self._gate = asyncio.Semaphore(parallel)
+        self._log = log
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def submit(self, caller: str, request: Submit) -> Submitted:
+        """Check a document, reserve its id, queue it; return the id."""
+        if self.leaving.is_set():
+            raise UsageError("this kernel is leaving and takes no documents")
+        plan, _ = await asyncio.to_thread(
+            load_document,
+            request.source,
+            plugins=registry,
+            text=request.document,
+            overrides=request.overrides or (),
+            seed=request.seed,
+            local=False,
+        )
+        faults = await self.supervisor.check(plan)
+        if faults:
+            lines = [f"{f['file']}:{f['line']}:{f['column']}: {f['path']}: {f['message']}" for f in faults]
+            raise DocumentError("\n".join(lines), faults)
+        folder = reserve(self.supervisor.settings.results, plan.uid, request.name)
+        task = asyncio.create_task(self._carry_out(plan, folder))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return Submitted(folder.run)
+
+    async def _carry_out(self, plan: Plan, folder: RunFolder) -> None:
+        async with self._gate:
+            if self.leaving.is_set():
+                folder.release()
+                return
+            self._log(f"run {folder.run} · seed {plan.seed} · {folder.path}")
+            try:
+                outcome = await self.supervisor.execute(plan, folder, self._store)
+            except GanglionError as error:
+                self._log(f"run {folder.run} was not begun: {error}")
+                folder.release()
+                return
+            self._log(f"run {folder.run} {outcome.status}: {outcome.reason}")
+            for line in outcome.story:
+                self._log(f"  {line}")
+
+    async def leave(self, caller: str, request: RunRequest) -> Done:
+        """Let runs finish their episode, then end."""
+        self.leaving.set()
+        return await super().leave(caller, request)
+
+    async def wait_idle(self) -> None:
+        """Wait until no run is left."""
+        while self._tasks:
+            await asyncio.wait(set(self._tasks))
+
+
+def _phase_index(run: Run, text: str) -> int:
+    for phase in run.plan.phases:
+        if text in (phase.name, str(phase.index)):
+            return phase.index
+    names = ", ".join(phase.name for phase in run.plan.phases)
+    raise UsageError(f"run {run.id}: expected a phase of {names}, found {text[:80]!r}")
+
+
+def _run_row(run: Run) -> dict[str, Any]:
+    status = run.outcome.status if run.outcome else run.status if run.begun else "starting"
+    return {
+        "run": run.id,
+        "uid": run.plan.uid,
+        "seed": run.plan.seed,
+        "status": status,
+        "reason": run.outcome.reason if run.outcome else None,
+        "exit_status": run.outcome.exit_status if run.outcome else None,
+        "story": list(run.outcome.story) if run.outcome else [],
+        "phase": run.phase,
+        "age_s": round(time.monotonic() - run.started_s, 1),
+        "folder": str(run.folder.path),
+    }
+
+
+def _process_row(run: Run, member: Member, peer: dict[str, Any] | None) -> dict[str, Any]:
+    pid = member.process.pid if member.process is not None and not member.child.gone else None
+    cpu_s, memory = usage(pid) if pid is not None else (0.0, 0)
+    return {
+        "run": run.id,
+        "name": member.name,
+        "role": member.place.role.value,
+        "uid": member.place.uid,
+        "worker": member.place.worker,
+        "pid": pid,
+        "state": "attached" if member.place.attached and member.joined else member.child.state.value,
+        "joined": member.joined,
+        "heard_ms": peer["heard_ms"] if peer else None,
+        "waiting_for": peer["waiting_for"] if peer else [],
+        "restarts": member.incarnation - 1,
+        "cpu_s": round(cpu_s, 2),
+        "memory_bytes": memory,
+    }
