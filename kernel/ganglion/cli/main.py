@@ -16,7 +16,7 @@ from ganglion import __version__
 from ganglion.cli.settings import Settings, options
 from ganglion.errors import GanglionError
 
-__all__ = ["COMMANDS", "main"]
+__all__ = ["COMMANDS", "Commands", "main"]
 
 INTERRUPTED = 130
 

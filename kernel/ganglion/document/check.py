@@ -27,9 +27,9 @@ def check(root: Node, phases: list[Expanded], lookup: Lookup) -> list[Fault]:
     """
     faults = [*_schedule(root), *_deadlines(root.map.get("recovery"))]
     names = [phase.name for phase in phases]
-    hazy = not is_sound(root) or any(_blurred(phase.given) for phase in phases)
+    hazy = not _is_sound(root) or any(_blurred(phase.given) for phase in phases)
     agents = None if hazy else {a for p in phases for a in p.agents}
-    blurred = not is_sound(root)  # whether environments or agents of a phase up to now could not be read
+    blurred = not _is_sound(root)  # whether environments or agents of a phase up to now could not be read
     for index, phase in enumerate(phases):
         blurred = blurred or _blurred(phase.given)
         faults += _Phase(root, index, phase, names, agents, lookup, blurred).check()
@@ -71,7 +71,7 @@ def _is_empty(entry: Node) -> bool:
     return next((phase.value is None for phase in entry.map.values()), False)
 
 
-def is_sound(root: Node) -> bool:
+def _is_sound(root: Node) -> bool:
     """Say whether every entry of the schedule is one phase."""
     schedule = root.map.get("schedule")
     return schedule is not None and all(len(entry.map) == 1 for entry in schedule.items)

@@ -9,7 +9,7 @@ from ganglion.document.fault import Fault
 from ganglion.document.marks import Node
 from ganglion.document.spelling import PLACES
 
-__all__ = ["UNBUILT", "unbuilt"]
+__all__ = ["UNBUILT", "is_unbuilt", "unbuilt"]
 
 Test = Callable[[Any], bool]
 
