@@ -94,7 +94,7 @@ class Progress:
 
     def _summary(self, outcome: Outcome, store: str) -> str:
         steps = self.steps.get(outcome.run, 0)
-        reason = "" if outcome.status == "finished" else f" ({outcome.reason})"
+        reason = f" ({outcome.reason})" if outcome.status == "interrupted" else ""
         return f"{outcome.status} in {outcome.took_s:.1f} s{reason}, {steps} steps{store}"
 
 

@@ -15,6 +15,8 @@ from ganglion.wire.messages import Admit
 
 __all__ = ["Member"]
 
+_DUMP_S = 0.2  # for the stacks
+
 
 class Member:
     """Carry out what the life of one participant decides.
@@ -138,6 +140,13 @@ class Member:
         self.child.why = why
         if self.process is not None:
             self.process.signal(signal.SIGKILL)
+
+    def dump_and_shoot(self, why: str) -> None:
+        """Have a process that hangs print the stacks of its threads, then kill it."""
+        self.child.why = why
+        if self.process is not None:
+            self.process.signal(signal.SIGABRT)  # Python peers print their stacks and end
+            self._loop.call_later(_DUMP_S, self.shoot, why)
 
     def _receive(self, event: Event, code: int | None = None, patience_s: float | None = None) -> None:
         now_s = self._loop.time()

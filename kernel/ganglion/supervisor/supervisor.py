@@ -23,6 +23,7 @@ from ganglion.run.plan import Process as Place
 from ganglion.supervisor import event
 from ganglion.supervisor.bus import Bus, Handler, Listener
 from ganglion.supervisor.check import VARIABLE, read_faults, write_plan
+from ganglion.supervisor.child import State
 from ganglion.supervisor.connection import Connection, connection_path, endpoint_folder, write_private
 from ganglion.supervisor.folder import RunFolder, log_name, participants
 from ganglion.supervisor.launcher import Launcher
@@ -451,11 +452,18 @@ class Supervisor(Listener):
             return
         member.joined = False
         member.lost_reason = lost.reason
+        if not run.over.is_set() and not member.place.attached:
+            asyncio.get_running_loop().call_later(LEAVE_KILL_S, self._end_cut_off, run, member)
         if member.place.attached and not run.over.is_set() and not member.gone.is_set():
             run.lost.append(member)
             self._tell(
                 run, event.PEER_LOST, {"name": member.name, "label": member.label, "reason": lost.reason}
             )
+
+    def _end_cut_off(self, run: Run, member: Member) -> None:
+        """End a process that has lost its connection and lives on: it hangs, or does not know what to do."""
+        if not run.over.is_set() and member.child.state is State.RUNNING and not member.joined:
+            member.dump_and_shoot(f"its connection was lost: {member.lost_reason}")
 
     def told(self, peer: str, news: RunEvent) -> None:
         """Hand on an event of a run; our own have been handed on already."""

@@ -51,7 +51,7 @@ def standin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 PEER = """
-import os, signal, sys, time
+import faulthandler, os, signal, sys, time
 from ganglion.peer.participant import Participant
 from ganglion.transport.blocking import BlockingLink
 from ganglion.wire.messages import Done, Ended, Failure, Joined, Need, RunEvent, Watch
@@ -101,6 +101,10 @@ def main(variables):
         elif state["watched"] <= joined:
             joined.clear()
             me.tell(f"@{run}/events", "event", RunEvent("phase.started", {"phase": 0}, 1.0))
+            if what == "hang":
+                faulthandler.enable()
+                while True:
+                    pass
             if what == "die":
                 os.kill(os.getpid(), signal.SIGKILL)
             if what == "second phase":

@@ -254,3 +254,12 @@ def test_too_many_processes_start_nothing(tmp_path: Path) -> None:
 
     with pytest.raises(LaunchError, match=r"at most 256 processes .* found 302 with 100 workers"):
         _carry_out(tmp_path, what)
+
+
+def test_hung_participant_is_killed_with_its_stacks(tmp_path: Path) -> None:
+    """A process that answers no beat loses its connection, prints where it hangs, and is killed."""
+    outcome, _ = _carry_out(tmp_path, plan("hang"))
+
+    assert ("failed", 1) == (outcome.status, outcome.exit_status)
+    assert outcome.story[0].startswith("governor was killed by SIGABRT (its connection was lost: silent for ")
+    assert any("in govern" in line for line in outcome.story)
