@@ -164,13 +164,14 @@ class SarsaBrain(Brain):
         """Go on with stored values and exploration.
 
         Raises:
-            ValueError: They belong to other sensors, actions or another basis; nothing was changed.
+            ValueError: They belong to another brain, other sensors, actions or another basis; nothing was changed.
         """
-        shape = [float(self.config.order), self.config.unbounded]
-        if arrays["weights"].shape != self.weights.shape or arrays["basis"].tolist() != shape:
-            raise ValueError(
-                f"the stored model has weights {arrays['weights'].shape} and basis {arrays['basis'].tolist()}, "
-                f"expected {self.weights.shape} and {shape}"
-            )
+        expected = {name: array.shape for name, array in self.policy().items()}
+        found = {name: array.shape for name, array in arrays.items()}
+        if found != expected:
+            raise ValueError(f"the stored model is another one: expected arrays {expected}, found {found}")
+        basis = [float(self.config.order), self.config.unbounded]
+        if arrays["basis"].tolist() != basis:
+            raise ValueError(f"the stored model has the basis {arrays['basis'].tolist()}, expected {basis}")
         self.weights = np.array(arrays["weights"], dtype=np.float64)
         self.exploration = float(arrays["exploration"])

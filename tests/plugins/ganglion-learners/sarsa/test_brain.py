@@ -125,3 +125,31 @@ def test_a_decision_without_objective_is_an_error(make) -> None:
     """There is nothing to learn from None."""
     with pytest.raises(ValueError, match="sarsa needs an objective for each decision"):
         _think(_brain(make, **PARAMS), "a/0", 0.0, 5, None, 0.0)
+
+
+def test_a_stored_model_goes_on(make) -> None:
+    """Stored arrays give another brain the same values and exploration."""
+    one, two = _brain(make, **PARAMS), _brain(make, **PARAMS)
+    _think(one, "a/0", 0.0, 6, 1.0, 1.0, terminated=True)
+    two.load_arrays(one.arrays())
+
+    np.testing.assert_array_equal(one.weights, two.weights)
+    assert one.exploration == two.exploration == 0.9
+
+
+@pytest.mark.parametrize(
+    ("params", "change", "told"),
+    [
+        ({"order": 2}, {}, r"expected arrays .*\(2, 2\).* found .*\(2, 3\)"),
+        ({"unbounded": 5.0}, {}, r"has the basis \[1\.0, 5\.0\], expected \[1\.0, 3\.0\]"),
+        ({}, {"state": np.array(1)}, "the stored model is another one"),
+    ],
+)
+def test_the_model_of_another_brain_is_refused(make, params, change, told) -> None:
+    """A model of other sensors, another basis or another brain is refused, and the values stay."""
+    brain = _brain(make, **PARAMS)
+    before = brain.weights.copy()
+
+    with pytest.raises(ValueError, match=told):
+        brain.load_arrays({**_brain(make, **{**PARAMS, **params}).arrays(), **change})
+    np.testing.assert_array_equal(before, brain.weights)
