@@ -18,10 +18,10 @@ __all__ = ["ZmqAsyncLink", "ZmqBlockingLink", "readable"]
 _BROKER = "broker"
 _QUEUE_MESSAGES = 1000  # libzmq's own default, finite; what the broker does not read stops us here
 _HEARTBEAT_MS, _HEARTBEAT_TIMEOUT_MS = 500, 1500  # notices a half-open connection, which TCP alone does not
-_LINGER_MS = 500
+_LINGER_S = 0.5
 _EVENTS = zmq.Event.HANDSHAKE_SUCCEEDED | zmq.Event.DISCONNECTED
 _FAILURES = (
-    zmq.Event.CONNECT_RETRIED
+    zmq.Event.CLOSED
     | zmq.Event.HANDSHAKE_FAILED_NO_DETAIL
     | zmq.Event.HANDSHAKE_FAILED_PROTOCOL
     | zmq.Event.HANDSHAKE_FAILED_AUTH
@@ -37,12 +37,19 @@ def _dealer(endpoint: str) -> tuple[zmq.Socket[bytes], zmq.Socket[bytes]]:
     dealer.setsockopt(zmq.HANDSHAKE_IVL, int(1000 * HANDSHAKE_S))
     dealer.setsockopt(zmq.HEARTBEAT_IVL, _HEARTBEAT_MS)
     dealer.setsockopt(zmq.HEARTBEAT_TIMEOUT, _HEARTBEAT_TIMEOUT_MS)
-    dealer.setsockopt(zmq.LINGER, _LINGER_MS)
+    dealer.setsockopt(zmq.LINGER, int(1000 * _LINGER_S))
     # To connect again is the peer's own decision: it must join again, which libzmq does not know.
     dealer.setsockopt(zmq.RECONNECT_IVL, -1)
     monitor: zmq.Socket[bytes] = dealer.get_monitor_socket(int(_EVENTS | _FAILURES))
     dealer.connect(endpoint)
     return dealer, monitor
+
+
+def _close(dealer: zmq.Socket[bytes], monitor: zmq.Socket[bytes], linger_s: float) -> None:
+    if not dealer.closed:
+        dealer.disable_monitor()
+        monitor.close(0)
+        dealer.close(int(1000 * linger_s))
 
 
 def readable(zmq_socket: zmq.Socket[bytes]) -> bool:
@@ -108,8 +115,7 @@ class ZmqBlockingLink:
     def close(self, linger_s: float = 0.5) -> None:
         """Close; what was sent is still delivered for at most `linger_s`."""
         self._lost = self._lost or "we closed the connection"
-        self._socket.disable_monitor()
-        self._socket.close(int(1000 * linger_s))
+        _close(self._socket, self._monitor, linger_s)
 
     def _check(self) -> None:
         if not self._lost and self._monitor.poll(0):
@@ -191,8 +197,7 @@ class ZmqAsyncLink:
             self._reason = self._reason or "we closed the connection"
             self._loop.remove_reader(self._socket.fileno())
             self._loop.remove_reader(self._monitor.fileno())
-            self._socket.disable_monitor()
-            self._socket.close(_LINGER_MS)
+            _close(self._socket, self._monitor, _LINGER_S)
 
     def _drain(self) -> None:
         """Hand on what has come; the descriptor signals changes only, so all of it."""
@@ -225,6 +230,6 @@ class ZmqAsyncLink:
 def _words(endpoint: str, event: int) -> str:
     if event == zmq.Event.DISCONNECTED:
         return f"{endpoint}: it closed the connection"
-    if event == zmq.Event.CONNECT_RETRIED:
+    if event == zmq.Event.CLOSED:
         return f"{endpoint}: nobody listens there"
     return f"{endpoint}: the handshake failed"

@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ganglion.errors import DeadlineExceeded, PeerLost
+from ganglion.transport import loop
+from ganglion.transport.asynclink import AsyncLink
+from ganglion.transport.zmqlink import ZmqAsyncLink
+from ganglion.wire.codec import codec_of
+from ganglion.wire.envelope import Envelope, Head, decode, encode
+from ganglion.wire.messages import Hello
+from ganglion.wire.name import Role
+from ganglion.wire.verb import Verb
+
+KINDS = {"ipc": AsyncLink, "tcp": AsyncLink, "zmq": ZmqAsyncLink}
+
+
+def within(main: Coroutine[Any, Any, None]) -> None:
+    """Run a test's coroutine, for ten seconds at most."""
+
+    async def bounded() -> None:
+        async with asyncio.timeout(10.0):
+            await main
+
+    loop.run(bounded())
+
+
+@pytest.mark.parametrize("front", KINDS)
+def test_join_and_call(station: Any, front: str) -> None:
+    """A peer with a loop joins, asks and gets its answer by callbacks, in order, large ones too."""
+    bus = station.bus(front)
+    name = bus.admit(Role.CONTROLLER)
+    environment = bus.join(Role.ENVIRONMENT)
+
+    async def main() -> None:
+        came: asyncio.Queue[Envelope] = asyncio.Queue()
+        link = await KINDS[front].connect(
+            station.endpoints[front], lambda frames: came.put_nowait(decode(frames)), came.put_nowait
+        )
+        link.send(encode(Envelope("", Head(Verb.HELLO, 1), codec_of(Hello).encode(Hello(1, "controller", name, name)))))
+        assert Verb.WELCOME is (await came.get()).head.verb
+        for size in (1, 70_000, 300_000):
+            link.send(encode(Envelope(environment.name, Head(Verb.CALL, 2, "x"), b"", (bytes(size),))))
+            await link.drain()
+            asked = await asyncio.to_thread(environment.receive)
+            environment.send(asked.peer, Head(Verb.REPLY, 2), b"", *asked.blobs)
+            assert (bytes(size),) == (await came.get()).blobs
+        link.close()
+        assert came.empty()
+        with pytest.raises(PeerLost):
+            link.send([b"", b"x"])
+        with pytest.raises(PeerLost):
+            await link.drain()
+
+    within(main())
+    bus.close()
+
+
+def test_the_end_is_told_once(station: Any) -> None:
+    """When the broker closes the connection, the callback gets the reason, once."""
+
+    async def main() -> None:
+        ends: list[str] = []
+        closed = asyncio.Event()
+
+        def on_closed(reason: str) -> None:
+            ends.append(reason)
+            closed.set()
+
+        link = await AsyncLink.connect(station.endpoints["ipc"], lambda frames: None, on_closed)
+        link.send([b"", b"no head", b""])
+        await closed.wait()
+        await asyncio.sleep(0)
+        assert ["it closed the connection"] == ends
+
+    within(main())
+
+
+def test_nobody_or_nobody_fit(tmp_path: Path) -> None:
+    """Where nobody listens, or somebody who says nothing or something else, connecting fails with the reason."""
+
+    async def main() -> None:
+        ends: list[str] = []
+        path = str(tmp_path / "x.sock")
+        with pytest.raises(PeerLost, match="No such file"):
+            await AsyncLink.connect(f"ipc://{path}", lambda frames: None, ends.append)
+        answers = [b"", b"220 mail.example.org ESMTP\r\n"]
+
+        async def greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            writer.write(answers.pop(0))
+            await reader.read()
+            writer.close()
+
+        server = await asyncio.start_unix_server(greet, path)
+        with pytest.raises(DeadlineExceeded):
+            await AsyncLink.connect(f"ipc://{path}", lambda frames: None, ends.append, 0.05)
+        with pytest.raises(PeerLost, match="signature"):
+            await AsyncLink.connect(f"ipc://{path}", lambda frames: None, ends.append)
+        server.close()
+        assert [] == ends
+
+    within(main())

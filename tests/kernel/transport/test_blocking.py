@@ -1,0 +1,126 @@
+from __future__ import annotations
+
+import socket
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ganglion.errors import DeadlineExceeded, PeerLost
+from ganglion.transport.blocking import BlockingLink
+from ganglion.transport.zmtp import GREETING, encode, encode_command, encode_error
+from ganglion.wire.envelope import Head
+from ganglion.wire.name import Role
+from ganglion.wire.verb import Verb
+
+READY = encode_command(b"READY", b"\x0bSocket-Type\0\0\0\x06ROUTER")
+
+
+@pytest.fixture
+def listener(tmp_path: Path) -> Any:
+    """Return a socket that listens, and nothing behind it."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listening:
+        listening.bind(str(tmp_path / "x.sock"))
+        listening.listen()
+        yield listening
+
+
+def connect(listening: socket.socket, said: bytes) -> tuple[BlockingLink, socket.socket]:
+    """Return a link and the raw other side, which has said what it is told to."""
+    accepted: list[socket.socket] = []
+
+    def serve() -> None:
+        other, _ = listening.accept()
+        accepted.append(other)
+        other.sendall(said)
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    try:
+        link = BlockingLink.connect(f"ipc://{listening.getsockname()}", 5.0)
+    finally:
+        thread.join()
+        if len(said) < len(GREETING + READY):
+            accepted[0].close()
+    return link, accepted[0]
+
+
+def test_nobody_listens(tmp_path: Path) -> None:
+    """Where nobody listens, connecting fails at once with the reason."""
+    with pytest.raises(PeerLost, match="No such file"):
+        BlockingLink.connect(f"ipc://{tmp_path}/none.sock")
+
+
+def test_silence_has_a_deadline(listener: socket.socket) -> None:
+    """Who accepts and says nothing costs no more than the deadline."""
+    with pytest.raises(DeadlineExceeded, match="handshake"):
+        BlockingLink.connect(f"ipc://{listener.getsockname()}", 0.05)
+
+
+def test_wrong_protocol(listener: socket.socket) -> None:
+    """Who speaks something else is refused with what was found."""
+    with pytest.raises(PeerLost, match="signature"):
+        connect(listener, b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+
+def test_receive_and_its_timeouts(listener: socket.socket) -> None:
+    """Messages come one by one, None after a timeout, and an error after the end, last messages first."""
+    link, other = connect(listener, GREETING + READY)
+    with other:
+        assert link.receive(0.0) is None
+        assert link.receive(0.01) is None
+        other.sendall(b"".join(encode([b"a"]) + encode([b"b", b"c"])))
+        assert [b"a"] == link.receive(None)
+        assert link.pending()
+        assert [b"b", b"c"] == link.receive(0.0)
+        assert not link.pending()
+        other.sendall(b"".join(encode([b"last"])))
+        other.shutdown(socket.SHUT_WR)
+        assert [b"last"] == link.receive(5.0)
+        with pytest.raises(PeerLost, match="closed"):
+            link.receive(5.0)
+        with pytest.raises(PeerLost, match="closed"):
+            link.receive(5.0)
+    link.close()
+
+
+def test_the_brokers_error_is_the_reason(listener: socket.socket) -> None:
+    """When the broker ends the connection with an ERROR, its words are the reason."""
+    link, other = connect(listener, GREETING + READY)
+    with other:
+        other.sendall(encode_error("too many peers"))
+        with pytest.raises(PeerLost, match="too many peers"):
+            link.receive(5.0)
+    link.close()
+
+
+def test_both_sides_send_at_once(native: Any) -> None:
+    """Two peers that send more to each other than all buffers hold do not stand: sending takes in what comes."""
+    controller, environment = native.join(Role.CONTROLLER), native.join(Role.ENVIRONMENT)
+    blob = bytes(8 * 1024 * 1024)
+    controller.send(environment.name, Head(Verb.CALL, 1, "x"))
+    environment.receive()
+    threads = [
+        threading.Thread(target=controller.send, args=(environment.name, Head(Verb.CALL, 2, "x"), b"", blob)),
+        threading.Thread(target=environment.send, args=(controller.name, Head(Verb.REPLY, 1), b"", blob)),
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20.0)
+
+    assert [blob] == list(controller.receive().blobs)
+    assert [blob] == list(environment.receive().blobs)
+
+
+def test_closed_link_says_so(native: Any) -> None:
+    """A link that we have closed raises instead of touching its socket; closing twice is harmless."""
+    peer = native.peer(Role.ENVIRONMENT)
+    peer.link.close()
+    peer.link.close()
+
+    with pytest.raises(PeerLost):
+        peer.link.send([b"", b"x", b""])
+    with pytest.raises(PeerLost):
+        peer.link.receive(0.0)
