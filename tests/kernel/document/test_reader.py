@@ -7,9 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
 
-from ganglion.document import load_document
+from ganglion.document import load_document, resolved
 from ganglion.document.fault import Fault
+from ganglion.document.spelling import PLACES
 from ganglion.errors import DocumentError
 from ganglion.limits import DOCUMENT_BYTES, DOCUMENT_BYTES_REMOTE
 from ganglion.run.plan import Plan
@@ -176,3 +180,93 @@ schedule:
 
     assert ("ada", ["ada", "bob"]) == (phase.name, [agent.name for agent in phase.agents])
     assert [["hill.0"], []] == [agent.sensors for agent in phase.agents]
+
+
+WORDS = sorted(
+    {
+        word
+        for place in PLACES.values()
+        for word in [*place.spellings, *place.spellings.values(), *place.parts]
+    }
+    | {
+        "uid",
+        "seed",
+        "name",
+        "params",
+        "command",
+        "attach",
+        "remove",
+        "sensors",
+        "rewards",
+        "recovery",
+        "cascade",
+    }
+)
+SCALARS = st.sampled_from(
+    [None, True, False, 0, 1, -1, 2.5, "", "a", "a.b", "hill.*", "dummy", "replace", *WORDS]
+)
+TREES = st.recursive(
+    SCALARS,
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["a", "x-b", *WORDS]), inner, max_size=5)
+    ),
+    max_leaves=25,
+)
+PLACED = st.sampled_from(
+    [
+        [],
+        ["schedule"],
+        ["schedule", 0, "one"],
+        ["schedule", 0, "one", "environments"],
+        ["schedule", 0, "one", "environments", 0],
+        ["schedule", 0, "one", "environments", 0, "environment"],
+        ["schedule", 0, "one", "environments", 0, "environment", "uid"],
+        ["schedule", 0, "one", "agents"],
+        ["schedule", 0, "one", "agents", 0],
+        ["schedule", 0, "one", "agents", 0, "muscle"],
+        ["schedule", 0, "one", "agents", 0, "sensors"],
+        ["schedule", 0, "one", "agents", 0, "load"],
+        ["schedule", 0, "one", "phase_config"],
+        ["schedule", 0, "one", "phase_config", "conditions"],
+        ["schedule", 0, "one", "simulation"],
+        ["schedule", 0, "one", "recovery"],
+        ["schedule", 1],
+        ["run_config"],
+        ["cascade"],
+    ]
+)
+
+
+def read(text: str) -> tuple[Plan | None, list[Fault]]:
+    """Return the plan of a text, None where it has faults, and all that is said of it."""
+    try:
+        return load_document("run.yml", plugins=AnyPlugin(), text=text)
+    except DocumentError as error:
+        return None, list(error.faults)
+
+
+@given(PLACED, TREES, st.booleans())
+def test_any_tree_is_a_plan_or_faults(where: list[str | int], tree: Any, second: bool) -> None:
+    """Whatever stands at whatever place, the answer is a plan or faults with places, never another error."""
+    document: Any = yaml.safe_load(TEXT)
+    document["schedule"].append(
+        {"two": {"agents": [{"name": "ada", "load": {"phase": 0}}]}} if second else {"three": {}}
+    )
+    holder: Any = document
+    for part in where[:-1]:
+        holder = holder.setdefault(part, {}) if isinstance(holder, dict) else holder[part]
+    if where:
+        holder[where[-1]] = tree
+    text = yaml.safe_dump(document if where else tree, sort_keys=False)
+
+    plan, faults = read(text)
+
+    if plan is None:
+        assert "error" in {fault.severity for fault in faults}
+        assert all(fault.line > 0 for fault in faults)
+        return
+    assert plan == Plan.from_map(plan.to_map())
+    again, _ = read(resolved(plan))
+    assert again is not None
+    assert [phase.name for phase in plan.phases] == [phase.name for phase in again.phases]
