@@ -1,0 +1,277 @@
+"""Real runs of the command line, disturbed: what is said, how it ends, who is left."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ganglion.supervisor.linux import children_of
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processes are looked up in /proc")
+
+GANGLION = [str(Path(sys.executable).with_name("ganglion"))]
+DOCUMENT = """\
+uid: endless
+seed: 7
+version: "0.1"
+schedule:
+  - train:
+      environments:
+        - environment: {uid: field, name: dummy}
+      agents:
+        - name: scout
+          brain: {name: dummy}
+          muscle: {name: dummy}
+          objective: {name: dummy}
+          sensors: [field.*]
+          actuators: [field.*]
+      simulation:
+        name: vanilla
+        conditions:
+          - {name: max_steps, params: {steps: 50}}
+      phase_config: {mode: train, worker: 2, episodes: EPISODES}
+run_config:
+  condition: {name: vanilla}
+"""
+
+
+class Command:
+    """Hold a running `ganglion`, its events so far, and the processes that it has started."""
+
+    def __init__(self, folder: Path, *arguments: str, output: str = "json") -> None:
+        self.folder = folder
+        words = [*GANGLION, *arguments, "--results", str(folder / "results"), f"--{output}"]
+        self.process = subprocess.Popen(
+            words,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=folder,
+            env=environment(folder),
+        )
+        self.events: list[dict[str, Any]] = []
+
+    def until(self, name: str) -> dict[str, Any]:
+        """Read events until one of that name comes; return it."""
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self.events.append(json.loads(line))
+            if self.events[-1]["event"] == name:
+                return self.events[-1]
+        raise AssertionError(f"no {name}: {self.events}, {self.process.stderr.read()}")  # type: ignore[union-attr]
+
+    def end(self) -> tuple[int, str]:
+        """Wait for the end; return exit status and what was said on stderr."""
+        out, err = self.process.communicate(timeout=30)
+        self.events += [json.loads(line) for line in out.splitlines()]
+        return self.process.returncode, err
+
+    def output(self) -> str:
+        """Wait for the end of a command that tells no events; return what it said on stdout."""
+        return self.process.communicate(timeout=30)[0]
+
+    def below(self) -> dict[int, str]:
+        """Return the processes that were started, with their names."""
+        found = {}
+        for pid in children_of(self.process.pid):
+            found[pid] = Path(f"/proc/{pid}/comm").read_text().strip()
+        return found
+
+
+def environment(folder: Path) -> dict[str, str]:
+    """Return the variables of a command whose private files are below `folder`."""
+    kept = {key: value for key, value in os.environ.items() if not key.startswith("GANGLION_")}
+    return {**kept, "TMPDIR": str(folder / "t"), "XDG_RUNTIME_DIR": ""}
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """Return a folder with a short path that holds an endless document, and a short one."""
+    import tempfile
+
+    with tempfile.TemporaryDirectory(prefix="gt-", dir="/tmp") as text:
+        path = Path(text)
+        (path / "t").mkdir()
+        (path / "endless.yml").write_text(DOCUMENT.replace("EPISODES", "1000000"))
+        (path / "short.yml").write_text(DOCUMENT.replace("EPISODES", "3").replace("endless", "short"))
+        yield path
+
+
+def gone(pids: dict[int, str]) -> bool:
+    """Wait until processes that were not our children have gone; return whether they have."""
+    for pid in pids:
+        try:
+            handle = os.pidfd_open(pid)
+        except ProcessLookupError:
+            continue
+        import select
+
+        ready, _, _ = select.select([handle], [], [], 3.0)
+        os.close(handle)
+        if not ready:
+            return False
+    return True
+
+
+def nothing_left(command: Command) -> bool:
+    """Say whether sockets, connection files and private folders of a command have gone."""
+    return [] == list((command.folder / "t").iterdir()) and [] == list(
+        command.folder.rglob("connection.json")
+    )
+
+
+def test_run_finishes_and_leaves_nothing(folder: Path) -> None:
+    """A run that nobody disturbs ends with 0, its events are told in order, and only results remain."""
+    command = Command(folder, "run", "short.yml")
+    status, err = command.end()
+
+    assert (0, "") == (status, err)
+    names = [event["event"] for event in command.events]
+    assert ["run.started", "run.ended"] == [names[0], names[-1]]
+    assert 6 == names.count("episode.ended")
+    assert command.events[-1]["status"] == "finished"
+    assert nothing_left(command)
+
+
+def test_killed_supervisor_takes_everybody_with_it(folder: Path) -> None:
+    """SIGKILL of the supervisor: no process of the run is left behind."""
+    command = Command(folder, "run", "endless.yml", "--store", "none")
+    command.until("episode.ended")
+    below = command.below()
+    command.process.kill()
+    command.process.communicate()
+
+    assert {"ganglion-warm", "muscle.scout.0", "environment.fie"} <= set(below.values())
+    assert gone(below)
+
+
+OFTEN, SELDOM = ("muscle.scout.1", "governor"), ("environment.fie", "controller.0", "brain.scout", "store")
+
+
+@pytest.mark.parametrize("victim", [*OFTEN, *(pytest.param(name, marks=pytest.mark.long) for name in SELDOM)])
+def test_killed_participant_is_named(folder: Path, victim: str) -> None:
+    """SIGKILL of any participant: exit status 1, its name and signal come first, nobody is left."""
+    command = Command(folder, "run", "endless.yml")
+    command.until("episode.ended")
+    below = command.below()
+    os.kill(next(pid for pid, name in below.items() if name == victim), signal.SIGKILL)
+    status, _ = command.end()
+
+    assert 1 == status
+    story = command.events[-1]["story"]
+    assert story[0].startswith(victim.partition(".")[0])
+    assert "was killed by SIGKILL" in story[0]
+    assert "failed" == command.events[-1]["status"]
+    assert gone(below)
+    assert nothing_left(command)
+
+
+def test_killed_broker_is_named(folder: Path) -> None:
+    """SIGKILL of the broker: exit status 1, it is named first, nobody is left."""
+    command = Command(folder, "run", "endless.yml", "--store", "none")
+    command.until("episode.ended")
+    below = command.below()
+    [broker] = [p for p in below if b"ganglion.transport.server" in Path(f"/proc/{p}/cmdline").read_bytes()]
+    os.kill(broker, signal.SIGKILL)
+    status, _ = command.end()
+
+    assert 1 == status
+    assert "broker was killed by SIGKILL" == command.events[-1]["story"][0]
+    assert gone(below)
+    assert nothing_left(command)
+
+
+@pytest.mark.parametrize("times", [1, 2, 3])
+def test_interruption_ends_with_130(folder: Path, times: int) -> None:
+    """Ctrl-C once, twice, three times: exit status 130, status `interrupted`, nobody is left."""
+    command = Command(folder, "run", "endless.yml")
+    command.until("episode.ended")
+    below = command.below()
+    assert command.process.stderr is not None
+    for _ in range(times):
+        command.process.send_signal(signal.SIGINT)
+        assert "Ctrl-C" in command.process.stderr.readline() or times == 3
+        if command.process.poll() is not None:
+            break
+    status, _ = command.end()
+
+    assert 130 == status
+    assert "interrupted" == command.events[-1]["status"]
+    assert gone(below)
+    assert nothing_left(command)
+
+
+def test_live_run_is_seen_and_stopped(folder: Path) -> None:
+    """Other commands find a live run by its connection file: `ps` lists it, `stop` interrupts it."""
+    command = Command(folder, "run", "endless.yml", "--store", "none")
+    command.until("episode.ended")
+    listed = Command(folder, "ps", "endless-1")
+    rows = json.loads(listed.output())
+    assert {"broker", "endless-1/governor", "endless-1/muscle/scout/1"} <= {row["name"] for row in rows}
+    assert {row["pid"] for row in rows} <= set(command.below())
+
+    stopped = Command(folder, "stop", "last", "--reason", "enough")
+    assert json.loads(stopped.output())["accepted"]
+    assert 130 == command.end()[0]
+    assert "enough" in command.events[-1]["reason"]
+
+
+def test_signal_reaches_the_governor(folder: Path) -> None:
+    """`ganglion signal` sends STOP_PHASE; the run finishes early, with 0."""
+    command = Command(folder, "run", "endless.yml", "--store", "none")
+    command.until("episode.ended")
+    sent = Command(folder, "signal", "endless-1", "stop-phase", "--reason", "good enough")
+    answer = json.loads(sent.output())
+
+    assert answer["accepted"], answer
+    assert 0 == command.end()[0]
+
+
+def test_daemon_takes_documents(folder: Path) -> None:
+    """The daemon tells where it is, carries out what is submitted, refuses what is faulty, and leaves when told."""
+    daemon = Command(folder, "kernel", "--store", "none", output="plain")
+    assert daemon.process.stdout is not None
+    assert daemon.process.stdout.readline().startswith("endpoint ipc://")
+    assert daemon.process.stdout.readline().startswith("connection file ")
+
+    waited = Command(folder, "submit", "short.yml", "--wait")
+    assert (0, "") == waited.end()
+    assert ("finished", "short-1") == (waited.events[-1]["status"], waited.events[-1]["run"])
+
+    (folder / "faulty.yml").write_text("uid: x\nsead: 4\n")
+    faulty = subprocess.run(
+        [*GANGLION, "submit", "faulty.yml", "--results", str(folder / "results")],
+        capture_output=True, text=True, cwd=folder, env=environment(folder), check=False,
+    )  # fmt: skip
+    assert 2 == faulty.returncode
+    assert "sead" in faulty.stderr
+
+    below = daemon.below()
+    assert "is leaving" in Command(folder, "kernel", "stop", output="plain").output()
+    daemon.output()
+    assert 0 == daemon.process.returncode
+    assert gone(below)
+    assert nothing_left(daemon)
+
+
+def test_faulty_document_starts_nothing(folder: Path) -> None:
+    """A document whose plugin does not take its parameters: its line is shown, exit status 2, no folder, no process."""
+    text = (folder / "short.yml").read_text()
+    params = "name: dummy, params: {colour: red}}\n      agents"
+    (folder / "bad.yml").write_text(text.replace("name: dummy}\n      agents", params))
+    command = Command(folder, "run", "bad.yml", output="plain")
+    out, err = command.process.communicate()
+
+    assert 2 == command.process.returncode, out + err
+    assert "colour" in err
+    assert "bad.yml:7:" in err
+    assert nothing_left(command)
+    assert [] == list((folder / "results").glob("short-*"))
