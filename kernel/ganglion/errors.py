@@ -139,6 +139,7 @@ class CallFailed(GanglionError):
     """Report that a peer answered a CALL with ERROR.
 
     `remote_kind`, `where` and `remote_traceback` are what the peer said; `peer` is its name and `call` what was asked.
+    `culprit` is whom the peer blames: itself, or somebody whom it had asked in turn.
     """
 
     kind = "call_failed"
@@ -150,6 +151,8 @@ class CallFailed(GanglionError):
         self.remote_message = str(error.get("message", "no reason given"))
         self.where = error.get("where")
         self.remote_traceback = error.get("traceback")
+        blamed = (error.get("data") or {}).get("peer") if isinstance(error.get("data"), Mapping) else None
+        self.culprit = str(blamed) if blamed else peer
         super().__init__(f"{peer} answered {call} with {self.remote_kind}: {self.remote_message}")
 
 
@@ -171,9 +174,16 @@ class LimitExceeded(GanglionError):
 
 
 class DeadlineExceeded(GanglionError):
-    """Report a wait that ended without its answer: for whom, for what, since when."""
+    """Report a wait that ended without its answer: for whom, for what, since when.
+
+    `peer` is the name of who did not answer, empty where it was nobody on the bus.
+    """
 
     kind = "deadline"
+
+    def __init__(self, message: str, peer: str = "") -> None:
+        super().__init__(message)
+        self.peer = peer
 
 
 class StoreError(GanglionError):

@@ -92,6 +92,7 @@ class BrainHost:
             "muscles": list(setup.muscles),
             "static_world_models": dict(setup.static_models or {}),
             "models": self._models,
+            "phase": setup.phase,
             **mine,
         }
         brain: Brain = hooks("__init__", lambda: self._loader.make("brain", setup.plugin, attributes))

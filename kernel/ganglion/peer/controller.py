@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from ganglion.errors import CallFailed, GanglionError, PeerLost, RemoteProtocolError
+from ganglion.errors import GanglionError, RemoteProtocolError
 from ganglion.peer.conversation import Gone, Request, Told
 from ganglion.peer.episode import Episode, Phase
 from ganglion.peer.failure import failure_of
 from ganglion.peer.hooks import Hooks, identity, seed_process
 from ganglion.peer.loader import Loader
-from ganglion.peer.participant import Handler, Participant, print_traceback
+from ganglion.peer.participant import Handler, Participant, show_failure
 from ganglion.peer.records import Records
 from ganglion.peer.world import Actor, World, select
 from ganglion.sdk.controller import Controller
@@ -160,19 +160,18 @@ class ControllerHost:
             actor.told_rewards = False
 
     def _failed(self, phase: Phase, error: Exception) -> None:
-        if not isinstance(error, GanglionError):
-            print_traceback(error)
         episode = phase.episode
         number, step = (0, 0) if episode is None else (episode.number, episode.step)
         failure = failure_of(error)
-        peer = error.peer if isinstance(error, CallFailed | PeerLost) else None
+        show_failure(error, failure)
+        peer = (failure.data or {}).get("peer")
         try:
             if episode is not None:
                 episode.cut(f"failed: {failure.message}")
         except (
             GanglionError
         ) as second:  # the store itself may be what failed: the first reason is the one to tell
-            print_traceback(second)
+            show_failure(second, failure_of(second))
         report = WorkerFailed(phase.setup.worker, number, step, failure, peer)
         self._call(phase, phase.governor, "governor.failed", report)
 
@@ -225,6 +224,7 @@ class ControllerHost:
                 None,
                 a["models"],
                 start.static_models,
+                setup.deadlines_s or None,
             )
             asked.append(self._ask(phase, actor.peer, "muscle.setup", message))
         self.participant.gather(asked)

@@ -11,6 +11,7 @@ from ganglion.limits import ANSWERS_PER_CALLER
 from ganglion.wire.codec import codec_of, decode_map
 from ganglion.wire.envelope import Head, Position, decode_head, encode_head
 from ganglion.wire.messages import Failure, Lost
+from ganglion.wire.name import label
 from ganglion.wire.verb import Verb
 
 __all__ = ["Answer", "Conversation", "Gone", "Incoming", "Leave", "Pending", "Request", "Told"]
@@ -35,11 +36,17 @@ class Pending:
     call: str
     since_s: float
     deadline_s: float | None  # a point in time, not a span
+    position: Position | None = None
 
     def describe(self, now_s: float) -> str:
         """Return the wait in words."""
         left = "" if self.deadline_s is None else f"; gives up in {max(0.0, self.deadline_s - now_s):.1f} s"
-        return f"waiting {now_s - self.since_s:.1f} s for {self.peer or 'the kernel'} to answer {self.call}{left}"
+        return f"waiting {now_s - self.since_s:.1f} s for {self.what()}{left}"
+
+    def what(self) -> str:
+        """Return who is to answer what, where in the run."""
+        place = "" if self.position is None else f" (episode {self.position[2]}, step {self.position[4]})"
+        return f"{label(self.peer)} to answer {self.call}{place}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +118,7 @@ class Conversation:
         """Ask a peer; the answer comes out of `receive` or, after `span_s`, of `expire`."""
         self._serial += 1
         deadline_s = None if span_s is None else now_s + span_s
-        pending = Pending(self._serial, peer, call, now_s, deadline_s)
+        pending = Pending(self._serial, peer, call, now_s, deadline_s, position)
         self._pending[self._serial] = pending
         deadline_ms = None if span_s is None else int(span_s * 1000)
         head = encode_head(Head(Verb.CALL, self._serial, call, position, deadline_ms))
@@ -176,11 +183,8 @@ class Conversation:
         answers: list[Answer] = []
         for pending in late:
             del self._pending[pending.serial]
-            text = (
-                f"{pending.peer or 'the kernel'} did not answer {pending.call} "
-                f"within {now_s - pending.since_s:.1f} s"
-            )
-            answers.append(Answer(pending, b"", (), DeadlineExceeded(text)))
+            text = f"waited {now_s - pending.since_s:.1f} s in vain for {pending.what()}"
+            answers.append(Answer(pending, b"", (), DeadlineExceeded(text, pending.peer)))
         return answers
 
     def waits(self) -> list[Pending]:
@@ -216,7 +220,7 @@ class Conversation:
 
     @staticmethod
     def _in_its_place(pending: Pending, peer: str) -> bool:
-        """Say whether `peer` may answer: the kernel refuses in a peer's place, the supervisor answers in the kernel's."""
+        """Say whether `peer` may answer: the kernel in a peer's place, the supervisor in the kernel's."""
         return peer == "" or (pending.peer == "" and peer == "supervisor")
 
     def _error(self, peer: str, head: Head, body: bytes) -> list[Incoming]:

@@ -37,10 +37,14 @@ __all__ = ["EnvironmentHost"]
 
 
 class EnvironmentHost:
-    """Host one environment per phase; the process serves many phases."""
+    """Host one environment per phase; the process serves many phases.
 
-    def __init__(self, loader: Loader) -> None:
+    `plugin` is the class that a process brings when somebody else started it: then no document names one.
+    """
+
+    def __init__(self, loader: Loader, plugin: str | None = None) -> None:
         self._loader = loader
+        self._own = plugin
         self._environment: Environment | None = None
 
     def handlers(self) -> dict[str, Handler]:
@@ -55,10 +59,11 @@ class EnvironmentHost:
     # -- calls --------------------------------------------------------------------------------------------------------
     def start(self, request: Request, start: EnvironmentStart) -> EnvironmentDeclared:
         """Make the environment and open its first episode."""
-        if start.plugin is None:
+        plugin = start.plugin if self._own is None else {"name": self._own}
+        if plugin is None:
             raise RemoteProtocolError("environment.start.plugin: expected the name of a class, found nothing")
         self._start = start
-        loader, plugin = self._loader, start.plugin
+        loader = self._loader
         blame = loader.blame("environment", str(plugin["name"]))
         self._hooks = Hooks(f"environment {start.uid} (worker {start.worker}), {blame}")
         seed_process(start.stream)
@@ -287,8 +292,9 @@ class EnvironmentHost:
                 )
                 raise self._fault(text)
             values = [given[uid] for uid in ids]
-        if None in values:
-            raise self._fault(f"{what} {ids[[v is None for v in values].index(True)]!r} has no value")
+        for uid, value in zip(ids, values, strict=True):
+            if value is None:
+                raise self._fault(f"{what} {uid!r} has no value")
         return layout.to_row(values)
 
     def _reward_row(

@@ -9,12 +9,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ganglion.errors import RemoteProtocolError
-from ganglion.limits import DEADLINE_OTHER_S, DEADLINES_S
 from ganglion.peer.boundary import Boundaries, Ending
 from ganglion.peer.hooks import Hooks
 from ganglion.peer.participant import Participant
-from ganglion.peer.records import Records, pack
+from ganglion.peer.records import Records, declaration_rows, pack
 from ganglion.peer.world import Actor, Decision, World, select
+from ganglion.run.agents import full_ids
+from ganglion.run.plan import span_s
 from ganglion.sdk.controller import Controller, EpisodeEnded, StepResult
 from ganglion.sdk.flow import Signal
 from ganglion.wire.messages import (
@@ -79,6 +80,14 @@ class Phase:
             wanted = _wanted_rewards(actor, self.worlds, places)
             actor.rewards = select(wanted, places, "earned") if wanted else (lambda worlds: [])
             actor.reward_declarations = [self._reward(uid, places[uid]) for uid in wanted]
+            self._declare(None, actor.name, actor.reward_declarations)
+        for world in self.worlds:
+            self._declare(world.uid, None, full_ids(world.uid, world.rewards or []))
+
+    def _declare(self, environment: str | None, agent: str | None, rewards: list[dict[str, Any]]) -> None:
+        """Record what rewards there are: they may be known only now."""
+        rows = declaration_rows(rewards)
+        self.records.add(["declare", self.setup.phase, environment, agent, "reward", rows])
 
     def _reward(self, uid: str, place: tuple[int, int]) -> dict[str, Any]:
         rewards = self.worlds[place[0]].rewards
@@ -87,9 +96,7 @@ class Phase:
 
     def span_s(self, call: str) -> float | None:
         """Return how long a call may take: the document's number first."""
-        word = call.rpartition(".")[2]
-        given = self.setup.deadlines_s
-        return given[word] if word in given else DEADLINES_S.get(word, DEADLINE_OTHER_S)
+        return span_s(call, self.setup.deadlines_s)
 
 
 class Episode:
@@ -100,6 +107,7 @@ class Episode:
         self.round, self.participants = verdict.round, verdict.participants
         self._boundaries = Boundaries(phase)
         self._ending: Ending | None = None
+        self._recorded = 0
         self._rows: dict[str, list[Any]] = {world.uid: [] for world in phase.worlds}
         self._action_rows: dict[str, list[Any]] = {actor.name: [] for actor in phase.actors}
         self._wishes: list[dict[str, Any]] = []
@@ -302,6 +310,7 @@ class Episode:
             if len(rows) >= _ROWS_OPEN_MAX:
                 self._flush_steps(world.uid)
         self.phase.tick += 1
+        self._recorded = self.step
 
     # -- the boundary and the end -------------------------------------------------------------------------------------
     def _boundary(self) -> None:
@@ -353,8 +362,8 @@ class Episode:
             self._flush_steps(world.uid)
         for actor in phase.actors:
             self._flush_actions(actor.name)
-        if self.step:
-            record = ["episode", setup.phase, setup.mode, setup.worker, None, self.number, self.step]
+        if self._recorded:
+            record = ["episode", setup.phase, setup.mode, setup.worker, None, self.number, self._recorded]
             phase.records.add([*record, terminated, truncated, reason, phase.tick])
         phase.records.flush()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import traceback
 
-from ganglion.errors import AuthorError, CallFailed, GanglionError
+from ganglion.errors import AuthorError, CallFailed, DeadlineExceeded, GanglionError, PeerLost
 from ganglion.wire.messages import Failure
 
 __all__ = ["failure_of", "hook_failed"]
@@ -26,13 +26,17 @@ def failure_of(error: BaseException) -> Failure:
     notes = getattr(error, "__notes__", [])
     where = "; ".join(notes) or None
     if isinstance(error, CallFailed):  # somebody behind us failed: hand on who it was and what it said
-        inner = f"{error.peer}: {error.where}" if error.where else error.peer
+        culprit = {"peer": error.culprit}
         return Failure(
-            error.remote_kind, error.remote_message, inner, error.remote_traceback, data={"peer": error.peer}
+            error.remote_kind, error.remote_message, error.where, error.remote_traceback, data=culprit
         )
     text = str(error)[:_TEXT_CHARS_MAX]
     if isinstance(error, AuthorError) and isinstance(error.__cause__, Exception):
         return Failure(error.kind, text, where, _traceback(error.__cause__))
+    if isinstance(error, PeerLost | DeadlineExceeded):
+        return Failure(error.kind, text, where, data={"peer": error.peer})
+    if isinstance(error, AuthorError):
+        return Failure(error.kind, text, where, _traceback(error))
     if isinstance(error, GanglionError):
         return Failure(error.kind, text, where)
     return Failure("internal", f"{type(error).__name__}: {text}", where, _traceback(error))

@@ -6,21 +6,20 @@ import datetime as dt
 from collections.abc import Sequence
 from typing import Any
 
-from ganglion.errors import CallFailed, GanglionError, PeerLost, RemoteProtocolError
+from ganglion.errors import GanglionError, RemoteProtocolError
 from ganglion.peer.conversation import Answer as CallAnswer
 from ganglion.peer.conversation import Gone, Request, Told
 from ganglion.peer.failure import failure_of
 from ganglion.peer.hooks import Hooks, identity
 from ganglion.peer.loader import Loader
-from ganglion.peer.participant import DEFERRED, Handler, Participant, print_traceback
-from ganglion.peer.records import Records
+from ganglion.peer.participant import DEFERRED, Handler, Participant, show_failure
+from ganglion.peer.records import Records, declaration_rows
 from ganglion.run.effect import Answer, Ask, Await, Declare, Effect, Event, Finish, Record, Steer
 from ganglion.run.governor import Governor
 from ganglion.run.plan import PhasePlan, Plan
 from ganglion.sdk.condition import TerminationCondition
 from ganglion.sdk.mode import Mode
 from ganglion.sdk.seed import words
-from ganglion.sdk.spaces import space_from_wire
 from ganglion.wire.codec import codec_of
 from ganglion.wire.messages import (
     CALL_BY_NAME,
@@ -137,10 +136,9 @@ class GovernorHost:
         if tag is None or self._governor is None:
             return
         if answer.error is not None:
-            peer = (
-                answer.error.peer if isinstance(answer.error, CallFailed | PeerLost) else answer.pending.peer
-            )
-            self._carry_out(self._governor.failed(tag, failure_of(answer.error), peer, self._now_s()))
+            failure = failure_of(answer.error)
+            peer = (failure.data or {}).get("peer") or answer.pending.peer
+            self._carry_out(self._governor.failed(tag, failure, peer, self._now_s()))
             return
         try:
             reply = codec_of(CALL_BY_NAME[answer.pending.call].reply).decode(answer.body)
@@ -180,12 +178,7 @@ class GovernorHost:
 
     def _declare(self, declare: Declare) -> None:
         for kind, environment, agent, declarations in declare.rows:
-            rows = []
-            for row in declarations:
-                space = space_from_wire(row["space"])
-                shape = [] if space.scalar else [space.size]
-                shape = list(getattr(space, "shape", shape))
-                rows.append([row["id"], space.to_string(), row.get("unit"), space.dtype.str, shape])
+            rows = declaration_rows(declarations)
             self._records.add(["declare", declare.phase, environment, agent, kind, rows])
 
     def _end(self, finish: Finish) -> None:
@@ -193,7 +186,7 @@ class GovernorHost:
         try:
             self._records.drain()
         except GanglionError as error:
-            print_traceback(error)
+            show_failure(error, failure_of(error))
             if finish.failure is None:
                 finish = Finish("failed", f"failed: {error}", 1, failure_of(error), None)
         fields = {"status": finish.status, "reason": finish.reason, "exit_status": finish.exit_status}

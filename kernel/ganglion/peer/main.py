@@ -10,11 +10,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from ganglion.errors import GanglionError, PeerLost, UsageError
+from ganglion.log import set_up
 from ganglion.peer.loader import Loader
 from ganglion.peer.participant import Participant
 from ganglion.wire.name import Role
 
-__all__ = ["main"]
+__all__ = ["main", "serve"]
 
 _FAILED = 1
 
@@ -24,7 +25,7 @@ def main(variables: Mapping[str, str]) -> int:
     faulthandler.enable()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the supervisor's to hear
     try:
-        return _serve(dict(variables))
+        return serve(dict(variables))
     except PeerLost as error:
         _say(f"{variables.get('GANGLION_NAME', 'peer')}: {error}")
         return _FAILED
@@ -33,7 +34,8 @@ def main(variables: Mapping[str, str]) -> int:
         return error.exit_status
 
 
-def _serve(variables: dict[str, str]) -> int:
+def serve(variables: dict[str, str]) -> int:
+    """Join and serve as `main` does; what goes wrong is raised. With GANGLION_PLUGIN an environment brings its own."""
     from ganglion.transport.link import connect_blocking
 
     missing = [
@@ -55,12 +57,20 @@ def _serve(variables: dict[str, str]) -> int:
     )
     participant.join(hello)
     os.environ.pop("GANGLION_TOKEN", None)
+    log = set_up(participant.name, variables["GANGLION_LOG"]) if variables.get("GANGLION_LOG") else None
+    if log is not None:
+        log.say("info", "peer.joined", pid=os.getpid())
+        participant.on_failure = lambda call, failure: log.say(
+            "error", "call.failed", call=call, kind=failure.kind, message=failure.message, where=failure.where
+        )
     tick = getattr(host, "tick", None)
     leave = participant.serve(tick, getattr(host, "idle_s", 0.25))
     close = getattr(host, "close", None)
     if close is not None:
         close()
     participant.leave()
+    if log is not None:
+        log.say("info", "peer.left", reason=leave.reason)
     if leave.refused:
         _say(f"{participant.name}: the kernel ended the connection: {leave.reason}")
         return _FAILED
@@ -73,7 +83,7 @@ def _host(role: Role, variables: Mapping[str, str]) -> Any:
     if role is Role.ENVIRONMENT:
         from ganglion.peer.environment import EnvironmentHost
 
-        return EnvironmentHost(loader)
+        return EnvironmentHost(loader, variables.get("GANGLION_PLUGIN"))
     if role is Role.MUSCLE:
         from ganglion.peer.muscle import MuscleHost
 

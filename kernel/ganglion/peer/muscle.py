@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ganglion.errors import RemoteProtocolError
-from ganglion.limits import DEADLINES_S
 from ganglion.peer.conversation import Request
 from ganglion.peer.hooks import Hooks, identity, seed_process
 from ganglion.peer.layout import Layout, freeze, thaw
 from ganglion.peer.loader import Loader
 from ganglion.peer.participant import Handler, Participant
+from ganglion.run.plan import span_s
 from ganglion.sdk.information import ActuatorInformation, RewardInformation, SensorInformation, Template
 from ganglion.sdk.memory import Memory
 from ganglion.sdk.mode import Mode
@@ -136,7 +136,10 @@ class MuscleHost:
         """End the phase for this muscle."""
         if self._muscle is not None:
             if self._setup.brain is not None:
-                self._ask("brain.leave", BrainLeave(self._worker), None)
+                brain = self._setup.brain
+                self.participant.call(
+                    brain, "brain.leave", BrainLeave(self._worker), span_s("brain.leave", {})
+                )
             self._hooks("teardown", self._muscle.teardown)
             self._hooks.close()
             self._muscle = None
@@ -248,15 +251,13 @@ class MuscleHost:
         self, call: str, message: Any, position: Position | None, blobs: Sequence[bytes] = ()
     ) -> Thought:
         assert self._setup.brain is not None
-        span_s = DEADLINES_S["think"]
-        pending = self.participant.ask(self._setup.brain, call, message, span_s, position, blobs)
+        span = span_s("brain.think", self._setup.deadlines_s or {})
+        pending = self.participant.ask(self._setup.brain, call, message, span, position, blobs)
         thought: Thought
         thought, parts = self.participant.collect([pending])[0]
-        if parts:
-            thought = Thought(thaw(thought.update, parts, "update"), thought.fresh, thought.signal)
-        elif isinstance(thought, Thought) and thought.fresh:
-            thought = Thought(thaw(thought.update, (), "update"), True, thought.signal)
-        return thought
+        return (
+            thought if not thought.fresh else replace(thought, update=thaw(thought.update, parts, "update"))
+        )
 
     def _update(self, thought: Thought) -> None:
         if thought.fresh and self._muscle is not None:

@@ -14,18 +14,20 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-from ganglion.errors import DeadlineExceeded, GanglionError, PeerLost, RemoteProtocolError
-from ganglion.limits import BEAT_AFTER_SILENCE_S, HANDSHAKE_S
+from ganglion.errors import CallFailed, DeadlineExceeded, GanglionError, PeerLost, RemoteProtocolError
+from ganglion.limits import BEAT_AFTER_SILENCE_S, HANDSHAKE_S, WAIT_REPORT_S
 from ganglion.peer.conversation import Answer, Conversation, Gone, Incoming, Leave, Pending, Request, Told
 from ganglion.peer.failure import failure_of
 from ganglion.wire.codec import Content, codec_of, decode_map
 from ganglion.wire.envelope import Head, Position, decode_head, encode_head
-from ganglion.wire.messages import CALL_BY_NAME, PROTOCOL_VERSION, Failure, Hello, Welcome
+from ganglion.wire.messages import CALL_BY_NAME, PROTOCOL_VERSION, Failure, Hello, RunEvent, Welcome
+from ganglion.wire.name import topic
 from ganglion.wire.verb import Verb
 
-__all__ = ["DEFERRED", "Handler", "LinkLike", "Participant"]
+__all__ = ["DEFERRED", "Handler", "LinkLike", "Participant", "show_failure"]
 
 _PULSE_S = BEAT_AFTER_SILENCE_S / 2
+_TELL_LONGEST_S = 64.0
 _IDLE_S = 1.0  # how long a quiet peer sleeps between looks at its deadlines
 
 DEFERRED: Any = object()
@@ -71,6 +73,7 @@ class Participant:
         self.contents: dict[str, Content] = {}
         self.leaving: Leave | None = None
         self.on_answer: Callable[[Answer], None] | None = None
+        self.on_failure: Callable[[str, Failure], None] | None = None
         self._link = link
         self._handlers = handlers
         self._told = told
@@ -82,6 +85,8 @@ class Participant:
         self._busy_since_s: float | None = None
         self._closed = threading.Event()
         self._lost: PeerLost | None = None
+        self._told_wait_s = 0.0
+        self._tell_after_s = WAIT_REPORT_S
 
     # -- joining and leaving ------------------------------------------------------------------------------------------
     def join(self, hello: Hello, timeout_s: float = HANDSHAKE_S * 5) -> Welcome:
@@ -179,6 +184,8 @@ class Participant:
         answers: dict[int, Answer] = {}
         while open_serials:
             incoming = self._receive(None)
+            if not incoming and asked:
+                self._tell_wait(asked[0].since_s, open_serials)
             for one in incoming:
                 if type(one) is Answer and one.pending.serial in open_serials:
                     if one.error is not None:
@@ -206,6 +213,21 @@ class Participant:
         """Tell a peer or a topic something."""
         body = codec_of(type(message)).encode(message, self.contents.get(peer, Content.MSGPACK))
         self._send(self._conversation.tell(peer, name, body, verb))
+
+    def _tell_wait(self, since_s: float, serials: set[int]) -> None:
+        """Say for whom we wait: after two seconds without anything, then after twice as long each time."""
+        now_s = self.clock()
+        if self._told_wait_s < since_s:
+            self._told_wait_s, self._tell_after_s = since_s, WAIT_REPORT_S
+        if now_s - self._told_wait_s < self._tell_after_s or self.welcome is None or not self.welcome.run:
+            return
+        self._told_wait_s, self._tell_after_s = now_s, min(2 * self._tell_after_s, _TELL_LONGEST_S)
+        for pending in self._conversation.waits():
+            if pending.serial in serials:
+                fields = {"text": pending.describe(now_s), "name": self.name}
+                self.tell(
+                    topic(self.welcome.run, "waits"), "event", RunEvent("waiting", fields, time.time())
+                )
 
     def told_to_leave(self) -> bool:
         """Say whether a BYE waits to be obeyed."""
@@ -265,8 +287,11 @@ class Participant:
                 raise
             self.fail(request, failure_of(error))
         except Exception as error:  # noqa: BLE001 - the outermost loop: whatever it is, the caller must hear of it
-            print_traceback(error)
-            self.fail(request, failure_of(error))
+            failure = failure_of(error)
+            show_failure(error, failure)
+            self.fail(request, failure)
+            if self.on_failure is not None:
+                self.on_failure(request.head.call, failure)
 
     def _hear(self, incoming: Incoming) -> None:
         if type(incoming) is Told and self._told is not None:
@@ -327,8 +352,13 @@ class Participant:
                 self._lock.release()
 
 
-def print_traceback(error: BaseException) -> None:
-    """Print what an author's code raised where the supervisor keeps a process's last words."""
-    import traceback
+def show_failure(error: BaseException, failure: Failure) -> None:
+    """Print what went wrong where the supervisor keeps a process's last words.
 
-    traceback.print_exception(error, file=sys.stderr)
+    What somebody else answered, or failed to answer, is his to print.
+    """
+    if isinstance(error, CallFailed | DeadlineExceeded | PeerLost):
+        return
+    text = failure.traceback or f"{type(error).__name__}: {failure.message}\n"
+    sys.stderr.write(f"{text}{failure.where}\n" if failure.where else text)
+    sys.stderr.flush()

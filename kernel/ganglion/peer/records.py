@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgpack
@@ -11,16 +12,35 @@ from ganglion.errors import DeadlineExceeded, StoreError
 from ganglion.limits import DEADLINES_S, STREAM_CREDIT_MESSAGES
 from ganglion.peer.conversation import Told
 from ganglion.peer.participant import Participant
+from ganglion.sdk.spaces import space_from_wire
 from ganglion.wire.codec import codec_of
 from ganglion.wire.messages import RecordAck, RecordBatch
 
-__all__ = ["Records", "pack"]
+__all__ = ["Records", "declaration_rows", "pack"]
 
 _ROWS_PER_BATCH = 250
 _BATCH_BYTES_MAX = 512 * 1024  # half of what a body may have
 
 pack = msgpack.Packer(autoreset=True).pack
 """Encode one row of values for the store."""
+
+
+def declaration_rows(declarations: Sequence[Mapping[str, Any]]) -> list[list[Any]]:
+    """Return declarations as the store keeps them: id, space, unit, dtype, shape."""
+    rows = []
+    for row in declarations:
+        space = space_from_wire(row["space"])
+        shape = [] if space.scalar else [space.size]
+        rows.append(
+            [
+                row["id"],
+                space.to_string(),
+                row.get("unit"),
+                space.dtype.str,
+                list(getattr(space, "shape", shape)),
+            ]
+        )
+    return rows
 
 
 class Records:

@@ -7,7 +7,7 @@ from typing import Any
 from ganglion.errors import GanglionError
 from ganglion.peer.conversation import Gone, Told
 from ganglion.peer.failure import failure_of
-from ganglion.peer.participant import Handler, Participant, print_traceback
+from ganglion.peer.participant import Handler, Participant, show_failure
 from ganglion.sdk.store import StoreWriter
 from ganglion.wire.codec import codec_of
 from ganglion.wire.messages import RecordAck, RecordBatch
@@ -80,7 +80,7 @@ class StoreHost:
         try:
             act()
         except GanglionError as error:
-            print_traceback(error)
+            show_failure(error, failure_of(error))
             self._failed = error
 
 

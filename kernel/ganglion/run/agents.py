@@ -10,7 +10,7 @@ from typing import Any
 from ganglion.errors import DocumentError
 from ganglion.run.plan import AgentPlan, PhasePlan
 
-__all__ = ["ResolvedAgent", "resolve"]
+__all__ = ["ResolvedAgent", "full_ids", "resolve"]
 
 Declarations = Mapping[str, Mapping[str, Any]]
 """Environment -> {sensors, actuators, rewards, static_model}, as its controller reported."""
@@ -37,17 +37,22 @@ def resolve(phase: PhasePlan, declarations: Declarations) -> list[ResolvedAgent]
     return found
 
 
+def full_ids(uid: str, declarations: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return an environment's declarations under full ids."""
+    return [{**row, "id": f"{uid}.{row['id']}"} for row in declarations]
+
+
 def _full(declarations: Declarations, what: str, faults: list[str]) -> dict[str, tuple[str, dict[str, Any]]]:
     """Return full id -> (environment, declaration); an id that two environments can claim is a fault."""
     found: dict[str, tuple[str, dict[str, Any]]] = {}
     for uid, declared in declarations.items():
-        for row in declared[what]:
-            full = f"{uid}.{row['id']}"
+        for row in full_ids(uid, declared[what]):
+            full = row["id"]
             if full in found:
                 faults.append(
                     f"the {what[:-1]} {full!r} can belong to environment {found[full][0]!r} and to {uid!r}"
                 )
-            found[full] = (uid, {**row, "id": full})
+            found[full] = (uid, row)
     return found
 
 

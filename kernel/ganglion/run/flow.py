@@ -60,6 +60,8 @@ class Flow:
         self._queue: list[tuple[int, Go]] = []
         self._ended: dict[int, tuple[Any, EpisodeEnded]] = {}
         self._counted: set[int] = set()
+        self._last_round: dict[int, int] = {}
+        self._held: list[tuple[int | None, str, str]] = []  # worker, issuer, reason
 
     def begin(self, agents: Sequence[str]) -> None:
         """Let all workers take part."""
@@ -75,6 +77,7 @@ class Flow:
     def episode(self, token: Any, report: EpisodeEnded) -> list[Effect]:
         """Take the end of an episode."""
         effects = self.sealed(report)
+        self._last_round[report.worker] = report.round
         self._ended[report.worker] = (token, report)
         if self.common:
             return effects + self._next_in_queue()
@@ -268,7 +271,25 @@ class Flow:
         effects += [Answer(token, go) for _, (token, _) in sorted(self._stood.items())]
         self._stood, self._ended = {}, {}
         self._counted.clear()
-        return effects
+        return effects + self._record_held()
+
+    def _record_held(self) -> list[Effect]:
+        """Record the ends of workers that went their own ways as if they had stood together.
+
+        Who was faster must not show: workers that ended in the last round of all ended with the phase.
+        """
+        if self.active or not self._held:
+            return []
+        last = max(self._last_round.values())
+        _, issuer, reason = self._held[-1]
+        held, self._held = self._held, []
+        effects: list[Effect] = []
+        for worker, round_ in sorted(self._last_round.items(), key=lambda pair: (pair[1], pair[0])):
+            if round_ < last and any(w in (worker, None) for w, _, _ in held):
+                row = [worker, None, None, Signal.STOP_SIMULATION.name, issuer]
+                effects.append(self._record_signal(row, reason, round_))
+        row = [None, None, None, Signal.STOP_PHASE.name, issuer]
+        return [*effects, self._record_signal(row, reason, last)]
 
     def _signal_for(self, worker: int, report: EpisodeEnded, judgement: Judgement) -> Signal:
         if self._stopping or self._draining:
@@ -299,6 +320,9 @@ class Flow:
 
     # -- records ------------------------------------------------------------------------------------------------------
     def _record_judgement(self, judgement: Judgement, reports: dict[int, EpisodeEnded]) -> list[Effect]:
+        if not self.common and self.phase.workers > 1 and self.phase.sync != "async":
+            self._held += [(worker, issuer, reason) for worker, _, issuer, reason in judgement.issued]
+            return []
         position = max((report.round for report in reports.values()), default=self.round)
         effects: list[Effect] = []
         for worker, signal, issuer, reason in judgement.issued:

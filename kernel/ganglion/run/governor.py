@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from ganglion.errors import DocumentError
-from ganglion.run.agents import ResolvedAgent, resolve
+from ganglion.run.agents import ResolvedAgent, full_ids, resolve
 from ganglion.run.effect import Answer, Ask, Await, Declare, Effect, Event, Finish, Record
 from ganglion.run.flow import Flow
 from ganglion.run.plan import AgentPlan, PhasePlan, Plan, Process, processes_of
@@ -29,7 +29,7 @@ from ganglion.wire.messages import (
     Signalled,
     WorkerFailed,
 )
-from ganglion.wire.name import Role, peer_name
+from ganglion.wire.name import Role, label, peer_name
 
 __all__ = ["Governor", "Services"]
 
@@ -277,7 +277,7 @@ class Governor:
         for uid, declared in first.items():
             for kind in ("sensor", "actuator", "reward"):
                 if declared[kind + "s"] is not None:
-                    rows.append((kind, uid, None, declared[kind + "s"]))
+                    rows.append((kind, uid, None, full_ids(uid, declared[kind + "s"])))
         for agent in self._agents:
             rows.append(("sensor", None, agent.plan.name, agent.sensors))
             rows.append(("actuator", None, agent.plan.name, agent.actuators))
@@ -431,9 +431,7 @@ class Governor:
     def _label(self, peer: str) -> str:
         if peer == self.store:
             return "the store"
-        if self.stage is Stage.PLANNED:
-            return peer or "the kernel"
-        return next((p.label for p in self._processes() if p.name == peer), peer or "the kernel")
+        return label(peer)
 
     def _refusal(self, wish: FlowSignal, phase: str | None) -> str:
         if wish.signal not in Signal.__members__:

@@ -3,13 +3,50 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from ganglion.limits import DEADLINE_OTHER_S, DEADLINES_S
 from ganglion.wire.name import Role, peer_name
 
-__all__ = ["AgentPlan", "EnvironmentPlan", "PhasePlan", "Plan", "PluginPlan", "Process", "processes_of"]
+__all__ = [
+    "AgentPlan",
+    "EnvironmentPlan",
+    "PhasePlan",
+    "Plan",
+    "PluginPlan",
+    "Process",
+    "processes_of",
+    "span_s",
+]
+
+
+_INSIDE = {
+    "muscle.setup": ("think",),
+    "muscle.act": ("think",),
+    "muscle.shutdown": ("leave",),
+    "controller.setup": ("start",),
+    "controller.start": ("setup", "think"),
+    "controller.shutdown": ("shutdown", "record"),
+}
+"""What the callee waits for in turn: its own wait must end first, so that the error names who did not answer."""
+
+_SLACK_S = 1.0
+
+
+def span_s(call: str, deadlines_s: Mapping[str, float | None]) -> float | None:
+    """Return how long a call may take: by its last word, and by what is waited for inside it; None waits for ever."""
+    word = call.rpartition(".")[2]
+    total_s = _one_s(word, deadlines_s)
+    for inner in _INSIDE.get(call, ()):
+        inner_s = _one_s(inner, deadlines_s)
+        total_s = None if total_s is None or inner_s is None else total_s + inner_s + _SLACK_S
+    return total_s
+
+
+def _one_s(word: str, deadlines_s: Mapping[str, float | None]) -> float | None:
+    return deadlines_s[word] if word in deadlines_s else DEADLINES_S.get(word, DEADLINE_OTHER_S)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,9 +124,8 @@ class PhasePlan:
     deadlines_s: dict[str, float | None] = field(default_factory=dict)
 
     def deadline_s(self, call: str) -> float | None:
-        """Return how long a call may take: by its last word, the phase's own number first."""
-        word = call.rpartition(".")[2]
-        return self.deadlines_s.get(word, DEADLINES_S.get(word, DEADLINE_OTHER_S))
+        """Return how long a call may take: the phase's own numbers first, then the built-in ones."""
+        return span_s(call, self.deadlines_s)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,9 +16,11 @@ __all__ = [
     "SIGNAL",
     "TOPIC",
     "WAITING",
+    "WAITS",
 ]
 
 TOPIC = "events"  # of each run: @<run>/events
+WAITS = "waits"  # likewise: for whom a participant waits, told by itself
 
 # told by the supervisor
 RUN_STARTED = "run.started"

@@ -39,6 +39,7 @@ PRELOAD = (  # what participants need and what starts no thread
     "ganglion.peer.governor",
     "ganglion.peer.muscle",
     "ganglion.peer.store",
+    "structlog",
 )
 SINGLE_THREAD = {  # numeric libraries start a thread per core on import otherwise, and answer by thread count
     "OPENBLAS_NUM_THREADS": "1",

@@ -241,7 +241,8 @@ class Supervisor(Listener):
 
     async def _begin(self, run: Run) -> None:
         assert self.bus is not None
-        await self.bus.ask(KERNEL, "kernel.subscribe", Subscribe(topic(run.id, event.TOPIC)))
+        for name in (event.TOPIC, event.WAITS):
+            await self.bus.ask(KERNEL, "kernel.subscribe", Subscribe(topic(run.id, name)))
         places = [run.governor, *([run.keeper] if run.keeper else []), *run.places(0)]
         self._tell(
             run,

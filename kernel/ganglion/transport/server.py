@@ -14,6 +14,7 @@ import resource
 import signal
 import sys
 import time
+from collections import deque
 from typing import Any
 
 from ganglion import __version__
@@ -21,6 +22,7 @@ from ganglion.broker.core import Broker
 from ganglion.broker.effect import Note
 from ganglion.errors import GanglionError, LaunchError
 from ganglion.limits import PEERS
+from ganglion.log import Log, set_up
 from ganglion.transport import loop
 from ganglion.transport.exchange import Exchange
 from ganglion.transport.native import NativeFront
@@ -30,19 +32,38 @@ __all__ = ["main", "serve"]
 _TICK_S = 0.25
 _DESCRIPTORS_SPARE = 64  # for what is not a peer: the loop's own, listeners, standard streams
 _LINE_BYTES_MAX = 64 * 1024
+_LOG_AFTER_S = 0.3  # when a run's processes have had the processors for themselves
+_NOTES_WAITING = 4096
 
 
-def _note(note: Note) -> None:
-    fields = {"event": note.event, "level": note.level, "time_s": round(time.time(), 3), **note.fields}
-    sys.stderr.write(json.dumps(fields, default=str) + "\n")
-    sys.stderr.flush()
+class _Notes:
+    """Keep what the broker has to say until the log is there, which takes a tenth of a second to import."""
+
+    def __init__(self) -> None:
+        self._log: Log | None = None
+        self._waiting: deque[tuple[float, Note]] = deque(maxlen=_NOTES_WAITING)
+
+    def __call__(self, note: Note) -> None:
+        if self._log is None:
+            self._waiting.append((time.time(), note))
+        else:
+            self._log.say(note.level, note.event, **note.fields)
+
+    def open(self) -> None:
+        """Import the log, if it is not there, and write what has waited."""
+        if self._log is None:
+            self._log = set_up("broker")
+        while self._waiting:
+            said_s, note = self._waiting.popleft()
+            self._log.say(note.level, note.event, said_s=round(said_s, 3), **note.fields)
 
 
 async def serve(endpoints: list[str], supervisor_token_sha256: bytes) -> None:
     """Bind, say where, and serve until the input ends or SIGTERM comes; LaunchError if something cannot be bound."""
     running = asyncio.get_running_loop()
     broker = Broker(supervisor_token_sha256, __version__, os.getpid(), running.time())
-    exchange = Exchange(broker, _note, running.time, running.call_later)
+    notes = _Notes()
+    exchange = Exchange(broker, notes, running.time, running.call_later)
     front = NativeFront(exchange)
     ended = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -51,6 +72,7 @@ async def serve(endpoints: list[str], supervisor_token_sha256: bytes) -> None:
         bound = [await front.listen(endpoint) for endpoint in endpoints]
         _answer({"endpoints": bound})
         running.add_reader(sys.stdin.fileno(), _read_lifeline, ended)
+        running.call_later(_LOG_AFTER_S, lambda: running.run_in_executor(None, notes.open))
         while not ended.is_set():
             exchange.tick()
             try:
@@ -59,6 +81,7 @@ async def serve(endpoints: list[str], supervisor_token_sha256: bytes) -> None:
                 continue
     finally:
         front.close()
+        notes.open()
 
 
 def _read_lifeline(ended: asyncio.Event) -> None:

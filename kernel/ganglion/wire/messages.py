@@ -555,6 +555,7 @@ class MuscleSetup:
     filters: list[dict[str, Any]] | None = None
     models: str | None = None
     static_models: dict[str, Any] | None = None
+    deadlines_s: dict[str, Any] | None = None  # of the calls to the brain
 
 
 @message
@@ -575,7 +576,9 @@ class Act:
     workers: list[int] | None = None
     ticks: int | None = None
     reason: str = ""
-    reward_ids: list[dict[str, Any]] | None = None  # declarations, with the first rewards if not made at setup
+    reward_ids: list[dict[str, Any]] | None = (
+        None  # declarations, with the first rewards if not made at setup
+    )
 
 
 @message

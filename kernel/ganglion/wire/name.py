@@ -9,11 +9,15 @@ from enum import StrEnum
 from ganglion.errors import LocalProtocolError
 from ganglion.limits import NAME_BYTES
 
-__all__ = ["KERNEL", "Role", "check_name", "peer_name", "safe", "topic"]
+__all__ = ["KERNEL", "Role", "check_name", "label", "peer_name", "safe", "topic"]
 
 KERNEL = ""  # the empty destination: broker and supervisor themselves
 
 _NAME = re.compile(r"@?[a-z0-9][a-z0-9._/-]{0,127}\Z")
+_PARTICIPANT = re.compile(
+    r"[^/]+/(?P<role>governor|controller|environment|muscle|brain|store)"
+    r"(?:/(?P<uid>(?!\d+\Z)[^/]+))?(?:/(?P<worker>\d+))?\Z"
+)
 _PLAIN = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789.-")
 _PART_BYTES_MAX = 48  # three parts, role and run fit into NAME_BYTES
 
@@ -61,6 +65,27 @@ def peer_name(run: str, role: Role, uid: str | None = None, worker: int | None =
     if worker is not None:
         parts.append(str(worker))
     return check_name("/".join(parts))
+
+
+def label(name: str) -> str:
+    """Return how a person is told of a participant: `environment grid (worker 2)` for `run-1/environment/grid/2`.
+
+    A name of another form is returned as it is.
+    """
+    match = _PARTICIPANT.match(name)
+    if match is None:
+        return name or "the kernel"
+    role, uid, worker = match["role"], match["uid"], match["worker"]
+    text = role if uid is None else f"{role} {_plain(uid)}"
+    return text if worker is None else f"{text} (worker {worker})"
+
+
+def _plain(part: str) -> str:
+    """Return the uid that `safe` was given, unless it was cut."""
+    if part.startswith("x_"):
+        part = part[1:]
+    data = re.sub(rb"_([0-9a-f]{2})", lambda found: bytes([int(found[1], 16)]), part.encode())
+    return data.decode(errors="replace")
 
 
 def topic(run: str, name: str) -> str:
