@@ -73,7 +73,7 @@ class Register:
 
     def _choose(self, hello: Hello, admissions: list[Admission], taken: set[str]) -> Admission:
         for admission in admissions:
-            if admission.name == hello.name:
+            if admission.name == hello.name and not admission.numbered:
                 return admission
         places = [a for a in admissions if a.attach == hello.name]
         for place in places:
@@ -82,7 +82,7 @@ class Register:
         if places:
             raise RemoteProtocolError(f"name: all {len(places)} places of {hello.name!r} are taken")
         for admission in admissions:
-            if admission.name.endswith("*"):
+            if admission.numbered:
                 return self._numbered(admission)
         awaited = sorted({a.attach for a in admissions if a.attach})
         hint = f"; awaited are: {', '.join(awaited)}" if awaited else ""

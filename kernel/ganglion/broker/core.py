@@ -11,7 +11,7 @@ from ganglion.broker.kernel import Kernel
 from ganglion.broker.life import TRANSITIONS, State
 from ganglion.broker.link import Admission, Link, Peer, Route
 from ganglion.broker.rights import allowed, bit, may_publish, open_calls
-from ganglion.errors import LimitExceeded, RemoteProtocolError
+from ganglion.errors import RemoteProtocolError
 from ganglion.limits import (
     BEAT_AFTER_SILENCE_S,
     BEAT_ANSWER_S,
@@ -34,7 +34,8 @@ from ganglion.wire.verb import Verb
 __all__ = ["Broker"]
 
 _SLEEPER_S = 0.75  # a tick that comes so late accuses nobody: the broker itself was stopped or starved
-_REFUSALS_MAX = 10  # forbidden messages of one peer before its connection ends
+_REFUSALS_MAX = 10  # so many forbidden messages of one peer
+_REFUSALS_SPAN_S = 10.0  # within so long end its connection
 _CALL, _ANSWERS = Verb.CALL, (Verb.REPLY, Verb.ERROR)
 _LIMITS = {
     "body_bytes": BODY_BYTES,
@@ -210,7 +211,7 @@ class Broker:
             _NEXT.get(peer.role, ""),
         )
         effects: list[Effect] = [
-            self.say(link, Head(Verb.WELCOME, head.serial), codec_of(Welcome).encode(welcome, content)),
+            self.tell(link, Head(Verb.WELCOME, head.serial), welcome),
             Note("info", "peer.joined", {"name": peer.name, "language": peer.language}),
         ]
         for watcher in self.watchers.get(peer.name, {}).values():
@@ -235,9 +236,10 @@ class Broker:
             back = route.target.routes.pop(name, None)
             if back is not None and back.open:
                 told[route.target.key] = route.target
-        body = codec_of(Lost).encode(Lost(peer.name, peer.incarnation, reason))
+        link.routes.clear()  # a front may have more of this peer in its hands
+        lost = Lost(peer.name, peer.incarnation, reason)
         effects: list[Effect] = [Note("info", "peer.lost", {"name": peer.name, "reason": reason})]
-        effects += [self.say(other, Head(Verb.LOST), body) for other in told.values()]
+        effects += [self.tell(other, Head(Verb.LOST), lost) for other in told.values()]
         return effects
 
     def leave(self, link: Link, head: Head, now_s: float) -> list[Effect]:
@@ -291,7 +293,7 @@ class Broker:
         if route is None:
             return self._unreachable(link, head, to)
         if not route.allowed & bit(verb):
-            return self._forbidden(link, head, f"{peer.role} may not say {verb.name} to {_show(to)}", now_s)
+            return self.forbidden(link, head, f"{peer.role} may not say {verb.name} to {_show(to)}", now_s)
         if verb is _CALL:
             if route.open >= route.limit or route.target.queued_bytes > QUEUE_MARK_BYTES:
                 text = f"{_show(to)} has {route.open} open calls of yours, {route.target.queued_bytes} bytes wait"
@@ -299,7 +301,7 @@ class Broker:
             route.open += 1
         elif verb in _ANSWERS:
             if route.back is None or route.back.open == 0:
-                return self._forbidden(link, head, f"{_show(to)} has no open call to answer", now_s)
+                return self.forbidden(link, head, f"{_show(to)} has no open call to answer", now_s)
             route.back.open -= 1
         return [Send(route.target, (route.source, *frames[1:]))]
 
@@ -308,7 +310,7 @@ class Broker:
     ) -> list[Effect]:
         topic = to.decode(errors="replace")
         if head.verb is not Verb.TELL or not may_publish(peer, topic):
-            return self._forbidden(
+            return self.forbidden(
                 link, head, f"{peer.role} may not say {head.verb.name} to {_show(to)}", link.heard_s
             )
         effects: list[Effect] = []
@@ -319,8 +321,7 @@ class Broker:
                 continue
             missed = reader.gaps.pop(to, 0)
             if missed:
-                gap = codec_of(Gap).encode(Gap(topic, missed))
-                effects.append(self.say(reader, Head(Verb.TELL, 0, "kernel.gap"), gap))
+                effects.append(self.tell(reader, Head(Verb.TELL, 0, "kernel.gap"), Gap(topic, missed)))
             effects.append(Send(reader, (source, *frames[1:])))
         return effects
 
@@ -336,27 +337,36 @@ class Broker:
             )
         ]
 
-    def _forbidden(self, link: Link, head: Head, text: str, now_s: float) -> list[Effect]:
-        link.refused += 1
-        if link.refused >= _REFUSALS_MAX:
-            return self._refuse(link, head.serial, "forbidden", text, now_s)
-        return [self.error(link, head.serial, "forbidden", text)]
+    def forbidden(self, link: Link, head: Head, text: str, now_s: float) -> list[Effect]:
+        """Refuse what a peer may not say; the tenth within ten seconds ends its connection.
+
+        An answer that nobody awaits may be only late, and its serial belongs to the other side: an ERROR with it would
+        hit a call of the sender's own. It is noted, not answered.
+        """
+        times_s = [t for t in link.refusals_s if now_s - t < _REFUSALS_SPAN_S]
+        link.refusals_s = [*times_s, now_s]
+        serial = head.serial if head.verb is _CALL else 0
+        if len(link.refusals_s) >= _REFUSALS_MAX:
+            return self._refuse(link, serial, "forbidden", text, now_s)
+        if head.verb in _ANSWERS:
+            return [Note("warning", "message.forbidden", {"name": link.name, "reason": text[:300]})]
+        return [self.error(link, serial, "forbidden", text)]
 
     # -- the kernel's own words ---------------------------------------------------------------------------------------
     def say(self, link: Link, head: Head, body: bytes) -> Send:
         """Return the effect that tells a connection something in the kernel's name."""
         return Send(link, (b"", encode_head(head), body))
 
+    def tell(self, link: Link, head: Head, message: Any) -> Send:
+        """Return the effect that tells a connection a message in the encoding that it chose."""
+        return self.say(link, head, codec_of(type(message)).encode(message, _content_of(link)))
+
     def error(self, link: Link, serial: int, kind: str, text: str, retry_after_ms: int | None = None) -> Send:
         """Return the effect that answers with an ERROR."""
-        content = link.peer.content if link.peer is not None else Content.MSGPACK
-        body = codec_of(Failure).encode(Failure(kind, text, retry_after_ms=retry_after_ms), content)
-        return self.say(link, Head(Verb.ERROR, serial), body)
+        return self.tell(link, Head(Verb.ERROR, serial), Failure(kind, text, retry_after_ms=retry_after_ms))
 
     def admit(self, admission: Admission) -> None:
         """Let a name join from now on; LimitExceeded when the register is full."""
-        if len(self.register) > 100 * PEERS:
-            raise LimitExceeded("too many admissions")
         self.register.admit(admission)
 
 
@@ -375,6 +385,10 @@ def _content(text: str) -> Content:
         return Content(text)
     except ValueError as error:
         raise RemoteProtocolError(f"hello.content: expected msgpack or json, found {text[:40]!r}") from error
+
+
+def _content_of(link: Link) -> Content:
+    return link.peer.content if link.peer is not None else Content.MSGPACK
 
 
 def _show(to: bytes) -> str:

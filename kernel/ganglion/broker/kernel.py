@@ -57,7 +57,7 @@ class Kernel:
         if head.verb is Verb.BYE:
             return broker.leave(link, head, now_s)
         if head.verb is not Verb.CALL:
-            return [broker.error(link, head.serial, "forbidden", f"the kernel takes no {head.verb.name}")]
+            return broker.forbidden(link, head, f"the kernel takes no {head.verb.name}", now_s)
         call = CALL_BY_NAME.get(head.call)
         if call is None or call.callee is not None:
             return [
@@ -66,7 +66,7 @@ class Kernel:
                 )
             ]
         if peer.role not in call.callers:
-            return [broker.error(link, head.serial, "forbidden", f"{peer.role} may not call {call.name}")]
+            return broker.forbidden(link, head, f"{peer.role} may not call {call.name}", now_s)
         handler = self._handlers.get(call.name)
         if handler is None:
             return self._hand_on(link, peer, head, frames)
@@ -75,15 +75,12 @@ class Kernel:
             reply, effects = handler(link, request, now_s)
         except GanglionError as error:
             return [broker.error(link, head.serial, error.kind, str(error))]
-        body = codec_of(call.reply).encode(reply, peer.content)
-        return [broker.say(link, Head(Verb.REPLY, head.serial), body), *effects]
+        return [broker.tell(link, Head(Verb.REPLY, head.serial), reply), *effects]
 
     def joined(self, watcher: Link, peer: Peer) -> Send:
         """Return the effect that tells a watcher who has joined."""
-        body = codec_of(Joined).encode(
-            Joined(peer.name, peer.incarnation, peer.role.value, peer.content.value, peer.language)
-        )
-        return self._broker.say(watcher, Head(Verb.TELL, 0, "kernel.joined"), body)
+        message = Joined(peer.name, peer.incarnation, peer.role.value, peer.content.value, peer.language)
+        return self._broker.tell(watcher, Head(Verb.TELL, 0, "kernel.joined"), message)
 
     def _hand_on(self, link: Link, peer: Peer, head: Head, frames: Sequence[bytes]) -> list[Effect]:
         broker = self._broker
@@ -136,6 +133,7 @@ class Kernel:
         effects: list[Effect] = []
         for name in request.peers:
             _checked(name)
+        for name in dict.fromkeys(request.peers):
             link.watches.add(name)
             self._broker.watchers.setdefault(name, {})[link.key] = link
             there = self._broker.joined.get(name)
@@ -158,6 +156,8 @@ class Kernel:
     def _admit(self, link: Link, request: Admit, now_s: float) -> tuple[Done, list[Effect]]:
         if request.role not in Role.__members__.values() or request.role == Role.SUPERVISOR.value:
             raise RemoteProtocolError(f"admit.role: unknown role {request.role[:40]!r}")
+        if request.name.startswith("@"):
+            raise RemoteProtocolError(f"admit.name: {request.name[:80]!r} is the name of a topic")
         _checked(request.name.removesuffix("*") or "x")
         self._broker.admit(
             Admission(

@@ -29,6 +29,11 @@ class Admission:
     worker: int | None = None
     attach: str | None = None
 
+    @property
+    def numbered(self) -> bool:
+        """Say whether the name stands for many."""
+        return self.name.endswith("*")
+
 
 @dataclass(slots=True)
 class Peer:
@@ -79,7 +84,7 @@ class Link:
         "key",
         "peer",
         "queued_bytes",
-        "refused",
+        "refusals_s",
         "routes",
         "sink",
         "state",
@@ -96,7 +101,7 @@ class Link:
         self.heard_s = now_s
         self.asked_s: float | None = None  # a BEAT is unanswered since
         self.queued_bytes = 0
-        self.refused = 0
+        self.refusals_s: list[float] = []  # when it last said what it may not
         self.gaps: dict[bytes, int] = {}
         self.watches: set[str] = set()
         self.topics: set[bytes] = set()

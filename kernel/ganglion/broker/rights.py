@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from ganglion.broker.link import Peer
 from ganglion.limits import OPEN_CALLS, OPEN_CALLS_CONTROL
-from ganglion.wire.name import Role
+from ganglion.wire.name import Role, safe
 from ganglion.wire.verb import Verb
 
 __all__ = ["RIGHTS", "allowed", "bit", "may_publish", "open_calls"]
@@ -75,10 +75,16 @@ def allowed(source: Peer, target: Peer) -> int:
 
 
 def may_publish(source: Peer, topic: str) -> bool:
-    """Say whether `source` may TELL the topic `@<run>/<name>`: participants their own run's, the supervisor any."""
+    """Say whether `source` may TELL the topic `@<run>/<name>`: participants their own run's, the supervisor any.
+
+    The topic `events` says how a run goes; of the participants only the governor has a say in that.
+    """
     if source.role not in _PUBLISHERS:
         return False
-    return source.role is Role.SUPERVISOR or topic.startswith(f"@{source.run}/")
+    if source.role is Role.SUPERVISOR:
+        return True
+    own = topic.startswith(f"@{safe(source.run)}/")
+    return own and (source.role is Role.GOVERNOR or not topic.endswith("/events"))
 
 
 def open_calls(source: Peer) -> int:

@@ -1,0 +1,134 @@
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import pytest
+
+from ganglion.broker.admission import Register
+from ganglion.broker.link import Admission
+from ganglion.errors import LimitExceeded, RemoteProtocolError
+from ganglion.limits import ADMISSIONS
+from ganglion.wire.messages import Hello
+from ganglion.wire.name import Role
+
+
+def digest(token: str) -> bytes:
+    """Return what the register keeps of a token."""
+    return hashlib.sha256(token.encode()).digest()
+
+
+def entry(name: str, token: str, role: Role = Role.ENVIRONMENT, **more: Any) -> Admission:
+    """Return an admission."""
+    return Admission(name, role, "farm", digest(token), **more)
+
+
+REGISTER = [
+    entry("farm/brain/ada", "brain", Role.BRAIN, incarnation=3, uid="ada"),
+    entry("farm/environment/hill/0", "attach", attach="hill", uid="hill", worker=0),
+    entry("farm/environment/hill/1", "attach", attach="hill", uid="hill", worker=1),
+    entry("farm/environment/lake/0", "attach", attach="lake", uid="lake", worker=0),
+    entry("observer-*", "look", Role.OBSERVER),
+    entry("shadow-9", "look", Role.OBSERVER),
+]
+
+# (name, role, token, further fields of HELLO) -> the name that is joined
+ACCEPTED = [
+    (("farm/brain/ada", "brain", "brain", {}), "farm/brain/ada"),
+    (("farm/brain/ada", "brain", "brain", {"incarnation": 3}), "farm/brain/ada"),
+    (("hill", "environment", "attach", {}), "farm/environment/hill/0"),
+    (("farm/environment/hill/1", "environment", "attach", {}), "farm/environment/hill/1"),
+    (("lake", "environment", "attach", {}), "farm/environment/lake/0"),
+    (("observer-*", "observer", "look", {}), "observer-1"),
+    (("whoever", "observer", "look", {}), "observer-1"),
+    (("shadow-9", "observer", "look", {}), "shadow-9"),
+]
+
+REFUSED = [
+    (("farm/brain/ada", "brain", "brain", {"version": 2}), "version: this kernel speaks protocol 1, found 2"),
+    (("farm/brain/ada", "brain", "brian", {}), "token: it admits nobody"),
+    (("farm/brain/ada", "brain", "", {}), "token: it admits nobody"),
+    (("farm/brain/ada", "brain", "t" * 44, {}), "token: expected at most 43 bytes, found 44"),
+    (("farm/brain/ada", "muscle", "brain", {}), "role: this token is for the role brain, found 'muscle'"),
+    (("farm/brain/ada", "", "brain", {}), "role: this token is for the role brain"),
+    (("farm/brain/bob", "brain", "brain", {}), "name: this token does not admit 'farm/brain/bob'"),
+    (
+        ("farm/brain/ada", "brain", "attach", {}),
+        "name: this token does not admit .*; awaited are: hill, lake",
+    ),
+    (
+        ("moor", "environment", "attach", {}),
+        "name: this token does not admit 'moor'; awaited are: hill, lake",
+    ),
+    (("farm/brain/ada", "brain", "brain", {"incarnation": 2}), "incarnation: .* is at 3, found the stale 2"),
+    (("supervisor", "supervisor", "look", {}), "role: this token is for the role observer"),
+]
+
+
+def hello(name: str, role: str, token: str, more: dict[str, Any]) -> Hello:
+    """Return a HELLO."""
+    return Hello(more.get("version", 1), role, name, token, incarnation=more.get("incarnation", 0))
+
+
+@pytest.mark.parametrize(("said", "name"), ACCEPTED)
+def test_accepted(said: tuple[Any, ...], name: str) -> None:
+    """A token opens the places that were announced with it, and only those."""
+    assert name == Register(REGISTER).entitled(hello(*said), ()).name
+
+
+@pytest.mark.parametrize(("said", "text"), REFUSED)
+def test_refused_with_the_reason(said: tuple[Any, ...], text: str) -> None:
+    """A HELLO that is entitled to nothing is told what is wrong with it."""
+    with pytest.raises(RemoteProtocolError, match=text):
+        Register(REGISTER).entitled(hello(*said), ())
+
+
+def test_attaching_programs_fill_the_places_in_order() -> None:
+    """Programs that attach under one name get the places of that name one after the other, then no more."""
+    register, taken = Register(REGISTER), ["farm/environment/hill/0"]
+    said = hello("hill", "environment", "attach", {})
+
+    assert "farm/environment/hill/1" == register.entitled(said, taken).name
+    taken.append("farm/environment/hill/1")
+    with pytest.raises(RemoteProtocolError, match="name: all 2 places of 'hill' are taken"):
+        register.entitled(said, taken)
+
+
+def test_numbers_are_not_given_twice() -> None:
+    """Peers under a pattern get ascending numbers, also when one has left in between."""
+    register = Register(REGISTER)
+    names = [register.entitled(hello("x", "observer", "look", {}), ()).name for _ in range(3)]
+
+    assert ["observer-1", "observer-2", "observer-3"] == names
+
+
+def test_next_incarnation_replaces_the_one_before() -> None:
+    """A name that is announced again has its new token and incarnation only."""
+    register = Register(REGISTER)
+    register.admit(entry("farm/brain/ada", "newer", Role.BRAIN, incarnation=4))
+
+    assert len(REGISTER) == len(register)
+    assert 4 == register.entitled(hello("farm/brain/ada", "brain", "newer", {}), ()).incarnation
+    with pytest.raises(RemoteProtocolError, match="token: it admits nobody"):
+        register.entitled(hello("farm/brain/ada", "brain", "brain", {}), ())
+
+
+def test_withdrawn_name_does_not_join() -> None:
+    """A withdrawn name is closed while others of the same token stay open; an unknown one is no fault."""
+    register = Register(REGISTER)
+    register.withdraw("lake")
+    register.withdraw("farm/environment/lake/0")
+
+    with pytest.raises(RemoteProtocolError, match=r"does not admit 'lake'; awaited are: hill$"):
+        register.entitled(hello("lake", "environment", "attach", {}), ())
+    assert register.entitled(hello("hill", "environment", "attach", {}), ())
+
+
+def test_register_is_bounded() -> None:
+    """One name beyond the limit is refused; a known one may still be announced anew."""
+    register = Register(entry(f"n{i}", str(i)) for i in range(ADMISSIONS))
+    register.admit(entry("n0", "again"))
+
+    with pytest.raises(LimitExceeded, match="admissions"):
+        register.admit(entry("one-more", "x"))
+    assert ADMISSIONS == len(register)

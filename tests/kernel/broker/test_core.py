@@ -1,0 +1,683 @@
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from ganglion.broker import Broker, Close, Effect, Link, Note, Send
+from ganglion.broker.life import State
+from ganglion.broker.link import Admission
+from ganglion.limits import (
+    BEAT_AFTER_SILENCE_S,
+    BEAT_ANSWER_S,
+    HANDSHAKE_S,
+    OPEN_CALLS,
+    PEERS,
+    QUEUE_MARK_BYTES,
+    UNJOINED_PEERS,
+)
+from ganglion.wire.codec import codec_of
+from ganglion.wire.envelope import Head, decode_head, encode_head
+from ganglion.wire.messages import Hello, Subscribe, Watch, Welcome
+from ganglion.wire.name import Role
+from ganglion.wire.verb import Verb
+
+CONTROLLER, MUSCLE, BRAIN, STORE = "farm/controller/0", "farm/muscle/ada/0", "farm/brain/ada", "farm/store"
+
+
+@pytest.fixture
+def farm(bus: Any) -> Any:
+    """Return a bus with one worker."""
+    bus.join("supervisor", Role.SUPERVISOR)
+    bus.join("farm/governor", Role.GOVERNOR)
+    bus.join(CONTROLLER, Role.CONTROLLER, worker=0)
+    bus.join(MUSCLE, Role.MUSCLE, uid="ada", worker=0)
+    bus.join(BRAIN, Role.BRAIN, uid="ada")
+    bus.join(STORE, Role.STORE)
+    return bus
+
+
+# -- joining ----------------------------------------------------------------------------------------------------------
+def test_welcome_says_what_holds(bus: Any) -> None:
+    """WELCOME has the version, name, incarnation, place, beats and limits, and what comes next."""
+    bus.admit(MUSCLE, Role.MUSCLE, incarnation=2, uid="ada", worker=3)
+    said = bus.hello(bus.connect(), MUSCLE, "muscle", MUSCLE)
+    welcome = codec_of(Welcome).from_map(said[0][5])
+
+    assert (Verb.WELCOME, 1) == said[0][2:4]
+    assert (1, MUSCLE, 2, "farm", 3) == (
+        welcome.version,
+        welcome.name,
+        welcome.incarnation,
+        welcome.run,
+        welcome.worker,
+    )
+    assert (BEAT_AFTER_SILENCE_S, BEAT_ANSWER_S) == (welcome.beat_after_s, welcome.beat_answer_s)
+    assert {"body_bytes", "frame_bytes", "integer_max", "message_bytes", "message_frames"} == set(
+        welcome.limits
+    )
+    assert "await muscle.setup from your controller" == welcome.next
+
+
+REFUSED = [
+    ({"version": 2}, "version"),
+    ({"token": "wrong"}, "token"),
+    ({"role": "brain"}, "role"),
+    ({"name": "farm/muscle/bob/0"}, "name"),
+    ({"incarnation": 1}, "incarnation"),
+    ({"content": "yaml"}, "protocol"),
+]
+
+
+@pytest.mark.parametrize(("change", "kind"), REFUSED)
+def test_refused_hello_says_why_and_ends(bus: Any, change: dict[str, Any], kind: str) -> None:
+    """A HELLO that is entitled to nothing is answered with the reason, on its serial, and the connection ends."""
+    bus.admit(MUSCLE, Role.MUSCLE, incarnation=2, uid="ada", worker=3)
+    link = bus.connect()
+    said = bus.hello(link, **{"name": MUSCLE, "role": "muscle", "token": MUSCLE, **change})
+
+    assert [(Verb.ERROR, 1, kind)] == [(row[2], row[3], row[5]["kind"]) for row in said]
+    assert [link] == bus.closed
+    assert {} == bus.broker.joined
+    assert ["peer.refused"] == [note.event for note in bus.notes]
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"\xc1", b"\x80", b'{"version": 1, "token": "\\ud800"}', b"\x91" * 3000]
+)
+def test_broken_hello_ends_the_connection(bus: Any, body: bytes) -> None:
+    """A HELLO that cannot be read is answered and ends the connection; nothing else happens."""
+    link = bus.connect()
+    said = bus.say(link, "", Verb.HELLO, 1, "", body)
+
+    assert [(Verb.ERROR, "protocol")] == [(row[2], row[5]["kind"]) for row in said]
+    assert [link] == bus.closed
+
+
+def test_second_claimant_is_refused(farm: Any) -> None:
+    """A name has one connection: the second claimant is refused by name, the first stays."""
+    second = farm.connect()
+    said = farm.hello(second, STORE, "store", STORE)
+
+    assert [(Verb.ERROR, "name")] == [(row[2], row[5]["kind"]) for row in said]
+    assert farm.broker.joined[STORE] is farm.peers[STORE]
+
+
+def test_newer_incarnation_succeeds(farm: Any) -> None:
+    """A successor that the supervisor announced takes the name over; the one before is ended, its callers are told."""
+    farm.say(farm.peers[CONTROLLER], MUSCLE, Verb.CALL, 8, "muscle.act")
+    farm.admit(MUSCLE, Role.MUSCLE, incarnation=2, uid="ada", worker=0)
+    former, successor = farm.peers[MUSCLE], farm.connect()
+    said = farm.hello(successor, MUSCLE, "muscle", MUSCLE)
+
+    assert [(CONTROLLER, Verb.LOST), (MUSCLE, Verb.WELCOME)] == [(row[0], row[2]) for row in said]
+    assert [former] == farm.closed
+    assert [] == farm.say(former, CONTROLLER, Verb.REPLY, 8)
+    said = farm.say(farm.peers[CONTROLLER], MUSCLE, Verb.CALL, 9, "muscle.act")
+    assert [(MUSCLE, CONTROLLER, Verb.CALL, 9)] == [row[:4] for row in said]
+
+
+# -- routing ----------------------------------------------------------------------------------------------------------
+@given(frames=st.lists(st.binary(max_size=50), min_size=1, max_size=4))
+@settings(max_examples=30)
+def test_bodies_are_not_opened(frames: list[bytes]) -> None:
+    """Body and blobs pass as they are, whatever they are; only the first frame changes."""
+    broker, link = _broker_with(CONTROLLER, Role.CONTROLLER)
+    _join(broker, MUSCLE, Role.MUSCLE)
+    head = encode_head(Head(Verb.CALL, 1, "muscle.act"))
+    effects = broker.receive(link, [MUSCLE.encode(), head, *frames], 0.0)
+
+    assert [(CONTROLLER.encode(), head, *frames)] == [e.frames for e in effects if isinstance(e, Send)]
+
+
+def test_first_message_opens_the_route_for_fronts(farm: Any) -> None:
+    """After one message the table of routes holds what a front needs to forward the next ones by itself."""
+    farm.say(farm.peers[CONTROLLER], MUSCLE, Verb.CALL, 1, "muscle.act")
+    route = farm.peers[CONTROLLER].routes[MUSCLE.encode()]
+
+    assert (CONTROLLER.encode(), farm.peers[MUSCLE], 1) == (route.source, route.target, route.open)
+    assert 1 << Verb.CALL == route.allowed
+    assert route.back is farm.peers[MUSCLE].routes[CONTROLLER.encode()]
+
+
+def test_answer_closes_the_call(farm: Any) -> None:
+    """A REPLY passes while the CALL is open, once; another one is noted and dropped, and does not hit its sender."""
+    farm.say(farm.peers[CONTROLLER], MUSCLE, Verb.CALL, 1, "muscle.act")
+
+    assert [(CONTROLLER, MUSCLE, Verb.REPLY, 1)] == [
+        row[:4] for row in farm.say(farm.peers[MUSCLE], CONTROLLER, Verb.REPLY, 1)
+    ]
+    assert [] == farm.say(farm.peers[MUSCLE], CONTROLLER, Verb.REPLY, 1)
+    assert "message.forbidden" == farm.notes[-1].event
+
+
+def test_unreachable(farm: Any) -> None:
+    """A CALL to nobody is answered; a TELL to nobody is noted."""
+    said = farm.say(farm.peers[CONTROLLER], "farm/muscle/bob/0", Verb.CALL, 4, "muscle.act")
+    assert [(CONTROLLER, "", Verb.ERROR, 4, "unreachable")] == [(*row[:4], row[5]["kind"]) for row in said]
+
+    assert [] == farm.say(farm.peers[CONTROLLER], "barn/store", Verb.TELL, 0, "record.batch")
+    assert "message.undeliverable" == farm.notes[-1].event
+
+
+def test_oneself_is_unreachable(farm: Any) -> None:
+    """Nobody talks to itself by the bus."""
+    said = farm.say(farm.peers[CONTROLLER], CONTROLLER, Verb.CALL, 4)
+
+    assert ["unreachable"] == [row[5]["kind"] for row in said]
+
+
+@pytest.mark.parametrize("to", [b"\xff\xfe", b"\x00", b"farm/muscle/ada/0\n", b"@\xff", b"x" * 100_000])
+def test_any_bytes_are_no_destination(farm: Any, to: bytes) -> None:
+    """A destination that is no name is one that is not there; what is said of it is short."""
+    frames = [to, encode_head(Head(Verb.CALL, 4)), b""]
+    said = farm.take(farm.broker.receive(farm.peers[CONTROLLER], frames, farm.now_s))
+
+    assert [Verb.ERROR] == [row[2] for row in said]
+    assert len(said[0][5]["message"]) < 1000
+
+
+def test_open_calls_are_bounded(farm: Any) -> None:
+    """One open call too many between two peers is answered busy; after an answer there is room again."""
+    farm.join("farm/muscle/ada/1", Role.MUSCLE, uid="ada", worker=1)
+    asker, other = farm.peers[MUSCLE], farm.peers["farm/muscle/ada/1"]
+    for i in range(OPEN_CALLS):
+        assert [BRAIN] == [row[0] for row in farm.say(asker, BRAIN, Verb.CALL, i, "brain.think")]
+    said = farm.say(asker, BRAIN, Verb.CALL, 99, "brain.think")
+
+    assert ("busy", 50) == (said[0][5]["kind"], said[0][5]["retry_after_ms"])
+    assert [BRAIN] == [row[0] for row in farm.say(other, BRAIN, Verb.CALL, 1, "brain.think")]
+    farm.say(farm.peers[BRAIN], MUSCLE, Verb.ERROR, 0)
+    assert [BRAIN] == [row[0] for row in farm.say(asker, BRAIN, Verb.CALL, 99, "brain.think")]
+
+
+def test_calls_to_who_does_not_read_are_busy(farm: Any) -> None:
+    """Beyond the mark of what waits for a destination CALLs are answered busy; answers and signals pass."""
+    farm.say(farm.peers[MUSCLE], BRAIN, Verb.CALL, 1, "brain.think")
+    farm.peers[BRAIN].queued_bytes = farm.peers[MUSCLE].queued_bytes = QUEUE_MARK_BYTES + 1
+
+    assert "busy" == farm.say(farm.peers[MUSCLE], BRAIN, Verb.CALL, 2, "brain.think")[0][5]["kind"]
+    assert [MUSCLE] == [row[0] for row in farm.say(farm.peers[BRAIN], MUSCLE, Verb.REPLY, 1)]
+
+
+def test_tenth_forbidden_message_ends_the_connection(farm: Any) -> None:
+    """Nine forbidden messages are answered; the tenth within ten seconds ends the connection."""
+    brain = farm.peers[BRAIN]
+    for i in range(9):
+        said = farm.say(brain, CONTROLLER, Verb.CALL, i)
+        assert [(BRAIN, i, "forbidden")] == [(row[0], row[3], row[5]["kind"]) for row in said]
+    assert [] == farm.closed
+
+    assert "forbidden" == farm.say(brain, CONTROLLER, Verb.CALL, 9)[0][5]["kind"]
+    assert [brain] == farm.closed
+
+
+def test_few_forbidden_messages_are_forgiven(farm: Any) -> None:
+    """Who errs now and then stays, however long it lives."""
+    for i in range(100):
+        farm.now_s += 1.2
+        farm.say(farm.peers[BRAIN], CONTROLLER, Verb.CALL, i)
+
+    assert [] == farm.closed
+
+
+def test_refusal_of_an_answer_does_not_hit_the_sender_s_own_calls(farm: Any) -> None:
+    """Serials of answers belong to the other side: no ERROR goes out with one of them."""
+    muscle = farm.peers[MUSCLE]
+    farm.say(muscle, BRAIN, Verb.CALL, 5, "brain.think")
+    said = [row for _ in range(10) for row in farm.say(muscle, CONTROLLER, Verb.REPLY, 5)]
+
+    assert [0] == [row[3] for row in said if row[0] == MUSCLE and row[2] is Verb.ERROR]
+
+
+def test_nothing_passes_from_who_has_been_ended(farm: Any) -> None:
+    """A front that has more of an ended peer in its hands finds no route."""
+    farm.say(farm.peers[CONTROLLER], MUSCLE, Verb.CALL, 1, "muscle.act")
+    for _ in range(10):
+        farm.say(farm.peers[CONTROLLER], BRAIN, Verb.CALL, 2)
+
+    assert [farm.peers[CONTROLLER]] == farm.closed
+    assert {} == farm.peers[CONTROLLER].routes
+
+
+# -- losing -----------------------------------------------------------------------------------------------------------
+def test_lost_is_told_to_callers_and_watchers_once(farm: Any) -> None:
+    """LOST goes to those who watch a peer and to those who wait for its answer, once each, and to nobody else."""
+    farm.ask(farm.peers["farm/governor"], "kernel.watch", Watch([BRAIN, MUSCLE]))
+    farm.say(farm.peers["farm/governor"], BRAIN, Verb.CALL, 1, "brain.setup")
+    farm.say(farm.peers[MUSCLE], BRAIN, Verb.CALL, 1, "brain.think")
+    farm.say(farm.peers[CONTROLLER], MUSCLE, Verb.CALL, 1, "muscle.act")
+    said = farm.take(farm.broker.disconnect(farm.peers[BRAIN], "killed", farm.now_s))
+
+    assert ["farm/governor", MUSCLE] == sorted(row[0] for row in said)
+    assert all(
+        (Verb.LOST, {"peer": BRAIN, "incarnation": 1, "reason": "killed"}) == (r[2], r[5]) for r in said
+    )
+
+
+def test_answered_calls_are_no_reason_to_be_told(farm: Any) -> None:
+    """Who has got its answer does not hear of the loss."""
+    farm.say(farm.peers[MUSCLE], BRAIN, Verb.CALL, 1, "brain.think")
+    farm.say(farm.peers[BRAIN], MUSCLE, Verb.REPLY, 1)
+
+    assert [] == farm.take(farm.broker.disconnect(farm.peers[BRAIN], "killed", farm.now_s))
+
+
+def test_bye_is_answered_and_is_a_loss_to_watchers(farm: Any) -> None:
+    """Who leaves in order is answered BYE; its watchers hear that it left."""
+    farm.ask(farm.peers["farm/governor"], "kernel.watch", Watch([STORE]))
+    said = farm.say(farm.peers[STORE], "", Verb.BYE, 3)
+
+    assert [(STORE, Verb.BYE, 3), ("farm/governor", Verb.LOST, 0)] == [(r[0], r[2], r[3]) for r in said]
+    assert "left" == said[1][5]["reason"]
+    assert [farm.peers[STORE]] == farm.closed
+
+
+# -- topics -----------------------------------------------------------------------------------------------------------
+def test_topic_reaches_its_readers(farm: Any) -> None:
+    """A TELL to a topic reaches all who subscribed to that topic, with the publisher's name."""
+    for name in ("a", "b", "c"):
+        link = farm.join(name, Role.OBSERVER, "")
+        farm.ask(link, "kernel.subscribe", Subscribe("@farm/events" if name != "c" else "@barn/events"))
+    said = farm.say(farm.peers["farm/governor"], "@farm/events", Verb.TELL, 0, "event", b"\x81\xa1x\x01")
+
+    assert [(n, "farm/governor", Verb.TELL, 0, "event", {"x": 1}) for n in ("a", "b")] == said
+
+
+def test_topic_without_readers_costs_nothing(farm: Any) -> None:
+    """A TELL to a topic that nobody reads is no fault."""
+    assert [] == farm.say(farm.peers["farm/governor"], "@farm/events", Verb.TELL, 0, "event")
+
+
+@pytest.mark.parametrize("verb", [Verb.CALL, Verb.SIGNAL, Verb.REPLY])
+def test_topics_take_tells_only(farm: Any, verb: Verb) -> None:
+    """A topic is told, not asked."""
+    farm.ask(farm.join("a", Role.OBSERVER, ""), "kernel.subscribe", Subscribe("@farm/events"))
+    said = farm.say(farm.peers["farm/governor"], "@farm/events", verb, 6)
+
+    assert "a" not in [row[0] for row in said]
+
+
+def test_slow_reader_is_told_what_it_missed(farm: Any) -> None:
+    """What a reader is too slow for is counted per topic and announced before the next message that it gets."""
+    reader = farm.join("a", Role.OBSERVER, "")
+    other = farm.join("b", Role.OBSERVER, "")
+    for link in (reader, other):
+        farm.ask(link, "kernel.subscribe", Subscribe("@farm/events"))
+    governor = farm.peers["farm/governor"]
+    reader.queued_bytes = QUEUE_MARK_BYTES + 1
+    for _ in range(3):
+        assert ["b"] == [r[0] for r in farm.say(governor, "@farm/events", Verb.TELL, 0, "event")]
+    reader.queued_bytes = 0
+    said = [r for r in farm.say(governor, "@farm/events", Verb.TELL, 0, "event") if r[0] == "a"]
+
+    assert [("", "kernel.gap", {"topic": "@farm/events", "missed": 3}), ("farm/governor", "event", {})] == [
+        (r[1], r[4], r[5]) for r in said
+    ]
+    said = farm.say(governor, "@farm/events", Verb.TELL, 0, "event")
+    assert ["event", "event"] == [r[4] for r in said]
+
+
+# -- clocks -----------------------------------------------------------------------------------------------------------
+def wait_s(bus: Any, span_s: float) -> list[tuple[Any, ...]]:
+    """Let time pass in ticks; returns all that is said."""
+    said: list[tuple[Any, ...]] = []
+    for _ in range(int(span_s / 0.25)):
+        said += bus.tick()
+    return said
+
+
+def test_silent_peer_is_asked_once_then_lost(bus: Any) -> None:
+    """A silent peer is asked after half a second, once, and lost when it owes the answer for too long."""
+    link = bus.join(STORE, Role.STORE)
+    said = wait_s(bus, BEAT_AFTER_SILENCE_S + 0.25)
+    assert [(STORE, Verb.BEAT, "")] == [(row[0], row[2], row[4]) for row in said]
+    assert [] == wait_s(bus, BEAT_ANSWER_S)
+    assert [] == bus.closed
+
+    assert [] == wait_s(bus, 0.25)
+    assert [link] == bus.closed
+    assert "silent for 2.5 s" == bus.notes[-1].fields["reason"]
+
+
+def test_peer_that_answers_stays(bus: Any) -> None:
+    """Who answers BEAT stays for ever; the answer is not answered."""
+    link = bus.join(STORE, Role.STORE)
+    for _ in range(20):
+        for row in wait_s(bus, 1.0):
+            assert Verb.BEAT is row[2]
+            assert [] == bus.say(link, "", Verb.BEAT, row[3], "here")
+
+    assert [] == bus.closed
+
+
+def test_beat_of_a_peer_is_answered(bus: Any) -> None:
+    """A peer may ask whether the kernel is there."""
+    link = bus.join(STORE, Role.STORE)
+
+    assert [(STORE, "", Verb.BEAT, 7, "here", {})] == bus.say(link, "", Verb.BEAT, 7)
+
+
+def test_front_that_forwards_keeps_the_peer_alive(bus: Any) -> None:
+    """A peer whose messages take the fast path is not silent: the front notes when it was heard."""
+    link = bus.join(STORE, Role.STORE)
+    for _ in range(20):
+        link.heard_s = bus.now_s
+        assert [] == bus.tick()
+
+
+@pytest.mark.parametrize("features", [None, ["beats_in_call"]])
+def test_peer_inside_a_call(bus: Any, features: list[str] | None) -> None:
+    """A one-threaded peer owes nothing inside a CALL; one that said it answers there is lost when it does not."""
+    controller = bus.join(CONTROLLER, Role.CONTROLLER, worker=0)
+    muscle = bus.join(MUSCLE, Role.MUSCLE, uid="ada", worker=0, features=features)
+    bus.say(controller, MUSCLE, Verb.CALL, 1, "muscle.act")
+    for _ in range(40):
+        controller.heard_s = bus.now_s
+        bus.tick()
+    assert ([muscle] if features else []) == bus.closed
+
+    if not features:
+        bus.say(muscle, CONTROLLER, Verb.REPLY, 1)
+        bus.say(controller, MUSCLE, Verb.CALL, 2, "muscle.act")
+        assert [] == bus.closed
+
+
+def test_stranger_has_little_time(bus: Any) -> None:
+    """A connection that does not say HELLO in time is told so and ended."""
+    link = bus.connect()
+    said = wait_s(bus, HANDSHAKE_S)
+    assert [] == said
+
+    said = bus.tick()
+    assert ["deadline"] == [row[5]["kind"] for row in said]
+    assert [link] == bus.closed
+
+
+def test_sleeping_watcher_accuses_nobody(bus: Any) -> None:
+    """After a tick that came late all clocks begin anew: nobody is lost for what was not heard meanwhile."""
+    bus.join(STORE, Role.STORE)
+    stranger = bus.connect()
+    wait_s(bus, 1.0)
+    for _ in range(5):
+        assert [] == bus.tick(60.0)
+    assert [] == bus.closed
+
+    wait_s(bus, HANDSHAKE_S)
+    assert [stranger] == bus.closed
+
+
+# -- bounds -----------------------------------------------------------------------------------------------------------
+def test_oldest_stranger_makes_room(bus: Any) -> None:
+    """One stranger too many costs the oldest its place; who has joined is not touched."""
+    store = bus.join(STORE, Role.STORE)
+    strangers = [bus.connect() for _ in range(UNJOINED_PEERS)]
+    assert [] == bus.closed
+    newest = bus.connect()
+
+    assert [strangers[0]] == bus.closed
+    assert (State.CONNECTED, State.JOINED) == (newest.state, store.state)
+
+
+def test_connections_are_bounded(bus: Any) -> None:
+    """One connection beyond the limit is refused by the limit's name."""
+    for i in range(PEERS):
+        name = f"farm/x/{i}"
+        bus.admit(name, Role.ENVIRONMENT)
+        link, _ = bus.broker.connect(bus.now_s)
+        bus.broker.receive(link, _hello(name, Role.ENVIRONMENT), bus.now_s)
+    link, effects = bus.broker.connect(bus.now_s)
+    said = bus.take(effects)
+
+    assert "(peers)" in said[0][5]["message"]
+    assert [link] == bus.closed
+    assert PEERS == len(bus.broker.joined)
+
+
+def test_one_frame_is_no_message(farm: Any) -> None:
+    """A message without a head ends the connection with the reason."""
+    said = farm.take(farm.broker.receive(farm.peers[STORE], [b""], farm.now_s))
+
+    assert "expected the frames [to][head][body][blob ...], found 1" == said[0][5]["message"]
+    assert [farm.peers[STORE]] == farm.closed
+
+
+@given(st.lists(st.binary(max_size=40), max_size=4), st.booleans())
+@settings(max_examples=300)
+def test_any_frames_are_survived(frames: list[bytes], joined: bool) -> None:
+    """No frames of a stranger or a peer do more than end its own connection."""
+    broker, link = _broker_with(CONTROLLER, Role.CONTROLLER)
+    other = _join(broker, MUSCLE, Role.MUSCLE)
+    if not joined:
+        link, _ = broker.connect(0.0)
+    broker.receive(link, frames, 0.0)
+    broker.check()
+
+    assert State.JOINED is other.state
+
+
+# -- a machine of random events ---------------------------------------------------------------------------------------
+def _hello(name: str, role: Role) -> list[bytes]:
+    hello = Hello(1, role.value, name, name)
+    return [b"", encode_head(Head(Verb.HELLO, 1)), codec_of(Hello).encode(hello)]
+
+
+def _admission(name: str, role: Role, incarnation: int = 1) -> Admission:
+    digest = hashlib.sha256(name.encode()).digest()
+    parts = name.split("/")
+    worker = int(parts[-1]) if parts[-1].isdigit() else None
+    uid = parts[2] if role in (Role.MUSCLE, Role.BRAIN) else None
+    return Admission(name, role, "farm", digest, incarnation, uid, worker)
+
+
+def _join(broker: Broker, name: str, role: Role, incarnation: int = 1) -> Link:
+    broker.admit(_admission(name, role, incarnation))
+    link, _ = broker.connect(0.0)
+    broker.receive(link, _hello(name, role), 0.0)
+    return link
+
+
+def _broker_with(name: str, role: Role) -> tuple[Broker, Link]:
+    broker = Broker(b"", "1", 1, 0.0)
+    return broker, _join(broker, name, role)
+
+
+CAST = {
+    "farm/governor": Role.GOVERNOR,
+    CONTROLLER: Role.CONTROLLER,
+    "farm/controller/1": Role.CONTROLLER,
+    MUSCLE: Role.MUSCLE,
+    "farm/muscle/ada/1": Role.MUSCLE,
+    BRAIN: Role.BRAIN,
+    STORE: Role.STORE,
+    "looker": Role.OBSERVER,
+}
+names = st.sampled_from(sorted(CAST))
+CALLING = [
+    ("farm/governor", CONTROLLER),
+    ("farm/governor", BRAIN),
+    (CONTROLLER, "farm/governor"),
+    (CONTROLLER, MUSCLE),
+    ("farm/controller/1", "farm/muscle/ada/1"),
+    (MUSCLE, BRAIN),
+    ("farm/muscle/ada/1", BRAIN),
+]
+pairs = st.one_of(st.sampled_from(CALLING), st.sampled_from(CALLING), st.tuples(names, names))
+
+
+class BrokerMachine(RuleBasedStateMachine):
+    """Let peers come, talk, die and return at random, and keep independent books of what each may expect."""
+
+    @initialize()
+    def begin(self) -> None:
+        """Begin with everybody there."""
+        self.now_s, self.serial = 0.0, 0
+        self.broker = Broker(b"", "1", 1, 0.0)
+        self.links: dict[str, Link] = {}
+        self.incarnations = dict.fromkeys(CAST, 0)
+        self.open: dict[tuple[str, str], list[int]] = {}  # (caller, callee) -> serials
+        self.watching: dict[str, set[str]] = {}
+        self.reading: set[str] = set()
+        for name in sorted(CAST):
+            self.join(name, True)
+
+    def said(self, effects: list[Effect]) -> list[tuple[str, bytes, Head]]:
+        """Return receiver, source and head of what is said."""
+        return [(e.link.name, e.frames[0], decode_head(e.frames[1])) for e in effects if isinstance(e, Send)]
+
+    def say(self, name: str, to: str, head: Head, message: Any = None) -> list[tuple[str, bytes, Head]]:
+        """Let a peer say something."""
+        body = b"" if message is None else codec_of(type(message)).encode(message)
+        frames = [to.encode(), encode_head(head), body]
+        link = self.links[name]
+        effects = self.broker.receive(link, frames, self.now_s)
+        if any(isinstance(effect, Close) and effect.link is link for effect in effects):
+            self.forget(name)
+        return self.said(effects)
+
+    def forget(self, name: str) -> set[str]:
+        """Take a peer out of the books; returns who has to hear of it."""
+        del self.links[name]
+        told = {watcher for watcher, watched in self.watching.items() if name in watched and watcher != name}
+        told |= {caller for (caller, callee), serials in self.open.items() if callee == name and serials}
+        self.open = {pair: serials for pair, serials in self.open.items() if name not in pair}
+        self.watching.pop(name, None)
+        self.reading.discard(name)
+        return told - {name}
+
+    @rule(name=names, newer=st.booleans())
+    def join(self, name: str, newer: bool) -> None:
+        """Join under a name, perhaps as the next incarnation."""
+        there = name in self.links
+        if newer or not self.incarnations[name]:
+            self.incarnations[name] += 1
+            self.broker.admit(_admission(name, CAST[name], self.incarnations[name]))
+        current = self.links[name].peer.incarnation if there else 0  # type: ignore[union-attr]
+        link, _ = self.broker.connect(self.now_s)
+        effects = self.broker.receive(link, _hello(name, CAST[name]), self.now_s)
+        said = self.said(effects)
+        if there and current >= self.incarnations[name]:
+            assert [Verb.ERROR] == [head.verb for _, _, head in said]
+            assert State.GONE is link.state
+            return
+        told = self.forget(name) if there else set()
+        assert told == {to for to, _, head in said if head.verb is Verb.LOST}
+        watchers = {w for w, watched in self.watching.items() if name in watched}
+        assert watchers == {to for to, _, head in said if head.call == "kernel.joined"}
+        self.links[name] = link
+
+    @rule(pair=pairs)
+    def call(self, pair: tuple[str, str]) -> None:
+        """Call somebody."""
+        name, to = pair
+        if name not in self.links:
+            return
+        self.serial += 1
+        said = self.say(name, to, Head(Verb.CALL, self.serial, "any.thing"))
+        assert 1 <= len(said)
+        if (to, name.encode(), Verb.CALL) == (said[0][0], said[0][1], said[0][2].verb):
+            assert to in self.links
+            self.open.setdefault((name, to), []).append(self.serial)
+        else:
+            assert (name, b"", Verb.ERROR, self.serial) == (*said[0][:2], said[0][2].verb, said[0][2].serial)
+
+    @precondition(lambda self: any(self.open.values()))
+    @rule(data=st.data(), verb=st.sampled_from([Verb.REPLY, Verb.ERROR]))
+    def answer(self, data: st.DataObject, verb: Verb) -> None:
+        """Answer an open call."""
+        caller, callee = data.draw(st.sampled_from(sorted(p for p, serials in self.open.items() if serials)))
+        serial = self.open[caller, callee].pop(0)
+
+        assert [(caller, callee.encode(), Head(verb, serial))] == self.say(callee, caller, Head(verb, serial))
+
+    @rule(name=names, to=names)
+    def answer_late(self, name: str, to: str) -> None:
+        """Answer what nobody has asked: nobody hears it, and no call of the sender's own is hit."""
+        if name in self.links and not self.open.get((to, name)):
+            said = self.say(name, to, Head(Verb.REPLY, self.serial))
+            assert to == name or to not in [receiver for receiver, _, head in said if head.verb is Verb.REPLY]
+            assert all(head.serial == 0 for _, _, head in said)
+
+    @rule(name=names, to=names)
+    def tell(self, name: str, to: str) -> None:
+        """Tell somebody something: it comes at most once, and only to whom it was told."""
+        if name in self.links:
+            heard = [
+                r for r, _, head in self.say(name, to, Head(Verb.TELL, 0, "x")) if head.verb is Verb.TELL
+            ]
+            assert heard in ([], [to])
+
+    @rule(name=names, watched=names)
+    def watch(self, name: str, watched: str) -> None:
+        """Watch somebody."""
+        if name in self.links:
+            said = self.say(name, "", Head(Verb.CALL, 1, "kernel.watch"), Watch([watched]))
+            if name in self.links and said[0][2].verb is Verb.REPLY:
+                self.watching.setdefault(name, set()).add(watched)
+                assert (watched in self.links) == ("kernel.joined" in [head.call for _, _, head in said])
+
+    @rule(name=names)
+    def subscribe(self, name: str) -> None:
+        """Read a topic."""
+        if name in self.links:
+            said = self.say(name, "", Head(Verb.CALL, 1, "kernel.subscribe"), Subscribe("@farm/x"))
+            if name in self.links and said[0][2].verb is Verb.REPLY:
+                self.reading.add(name)
+
+    @rule(name=names)
+    def publish(self, name: str) -> None:
+        """Publish: all readers hear it, or the publisher is refused."""
+        if name in self.links:
+            said = self.say(name, "@farm/x", Head(Verb.TELL, 0, "x"))
+            heard = {r for r, source, _ in said if source}
+            assert heard == self.reading or (not heard and [Verb.ERROR] == [h.verb for _, _, h in said[:1]])
+
+    @rule(name=names, polite=st.booleans())
+    def die(self, name: str, polite: bool) -> None:
+        """Leave, or just die."""
+        if name not in self.links:
+            return
+        link = self.links[name]
+        told = self.forget(name)
+        if polite:
+            effects = self.broker.receive(link, [b"", encode_head(Head(Verb.BYE, 1))], self.now_s)
+        else:
+            effects = self.broker.disconnect(link, "killed", self.now_s)
+        said = self.said(effects)
+        assert told == {to for to, _, head in said if head.verb is Verb.LOST}
+        assert polite == ((name, b"", Head(Verb.BYE, 1)) in said)
+
+    @rule(span_s=st.sampled_from([0.1, 0.25, 0.5, 10.0]))
+    def pass_time(self, span_s: float) -> None:
+        """Let time pass; those who are asked answer."""
+        self.now_s += span_s
+        for name, _, head in self.said(self.broker.tick(self.now_s)):
+            if head.verb is Verb.BEAT:
+                assert [] == self.say(name, "", Head(Verb.BEAT, head.serial, "here"))
+
+    @invariant()
+    def books_agree(self) -> None:
+        """Hold the broker's books against each other and against ours."""
+        if not hasattr(self, "broker"):
+            return
+        self.broker.check()
+        assert self.links == self.broker.joined
+        for name, link in self.links.items():
+            for to, route in link.routes.items():
+                assert len(self.open.get((name, to.decode()), [])) == route.open
+
+
+TestBroker = BrokerMachine.TestCase
+TestBroker.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+
+
+def test_notes_have_a_level(farm: Any) -> None:
+    """What is to be logged has a level that the log knows."""
+    farm.say(farm.peers[STORE], "", Verb.BYE)
+
+    assert farm.notes
+    assert all(isinstance(note, Note) and note.level in ("debug", "info", "warning") for note in farm.notes)
