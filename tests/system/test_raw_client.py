@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+import ast
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+DOCUMENTS = Path(__file__).parents[1] / "documents"
+BIN = Path(sys.executable).parent
+
+
+def _ganglion(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    path = f"{BIN}{os.pathsep}{os.environ['PATH']}"  # the document starts `python3`, and means ours
+    return subprocess.run(
+        [BIN / "ganglion", *arguments],
+        cwd=folder,
+        env={**os.environ, "PATH": path},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+def test_client_knows_nothing_of_ours() -> None:
+    """The program imports sockets and msgpack; neither libzmq nor anything of Ganglion."""
+    tree = ast.parse((DOCUMENTS / "raw_environment.py").read_text())
+    found = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+    found |= {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+
+    assert {"os", "socket", "typing", "msgpack"} == found
+
+
+@pytest.mark.parametrize("content", ["msgpack", "json"])
+def test_client_of_sockets_plays_an_environment(tmp_path: Path, content: str) -> None:
+    """A client written from PROTOCOL.md alone joins a broker and plays the environment for 100 steps."""
+    source = (DOCUMENTS / "raw_environment.py").read_text()
+    if content == "json":
+        source = source.replace("import os", "import json\nimport os")
+        source = source.replace('"language": "socket"', '"language": "socket", "content": "json"')
+        source = source.replace("msgpack.packb(body)", "json.dumps(body).encode()")
+        source = source.replace("msgpack.unpackb(frames[2])", "json.loads(frames[2])")
+        assert 4 == source.count("json")
+    (tmp_path / "raw_environment.py").write_text(source)
+    (tmp_path / "raw.yml").write_text((DOCUMENTS / "raw.yml").read_text())
+
+    ran = _ganglion(tmp_path, "run", "raw.yml")
+    assert 0 == ran.returncode, ran.stdout + ran.stderr
+
+    asked = _ganglion(tmp_path, "results", "steps", "last", "--json", "--columns", "step,sensors,rewards")
+    rows = json.loads(asked.stdout)
+    assert list(range(1, 101)) == [row["step"] for row in rows]
+    assert [{"counter.steps": step} for step in range(1, 101)] == [row["sensors"] for row in rows]
+    assert 100 == sum(row["rewards"]["counter.one"] for row in rows)
