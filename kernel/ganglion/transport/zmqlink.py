@@ -19,6 +19,8 @@ _BROKER = "broker"
 _QUEUE_MESSAGES = 1000  # libzmq's own default, finite; what the broker does not read stops us here
 _HEARTBEAT_MS, _HEARTBEAT_TIMEOUT_MS = 500, 1500  # notices a half-open connection, which TCP alone does not
 _LINGER_S = 0.5
+_SETTLE_S = 0.02  # libzmq tells of the end of a connection before it hands over what came last
+_NEVER_MS = 24 * 60 * 60 * 1000  # the connection is given up long before
 _EVENTS = zmq.Event.HANDSHAKE_SUCCEEDED | zmq.Event.DISCONNECTED
 _FAILURES = (
     zmq.Event.CLOSED
@@ -38,8 +40,9 @@ def _dealer(endpoint: str) -> tuple[zmq.Socket[bytes], zmq.Socket[bytes]]:
     dealer.setsockopt(zmq.HEARTBEAT_IVL, _HEARTBEAT_MS)
     dealer.setsockopt(zmq.HEARTBEAT_TIMEOUT, _HEARTBEAT_TIMEOUT_MS)
     dealer.setsockopt(zmq.LINGER, int(1000 * _LINGER_S))
-    # To connect again is the peer's own decision: it must join again, which libzmq does not know.
-    dealer.setsockopt(zmq.RECONNECT_IVL, -1)
+    # To connect again is the peer's own decision: it must join again, which libzmq does not know. Never (-1) is not
+    # used here, for libzmq would then drop what has come and is not yet received.
+    dealer.setsockopt(zmq.RECONNECT_IVL, _NEVER_MS)
     monitor: zmq.Socket[bytes] = dealer.get_monitor_socket(int(_EVENTS | _FAILURES))
     dealer.connect(endpoint)
     return dealer, monitor
@@ -99,14 +102,12 @@ class ZmqBlockingLink:
             self._check()
             left_s = None if deadline_s is None else max(deadline_s - time.monotonic(), 0.0)
             ready = dict(self._poller.poll(None if left_s is None else int(1000 * left_s)))
-            if self._monitor in ready:
-                self._look()
             if not ready and left_s is not None and left_s < 0.001:
                 return None
 
     def pending(self) -> bool:
         """Say whether `receive` would return at once."""
-        return readable(self._socket)
+        return not self._socket.closed and readable(self._socket)
 
     def fileno(self) -> int:
         """Return the descriptor to wait for; look at `pending` first, and after each `send` too."""
@@ -118,11 +119,11 @@ class ZmqBlockingLink:
         _close(self._socket, self._monitor, linger_s)
 
     def _check(self) -> None:
-        if not self._lost and self._monitor.poll(0):
+        if not self._lost and readable(self._monitor):
             try:
                 self._look()
             except PeerLost:
-                if not self.pending():
+                if not self._socket.poll(int(1000 * _SETTLE_S)):
                     raise
                 return  # what came before the end is given first
         if self._lost and not self.pending():
@@ -212,10 +213,10 @@ class ZmqAsyncLink:
                 if not self._opened.done():
                     self._opened.set_result(None)
                 continue
-            self._drain()
-            self._end(_words(self._endpoint, event))
+            self._loop.call_later(_SETTLE_S, self._end, _words(self._endpoint, event))
 
     def _end(self, reason: str) -> None:
+        self._drain()
         if self._closed:
             return
         self._reason = reason

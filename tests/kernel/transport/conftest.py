@@ -46,8 +46,9 @@ class Peer:
 
     def receive(self) -> Envelope:
         """Return the next message that is no BEAT."""
+        deadline_s = time.monotonic() + WAIT_S
         while True:
-            frames = self.link.receive(WAIT_S)
+            frames = self.link.receive(max(deadline_s - time.monotonic(), 0.0))
             assert frames is not None, f"{self.name} waited for nothing"
             envelope = decode(frames)
             if envelope.head.verb is not Verb.BEAT:
@@ -77,7 +78,9 @@ class Bus:
     def admit(self, role: Role, worker: int | None = 0) -> str:
         """Admit a peer and return its name, which is its token too."""
         name = peer_name(self.run, role, None if role is Role.CONTROLLER else "x", worker)
-        self._admit(Admission(name, role, self.run, hashlib.sha256(name.encode()).digest(), uid="x", worker=worker))
+        self._admit(
+            Admission(name, role, self.run, hashlib.sha256(name.encode()).digest(), uid="x", worker=worker)
+        )
         return name
 
     def peer(self, role: Role, worker: int | None = 0, connect: Callable[[], Any] | None = None) -> Peer:
@@ -108,7 +111,7 @@ class Station:
         self._offset_s = 0.0
         self._runs = count(1)
         self._ready: Future[None] = Future()
-        self._thread = threading.Thread(target=lambda: loop.run(self._serve(folder)))
+        self._thread = threading.Thread(target=lambda: loop.run(self._serve(folder)), daemon=True)
         self._thread.start()
         self._ready.result(WAIT_S)
 
@@ -172,9 +175,11 @@ class Station:
 
     def close(self) -> None:
         """End the thread."""
-        self.call(self.exchange.broker.check)
-        self._loop.call_soon_threadsafe(self._ended.set)
-        self._thread.join(WAIT_S)
+        try:
+            self.call(self.exchange.broker.check)
+        finally:
+            self._loop.call_soon_threadsafe(self._ended.set)
+            self._thread.join(WAIT_S)
 
 
 @pytest.fixture(scope="session")

@@ -42,7 +42,11 @@ def test_join_and_call(station: Any, front: str) -> None:
         link = await KINDS[front].connect(
             station.endpoints[front], lambda frames: came.put_nowait(decode(frames)), came.put_nowait
         )
-        link.send(encode(Envelope("", Head(Verb.HELLO, 1), codec_of(Hello).encode(Hello(1, "controller", name, name)))))
+        link.send(
+            encode(
+                Envelope("", Head(Verb.HELLO, 1), codec_of(Hello).encode(Hello(1, "controller", name, name)))
+            )
+        )
         assert Verb.WELCOME is (await came.get()).head.verb
         for size in (1, 70_000, 300_000):
             link.send(encode(Envelope(environment.name, Head(Verb.CALL, 2, "x"), b"", (bytes(size),))))

@@ -1,0 +1,148 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ganglion.broker.core import Broker
+from ganglion.broker.effect import Close, Note, Send
+from ganglion.broker.link import Link, Route
+from ganglion.limits import QUEUE_MARK_BYTES
+from ganglion.transport.exchange import LARGE_BYTES, Budget, Exchange, passes
+from ganglion.wire.envelope import Head, encode_head
+from ganglion.wire.verb import Verb
+
+
+class RecordingSink:
+    """Note what is asked of it."""
+
+    def __init__(self, above: bool = False) -> None:
+        self.out: list[bytes] = []
+        self.large = False
+        self.did: list[Any] = []
+        self._above = above
+
+    def send(self, frames: Any) -> None:
+        """Take a message."""
+        self.out += frames
+
+    def flush(self) -> bool:
+        """Note what was written."""
+        self.did.append(("flush", self.out))
+        self.out = []
+        return self._above
+
+    def hold(self, sender: Any) -> None:
+        """Note who is held."""
+        self.did.append(("hold", sender))
+
+    def pause(self) -> None:
+        """Note it."""
+        self.did.append("pause")
+
+    def resume(self) -> None:
+        """Note it."""
+        self.did.append("resume")
+
+    def finish(self, reason: str) -> None:
+        """Note it."""
+        self.did.append(("finish", reason))
+
+    def look(self, now_s: float) -> None:
+        """Note it."""
+        self.did.append(("look", now_s))
+
+
+def exchange(notes: list[Note]) -> Exchange:
+    """Return an exchange whose clock stands at 5 s."""
+    return Exchange(Broker(b"", "", 0, 5.0), notes.append, lambda: 5.0, lambda seconds, call: None)
+
+
+def test_effects_are_carried_out_in_order() -> None:
+    """Messages are collected and written once; a close comes after what was to be said; notes go to the log."""
+    notes: list[Note] = []
+    here, link, sink = exchange(notes), Link(1, 0.0), RecordingSink()
+    link.sink = sink
+    note = Note("info", "x")
+    here.perform([Send(link, (b"a",)), note, Send(link, (b"b",))])
+    assert [] == sink.did
+    here.perform([Close(link, "enough")])
+    here.flush()
+
+    assert [("flush", [b"a", b"b"]), ("finish", "enough"), ("flush", [])] == sink.did
+    assert [note] == notes
+
+
+def test_a_sender_is_held_by_a_full_sink() -> None:
+    """Who sends to a sink that was above its mark is held by it; a sink never holds itself."""
+    here, full, sender = exchange([]), RecordingSink(above=True), RecordingSink(above=True)
+    here.dirty += [full, sender]
+    here.flush(sender)
+
+    assert [("flush", []), ("hold", sender)] == full.did
+    assert [("flush", [])] == sender.did
+
+
+def test_tick_looks_at_every_connection() -> None:
+    """A tick reaches the broker and each sink."""
+    here, sink = exchange([]), RecordingSink()
+    link, _ = here.broker.connect(5.0)
+    link.sink = sink
+    here.tick()
+
+    assert [("look", 5.0)] == sink.did
+
+
+def test_budget_stops_who_comes_last() -> None:
+    """Above the bound the later one waits and the first never does; when the first is done, the later goes on."""
+    budget, first, second = Budget(3 * LARGE_BYTES), RecordingSink(), RecordingSink()
+    budget.account(first, 2 * LARGE_BYTES)
+    budget.account(second, 2 * LARGE_BYTES)
+    budget.account(first, 9 * LARGE_BYTES)
+    assert ([], ["pause"]) == (first.did, second.did)
+    budget.account(first, 0)
+    assert ["pause", "resume"] == second.did
+    budget.account(second, 2 * LARGE_BYTES)
+    budget.forget(second)
+
+    assert ([], ["pause", "resume"]) == (first.did, second.did)
+
+
+HEADS = {verb: encode_head(Head(verb, 1)) for verb in Verb}
+
+
+def route(allowed: int, limit: int = 1) -> Route:
+    """Return a route whose way back has one open call."""
+    there, back = Route(allowed, b"a", Link(1, 0.0), limit), Route(0, b"b", Link(2, 0.0), 1)
+    there.back, back.back, back.open = back, there, 1
+    return there
+
+
+@pytest.mark.parametrize("verb", Verb)
+def test_only_plain_verbs_pass(verb: Verb) -> None:
+    """Without a decision pass CALL, its answers and TELL, where they are allowed."""
+    plain = verb in (Verb.CALL, Verb.REPLY, Verb.ERROR, Verb.TELL)
+
+    assert plain == passes(route(1 << verb), HEADS[verb])
+    assert not passes(route(~(1 << verb)), HEADS[verb])
+
+
+def test_calls_are_counted() -> None:
+    """As many CALLs pass as may be open, and none to a full destination; as many answers as are owed."""
+    way = route(-1)
+    assert passes(way, HEADS[Verb.CALL])
+    assert not passes(way, HEADS[Verb.CALL])
+    assert passes(way, HEADS[Verb.REPLY])
+    assert not passes(way, HEADS[Verb.ERROR])
+    full = route(-1)
+    full.target.queued_bytes = QUEUE_MARK_BYTES + 1
+    assert not passes(full, HEADS[Verb.CALL])
+    assert (1, 0) == (way.open, full.open)
+
+
+@pytest.mark.parametrize(
+    "head", [b"", b"\x93", b"\xdc\x06", b"\x90\x06", b"\x96\x06", b"\x93\x06" + bytes(255)]
+)
+def test_odd_heads_do_not_pass(head: bytes) -> None:
+    """A head whose second byte need not be its verb is left to the broker."""
+    assert not passes(route(-1), head)

@@ -1,0 +1,276 @@
+from __future__ import annotations
+
+import os
+import socket
+import stat
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+import zmq
+
+from ganglion.errors import LaunchError, PeerLost
+from ganglion.limits import HANDSHAKE_S, MESSAGE_FRAMES, QUEUE_MARK_BYTES, UNJOINED_PEERS
+from ganglion.transport import loop
+from ganglion.transport.native import NativeFront
+from ganglion.transport.zmtp import GREETING, encode, encode_command
+from ganglion.wire.envelope import Envelope, Head, decode
+from ganglion.wire.envelope import encode as encode_envelope
+from ganglion.wire.name import Role
+from ganglion.wire.verb import Verb
+
+READY = encode_command(b"READY", b"\x0bSocket-Type\0\0\0\x06DEALER")
+CALL, REPLY = Head(Verb.CALL, 5, "environment.update"), Head(Verb.REPLY, 5)
+
+
+def raw(station: Any, said: bytes = b"", front: str = "ipc") -> socket.socket:
+    """Return a raw connection to the native front that has said something."""
+    where = station.endpoints[front].partition("://")[2]
+    if front == "ipc":
+        connected = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        connected.connect(where)
+    else:
+        connected = socket.create_connection(("127.0.0.1", int(where.rpartition(":")[2])))
+    connected.settimeout(10.0)
+    connected.sendall(said)
+    return connected
+
+
+def until_end(connected: socket.socket) -> bytes:
+    """Return all that comes until the other side closes."""
+    got = b""
+    with connected:
+        try:
+            while data := connected.recv(65_536):
+                got += data
+        except ConnectionResetError:  # it closed with something of ours unread
+            pass
+    return got
+
+
+class Dealer:
+    """Be a link on an unmodified DEALER of libzmq."""
+
+    def __init__(self, endpoint: str, options: dict[int, Any]) -> None:
+        self.socket = zmq.Context.instance().socket(zmq.DEALER)
+        self.socket.linger = 0
+        self.socket.rcvtimeo = 10_000
+        for option, value in options.items():
+            self.socket.setsockopt(option, value)
+        self.socket.connect(endpoint)
+
+    def send(self, frames: list[bytes]) -> None:
+        """Send a message."""
+        self.socket.send_multipart(frames)
+
+    def receive(self, timeout_s: float) -> list[bytes]:
+        """Return the next message."""
+        return self.socket.recv_multipart()
+
+    def close(self) -> None:
+        """Close."""
+        self.socket.close()
+
+
+@pytest.mark.parametrize("front", ["ipc", "tcp"])
+@pytest.mark.parametrize(
+    "options",
+    [{}, {zmq.IDENTITY: b"chosen by myself"}, {zmq.HEARTBEAT_IVL: 20, zmq.HEARTBEAT_TTL: 1000}],
+    ids=["plain", "identity", "heartbeats"],
+)
+def test_unmodified_dealers_attach(station: Any, front: str, options: dict[int, Any]) -> None:
+    """A DEALER of libzmq joins and talks, with frames of all sizes, with or without an identity and heartbeats."""
+    bus = station.bus(front)
+    controller = bus.join(Role.CONTROLLER)
+    environment = bus.join(Role.ENVIRONMENT, 0, lambda: Dealer(station.endpoints[front], options))
+    for size in (0, 255, 256, 65_535, 65_536, 1024 * 1024, 8 * 1024 * 1024):
+        blob = os.urandom(size)
+        controller.send(environment.name, CALL, b"", blob)
+        asked = environment.receive()
+        environment.send(asked.peer, REPLY, b"", blob, b"", blob)
+
+        assert (blob,) == asked.blobs
+        assert (blob, b"", blob) == controller.receive().blobs
+    bus.close()
+
+
+STRANGERS = {
+    "http": b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    "tls": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(range(200)),
+    "zmtp 2": b"\xff\0\0\0\0\0\0\0\1\x7f\1\5\0\0",
+    "plain": GREETING[:12] + b"PLAIN".ljust(20, b"\0") + bytes(32),
+    "pub": GREETING + encode_command(b"READY", b"\x0bSocket-Type\0\0\0\3PUB"),
+    "huge frame": GREETING + READY + b"\x02\x7f" + b"\xff" * 7,
+    "many frames": GREETING + READY + b"\1\0" * 2000,
+    "no hello": GREETING + READY + b"".join(encode(encode_envelope(Envelope("nobody", CALL)))),
+    "no head": GREETING + READY + b"".join(encode([b"", b"x", b""])),
+}
+
+
+@pytest.mark.parametrize("front", ["ipc", "tcp"])
+@pytest.mark.parametrize("stranger", STRANGERS)
+def test_garbage_is_sent_away(station: Any, front: str, stranger: str) -> None:
+    """Whatever a stranger says wrongly ends his connection, and disturbs nobody."""
+    bus = station.bus(front)
+    controller, environment = bus.join(Role.CONTROLLER), bus.join(Role.ENVIRONMENT)
+    said = until_end(raw(station, STRANGERS[stranger], front))
+    controller.send(environment.name, CALL)
+
+    assert said[:64] in (GREETING, b"")  # nothing where the reset overtook it
+    assert CALL == environment.receive().head
+    bus.close()
+
+
+@pytest.mark.parametrize(
+    "said", [b"", GREETING[:5], GREETING, GREETING + READY, GREETING + READY + b"\1\0\1\5he"]
+)
+def test_silence_is_sent_away(station: Any, said: bytes) -> None:
+    """Who does not get as far as HELLO in time is sent away, wherever he stopped."""
+    connected = raw(station, said)
+    assert GREETING == connected.recv(64)
+    station.pass_time(HANDSHAKE_S + 1.0)
+
+    assert b"deadline" in until_end(connected)
+
+
+def test_the_oldest_stranger_makes_room(station: Any) -> None:
+    """Of too many silent strangers the oldest goes, and a peer still joins."""
+    strangers = [raw(station) for _ in range(UNJOINED_PEERS + 1)]
+    until_end(strangers.pop(0))
+    bus = station.bus("ipc")
+    bus.join(Role.ENVIRONMENT)
+    bus.close()
+    for stranger in strangers:
+        stranger.close()
+
+
+def test_half_a_message_harms_nobody(native: Any, station: Any) -> None:
+    """A peer that dies within a message is lost; what he began never arrives, others go on."""
+    controller, environment = native.join(Role.CONTROLLER), native.join(Role.ENVIRONMENT)
+    muscle = native.join(Role.MUSCLE)
+    controller.send(muscle.name, CALL)
+    muscle.receive()
+    reply = b"".join(encode([controller.name.encode(), bytes((0x92, 4, 5)), bytes(100_000)]))
+    muscle.link._send_all(reply[:-1])
+    muscle.link.close()
+    controller.send(environment.name, CALL)
+
+    assert CALL == environment.receive().head
+    assert Verb.LOST is controller.receive().head.verb
+
+
+def test_the_verb_cannot_be_hidden(native: Any) -> None:
+    """A head that is no small array is not judged by its second byte, but refused."""
+    controller, environment = native.join(Role.CONTROLLER), native.join(Role.ENVIRONMENT)
+    for _ in range(2):
+        controller.send(environment.name, CALL)
+        assert CALL == environment.receive().head
+    controller.link.send([environment.name.encode(), b"\xdc\x03\x00\x07\x00\xa0", b""])
+
+    assert "protocol" == controller.failure()
+
+
+def test_too_many_frames_on_the_fast_way(native: Any) -> None:
+    """A joined peer that sends a frame too many is cut off, though its message came in one chunk."""
+    controller, environment = native.join(Role.CONTROLLER), native.join(Role.ENVIRONMENT)
+    controller.send(environment.name, CALL)
+    environment.receive()
+    controller.send(environment.name, CALL, *[b""] * (MESSAGE_FRAMES - 1))
+
+    with pytest.raises(PeerLost, match="message_frames"):
+        controller.receive()
+
+
+def test_a_full_destination_is_busy(native: Any) -> None:
+    """CALLs to a peer that does not read are answered busy at the mark, and none of those that passed is lost."""
+    controller, environment = native.join(Role.CONTROLLER), native.join(Role.ENVIRONMENT)
+    blob = bytes(100_000)
+    sent = 0
+    while not controller.link.receive(0.0):
+        controller.send(environment.name, CALL, b"", blob)
+        sent += 1
+        assert sent * len(blob) < 4 * QUEUE_MARK_BYTES
+        if sent * len(blob) > QUEUE_MARK_BYTES:
+            while controller.link.receive(0.05) is None and sent < 40:
+                controller.send(environment.name, CALL, b"", blob)
+                sent += 1
+            break
+    passed = 0
+    while (frames := environment.link.receive(0.2)) is not None:
+        passed += decode(frames).head.verb is Verb.CALL
+
+    assert QUEUE_MARK_BYTES // len(blob) <= passed < sent
+
+
+def test_a_sender_that_goes_on_is_paused(native: Any) -> None:
+    """TELLs to a peer that does not read stop their sender, and all of them arrive once it reads."""
+    controller, store = native.join(Role.CONTROLLER), native.join(Role.STORE, None)
+    blob, count = bytes(100_000), 100
+    sending = threading.Thread(
+        target=lambda: [controller.send(store.name, Head(Verb.TELL, i), b"", blob) for i in range(count)]
+    )
+    sending.start()
+    sending.join(0.3)
+
+    assert sending.is_alive()  # ten megabytes have not vanished into buffers
+    assert list(range(count)) == [store.receive().head.serial for _ in range(count)]
+    sending.join(10.0)
+    assert not sending.is_alive()
+
+
+def test_urgent_messages_overtake(native: Any) -> None:
+    """A SIGNAL to a peer whose data wait comes before most of them."""
+    controller = native.join(Role.CONTROLLER)
+    governor = native.join(Role.GOVERNOR, None)
+    for i in range(20):
+        governor.send(controller.name, Head(Verb.CALL, i), b"", bytes(100_000))
+    governor.send(controller.name, Head(Verb.SIGNAL, 99))
+    governor.send("", Head(Verb.CALL, 100, "kernel.info"))  # answered: all of the above has been routed
+    while governor.receive().head.serial != 100:
+        pass
+    serials = []
+    while 99 not in serials:
+        serials.append(controller.receive().head.serial)
+
+    assert len(serials) < 15
+
+
+def test_socket_file_is_private(tmp_path: Path, station: Any) -> None:
+    """The socket file can be used by its owner alone, in a folder made for him alone."""
+    folder = tmp_path / "made"
+
+    async def listen() -> tuple[int, int]:
+        front = NativeFront(station.exchange)
+        await front.listen(f"ipc://{folder}/a.sock")
+        modes = stat.S_IMODE(folder.stat().st_mode), stat.S_IMODE((folder / "a.sock").stat().st_mode)
+        front.close()
+        return modes
+
+    assert (0o700, 0o600) == loop.run(listen())
+    assert [] == list(folder.iterdir())
+
+
+def test_addresses_in_use_and_left_over(tmp_path: Path, station: Any) -> None:
+    """An address where somebody listens is refused; a file that a dead broker left is replaced; others are kept."""
+    left = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    left.bind(str(tmp_path / "left.sock"))
+    left.close()
+    (tmp_path / "file").write_text("precious")
+
+    async def listen() -> None:
+        front = NativeFront(station.exchange)
+        await front.listen(f"ipc://{tmp_path}/left.sock")
+        for text, match in (
+            (station.endpoints["ipc"], "in use"),
+            (station.endpoints["tcp"], "in use"),
+            (f"ipc://{tmp_path}/file", "no socket"),
+            ("tcp://192.0.2.1:5555", "without encryption"),
+            ("tcp://0.0.0.0:0", "without encryption"),
+        ):
+            with pytest.raises(LaunchError, match=match):
+                await front.listen(text)
+        front.close()
+
+    loop.run(listen())
+    assert ["file"] == [path.name for path in tmp_path.iterdir()]
