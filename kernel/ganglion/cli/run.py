@@ -237,4 +237,5 @@ class _Session:
             click.echo(f"defect: {text} was left behind and has been ended", err=True)
         if self.interrupts or _INTERRUPTED in self.statuses:
             return _INTERRUPTED
-        return 1 if found or any(self.statuses) else 0
+        failed = bool(found) or 1 in self.statuses
+        return 1 if failed else max(self.statuses, default=0)

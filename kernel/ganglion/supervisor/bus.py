@@ -65,6 +65,7 @@ class Bus:
         self._welcome: asyncio.Future[None] = self._loop.create_future()
         self.heard_s = self._loop.time()
         self.closed = False
+        self._reason = "we have left"
 
     async def join(self, endpoint: str, token: str) -> None:
         """Connect and join; PeerLost, DeadlineExceeded or RemoteProtocolError say why that failed."""
@@ -79,7 +80,7 @@ class Bus:
 
     def close(self) -> None:
         """Say BYE and close; no callback follows."""
-        if self._link is not None and not self.closed:
+        if self._link is not None:
             self._send([b"", encode_head(Head(Verb.BYE, 1)), b""])
             self._link.close()
         self.closed = True
@@ -93,6 +94,8 @@ class Bus:
         Raises CallFailed with what the other side says, DeadlineExceeded after `span_s`, PeerLost when the peer or
         the broker is gone.
         """
+        if self.closed:
+            raise PeerLost("broker", self._reason)
         row = CALL_BY_NAME[call]
         self._serial = serial = self._serial + 1
         answer: asyncio.Future[bytes] = self._loop.create_future()
@@ -190,6 +193,7 @@ class Bus:
         if self.closed:
             return
         self.closed = True
+        self._reason = reason
         if not self._welcome.done():
             self._welcome.set_exception(PeerLost("broker", reason))
             self._welcome.exception()  # `join` may have given up already

@@ -140,7 +140,7 @@ def find_connections(results: Path) -> Sequence[tuple[Path, Connection]]:
     """Return the connection files of living kernels of ours, newest first; other files are passed over."""
     found: list[tuple[float, Path, Connection]] = []
     for place in places(results):
-        for path in [*place.glob(f"*/{_FILE}"), *place.glob(f".kernel/{_FILE}")]:
+        for path in place.glob(f"*/{_FILE}"):  # `.kernel` too
             try:
                 connection = read_connection(path)
                 os.kill(connection.pid, 0)

@@ -198,15 +198,15 @@ class Run:
     def _about(self, member: Member, ended: Ended) -> list[str]:
         failure = ended.failure if member is self._named(ended) else None
         lines = []
-        if member in self.lost or member.place.attached or failure is None:
+        if member in self.lost or failure is None or (member.place.attached and member.lost_reason):
             lines.append(f"{member.label} {member.end_text}")
         if failure is not None:
             lines.append(f"{member.label}: {_told(failure)}")
             if not _repeats(member.last_words, failure):
                 lines += _traceback(failure)
-        elif ended.reason and ended.reason != "failed":
+        elif ended.reason and ended.reason.removeprefix("failed: ") not in ("failed", *lines):
             lines.append(ended.reason)
-        return lines + _quoted(member.last_words)
+        return lines if member.place.attached else lines + _quoted(member.last_words)
 
 
 def _told(failure: Failure) -> str:

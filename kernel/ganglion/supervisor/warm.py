@@ -119,8 +119,12 @@ def _middle(read: int, write: int, begin: Callable[[], NoReturn]) -> NoReturn:
         if time.monotonic() > until_s:
             os._exit(1)
         time.sleep(0.0001)
-    begin()
-    os._exit(1)
+    try:
+        begin()
+    except BaseException:  # noqa: BLE001 - whatever it is, no second warm parent may come of it
+        traceback.print_exc()
+    finally:
+        os._exit(1)
 
 
 def _begin(
@@ -152,8 +156,11 @@ def _begin(
 def enter(entry: Entry, variables: dict[str, str]) -> NoReturn:
     """Run the entry of a new process and end it with its status; an error that nothing caught goes to stderr."""
     status = 1
-    for stream in (sys.stdout, sys.stderr):
-        stream.reconfigure(line_buffering=True, errors="backslashreplace")  # type: ignore[union-attr]
+    # New streams: the old ones remember what the warm parent's descriptors were.
+    sys.stdout, sys.stderr = (
+        open(fd, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False)  # noqa: SIM115
+        for fd in (1, 2)
+    )
     try:
         status = entry(variables)
     except SystemExit as stop:

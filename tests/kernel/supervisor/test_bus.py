@@ -1,0 +1,194 @@
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import tempfile
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from ganglion.broker.core import Broker
+from ganglion.errors import CallFailed, DeadlineExceeded, PeerLost, RemoteProtocolError
+from ganglion.supervisor.bus import Bus, Handler, Listener
+from ganglion.transport.exchange import Exchange
+from ganglion.transport.native import NativeFront
+from ganglion.wire.messages import (
+    Admit,
+    Info,
+    Joined,
+    Lost,
+    Need,
+    Nothing,
+    RunEvent,
+    RunRequest,
+    Subscribe,
+    Watch,
+)
+
+TOKEN = "t" * 43
+
+
+class Heard(Listener):
+    """Take down what is heard."""
+
+    def __init__(self) -> None:
+        self.joined: list[str] = []
+        self.lost: list[str] = []
+        self.events: list[tuple[str, str]] = []
+        self.closed: list[str] = []
+
+    def peer_joined(self, joined: Joined) -> None:
+        self.joined.append(joined.peer)
+
+    def peer_lost(self, lost: Lost) -> None:
+        self.lost.append(lost.peer)
+
+    def told(self, peer: str, event: RunEvent) -> None:
+        self.events.append((peer, event.event))
+
+    def bus_closed(self, reason: str) -> None:
+        self.closed.append(reason)
+
+
+def _on_a_bus(
+    body: Callable[[Bus, Heard, NativeFront], Awaitable[Any]],
+    token: str = TOKEN,
+    handlers: dict[str, Handler] | None = None,
+) -> Any:
+    """Run `body` with a supervisor's bus on a real broker in this process."""
+
+    async def run() -> Any:
+        loop = asyncio.get_running_loop()
+        broker = Broker(hashlib.sha256(TOKEN.encode()).digest(), "0", os.getpid(), loop.time())
+        exchange = Exchange(broker, lambda note: None, loop.time, loop.call_later)
+        front = NativeFront(exchange)
+        heard = Heard()
+        bus = Bus(handlers or {}, heard)
+        try:
+            endpoint = await front.listen(f"ipc://{folder}/bus")
+            await bus.join(endpoint, token)
+            return await body(bus, heard, front)
+        finally:
+            bus.close()
+            front.close()
+            await asyncio.sleep(0)
+
+    with tempfile.TemporaryDirectory(prefix="gb-", dir="/tmp") as folder:
+        return asyncio.run(run())
+
+
+def test_question_gets_its_answer() -> None:
+    """Questions asked at once are answered each by its own reply."""
+
+    async def body(bus: Bus, heard: Heard, front: NativeFront) -> list[Info]:
+        admit = [Admit(f"r/muscle/{i}", "muscle", "r", b"x" * 32) for i in range(20)]
+        await bus.ask_all("kernel.admit", admit)
+        return await asyncio.gather(*(bus.ask("", "kernel.info", Nothing()) for _ in range(5)))
+
+    assert [os.getpid()] * 5 == [info.pid for info in _on_a_bus(body)]
+
+
+def test_refusal_is_raised_with_the_kernels_words() -> None:
+    """What the kernel refuses is raised here, and the next question is answered all the same."""
+
+    async def body(bus: Bus, heard: Heard, front: NativeFront) -> Info:
+        with pytest.raises(CallFailed, match=r"the broker answered kernel\.admit with protocol"):
+            await bus.ask("", "kernel.admit", Admit("x", "emperor", "r", b""))
+        with pytest.raises(CallFailed, match="unreachable"):
+            await bus.ask("r/governor", "governor.stop", RunRequest("r"))
+        info = await bus.ask("", "kernel.info", Nothing())
+        assert isinstance(info, Info)
+        return info
+
+    assert 1 == _on_a_bus(body).peers
+
+
+def test_wrong_token_is_refused_with_the_reason() -> None:
+    """A supervisor whose token is wrong is told so."""
+
+    async def body(bus: Bus, heard: Heard, front: NativeFront) -> None:
+        raise AssertionError("it may not join")
+
+    with pytest.raises(RemoteProtocolError, match="token: it admits nobody"):
+        _on_a_bus(body, token="w" * 43)
+
+
+def test_silence_ends_at_the_deadline() -> None:
+    """A question that nobody answers ends with the name of who was asked."""
+
+    async def body(bus: Bus, heard: Heard, front: NativeFront) -> None:
+        bus._link.send = lambda frames: None  # type: ignore[union-attr, method-assign] - what is sent is lost
+        with pytest.raises(DeadlineExceeded, match=r"the broker did not answer kernel.info within 0.01 s"):
+            await bus.ask("", "kernel.info", Nothing(), 0.01)
+
+    _on_a_bus(body)
+
+
+def test_end_of_the_broker_answers_everything() -> None:
+    """When the broker goes, open questions fail, later ones too, and the listener hears of it once."""
+
+    async def body(bus: Bus, heard: Heard, front: NativeFront) -> list[str]:
+        asked = asyncio.create_task(bus.ask("", "kernel.info", Nothing()))
+        await asyncio.sleep(0)
+        bus._lost("it has gone")
+        with pytest.raises(PeerLost, match="it has gone"):
+            await asked
+        with pytest.raises(PeerLost, match="it has gone"):
+            await bus.ask("", "kernel.info", Nothing())
+        bus.tell("@r/events", RunEvent("run.ended", {}))
+        return heard.closed
+
+    assert ["it has gone"] == _on_a_bus(body)
+
+
+def test_events_come_from_their_tellers() -> None:
+    """A subscribed topic brings events with the name of who told them; names that are watched are heard of."""
+
+    async def body(bus: Bus, heard: Heard, front: NativeFront) -> list[tuple[str, str]]:
+        await bus.ask("", "kernel.subscribe", Subscribe("@r/events"))
+        await bus.ask("", "kernel.watch", Watch(["supervisor"]))
+        bus.tell("@r/events", RunEvent("run.started", {"seed": "1"}))
+        await bus.ask("", "kernel.info", Nothing())
+        assert ["supervisor"] == heard.joined
+        return heard.events
+
+    assert [("supervisor", "run.started")] == _on_a_bus(body)
+
+
+def test_beat_is_answered() -> None:
+    """The broker's answer to a beat is heard."""
+
+    async def body(bus: Bus, heard: Heard, front: NativeFront) -> bool:
+        bus.heard_s = 0.0
+        bus.beat()
+        await bus.ask("", "kernel.info", Nothing())
+        return bus.heard_s > 0.0
+
+    assert _on_a_bus(body)
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [("kernel.need", "RuntimeError: boom"), ("kernel.ended", "the supervisor knows no call")],
+)
+def test_caller_is_always_answered(call: str, said: str) -> None:
+    """A handler that raises, and a call that there is not, are answered with ERROR."""
+
+    async def boom(peer: str, request: Any) -> Any:
+        raise RuntimeError("boom")
+
+    async def body(bus: Bus, heard: Heard, front: NativeFront) -> list[bytes]:
+        from ganglion.wire.codec import codec_of
+        from ganglion.wire.envelope import Head
+        from ganglion.wire.verb import Verb
+
+        sent: list[list[bytes]] = []
+        bus._link.send = sent.append  # type: ignore[union-attr, method-assign, assignment]
+        await bus._answer("r/governor", Head(Verb.CALL, 9, call), codec_of(Need).encode(Need("r", 0)))
+        return sent[0]
+
+    frames = _on_a_bus(body, handlers={"kernel.need": boom})
+    assert b"r/governor" == frames[0]
+    assert said.encode() in frames[2]

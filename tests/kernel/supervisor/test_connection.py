@@ -1,0 +1,122 @@
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from ganglion.errors import UsageError
+from ganglion.supervisor.connection import (
+    Connection,
+    connection_path,
+    endpoint_folder,
+    find_connections,
+    places,
+    read_connection,
+    write_private,
+)
+
+CONNECTION = Connection(
+    1, os.getpid(), "ipc:///x", None, "secret-o", "secret-w", "secret-a", "demo-1", "/r", None
+)
+
+
+@pytest.fixture(autouse=True)
+def _runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep away from the runtime folder of whoever runs the tests."""
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "runtime"))
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    (tmp_path / "runtime").mkdir(mode=0o700)
+
+
+def test_file_is_for_its_owner_alone(tmp_path: Path) -> None:
+    """A connection file has mode 0600 and reads as it was written."""
+    path = tmp_path / "deep" / "connection.json"
+    CONNECTION.write(path)
+
+    assert 0o600 == stat.S_IMODE(path.stat().st_mode)
+    assert CONNECTION == read_connection(path)
+
+
+def test_tokens_are_not_printed() -> None:
+    """The text of a connection shows no token."""
+    assert "secret" not in repr(CONNECTION)
+
+
+def test_file_that_others_can_read_is_refused(tmp_path: Path) -> None:
+    """A file that others may have read is no connection file any more."""
+    path = tmp_path / "connection.json"
+    CONNECTION.write(path)
+    path.chmod(0o640)
+
+    with pytest.raises(UsageError, match="mode 0600"):
+        read_connection(path)
+
+
+def test_link_is_not_followed(tmp_path: Path) -> None:
+    """A link in the place of a connection file is refused by the reader and replaced by the writer."""
+    target, path = tmp_path / "target", tmp_path / "connection.json"
+    target.write_text("mine")
+    path.symlink_to(target)
+    with pytest.raises(UsageError, match="expected a connection file"):
+        read_connection(path)
+    CONNECTION.write(path)
+
+    assert "mine" == target.read_text()
+    assert not path.is_symlink()
+
+
+@pytest.mark.parametrize("data", [b"", b"[]", b"{", b'"text"'])
+def test_noise_is_refused(tmp_path: Path, data: bytes) -> None:
+    """What is no JSON object is answered with the path and what was expected."""
+    path = tmp_path / "connection.json"
+    write_private(path, data)
+
+    with pytest.raises(UsageError, match="expected a connection file in JSON"):
+        read_connection(path)
+
+
+def test_socket_folder_is_private(tmp_path: Path) -> None:
+    """The folder of the socket has mode 0700 and lies in the runtime folder."""
+    folder, endpoint = endpoint_folder("demo-1")
+
+    assert 0o700 == stat.S_IMODE(folder.stat().st_mode)
+    assert tmp_path / "runtime" / "ganglion" / "demo-1" == folder
+    assert f"ipc://{folder}/bus" == endpoint
+
+
+def test_folder_of_that_name_leads_elsewhere() -> None:
+    """A left-over folder of the same name is not entered: the new one lies elsewhere."""
+    first, _ = endpoint_folder("demo-1")
+    second, _ = endpoint_folder("demo-1")
+
+    assert first != second
+    assert 0o700 == stat.S_IMODE(second.stat().st_mode)
+
+
+def test_living_kernels_are_found_newest_first(tmp_path: Path) -> None:
+    """Files of living processes are found in runtime and results folder; those of dead ones are passed over."""
+    results = tmp_path / "results"
+    folder, _ = endpoint_folder("demo-1")
+    old = connection_path(folder, results, "demo-1")
+    new = connection_path(tmp_path / "elsewhere", results, "demo-2")
+    dead = results / "demo-3" / "connection.json"
+    CONNECTION.write(old)
+    dataclasses.replace(CONNECTION, run="demo-2").write(new)
+    dataclasses.replace(CONNECTION, pid=2**22 + 1).write(dead)  # above the largest number that Linux gives
+    os.utime(old, (1, 1))
+
+    assert [new, old] == [path for path, _ in find_connections(results)]
+    assert [tmp_path / "runtime" / "ganglion", results] == places(results)
+
+
+def test_daemon_has_a_place_of_its_own(tmp_path: Path) -> None:
+    """Without a runtime folder the daemon's file lies in a hidden folder of the results, and is found there."""
+    path = connection_path(tmp_path / "elsewhere", tmp_path, None)
+    dataclasses.replace(CONNECTION, run=None).write(path)
+
+    assert [path] == [found for found, _ in find_connections(tmp_path)]
+    assert json.loads(path.read_text())["run"] is None

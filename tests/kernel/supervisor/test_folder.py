@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import hypothesis.strategies as st
+import pytest
+from hypothesis import given
+
+from ganglion.errors import UsageError
+from ganglion.run.plan import PhasePlan, Plan, PluginPlan, Process
+from ganglion.supervisor.folder import log_name, participants, reserve, run_id
+from ganglion.wire.name import Role, peer_name, safe
+
+
+@given(st.text(max_size=80))
+def test_id_is_a_plain_part_of_paths_and_names(uid: str) -> None:
+    """Whatever a uid holds, its run's id is one harmless part of a path, and stands on the wire as it is."""
+    name = f"{run_id(uid)}-1"
+
+    assert name == safe(name)
+    assert name == Path(name).name
+    assert name == peer_name(name, Role.GOVERNOR).split("/")[0]
+
+
+@pytest.mark.parametrize(
+    ("uid", "name"),
+    [("demo", "demo"), ("Dummy run/2", "dummy-run-2"), ("../../etc", "etc"), ("", "run"), ("ärger", "rger")],
+)
+def test_id_is_readable(uid: str, name: str) -> None:
+    """A plain uid stays as it is; of others the letters remain."""
+    assert name == run_id(uid)
+
+
+def test_numbers_are_never_given_twice(tmp_path: Path) -> None:
+    """Each reservation takes the first free number and nothing that exists."""
+    first, second = reserve(tmp_path, "demo"), reserve(tmp_path, "demo")
+    first.release()
+
+    assert ["demo-1", "demo-2", "demo-1"] == [first.run, second.run, reserve(tmp_path, "demo").run]
+
+
+def test_name_that_exists_is_refused(tmp_path: Path) -> None:
+    """A run that exists is not overwritten, and a name that is no plain word is refused."""
+    assert "mine" == reserve(tmp_path, "demo", "mine").run
+    with pytest.raises(UsageError, match="run mine exists already"):
+        reserve(tmp_path, "demo", "mine")
+    with pytest.raises(UsageError, match="--name: expected small letters"):
+        reserve(tmp_path, "demo", "../mine")
+
+
+def test_results_that_are_a_file_are_refused(tmp_path: Path) -> None:
+    """A results folder that cannot be made is named, before anything is started."""
+    (tmp_path / "results").write_text("")
+    with pytest.raises(UsageError, match="results folder"):
+        reserve(tmp_path / "results", "demo")
+
+
+def test_release_keeps_what_is_not_ours(tmp_path: Path) -> None:
+    """A folder that holds a stranger's file stays; ours goes with its logs."""
+    ours, theirs = reserve(tmp_path, "a"), reserve(tmp_path, "b")
+    for folder in (ours, theirs):
+        folder.logs.mkdir()
+        (folder.logs / "broker.out").write_text("x")
+    (theirs.path / "notes.txt").write_text("mine")
+    ours.release()
+    theirs.release()
+
+    assert not ours.path.exists()
+    assert ["notes.txt"] == [path.name for path in theirs.path.iterdir()]
+
+
+def test_manifest_tells_where_results_come_from(tmp_path: Path) -> None:
+    """The manifest holds versions, seed, machine and command; passwords of URIs are not in it."""
+    folder = reserve(tmp_path, "demo")
+    phase = PhasePlan(0, "train", [], [], PluginPlan("vanilla"), [], [])
+    plan = Plan(
+        "demo", "demo", "42", [phase], source="demo.yml", folder=str(tmp_path), document="uid: demo\n"
+    )
+    folder.fill(plan, ["run", "--store", "postgresql://me:geheim@host/db"], "postgresql://me:geheim@host/db")
+    text = (folder.path / "manifest.json").read_text()
+    manifest = json.loads(text)
+
+    assert "geheim" not in text
+    assert ("42", "postgresql://me:***@host/db") == (manifest["seed"], manifest["store"])
+    assert {"numpy", "msgpack", "ganglion-toys"} <= set(manifest["packages"])
+    assert "uid: demo\n" == (folder.path / "document.yml").read_text()
+
+
+def test_log_names_differ(tmp_path: Path) -> None:
+    """No two processes of a run share a log file, whatever their uids."""
+    uids = ["a", "a.0", "a/0", "a-0", "A"]
+    places = [
+        Process(peer_name("r", Role.MUSCLE, uid, worker), Role.MUSCLE, uid, worker)
+        for uid in uids
+        for worker in (0, 1)
+    ]
+
+    assert len(places) == len({log_name(place) for place in places})
+    assert all("/" not in log_name(place) for place in places)
+
+
+def test_participants_in_words() -> None:
+    """Processes are counted by role, in the order of a run's life."""
+    places = [Process("x", role) for role in (Role.MUSCLE, Role.GOVERNOR, Role.BRAIN, Role.MUSCLE)]
+
+    assert "governor, 2 muscles, 1 brain" == participants(places)

@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ganglion.supervisor.linux import adopt_orphans, children_of, name_process, stopped, usage
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="these means are Linux's")
+
+SLEEPER = [sys.executable, "-c", "import sys; sys.stdin.read()"]
+ORPHAN = """
+import os, sys
+from ganglion.supervisor.linux import die_with_parent
+read, write = os.pipe()
+if os.fork() == 0:
+    die_with_parent()
+    print(os.getpid(), flush=True)
+    os.close(write)
+    os.read(0, 1)
+    os._exit(0)
+sys.stdin.read(1)
+os._exit(0)
+"""
+
+
+def test_stopped_process_is_told_from_a_sleeping_one() -> None:
+    """SIGSTOP is seen, and SIGCONT too; a process that waits is not stopped; one that is gone is not either."""
+    with subprocess.Popen(SLEEPER, stdin=subprocess.PIPE) as process:
+        assert process.pid in children_of(os.getpid())
+        assert not stopped(process.pid)
+        process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, process.pid, os.WSTOPPED)
+        assert stopped(process.pid)
+        process.send_signal(signal.SIGCONT)
+        os.waitid(os.P_PID, process.pid, os.WCONTINUED)
+        assert not stopped(process.pid)
+        assert usage(process.pid)[1] > 0
+        process.kill()
+    assert not stopped(process.pid)
+    assert (0.0, 0) == usage(process.pid)
+    assert [] == children_of(process.pid)
+
+
+def test_parent_death_ends_the_child() -> None:
+    """A process that has asked for it ends with its parent."""
+    with subprocess.Popen(
+        [sys.executable, "-c", ORPHAN], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        child = os.pidfd_open(int(process.stdout.readline()))
+        process.kill()
+        process.wait()
+        assert "" == process.stdout.read()  # its other holder has gone, too
+        os.close(child)
+
+
+def test_name_is_shown() -> None:
+    """A process can be told by its name in the system's lists; long names are cut."""
+    before = Path("/proc/self/comm").read_text().strip()
+    assert name_process("environment.field.0")
+    try:
+        assert "environment.fie" == Path("/proc/self/comm").read_text().strip()
+    finally:
+        name_process(before)
+
+
+def test_orphans_can_be_adopted() -> None:
+    """The system lets a process become the parent of orphans."""
+    assert adopt_orphans()

@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import hypothesis.strategies as st
+import pytest
+from hypothesis import given
+
+from ganglion.limits import LOG_LINE_BYTES, OUTPUT_LINES_KEPT
+from ganglion.supervisor import output
+from ganglion.supervisor.output import Output, printable
+
+
+def _read(data: bytes, path: Path | None = None) -> Output:
+    """Return an output that has read `data` to its end."""
+    read, write = os.pipe()
+    out = Output(read, path)
+    for start in range(0, len(data), 4096):
+        os.write(write, data[start : start + 4096])
+        out.read()
+    os.close(write)
+    out.close()
+    return out
+
+
+def test_last_lines_are_kept_and_all_are_written(tmp_path: Path) -> None:
+    """Memory holds the last lines only, the file holds all of them, an unfinished last one too."""
+    lines = [f"line {i}" for i in range(100)]
+    out = _read("\n".join(lines).encode(), tmp_path / "x.out")
+
+    assert lines[-OUTPUT_LINES_KEPT:] == list(out.lines)
+    assert lines == (tmp_path / "x.out").read_text().splitlines()
+
+
+def test_silent_process_makes_no_file(tmp_path: Path) -> None:
+    """A process that prints nothing leaves no empty file."""
+    _read(b"", tmp_path / "x.out")
+
+    assert not (tmp_path / "x.out").exists()
+
+
+def test_long_line_is_cut_and_counted() -> None:
+    """A line beyond the limit is cut; what is cut is counted."""
+    out = _read(b"x" * (3 * LOG_LINE_BYTES) + b"\nend\n")
+
+    assert all(len(line) <= LOG_LINE_BYTES for line in out.lines)
+    assert "end" == out.lines[-1]
+
+
+def test_file_has_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond the bound nothing more is written, and the file says how much was not kept."""
+    monkeypatch.setattr(output, "LOG_FILE_BYTES", 100)
+    _read(b"0123456789\n" * 50, tmp_path / "x.out")
+    lines = (tmp_path / "x.out").read_text().splitlines()
+
+    assert ["0123456789"] * 9 == lines[:-1]
+    assert f"... {41 * 11} bytes were not kept" == lines[-1]
+
+
+def test_link_in_the_place_of_the_file_is_not_followed(tmp_path: Path) -> None:
+    """A planted link does not lead the output into another file; the last lines are there all the same."""
+    (tmp_path / "target").write_text("mine")
+    (tmp_path / "x.out").symlink_to(tmp_path / "target")
+    out = _read(b"theirs\n", tmp_path / "x.out")
+
+    assert "mine" == (tmp_path / "target").read_text()
+    assert ["theirs"] == list(out.lines)
+
+
+def test_terminal_sequences_are_disarmed() -> None:
+    """Control characters of a stranger are shown, not obeyed."""
+    assert ["\\x1b[2Jboo\\x07"] == list(_read(b"\x1b[2Jboo\x07\r\n").lines)
+
+
+@given(st.binary(max_size=300))
+def test_any_bytes_can_be_shown(data: bytes) -> None:
+    """Whatever a process prints, its lines hold printable characters and tabs only."""
+    assert all(printable(line) == line for line in _read(data).lines)

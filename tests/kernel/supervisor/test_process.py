@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+
+from ganglion.supervisor.output import Output
+from ganglion.supervisor.process import Process
+
+GROUP = "import os, time; os.fork() or time.sleep(600); print('ready', flush=True)"
+
+
+def _start(program: str, write: int) -> subprocess.Popen[bytes]:
+    words = [sys.executable, "-c", program]
+    return subprocess.Popen(words, stdout=write, stderr=write, start_new_session=True)
+
+
+def _watch(program: str, signum: int | None = None) -> tuple[int | None, list[str], int]:
+    """Run a program until it ends; return its end, its lines, and how often the end was told."""
+
+    async def body() -> tuple[int | None, list[str], int]:
+        told: list[Process] = []
+        read, write = os.pipe()
+        started = _start(program, write)
+        os.close(write)
+        process = Process("x", started.pid, Output(read, None), told.append)
+        if signum is not None:
+            process.signal(signum)
+        await process.ended.wait()
+        started.returncode = 0
+        process.signal(signal.SIGKILL)  # it has ended: nobody is meant any more
+        return process.code, list(process.output.lines), len(told)
+
+    return asyncio.run(body())
+
+
+def test_end_is_told_once_with_all_output() -> None:
+    """The end comes after the last line, once."""
+    assert (3, ["a", "b"], 1) == _watch("print('a'); print('b', end=''); raise SystemExit(3)")
+
+
+def test_signal_is_told_from_a_status() -> None:
+    """A process that a signal has ended has a negative code."""
+    assert -signal.SIGTERM == _watch("import time; time.sleep(600)", signal.SIGTERM)[0]
+
+
+def test_group_dies_with_its_leader() -> None:
+    """What a process has left in its group is killed when it ends: the output is not held open by it."""
+    code, lines, _ = _watch(GROUP)
+
+    assert (0, ["ready"]) == (code, lines[-1:])

@@ -1,0 +1,148 @@
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ganglion.errors import LaunchError
+from ganglion.limits import ATTACH_WAIT_REPORT_S, WAIT_REPORT_S
+from ganglion.run.plan import AgentPlan, EnvironmentPlan, PhasePlan, Plan, PluginPlan
+from ganglion.supervisor.folder import RunFolder
+from ganglion.supervisor.member import Member
+from ganglion.supervisor.runs import Run, check_size
+from ganglion.wire.messages import Ended, Failure
+
+DUMMY = PluginPlan("dummy")
+PHASE = PhasePlan(
+    0,
+    "train",
+    [EnvironmentPlan("grid", DUMMY), EnvironmentPlan("sim", attach=True)],
+    [AgentPlan("ada", DUMMY, DUMMY, DUMMY, ["grid.*"], ["grid.*"])],
+    DUMMY,
+    [],
+    [],
+)
+FAILED = Ended("r-1", "failed", "failed: boom", 1)
+
+
+def _on_loop(body: Callable[[Run], Any]) -> Any:
+    """Run `body` with a run whose members are planned."""
+
+    async def made() -> Any:
+        run = Run(Plan("r", "r", "1", [PHASE]), RunFolder("r-1", Path("/nowhere")), "sqlite:///x")
+        assert run.keeper is not None
+        for place in [run.governor, run.keeper, *run.places(0)]:
+            run.members[place.name] = Member(place, run.id, 1, lambda m: None, lambda m: None)
+            run.members[place.name].since_s = 0.0
+        return body(run)
+
+    return asyncio.run(made())
+
+
+def _lose(run: Run, name: str, why: str) -> Member:
+    member = run.members[f"r-1/{name}"]
+    member.start()
+    member.failed(why)
+    run.lost.append(member)
+    return member
+
+
+def test_first_word_about_the_end_counts() -> None:
+    """What comes after the end changes nothing."""
+
+    def body(run: Run) -> None:
+        run.finish(Ended("r-1", "finished", "completed", 0))
+        run.fail("too late")
+        outcome = run.conclude()
+
+        assert ("finished", "completed", 0) == (outcome.status, outcome.reason, outcome.exit_status)
+
+    _on_loop(body)
+
+
+def test_failure_never_ends_with_zero() -> None:
+    """Whatever a governor says, a failed run and a run with a defect end with 1."""
+
+    def body(run: Run) -> None:
+        run.finish(dataclasses.replace(FAILED, exit_status=0))
+        assert 1 == run.conclude().exit_status
+        run.ended = Ended("r-1", "finished", "completed", 0)
+        run.defects.append("a process was left")
+
+        assert (1, ["defect: a process was left"]) == (run.conclude().exit_status, run.conclude().story)
+
+    _on_loop(body)
+
+
+def test_crash_is_told_before_what_it_dragged_along() -> None:
+    """The one that crashed comes first, those that followed come after, whatever the order of news."""
+
+    def body(run: Run) -> None:
+        follower = _lose(run, "controller/0", "")
+        follower.child.why = ""
+        _lose(run, "muscle/ada/0", "out of memory")
+        run.finish(dataclasses.replace(FAILED, peer="r-1/controller/0"))
+        story = run.conclude().story
+
+        assert "muscle ada (worker 0) could not be started: out of memory" == story[0]
+        assert story[-1].startswith("then: controller (worker 0) ")
+
+    _on_loop(body)
+
+
+def test_culprit_is_the_end_of_the_way() -> None:
+    """A failure that was passed on names who began it."""
+
+    def body(run: Run) -> None:
+        failure = Failure("author", "boom", "r-1/controller/0: r-1/environment/grid/0")
+        run.finish(dataclasses.replace(FAILED, failure=failure, peer="r-1/controller/0"))
+
+        assert run.conclude().story[0].startswith("environment grid (worker 0): author: boom")
+
+    _on_loop(body)
+
+
+def test_failure_without_a_peer_is_told_in_its_words() -> None:
+    """A failure that is nobody's has its kind, message and reason."""
+
+    def body(run: Run) -> None:
+        run.finish(dataclasses.replace(FAILED, failure=Failure("deadline", "too long")))
+
+        assert ["deadline: too long"] == run.conclude().story
+
+    _on_loop(body)
+
+
+def test_waits_are_told_at_growing_intervals() -> None:
+    """Governor and store are told at 2, 4, 8 ... seconds; how to attach is told once, sooner."""
+
+    def body(run: Run) -> None:
+        told: dict[str, list[float]] = {}
+        for step in range(200):
+            for member, _ in run.waits_due(step / 10):
+                told.setdefault(member.label, []).append(step / 10)
+
+        assert {"governor", "store", "environment sim (worker 0)"} == set(told)
+        assert [WAIT_REPORT_S, 2 * WAIT_REPORT_S, 4 * WAIT_REPORT_S, 8 * WAIT_REPORT_S] == told["governor"]
+        assert [ATTACH_WAIT_REPORT_S] == told["environment sim (worker 0)"]
+        run.members["r-1/governor"].here.set()
+        assert "governor" not in [member.label for member, _ in run.waits_due(1000.0)]
+
+    _on_loop(body)
+
+
+def test_foreign_programs_need_tcp() -> None:
+    """A run with a program that is attached or started by command listens on TCP, too."""
+    assert _on_loop(lambda run: run.needs_tcp)
+
+
+def test_typing_error_is_no_fork_bomb() -> None:
+    """More processes than a run may have are refused with the number of workers."""
+    plan = Plan("r", "r", "1", [dataclasses.replace(PHASE, workers=1000)])
+
+    with pytest.raises(LaunchError, match=r"found 4003 with 1000 workers"):
+        check_size("r-1", plan)

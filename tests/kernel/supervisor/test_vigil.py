@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from ganglion.supervisor.linux import children_of
+from ganglion.supervisor.vigil import Vigil
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the vigil reads /proc")
+
+SLEEPER = [sys.executable, "-c", "import sys; sys.stdin.read()"]
+
+
+class FakeMember:
+    """Hold a process that a vigil looks at."""
+
+    def __init__(self, pid: int) -> None:
+        self.process = SimpleNamespace(pid=pid)
+        self.child = SimpleNamespace(gone=False)
+        self.why = ""
+
+    def shoot(self, why: str) -> None:
+        self.why = why
+
+
+def _vigil(member: FakeMember) -> tuple[Vigil, Any]:
+    run = SimpleNamespace(
+        over=SimpleNamespace(is_set=lambda: False), waits_due=lambda now_s: [], members={"x": member}
+    )
+    known = {member.process.pid}
+    supervisor: Any = SimpleNamespace(runs={"r": run}, broker=None, bus=None, known=known)
+    return Vigil(supervisor), supervisor
+
+
+def test_stopped_process_is_shot_after_a_while() -> None:
+    """A process that stands at two looks a second apart is killed; one that stood for a moment is not."""
+    with subprocess.Popen(SLEEPER, stdin=subprocess.PIPE) as process:
+        member = FakeMember(process.pid)
+        vigil, _ = _vigil(member)
+        process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, process.pid, os.WSTOPPED)
+        vigil.look(10.0)
+        vigil.look(10.5)
+        assert not member.why
+        process.send_signal(signal.SIGCONT)
+        os.waitid(os.P_PID, process.pid, os.WCONTINUED)
+        vigil.look(11.0)
+        process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, process.pid, os.WSTOPPED)
+        vigil.look(11.5)
+        vigil.look(12.0)
+        assert not member.why
+        vigil.look(12.5)
+        process.kill()
+
+    assert "it was stopped for 1.0 s" == member.why
+
+
+def test_debugger_is_let_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With GANGLION_LIVENESS=off nobody is killed for being stopped."""
+    monkeypatch.setenv("GANGLION_LIVENESS", "off")
+    with subprocess.Popen(SLEEPER, stdin=subprocess.PIPE) as process:
+        member = FakeMember(process.pid)
+        vigil, _ = _vigil(member)
+        process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, process.pid, os.WSTOPPED)
+        for now_s in (1.0, 2.0, 3.0):
+            vigil.look(now_s)
+        process.kill()
+
+    assert not member.why
+
+
+def test_adopted_dead_are_reaped_at_the_second_look() -> None:
+    """A dead child that nobody knows is reaped; not at the first look: its number may be on its way to us."""
+    pid = os.fork()
+    if pid == 0:
+        os._exit(0)
+    os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+    vigil, _ = _vigil(FakeMember(os.getpid()))
+    vigil.look(1.0)
+    assert pid in children_of(os.getpid())
+    vigil.look(1.5)
+
+    assert pid not in children_of(os.getpid())
+
+
+def test_silent_broker_is_shot() -> None:
+    """A broker that says nothing for two seconds is killed, and its end is told with that reason."""
+    with subprocess.Popen(SLEEPER, stdin=subprocess.PIPE) as process:
+        sent: list[int] = []
+        beats: list[float] = []
+        vigil, supervisor = _vigil(FakeMember(os.getpid()))
+        supervisor.broker = SimpleNamespace(
+            pid=process.pid, ended=SimpleNamespace(is_set=lambda: False), signal=sent.append, code=-9
+        )
+        supervisor.bus = SimpleNamespace(heard_s=10.0, beat=lambda: beats.append(1.0))
+        for now_s in (10.1, 10.5, 11.0, 11.9):
+            vigil.look(now_s)
+        assert [] == sent
+        assert 3 == len(beats)
+        vigil.look(12.1)
+        process.kill()
+
+    assert [signal.SIGKILL] == sent
+    assert "killed by SIGKILL (it was silent for 2.1 s)" == vigil.words_of(supervisor.broker)
