@@ -30,6 +30,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "results": ("ganglion.cli.results:command", "Print the tables of results."),
     "kernel": ("ganglion.cli.kernel:command", "Run the daemon, or talk to it."),
     "submit": ("ganglion.cli.submit:command", "Hand documents to the daemon."),
+    "attach": ("ganglion.cli.attach:command", "Join a plugin to a kernel as a process of its own."),
     "ps": ("ganglion.cli.ps:command", "List the processes of live runs."),
     "signal": ("ganglion.cli.signal:command", "Send a flow signal to a live run."),
     "stop": ("ganglion.cli.stop:command", "Interrupt a live run."),

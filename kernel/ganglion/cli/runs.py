@@ -36,7 +36,7 @@ def command(context: click.Context, status: str | None, uid: str | None, limit: 
         columns = reader.columns("runs")
         rows = [
             row
-            for row in reader.rows("runs")
+            for row in (_honest(settings, row) for row in reader.rows("runs"))
             if (status is None or row["status"] == status) and (uid is None or row["uid"] == uid)
         ]
     newest = rows if limit is None else rows[len(rows) - min(limit, len(rows)) :]
@@ -101,15 +101,28 @@ def _ask(runs: list[str], yes: bool) -> None:
 
 def _refuse_live(settings: Settings, row: Mapping[str, Any]) -> None:
     """Raise if a run may still be going on: its status is open, and a kernel is alive that may carry it out."""
+    where = _carried_out(settings, row)
+    if where:
+        raise UsageError(f"run {row['run']} is {row['status']} ({where}); stop it first")
+
+
+def _carried_out(settings: Settings, row: Mapping[str, Any]) -> str:
+    """Return who may be carrying out a run whose status is open; empty if nobody is left who could."""
     if row["status"] not in _OPEN:
-        return
-    from ganglion.supervisor.connection import find_connections  # late: only this command looks for kernels
+        return ""
+    from ganglion.supervisor.connection import find_connections  # late: most runs have ended
 
     for path, connection in find_connections(settings.results):
         if connection.run in (row["run"], None):
-            raise UsageError(
-                f"run {row['run']} is {row['status']} (process {connection.pid}, {path}); stop it first"
-            )
+            return f"process {connection.pid}, {path}"
+    return ""
+
+
+def _honest(settings: Settings, row: dict[str, Any]) -> dict[str, Any]:
+    """Return the row of a run; one that nobody carries out any more is lost, whatever was last written of it."""
+    if row["status"] in _OPEN and not _carried_out(settings, row):
+        return {**row, "status": "lost"}
+    return row
 
 
 def _remove_folder(results: Path, run: str) -> None:

@@ -63,6 +63,9 @@ def serve(variables: dict[str, str]) -> int:
         participant.on_failure = lambda call, failure: log.say(
             "error", "call.failed", call=call, kind=failure.kind, message=failure.message, where=failure.where
         )
+    joined = getattr(host, "joined", None)
+    if joined is not None:
+        joined()
     tick = getattr(host, "tick", None)
     leave = participant.serve(tick, getattr(host, "idle_s", 0.25))
     close = getattr(host, "close", None)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from typing import Any
 
 from ganglion.errors import GanglionError
+from ganglion.limits import DEADLINE_OTHER_S
 from ganglion.peer.conversation import Gone, Told
 from ganglion.peer.failure import failure_of
 from ganglion.peer.participant import Handler, Participant, show_failure
 from ganglion.sdk.store import StoreWriter
 from ganglion.wire.codec import codec_of
-from ganglion.wire.messages import RecordAck, RecordBatch
+from ganglion.wire.messages import RecordAck, RecordBatch, Watch
+from ganglion.wire.name import Role, peer_name
 
 __all__ = ["StoreHost"]
 
@@ -30,6 +33,8 @@ class StoreHost:
         self._rows = 0
         self._since_s = 0.0
         self._failed: GanglionError | None = None
+        self._governor = ""
+        self._ended = False
         self.participant: Participant  # set before anything is served
 
     def handlers(self) -> dict[str, Handler]:
@@ -45,12 +50,24 @@ class StoreHost:
             self._since_s = self.participant.clock()
         self._unacknowledged[told.peer] = batch.number
         self._guard(lambda: self._writer.apply(told.peer, batch.records))
+        self._ended |= any(record[:1] == ["end"] for record in batch.records)
         self._rows += sum(_weight(record) for record in batch.records)
         if self._rows >= _COMMIT_ROWS:
             self.commit()
 
+    def joined(self) -> None:
+        """Ask to be told when the governor is lost: then nobody else is left to write how the run ended."""
+        welcome = self.participant.welcome
+        assert welcome is not None
+        self._governor = peer_name(welcome.run, Role.GOVERNOR)
+        self.participant.ask("", "kernel.watch", Watch([self._governor]), DEADLINE_OTHER_S)
+
     def gone(self, gone: Gone) -> None:
-        """Hear that a writer is lost; what it did not seal stays invisible."""
+        """Hear that the governor is lost; what nobody sealed stays invisible, and the run does not stay `running`."""
+        if gone.peer == self._governor and not self._ended:
+            end = ["end", "failed", f"lost: governor: {gone.reason}", dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds")]
+            self._guard(lambda: self._writer.apply(self.participant.name, [end]))
+            self._guard(self._writer.commit)
 
     def tick(self) -> None:
         """Commit what has waited long enough; called at least every `COMMIT_S`."""

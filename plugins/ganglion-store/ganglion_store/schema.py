@@ -359,7 +359,9 @@ SHOWN: dict[str, Shown] = {
         | _columns(
             actions,
             "step tick sensors setpoints proposed rewards objective terminated truncated statistics",
-        ),
+        )
+        # Proposals are kept where filters changed them; elsewhere what was proposed is what was applied.
+        | {"proposed": func.coalesce(actions.c.proposed, actions.c.setpoints)},
         (*_EPISODE_ORDER, actions.c.step, actions.c.body),
         decoded=VALUES | {"proposed": "actuator"},
         packed=frozenset({"statistics"}),

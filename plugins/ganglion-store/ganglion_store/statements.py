@@ -46,9 +46,7 @@ INSERT_DECLARATION = (
     "INSERT INTO stored_declarations (run, phase, environment, agent, kind, position, id, space, unit, dtype, "
     "shape) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
-INSERT_MEMBER = (
-    "INSERT INTO stored_members (run, phase, kind, name, environment, position) VALUES (?, ?, ?, ?, ?, ?)"
-)
+INSERT_MEMBER = "INSERT INTO stored_members (run, phase, kind, name, environment, position) VALUES (?, ?, ?, ?, ?, ?)"
 INSERT_EPISODE = (
     "INSERT INTO stored_episodes (run, phase, mode, worker, environment, episode, steps, terminated, "
     "truncated, reason, round, digest, predecessor) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
@@ -227,12 +225,13 @@ CREATE = (
         "stored_episodes.mode AS mode, stored_episodes.worker AS worker, stored_members.name AS agent, "
         "stored_members.environment AS environment, stored_actions.body AS body, stored_episodes.episode AS "
         "episode, stored_actions.step AS step, stored_actions.tick AS tick, stored_actions.sensors AS sensors, "
-        "stored_actions.setpoints AS setpoints, stored_actions.proposed AS proposed, stored_actions.rewards AS "
-        "rewards, stored_actions.objective AS objective, stored_actions.terminated AS terminated, "
-        "stored_actions.truncated AS truncated, stored_actions.statistics AS statistics FROM stored_actions JOIN "
-        "stored_segments ON stored_actions.segment = stored_segments.number JOIN stored_episodes ON "
-        "stored_segments.episode = stored_episodes.number JOIN stored_members ON stored_segments.member = "
-        "stored_members.number JOIN stored_runs ON stored_episodes.run = stored_runs.number"
+        "stored_actions.setpoints AS setpoints, coalesce(stored_actions.proposed, stored_actions.setpoints) AS "
+        "proposed, stored_actions.rewards AS rewards, stored_actions.objective AS objective, "
+        "stored_actions.terminated AS terminated, stored_actions.truncated AS truncated, "
+        "stored_actions.statistics AS statistics FROM stored_actions JOIN stored_segments ON "
+        "stored_actions.segment = stored_segments.number JOIN stored_episodes ON stored_segments.episode = "
+        "stored_episodes.number JOIN stored_members ON stored_segments.member = stored_members.number JOIN "
+        "stored_runs ON stored_episodes.run = stored_runs.number"
     ),
     (
         "CREATE VIEW signals AS SELECT stored_runs.run AS run, stored_signals.phase AS phase, "
