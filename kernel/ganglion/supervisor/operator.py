@@ -31,6 +31,13 @@ class Operator:
         self._serial = 1
         self._link = BlockingLink.connect(connection.endpoint, HANDSHAKE_S)
         hello = Hello(PROTOCOL_VERSION, Role.OPERATOR.value, "operator", connection.operator_token, "python")
+        try:
+            self._join(hello)
+        except BaseException:
+            self._link.close()
+            raise
+
+    def _join(self, hello: Hello) -> None:
         self._link.send([b"", encode_head(Head(Verb.HELLO, 1)), codec_of(Hello).encode(hello)])
         head, body = self._next(time.monotonic() + HANDSHAKE_S, "HELLO")
         if head.verb is not Verb.WELCOME:
@@ -44,6 +51,10 @@ class Operator:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Leave."""
         self._link.close()
 
     def ask(self, call: str, request: Any, span_s: float = DEADLINE_OTHER_S) -> Any:
@@ -115,7 +126,7 @@ def find_run(results: Path, file: Path | None, run: str) -> Operator:
         try:
             operator.ask("kernel.runs", RunRequest(run))
         except CallFailed as error:
-            operator.__exit__(None, None, None)
+            operator.close()
             reasons.append(f"{path}: {error.remote_message}")
             continue
         return operator

@@ -1,0 +1,36 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from ganglion.cli.live import connection_of
+from ganglion.cli.settings import Settings
+from ganglion.errors import PeerLost
+from ganglion.supervisor.connection import Connection, connection_path
+
+
+@pytest.fixture(autouse=True)
+def _nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", "")
+
+
+def test_places_are_listed_when_there_is_no_kernel(tmp_path: Path) -> None:
+    """Who finds no kernel is told where was looked, and ends with 1."""
+    with pytest.raises(PeerLost, match=str(tmp_path)) as error:
+        connection_of(Settings(results=tmp_path))
+
+    assert 1 == error.value.exit_status
+
+
+def test_daemon_is_told_from_a_run(tmp_path: Path) -> None:
+    """A run's own kernel is no daemon; a file that was named is taken as it is."""
+    path = connection_path(tmp_path / "x", tmp_path, "demo-1")
+    made = Connection(1, os.getpid(), "ipc:///x", None, "o", "w", "a", "demo-1", str(tmp_path), None)
+    made.write(path)
+
+    assert made == connection_of(Settings(results=tmp_path))
+    assert made == connection_of(Settings(results=tmp_path / "else", kernel=path))
+    with pytest.raises(PeerLost, match="living daemon"):
+        connection_of(Settings(results=tmp_path), daemon=True)

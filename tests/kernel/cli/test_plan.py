@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from ganglion.cli.plan import plan_rows, print_plans
+from ganglion.run.plan import AgentPlan, EnvironmentPlan, PhasePlan, Plan, PluginPlan
+
+DUMMY = PluginPlan("dummy")
+PLAN = Plan(
+    "demo",
+    "demo",
+    "42",
+    [
+        PhasePlan(
+            0,
+            "train",
+            [
+                EnvironmentPlan("grid", PluginPlan("cartpole")),
+                EnvironmentPlan("sim", command=["sim", "a b", "{connection}"]),
+                EnvironmentPlan("far", attach=True),
+            ],
+            [AgentPlan("ada", PluginPlan("sarsa"), PluginPlan("learner"), DUMMY, [], [])],
+            PluginPlan("vanilla"),
+            [],
+            [],
+        )
+    ],
+    source="demo.yml",
+)
+
+
+def test_plan_names_every_process_and_how_it_starts() -> None:
+    """Each process stands there with its name and with what brings it to life, programs with their words."""
+    [phase] = plan_rows(PLAN)["phases"]
+
+    assert {
+        "demo/brain/ada": "plugin: learner",
+        "demo/controller/0": "plugin: vanilla",
+        "demo/environment/grid/0": "plugin: cartpole",
+        "demo/environment/sim/0": "command: sim 'a b' '{connection}'",
+        "demo/environment/far/0": "attach: somebody else starts far",
+        "demo/muscle/ada/0": "plugin: sarsa, objective dummy",
+    } == {process["name"]: process["starts"] for process in phase["processes"]}
+
+
+def test_plan_is_printed_both_ways(capsys: pytest.CaptureFixture[str]) -> None:
+    """For people with the seed first, for programs as one JSON value."""
+    print_plans([PLAN], as_json=False)
+    assert capsys.readouterr().out.startswith(
+        "demo · seed 42 · demo.yml\nphase 0 train: train, lockstep, 1 worker"
+    )
+    print_plans([PLAN], as_json=True)
+
+    assert [plan_rows(PLAN)] == json.loads(capsys.readouterr().out)

@@ -1,0 +1,133 @@
+from __future__ import annotations
+
+import io
+import json
+import sys
+
+import pytest
+
+from ganglion.cli.progress import JsonProgress, PlainProgress, make_progress, plain_line
+from ganglion.cli.settings import Settings
+from ganglion.supervisor.runs import Outcome
+from ganglion.wire.messages import RunEvent
+
+DONE = Outcome("demo-1", "finished", "completed", 0, [], 6.84)
+STORY = ["muscle ada was killed by SIGKILL", "its output:", "    boo"]
+FAILED = Outcome("demo-1", "failed", "failed: x", 1, STORY, 1.0)
+
+
+def _plain(**settings: object) -> tuple[PlainProgress, io.StringIO, io.StringIO]:
+    out, err = io.StringIO(), io.StringIO()
+    return PlainProgress(Settings(**settings), out, err), out, err  # type: ignore[arg-type]
+
+
+def _episode(second: float, steps: int = 10) -> RunEvent:
+    fields = {
+        "phase": 0,
+        "worker": 1,
+        "episode": 0,
+        "steps": steps,
+        "returns": {"scout": 21.0},
+        "reason": "terminated",
+    }
+    return RunEvent("episode.ended", fields, second)
+
+
+def test_event_is_one_line() -> None:
+    """An event is its time, its name and its fields; maps are written with dots, texts with spaces in quotes."""
+    line = plain_line(_episode(1.5))
+
+    assert (
+        "episode.ended    phase=0 worker=1 episode=0 steps=10 return.scout=21 reason=terminated" == line[13:]
+    )
+    assert ".500" == line[8:12]
+    assert (
+        'signal           reason="good enough"'
+        == plain_line(RunEvent("signal", {"reason": "good enough"}, 0.0))[13:]
+    )
+
+
+def test_wait_is_its_own_sentence() -> None:
+    """A wait is shown as the sentence that tells it."""
+    assert (
+        "waiting 4.2 s for ada"
+        == plain_line(RunEvent("waiting", {"text": "waiting 4.2 s for ada"}, 0.0))[13:]
+    )
+
+
+def test_terminal_sequences_are_disarmed() -> None:
+    """What comes from strangers cannot speak to the terminal."""
+    assert "\x1b" not in plain_line(RunEvent("signal", {"reason": "\x1b[2J"}, 0.0))
+
+
+def test_first_line_names_the_run() -> None:
+    """The first line has version, id, seed and folder."""
+    progress, out, _ = _plain()
+    progress.begin("demo-1", "42", "results/demo-1")
+
+    assert " · run demo-1 · seed 42 · results/demo-1\n" in out.getvalue()
+
+
+def test_many_episodes_become_one_line() -> None:
+    """More than twenty episodes in a second are summed up; all their steps are counted."""
+    progress, out, _ = _plain()
+    for _ in range(50):
+        progress.event("demo-1", _episode(7.0))
+    progress.event("demo-1", _episode(8.0))
+    lines = out.getvalue().splitlines()
+
+    assert 20 == sum("episode.ended" in line for line in lines[:21])
+    assert "episodes.ended   run=demo-1 episodes=30 steps=300" == lines[20][13:]
+    assert {"demo-1": 510} == progress.steps
+
+
+def test_end_tells_where_the_rows_are() -> None:
+    """The last lines say how long it took, how many steps, and what to look at next."""
+    progress, out, err = _plain()
+    progress.event("demo-1", _episode(1.0))
+    progress.end(DONE, " in results/ganglion.db")
+
+    assert "finished in 6.8 s, 10 steps in results/ganglion.db" == out.getvalue().splitlines()[1]
+    assert "next: ganglion results episodes demo-1" in out.getvalue()
+    assert "" == err.getvalue()
+
+
+def test_failure_is_told_on_stderr() -> None:
+    """What went wrong stands on stderr, the culprit first; quiet shows that alone."""
+    progress, out, err = _plain(verbosity=-1)
+    progress.begin("demo-1", "42", "x")
+    progress.event("demo-1", _episode(1.0))
+    progress.end(FAILED, "")
+
+    assert "" == out.getvalue()
+    assert "failed: muscle ada was killed by SIGKILL\n  its output:\n      boo\n" == err.getvalue()
+
+
+def test_joins_are_shown_when_asked_for() -> None:
+    """That peers join is news for those who say -v."""
+    for verbosity, count in ((0, 0), (1, 1)):
+        progress, out, _ = _plain(verbosity=verbosity)
+        progress.event("demo-1", RunEvent("peer.joined", {"name": "x"}, 0.0))
+        assert count == len(out.getvalue().splitlines())
+
+
+def test_json_is_one_object_per_line() -> None:
+    """Each event is a JSON object with the keys of the line; the last one tells the end, once."""
+    out = io.StringIO()
+    progress = JsonProgress(Settings(), out, io.StringIO())
+    progress.begin("demo-1", "42", "x")
+    for news in (_episode(1.0), RunEvent("run.ended", {"status": "finished"}, 2.0)):
+        progress.event("demo-1", news)
+    progress.end(FAILED, "")
+    rows = [json.loads(line) for line in out.getvalue().splitlines()]
+
+    assert ["episode.ended", "run.ended"] == [row["event"] for row in rows]
+    assert ("failed", 1, 10) == (rows[1]["status"], rows[1]["exit_status"], rows[1]["steps"])
+    assert FAILED.story == rows[1]["story"]
+
+
+def test_pipe_gets_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a terminal, with a dumb one, and when asked for, there are plain lines; --json goes before."""
+    assert isinstance(make_progress(Settings(json=True)), JsonProgress)
+    monkeypatch.setattr(sys, "stdout", io.StringIO())
+    assert isinstance(make_progress(Settings()), PlainProgress)

@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from ganglion.cli.run import Options, command, faults_of, load, store_of, store_text
+from ganglion.cli.settings import Settings
+from ganglion.errors import DocumentError, UsageError
+from ganglion.run.plan import Plan
+
+FAULTY = "uid: x\nsead: 4\n"
+
+
+def test_faults_of_all_documents_come_together(tmp_path: Path) -> None:
+    """Each faulty document adds its faults; nothing is run, not even the good one."""
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.yml").write_text(FAULTY)
+    with pytest.raises(DocumentError) as error:
+        load([str(tmp_path / "a.yml"), str(tmp_path / "b.yml")], Options())
+
+    files = {Path(fault.file).name for fault in error.value.faults}
+    assert {"a.yml", "b.yml"} == files
+
+
+def test_without_a_document_the_demo_runs() -> None:
+    """The built-in document is found through the registry, and takes options like any other."""
+    [plan] = load([], Options(seed=7))
+
+    assert ("demo", "7") == (plan.uid, plan.seed)
+
+
+def test_faults_of_plugins_show_their_line() -> None:
+    """What only a class could tell is shown at the line of the document that names it."""
+    plan = Plan("x", "x", "1", [], source="x.yml", document="uid: x\nname: bad\n")
+    row = {"severity": "error", "file": "x.yml", "line": 2, "column": 7, "path": "name", "message": "no"}
+
+    assert "x.yml:2:7: name: no\nname: bad\n      ^\n1 error" == str(faults_of(plan, [row]))
+
+
+def test_store_is_said_in_words(tmp_path: Path) -> None:
+    """The store is a file of the results folder unless it was said otherwise; none is none."""
+    assert f"sqlite:///{tmp_path}/ganglion.db" == store_of(Settings(results=tmp_path, store=None))
+    assert None is store_of(Settings(store="none"))
+    assert "" == store_text(Settings(store="none"))
+    assert " in postgresql://h/db" == store_text(Settings(store="postgresql://h/db"))
+
+
+def test_one_name_is_for_one_document() -> None:
+    """Two documents cannot have one name; nothing is started."""
+    result = CliRunner().invoke(
+        command, ["a.yml", "b.yml", "--name", "x"], obj=Settings(), standalone_mode=False
+    )
+
+    assert isinstance(result.exception, UsageError)
+
+
+def test_plan_starts_nothing(tmp_path: Path) -> None:
+    """`run --plan` prints the processes of the demo and leaves no folder."""
+    result = CliRunner().invoke(
+        command, ["--plan"], obj=Settings(results=tmp_path / "r"), standalone_mode=False
+    )
+
+    assert "demo/muscle/scout/0" in result.output
+    assert not (tmp_path / "r").exists()
+
+
+def test_run_imports_no_arrays_and_no_plugin(tmp_path: Path) -> None:
+    """The process of `ganglion run` holds neither numpy nor a store, whatever its participants import."""
+    script = (
+        "import sys\nfrom ganglion.cli.main import main\nstatus = main(sys.argv[1:])\n"
+        "print(sorted({'numpy', 'sqlalchemy', 'rich', 'zmq', 'structlog'} & set(sys.modules)), status)"
+    )
+    words = ["run", "--store", "none", "--quiet", "--set", "schedule.train.phase_config.episodes=1"]
+    done = subprocess.run(
+        [sys.executable, "-c", script, *words],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        check=False,
+        timeout=60,
+    )
+
+    assert done.stdout.splitlines()[-1] == "[] 0", done.stdout + done.stderr

@@ -1,0 +1,149 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from ganglion.errors import DocumentError, UsageError
+from ganglion.run.plan import PhasePlan, Plan, PluginPlan
+from ganglion.supervisor.folder import RunFolder
+from ganglion.supervisor.runs import FINISHED, Run
+from ganglion.supervisor.service import Daemon, Service
+from ganglion.wire.messages import Ended, FlowSignal, RunRequest, RunSignal, Signalled, Submit
+
+PHASES = [
+    PhasePlan(i, name, [], [], PluginPlan("vanilla"), [], []) for i, name in enumerate(("train", "test"))
+]
+
+
+class FakeSupervisor:
+    """Hold runs, and take down what is asked of them."""
+
+    def __init__(self) -> None:
+        self.runs: dict[str, Run] = {}
+        self.interrupted: list[tuple[str, bool, str]] = []
+        self.sent: list[FlowSignal] = []
+        self.settings = SimpleNamespace(results=Path("/nowhere"))
+        self.broker = None
+        self.bus = self
+
+    def add(self, run: str, uid: str) -> Run:
+        self.runs[run] = Run(Plan(uid, uid, "1", PHASES), RunFolder(run, Path("/nowhere") / run), None)
+        return self.runs[run]
+
+    def interrupt(self, run: Run, now: bool, reason: str) -> None:
+        self.interrupted.append((run.id, now, reason))
+
+    async def ask(self, to: str, call: str, request: Any) -> Any:
+        if call == "kernel.peers":
+            return SimpleNamespace(peers=[])
+        self.sent.append(request)
+        return Signalled(True, f"{to} takes it")
+
+    async def check(self, plan: Plan) -> list[dict[str, Any]]:
+        return []
+
+
+def _serve(body: Callable[[Service, FakeSupervisor], Any], kind: type[Service] = Service) -> Any:
+    async def made() -> Any:
+        service = Daemon("none", 1, lambda text: None) if kind is Daemon else Service()
+        supervisor = FakeSupervisor()
+        service.supervisor = supervisor  # type: ignore[assignment]
+        for run, uid in (("demo-1", "demo"), ("demo-2", "demo"), ("farm-1", "Farm")):
+            supervisor.add(run, uid)
+        result = body(service, supervisor)
+        return await result if asyncio.iscoroutine(result) else result
+
+    return asyncio.run(made())
+
+
+@pytest.mark.parametrize(
+    ("text", "run"),
+    [("demo-1", "demo-1"), ("demo", "demo-2"), ("Farm", "farm-1"), ("fa", "farm-1"), ("last", "farm-1")],
+)
+def test_run_is_found(text: str, run: str) -> None:
+    """A run is named by its id, a uid (the newest counts), a beginning, or `last`."""
+    assert run == _serve(lambda service, _: service.find(text)).id
+
+
+@pytest.mark.parametrize(
+    ("text", "what"), [("dem", "is ambiguous"), ("x", "is unknown"), ("", "is ambiguous")]
+)
+def test_run_that_is_not_meant_is_refused(text: str, what: str) -> None:
+    """What names none, or several, is answered with the runs that there are."""
+    with pytest.raises(UsageError, match=f"{what}; runs of this kernel: demo-1, demo-2, farm-1"):
+        _serve(lambda service, _: service.find(text))
+
+
+def test_signal_goes_to_the_governor_of_a_running_run() -> None:
+    """A run that has begun takes signals, a phase by its name; one that has not says so."""
+
+    async def body(service: Service, supervisor: FakeSupervisor) -> None:
+        wish = RunSignal("demo-1", "STOP_PHASE", "test", 1, "enough")
+        assert Signalled(False, "run demo-1 is starting") == await service.signal("operator/1", wish)
+        supervisor.runs["demo-1"].begun = True
+        assert Signalled(True, "demo-1/governor takes it") == await service.signal("operator/1", wish)
+        [sent] = supervisor.sent
+        assert ("STOP_PHASE", "operator", 1, 1) == (sent.signal, sent.issuer, sent.phase, sent.worker)
+        with pytest.raises(UsageError, match="expected a phase of train, test, found 'exam'"):
+            await service.signal("operator/1", RunSignal("demo-1", "STOP_PHASE", "exam"))
+
+    _serve(body)
+
+
+def test_ended_run_is_not_interrupted() -> None:
+    """Only a run that is live can be stopped; leaving stops all that are."""
+
+    async def body(service: Service, supervisor: FakeSupervisor) -> list[tuple[str, bool, str]]:
+        supervisor.runs["demo-1"].finish(Ended("demo-1", FINISHED, "completed", 0))
+        supervisor.runs["demo-1"].conclude()
+        refused = await service.stop("operator/1", RunRequest("demo-1"))
+        assert Signalled(False, "run demo-1 is finished already") == refused
+        assert (await service.stop("operator/1", RunRequest("farm", True, "why"))).accepted
+        await service.leave("operator/1", RunRequest())
+        return supervisor.interrupted
+
+    expected = [("farm-1", True, "why"), ("demo-2", False, "operator"), ("farm-1", False, "operator")]
+    assert expected == _serve(body)
+
+
+def test_runs_are_listed_with_their_end() -> None:
+    """Each run has a row with status, reason and exit status, None while it is live."""
+
+    async def body(service: Service, supervisor: FakeSupervisor) -> list[tuple[Any, ...]]:
+        supervisor.runs["demo-1"].fail("boom")
+        supervisor.runs["demo-1"].conclude()
+        rows = (await service.runs("operator/1", RunRequest())).rows
+        assert 1 == len((await service.runs("operator/1", RunRequest("last"))).rows)
+        return [(row["run"], row["status"], row["exit_status"]) for row in rows]
+
+    expected = [("demo-1", "failed", 1), ("demo-2", "starting", None), ("farm-1", "starting", None)]
+    assert expected == _serve(body)
+
+
+def test_kernel_of_one_command_takes_no_documents() -> None:
+    """The kernel of `ganglion run` refuses to run something else."""
+    with pytest.raises(UsageError, match="start `ganglion kernel`"):
+        _serve(lambda service, _: service.submit("operator/1", Submit("uid: x")))
+
+
+def test_daemon_refuses_faults_and_programs() -> None:
+    """A submitted document with faults is refused with all of them; one that starts a program, too."""
+
+    async def body(service: Service, supervisor: FakeSupervisor) -> None:
+        with pytest.raises(DocumentError, match="sead"):
+            await service.submit("operator/1", Submit("uid: x\nsead: 4\n", "x.yml"))
+        document = (
+            "uid: x\nschedule:\n  - p:\n      environments:\n        - environment: {uid: e, command: [rm]}\n"
+        )
+        with pytest.raises(DocumentError, match="starts no programs"):
+            await service.submit("operator/1", Submit(document, "x.yml"))
+        await service.leave("operator/1", RunRequest())
+        with pytest.raises(UsageError, match="is leaving"):
+            await service.submit("operator/1", Submit("uid: x"))
+
+    _serve(body, Daemon)
