@@ -91,6 +91,8 @@ class ZmqConnection:
     def pump(self) -> None:
         """Hand to libzmq what it takes."""
         waiting = len(self._backlog) + len(self._urgent)
+        if waiting:
+            self._front.drain_soon()  # a send swallows the descriptor's signal that something has come
         while self._urgent or self._backlog:
             queue = self._urgent or self._backlog
             try:
@@ -160,6 +162,7 @@ class ZmqFront:
         self._waiting: list[ZmqConnection] = []
         self._pauses = 0
         self._drain_due = False
+        self._draining = False  # asks for more by itself
         self._closed = False
         self.router: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.ROUTER)
         self._set_up()
@@ -226,11 +229,12 @@ class ZmqFront:
         """Go on reading."""
         self._pauses -= 1
         if not self._pauses:
-            self._drain_soon()
+            self.drain_soon()
 
     # -- what has come ------------------------------------------------------------------------------------------------
-    def _drain_soon(self) -> None:
-        if not self._drain_due:
+    def drain_soon(self) -> None:
+        """See that what has come is taken, though the descriptor may not say so."""
+        if not self._drain_due and not self._draining:
             self._drain_due = True
             self._loop.call_soon(self._drain_again)
 
@@ -244,17 +248,25 @@ class ZmqFront:
         The descriptor tells of changes only, and sending swallows them: so it goes on until nothing is there.
         """
         taken = 0
-        while not self._closed and not self._pauses and readable(self.router):
-            if taken > WORK_PER_CALLBACK_BYTES:
-                self._drain_soon()
-                return
-            identity, *frames = self.router.recv_multipart(zmq.NOBLOCK)
-            taken += sum(map(len, frames)) + 64
-            connection = self._connections.get(identity)
-            if connection is None:
-                connection = self._connections[identity] = ZmqConnection(self, self._exchange, identity)
-            self._take(connection, frames)
-            self._exchange.flush(connection)
+        self._draining = True
+        try:
+            while (
+                not self._closed
+                and not self._pauses
+                and readable(self.router)
+                and taken < WORK_PER_CALLBACK_BYTES
+            ):
+                identity, *frames = self.router.recv_multipart(zmq.NOBLOCK)
+                taken += sum(map(len, frames)) + 64
+                connection = self._connections.get(identity)
+                if connection is None:
+                    connection = self._connections[identity] = ZmqConnection(self, self._exchange, identity)
+                self._take(connection, frames)
+                self._exchange.flush(connection)
+        finally:
+            self._draining = False
+        if taken >= WORK_PER_CALLBACK_BYTES:
+            self.drain_soon()
 
     def _take(self, connection: ZmqConnection, frames: list[bytes]) -> None:
         exchange, link = self._exchange, connection.link

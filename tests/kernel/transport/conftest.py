@@ -125,6 +125,7 @@ class Station:
         broker = Broker(b"", "test", 0, self.clock())
         self.exchange = Exchange(broker, self.notes.append, self.clock, self._loop.call_later)
         native, other = NativeFront(self.exchange), ZmqFront(self.exchange)
+        self.zmq_front = other
         try:
             self.endpoints["ipc"] = await native.listen(f"ipc://{folder}/native.sock")
             self.endpoints["tcp"] = await native.listen("tcp://127.0.0.1:0")

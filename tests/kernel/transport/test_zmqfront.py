@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import select
 from typing import Any
 
 import pytest
@@ -39,6 +40,26 @@ def test_a_strangers_bounds(station: Any) -> None:
     stranger.send("", Head(Verb.CALL, 1))
 
     assert "protocol" == stranger.failure()  # he is a new stranger
+    bus.close()
+
+
+def test_a_send_of_the_kernel_swallows_no_message(station: Any) -> None:
+    """A message that arrives while the kernel sends by itself is taken, though libzmq then signals nothing."""
+    bus = station.bus("zmq")
+    peer = bus.join(Role.ENVIRONMENT)
+    router = station.zmq_front.router
+
+    def send_while_something_comes() -> None:
+        peer.send("", Head(Verb.CALL, 7, "kernel.info"))
+        assert select.select([router.fileno()], [], [], 10.0)[0]
+        link = station.exchange.broker.joined[peer.name]
+        while select.select([router.fileno()], [], [], 0.0)[0]:  # libzmq looks at its signals once in a while
+            station.exchange.perform([station.exchange.broker.say(link, Head(Verb.BEAT, 1), b"")])
+            station.exchange.flush()
+
+    station.call(send_while_something_comes)
+
+    assert 7 == peer.receive().head.serial
     bus.close()
 
 
