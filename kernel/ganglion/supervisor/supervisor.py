@@ -422,7 +422,10 @@ class Supervisor(Listener):
         )
         if run.over.is_set():
             return
-        if member.place.role in (Role.GOVERNOR, Role.STORE) or not run.begun:
+        unknown = (
+            not run.begun or not member.here.is_set()
+        )  # the governor has not met it, and will hear nothing
+        if unknown or member.place.role in (Role.GOVERNOR, Role.STORE):
             run.fail(text, peer=member.name)
         else:  # the governor knows where the run stood, and ends it by name; it may be too slow
             asyncio.get_running_loop().call_later(LEAVE_ASK_S / 2, run.fail, text, None, member.name)
