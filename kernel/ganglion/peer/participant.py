@@ -24,7 +24,7 @@ from ganglion.wire.messages import CALL_BY_NAME, PROTOCOL_VERSION, Failure, Hell
 from ganglion.wire.name import topic
 from ganglion.wire.verb import Verb
 
-__all__ = ["DEFERRED", "Handler", "LinkLike", "Participant", "show_failure"]
+__all__ = ["DEFERRED", "Handler", "LinkLike", "Participant", "show_failure", "wrong_answer"]
 
 _PULSE_S = BEAT_AFTER_SILENCE_S / 2
 _TELL_LONGEST_S = 64.0
@@ -140,7 +140,7 @@ class Participant:
             if incoming is not None:
                 self._take(incoming)
             if tick is not None:
-                tick()
+                self._work(tick)
         return self.leaving
 
     def reply(self, request: Request, message: Any, blobs: Sequence[bytes] = ()) -> None:
@@ -183,12 +183,13 @@ class Participant:
         open_serials = {pending.serial for pending in asked}
         answers: dict[int, Answer] = {}
         while open_serials:
-            incoming = self._receive(None)
+            incoming = self._receive(None, keep=True)
             if not incoming and asked:
                 self._tell_wait(asked[0].since_s, open_serials)
-            for one in incoming:
+            for i, one in enumerate(incoming):
                 if type(one) is Answer and one.pending.serial in open_serials:
                     if one.error is not None:
+                        self._inbox.extendleft(reversed(incoming[i + 1 :]))  # not ours to lose
                         raise one.error
                     open_serials.discard(one.pending.serial)
                     answers[one.pending.serial] = one
@@ -199,7 +200,10 @@ class Participant:
         found = []
         for pending in asked:
             answer = answers[pending.serial]
-            message = codec_of(CALL_BY_NAME[pending.call].reply).decode(answer.body)
+            try:
+                message = codec_of(CALL_BY_NAME[pending.call].reply).decode(answer.body)
+            except RemoteProtocolError as error:  # who answered is to blame, not who asked
+                raise wrong_answer(pending.peer, pending.call, error) from error
             found.append((message, answer.blobs))
         return found
 
@@ -229,7 +233,8 @@ class Participant:
 
     def told_to_leave(self) -> bool:
         """Say whether a BYE waits to be obeyed."""
-        return any(type(one) is Leave for one in self._inbox)
+        with self._lock:  # the pulse may be filling the inbox
+            return any(type(one) is Leave for one in self._inbox)
 
     def waits(self) -> list[Pending]:
         """Return our unanswered calls, oldest first."""
@@ -237,7 +242,7 @@ class Participant:
 
     def pump(self, timeout_s: float) -> None:
         """Wait once for something to happen, and let what is told be heard; requests wait."""
-        for one in self._receive(self.clock() + timeout_s):
+        for one in self._receive(self.clock() + timeout_s, keep=True):
             if type(one) is Told or type(one) is Gone:
                 self._hear(one)
             else:
@@ -250,16 +255,12 @@ class Participant:
 
     def _next(self, until_s: float) -> Incoming | None:
         if not self._inbox:
-            self._inbox.extend(self._receive(until_s))
+            self._inbox.extend(self._receive(until_s, keep=False))
         return self._inbox.popleft() if self._inbox else None
 
     def _take(self, incoming: Incoming) -> None:
         if type(incoming) is Request:
-            self._busy_since_s = self.clock()
-            try:
-                self._answer(incoming)
-            finally:
-                self._busy_since_s = None
+            self._work(lambda: self._answer(incoming))
         elif type(incoming) is Answer:
             if self.on_answer is not None:
                 self.on_answer(incoming)
@@ -267,6 +268,14 @@ class Participant:
             self.leaving = incoming
         else:
             self._hear(incoming)
+
+    def _work(self, act: Callable[[], None]) -> None:
+        """Do what may take long; the pulse reads in our place meanwhile."""
+        self._busy_since_s = self.clock()
+        try:
+            act()
+        finally:
+            self._busy_since_s = None
 
     def _answer(self, request: Request) -> None:
         handler = self._handlers.get(request.head.call)
@@ -297,34 +306,41 @@ class Participant:
         elif type(incoming) is Gone and self._gone is not None:
             self._gone(incoming)
 
-    def _receive(self, until_s: float | None) -> list[Incoming]:
-        """Return what comes next; waits for one message, until a deadline of ours or `until_s` at the latest."""
+    def _receive(self, until_s: float | None, keep: bool) -> list[Incoming]:
+        """Return what comes next; waits for one message, until a deadline of ours or `until_s` at the latest.
+
+        With `keep` a request or BYE that is in the inbox stays there, and does not end the wait.
+        """
         conversation = self._conversation
-        if self._inbox and until_s is None:
-            kept = [one for one in self._inbox if type(one) is not Request and type(one) is not Leave]
-            if kept:
-                for one in kept:
-                    self._inbox.remove(one)
-                return kept
         now_s = self.clock()
         deadline_s = conversation.next_deadline_s()
         limit_s = min(x for x in (until_s, deadline_s, now_s + _IDLE_S) if x is not None)
-        busy, self._busy_since_s = self._busy_since_s, None
+        busy, self._busy_since_s = self._busy_since_s is not None, None
         try:
             with self._lock:
-                if self._inbox and until_s is not None:
-                    return []
+                if self._inbox:  # the pulse has read, or an earlier wait
+                    ready = self._ready() if keep else []
+                    if ready or not keep:
+                        return ready
                 frames = self._link.receive(max(0.0, limit_s - now_s))
                 incoming = self._read(frames)
         except PeerLost as error:
             self._lost = error
             raise
         finally:
-            self._busy_since_s = busy
+            if busy:
+                self._busy_since_s = self.clock()
         if frames is None:
             expired: list[Incoming] = list(conversation.expire(self.clock()))
             return expired
         return incoming
+
+    def _ready(self) -> list[Incoming]:
+        """Take from the inbox all but requests and BYE; the lock is held."""
+        found = [one for one in self._inbox if type(one) is not Request and type(one) is not Leave]
+        for one in found:
+            self._inbox.remove(one)
+        return found
 
     def _read(self, frames: list[bytes] | None) -> list[Incoming]:
         """Take one message into the books; the lock is held."""
@@ -348,6 +364,11 @@ class Participant:
                 return  # the main thread meets the same error as soon as it reads
             finally:
                 self._lock.release()
+
+
+def wrong_answer(peer: str, call: str, error: GanglionError) -> CallFailed:
+    """Return the error that blames a peer for an answer which cannot be taken."""
+    return CallFailed(peer, call, {"kind": error.kind, "message": f"its answer to {call}: {error}"})
 
 
 def show_failure(error: BaseException, failure: Failure) -> None:
