@@ -134,6 +134,7 @@ class Flow:
         """Forget a worker that cannot go on."""
         self.active.discard(worker)
         self._stood.pop(worker, None)
+        self._ended.pop(worker, None)
 
     def sealed(self, report: EpisodeEnded) -> list[Effect]:
         """Return records and events of an episode that has ended."""
@@ -170,7 +171,8 @@ class Flow:
         if self._paused:
             return []
         stop = self._greatest_stop()
-        wished = {w.worker: w for w in self._wished if Signal[w.signal] < Signal.STOP_PHASE}
+        mild = [w for w in self._wished if Signal[w.signal] < Signal.STOP_PHASE]
+        wished = {w.worker: w for w in sorted(mild, key=lambda w: Signal[w.signal])}  # the greatest wins
         self._wished = []
         if stop is not None:
             self._queue = [(worker, self.stop_go(*stop)) for worker in sorted(self._stood)]
@@ -254,11 +256,13 @@ class Flow:
         going: dict[int, tuple[Any, EpisodeEnded, Signal]] = {}
         effects: list[Effect] = []
         for worker, (token, report) in sorted(self._ended.items()):
-            signal = self._signal_for(worker, report, judgement)
+            signal, reason = self._signal_for(worker, report, judgement)
             if signal > Signal.RESTART:
                 self.active.discard(worker)
                 self.tally.stop(worker)
-                effects.append(Answer(token, Verdict(signal.name, self.reason)))
+                effects.append(Answer(token, Verdict(signal.name, reason)))
+                if not self.active:  # the phase ends with the last worker: its reason is that worker's
+                    self.reason = self.reason or reason
             else:
                 going[worker] = (token, report, signal)
                 following[worker] = report.next
@@ -291,14 +295,15 @@ class Flow:
         row = [None, None, None, Signal.STOP_PHASE.name, issuer]
         return [*effects, self._record_signal(row, reason, last)]
 
-    def _signal_for(self, worker: int, report: EpisodeEnded, judgement: Judgement) -> Signal:
+    def _signal_for(self, worker: int, report: EpisodeEnded, judgement: Judgement) -> tuple[Signal, str]:
+        """Return what comes after an episode, and why the worker stops if it does."""
         if self._stopping or self._draining:
-            return Signal.SHUTDOWN if self.shut_down else Signal.STOP_PHASE
-        signal = max((Signal[c["signal"]] for c in report.causes), default=Signal.RESET)
-        signal = max(Signal.RESET, signal, judgement.workers.get(worker, Signal.RESET))
-        if signal > Signal.RESTART:
-            self.reason = self.reason or _phase_reason(*_first_with(report, signal))
-        return signal
+            return (Signal.SHUTDOWN if self.shut_down else Signal.STOP_PHASE), self.reason
+        wishes = [(Signal[c["signal"]], str(c["issuer"]), str(c["reason"])) for c in report.causes]
+        if worker in judgement.workers:
+            wishes.append(judgement.workers[worker])
+        signal, issuer, reason = max(wishes, key=lambda wish: wish[0], default=(Signal.RESET, "", ""))
+        return max(Signal.RESET, signal), _phase_reason(issuer, reason)
 
     def _go_on(
         self,
@@ -353,10 +358,3 @@ def _phase_reason(issuer: str, reason: str) -> str:
     if kind == "condition":
         return reason or name
     return kind if not reason else f"{kind}: {reason}"
-
-
-def _first_with(report: EpisodeEnded, signal: Signal) -> tuple[str, str]:
-    for cause in report.causes:
-        if Signal[cause["signal"]] is signal:
-            return str(cause["issuer"]), str(cause["reason"])
-    return "condition:max_episodes", ""

@@ -21,6 +21,7 @@ from ganglion.wire.messages import (
     BrainStored,
     ControllerReady,
     ControllerShutdown,
+    Done,
     EpisodeEnded,
     Failure,
     FlowSignal,
@@ -101,7 +102,11 @@ class Governor:
         event = Event("peer.lost", {"name": peer, "reason": reason})
         if self.stage is Stage.ENDED or peer not in self._awaited():
             return [event]
-        return [event, *self.fail(Failure("lost", f"{self._label(peer)} is gone: {reason}"), peer, now_s)]
+        failure = Failure("lost", f"{self._label(peer)} is gone: {reason}")
+        worker = next((p.worker for p in self._processes() if p.name == peer and p.is_controller), None)
+        if worker is not None and self.stage in (Stage.RUNNING, Stage.FAILING):
+            self._flow.gone(worker)  # nobody is left there who could close its episode
+        return [event, *self.fail(failure, peer, now_s), *self._after_cut(now_s)]
 
     def answered(self, tag: tuple[Any, ...], reply: Any, now_s: float) -> list[Effect]:
         """Hear the answer to a call."""
@@ -130,7 +135,8 @@ class Governor:
         """Hear that a worker's episode has ended; it waits for the verdict."""
         self._stepped |= report.steps > 0
         if self.stage is not Stage.RUNNING:
-            return [*self._flow.sealed(report), Answer(token, self._flow.stop_verdict("failed"))]
+            effects = [*self._flow.sealed(report), Answer(token, self._flow.stop_verdict("failed"))]
+            return [*effects, *self._after_cut(now_s)]
         return self._flow_on(self._flow.episode(token, report), now_s)
 
     def boundary(self, token: Any, report: Boundary, now_s: float) -> list[Effect]:
@@ -142,8 +148,6 @@ class Governor:
 
     def worker_failed(self, token: Any, report: WorkerFailed, now_s: float) -> list[Effect]:
         """Hear that a worker cannot go on."""
-        from ganglion.wire.messages import Done
-
         peer = report.peer or peer_name(self.run, Role.CONTROLLER, None, report.worker)
         self._stepped |= report.step > 0
         self._flow.gone(report.worker)

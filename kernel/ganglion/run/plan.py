@@ -196,6 +196,11 @@ class Process:
         return self.environment is not None and self.environment.attach
 
     @property
+    def is_controller(self) -> bool:
+        """Say whether it drives a worker."""
+        return self.role is Role.CONTROLLER
+
+    @property
     def label(self) -> str:
         """Return how a person is told of it: `environment grid (worker 2)`."""
         text = self.role.value if self.uid is None else f"{self.role.value} {self.uid}"

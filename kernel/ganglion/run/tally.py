@@ -22,7 +22,7 @@ class Judgement:
     phase: Signal = Signal.CONTINUE
     reason: str = ""
     issuer: str = ""
-    workers: dict[int, Signal] = field(default_factory=dict)
+    workers: dict[int, tuple[Signal, str, str]] = field(default_factory=dict)  # signal, issuer, reason
     issued: list[tuple[int | None, Signal, str, str]] = field(
         default_factory=list
     )  # worker, signal, issuer, reason
@@ -33,7 +33,8 @@ class Judgement:
             return
         self.issued.append((worker, signal, issuer, reason))
         if worker is not None and signal < Signal.STOP_PHASE:
-            self.workers[worker] = max(signal, self.workers.get(worker, Signal.CONTINUE))
+            if worker not in self.workers or signal > self.workers[worker][0]:
+                self.workers[worker] = (signal, issuer, reason)
         elif signal > self.phase:
             self.phase, self.issuer, self.reason = signal, issuer, reason
 

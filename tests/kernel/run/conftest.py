@@ -1,0 +1,373 @@
+"""A farm: the governor with scripted workers, brains and supervisor in plain Python, and any order of arrival."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from ganglion.run.effect import Answer, Ask, Await, Declare, Effect, Event, Finish, Record, Steer
+from ganglion.run.governor import Governor
+from ganglion.run.plan import AgentPlan, EnvironmentPlan, PhasePlan, Plan, PluginPlan
+from ganglion.sdk.condition import PhaseView, TerminationCondition
+from ganglion.sdk.flow import Signal
+from ganglion.wire.messages import Boundary, BrainStored, ControllerReady, Done, EpisodeEnded, Go, Verdict
+
+DISCRETE = {"type": "discrete", "n": 3, "start": 0}
+
+
+def agent(name: str = "ada", brain: str | None = None, **more: Any) -> AgentPlan:
+    """Return an agent that sees and moves the environment `hill`."""
+    ids = {"sensors": ["hill.0"], "actuators": ["hill.0"], **more}
+    plugin = None if brain is None else PluginPlan(brain)
+    return AgentPlan(name, PluginPlan("dummy"), plugin, PluginPlan("dummy"), **ids)
+
+
+def phase(index: int = 0, **more: Any) -> PhasePlan:
+    """Return a phase with one environment and one agent that does not learn."""
+    given = {
+        "environments": [EnvironmentPlan("hill", PluginPlan("dummy"))],
+        "agents": [agent()],
+        "controller": PluginPlan("vanilla"),
+        "episode_conditions": [],
+        "phase_conditions": [],
+        "mode": "test",
+        **more,
+    }
+    return PhasePlan(index, f"phase {index}", **given)
+
+
+def plan(*phases: PhasePlan) -> Plan:
+    """Return a run of these phases."""
+    return Plan("farm", "farms", "42", list(phases))
+
+
+class FakeLimit(TerminationCondition):
+    """Count episodes, as `max_episodes` is specified; recorded under that name."""
+
+    issuer = reason = "max_episodes"
+
+    def __init__(self, episodes: int) -> None:
+        self.episodes = episodes
+
+    def phase(self, view: PhaseView) -> Signal | Mapping[int, Signal]:
+        """Stop the workers that have enough episodes, and the phase when all have."""
+        enough = [worker.worker for worker in view.workers if len(worker.finished) >= self.episodes]
+        if len(enough) == len(view.workers):
+            return Signal.STOP_PHASE
+        return {worker: Signal.STOP_SIMULATION for worker in view.asked if worker in enough}
+
+
+class FakeTotal(TerminationCondition):
+    """Stop the phase after so many episodes of all workers together: not a matter of one worker."""
+
+    def __init__(self, episodes: int, signal: Signal = Signal.STOP_PHASE) -> None:
+        self.episodes, self.signal = episodes, signal
+        self.reason = f"total: {episodes} episodes"
+
+    def phase(self, view: PhaseView) -> Signal:
+        """Count what is not cut."""
+        ended = sum(not e.cut for worker in view.workers for e in worker.finished)
+        return self.signal if ended >= self.episodes else Signal.CONTINUE
+
+
+class FakeServices:
+    """Seeds made of their paths, given conditions, a fixed wall clock."""
+
+    def __init__(
+        self, conditions: Callable[[PhasePlan], Sequence[tuple[str, TerminationCondition, str]]]
+    ) -> None:
+        self._conditions = conditions
+
+    def words(self, path: Sequence[str | int]) -> bytes:
+        """Return 32 bytes that only this path has."""
+        return hashlib.sha256(repr(list(path)).encode()).digest()
+
+    def integer(self, words: bytes) -> int:
+        """Return 53 bits of them."""
+        return int.from_bytes(words[:8], "little") >> 11
+
+    def conditions(self, phase: PhasePlan) -> list[tuple[str, TerminationCondition, str]]:
+        """Return what the test has given."""
+        return list(self._conditions(phase))
+
+    def now(self) -> str:
+        """Return the same moment always."""
+        return "2026-01-01T00:00:00.000+00:00"
+
+
+@dataclass
+class Worker:
+    """Run scripted episodes: `length(worker, episode)` steps each; `wish(worker, episode, step)` are its causes."""
+
+    farm: Farm
+    number: int
+    length: Callable[[int, int], int]
+    wish: Callable[[int, int, int], list[dict[str, Any]]]
+    inbox: deque[Any] = field(default_factory=deque)
+    signals: list[Any] = field(default_factory=list)
+    episode: int = 0
+    step: int = 0
+    round: int = 0
+    steps: int = 0
+    common: bool = False
+    state: str = "away"
+    causes: list[dict[str, Any]] = field(default_factory=list)
+    agents: list[str] = field(default_factory=list)
+
+    def begin(self, verdict: Verdict, common: bool, agents: list[str]) -> None:
+        """Begin the first episode of a phase."""
+        self.common, self.agents, self.steps = common, agents, 0
+        self.signals.clear()
+        self._began(verdict)
+
+    def _began(self, verdict: Verdict) -> None:
+        self.episode, self.step, self.state = verdict.episode, 0, "stepping"
+        self.farm.began.append((self.number, verdict.signal, verdict.episode, verdict.seeds))
+        self._heard(verdict)
+
+    def _heard(self, word: Go | Verdict) -> None:
+        self.round = word.round
+        self.farm.rounds.append((self.number, word.round, word.participants))
+
+    def can_move(self) -> bool:
+        """Say whether this worker has something to do now."""
+        if self.state == "gone":
+            return False
+        return self.state == "stepping" or (self.state == "paused" and bool(self.signals)) or bool(self.inbox)
+
+    def move(self) -> None:
+        """Take one message, or make one step."""
+        if self.inbox:
+            self._take(self.inbox.popleft())
+        elif self.state == "paused":
+            self._decide([c for c in self._arrived() if c["signal"] != "PAUSE"])
+        else:
+            self._step()
+
+    def _take(self, message: Any) -> None:
+        if isinstance(message, Go):
+            self._heard(message)
+            causes = list(self.causes)
+            if message.signal != "CONTINUE":
+                known = {"signal": message.signal, "issuer": message.issuer, "reason": message.reason}
+                causes.append({**known, "known": True})
+            self._decide(causes)
+        elif isinstance(message, Verdict):
+            assert self.state == "judged"
+            self.farm.verdicts.append((self.number, message.signal, message.reason))
+            if Signal[message.signal] > Signal.RESTART:
+                self.state = "done"
+            else:
+                self._began(message)
+        elif isinstance(message, Ask):
+            self._asked(message)
+        else:
+            self.signals.append(message)
+
+    def _asked(self, ask: Ask) -> None:
+        reply: Any = (
+            ControllerReady(self.farm.declares(self.number)) if ask.call == "controller.setup" else Done()
+        )
+        self.farm.tell_governor(
+            self.number, lambda: self.farm.governor.answered(ask.tag, reply, self.farm.now_s)
+        )
+        if ask.call == "controller.start":
+            self.begin(ask.message.verdict, ask.message.common, [a["name"] for a in ask.message.agents])
+
+    def _arrived(self) -> list[dict[str, Any]]:
+        taken, self.signals = self.signals, []
+        return [{"signal": s.signal, "issuer": s.issuer, "reason": s.reason, "known": True} for s in taken]
+
+    def _step(self) -> None:
+        self.step += 1
+        self.steps += 1
+        self.farm.steps += 1
+        causes = self.wish(self.number, self.episode, self.step)
+        if self.step >= self.length(self.number, self.episode):
+            causes = [{"signal": "RESET", "issuer": "condition:environment", "reason": "terminated"}, *causes]
+        self.causes = [*causes, *self._arrived()]
+        if not self.common:
+            self._decide(self.causes)
+            return
+        self.state = "standing"
+        ending = any(Signal[c["signal"]] >= Signal.RESET for c in self.causes)
+        report = Boundary(self.number, self.steps, self.step, ending, self.agents, self.causes)
+        self.farm.tell_governor(
+            self.number, lambda: self.farm.governor.boundary(self, report, self.farm.now_s)
+        )
+
+    def _decide(self, causes: list[dict[str, Any]]) -> None:
+        winner = max(causes, key=lambda c: Signal[c["signal"]], default={"signal": "CONTINUE"})
+        if winner["signal"] == "PAUSE":
+            self.state = "paused"
+        elif winner["signal"] == "CONTINUE":
+            self.state = "stepping"
+        else:
+            self._end(winner, causes)
+
+    def _end(self, winner: dict[str, Any], causes: list[dict[str, Any]]) -> None:
+        own = any(c["issuer"] == "condition:environment" for c in causes)
+        reason = winner["reason"] or winner["issuer"]
+        if own:
+            reason = "terminated"
+        elif winner["issuer"] == "phase end":
+            reason = "truncated: phase end"
+        elif winner["issuer"] in ("interrupted", "failed"):
+            reason = winner["issuer"]
+        self.state = "judged"
+        agents = {
+            name: {"decisions": self.step, "sum": float(self.step), "mean": 1.0} for name in self.agents
+        }
+        ended = ["hill"] if own else []
+        place = (self.number, self.episode, self.step, own, not own, reason)
+        report = EpisodeEnded(*place, agents, causes, ended, self.agents, None, self.steps)
+        self.farm.episodes.append((self.number, self.episode, self.step, reason))
+        self.farm.tell_governor(
+            self.number, lambda: self.farm.governor.episode(self, report, self.farm.now_s)
+        )
+
+
+class Farm:
+    """Carry out what the governor decides; `pick` chooses among all that can happen next."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        conditions: Sequence[tuple[str, TerminationCondition, str]] | Callable[..., Any] = (),
+        length: Callable[[int, int], int] = lambda worker, episode: 3,
+        wish: Callable[[int, int, int], list[dict[str, Any]]] = lambda worker, episode, step: [],
+        pick: Callable[[int], int] = lambda count: 0,
+        store: str | None = None,
+    ) -> None:
+        given = conditions if callable(conditions) else (lambda phase: conditions)
+        self.now_s = 0.0
+        self.steps = 0
+        self.governor = Governor("farm-1", plan, store, "/results", FakeServices(given))
+        self.plan, self._pick = plan, pick
+        self.workers = [Worker(self, w, length, wish) for w in range(max(p.workers for p in plan.phases))]
+        self.to_governor: dict[Any, deque[Callable[[], list[Effect]]]] = {}
+        self.effects: list[Effect] = []
+        self.asks: list[Ask] = []
+        self.silent: set[str] = set()  # peers that never answer or join
+        self.declares: Callable[[int], dict[str, Any]] = lambda worker: {"hill": DECLARED}
+        self.began: list[Any] = []
+        self.rounds: list[Any] = []
+        self.verdicts: list[Any] = []
+        self.episodes: list[Any] = []
+        self.peers: set[str] = set()
+        self.moves = 0
+
+    # -- what happened ------------------------------------------------------------------------------------------------
+    def records(self, kind: str) -> list[list[Any]]:
+        """Return the records of a kind, without it."""
+        return [e.record[1:] for e in self.effects if isinstance(e, Record) and e.record[0] == kind]
+
+    def events(self, name: str) -> list[dict[str, Any]]:
+        """Return the fields of the events of a name."""
+        return [e.fields for e in self.effects if isinstance(e, Event) and e.name == name]
+
+    @property
+    def finish(self) -> Finish | None:
+        """Return how the run ended, if it has."""
+        found = [e for e in self.effects if isinstance(e, Finish)]
+        assert len(found) <= 1
+        return found[0] if found else None
+
+    # -- carrying out -------------------------------------------------------------------------------------------------
+    def begin(self) -> Farm:
+        """Begin the run."""
+        self.obey(self.governor.begin(self.now_s))
+        return self
+
+    def run(self, moves: int = 100_000, until: Callable[[], bool] = lambda: False) -> Farm:
+        """Let things happen until nothing can, until `until`, or until so many have."""
+        for _ in range(moves):
+            if until() or not self.move():
+                break
+        return self
+
+    def move(self) -> bool:
+        """Let one thing happen; False if nothing can."""
+        sources = [source for source, queue in self.to_governor.items() if queue]
+        movers = [worker for worker in self.workers if worker.can_move()]
+        if not sources and not movers:
+            return False
+        self.moves += 1
+        chosen = self._pick(len(sources) + len(movers))
+        if chosen < len(sources):
+            self.obey(self.to_governor[sources[chosen]].popleft()())
+        else:
+            movers[chosen - len(sources)].move()
+        return True
+
+    def tell_governor(self, source: Any, deliver: Callable[[], list[Effect]]) -> None:
+        """Let something arrive at the governor, in order per source."""
+        self.to_governor.setdefault(source, deque()).append(deliver)
+
+    def tick(self, passed_s: float) -> None:
+        """Let time pass, and the governor look at the clock."""
+        self.now_s += passed_s
+        self.obey(self.governor.tick(self.now_s))
+
+    def obey(self, effects: Sequence[Effect]) -> None:
+        """Carry out effects in order."""
+        for effect in effects:
+            self.effects.append(effect)
+            if isinstance(effect, Ask):
+                self._ask(effect)
+            elif isinstance(effect, Await):
+                for name in effect.peers:
+                    self._join(name)
+            elif isinstance(effect, Answer):
+                if not isinstance(effect.message, Done):
+                    effect.token.inbox.append(effect.message)
+            elif isinstance(effect, Steer):
+                self.workers[int(effect.peer.rpartition("/")[2])].inbox.append(effect.signal)
+            else:
+                assert isinstance(effect, Record | Event | Declare | Finish)
+
+    def _join(self, name: str) -> None:
+        if name not in self.silent:
+            self.tell_governor(name, lambda: self.governor.joined(name, "msgpack", self.now_s))
+
+    def _ask(self, ask: Ask) -> None:
+        self.asks.append(ask)
+        if ask.peer in self.silent:
+            return
+        if ask.call.startswith("controller."):
+            self.workers[ask.tag[1]].inbox.append(ask)
+            return
+        reply: Any = Done()
+        if ask.call == "brain.store":
+            file = {"tag": "model", "path": "m.npz", "sha256": "00", "bytes": 8, "updates": 3}
+            reply = BrainStored([file])
+        self.tell_governor(
+            ask.peer or "supervisor", lambda: self.governor.answered(ask.tag, reply, self.now_s)
+        )
+
+
+DECLARED = {
+    "sensors": [{"id": "0", "space": DISCRETE}],
+    "actuators": [{"id": "0", "space": DISCRETE, "value": 0}],
+    "rewards": [{"id": "r", "space": DISCRETE}],
+}
+
+
+class Kit:
+    """What a test needs to make a run."""
+
+    Farm, Worker = Farm, Worker
+    FakeLimit, FakeTotal, FakeServices = FakeLimit, FakeTotal, FakeServices
+    agent, phase, plan = staticmethod(agent), staticmethod(phase), staticmethod(plan)
+    declared = DECLARED
+
+
+@pytest.fixture(scope="session")
+def kit() -> type[Kit]:
+    """Return what a test needs to make a run."""
+    return Kit

@@ -1,0 +1,673 @@
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ganglion.run.effect import Event, Finish, Steer
+from ganglion.run.stage import Stage
+from ganglion.sdk.flow import Signal
+from ganglion.wire.messages import Failure, FlowSignal, WorkerFailed
+
+
+def learner(kit: Any, index: int = 0, **more: Any) -> Any:
+    """Return a phase whose agent learns."""
+    return kit.phase(index, agents=[kit.agent(brain="dummy")], mode="train", **more)
+
+
+def stop(worker: int, episode: int, step: int, signal: Signal, issuer: str = "brain:ada") -> Any:
+    """Return a script in which one worker wishes for a signal at one boundary."""
+    places = [(worker, episode, step)]
+
+    def wish(w: int, e: int, s: int) -> list[dict[str, Any]]:
+        if (w, e, s) not in places:
+            return []
+        places.clear()
+        return [{"signal": signal.name, "issuer": issuer, "reason": "enough"}]
+
+    return wish
+
+
+def running(farm: Any) -> bool:
+    """Say whether the phase's workers have begun and made a step."""
+    return farm.governor.stage is Stage.RUNNING and farm.steps > 2
+
+
+# -- golden flows -----------------------------------------------------------------------------------------------------
+def test_one_worker(kit: Any) -> None:
+    """One worker, two phases: begin to end, with every call to everybody in order."""
+    farm = kit.Farm(
+        kit.plan(learner(kit), kit.phase(1)), [("limit", kit.FakeLimit(2), "phase")], lambda w, e: 4 + e
+    )
+    farm.begin().run()
+
+    assert Finish("finished", "completed", 0) == farm.finish
+    assert [(0, 0, 4, "terminated"), (0, 1, 5, "terminated")] * 2 == farm.episodes
+    calls = [(ask.peer.removeprefix("farm-1/"), ask.call) for ask in farm.asks]
+    assert calls == [
+        ("", "kernel.need"),
+        ("controller/0", "controller.setup"),
+        ("brain/ada", "brain.setup"),
+        ("controller/0", "controller.start"),
+        ("controller/0", "controller.shutdown"),
+        ("brain/ada", "brain.store"),
+        ("controller/0", "controller.shutdown"),
+        ("brain/ada", "brain.shutdown"),
+        ("", "kernel.need"),
+        ("controller/0", "controller.setup"),
+        ("controller/0", "controller.start"),
+        ("controller/0", "controller.shutdown"),
+        ("controller/0", "controller.shutdown"),
+    ]
+    assert [("running", None), ("finished", "max_episodes")] * 2 == [
+        (r[3], r[4]) for r in farm.records("phase")
+    ]
+    assert ["finished", "completed"] == farm.records("end")[0][:2]
+    assert [0, 1, 0, 1] == [e["episode"] for e in farm.events("episode.ended")]
+
+
+def test_muscles_leave_before_brains_store_before_environments(kit: Any) -> None:
+    """At the end of a phase muscles leave, then brains store, then environments and brains are shut down."""
+    farm = kit.Farm(kit.plan(learner(kit, workers=2)), [("limit", kit.FakeLimit(1), "phase")]).begin().run()
+    ends = [
+        (a.call, getattr(a.message, "muscles", None))
+        for a in farm.asks
+        if a.call.endswith(("shutdown", "store"))
+    ]
+
+    assert [("controller.shutdown", True)] * 2 + [("brain.store", None)] == ends[:3]
+    assert [("controller.shutdown", False)] * 2 + [("brain.shutdown", None)] == ends[3:]
+
+
+def test_stored_model_is_where_the_next_phase_begins(kit: Any) -> None:
+    """A brain continues from its newest model unless it is to begin afresh; in test the muscle loads it."""
+    fresh = kit.agent(brain="dummy", load=False)
+    phases = [
+        learner(kit),
+        learner(kit, 1),
+        kit.phase(2, agents=[kit.agent(brain="dummy")]),
+        kit.phase(3, agents=[fresh]),
+    ]
+    farm = kit.Farm(kit.plan(*phases), [("limit", kit.FakeLimit(1), "phase")]).begin().run()
+    loads = [a.message.load for a in farm.asks if a.call == "brain.setup"]
+    models = [a.message.agents[0]["models"] for a in farm.asks if a.call == "controller.start"]
+
+    assert [None, "/results/brains/0/ada"] == loads
+    assert [None, "/results/brains/0/ada", "/results/brains/1/ada", None] == models
+    assert [[0, "ada", "model", 1, 3], [1, "ada", "model", 1, 3]] == [r[:5] for r in farm.records("brain")]
+
+
+def trace(farm: Any) -> tuple[Any, ...]:
+    """Return what must not depend on the order of arrival."""
+    per_worker = [[row for row in farm.began if row[0] == w.number] for w in farm.workers]
+    rounds = [[row for row in farm.rounds if row[0] == w.number] for w in farm.workers]
+    verdicts = [[row for row in farm.verdicts if row[0] == w.number] for w in farm.workers]
+    records = [farm.records(kind) for kind in ("phase", "signal", "brain", "end")]
+    return per_worker, rounds, verdicts, farm.episodes, records, farm.steps, farm.finish
+
+
+@given(
+    seed=st.integers(0, 2**32),
+    workers=st.integers(1, 4),
+    episodes=st.integers(1, 3),
+    total=st.integers(1, 9),
+    lengths=st.lists(st.integers(1, 4), min_size=12, max_size=12),
+)
+@settings(max_examples=30)
+def test_arrival_changes_nothing(
+    kit: Any, seed: int, workers: int, episodes: int, total: int, lengths: list[int]
+) -> None:
+    """With a common boundary every order of arrival gives the same verdicts, rounds, records and episodes."""
+    conditions = [("limit", kit.FakeLimit(episodes), "phase"), ("total", kit.FakeTotal(total), "phase")]
+
+    def made(pick: Any) -> Any:
+        plan = kit.plan(learner(kit, workers=workers))
+        return kit.Farm(plan, conditions, lambda w, e: lengths[(3 * w + e) % 12], pick=pick).begin().run()
+
+    first, other = made(lambda count: 0), made(random.Random(seed).randrange)
+
+    assert first.finish == Finish("finished", "completed", 0)
+    assert trace(first) == trace(other)
+
+
+@given(
+    seed=st.integers(0, 2**32),
+    workers=st.integers(1, 5),
+    episodes=st.integers(1, 4),
+    learns=st.booleans(),
+    lengths=st.lists(st.integers(1, 6), min_size=20, max_size=20),
+)
+@settings(max_examples=40)
+def test_phase_ends_exactly_when_defined(
+    kit: Any, seed: int, workers: int, episodes: int, learns: bool, lengths: list[int]
+) -> None:
+    """Whatever the lengths and the order: every worker has exactly its episodes, none is cut, nothing hangs."""
+    length = lambda w, e: lengths[(4 * w + e) % 20]  # noqa: E731 - the script of this example
+    made = learner(kit, workers=workers) if learns else kit.phase(workers=workers)
+    farm = kit.Farm(
+        kit.plan(made),
+        [("max_episodes", kit.FakeLimit(episodes), "phase")],
+        length,
+        pick=random.Random(seed).randrange,
+    )
+    farm.begin().run()
+
+    assert Finish("finished", "completed", 0) == farm.finish
+    expected = [(w, e, length(w, e), "terminated") for w in range(workers) for e in range(episodes)]
+    assert expected == sorted(farm.episodes)
+    assert ["done"] * workers == [worker.state for worker in farm.workers]
+    assert (learns and workers > 1) == farm.workers[0].common
+    assert "max_episodes" == farm.records("phase")[-1][4]
+
+
+@given(
+    seed=st.integers(0, 2**32),
+    workers=st.integers(1, 4),
+    place=st.tuples(st.integers(0, 3), st.integers(0, 2), st.integers(1, 4)),
+    signal=st.sampled_from([s for s in Signal if s >= Signal.RESET]),
+    learns=st.booleans(),
+)
+@settings(max_examples=40)
+def test_any_wish_at_any_boundary_is_survived(
+    kit: Any, seed: int, workers: int, place: tuple[int, int, int], signal: Signal, learns: bool
+) -> None:
+    """A signal of any force, of any worker, at any boundary: the run ends in order, with every worker judged."""
+    made = learner(kit, workers=workers) if learns else kit.phase(workers=workers)
+    farm = kit.Farm(
+        kit.plan(made, kit.phase(1)),
+        [("max_episodes", kit.FakeLimit(3), "phase")],
+        lambda w, e: 4,
+        stop(*place, signal),
+        pick=random.Random(seed).randrange,
+    )
+    farm.begin().run()
+    issued = place[0] < workers
+    stopped = issued and signal >= Signal.STOP_PHASE
+
+    assert farm.finish is not None
+    assert "finished" == farm.finish.status
+    assert ("shutdown" if issued and signal is Signal.SHUTDOWN else "completed") == farm.finish.reason
+    assert all(worker.state == "done" for worker in farm.workers[:workers])
+    reasons = {"brain: enough"} if stopped else {"max_episodes"}
+    if issued and signal is Signal.STOP_SIMULATION:
+        reasons.add("brain: enough")  # it may be the last worker
+    assert farm.records("phase")[1][4] in reasons
+    recorded = [row for row in farm.records("signal") if row[5] == "brain:ada"]
+    assert int(issued) == len(recorded)
+    if not stopped:
+        expected = 3 * workers - ((2 - place[1]) if issued and signal is Signal.STOP_SIMULATION else 0)
+        assert expected + 3 == len(farm.episodes)
+
+
+def test_stop_phase_cuts_the_others(kit: Any) -> None:
+    """STOP_PHASE of one worker ends the episodes of all at that boundary; the others' are cut by the phase's end."""
+    farm = kit.Farm(
+        kit.plan(learner(kit, workers=3)),
+        [],
+        lambda w, e: 10,
+        stop(1, 0, 4, Signal.STOP_PHASE, "condition:goal"),
+    )
+    farm.begin().run()
+
+    cut = "truncated: phase end"
+    assert [(0, 0, 4, cut), (1, 0, 4, "enough"), (2, 0, 4, cut)] == farm.episodes
+    assert [(w, "STOP_PHASE", "enough") for w in range(3)] == farm.verdicts
+    assert "enough" == farm.records("phase")[-1][4]
+
+
+def test_a_phase_condition_cuts_who_is_in_mid_episode(kit: Any) -> None:
+    """When the phase ends with one worker's episode, the others end theirs at the same boundary."""
+    farm = kit.Farm(
+        kit.plan(learner(kit, workers=3)), [("total", kit.FakeTotal(2), "phase")], lambda w, e: [5, 3, 3][w]
+    )
+    farm.begin().run()
+
+    assert [
+        (1, 0, 3, "terminated"),
+        (2, 0, 3, "terminated"),
+        (0, 0, 3, "truncated: phase end"),
+    ] == farm.episodes
+    assert "total: 2 episodes" == farm.records("phase")[-1][4]
+    assert [["condition:total", "total: 2 episodes"]] == [
+        row[5:7] for row in farm.records("signal") if row[1] is None
+    ]
+
+
+def test_stop_simulation_ends_one_worker(kit: Any) -> None:
+    """STOP_SIMULATION takes one worker out; the phase goes on, and ends for its own reason."""
+    farm = kit.Farm(
+        kit.plan(learner(kit, workers=2)),
+        [("limit", kit.FakeLimit(3), "phase")],
+        lambda w, e: 4,
+        stop(0, 1, 2, Signal.STOP_SIMULATION, "condition:tired"),
+    )
+    # The limit asks for three episodes of every worker; worker 0 never has them, worker 1 stops for itself.
+    farm.begin().run()
+
+    stopped = [row for row in farm.verdicts if row[1] != "RESET"]
+    assert [(0, "STOP_SIMULATION", "enough"), (1, "STOP_SIMULATION", "max_episodes")] == stopped
+    assert [2, 3] == [sum(e[0] == w for e in farm.episodes) for w in (0, 1)]
+    assert "max_episodes" == farm.records("phase")[-1][4]
+
+
+@pytest.mark.parametrize("signal", [Signal.RESET, Signal.RESTART])
+def test_reset_and_restart_begin_the_next_episode(kit: Any, signal: Signal) -> None:
+    """RESET and RESTART end the episode; the next begins with its own seeds, by the same word."""
+    farm = kit.Farm(
+        kit.plan(kit.phase()),
+        [("limit", kit.FakeLimit(2), "phase")],
+        lambda w, e: 9,
+        stop(0, 0, 2, signal, "controller"),
+    )
+    farm.begin().run()
+
+    assert [("RESET", 0), (signal.name, 1)] == [(row[1], row[2]) for row in farm.began]
+    seeds = [row[3]["hill"]["seed"] for row in farm.began]
+    assert 2 == len(set(seeds))
+    assert [2, 9] == [e[2] for e in farm.episodes]
+
+
+def test_workers_begin_one_after_the_other_where_brains_learn(kit: Any) -> None:
+    """The order in which muscles join a brain does not vary: the next worker starts when the one before has."""
+    farm = kit.Farm(kit.plan(learner(kit, workers=3)), [("limit", kit.FakeLimit(1), "phase")])
+    farm.begin().run(until=lambda: farm.governor.stage is Stage.RUNNING)
+
+    assert [("start", 0)] == [ask.tag for ask in farm.asks if ask.tag[0] == "start"]
+    farm.run()
+    assert [("start", w) for w in range(3)] == [ask.tag for ask in farm.asks if ask.tag[0] == "start"]
+
+
+# -- operators --------------------------------------------------------------------------------------------------------
+REFUSED = [
+    (FlowSignal("HALT", "operator"), None, "unknown signal 'HALT'; there are CONTINUE, PAUSE"),
+    (FlowSignal("RESET", "operator"), "1", "the running phase is 0 (phase 0)"),
+    (FlowSignal("RESET", "operator"), "phase 1", "the running phase is 0 (phase 0)"),
+    (FlowSignal("RESET", "operator", worker=7), None, "no worker 7 is running; there are [0, 1]"),
+]
+
+
+@pytest.mark.parametrize(("wish", "phase", "text"), REFUSED)
+def test_refused_signal_is_recorded(kit: Any, wish: FlowSignal, phase: str | None, text: str) -> None:
+    """A signal for nobody, or of no kind, is refused with the reason, recorded so, and does nothing."""
+    farm = kit.Farm(kit.plan(kit.phase(workers=2)), [("max_episodes", kit.FakeLimit(2), "phase")])
+    farm.begin().run(until=lambda: running(farm))
+    answer, effects = farm.governor.signal(wish, phase, 0.0)
+    farm.obey(effects)
+    farm.run()
+
+    assert not answer.accepted
+    assert answer.text.startswith(text)
+    assert [[wish.signal, "operator", f"refused: {answer.text}"]] == [
+        r[4:7] for r in farm.records("signal") if r[5] == "operator"
+    ]
+    assert 4 == len(farm.episodes)
+
+
+def test_signal_before_and_after_the_phase_is_refused(kit: Any) -> None:
+    """A signal acts on a running phase only."""
+    farm = kit.Farm(kit.plan(kit.phase()), [("limit", kit.FakeLimit(1), "phase")])
+    wish = FlowSignal("RESET", "operator")
+
+    assert (False, "no phase is running") == _answer(farm, wish)
+    farm.begin()
+    assert (False, "no phase is running") == _answer(farm, wish)
+    farm.run()
+    assert (False, "no phase is running") == _answer(farm, wish)
+
+
+def _answer(farm: Any, wish: FlowSignal, phase: str | None = None) -> tuple[bool, str]:
+    answer, effects = farm.governor.signal(wish, phase, farm.now_s)
+    farm.obey(effects)
+    return answer.accepted, answer.text
+
+
+@pytest.mark.parametrize("learns", [False, True])
+@pytest.mark.parametrize(
+    ("signal", "status", "reason"),
+    [("STOP_PHASE", "completed", "operator: tea"), ("SHUTDOWN", "shutdown", "operator: tea")],
+)
+def test_operator_stops(kit: Any, learns: bool, signal: str, status: str, reason: str) -> None:
+    """STOP_PHASE ends this phase and goes on with the next; SHUTDOWN ends the run, with success."""
+    made = learner(kit, workers=2) if learns else kit.phase(workers=2)
+    farm = kit.Farm(
+        kit.plan(made, kit.phase(1)), lambda p: [("limit", kit.FakeLimit(9 if p.index == 0 else 1), "phase")]
+    )
+    farm.begin().run(until=lambda: running(farm))
+    assert (True, "acts at the next step boundary of phase 0") == _answer(
+        farm, FlowSignal(signal, "operator", "tea"), "0"
+    )
+    farm.run()
+
+    assert Finish("finished", status, 0) == farm.finish
+    assert reason == farm.records("phase")[1][4]
+    assert (2 if signal == "STOP_PHASE" else 1) * 2 == len(farm.records("phase"))
+    assert [signal, "operator", "tea"] == farm.records("signal")[0][4:7]
+
+
+@pytest.mark.parametrize("learns", [False, True])
+def test_operator_resets_one_worker(kit: Any, learns: bool) -> None:
+    """RESET with a worker ends the running episode of that worker alone."""
+    made = learner(kit, workers=2) if learns else kit.phase(workers=2)
+    farm = kit.Farm(kit.plan(made), [("max_episodes", kit.FakeLimit(2), "phase")], lambda w, e: 20)
+    farm.begin().run(until=lambda: farm.workers[1].step == 5)
+    _answer(farm, FlowSignal("RESET", "operator", worker=1))
+    farm.run()
+
+    short = [e for e in farm.episodes if e[2] < 20]
+    assert [(1, 0)] == [e[:2] for e in short]
+    assert 4 == len(farm.episodes)
+
+
+def test_greatest_of_several_signals_wins(kit: Any) -> None:
+    """Of several signals for one worker before the same boundary the greatest acts, whichever came last."""
+    farm = kit.Farm(
+        kit.plan(learner(kit, workers=2)), [("limit", kit.FakeLimit(2), "phase")], lambda w, e: 20
+    )
+    farm.begin().run(until=lambda: farm.workers[1].step == 5 and farm.workers[0].state != "standing")
+    for signal in ("RESTART", "RESET"):
+        _answer(farm, FlowSignal(signal, "operator", worker=1))
+    farm.run()
+
+    assert [(1, "RESTART", 1)] == [row[:3] for row in farm.began if row[0] == 1 and row[2] == 1]
+
+
+@pytest.mark.parametrize("learns", [False, True])
+@pytest.mark.parametrize("end", ["CONTINUE", "RESET", "STOP_PHASE"])
+def test_pause_lasts_until_something_else(kit: Any, learns: bool, end: str) -> None:
+    """A paused phase stands still, however long; CONTINUE or a greater signal ends the pause."""
+    made = learner(kit, workers=2) if learns else kit.phase(workers=2)
+    farm = kit.Farm(kit.plan(made), [("max_episodes", kit.FakeLimit(2), "phase")], lambda w, e: 30)
+    farm.begin().run(until=lambda: running(farm))
+    _answer(farm, FlowSignal("PAUSE", "operator"))
+    farm.run()
+    stood = farm.steps
+    farm.run()
+    farm.tick(1.0)
+    assert (None, stood) == (farm.finish, farm.steps)
+    assert stood < 30
+
+    _answer(farm, FlowSignal(end, "operator"))
+    farm.run()
+    assert Finish("finished", "completed", 0) == farm.finish
+    assert {"CONTINUE": 120, "RESET": stood + 60, "STOP_PHASE": stood}[end] == farm.steps
+
+
+@pytest.mark.parametrize("learns", [False, True])
+@pytest.mark.parametrize("now", [False, True])
+def test_interrupt(kit: Any, learns: bool, now: bool) -> None:
+    """An interrupted run ends with 130: after the running episodes, or at the next boundary; brains still store."""
+    made = learner(kit, workers=2) if learns else kit.phase(workers=2)
+    farm = kit.Farm(
+        kit.plan(made, kit.phase(1)), [("max_episodes", kit.FakeLimit(9), "phase")], lambda w, e: 12
+    )
+    farm.begin().run(until=lambda: running(farm))
+    farm.obey(farm.governor.stop(now, "Ctrl-C", 0.0))
+    farm.run()
+
+    assert Finish("interrupted", "interrupted: Ctrl-C", 130) == farm.finish
+    assert ["interrupted" if now else "terminated"] * 2 == [e[3] for e in farm.episodes]
+    assert ["interrupted", "interrupted"] == farm.records("phase")[-1][3:]
+    assert 2 == len(farm.records("phase"))
+    assert learns == bool(farm.records("brain"))
+
+
+def test_second_interrupt_is_at_once(kit: Any) -> None:
+    """The first interrupt waits for the episodes; a second one does not."""
+    farm = kit.Farm(
+        kit.plan(kit.phase(workers=2)), [("max_episodes", kit.FakeLimit(9), "phase")], lambda w, e: 50
+    )
+    farm.begin().run(until=lambda: running(farm))
+    farm.obey(farm.governor.stop(False, "Ctrl-C", 0.0))
+    farm.run(until=lambda: farm.steps > 20)
+    farm.obey(farm.governor.stop(True, "Ctrl-C", 0.0))
+    farm.run()
+
+    assert ["interrupted"] * 2 == [e[3] for e in farm.episodes]
+
+
+@pytest.mark.parametrize("stage", [Stage.NEEDING, Stage.JOINING, Stage.SETTING_UP, Stage.BRAINS])
+def test_interrupt_before_the_first_step(kit: Any, stage: Stage) -> None:
+    """A run that is interrupted while it begins ends at once; what comes late is not heard."""
+    farm = kit.Farm(kit.plan(learner(kit, workers=2)))
+    farm.begin().run(until=lambda: farm.governor.stage is stage)
+    farm.obey(farm.governor.stop(False, "Ctrl-C", 0.0))
+    asked = len(farm.asks)
+    farm.run()
+
+    assert Finish("interrupted", "interrupted: Ctrl-C", 130) == farm.finish
+    assert asked == len(farm.asks)
+
+
+@pytest.mark.parametrize("stage", [Stage.MUSCLES_LEAVING, Stage.STORING, Stage.CLOSING])
+def test_interrupt_while_a_phase_ends(kit: Any, stage: Stage) -> None:
+    """A run that is interrupted while a phase ends lets it end, and begins no other."""
+    farm = kit.Farm(kit.plan(learner(kit), kit.phase(1)), [("limit", kit.FakeLimit(1), "phase")])
+    farm.begin().run(until=lambda: farm.governor.stage is stage)
+    farm.obey(farm.governor.stop(True, "", 0.0))
+    farm.run()
+
+    assert Finish("interrupted", "interrupted: operator", 130) == farm.finish
+    assert ["brain.shutdown"] == [a.call for a in farm.asks if a.peer == "farm-1/brain/ada"][-1:]
+
+
+# -- failing ----------------------------------------------------------------------------------------------------------
+def failing(kit: Any, learns: bool) -> Any:
+    """Return a running farm of three workers."""
+    made = learner(kit, workers=3) if learns else kit.phase(workers=3)
+    farm = kit.Farm(
+        kit.plan(made, kit.phase(1)), [("max_episodes", kit.FakeLimit(9), "phase")], lambda w, e: 12
+    )
+    return farm.begin().run(until=lambda: running(farm))
+
+
+@pytest.mark.parametrize("learns", [False, True])
+def test_failing_worker(kit: Any, learns: bool) -> None:
+    """A worker that cannot go on fails the run by name; the others close their episodes, and then it ends."""
+    farm = failing(kit, learns)
+    farm.workers[1].state = "gone"
+    farm.workers[1].inbox.clear()
+    failure = Failure("author", "ValueError: boom", "environment hill, hook update", "Traceback ...")
+    report = WorkerFailed(1, 0, 2, failure, "farm-1/environment/hill/1")
+    farm.tell_governor(1, lambda: farm.governor.worker_failed(object(), report, farm.now_s))
+    farm.run()
+
+    finish = farm.finish
+    assert finish is not None
+    assert ("failed", "failed: ValueError: boom", 1) == (finish.status, finish.reason, finish.exit_status)
+    assert "farm-1/environment/hill/1" == finish.peer
+    assert finish.failure is not None
+    assert "environment hill, hook update (worker 1, episode 0, step 2)" == finish.failure.where
+    assert "Traceback ..." == finish.failure.traceback
+    assert {(0, "failed"), (2, "failed")} == {(e[0], e[3]) for e in farm.episodes if e[3] != "terminated"}
+    assert ["failed", "failed"] == farm.records("phase")[-1][3:]
+
+
+@pytest.mark.parametrize("learns", [False, True])
+@pytest.mark.parametrize(
+    ("peer", "label"),
+    [
+        ("farm-1/controller/1", "controller (worker 1)"),
+        ("farm-1/environment/hill/0", "environment hill (worker 0)"),
+        ("farm-1/muscle/ada/2", "muscle ada (worker 2)"),
+    ],
+)
+def test_lost_peer(kit: Any, learns: bool, peer: str, label: str) -> None:
+    """A lost peer fails the run by name; the workers that are left close their episodes, and nobody else is awaited."""
+    farm = failing(kit, learns)
+    if peer == "farm-1/controller/1":
+        farm.workers[1].state = "gone"
+        farm.workers[1].inbox.clear()
+        farm.to_governor.pop(1, None)
+    farm.tell_governor("broker", lambda: farm.governor.lost(peer, "killed by SIGKILL", farm.now_s))
+    farm.run()
+
+    assert farm.finish is not None
+    assert (f"failed: {label} is gone: killed by SIGKILL", peer) == (farm.finish.reason, farm.finish.peer)
+    assert 1 == farm.finish.exit_status
+
+
+def test_first_failure_counts(kit: Any) -> None:
+    """What fails because of the first failure does not change the reason."""
+    farm = failing(kit, False)
+    for peer in ("farm-1/environment/hill/0", "farm-1/controller/0", "farm-1/muscle/ada/0"):
+        farm.obey(farm.governor.lost(peer, "killed", farm.now_s))
+    farm.run()
+
+    assert farm.finish is not None
+    assert "farm-1/environment/hill/0" == farm.finish.peer
+
+
+def test_worker_that_does_not_close_is_not_awaited_for_ever(kit: Any) -> None:
+    """Workers that do not close their episodes in time are left alone: the run ends by the clock."""
+    farm = failing(kit, False)
+    for worker in farm.workers:
+        worker.state = "gone"
+    farm.obey(farm.governor.lost("farm-1/muscle/ada/0", "killed", farm.now_s))
+    farm.tick(1.0)
+    assert farm.finish is None
+
+    farm.tick(0.5)
+    assert farm.finish is not None
+
+
+def test_stranger_s_loss_is_no_failure(kit: Any) -> None:
+    """The loss of a peer that the phase does not need is told and nothing more."""
+    farm = failing(kit, False)
+    farm.obey(farm.governor.lost("operator-1", "left", farm.now_s))
+
+    assert [{"name": "operator-1", "reason": "left"}] == farm.events("peer.lost")
+    assert Stage.RUNNING is farm.governor.stage
+
+
+@pytest.mark.parametrize("word", ["need", "setup", "brain", "start", "muscles", "store", "close"])
+def test_failed_call_fails_the_run(kit: Any, word: str) -> None:
+    """Whatever call of the governor fails, at whatever stage: the run ends as failed with that reason."""
+    farm = kit.Farm(kit.plan(learner(kit, workers=2), kit.phase(1)), [("limit", kit.FakeLimit(1), "phase")])
+    farm.begin().run(until=lambda: any(ask.tag[0] == word for ask in farm.asks))
+    ask = next(ask for ask in farm.asks if ask.tag[0] == word)
+    farm.obey(farm.governor.failed(ask.tag, Failure("author", "boom"), ask.peer, farm.now_s))
+    farm.run()
+    if farm.finish is None:
+        farm.tick(1.5)
+
+    assert farm.finish is not None
+    assert ("failed", "failed: boom", ask.peer) == (farm.finish.status, farm.finish.reason, farm.finish.peer)
+    assert "failed" == farm.records("phase")[-1][3]
+    assert (1, 1) == (len(farm.records("run")), len(farm.records("end")))
+
+
+@pytest.mark.parametrize(
+    ("kind", "status"), [("document", 2), ("plugin", 2), ("usage", 2), ("author", 1), ("lost", 1)]
+)
+def test_exit_status_of_what_never_began(kit: Any, kind: str, status: int) -> None:
+    """A fault of document or plugin before the first step ends with 2: nothing was run."""
+    farm = kit.Farm(kit.plan(kit.phase())).begin()
+    farm.run(until=lambda: farm.governor.stage is Stage.SETTING_UP)
+    farm.obey(farm.governor.failed(("setup", 0), Failure(kind, "boom"), None, 0.0))
+
+    assert farm.finish is not None
+    assert status == farm.finish.exit_status
+
+
+def test_unknown_ids_fail_the_run_with_their_places(kit: Any) -> None:
+    """Ids that no environment declares end the run before the first step, all of them at once."""
+    bad = kit.agent(sensors=["hill.7"], actuators=["hil.0"], sensors_at=["farm.yml:9:3"])
+    farm = kit.Farm(kit.plan(kit.phase(agents=[bad]))).begin().run()
+
+    assert farm.finish is not None
+    assert farm.finish.failure is not None
+    assert 2 == farm.finish.exit_status
+    first, second = farm.finish.failure.message.splitlines()
+    assert (
+        "farm.yml:9:3: agent ada: sensors: 'hill.7' was not declared by its environment; did you mean 'hill.0'?"
+        == first
+    )
+    assert second.startswith("agent ada: actuators: 'hil.0' was not declared")
+
+
+def test_workers_that_declare_differently_fail_the_run(kit: Any) -> None:
+    """The copies of an environment must declare the same."""
+    farm = kit.Farm(kit.plan(kit.phase(workers=2)))
+    farm.declares = lambda w: {"hill": {**kit.declared, "sensors": kit.declared["sensors"][w:]}}
+    farm.begin().run()
+
+    assert farm.finish is not None
+    assert "failed: environment hill declares otherwise in worker 1 than in worker 0" == farm.finish.reason
+
+
+# -- waiting ----------------------------------------------------------------------------------------------------------
+def test_waits_are_told_and_end(kit: Any) -> None:
+    """Who does not join is told of by name at 2, 4, 8 ... seconds, and fails the run at the deadline."""
+    farm = kit.Farm(kit.plan(kit.phase(deadlines_s={"join": 10.0})))
+    farm.silent.add("farm-1/muscle/ada/0")
+    farm.begin().run()
+    for _ in range(39):
+        farm.tick(0.25)
+    texts = [event["text"] for event in farm.events("waiting")]
+
+    assert [
+        f"waiting {t:.1f} s for muscle ada (worker 0) to join; gives up in {10 - t:.1f} s"
+        for t in (2.0, 4.0, 8.0)
+    ] == texts
+    assert farm.finish is None
+
+    farm.tick(0.25)
+    assert farm.finish is not None
+    assert "failed: waited 10.0 s for muscle ada (worker 0) to join" == farm.finish.reason
+    assert "farm-1/muscle/ada/0" == farm.finish.peer
+
+
+def test_who_attaches_is_awaited_by_name_for_ever(kit: Any) -> None:
+    """A program that somebody else starts is awaited without a deadline; the wait says what to do."""
+    from ganglion.run.plan import EnvironmentPlan
+
+    farm = kit.Farm(kit.plan(kit.phase(environments=[EnvironmentPlan("hill", attach=True)])))
+    farm.silent.add("farm-1/environment/hill/0")
+    farm.begin().run()
+    for _ in range(100):
+        farm.tick(60.0)
+
+    assert farm.finish is None
+    assert farm.events("waiting")[0]["text"].endswith(
+        "for environment hill (worker 0) to attach: start it with GANGLION_NAME=hill or ganglion attach"
+    )
+    farm.obey(farm.governor.joined("farm-1/environment/hill/0", "json", farm.now_s))
+    assert Stage.SETTING_UP is farm.governor.stage
+    assert "json" == farm.asks[-1].message.environments[0]["content"]
+
+
+def test_store_is_awaited_too(kit: Any) -> None:
+    """A run with a store does not begin before the store has joined, and fails when it is lost."""
+    farm = kit.Farm(kit.plan(kit.phase()), [("limit", kit.FakeLimit(1), "phase")], store="farm-1/store")
+    farm.silent.add("farm-1/store")
+    farm.begin().run()
+    assert Stage.JOINING is farm.governor.stage
+    farm.tick(2.0)
+    assert ["waiting 2.0 s for the store to join; gives up in 28.0 s"] == [
+        e["text"] for e in farm.events("waiting")
+    ]
+
+    farm.obey(farm.governor.joined("farm-1/store", "msgpack", farm.now_s))
+    farm.run(until=lambda: running(farm))
+    farm.obey(farm.governor.lost("farm-1/store", "disk full", farm.now_s))
+    assert [Steer] == [type(e) for e in farm.effects if isinstance(e, Steer)]
+    farm.run()
+    assert farm.finish is not None
+    assert "failed: the store is gone: disk full" == farm.finish.reason
+
+
+def test_answers_after_the_end_are_not_heard(kit: Any) -> None:
+    """After the end nothing begins again: neither by an answer, nor by a join, a loss or the clock."""
+    farm = kit.Farm(kit.plan(kit.phase()), [("limit", kit.FakeLimit(1), "phase")]).begin().run()
+    before = len(farm.effects)
+    farm.obey(farm.governor.answered(("close", 0), None, 1.0))
+    farm.obey(farm.governor.lost("farm-1/controller/0", "left", 1.0))
+    farm.obey(farm.governor.stop(True, "", 1.0))
+    farm.tick(100.0)
+
+    assert Stage.ENDED is farm.governor.stage
+    assert [Event] == [type(effect) for effect in farm.effects[before:]]
+    assert Finish("finished", "completed", 0) == farm.finish
