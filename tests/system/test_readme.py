@@ -1,0 +1,175 @@
+"""The papers for users, carried out: each file that they show is written, each command run, its output compared."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+BIN = Path(sys.executable).parent
+VARY = "<!-- numbers vary -->\n"
+BLOCK = re.compile(rf"({VARY})?^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+FILE = re.compile(r"(?:#|//) ([\w./-]+\.\w+)")
+WAIT_S = 120.0
+
+pytestmark = pytest.mark.slow
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command of a paper, and what the paper says that it prints."""
+
+    text: str
+    expected: str
+    vary: bool
+
+
+def _files(paper: str) -> dict[str, str]:
+    """Return the files that a paper shows: blocks whose first line is a comment with nothing but a path."""
+    found = {}
+    for _, language, text in BLOCK.findall(paper):
+        first = text.partition("\n")[0]
+        name = FILE.fullmatch(first)
+        if language != "console" and name:
+            found[name[1]] = text
+    return found
+
+
+def _blocks(paper: str) -> Iterator[list[Command]]:
+    """Yield the commands of each block of a console."""
+    for vary, language, text in BLOCK.findall(paper):
+        if language == "console":
+            parts = re.split(r"^\$ (.*)\n", text, flags=re.MULTILINE)
+            assert parts[0] == "", f"a block of a console begins with a command, found {parts[0]!r}"
+            yield [Command(parts[i], parts[i + 1], bool(vary)) for i in range(1, len(parts), 2)]
+
+
+def _plain(text: str, vary: bool) -> str:
+    """Return text as it is compared: without trailing blanks, and where numbers vary without numbers and widths."""
+    if vary:
+        text = re.sub(r"ganglion-\w{8}/", "#/", text)
+        text = re.sub(r"\d[\d.:]*(?<=\d)", "#", text)
+        text = re.sub(r"[ ─-]{2,}", " ", text)
+    return "\n".join(line.rstrip() for line in text.strip().splitlines())
+
+
+def _fits(command: Command, found: str) -> bool:
+    """Say whether a command has printed what the paper shows; a line `...` stands for any lines."""
+    shown = _plain(command.expected, command.vary).splitlines()
+    pattern = "".join(r"(?:.*\n)*?" if line == "..." else re.escape(line) + r"\n" for line in shown)
+    return re.fullmatch(pattern, _plain(found, command.vary) + "\n" if found.strip() else "") is not None
+
+
+class Shell:
+    """Carry out the blocks of a paper in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        (folder / "tests").symlink_to(ROOT / "tests")
+        site = folder / "site"
+        self.variables = {
+            **{name: value for name, value in os.environ.items() if not name.startswith("GANGLION_")},
+            "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}",
+            "PIP_TARGET": str(site),  # what a paper installs is installed beside our environment, not into it
+            "PIP_NO_INDEX": "1",
+            "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+            "PYTHONPATH": str(site),
+            "COLUMNS": "200",
+        }
+
+    def carry_out(self, block: list[Command]) -> None:
+        """Run the commands of a block; those that end in `&` end with the block."""
+        waiting: list[subprocess.Popen[str]] = []
+        try:
+            for command in block:
+                if command.text.endswith("&"):
+                    process, found = self._begin(command)
+                    waiting.append(process)
+                else:
+                    found = self._run(command.text)
+                assert _fits(command, found), (
+                    f"`{command.text}` prints\n{found}\nand the paper says\n{command.expected}"
+                )
+            for process in waiting:
+                process.communicate(timeout=WAIT_S)
+                assert 0 == process.returncode
+        finally:
+            for process in waiting:
+                process.kill()
+
+    def _run(self, text: str) -> str:
+        # What scripts/run does before it runs is tested by tests/scripts.
+        line = re.sub(r"^scripts/run\b", "ganglion run", text)
+        ran = subprocess.run(
+            ["bash", "-c", line],
+            cwd=self.folder,
+            env=self.variables,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=WAIT_S,
+        )
+        return ran.stdout
+
+    def _begin(self, command: Command) -> tuple[subprocess.Popen[str], str]:
+        """Start a command in the background and return it when it has printed as many lines as the paper shows."""
+        process = subprocess.Popen(
+            ["bash", "-c", "exec " + command.text.removesuffix("&")],
+            cwd=self.folder,
+            env=self.variables,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        assert process.stdout is not None
+        return process, "".join(process.stdout.readline() for _ in command.expected.splitlines())
+
+
+@pytest.mark.parametrize("path", ["README.md", "plugins/README.md"])
+def test_paper_is_true(tmp_path: Path, path: str) -> None:
+    """The files of the paper are written, its commands are run in order, and each prints what the paper says."""
+    paper = (ROOT / path).read_text()
+    shell = Shell(tmp_path)
+    for name, text in _files(paper).items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    blocks = list(_blocks(paper))
+    assert blocks, f"{path} shows no command"
+    for block in blocks:
+        shell.carry_out(block)
+
+
+def test_readme_is_short() -> None:
+    """A newcomer's first five minutes have at most 150 lines."""
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 150
+
+
+@pytest.mark.parametrize(
+    "path", sorted(str(p.relative_to(ROOT)) for p in ROOT.glob("*/**/*.md") if ".venv" not in str(p))
+)
+def test_links_lead_somewhere(path: str) -> None:
+    """A relative link, and a path of a file in backticks, of a paper exists."""
+    paper = ROOT / path
+    links = re.findall(r"\]\((?!https?:|#)([^)#]+)", paper.read_text())
+
+    assert [] == [link for link in links if not (paper.parent / link).exists()]
+
+
+def test_difference_is_seen() -> None:
+    """The comparison is no formality: another number, a line too many and a line too few do not fit."""
+    command = Command("x", "a  1\n...\nb\n", False)
+
+    assert _fits(command, "a  1\nb\n")
+    assert _fits(command, "a  1\nc\nd\nb\n")
+    assert not _fits(command, "a  2\nb\n")
+    assert not _fits(command, "a  1\nb\nc\n")
+    assert not _fits(command, "a  1\n")
+    assert _fits(Command("x", "took 1.5 s\n", True), "took 12.25 s\n")
+    assert not _fits(Command("x", "took 1.5 s\n", True), "took long\n")
