@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Any
 
-from ganglion.errors import RemoteProtocolError
+from ganglion.errors import CallFailed, RemoteProtocolError
+from ganglion.peer.foreign import Declared
+from ganglion.peer.participant import wrong_answer
 from ganglion.wire.messages import EnvironmentDeclared, EnvironmentUpdated
 
 __all__ = ["Actor", "Decision", "World", "select"]
@@ -15,7 +17,11 @@ __all__ = ["Actor", "Decision", "World", "select"]
 
 @dataclass(slots=True)
 class World:
-    """One environment of this worker: what it declared and what it last said."""
+    """One environment of this worker: what it declared and what it last said.
+
+    An answer that cannot be taken is blamed on the environment, by CallFailed. Our own hosts have checked what they
+    send; what a program sends that brings its own class is checked here.
+    """
 
     uid: str
     peer: str
@@ -30,6 +36,7 @@ class World:
     timestamp: str | None = None
     terminated: bool = False
     truncated: bool = False
+    checks: Declared | None = None
 
     @property
     def ended(self) -> bool:
@@ -40,30 +47,62 @@ class World:
         """Take the answer to `environment.start`."""
         self.sensors, self.actuators, self.rewards = declared.sensors, declared.actuators, declared.rewards
         self.static_model = declared.static_model
-        self.readings = _row(declared.readings, len(self.sensors), f"{self.uid}: readings")
-        self.ticks, self.timestamp = declared.ticks, declared.timestamp
-        self.terminated = self.truncated = False
+        self.checks = Declared() if self.setup.get("plugin") is None else None
+        try:
+            if self.checks is not None:
+                self.checks.declare("sensors", self.sensors)
+                self.checks.declare("actuators", self.actuators)
+                self.checks.declare("rewards", self.rewards or [])
+            self._begin(declared.readings, declared.ticks, declared.timestamp)
+        except RemoteProtocolError as error:
+            raise self._blame("environment.start", error) from error
 
     def began(self, answer: EnvironmentUpdated) -> None:
         """Take the answer to `environment.reset`."""
-        self.readings = _row(answer.readings, len(self.sensors), f"{self.uid}: readings")
-        self.ticks, self.timestamp = answer.ticks, answer.timestamp
-        self.terminated = self.truncated = False
+        try:
+            self._begin(answer.readings, answer.ticks, answer.timestamp)
+        except RemoteProtocolError as error:
+            raise self._blame("environment.reset", error) from error
 
     def updated(self, answer: EnvironmentUpdated, step: int) -> bool:
         """Take the answer to `environment.update`; says whether rewards were declared by it."""
+        try:
+            return self._update(answer, step)
+        except RemoteProtocolError as error:
+            raise self._blame("environment.update", error) from error
+
+    def _begin(self, readings: Sequence[Any], ticks: int | None, timestamp: str | None) -> None:
+        self.readings = self._row("sensors", readings, len(self.sensors), "readings")
+        self.ticks, self.timestamp = ticks, timestamp
+        self.terminated = self.truncated = False
+        if self.checks is not None:
+            self.checks.begin()
+            self.checks.pass_time(ticks, timestamp)
+
+    def _update(self, answer: EnvironmentUpdated, step: int) -> bool:
         declared = self.rewards is None
         if declared:
             self.rewards = answer.reward_ids or []
+            if self.checks is not None:
+                self.checks.declare("rewards", self.rewards)
         assert self.rewards is not None
-        self.readings = _row(answer.readings, len(self.sensors), f"{self.uid}: readings")
-        self.earned = _row(answer.rewards, len(self.rewards), f"{self.uid}: rewards")
+        self.readings = self._row("sensors", answer.readings, len(self.sensors), "readings")
+        self.earned = self._row("rewards", answer.rewards, len(self.rewards), "rewards")
         self.ticks = step if answer.ticks is None else answer.ticks
         self.timestamp = answer.timestamp
+        if self.checks is not None:
+            self.checks.pass_time(self.ticks, self.timestamp)
         if answer.terminated and answer.truncated:
-            raise RemoteProtocolError(f"environment {self.uid}: terminated and truncated exclude each other")
+            raise RemoteProtocolError("terminated and truncated exclude each other")
         self.terminated, self.truncated = answer.terminated, answer.truncated
         return declared
+
+    def _row(self, what: str, rows: Sequence[Any], length: int, name: str) -> list[Any]:
+        row = _only(rows, length, name)
+        return row if self.checks is None else self.checks.row(what, row, name)
+
+    def _blame(self, call: str, error: RemoteProtocolError) -> CallFailed:
+        return wrong_answer(self.peer, call, error)
 
     def declarations(self) -> dict[str, Any]:
         """Return what the governor is told."""
@@ -106,14 +145,19 @@ class Actor:
     decision: Decision | None = None
     decisions: int = 0
     objectives: list[float | None] = field(default_factory=list)
+    given: list[float] = field(default_factory=list)  # those of them that are values
+    row: list[Any] = field(default_factory=list)  # its readings as the worlds show them now
     earned: list[Any] = field(default_factory=list)
 
 
-def _row(rows: Sequence[Any], length: int, what: str) -> list[Any]:
-    if len(rows) != 1 or type(rows[0]) is not list or len(rows[0]) != length:
-        found = f"{len(rows)} rows" if len(rows) != 1 else f"{len(rows[0])} values"
+def _only(rows: Sequence[Any], length: int, what: str) -> list[Any]:
+    """Return the one row of the one body."""
+    if len(rows) != 1:
+        raise RemoteProtocolError(f"{what}: expected one row of {length} values, found {len(rows)} rows")
+    row = rows[0]
+    if type(row) is not list or len(row) != length:
+        found = f"{len(row)} values" if type(row) is list else type(row).__name__
         raise RemoteProtocolError(f"{what}: expected one row of {length} values, found {found}")
-    row: list[Any] = rows[0]
     return row
 
 

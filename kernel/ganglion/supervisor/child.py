@@ -155,8 +155,8 @@ class Child:
             self.code = code
             self.lost = former in (State.STARTING, State.RUNNING)
         if self.state is not former or event is Event.DEADLINE:
-            patience = _PATIENCE_S.get(self.state) if patience_s is None else patience_s
-            self.deadline_s = None if patience is None or self.gone else now_s + patience
+            usual_s = _PATIENCE_S.get(self.state)
+            self.deadline_s = None if usual_s is None else now_s + (usual_s if patience_s is None else patience_s)
         return effects
 
     def tick(self, now_s: float) -> tuple[Effect, ...]:

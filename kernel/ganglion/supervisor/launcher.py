@@ -248,6 +248,8 @@ class Launcher:
     ) -> Process:
         """Start a program under a keeper, which ends its whole tree when it ends or we do; LaunchError if it cannot."""
         assert self._lifeline is not None, "open() comes first"
+        if cwd is not None and not Path(cwd).is_dir():
+            raise LaunchError(f"cannot start {' '.join(argv)}: there is no folder {cwd}")
         lifeline = self._lifeline[0]
         keeper = [*_PYTHON, "-m", "ganglion.supervisor.keeper", str(lifeline), "--", *argv]
         read, write = os.pipe()

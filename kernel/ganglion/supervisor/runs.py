@@ -206,7 +206,7 @@ class Run:
                 lines += _traceback(failure)
         elif ended.reason and ended.reason.removeprefix("failed: ") not in ("failed", *lines):
             lines.append(ended.reason)
-        return lines if member.place.attached else lines + _quoted(member.last_words)
+        return lines if member.process is None else lines + _quoted(member.last_words)
 
 
 def _told(failure: Failure) -> str:

@@ -69,7 +69,8 @@ def decode_map(data: bytes) -> dict[str, Any]:
         else:
             tree = msgpack.unpackb(data, object_hook=_text_keys, ext_hook=_refuse_extension, max_ext_len=0)
     except (ValueError, msgpack.UnpackException, RecursionError) as error:
-        raise RemoteProtocolError(f"body: neither a msgpack map nor a JSON object: {error}") from error
+        why = str(error) or type(error).__name__  # msgpack's FormatError has no text
+        raise RemoteProtocolError(f"body: neither a msgpack map nor a JSON object: {why}") from error
     if type(tree) is not dict:
         raise RemoteProtocolError(f"body: expected a map, found {type(tree).__name__}")
     if _too_deep(tree, data):

@@ -68,6 +68,16 @@ def test_one_clock_shortens_the_patience() -> None:
     assert (Effect.TERMINATE,) == child.tick(5.25)
 
 
+def test_cancelled_start_has_no_clock() -> None:
+    """A start that is cancelled by a common clock waits for its process without a deadline."""
+    child = Child("x")
+    child.receive(Event.START, 0.0)
+    child.receive(Event.LEAVE, 0.1, patience_s=0.25)
+    child.check()
+
+    assert () == child.tick(100.0)
+
+
 def test_cancelled_start_is_killed_when_it_comes() -> None:
     """A process that is no longer wanted before its number is known is killed as soon as it is."""
     child = Child("x")

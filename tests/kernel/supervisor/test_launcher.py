@@ -170,6 +170,17 @@ def test_program_that_is_missing_is_named(standin: Path) -> None:
     assert (127, ["cannot start /nowhere/program: No such file or directory"]) == asyncio.run(body())
 
 
+def test_folder_that_is_missing_is_named(standin: Path) -> None:
+    """A program whose working folder is not there is not started; the reason names program and folder."""
+
+    async def body() -> None:
+        async with _opened() as launcher:
+            launcher.execute("x", ["./program"], {}, ignore, cwd="/nowhere")
+
+    with pytest.raises(LaunchError, match=r"^cannot start \./program: there is no folder /nowhere$"):
+        asyncio.run(body())
+
+
 @needs_linux
 def test_whole_tree_of_a_program_ends(standin: Path) -> None:
     """What a program has started in sessions of their own is killed when the program ends."""
