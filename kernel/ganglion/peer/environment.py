@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
+from inspect import isawaitable
 from typing import Any
 
-from ganglion.errors import AuthorError, LocalProtocolError, RemoteProtocolError
+from ganglion.errors import AuthorError, LocalProtocolError, RemoteProtocolError, SpaceError
 from ganglion.limits import IDS_PER_ENVIRONMENT
 from ganglion.peer.conversation import Request
 from ganglion.peer.hooks import Hooks, identity, seed_process
@@ -24,6 +25,7 @@ from ganglion.sdk.information import Information, RewardInformation, Template
 from ganglion.sdk.mode import Mode
 from ganglion.sdk.seed import derive, generator_from_words, integer_from_words
 from ganglion.sdk.simtime import SimTime
+from ganglion.sdk.spaces import Space
 from ganglion.wire.messages import (
     Done,
     EnvironmentDeclared,
@@ -236,6 +238,11 @@ class EnvironmentHost:
             raise RemoteProtocolError(f"update.setpoints: expected one row, found {len(update.setpoints)}")
         if update.actuators is None:
             return self._actuators.fill(layout.from_row(update.setpoints[0], "update.setpoints"))
+        strange = [i for i in update.actuators if not 0 <= i < len(layout)]
+        if strange:
+            raise RemoteProtocolError(
+                f"update.actuators: expected indices below {len(layout)}, found {strange[0]}"
+            )
         chosen = Layout(
             [layout.ids[i] for i in update.actuators], [layout.spaces[i] for i in update.actuators]
         )
@@ -279,23 +286,40 @@ class EnvironmentHost:
         if len(informations) == len(ids) and all(
             i.uid == uid for i, uid in zip(informations, ids, strict=True)
         ):
-            values = [i.value for i in informations]
+            ordered = informations
         else:
-            given = {i.uid: i.value for i in informations}
-            strange = [uid for uid in given if uid not in layout.index]
-            missing = [uid for uid in ids if uid not in given]
-            if strange or missing:
-                text = (
-                    f"{what} {strange[0]!r} was not declared"
-                    if strange
-                    else f"{what} {missing[0]!r} is missing"
-                )
-                raise self._fault(text)
-            values = [given[uid] for uid in ids]
-        for uid, value in zip(ids, values, strict=True):
-            if value is None:
-                raise self._fault(f"{what} {uid!r} has no value")
-        return layout.to_row(values)
+            ordered = self._in_order(what, layout, informations)
+        for information, space in zip(ordered, layout.spaces, strict=True):
+            if information.value is None:
+                raise self._fault(f"{what} {information.uid!r} has no value")
+            if information.space is not space:  # else it was checked when it was set
+                self._contained(information, space)
+        return layout.to_row([information.value for information in ordered])
+
+    def _in_order(self, what: str, layout: Layout, informations: Sequence[Information]) -> list[Information]:
+        """Return informations in declared order; AuthorError names one that is strange, missing or doubled."""
+        given = {i.uid: i for i in informations}
+        strange = [uid for uid in given if uid not in layout.index]
+        missing = [uid for uid in layout.ids if uid not in given]
+        if strange:
+            raise self._fault(f"{what} {strange[0]!r} was not declared")
+        if missing:
+            raise self._fault(f"{what} {missing[0]!r} is missing")
+        if len(given) < len(informations):
+            uids = [i.uid for i in informations]
+            twice = next(uid for uid in uids if uids.count(uid) > 1)
+            raise self._fault(f"{what} {twice!r} is given twice")
+        return [given[uid] for uid in layout.ids]
+
+    def _contained(self, information: Information, space: Space) -> None:
+        """Refuse a value that the declared space does not contain, whatever space its author gave it."""
+        if space.contains(information.value):
+            return
+        try:
+            type(information)(information.value, space, information.uid)
+        except SpaceError as error:
+            error.add_note(self._hooks.where)
+            raise
 
     def _reward_row(
         self, rewards: Sequence[RewardInformation]
@@ -322,8 +346,11 @@ class EnvironmentHost:
         return self._fault(f"{expected}, found {type(found).__name__}")
 
 
-class _Once(Reward):
-    """Stand before the document's reward and remember what it returned, so that it is not asked twice in a step."""
+class _Once:
+    """Stand before the document's reward and remember what it returned, so that it is not asked twice in a step.
+
+    Everything else is the reward's own.
+    """
 
     def __init__(self, reward: Reward) -> None:
         self._inner = reward
@@ -331,12 +358,15 @@ class _Once(Reward):
 
     def __call__(self, state: EnvironmentState) -> Any:
         """Return the reward's rewards."""
-        self.result = self._inner(state)
-        return self.result
+        found = self._inner(state)
+        if isawaitable(found):
+            return self._wait(found)
+        self.result = found
+        return found
 
-    def reset(self) -> None:
-        """Begin the next episode."""
-        self._inner.reset()
+    async def _wait(self, found: Awaitable[Any]) -> Any:
+        self.result = await found
+        return self.result
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.__dict__["_inner"], name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import traceback
+from itertools import dropwhile
 
 from ganglion.errors import AuthorError, CallFailed, DeadlineExceeded, GanglionError, PeerLost
 from ganglion.wire.messages import Failure
@@ -11,6 +12,11 @@ __all__ = ["failure_of", "hook_failed"]
 
 _TEXT_CHARS_MAX = 4_000
 _TRACEBACK_CHARS_MAX = 16_000
+_BETWEEN = (
+    "ganglion/peer/",
+    "ganglion/sdk/construct.py",
+    "/asyncio/",
+)  # frames that lead to an author's hook
 
 
 def hook_failed(error: Exception, where: str) -> AuthorError:
@@ -43,10 +49,14 @@ def failure_of(error: BaseException) -> Failure:
 
 
 def _traceback(error: BaseException) -> str:
-    """Return the traceback from the first frame that is not ours."""
-    frames = traceback.extract_tb(error.__traceback__)
-    own = [i for i, frame in enumerate(frames) if "ganglion/peer/" not in frame.filename.replace("\\", "/")]
-    shown = frames[own[0] :] if own else frames
+    """Return the traceback from the first frame that is neither ours nor that of the loop of async hooks."""
+    frames = list(traceback.extract_tb(error.__traceback__))
+    shown = list(dropwhile(_between, frames)) or frames
     lines = ["Traceback (most recent call last):\n", *traceback.format_list(shown)]
     lines += traceback.format_exception_only(type(error), error)
     return "".join(lines)[-_TRACEBACK_CHARS_MAX:]
+
+
+def _between(frame: traceback.FrameSummary) -> bool:
+    path = frame.filename.replace("\\", "/")
+    return any(part in path for part in _BETWEEN)
