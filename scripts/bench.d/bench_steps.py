@@ -7,7 +7,7 @@ import signal
 import socket
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -31,21 +31,36 @@ def rows(options: Options) -> list[Row]:
     return [row for pinned in (True, False) for row in _measure(options, pinned)]
 
 
+@contextmanager
+def bare_loop(folder: Path) -> Iterator[Callable[[float], float]]:
+    """Give the meter of the bare step loop: a broker, two echoing peers, and a caller."""
+    with ExitStack() as stack:
+        endpoint = stack.enter_context(broker(f"ipc://{folder}/broker.sock"))
+        for peer in ("muscle", "environment"):
+            stack.enter_context(_echo(endpoint, peer))
+        yield lambda seconds: _steps_of_a_guest(endpoint, seconds)
+
+
+def _steps_of_a_guest(endpoint: str, seconds: float) -> float:
+    """Join for one round only: between rounds nobody here would answer the broker's question whether we are there."""
+    link = BlockingLink.connect(endpoint)
+    try:
+        join(link, "controller", PEERS["controller"][0], "controller")
+        return _steps(link, seconds)
+    finally:
+        link.close()
+
+
 def _measure(options: Options, pinned: bool) -> list[Row]:
     place = "pinned" if pinned else "free"
     with placed(pinned), ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ganglion-bench-")))
-        endpoint = stack.enter_context(broker(f"ipc://{folder}/broker.sock"))
+        bare = stack.enter_context(bare_loop(folder))
         stack.enter_context(process(python("reference_uvloop.py", f"{folder}/raw.sock")))
-        for peer in ("muscle", "environment"):
-            stack.enter_context(_echo(endpoint, peer))
-        link = BlockingLink.connect(endpoint)
-        stack.callback(link.close)
-        join(link, "controller", PEERS["controller"][0], "controller")
         raw = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
         raw.connect(f"{folder}/raw.sock")
         rates = interleave(
-            {"steps": lambda: _steps(link, options.round_s), "raw": lambda: _ping(raw, options.round_s)},
+            {"steps": lambda: bare(options.round_s), "raw": lambda: _ping(raw, options.round_s)},
             options.rounds,
         )
         name = f"steps, {place}, x uvloop unix-socket ping-pong"

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import datetime as dt
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ganglion.sdk.condition import EpisodeView, TerminationCondition
+from ganglion.sdk.condition import EpisodeView
 from ganglion.sdk.flow import Signal
 from ganglion.sdk.mode import Mode
 from ganglion.sdk.simtime import SimTime
@@ -13,6 +15,7 @@ from ganglion.wire.messages import Boundary, FlowSignal, Go
 
 if TYPE_CHECKING:
     from ganglion.peer.episode import Episode, Phase
+    from ganglion.peer.world import World
 
 __all__ = ["Boundaries", "Ending"]
 
@@ -39,6 +42,12 @@ class Boundaries:
 
     def __init__(self, phase: Phase) -> None:
         self._phase = phase
+        self._mode = Mode(phase.setup.mode)
+        self._asked = [
+            (name, condition, f"{type(condition).__name__}.episode")
+            for name, condition in phase.conditions
+            if condition.has_episode_part()
+        ]
 
     def stand(self, episode: Episode, wishes: list[dict[str, Any]]) -> tuple[Ending | None, Go | None]:
         """Ask conditions in document order, then take signals that have arrived; the greatest wins.
@@ -65,38 +74,34 @@ class Boundaries:
     def _conditions(self, episode: Episode) -> list[dict[str, Any]]:
         phase = self._phase
         ended = any(world.ended for world in phase.worlds)
-        asked = [(name, c) for name, c in phase.conditions if c.has_episode_part()]
+        asked = self._asked
         causes: list[dict[str, Any]] = []
-        if ended and not any(name in _ENVIRONMENT for name, _ in asked):
+        if ended and not any(name in _ENVIRONMENT for name, _, _ in asked):
             causes.append({"signal": "RESET", "issuer": _ENDED, "reason": self._how_ended()})
         if not asked:
             return causes
         view = self._view(episode)
-        for name, condition in asked:
-            signal = self._ask_condition(condition, view)
+        for name, condition, hook in asked:
+            signal = Signal(phase.hooks(hook, condition.episode, view))
+            if signal is Signal.CONTINUE:
+                continue
             issuer = f"condition:{condition.issuer or name}"
-            if signal is Signal.CONTINUE or (issuer == _ENDED and any(c["issuer"] == _ENDED for c in causes)):
+            if issuer == _ENDED and any(cause["issuer"] == _ENDED for cause in causes):
                 continue  # that an environment has ended is said once, by however many conditions
             causes.append({"signal": signal.name, "issuer": issuer, "reason": condition.reason or name})
         return causes
-
-    def _ask_condition(self, condition: TerminationCondition, view: EpisodeView) -> Signal:
-        result = self._phase.hooks(f"{type(condition).__name__}.episode", condition.episode, view)
-        return Signal(result)
 
     def _view(self, episode: Episode) -> EpisodeView:
         phase = self._phase
         return EpisodeView(
             phase.setup.worker,
-            Mode(phase.setup.mode),
+            self._mode,
             episode.number,
             episode.step,
             {w.uid: w.terminated for w in phase.worlds},
             {w.uid: w.truncated for w in phase.worlds},
-            {w.uid: SimTime(w.ticks, None) for w in phase.worlds},
-            {a.name: [o for o in a.objectives if o is not None] for a in phase.actors}
-            if phase.settle
-            else {},
+            _Times(phase.worlds),
+            {a.name: a.given for a in phase.actors} if phase.settle else {},
         )
 
     def _arrived(self) -> list[dict[str, Any]]:
@@ -142,6 +147,23 @@ class Boundaries:
     def _how_ended(self) -> str:
         terminated = any(world.terminated for world in self._phase.worlds)
         return "terminated" if terminated else "truncated: environment"
+
+
+class _Times(Mapping[str, SimTime]):
+    """Show the simulated times of environments, made when somebody looks: most conditions never do."""
+
+    def __init__(self, worlds: Sequence[World]) -> None:
+        self._known = {world.uid: (world.ticks, world.timestamp) for world in worlds}
+
+    def __getitem__(self, uid: str) -> SimTime:
+        ticks, timestamp = self._known[uid]
+        return SimTime(ticks, None if timestamp is None else dt.datetime.fromisoformat(timestamp))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._known)
+
+    def __len__(self) -> int:
+        return len(self._known)
 
 
 def _greatest(causes: list[dict[str, Any]]) -> dict[str, Any] | None:

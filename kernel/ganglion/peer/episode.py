@@ -52,6 +52,7 @@ class Phase:
         self.signals: deque[FlowSignal] = deque()
         self.tick = 0  # steps of this worker in this phase: its rounds
         self.common = self.settle = False
+        self._spans_s: dict[str, float | None] = {}
 
     def begin(self, start: ControllerStart, actors: list[Actor]) -> None:
         """Take the agents of the phase."""
@@ -96,7 +97,9 @@ class Phase:
 
     def span_s(self, call: str) -> float | None:
         """Return how long a call may take: the document's number first."""
-        return span_s(call, self.setup.deadlines_s)
+        if call not in self._spans_s:
+            self._spans_s[call] = span_s(call, self.setup.deadlines_s)
+        return self._spans_s[call]
 
 
 class Episode:
@@ -113,7 +116,8 @@ class Episode:
         self._wishes: list[dict[str, Any]] = []
         self._closed = False
         for actor in phase.actors:
-            actor.decision, actor.decisions, actor.objectives = None, 0, []
+            actor.decision, actor.decisions, actor.objectives, actor.given = None, 0, [], []
+            actor.row = actor.readings(phase.worlds)
 
     async def run(self) -> None:
         """Let the controller steer until the episode has ended."""
@@ -136,7 +140,7 @@ class Episode:
             decision = actor.decision
             rewards = None if decision is None or decision.settled else decision.rewards
             message = Act(
-                [actor.readings(phase.worlds)],
+                [actor.row],
                 None if rewards is None else [rewards],
                 True,
                 round=self.round,
@@ -172,6 +176,8 @@ class Episode:
             declared |= world.updated(answer, self.step)
         if declared:
             phase.connect_rewards()
+        for actor in phase.actors:
+            actor.row = actor.readings(phase.worlds)
         for name in agents:
             self._earn(phase.by_name[name])
         self._record_step(stepped, given)
@@ -180,7 +186,7 @@ class Episode:
         self._boundary()
         result = StepResult(
             self.step,
-            {a.name: a.readings(phase.worlds) for a in phase.actors},
+            {a.name: a.row for a in phase.actors},
             {name: phase.by_name[name].earned for name in agents},
             {world.uid: world.terminated for world in phase.worlds},
             {world.uid: world.truncated for world in phase.worlds},
@@ -211,11 +217,10 @@ class Episode:
         return phase.participant.ask(actor.peer, "muscle.act", message, phase.span_s("muscle.act"), position)
 
     def _decided(self, actor: Actor, answer: Acted, row: list[Any]) -> None:
-        readings = actor.readings(self.phase.worlds)
         actor.decision = Decision(
             actor.decisions,
             self.phase.tick,
-            pack(readings),
+            pack(actor.row),
             pack(row),
             None if answer.proposed is None else pack(answer.proposed[0]),
             None if answer.statistics is None else pack(answer.statistics),
@@ -258,6 +263,8 @@ class Episode:
             decision.objective = answer.objective[0]
         decision.settled = True
         actor.objectives.append(decision.objective)
+        if decision.objective is not None:
+            actor.given.append(decision.objective)
 
     def _merge(self, setpoints: Mapping[str, Sequence[Any]]) -> list[dict[int, Any]]:
         """Return per environment what it is given: actuator -> value; the later agent in document order wins."""
@@ -282,9 +289,7 @@ class Episode:
         for actor in due:
             assert actor.decision is not None
             rewards = actor.decision.rewards
-            message = Act(
-                [actor.readings(phase.worlds)], [rewards], False, reward_ids=self._reward_ids(actor, rewards)
-            )
+            message = Act([actor.row], [rewards], False, reward_ids=self._reward_ids(actor, rewards))
             asked.append(self._ask_actor(actor, message, 1))
         for actor, answer in zip(due, phase.participant.gather(asked), strict=True):
             assert actor.decision is not None
@@ -332,7 +337,7 @@ class Episode:
             decision = actor.decision
             rewards = None if decision is None or decision.settled else decision.rewards
             message = Act(
-                [actor.readings(phase.worlds)],
+                [actor.row],
                 None if rewards is None else [rewards],
                 False,
                 ending.terminated,
@@ -416,7 +421,7 @@ class Episode:
 
     def _show(self, controller: Controller) -> None:
         controller.episode, controller.step = self.number, 0
-        controller.readings = {a.name: a.readings(self.phase.worlds) for a in self.phase.actors}
+        controller.readings = {a.name: a.row for a in self.phase.actors}
         controller.rewards = {}
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable
-from inspect import isawaitable
 from typing import Any
 
 import numpy as np
@@ -33,7 +32,7 @@ class Hooks:
         """Return what the hook returns; AuthorError stands for what it raises."""
         try:
             result = function(*args)
-            return self._wait(result) if isawaitable(result) else result
+            return self._wait(result) if hasattr(result, "__await__") else result
         except AuthorError as error:
             error.add_note(self._place(hook))
             raise

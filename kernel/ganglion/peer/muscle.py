@@ -210,7 +210,9 @@ class MuscleHost:
             additional_data=decision.data,
         )
         result = self._hooks("internal_reward", self._objective.internal_reward, self._memory)
-        decision.objective = self._hooks("internal_reward", objective_value, result)
+        if type(result) is not float or result != result:
+            result = self._hooks("internal_reward", objective_value, result)
+        decision.objective = result
         self._memory.complete(decision.objective)
         decision.settled = True
         return decision.objective
@@ -269,11 +271,15 @@ class MuscleHost:
         result = self._hooks(
             "propose_actions", muscle.propose_actions, self._sensors.fill(readings), self._actuators.empty()
         )
-        values, data = self._hooks("propose_actions", read_proposal, result, self._actuator_layout.ids)
+        values, data, row = self._hooks("propose_actions", self._read, result)
         self._decision = _Decision(index, readings, values, data)
         self._decisions += 1
-        row: list[Any] = self._hooks("propose_actions", self._actuator_layout.to_row, values)
-        return row
+        return row  # type: ignore[no-any-return]
+
+    def _read(self, result: Any) -> tuple[list[Any], Any, list[Any]]:
+        """Return the values of a proposal, its data for the brain, and the values as they travel."""
+        values, data = read_proposal(result, self._actuator_layout.ids)
+        return values, data, self._actuator_layout.to_row(values)
 
     def _declare_rewards(self, declarations: list[dict[str, Any]]) -> None:
         self._reward_ids = declarations

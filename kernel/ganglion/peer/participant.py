@@ -106,6 +106,7 @@ class Participant:
             raise RemoteProtocolError(f"expected WELCOME, found {head.verb.name}")
         self.welcome = codec_of(Welcome).decode(body)
         self.name = self.welcome.name
+        self._conversation.begin(self.welcome.incarnation)
         threading.Thread(target=self._pulse, name="pulse", daemon=True).start()
         return self.welcome
 
@@ -136,7 +137,7 @@ class Participant:
         `tick` is called at least every `idle_s` seconds. PeerLost is raised when the broker is gone.
         """
         while self.leaving is None:
-            incoming = self._next(self.clock() + idle_s)
+            incoming = self._next(idle_s)
             if incoming is not None:
                 self._take(incoming)
             if tick is not None:
@@ -183,7 +184,7 @@ class Participant:
         open_serials = {pending.serial for pending in asked}
         answers: dict[int, Answer] = {}
         while open_serials:
-            incoming = self._receive(None, keep=True)
+            incoming = self._receive(_IDLE_S, keep=True)
             if not incoming and asked:
                 self._tell_wait(asked[0].since_s, open_serials)
             for i, one in enumerate(incoming):
@@ -242,7 +243,7 @@ class Participant:
 
     def pump(self, timeout_s: float) -> None:
         """Wait once for something to happen, and let what is told be heard; requests wait."""
-        for one in self._receive(self.clock() + timeout_s, keep=True):
+        for one in self._receive(min(timeout_s, _IDLE_S), keep=True):
             if type(one) is Told or type(one) is Gone:
                 self._hear(one)
             else:
@@ -253,9 +254,9 @@ class Participant:
         with self._lock:
             self._link.send(frames)
 
-    def _next(self, until_s: float) -> Incoming | None:
+    def _next(self, wait_s: float) -> Incoming | None:
         if not self._inbox:
-            self._inbox.extend(self._receive(until_s, keep=False))
+            self._inbox.extend(self._receive(wait_s, keep=False))
         return self._inbox.popleft() if self._inbox else None
 
     def _take(self, incoming: Incoming) -> None:
@@ -306,15 +307,17 @@ class Participant:
         elif type(incoming) is Gone and self._gone is not None:
             self._gone(incoming)
 
-    def _receive(self, until_s: float | None, keep: bool) -> list[Incoming]:
-        """Return what comes next; waits for one message, until a deadline of ours or `until_s` at the latest.
+    def _receive(self, wait_s: float, keep: bool) -> list[Incoming]:
+        """Return what comes next; waits for one message, until a deadline of ours or for `wait_s` at the longest.
 
         With `keep` a request or BYE that is in the inbox stays there, and does not end the wait.
         """
         conversation = self._conversation
         now_s = self.clock()
-        deadline_s = conversation.next_deadline_s()
-        limit_s = min(x for x in (until_s, deadline_s, now_s + _IDLE_S) if x is not None)
+        # The usual wait is always of the same length: another one would cost the link a system call.
+        deadline_s = conversation.deadline_before(now_s + wait_s)
+        if deadline_s is not None:
+            wait_s = max(0.0, deadline_s - now_s)
         busy, self._busy_since_s = self._busy_since_s is not None, None
         try:
             with self._lock:
@@ -322,7 +325,7 @@ class Participant:
                     ready = self._ready() if keep else []
                     if ready or not keep:
                         return ready
-                frames = self._link.receive(max(0.0, limit_s - now_s))
+                frames = self._link.receive(wait_s)
                 incoming = self._read(frames)
         except PeerLost as error:
             self._lost = error

@@ -12,11 +12,22 @@ from ganglion.errors import RemoteProtocolError
 from ganglion.limits import HEAD_BYTES, INTEGER_MAX
 from ganglion.wire.verb import Verb
 
-__all__ = ["Envelope", "Head", "Position", "decode", "decode_head", "encode", "encode_head"]
+__all__ = [
+    "Envelope",
+    "Head",
+    "Position",
+    "decode",
+    "decode_head",
+    "encode",
+    "encode_call",
+    "encode_head",
+    "encode_reply",
+]
 
 Position = tuple[int, int, int, int, int, int]
 """(phase, worker, episode, attempt, step, leg): what a message is about, and its identity when it is repeated."""
 
+_CALL, _REPLY = Verb.CALL.value, Verb.REPLY.value
 _VERBS = {verb.value: verb for verb in Verb}
 _pack = msgpack.Packer(autoreset=True).pack
 
@@ -59,6 +70,18 @@ def encode_head(head: Head) -> bytes:
     if head.call:
         return _pack([head.verb.value, head.serial, head.call])
     return _pack([head.verb.value, head.serial])
+
+
+def encode_call(serial: int, call: str, position: Position | None, deadline_ms: int | None) -> bytes:
+    """Return the head of a CALL; as `encode_head`, without an object in between: this runs for each call."""
+    if deadline_ms is not None:
+        return _pack([_CALL, serial, call, position, deadline_ms])
+    return _pack([_CALL, serial, call] if position is None else [_CALL, serial, call, position])
+
+
+def encode_reply(serial: int) -> bytes:
+    """Return the head of a REPLY; as `encode_head`, without an object in between."""
+    return _pack([_REPLY, serial])
 
 
 def decode_head(data: bytes) -> Head:

@@ -157,4 +157,4 @@ class DummyObjective(Objective):
 
     def internal_reward(self, memory: Memory, **kwargs: Any) -> float:
         """Return the sum of the last row's rewards; a reward that the row does not have counts nothing."""
-        return float(np.nansum(memory.tail(1).rewards.values.astype(np.float64)))
+        return float(memory.tail(1).rewards.sum(axis=None))

@@ -1,0 +1,74 @@
+"""Real runs (documents, plugins, records, store), against the bare step loop over the same bus."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from contextlib import ExitStack
+from pathlib import Path
+
+from bench_steps import bare_loop
+from measure import Options, Row, compare, interleave, placed
+
+EPISODES = 9  # the first one warms up
+STEPS = 400
+ROUNDS_MAX = 5  # a round is a whole run: start, thousands of steps, end
+GATES = {("test", True): 0.5, ("train", True): 0.35}  # mode, store; the others are for information
+
+DOCUMENT = """\
+uid: bench
+seed: 42
+version: "0.1"
+schedule:
+  - steps:
+      environments:
+        - environment: {{uid: world, name: dummy, params: {{max_iter: {steps}, discrete: false}}}}
+      agents:
+        - {{name: one, brain: dummy, muscle: dummy, objective: dummy, sensors: [world.*], actuators: [world.*]}}
+      phase_config: {{mode: {mode}, episodes: {episodes}}}
+run_config: {{condition: {{name: vanilla}}}}
+"""
+
+
+def rows(options: Options) -> list[Row]:
+    """Measure runs in test and train mode, with and without store, and the bare loop, in turns."""
+    found: list[Row] = []
+    with placed(False), ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ganglion-bench-")))
+        bare = stack.enter_context(bare_loop(folder))
+        cases = [(mode, store) for mode in ("test", "train") for store in (True, False)]
+        meters = {f"{mode} {store}": _meter(folder, mode, store) for mode, store in cases}
+        meters["bare"] = lambda: bare(options.round_s)
+        rates = interleave(meters, min(options.rounds, ROUNDS_MAX))
+        for mode, store in cases:
+            name = f"run, {mode} mode, store {'on' if store else 'off'}, x bare step loop"
+            found.append(compare(name, rates[f"{mode} {store}"], rates["bare"], GATES.get((mode, store))))
+        name = "run, test mode, store on, x store off"
+        found.append(compare(name, rates["test True"], rates["test False"], None))
+    return found
+
+
+def _meter(folder: Path, mode: str, store: bool):  # type: ignore[no-untyped-def]
+    file = folder / f"{mode}.yml"
+    file.write_text(DOCUMENT.format(mode=mode, steps=STEPS, episodes=EPISODES))
+    results = folder / f"results-{mode}-{store}"
+    argv = [str(Path(sys.executable).with_name("ganglion")), "--results", str(results), "--json", "run", str(file)]
+    if not store:
+        argv += ["--store", "none"]
+    return lambda: _rate(argv)
+
+
+def _rate(argv: list[str]) -> float:
+    """Run once; return steps per second from the end of the first episode to that of the last."""
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise RuntimeError(f"{argv} ended with {done.returncode}: {done.stderr[-2000:]}")
+    times = [
+        event["time_s"]
+        for event in map(json.loads, done.stdout.splitlines())
+        if event.get("event") == "episode.ended"
+    ]
+    assert len(times) == EPISODES, f"expected {EPISODES} episodes, found {len(times)}"
+    return (EPISODES - 1) * STEPS / (times[-1] - times[0])
