@@ -3,8 +3,15 @@
 import os
 import signal
 
-from ganglion.sdk import ActuatorInformation, Discrete, Environment, EnvironmentBaseline, EnvironmentState
-from ganglion.sdk import RewardInformation, SensorInformation
+from ganglion.sdk import (
+    ActuatorInformation,
+    Discrete,
+    Environment,
+    EnvironmentBaseline,
+    EnvironmentState,
+    RewardInformation,
+    SensorInformation,
+)
 
 
 class Doomed(Environment):

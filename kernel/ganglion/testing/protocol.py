@@ -1,4 +1,4 @@
-"""The tables of the protocol's document, printed from the code: `python -m ganglion.testing.protocol --write FILE`.
+"""The tables of the papers, printed from the code: `python -m ganglion.testing.protocol --write FILE...`.
 
 A document holds sections between `<!-- table: NAME -->` and `<!-- end of NAME -->`; what stands between is replaced.
 """
@@ -18,7 +18,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from ganglion import errors, limits
+from ganglion import errors, limits, registry
 from ganglion.broker.life import TRANSITIONS, State
 from ganglion.broker.rights import RIGHTS
 from ganglion.sdk import spaces
@@ -272,6 +272,14 @@ def _conversation() -> str:
     return f"```text\n{conversation_text()}```\n"
 
 
+def _groups() -> str:
+    rows = []
+    for key, group in registry.GROUPS.items():
+        base = f"`{group.base.replace(':', '.')}`" if group.base else ""
+        rows.append((f"`{key}`", f"`{group.entry_points}`", base))
+    return _table(("kind", "group of entry points", "base class"), rows)
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "roles": _roles,
     "greeting": _greeting,
@@ -287,6 +295,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "limits": _limits,
     "records": _records,
     "conversation": _conversation,
+    "groups": _groups,
 }
 
 
@@ -300,18 +309,18 @@ def render(document: str) -> str:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Print a document with its sections filled, or write it in place with `--write`; returns the exit status."""
+    """Print documents with their sections filled, or write them in place with `--write`; returns the exit status."""
     files = [argument for argument in arguments if argument != "--write"]
-    if len(files) != 1:
-        sys.stderr.write("usage: python -m ganglion.testing.protocol [--write] FILE\n")
+    if not files:
+        sys.stderr.write("usage: python -m ganglion.testing.protocol [--write] FILE...\n")
         return 2
-    path = Path(files[0])
-    old = path.read_text()
-    new = render(old)
-    if "--write" not in arguments:
-        sys.stdout.write(new)
-    elif new != old:
-        path.write_text(new)
+    for path in map(Path, files):
+        old = path.read_text()
+        new = render(old)
+        if "--write" not in arguments:
+            sys.stdout.write(new)
+        elif new != old:
+            path.write_text(new)
     return 0
 
 
