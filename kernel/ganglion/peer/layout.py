@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ganglion.errors import RemoteProtocolError, SpaceError
+from ganglion.errors import AuthorError, RemoteProtocolError, SpaceError
 from ganglion.sdk.spaces import Space, space_from_wire
 
 __all__ = ["Layout", "declaration", "freeze", "thaw"]
@@ -20,12 +20,14 @@ _KINDS = "biuf"  # booleans, integers, floats: what an array on the wire may hol
 class Layout:
     """Know ids and spaces in declared order; turn values into a row of the wire and back.
 
-    A scalar is a number on the wire, anything else the bytes of its vector.
+    A scalar is a number on the wire, anything else the bytes of its vector. With `missing` a value may be None: the
+    reward of an environment that was not stepped.
     """
 
-    __slots__ = ("_float", "_scalar", "ids", "index", "spaces")
+    __slots__ = ("_float", "_missing", "_scalar", "ids", "index", "spaces")
 
-    def __init__(self, ids: Sequence[str], spaces: Sequence[Space]) -> None:
+    def __init__(self, ids: Sequence[str], spaces: Sequence[Space], missing: bool = False) -> None:
+        self._missing = missing
         self.ids = tuple(ids)
         self.spaces = tuple(spaces)
         self.index = {uid: i for i, uid in enumerate(self.ids)}
@@ -33,10 +35,10 @@ class Layout:
         self._float = [space.scalar and space.dtype.kind == "f" for space in self.spaces]
 
     @classmethod
-    def of(cls, declarations: Iterable[Mapping[str, Any]]) -> Layout:
+    def of(cls, declarations: Iterable[Mapping[str, Any]], missing: bool = False) -> Layout:
         """Return the layout of declarations as they travel: maps with `id` and `space`."""
         rows = list(declarations)
-        return cls([str(row["id"]) for row in rows], [space_from_wire(row["space"]) for row in rows])
+        return cls([str(row["id"]) for row in rows], [space_from_wire(row["space"]) for row in rows], missing)
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -45,10 +47,13 @@ class Layout:
         """Return contained values as they travel."""
         if self._scalar:
             return [
-                value if type(value) is (float if real else int) else space.canonical(value)
+                value if type(value) is (float if real else int) else self._out(space, value)
                 for value, real, space in zip(values, self._float, self.spaces, strict=True)
             ]
-        return [_out(space, value) for space, value in zip(self.spaces, values, strict=True)]
+        return [self._out(space, value) for space, value in zip(self.spaces, values, strict=True)]
+
+    def _out(self, space: Space, value: Any) -> Any:
+        return None if value is None and self._missing else _out(space, value)
 
     def from_row(self, row: Any, what: str) -> list[Any]:
         """Return the values of a row; RemoteProtocolError says which one does not fit its declaration."""
@@ -64,6 +69,8 @@ class Layout:
 
     def _in(self, i: int, value: Any, what: str) -> Any:
         space = self.spaces[i]
+        if value is None and self._missing:
+            return None
         try:
             if space.scalar:
                 return space.canonical(value)
@@ -100,7 +107,7 @@ def freeze(value: Any, blobs: list[bytes], path: str) -> Any:
     """Return a copy of `value` that can travel; large arrays are appended to `blobs`.
 
     Raises:
-        RemoteProtocolError: Something in it cannot travel; the message begins with the path to it.
+        AuthorError: Something in it cannot travel; the message begins with the path to it.
     """
     if value is None or type(value) in (bool, int, float, str, bytes):
         return value
@@ -115,22 +122,18 @@ def freeze(value: Any, blobs: list[bytes], path: str) -> Any:
     if isinstance(value, bool | int | float | str):  # subclasses, such as members of an IntEnum
         return type(value).__mro__[-2](value) if type(value).__mro__[-2] in (int, float, str) else int(value)
     hint = "; send .detach().cpu().numpy()" if type(value).__module__.startswith("torch") else ""
-    raise RemoteProtocolError(
-        f"{path}: a {type(value).__module__}.{type(value).__qualname__} cannot travel{hint}"
-    )
+    raise AuthorError(f"{path}: a {type(value).__module__}.{type(value).__qualname__} cannot travel{hint}")
 
 
 def _key(key: Any, path: str) -> str:
     if type(key) is not str:
-        raise RemoteProtocolError(f"{path}: expected keys that are text, found {key!r:.60}")
+        raise AuthorError(f"{path}: expected keys that are text, found {key!r:.60}")
     return key
 
 
 def _freeze_array(value: np.ndarray[Any, Any], blobs: list[bytes], path: str) -> dict[str, Any]:
     if value.dtype.kind not in _KINDS:
-        raise RemoteProtocolError(
-            f"{path}: expected an array of numbers or booleans, found dtype {value.dtype}"
-        )
+        raise AuthorError(f"{path}: expected an array of numbers or booleans, found dtype {value.dtype}")
     little = np.ascontiguousarray(value, dtype=value.dtype.newbyteorder("<"))
     form: dict[str, Any] = {"dtype": little.dtype.str, "shape": list(value.shape)}
     data = little.tobytes()

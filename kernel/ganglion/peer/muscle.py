@@ -45,6 +45,8 @@ class _Decision:
     readings: list[Any]
     setpoints: list[Any]
     data: Any
+    frozen: Any  # the data as they travel; what their author changes later changes nothing
+    blobs: list[bytes]
     rewards: list[Any] | None = None
     objective: float | None = None
     settled: bool = False
@@ -111,13 +113,14 @@ class MuscleHost:
         }
         if setup.rewards is not None:
             self._declare_rewards(setup.rewards)
-        self._objective: Objective = Hooks(f"objective of {setup.agent} (worker {setup.worker})")(
-            "__init__", self._make_objective, setup
-        )
+        blame = self._loader.blame("objective", str(setup.objective["name"]))
+        self._judging = Hooks(f"objective of {setup.agent} (worker {setup.worker}), {blame}")
+        self._objective: Objective = self._judging("__init__", self._make_objective, setup)
         muscle: Muscle = hooks("__init__", lambda: self._loader.make("muscle", setup.plugin, attributes))
         self._muscle = muscle
         hooks("setup", muscle.setup)
         self._begin_episode(0)
+        self._due: Thought | None = None  # an update that came with the end of an episode
         if setup.brain is not None:
             thought = self._ask("brain.join", BrainJoin(setup.worker), None)
             self._update(thought)
@@ -142,6 +145,7 @@ class MuscleHost:
                 )
             self._hooks("teardown", self._muscle.teardown)
             self._hooks.close()
+            self._judging.close()
             self._muscle = None
         return Done()
 
@@ -180,10 +184,13 @@ class MuscleHost:
         thought = self._think(open_decision, act, readings, request.head.position)
         self._decision = None
         signal = None if thought is None else thought.signal
+        if thought is not None and thought.fresh:
+            self._due = thought
         if not act.decide:
             return Acted(objective=objective, signal=signal)
-        if thought is not None:
-            self._update(thought)
+        if self._due is not None:
+            due, self._due = self._due, None
+            self._update(due)
         setpoints = self._propose(muscle, readings)
         statistics = muscle.pop_statistics() or None
         return Acted([setpoints], None, objective, signal, statistics)
@@ -193,7 +200,7 @@ class MuscleHost:
         assert act.rewards is not None
         if self._rewards is None:
             raise RemoteProtocolError("act.rewards: they were not declared")
-        self._hooks.step = decision.index
+        self._judging.step = decision.index
         decision.rewards = self._rewards.from_row(act.rewards[0], "act.rewards")
         self._memory.append(
             self._uid,
@@ -209,9 +216,9 @@ class MuscleHost:
             episode=self._episode,
             additional_data=decision.data,
         )
-        result = self._hooks("internal_reward", self._objective.internal_reward, self._memory)
+        result = self._judging("internal_reward", self._objective.internal_reward, self._memory)
         if type(result) is not float or result != result:
-            result = self._hooks("internal_reward", objective_value, result)
+            result = self._judging("internal_reward", objective_value, result)
         decision.objective = result
         self._memory.complete(decision.objective)
         decision.settled = True
@@ -227,7 +234,6 @@ class MuscleHost:
         if decision is None or decision.rewards is None:
             return self._ask("brain.update", UpdateAsked(self._worker, act.round, act.workers), position)
         assert self._rewards is not None
-        blobs: list[bytes] = []
         reward_ids = None if self._told_rewards else self._reward_ids
         self._told_rewards = True
         think = Think(
@@ -242,12 +248,12 @@ class MuscleHost:
             act.terminated,
             act.truncated,
             None,
-            freeze(decision.data, blobs, "propose_actions[1]"),
+            decision.frozen,
             act.round,
             act.workers,
             reward_ids,
         )
-        return self._ask("brain.think", think, position, blobs)
+        return self._ask("brain.think", think, position, decision.blobs)
 
     def _ask(
         self, call: str, message: Any, position: Position | None, blobs: Sequence[bytes] = ()
@@ -271,19 +277,26 @@ class MuscleHost:
         result = self._hooks(
             "propose_actions", muscle.propose_actions, self._sensors.fill(readings), self._actuators.empty()
         )
-        values, data, row = self._hooks("propose_actions", self._read, result)
-        self._decision = _Decision(index, readings, values, data)
+        values, data, frozen, blobs, row = self._hooks("propose_actions", self._read, result)
+        self._decision = _Decision(index, readings, values, data, frozen, blobs)
         self._decisions += 1
         return row  # type: ignore[no-any-return]
 
-    def _read(self, result: Any) -> tuple[list[Any], Any, list[Any]]:
-        """Return the values of a proposal, its data for the brain, and the values as they travel."""
-        values, data = read_proposal(result, self._actuator_layout.ids)
-        return values, data, self._actuator_layout.to_row(values)
+    def _read(self, result: Any) -> tuple[list[Any], Any, Any, list[bytes], list[Any]]:
+        """Return the values of a proposal, its data, these as they travel with their blobs, and likewise the values."""
+        layout = self._actuator_layout
+        values, data = read_proposal(result, layout.ids)
+        for it in result[0] if isinstance(result, tuple) and len(result) == 2 else result:
+            space = layout.spaces[layout.index[it.uid]]
+            if it.space is not space and not space.contains(it.value):  # its author gave it another one
+                ActuatorInformation(it.value, space, it.uid)  # refuses it by its id
+        blobs: list[bytes] = []
+        frozen = None if self._setup.brain is None else freeze(data, blobs, "propose_actions[1]")
+        return values, data, frozen, blobs, layout.to_row(values)
 
     def _declare_rewards(self, declarations: list[dict[str, Any]]) -> None:
         self._reward_ids = declarations
-        self._rewards = Layout.of(declarations)
+        self._rewards = Layout.of(declarations, missing=True)
         self._memory.declare(
             rewards=[RewardInformation(None, space, uid) for uid, space in _pairs(self._rewards)]
         )
