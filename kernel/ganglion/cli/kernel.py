@@ -11,6 +11,7 @@ import click
 
 from ganglion.cli.run import store_of
 from ganglion.cli.settings import Settings
+from ganglion.errors import UsageError
 
 __all__ = ["command"]
 
@@ -19,17 +20,26 @@ __all__ = ["command"]
 @click.option(
     "--parallel", type=click.IntRange(min=1), default=1, metavar="N", help="runs at the same time [1]"
 )
+@click.option(
+    "--bind",
+    default="tcp://127.0.0.1:0",
+    metavar="ENDPOINT",
+    help="a loopback endpoint for programs that have no ipc [tcp://127.0.0.1:0]",
+)
 @click.pass_context
-def command(context: click.Context, parallel: int) -> int:
+def command(context: click.Context, parallel: int, bind: str) -> int:
     """Run the daemon: it takes documents (`ganglion submit`) until it is told to leave."""
     if context.invoked_subcommand is not None:
         return 0
     from ganglion.transport import loop
+    from ganglion.transport.endpoint import parse_endpoint
 
-    return loop.run(_serve(context.obj, parallel))
+    if not parse_endpoint(bind).local:
+        raise UsageError(f"--bind {bind}: expected a loopback address; others need encryption, which is not built yet")
+    return loop.run(_serve(context.obj, parallel, bind))
 
 
-async def _serve(settings: Settings, parallel: int) -> int:
+async def _serve(settings: Settings, parallel: int, bind: str) -> int:
     from ganglion.supervisor.service import Daemon
     from ganglion.supervisor.supervisor import Settings as SupervisorSettings
     from ganglion.supervisor.supervisor import Supervisor
@@ -39,7 +49,9 @@ async def _serve(settings: Settings, parallel: int) -> int:
     store = store_of(settings)
     daemon = Daemon(store, parallel, _say)
     supervisor = Supervisor(
-        SupervisorSettings(settings.results, store, None, True, logs, (), tuple(sys.argv), daemon.handlers()),
+        SupervisorSettings(
+            settings.results, store, None, True, logs, (), tuple(sys.argv), daemon.handlers(), bind
+        ),
         lambda run, news: None,
     )
     daemon.supervisor = supervisor

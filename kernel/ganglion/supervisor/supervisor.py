@@ -66,8 +66,9 @@ _STAGES: tuple[tuple[Role, ...], ...] = (  # who leaves first; the store after e
 class Settings:
     """Hold what a supervisor is told once.
 
-    `store` is a URI or None (nothing is stored). `run` is the id of the only run, None for a daemon. `allow` are
-    packages that import paths may name. `logs` is where the broker's own output goes.
+    `store` is a URI or None (nothing is stored). `run` is the id of the only run, None for a daemon. `tcp` asks for
+    a loopback endpoint beside the socket file: any free port, or the one in `bind`. `allow` are packages that import
+    paths may name. `logs` is where the broker's own output goes.
     """
 
     results: Path
@@ -78,6 +79,7 @@ class Settings:
     allow: tuple[str, ...] = ()
     argv: tuple[str, ...] = ()
     handlers: dict[str, Handler] = field(default_factory=dict)
+    bind: str = "tcp://127.0.0.1:0"
 
 
 class Supervisor(Listener):
@@ -118,7 +120,7 @@ class Supervisor(Listener):
             await self._launcher.open()
             self._folder, endpoint = endpoint_folder(name)
             bound = await self._start_broker(
-                [endpoint, *(["tcp://127.0.0.1:0"] if self.settings.tcp else [])]
+                [endpoint, *([self.settings.bind] if self.settings.tcp else [])]
             )
             await self._let_in(bound)
         except BaseException:

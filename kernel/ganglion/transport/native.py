@@ -388,7 +388,7 @@ class NativeFront:
             listening = self._bind_ipc(endpoint) if endpoint.path else _bind_tcp(endpoint)
         except OSError as error:
             if error.errno == errno.EADDRINUSE:
-                raise LaunchError(f"{text} is in use: another broker listens there") from error
+                raise LaunchError(f"{text} is in use: somebody listens there already") from error
             raise LaunchError(f"{text} cannot be bound: {error.strerror or error}") from error
         await self._serve(listening)
         return str(
