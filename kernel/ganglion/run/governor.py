@@ -74,6 +74,7 @@ class Governor:
         self._joined: dict[str, str] = {}  # peer -> content type of its bodies
         self._open: set[tuple[Any, ...]] = set()
         self._models: dict[str, str] = {}  # agent -> folder of its newest model
+        self._stored: dict[str, BrainStored] = {}  # answers to `brain.store` until the last has come
         self._stepped = False
         self._failure: tuple[Failure, str | None] | None = None
         self._interrupted = ""
@@ -342,15 +343,26 @@ class Governor:
         return effects or self._close_phase(now_s)
 
     def _brain_stored(self, tag: tuple[Any, ...], reply: BrainStored, now_s: float) -> list[Effect]:
-        agent, phase = tag[1], self._phase
+        self._stored[tag[1]] = reply
+        if self._waiting("store"):
+            return []
+        stored, self._stored = self._stored, {}
         effects: list[Effect] = []
-        for file in reply.files:
+        for agent in self._learning():  # document order, not that of arrival: equal runs have equal tables
+            effects += self._keep(agent.plan.name, stored[agent.plan.name])
+        return [*effects, *self._close_phase(now_s)]
+
+    def _keep(self, agent: str, stored: BrainStored) -> list[Effect]:
+        """Record the files of an agent's model; the next phases begin with it."""
+        phase = self._phase
+        effects: list[Effect] = []
+        for file in stored.files:
             row = ["brain", phase.index, agent, file["tag"], self._flow.tally.episodes(), file["updates"]]
             effects.append(Record([*row, self._services.now(), file["bytes"], file["sha256"], file["path"]]))
-        if reply.files:
+        if stored.files:
             self._models[agent] = self._setup.models(phase, agent)
-            effects.append(Event("brain.stored", {"agent": agent, "files": len(reply.files)}))
-        return [*effects, *([] if self._waiting("store") else self._close_phase(now_s))]
+            effects.append(Event("brain.stored", {"agent": agent, "files": len(stored.files)}))
+        return effects
 
     def _close_phase(self, now_s: float) -> list[Effect]:
         self.stage = Stage.CLOSING

@@ -82,6 +82,17 @@ def test_muscles_leave_before_brains_store_before_environments(kit: Any) -> None
     assert [("controller.shutdown", False)] * 2 + [("brain.shutdown", None)] == ends[3:]
 
 
+@pytest.mark.parametrize("last", [False, True])
+def test_models_are_recorded_in_document_order(kit: Any, last: bool) -> None:
+    """Which brain has stored its model first is not seen in the records."""
+    names = ["cleo", "ada", "bob"]
+    phase = kit.phase(0, agents=[kit.agent(name, brain="dummy") for name in names], mode="train")
+    pick = (lambda count: count - 1) if last else (lambda count: 0)
+    farm = kit.Farm(kit.plan(phase), [("limit", kit.FakeLimit(1), "phase")], pick=pick).begin().run()
+
+    assert names == list(dict.fromkeys(row[1] for row in farm.records("brain")))
+
+
 def test_stored_model_is_where_the_next_phase_begins(kit: Any) -> None:
     """A brain continues from its newest model unless it is to begin afresh; in test the muscle loads it."""
     fresh = kit.agent(brain="dummy", load=False)
