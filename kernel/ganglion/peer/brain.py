@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -39,6 +40,15 @@ class _Round:
 
     awaited: tuple[int, ...]
     rows: dict[int, tuple[Request, Think | UpdateAsked]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class _Newest:
+    """An update as it travels; `version` counts the updates of the phase."""
+
+    version: int
+    data: Any
+    blobs: list[bytes]
 
 
 class BrainHost:
@@ -98,9 +108,7 @@ class BrainHost:
         brain: Brain = hooks("__init__", lambda: self._loader.make("brain", setup.plugin, attributes))
         self._brain = brain
         self._rounds: dict[int, _Round] = {}
-        self._newest: Any = None
-        self._blobs: list[bytes] = []
-        self._only: frozenset[str] | None = None
+        self._updates: dict[str, _Newest] = {}  # muscle -> what is for it alone; "" -> what is for all
         self._version = 0
         self._has: dict[str, int] = {}
         self._thoughts = 0
@@ -116,7 +124,7 @@ class BrainHost:
         """Take in a muscle; it gets the newest update, or the initial one."""
         brain = self._running()
         muscle = self._muscle(join.worker)
-        if self._version == 0:
+        if self._newest(muscle) is None:
             self._take(self._hooks("initial_update", brain.initial_update, muscle))
         self._has.pop(muscle, None)
         self._reply(request, muscle, None)
@@ -210,32 +218,46 @@ class BrainHost:
         self._take(self._hooks("thinking", brain.thinking, muscle, data))
         wish = brain.pop_signal()
         if wish is not None:
-            signal, reason = wish
-            if signal > Signal.STOP_PHASE:
-                raise AuthorError(f"a brain may signal up to STOP_PHASE, found {signal.name}")
-            self._signals[think.worker] = {"signal": signal.name, "reason": reason}
+            self._signals[think.worker] = self._hooks("thinking", _signal_of, *wish)
 
     def _take(self, result: Any) -> None:
         """Keep what `thinking` returned as the newest update, unless it is none."""
         if not carries_update(result):
             return
-        only: frozenset[str] | None = None
+        brain = self._running()
+        only: list[str] | None = None
         if isinstance(result, Update):
-            only = None if result.only is None else frozenset(result.only)
+            only = None if result.only is None else self._hooks("thinking", self._known, result.only)
             result = result.data
         blobs: list[bytes] = []
-        self._newest = freeze(result, blobs, "update")
-        self._blobs, self._only = blobs, only
-        self._last_update = result
-        if self._brain is not None:
-            self._brain.last_update = result
+        data = self._hooks("thinking", freeze, result, blobs, "update")
         self._version += 1
+        newest = _Newest(self._version, data, blobs)
+        if only is None:
+            self._updates = {"": newest}  # it replaces what was for some
+        else:
+            self._updates |= dict.fromkeys(only, newest)
+        # A copy: an author may go on changing the arrays that were the update.
+        self._last_update = brain.last_update = thaw(data, blobs, "update")
+
+    def _known(self, muscles: Sequence[str]) -> list[str]:
+        strange = [muscle for muscle in muscles if muscle not in self._setup.muscles]
+        if strange:
+            raise AuthorError(
+                f"Update.only: expected some of {', '.join(self._setup.muscles)}, found {strange[0]!r}"
+            )
+        return list(muscles)
+
+    def _newest(self, muscle: str) -> _Newest | None:
+        """Return the newest update that is for this muscle."""
+        return self._updates.get(muscle) or self._updates.get("")
 
     def _reply(self, request: Request, muscle: str, signal: dict[str, Any] | None) -> None:
-        fresh = self._version > self._has.get(muscle, 0) and (self._only is None or muscle in self._only)
+        newest = self._newest(muscle)
+        fresh = newest is not None and newest.version > self._has.get(muscle, 0)
         self._has[muscle] = self._version
-        if fresh:
-            self.participant.reply(request, Thought(self._newest, True, signal), self._blobs)
+        if newest is not None and fresh:
+            self.participant.reply(request, Thought(newest.data, True, signal), newest.blobs)
         else:
             self.participant.reply(request, Thought(signal=signal))
 
@@ -243,7 +265,7 @@ class BrainHost:
         return f"{self._setup.agent}/{worker}"
 
     def _declare_rewards(self, declarations: list[dict[str, Any]]) -> None:
-        self._rewards = Layout.of(declarations)
+        self._rewards = Layout.of(declarations, missing=True)
         self._memory.declare(
             rewards=[RewardInformation(None, space, uid) for uid, space in _pairs(self._rewards)]
         )
@@ -252,6 +274,12 @@ class BrainHost:
         if self._brain is None:
             raise RemoteProtocolError("expected brain.setup first")
         return self._brain
+
+
+def _signal_of(signal: Signal, reason: str) -> dict[str, Any]:
+    if signal > Signal.STOP_PHASE:
+        raise AuthorError(f"a brain may signal up to STOP_PHASE, found {signal.name}")
+    return {"signal": signal.name, "reason": reason}
 
 
 def _pairs(layout: Layout) -> list[tuple[str, Any]]:

@@ -1,0 +1,517 @@
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ganglion.errors import AuthorError, RemoteProtocolError
+from ganglion.peer.brain import BrainHost
+from ganglion.peer.failure import failure_of
+from ganglion.sdk import Box, Brain, Discrete, Signal, Update
+from ganglion.sdk.mode import Mode
+from ganglion.sdk.models import Models
+from ganglion.sdk.seed import generator_from_words, words
+from ganglion.wire.messages import (
+    BrainJoin,
+    BrainLeave,
+    BrainSetup,
+    BrainStore,
+    Done,
+    Failure,
+    Nothing,
+    Think,
+    Thought,
+    UpdateAsked,
+)
+
+STREAM = words(1, ["brain"])
+UNIT, TEN = Box(0.0, 1.0, ()), Discrete(10)
+
+
+def declared(uid: str, space: Any) -> dict[str, Any]:
+    """Return a declaration as it travels."""
+    return {"id": uid, "space": space.to_wire()}
+
+
+class FakeBrain(Brain):
+    """Answer as a test tells it to, and write down who asked."""
+
+    def __init__(self, **params: Any) -> None:
+        self.log: list[Any] = []
+        self.answer: Callable[[FakeBrain, str, Any], Any] = lambda brain, muscle, data: None
+        self.value = np.zeros(2)
+
+    def setup(self) -> None:
+        self.log.append("setup")
+
+    def load(self) -> None:
+        self.log.append("load")
+        super().load()
+
+    def thinking(self, muscle_id: str, data_from_muscle: Any) -> Any:
+        self.log.append((muscle_id, data_from_muscle, len(self.memory)))
+        return self.answer(self, muscle_id, data_from_muscle)
+
+    def arrays(self) -> Any:
+        return {"value": self.value}
+
+    def load_arrays(self, arrays: Any) -> None:
+        self.value = arrays["value"]
+
+
+class Stage:
+    """Stand a host of one fake brain; muscles ask as `r/muscle/a/<worker>`."""
+
+    def __init__(self, hosted: Any, loader: Any, folder: Path, cls: type[Any] = FakeBrain) -> None:
+        self.hosted = hosted(BrainHost(loader(brain=cls)))
+        self.link = self.hosted.link
+        self.folder = folder
+
+    def setup(self, answer: Any = None, **fields: Any) -> Any:
+        plugin = {"name": "own", "params": {}}
+        chosen: dict[str, Any] = {"rewards": [declared("w.r", UNIT)]} | fields
+        message = BrainSetup(
+            "r",
+            0,
+            "one",
+            "train",
+            "a",
+            plugin,
+            [declared("w.s", TEN)],
+            [declared("w.a", TEN)],
+            chosen.pop("rewards"),
+            ["a/0", "a/1", "a/2"],
+            3,
+            STREAM,
+            str(self.folder / "own"),
+            **chosen,
+        )
+        found = self.hosted.ask("brain.setup", message)
+        if answer is not None:
+            self.brain.answer = answer
+        return found
+
+    def send(self, call: str, message: Any) -> int:
+        """Ask, and return the serial of what is to be answered; what the handler raises passes through."""
+        found: int = self.hosted.ask(call, message, f"r/muscle/a/{message.worker}")
+        return found
+
+    def ask(self, call: str, message: Any) -> Any:
+        return self.link.replied(self.send(call, message), call)
+
+    def join(self, worker: int = 0) -> Thought:
+        found: Thought = self.ask("brain.join", BrainJoin(worker))
+        return found
+
+    def think(self, worker: int = 0, data: Any = None, **fields: Any) -> Thought:
+        found: Thought = self.ask("brain.think", row(worker, data, **fields))
+        return found
+
+    def update(self, worker: int = 0) -> Thought:
+        found: Thought = self.ask("brain.update", UpdateAsked(worker))
+        return found
+
+    @property
+    def brain(self) -> Any:
+        return self.hosted.host._brain
+
+
+def row(worker: int = 0, data: Any = None, **fields: Any) -> Think:
+    """Return the row of a decision."""
+    return Think(worker, 4, 2, [[1]], [[2]], [[0.5]], [0.25], [[3]], data=data, **fields)
+
+
+@pytest.fixture
+def stage(hosted: Any, loader: Any, tmp_path: Path) -> Stage:
+    """Return a host of a fake brain."""
+    return Stage(hosted, loader, tmp_path)
+
+
+# -- a phase ----------------------------------------------------------------------------------------------------------
+def test_a_brain_knows_itself(stage: Stage) -> None:
+    """Name, declarations, muscles, mode and generator are there; its memory draws from that generator."""
+    stage.setup(static_models={"w": {"width": 3}})
+    brain = stage.brain
+
+    assert ("a", Mode.TRAIN, ["a/0", "a/1", "a/2"]) == (brain.name, brain.mode, brain.muscles)
+    assert (["w.s"], ["w.a"]) == ([it.uid for it in brain.sensors], [it.uid for it in brain.actuators])
+    assert ({"w": {"width": 3}}, ["setup"]) == (brain.static_world_models, brain.log)
+    assert (generator_from_words(STREAM).random(), brain.rng) == (brain.rng.random(), brain.memory.rng)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        ("brain.join", BrainJoin(0)),
+        ("brain.think", row()),
+        ("brain.update", UpdateAsked(0)),
+        ("brain.store", BrainStore()),
+    ],
+)
+def test_setup_comes_first(stage: Stage, call: str, message: Any) -> None:
+    """Before its setup there is no brain."""
+    with pytest.raises(RemoteProtocolError, match=r"expected brain\.setup first"):
+        stage.hosted.ask(call, message)
+
+
+def test_shutdown_ends_the_phase(stage: Stage) -> None:
+    """After it there is no brain; a second one does nothing."""
+    stage.setup()
+    answers = [stage.hosted.ask("brain.shutdown", Nothing()) for _ in range(2)]
+
+    assert ([Done(), Done()], None) == (answers, stage.brain)
+
+
+# -- updates ----------------------------------------------------------------------------------------------------------
+def test_who_joins_gets_the_initial_update(stage: Stage) -> None:
+    """Before the first update a muscle that joins gets what `thinking(muscle, None)` returns."""
+    stage.setup(lambda brain, muscle, data: {"for": muscle})
+
+    assert Thought({"for": "a/0"}, True) == stage.join(0)
+    assert [("a/0", None, 0)] == stage.brain.log[1:]
+
+
+def test_who_joins_later_gets_the_newest_update(stage: Stage) -> None:
+    """When there is an update for all, a muscle that joins gets it, and nobody thinks."""
+    stage.setup(lambda brain, muscle, data: data)
+    stage.join(0)
+    stage.think(0, "newest")
+
+    assert (Thought("newest", True), 2) == (stage.join(1), len(stage.brain.log[1:]))
+
+
+def test_everybody_gets_an_initial_update_of_his_own(stage: Stage) -> None:
+    """An initial update for one muscle alone is none for the next that joins."""
+    stage.setup()
+    stage.brain.initial_update = lambda muscle: Update(muscle, only=[muscle])
+
+    assert [Thought("a/0", True), Thought("a/1", True)] == [stage.join(0), stage.join(1)]
+
+
+def test_no_initial_update_is_no_update(stage: Stage) -> None:
+    """None of `initial_update` is answered as nothing fresh."""
+    stage.setup()
+
+    assert Thought() == stage.join()
+
+
+def test_who_joins_again_gets_it_again(stage: Stage) -> None:
+    """A muscle made anew in the same phase knows nothing: it gets the newest update."""
+    stage.setup(lambda brain, muscle, data: "u")
+    stage.join()
+    stage.hosted.ask("brain.leave", BrainLeave(0))
+
+    assert Thought("u", True) == stage.join()
+
+
+def test_an_update_is_sent_once(stage: Stage) -> None:
+    """Only what a muscle does not have yet travels."""
+    stage.setup(lambda brain, muscle, data: data)
+    stage.join()
+
+    assert [Thought("u", True), Thought(), Thought(), Thought("v", True)] == [
+        stage.think(0, "u"),
+        stage.update(),
+        stage.think(0, None),
+        stage.think(0, "v"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("value", "fresh"), [(None, False), (0, False), ({}, False), (False, False), ([0], True), (7, True)]
+)
+def test_what_is_false_is_no_update(stage: Stage, value: Any, fresh: bool) -> None:
+    """None and what `bool` calls false are no update."""
+    stage.setup()
+    stage.join()
+    stage.brain.answer = lambda brain, muscle, data: value
+
+    assert fresh == stage.think().fresh
+
+
+def test_an_array_is_an_update(stage: Stage) -> None:
+    """An array of zeros is an update too."""
+    stage.setup(lambda brain, muscle, data: np.zeros(1))
+
+    assert {"dtype": "<f8", "shape": [1], "data": bytes(8)} == stage.think().update
+
+
+def test_an_update_for_some_reaches_only_them(stage: Stage) -> None:
+    """Others keep what was for all, and get it if they had not yet."""
+    stage.setup()
+    for worker in range(3):
+        stage.join(worker)
+    answers: list[Any] = [{"for": "all"}, Update({"for": "one"}, only=["a/1"])]
+    stage.brain.answer = lambda brain, muscle, data: answers.pop(0)
+    stage.think(0)
+    stage.think(0)
+
+    assert [Thought({"for": "one"}, True), Thought({"for": "all"}, True)] == [
+        stage.update(1),
+        stage.update(2),
+    ]
+
+
+def test_an_update_for_all_replaces_those_for_some(stage: Stage) -> None:
+    """The newest counts."""
+    stage.setup()
+    answers: list[Any] = [Update("old", only=["a/1"]), "new"]
+    stage.brain.answer = lambda brain, muscle, data: answers.pop(0)
+    stage.think(0)
+    stage.think(0)
+
+    assert Thought("new", True) == stage.update(1)
+
+
+def test_an_update_for_nobody_we_know_is_refused(stage: Stage) -> None:
+    """A muscle that there is not is the author's mistake."""
+    stage.setup(lambda brain, muscle, data: Update(1, only=["b/0"]))
+    with pytest.raises(AuthorError, match=r"Update\.only: expected some of a/0, a/1, a/2, found 'b/0'"):
+        stage.think()
+
+
+def test_an_update_that_cannot_travel_is_refused_with_its_path(stage: Stage) -> None:
+    """The message begins with the path, the place names the brain."""
+    stage.setup(lambda brain, muscle, data: {"layers": [1, object()]})
+    with pytest.raises(
+        AuthorError, match=r"\Aupdate\.layers\[1\]: a builtins\.object cannot travel"
+    ) as caught:
+        stage.think()
+
+    assert "brain a, class FakeBrain, step 2, hook thinking" == failure_of(caught.value).where
+
+
+# -- rows -------------------------------------------------------------------------------------------------------------
+def test_the_row_is_in_the_memory_when_it_is_thought_about(stage: Stage) -> None:
+    """All columns of the row are there, under the muscle's uid, with the data that came."""
+    stage.setup()
+    rows: list[Any] = []
+
+    def answer(brain: Any, muscle: str, data: Any) -> None:
+        shard = brain.memory.tail(1)
+        rows.append(
+            [
+                shard.sensor_readings["w.s"].tolist(),
+                shard.actuator_setpoints["w.a"].tolist(),
+                shard.applied_setpoints["w.a"].tolist(),
+                shard.rewards["w.r"].tolist(),
+                shard.objective.tolist(),
+                shard.next_readings["w.s"].tolist(),
+                [bool(shard.terminated[0]), bool(shard.truncated[0]), bool(shard.dones[0])],
+                [int(shard.decision_index[0]), int(shard.episode[0])],
+                shard.additional_data[0],
+                brain.memory.tags,
+            ]
+        )
+
+    stage.brain.answer = answer
+    stage.think(1, {"d": 1}, truncated=True, proposed=[[7]])
+
+    assert [[[1], [7], [2], [0.5], [0.25], [3], [False, True, True], [2, 4], {"d": 1}, ["a/1"]]] == rows
+
+
+def test_missing_values_are_missing(stage: Stage) -> None:
+    """No objective and a reward that was not given are not numbers in the memory."""
+    stage.setup()
+    stage.ask("brain.think", Think(0, 0, 0, [[1]], [[2]], [[None]], [None], [[3]]))
+    shard = stage.brain.memory.tail(1)
+
+    assert (True, True) == (bool(np.isnan(shard.objective[0])), bool(np.isnan(shard.rewards.values[0, 0])))
+
+
+def test_rewards_may_be_declared_by_the_first_row(stage: Stage) -> None:
+    """Where nobody knew the rewards at setup, the first row of each muscle brings them; undeclared ones are refused."""
+    stage.setup(rewards=None)
+    with pytest.raises(RemoteProtocolError, match=r"think\.rewards: they were not declared"):
+        stage.think()
+    for worker in (0, 1):
+        stage.think(worker, reward_ids=[declared("w.late", UNIT)])
+
+    assert ["w.late"] == list(stage.brain.memory.tail(2).rewards.columns)
+
+
+def test_a_wish_for_an_update_is_no_row(stage: Stage) -> None:
+    """The first decision of an episode asks without thinking."""
+    stage.setup()
+    stage.update()
+
+    assert (["setup"], 0) == (stage.brain.log, len(stage.brain.memory))
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
+def test_a_round_is_thought_about_in_the_order_of_workers(stage: Stage, order: tuple[int, ...]) -> None:
+    """Whatever arrives first: nothing is thought before all are there, then by worker; all get the newest update."""
+    stage.setup()
+    stage.brain.answer = lambda brain, muscle, data: {"after": len(brain.memory)}
+    serials = {}
+    early = []
+    for worker in order:
+        early.append(len(stage.brain.log) - 1)
+        if worker == 1:  # begins an episode
+            serials[1] = stage.send("brain.update", UpdateAsked(1, 5, [0, 1, 2]))
+        else:
+            serials[worker] = stage.send("brain.think", row(worker, worker, round=5, workers=[0, 1, 2]))
+    answers = [stage.link.replied(serials[w], "brain.think") for w in range(3)]
+
+    assert ([0, 0, 0], [("a/0", 0, 1), ("a/2", 2, 2)]) == (early, stage.brain.log[1:])
+    assert [Thought({"after": 2}, True)] * 3 == answers
+
+
+def test_rounds_do_not_mix(stage: Stage) -> None:
+    """A fast worker's row of the next round waits for the others of that round."""
+    stage.setup()
+    stage.send("brain.think", row(0, "early", round=6, workers=[0, 1]))
+    stage.send("brain.think", row(0, "first", round=5, workers=[0, 1]))
+    stage.send("brain.think", row(1, "second", round=5, workers=[0, 1]))
+
+    assert ["first", "second"] == [entry[1] for entry in stage.brain.log[1:]]
+
+
+def test_who_is_not_awaited_is_refused(stage: Stage) -> None:
+    """A row belongs to a round that awaits its worker, and all of a round await the same."""
+    stage.setup()
+    with pytest.raises(RemoteProtocolError, match=r"worker 0 is not among \[1, 2\]"):
+        stage.think(0, round=5, workers=[1, 2])
+    stage.send("brain.think", row(0, round=5, workers=[0, 1]))
+    with pytest.raises(RemoteProtocolError, match=r"round 5 awaits \[0, 1\], found \[1, 2\]"):
+        stage.think(1, round=5, workers=[1, 2])
+
+
+def test_an_error_fails_all_of_its_round(stage: Stage) -> None:
+    """Everybody whose row was in the round hears of the exception, by name."""
+    stage.setup(lambda brain, muscle, data: 1 / 0)
+    serial = stage.send("brain.think", row(1, round=5, workers=[0, 1]))
+    with pytest.raises(AuthorError, match="ZeroDivisionError") as caught:
+        stage.send("brain.think", row(0, round=5, workers=[0, 1]))
+    failure = stage.link.replied(serial, "brain.think")
+
+    assert isinstance(failure, Failure)
+    assert failure_of(caught.value) == failure
+    assert ("author", "brain a, class FakeBrain, step 2, hook thinking") == (failure.kind, failure.where)
+
+
+# -- signals ----------------------------------------------------------------------------------------------------------
+def test_a_signal_goes_to_whose_row_it_answers(stage: Stage) -> None:
+    """In a round each worker gets the signal that was given while its row was thought about; it is given once."""
+    stage.setup()
+    stage.brain.answer = lambda brain, muscle, data: (
+        brain.signal(Signal.RESET, muscle) if muscle == "a/1" else None
+    )
+    serials = [stage.send("brain.think", row(w, round=5, workers=[0, 1])) for w in (0, 1)]
+    answers = [stage.link.replied(serial, "brain.think").signal for serial in serials]
+
+    assert [None, {"signal": "RESET", "reason": "a/1"}] == answers
+    assert stage.update(1).signal is None
+
+
+@pytest.mark.parametrize("signal", [Signal.PAUSE, Signal.RESTART, Signal.STOP_SIMULATION, Signal.STOP_PHASE])
+def test_a_brain_may_signal_up_to_stop_phase(stage: Stage, signal: Signal) -> None:
+    """All that ends no more than the phase passes."""
+    stage.setup(lambda brain, muscle, data: brain.signal(signal, "why"))
+
+    assert {"signal": signal.name, "reason": "why"} == stage.think().signal
+
+
+def test_a_brain_may_not_end_the_run(stage: Stage) -> None:
+    """SHUTDOWN is not a brain's to give."""
+    stage.setup(lambda brain, muscle, data: brain.signal(Signal.SHUTDOWN))
+    with pytest.raises(AuthorError, match="a brain may signal up to STOP_PHASE, found SHUTDOWN") as caught:
+        stage.think()
+
+    assert "brain a, class FakeBrain, step 2, hook thinking" == failure_of(caught.value).where
+
+
+# -- models -----------------------------------------------------------------------------------------------------------
+def test_store_writes_model_and_policy(stage: Stage) -> None:
+    """The arrays of the brain and its last update are stored side by side, and said with their count of updates."""
+    stage.setup(lambda brain, muscle, data: {"w": data})
+    stage.think(0, 1)
+    stage.think(0, 2)
+    stage.brain.value = np.ones(2)
+    files = stage.hosted.ask("brain.store", BrainStore()).files
+    models = Models(stage.folder / "own")
+
+    assert [("", 2), ("policy", 2)] == [(row["tag"], row["updates"]) for row in files]
+    assert ([1.0, 1.0], {"w": 2}) == (models.load()["value"].tolist(), models.load("policy"))
+
+
+def test_without_an_update_there_is_no_policy(stage: Stage) -> None:
+    """A brain that has sent nothing has only a model."""
+    stage.setup()
+
+    assert [""] == [row["tag"] for row in stage.hosted.ask("brain.store", BrainStore()).files]
+
+
+def test_the_policy_is_what_was_sent(stage: Stage) -> None:
+    """Arrays that their author goes on changing are stored as they were when they were the update."""
+    stage.setup(lambda brain, muscle, data: {"w": brain.value})
+    stage.think()
+    stage.brain.value += 9.0
+    stage.hosted.ask("brain.store", BrainStore())
+
+    assert [0.0, 0.0] == Models(stage.folder / "own").load("policy")["w"].tolist()
+
+
+def test_load_comes_after_setup(stage: Stage) -> None:
+    """A model is loaded after `setup`, its policy is the last update, which is the initial one for who joins."""
+    models = Models(stage.folder / "earlier")
+    models.save({"value": np.full(2, 3.0)})
+    models.save_value({"w": 5}, "policy")
+    stage.setup(load=str(stage.folder / "earlier"))
+
+    assert (["setup", "load"], [3.0, 3.0]) == (stage.brain.log, stage.brain.value.tolist())
+    assert (Thought({"w": 5}, True), ["setup", "load"]) == (stage.join(), stage.brain.log)
+
+
+def test_a_brain_may_have_no_model_to_load(stage: Stage) -> None:
+    """A folder without a model is the brain's own error, by name."""
+    with pytest.raises(AuthorError, match="there is no model"):
+        stage.setup(load=str(stage.folder / "nothing"))
+
+
+# -- hooks ------------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("hook", ["__init__", "setup", "load", "initial_update", "thinking", "store"])
+def test_every_hook_is_named(hosted: Any, loader: Any, tmp_path: Path, hook: str) -> None:
+    """Whatever raises, the failure names brain, class and hook."""
+    Models(tmp_path / "earlier").save({"value": np.zeros(2)})
+    broken = type("Breaks", (FakeBrain,), {hook: lambda self, *_, **__: 1 / 0})
+    it = Stage(hosted, loader, tmp_path, broken)
+
+    def play() -> None:
+        it.setup(load=str(tmp_path / "earlier"))
+        if hook != "thinking":  # the default initial_update calls it too
+            it.join()
+        it.think()
+        it.hosted.ask("brain.store", BrainStore())
+
+    with pytest.raises(AuthorError, match="ZeroDivisionError") as caught:
+        play()
+    where = failure_of(caught.value).where or ""
+
+    assert (True, True) == (where.startswith("brain a, class Breaks"), where.endswith(f"hook {hook}"))
+
+
+def test_hooks_may_be_async(hosted: Any, loader: Any, tmp_path: Path) -> None:
+    """Every hook may be `async def`; the default initial update awaits an async `thinking`."""
+
+    class Slow(FakeBrain):
+        async def setup(self) -> None:  # type: ignore[override]
+            self.log.append("setup")
+
+        async def thinking(self, muscle_id: str, data_from_muscle: Any) -> Any:
+            return super().thinking(muscle_id, data_from_muscle)
+
+        async def store(self) -> None:  # type: ignore[override]
+            self.log.append("store")
+
+    it = Stage(hosted, loader, tmp_path, Slow)
+    it.setup(lambda brain, muscle, data: {"data": data})
+    joined, thought = it.join(), it.think(0, 1)
+    it.hosted.ask("brain.store", BrainStore())
+
+    assert (Thought({"data": None}, True), Thought({"data": 1}, True)) == (joined, thought)
+    assert ("setup", "store") == (it.brain.log[0], it.brain.log[-1])
