@@ -18,6 +18,11 @@ VARY = "<!-- numbers vary -->\n"
 BLOCK = re.compile(rf"({VARY})?^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 FILE = re.compile(r"(?:#|//) ([\w./-]+\.\w+)")
 WAIT_S = 120.0
+PAPERS = sorted(
+    str(path.relative_to(ROOT))
+    for folder in ("kernel", "plugins", "scripts", "tests", ".")
+    for path in (ROOT / folder).glob("*.md" if folder == "." else "**/*.md")
+)
 
 pytestmark = pytest.mark.slow
 
@@ -151,15 +156,17 @@ def test_readme_is_short() -> None:
     assert len((ROOT / "README.md").read_text().splitlines()) <= 150
 
 
-@pytest.mark.parametrize(
-    "path", sorted(str(p.relative_to(ROOT)) for p in ROOT.glob("*/**/*.md") if ".venv" not in str(p))
-)
-def test_links_lead_somewhere(path: str) -> None:
-    """A relative link, and a path of a file in backticks, of a paper exists."""
+@pytest.mark.parametrize("path", PAPERS)
+def test_papers_name_what_there_is(path: str) -> None:
+    """A relative link of a paper leads to a file; so does a path in backticks that ends in `.py` or `.md`."""
     paper = ROOT / path
-    links = re.findall(r"\]\((?!https?:|#)([^)#]+)", paper.read_text())
+    text = paper.read_text()
+    links = re.findall(r"\]\((?!https?:|#)([^)#]+)", text)
+    named = re.findall(r"`([a-z_]+(?:/[\w.-]+)*/[\w-]+\.(?:py|md))`", text)
+    places = (paper.parent, ROOT, ROOT / "kernel" / "ganglion")
 
     assert [] == [link for link in links if not (paper.parent / link).exists()]
+    assert [] == [name for name in named if not any((place / name).exists() for place in places)]
 
 
 def test_difference_is_seen() -> None:
