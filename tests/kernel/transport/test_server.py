@@ -69,7 +69,7 @@ def test_address_in_use(tmp_path: Path) -> None:
     first, _ = start(order)
     second, answer = start(order)
 
-    assert {"error": f"ipc://{tmp_path}/b.sock is in use: another broker listens there"} == answer
+    assert {"error": f"ipc://{tmp_path}/b.sock is in use: somebody listens there already"} == answer
     assert 1 == finish(second)[0]
     BlockingLink.connect(f"ipc://{tmp_path}/b.sock").close()
     assert 0 == finish(first)[0]
