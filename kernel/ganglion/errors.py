@@ -149,11 +149,15 @@ class CallFailed(GanglionError):
         self.call = call
         self.remote_kind = str(error.get("kind", "failed"))
         self.remote_message = str(error.get("message", "no reason given"))
-        self.where = error.get("where")
-        self.remote_traceback = error.get("traceback")
+        self.where = _text(error.get("where"))
+        self.remote_traceback = _text(error.get("traceback"))
         blamed = (error.get("data") or {}).get("peer") if isinstance(error.get("data"), Mapping) else None
         self.culprit = str(blamed) if blamed else peer
         super().__init__(f"{peer} answered {call} with {self.remote_kind}: {self.remote_message}")
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
 
 
 class PeerLost(GanglionError):

@@ -246,8 +246,8 @@ class Conversation:
     def _error(self, peer: str, head: Head, body: bytes) -> list[Incoming]:
         try:
             tree = decode_map(body)
-        except RemoteProtocolError as error:  # an ERROR it is all the same: the call has ended
-            tree = {"kind": error.kind, "message": f"an ERROR that cannot be read: {error}"}
+        except RemoteProtocolError as broken:  # an ERROR it is all the same: the call has ended
+            tree = {"kind": broken.kind, "message": f"an ERROR that cannot be read: {broken}"}
         if peer == "" and head.serial == 0:
             return [
                 Leave(f"{tree.get('kind', 'failed')}: {tree.get('message', 'no reason given')}", refused=True)
@@ -261,7 +261,9 @@ class Conversation:
     def _lost(self, lost: Lost) -> list[Incoming]:
         found: list[Incoming] = [Gone(lost.peer, lost.incarnation, lost.reason)]
         self._answers.pop(lost.peer, None)
-        waiting = [p for p in self._pending.values() if p.peer == lost.peer or self._in_its_place(p, lost.peer)]
+        waiting = [
+            p for p in self._pending.values() if p.peer == lost.peer or self._in_its_place(p, lost.peer)
+        ]
         for pending in waiting:
             del self._pending[pending.serial]
             found.append(Answer(pending, b"", (), PeerLost(lost.peer, lost.reason)))

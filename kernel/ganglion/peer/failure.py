@@ -33,9 +33,9 @@ def failure_of(error: BaseException) -> Failure:
     where = "; ".join(notes) or None
     if isinstance(error, CallFailed):  # somebody behind us failed: hand on who it was and what it said
         culprit = {"peer": error.culprit}
-        return Failure(
-            error.remote_kind, error.remote_message, error.where, error.remote_traceback, data=culprit
-        )
+        message, shown = error.remote_message[:_TEXT_CHARS_MAX], error.remote_traceback
+        shown = None if shown is None else shown[-_TRACEBACK_CHARS_MAX:]
+        return Failure(error.remote_kind, message, error.where, shown, data=culprit)
     text = str(error)[:_TEXT_CHARS_MAX]
     if isinstance(error, AuthorError) and isinstance(error.__cause__, Exception):
         return Failure(error.kind, text, where, _traceback(error.__cause__))

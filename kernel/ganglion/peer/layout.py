@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from ganglion.errors import AuthorError, RemoteProtocolError, SpaceError
+from ganglion.limits import INTEGER_MAX
 from ganglion.sdk.spaces import Space, space_from_wire
 
 __all__ = ["Layout", "declaration", "freeze", "thaw"]
 
 _BLOB_BYTES = 64 * 1024  # larger arrays travel as frames of their own
 _ARRAY_KEYS = ({"dtype", "shape", "data"}, {"dtype", "shape", "blob"})
+_DTYPE = re.compile(r"[<|][biuf](1|2|4|8|16)\Z")
 _KINDS = "biuf"  # booleans, integers, floats: what an array on the wire may hold
 
 
@@ -56,7 +59,10 @@ class Layout:
         return None if value is None and self._missing else _out(space, value)
 
     def from_row(self, row: Any, what: str) -> list[Any]:
-        """Return the values of a row; RemoteProtocolError says which one does not fit its declaration."""
+        """Return the values of a row; RemoteProtocolError says which one does not fit its declaration.
+
+        In a row of scalars a number of the right type is taken as it is: who made the row has looked at its bounds.
+        """
         if type(row) is not list or len(row) != len(self.ids):
             found = f"{len(row)} values" if isinstance(row, list) else type(row).__name__
             raise RemoteProtocolError(f"{what}: expected a list of {len(self.ids)} values, found {found}")
@@ -109,6 +115,10 @@ def freeze(value: Any, blobs: list[bytes], path: str) -> Any:
     Raises:
         AuthorError: Something in it cannot travel; the message begins with the path to it.
     """
+    if type(value) is int and abs(value) > INTEGER_MAX:
+        raise AuthorError(
+            f"{path}: expected an integer of at most 53 bits, found one of {value.bit_length()}"
+        )
     if value is None or type(value) in (bool, int, float, str, bytes):
         return value
     if isinstance(value, Mapping):
@@ -119,8 +129,10 @@ def freeze(value: Any, blobs: list[bytes], path: str) -> Any:
         return _freeze_array(value, blobs, path)
     if isinstance(value, np.generic):
         return freeze(value.item(), blobs, path)
-    if isinstance(value, bool | int | float | str):  # subclasses, such as members of an IntEnum
-        return type(value).__mro__[-2](value) if type(value).__mro__[-2] in (int, float, str) else int(value)
+    if isinstance(value, str):  # subclasses, such as members of an enumeration
+        return str.__str__(value)
+    if isinstance(value, int | float):
+        return freeze(int(value) if isinstance(value, int) else float(value), blobs, path)
     hint = "; send .detach().cpu().numpy()" if type(value).__module__.startswith("torch") else ""
     raise AuthorError(f"{path}: a {type(value).__module__}.{type(value).__qualname__} cannot travel{hint}")
 
@@ -158,10 +170,18 @@ def thaw(value: Any, blobs: Sequence[bytes], path: str) -> Any:
 
 def _thaw_array(form: Mapping[str, Any], blobs: Sequence[bytes], path: str) -> Any:
     try:
-        dtype = np.dtype(form["dtype"])
-        data = form["data"] if "data" in form else blobs[form["blob"]]
-        if dtype.kind not in _KINDS:
-            raise ValueError(f"expected a dtype of numbers or booleans, found {dtype}")
-        return np.frombuffer(data, dtype=dtype).reshape(form["shape"])
-    except (TypeError, ValueError, IndexError) as error:
+        name, shape = form["dtype"], form["shape"]
+        if type(name) is not str or not _DTYPE.match(name):  # numpy's own reader knows a language of its own
+            raise ValueError(f"expected a dtype such as <f8, |u1 or |b1, found {str(name)[:40]!r}")
+        if type(shape) is not list or not all(type(n) is int and 0 <= n <= INTEGER_MAX for n in shape):
+            raise ValueError(f"expected a shape, found {str(shape)[:40]}")
+        data = form["data"] if "data" in form else _blob(blobs, form["blob"])
+        return np.frombuffer(data, dtype=np.dtype(name)).reshape(shape)
+    except (TypeError, ValueError) as error:
         raise RemoteProtocolError(f"{path}: not an array: {error}") from error
+
+
+def _blob(blobs: Sequence[bytes], number: Any) -> bytes:
+    if type(number) is not int or not 0 <= number < len(blobs):
+        raise ValueError(f"expected the number of one of {len(blobs)} blobs, found {str(number)[:40]}")
+    return blobs[number]
