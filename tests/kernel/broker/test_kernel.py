@@ -29,6 +29,7 @@ PERMITTED = {
     "supervisor": "peers watch subscribe admit withdraw",
     "operator": "peers watch subscribe submit runs processes signal stop leave",
     "governor": "watch need ended",
+    "store": "watch",
     "observer": "peers watch subscribe",
 }
 KERNEL_CALLS = [call.name for call in CALLS if call.callee is None]
