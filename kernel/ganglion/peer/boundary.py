@@ -76,7 +76,7 @@ class Boundaries:
         ended = any(world.ended for world in phase.worlds)
         asked = self._asked
         causes: list[dict[str, Any]] = []
-        if ended and not any(name in _ENVIRONMENT for name, _, _ in asked):
+        if ended and not any(name in _ENVIRONMENT or c.issuer in _ENVIRONMENT for name, c, _ in asked):
             causes.append({"signal": "RESET", "issuer": _ENDED, "reason": self._how_ended()})
         if not asked:
             return causes

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ganglion.errors import RemoteProtocolError
+from ganglion.errors import AuthorError, GanglionError, RemoteProtocolError
 from ganglion.peer.boundary import Boundaries, Ending
 from ganglion.peer.hooks import Hooks
-from ganglion.peer.participant import Participant
+from ganglion.peer.participant import Participant, wrong_answer
 from ganglion.peer.records import Records, declaration_rows, pack
 from ganglion.peer.world import Actor, Decision, World, select
 from ganglion.run.agents import full_ids
@@ -32,6 +31,8 @@ from ganglion.wire.messages import EpisodeEnded as EpisodeReport
 __all__ = ["Episode", "Phase"]
 
 _ROWS_OPEN_MAX = 200
+_ROWS_OPEN_BYTES = 256 * 1024  # a quarter of what a body may have: rows may hold images
+_ROW_BYTES = 64  # of numbers and flags beside the values
 
 
 class Phase:
@@ -102,6 +103,26 @@ class Phase:
         return self._spans_s[call]
 
 
+class _Rows:
+    """Rows of one table that have not left yet."""
+
+    __slots__ = ("rows", "size_bytes")
+
+    def __init__(self) -> None:
+        self.rows: list[list[Any]] = []
+        self.size_bytes = 0
+
+    def add(self, row: list[Any]) -> None:
+        """Take one row, whose values are packed."""
+        self.rows.append(row)
+        self.size_bytes += _ROW_BYTES + sum([len(value) for value in row if type(value) is bytes])
+
+    @property
+    def full(self) -> bool:
+        """Say whether they should leave."""
+        return len(self.rows) >= _ROWS_OPEN_MAX or self.size_bytes >= _ROWS_OPEN_BYTES
+
+
 class Episode:
     """Run one episode; the controller plugin steers it by `act` and `update`."""
 
@@ -111,10 +132,11 @@ class Episode:
         self._boundaries = Boundaries(phase)
         self._ending: Ending | None = None
         self._recorded = 0
-        self._rows: dict[str, list[Any]] = {world.uid: [] for world in phase.worlds}
-        self._action_rows: dict[str, list[Any]] = {actor.name: [] for actor in phase.actors}
+        self._rows = {world.uid: _Rows() for world in phase.worlds}
+        self._action_rows = {actor.name: _Rows() for actor in phase.actors}
         self._wishes: list[dict[str, Any]] = []
         self._closed = False
+        phase.hooks.step = 0
         for actor in phase.actors:
             actor.decision, actor.decisions, actor.objectives, actor.given = None, 0, [], []
             actor.row = actor.readings(phase.worlds)
@@ -124,10 +146,22 @@ class Episode:
         controller = self.phase.controller
         controller.bus = self
         self._show(controller)
-        with contextlib.suppress(EpisodeEnded):
+        hooks = self.phase.hooks
+        try:
             await controller.simulate()
+        except EpisodeEnded:
+            pass
+        except AuthorError as error:
+            if not hasattr(error, "__notes__"):  # a condition's has been blamed already
+                hooks.blame("simulate", error)
+            raise
+        except GanglionError:  # somebody whom it had us ask
+            raise
+        except Exception as error:
+            raise hooks.blame("simulate", error) from error
         if not self._closed:
-            raise RemoteProtocolError("the controller's simulate() returned before its episode had ended")
+            text = "the controller's simulate() returned before its episode had ended"
+            raise hooks.blame("simulate", AuthorError(text))
 
     # -- what a controller may do -------------------------------------------------------------------------------------
     async def act(self, agents: Sequence[str]) -> dict[str, list[Any]]:
@@ -162,8 +196,12 @@ class Episode:
         phase = self.phase
         self._refuse_after_end()
         self.step += 1
+        phase.hooks.step = self.step
         given = self._merge(setpoints)
         stepped = [(i, world) for i, world in enumerate(phase.worlds) if not world.ended]
+        for world in phase.worlds:
+            if world.ended:
+                world.rest()
         asked = []
         for i, world in stepped:
             row, indices = _given_row(given[i], len(world.actuators))
@@ -237,7 +275,7 @@ class Episode:
             return
         self._judge(actor, decision, answer)
         rows = self._action_rows[actor.name]
-        rows.append(
+        rows.add(
             [
                 0,
                 decision.index,
@@ -253,7 +291,7 @@ class Episode:
             ]
         )
         actor.decision = None
-        if len(rows) >= _ROWS_OPEN_MAX:
+        if rows.full:
             self._flush_actions(actor.name)
 
     def _judge(self, actor: Actor, decision: Decision, answer: Acted) -> None:
@@ -299,7 +337,7 @@ class Episode:
         for i, world in stepped:
             values = [given[i].get(position) for position in range(len(world.actuators))]
             rows = self._rows[world.uid]
-            rows.append(
+            rows.add(
                 [
                     self.step,
                     self.phase.tick,
@@ -312,7 +350,7 @@ class Episode:
                     world.truncated,
                 ]
             )
-            if len(rows) >= _ROWS_OPEN_MAX:
+            if rows.full:
                 self._flush_steps(world.uid)
         self.phase.tick += 1
         self._recorded = self.step
@@ -402,18 +440,18 @@ class Episode:
         return list(self.phase.controller.turn(step))
 
     def _flush_steps(self, uid: str) -> None:
-        rows, self._rows[uid] = self._rows[uid], []
-        if rows:
+        rows, self._rows[uid] = self._rows[uid], _Rows()
+        if rows.rows:
             setup = self.phase.setup
-            record = ["steps", setup.phase, setup.mode, setup.worker, uid, self.number, rows]
-            self.phase.records.add(record, len(rows), _size(rows))
+            record = ["steps", setup.phase, setup.mode, setup.worker, uid, self.number, rows.rows]
+            self.phase.records.add(record, len(rows.rows), rows.size_bytes)
 
     def _flush_actions(self, agent: str) -> None:
-        rows, self._action_rows[agent] = self._action_rows[agent], []
-        if rows:
+        rows, self._action_rows[agent] = self._action_rows[agent], _Rows()
+        if rows.rows:
             setup = self.phase.setup
-            record = ["actions", setup.phase, setup.mode, setup.worker, agent, self.number, rows]
-            self.phase.records.add(record, len(rows), _size(rows))
+            record = ["actions", setup.phase, setup.mode, setup.worker, agent, self.number, rows.rows]
+            self.phase.records.add(record, len(rows.rows), rows.size_bytes)
 
     def _refuse_after_end(self) -> None:
         if self._closed:
@@ -464,9 +502,8 @@ def _given_row(given: dict[int, Any], count: int) -> tuple[list[Any], list[int] 
 def _setpoints(actor: Actor, answer: Acted) -> list[Any]:
     rows = answer.setpoints
     if rows is None or len(rows) != 1 or type(rows[0]) is not list or len(rows[0]) != len(actor.targets):
-        raise RemoteProtocolError(
-            f"muscle {actor.name}: setpoints: expected one row of {len(actor.targets)} values, found {rows!r:.80}"
-        )
+        text = f"setpoints: expected one row of {len(actor.targets)} values, found {rows!r:.80}"
+        raise wrong_answer(actor.peer, "muscle.act", RemoteProtocolError(text))
     row: list[Any] = rows[0]
     return row
 
@@ -477,7 +514,3 @@ def _summary(objectives: Sequence[float | None]) -> dict[str, Any]:
         return {"sum": None, "mean": None}
     total = math.fsum(values)
     return {"sum": total, "mean": total / len(values)}
-
-
-def _size(rows: list[Any]) -> int:
-    return sum(len(v) if type(v) is bytes else 8 for v in rows[0]) * len(rows)

@@ -39,6 +39,13 @@ class Hooks:
         except Exception as error:
             raise hook_failed(error, self._place(hook)) from error
 
+    def blame(self, hook: str, error: Exception) -> AuthorError:
+        """Return the error that stands for what a hook raised that was not called by us."""
+        if isinstance(error, AuthorError):
+            error.add_note(self._place(hook))
+            return error
+        return hook_failed(error, self._place(hook))
+
     def _wait(self, awaitable: Any) -> Any:
         if self._runner is None:
             self._runner = asyncio.Runner()

@@ -63,6 +63,8 @@ class Records:
         """Take one record; it leaves with the batch."""
         if self._store is None:
             return
+        if self._open and self._bytes + size_bytes > _BATCH_BYTES_MAX:
+            self.flush()
         self._open.append(record)
         self._weight += rows
         self._bytes += size_bytes

@@ -71,6 +71,10 @@ class World:
         except RemoteProtocolError as error:
             raise self._blame("environment.update", error) from error
 
+    def rest(self) -> None:
+        """Earn nothing in a step in which it waits for its reset: it has no rewards then, not those of before."""
+        self.earned = [None] * len(self.rewards or [])
+
     def _begin(self, readings: Sequence[Any], ticks: int | None, timestamp: str | None) -> None:
         self.readings = self._row("sensors", readings, len(self.sensors), "readings")
         self.ticks, self.timestamp = ticks, timestamp

@@ -8,12 +8,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgpack
 import pytest
 
 from ganglion.errors import PeerLost
+from ganglion.peer.controller import ControllerHost
 from ganglion.peer.conversation import Request
 from ganglion.peer.loader import Loader
 from ganglion.peer.participant import DEFERRED, Participant
+from ganglion.sdk.controller import Controller
 from ganglion.sdk.seed import words
 from ganglion.sdk.spaces import Box, Discrete, Space
 from ganglion.transport.memory import MemoryBus
@@ -21,12 +24,25 @@ from ganglion.wire.codec import codec_of
 from ganglion.wire.envelope import Envelope, Head, decode, encode
 from ganglion.wire.messages import (
     CALL_BY_NAME,
+    Act,
+    Acted,
+    Boundary,
+    ControllerReady,
+    ControllerSetup,
+    ControllerStart,
+    Done,
+    EnvironmentDeclared,
+    EnvironmentUpdated,
+    EpisodeEnded,
     Failure,
+    Go,
     Lost,
     RecordAck,
     RecordBatch,
     RunEvent,
+    Verdict,
     Welcome,
+    WorkerFailed,
 )
 from ganglion.wire.name import Role
 from ganglion.wire.verb import Verb
@@ -328,3 +344,271 @@ def crowd() -> Iterator[Crowd]:
     made = Crowd()
     yield made
     made.close()
+
+
+# -- a worker whose environments and muscles are on the wire ----------------------------------------------------------
+class FakeWorldPeer:
+    """Answer the calls of a controller as an environment would: one sensor that counts, one reward, one end.
+
+    `ends` is the step in which it terminates, `truncates` that in which it is cut off; 0 is never.
+    """
+
+    def __init__(
+        self, actuators: Sequence[str] = ("a",), ends: int = 0, truncates: int = 0, late: bool = False
+    ) -> None:
+        self.actuators, self.ends, self.truncates, self.late = list(actuators), ends, truncates, late
+        self.step = 0
+        self.sensor = "s"
+        self.fails_at = 0
+        self.told = False
+
+    def start(self) -> EnvironmentDeclared:
+        """Declare; with `late` rewards come with the first update."""
+        self.step, self.told = 0, not self.late
+        rewards = None if self.late else [declared("r", Discrete(1000))]
+        actuators = [declared(uid, TEN, 0) for uid in self.actuators]
+        return EnvironmentDeclared([declared(self.sensor, Discrete(1000))], actuators, [[0]], rewards)
+
+    def update(self) -> EnvironmentUpdated | Failure:
+        """Count one step; the reward is ten times its number."""
+        self.step += 1
+        if self.step == self.fails_at:
+            return Failure("author", "ValueError: no", "environment, hook update", "Traceback: here")
+        ids = None if self.told else [declared("r", Discrete(1000))]
+        self.told = True
+        flags = (self.step == self.ends, self.step == self.truncates)
+        return EnvironmentUpdated([[self.step]], [[10 * self.step]], *flags, self.step, None, ids)
+
+    def reset(self) -> EnvironmentUpdated:
+        """Begin at 0."""
+        self.step = 0
+        return EnvironmentUpdated([[0]], [])
+
+
+class FakeAgentPeer:
+    """Answer the calls of a controller as a muscle would: setpoints count decisions, objectives sum rewards."""
+
+    def __init__(
+        self, actuators: Sequence[str] = ("w.a",), sensors: Sequence[str] = ("w.s",), **setup: Any
+    ) -> None:
+        self.actuators, self.sensors, self.setup = list(actuators), list(sensors), setup
+        self.acts: list[Act] = []
+        self.decisions = 0
+        self.signals: dict[int, str] = {}  # number of the act -> signal of the brain in its answer
+        self.fails_at = 0
+
+    def act(self, act: Act) -> Acted | Failure:
+        """Propose, settle or close."""
+        self.acts.append(act)
+        if len(self.acts) == self.fails_at:
+            return Failure("author", "ValueError: bad", "muscle, hook propose_actions", "Traceback: there")
+        objective = None
+        if act.rewards is not None:
+            objective = [float(sum(value for value in act.rewards[0] if value is not None))]
+        name = self.signals.get(len(self.acts))
+        signal = None if name is None else {"signal": name, "reason": "because"}
+        if not act.decide:
+            return Acted(objective=objective, signal=signal)
+        self.decisions += 1
+        return Acted([[self.decisions % 10] * len(self.actuators)], None, objective, signal)
+
+
+class Worker:
+    """Stand a controller's host among fake environments, muscles, a governor and a store."""
+
+    def __init__(
+        self,
+        loader: Callable[..., FakeLoader],
+        worlds: Mapping[str, FakeWorldPeer],
+        agents: Mapping[str, FakeAgentPeer],
+        controller: type[Any],
+        conditions: Sequence[type[Any]] = (),
+    ) -> None:
+        self.worlds, self.agents = dict(worlds), dict(agents)
+        classes = {f"condition__{cls.__name__}": cls for cls in conditions}
+        self.conditions = [{"name": cls.__name__, "params": {}} for cls in conditions]
+        self.hosted = Hosted(ControllerHost(loader(controller=controller, **classes)))
+        self.link = self.hosted.link
+        self.batches: list[RecordBatch] = []
+        self.reports: list[EpisodeEnded] = []
+        self.boundaries: list[Boundary] = []
+        self.failures: list[WorkerFailed] = []
+        self.verdicts: list[Verdict] = []
+        self.goes: list[Go] = []
+        self.acknowledges = True
+        self.link.answers |= {
+            "environment.start": lambda peer, it: self.worlds[it.uid].start(),
+            "environment.update": lambda peer, it: self._world(peer).update(),
+            "environment.reset": lambda peer, it: self._world(peer).reset(),
+            "environment.shutdown": lambda peer, it: Done(),
+            "muscle.setup": lambda peer, it: Done(),
+            "muscle.act": lambda peer, it: self._agent(peer).act(it),
+            "muscle.reset": lambda peer, it: Done(),
+            "muscle.shutdown": lambda peer, it: Done(),
+            "governor.episode": lambda peer, it: self._ended(it),
+            "governor.boundary": lambda peer, it: self._stands(it),
+            "governor.failed": lambda peer, it: self.failures.append(it) or Done(),  # type: ignore[func-returns-value]
+        }
+        send = self.link.send
+
+        def take(frames: Sequence[bytes]) -> None:
+            send(frames)
+            sent = self.link.sent[-1]
+            if sent.head.call == "record.batch":
+                batch = codec_of(RecordBatch).decode(sent.body)
+                self.batches.append(batch)
+                if self.acknowledges:
+                    self.link.tell("r/store", "record.ack", RecordAck(batch.number))
+
+        self.link.send = take  # type: ignore[method-assign]
+
+    def _world(self, peer: str) -> FakeWorldPeer:
+        return self.worlds[peer.split("/")[2]]
+
+    def _agent(self, peer: str) -> FakeAgentPeer:
+        return self.agents[peer.split("/")[2]]
+
+    def _ended(self, report: EpisodeEnded) -> Verdict:
+        self.reports.append(report)
+        return self.verdicts.pop(0) if self.verdicts else Verdict("STOP_PHASE")
+
+    def _stands(self, report: Boundary) -> Go:
+        self.boundaries.append(report)
+        return self.goes.pop(0) if self.goes else Go(round=report.round)
+
+    def setup(self, store: str | None = "r/store") -> ControllerReady:
+        """Begin the phase."""
+        environments = [
+            {
+                "uid": uid,
+                "peer": f"r/environment/{uid}/0",
+                "plugin": {"name": "own", "params": {}},
+                "params": {},
+                "reward": None,
+                "transformer": None,
+                "seed": 1,
+                "stream": STREAM,
+                "episode_seed": 2,
+                "episode_stream": STREAM,
+            }
+            for uid in self.worlds
+        ]
+        plugin = {"name": "own", "params": {}}
+        message = ControllerSetup(
+            "r", 0, "one", "train", 0, plugin, self.conditions, environments, STREAM, {}, "r/governor", store
+        )
+        found: ControllerReady = self.hosted.ask("controller.setup", message, "r/governor")
+        return found
+
+    def start(self, common: bool = False, settle: bool = False, verdict: Verdict | None = None) -> Any:
+        """Set the muscles up."""
+        agents = []
+        for name, agent in self.agents.items():
+            touched = {uid.partition(".")[0] for uid in (*agent.sensors, *agent.actuators)}
+            setup = {
+                "name": name,
+                "peer": f"r/muscle/{name}/0",
+                "brain": None,
+                "muscle": {"name": "own"},
+                "objective": {"name": "own"},
+                "sensors": [declared(uid, Discrete(1000)) for uid in agent.sensors],
+                "actuators": [declared(uid, TEN, 0) for uid in agent.actuators],
+                "rewards": None,
+                "environments": [uid for uid in self.worlds if uid in touched],
+                "stream": STREAM,
+                "objective_stream": STREAM,
+                "models": None,
+            }
+            agents.append(setup | agent.setup)
+        verdict = verdict or Verdict("RESET")
+        message = ControllerStart(agents, common, "lockstep", verdict, settle)
+        return self.hosted.ask("controller.start", message, "r/governor")
+
+    def run(self, common: bool = False, settle: bool = False, verdict: Verdict | None = None) -> None:
+        """Run a whole phase up to the last verdict."""
+        self.setup()
+        self.start(common, settle, verdict)
+        self.hosted.host.tick()
+        assert [] == self.failures
+
+    def steps(self) -> list[tuple[str, str]]:
+        """Return whom the controller asked for what, by short names, from the first act on."""
+        rows = [(e.peer.split("/")[2], e.head.call) for e in self.link.calls() if e.peer.count("/") > 1]
+        first = next(i for i, row in enumerate(rows) if row[1] == "muscle.act")
+        return [(peer, call.partition(".")[2]) for peer, call in rows[first:]]
+
+    def given(self, uid: str) -> list[tuple[list[int] | None, list[Any]]]:
+        """Return what an environment was given in each step: which actuators, and their values."""
+        return [
+            (message.actuators, message.setpoints[0])
+            for peer, message in self.link.asked("environment.update")
+            if peer == f"r/environment/{uid}/0"
+        ]
+
+    def records(self, kind: str) -> list[list[Any]]:
+        """Return the records of a kind that went to the store, with their values decoded."""
+        found = [record for batch in self.batches for record in batch.records if record[0] == kind]
+        if kind in ("steps", "actions"):
+            return [[*record[:-1], [[_plain(v) for v in row] for row in record[-1]]] for record in found]
+        return found
+
+
+def _plain(value: Any) -> Any:
+    return msgpack.unpackb(value) if isinstance(value, bytes) and value else value
+
+
+class AtOnce(Controller):
+    """Let all act at once."""
+
+    async def advance(self) -> None:
+        """Make one step."""
+        await self.update(await self.act(self.agents), self.agents)
+
+
+class InTurns(Controller):
+    """Let one act after the other."""
+
+    async def advance(self) -> None:
+        """Make one turn."""
+        acting = self.turn(self.step)
+        await self.update(await self.act(acting), acting)
+
+    def turn(self, step: int) -> Sequence[str]:
+        """Return who is next."""
+        return [self.agents[step % len(self.agents)]]
+
+
+@pytest.fixture
+def worker(loader: Any) -> Callable[..., Worker]:
+    """Return a function that stands a controller among fake peers; by default one environment `w`, one agent `one`."""
+
+    def make(
+        worlds: Mapping[str, FakeWorldPeer] | None = None,
+        agents: Mapping[str, FakeAgentPeer] | None = None,
+        controller: type[Any] = AtOnce,
+        conditions: Sequence[type[Any]] = (),
+    ) -> Worker:
+        chosen = {"w": FakeWorldPeer(ends=2)} if worlds is None else worlds
+        return Worker(
+            loader, chosen, {"one": FakeAgentPeer()} if agents is None else agents, controller, conditions
+        )
+
+    return make
+
+
+@pytest.fixture
+def world() -> type[FakeWorldPeer]:
+    """Return the class of environments on the wire."""
+    return FakeWorldPeer
+
+
+@pytest.fixture
+def agent() -> type[FakeAgentPeer]:
+    """Return the class of muscles on the wire."""
+    return FakeAgentPeer
+
+
+@pytest.fixture
+def in_turns() -> type[InTurns]:
+    """Return a controller in which one agent acts after the other."""
+    return InTurns
