@@ -43,6 +43,7 @@ class Boundaries:
     def __init__(self, phase: Phase) -> None:
         self._phase = phase
         self._mode = Mode(phase.setup.mode)
+        self._pauses: list[dict[str, Any]] = []  # that are over; told with the end of the episode
         self._asked = [
             (name, condition, f"{type(condition).__name__}.episode")
             for name, condition in phase.conditions
@@ -62,13 +63,13 @@ class Boundaries:
                 causes.append({"signal": go.signal, "issuer": go.issuer, "reason": go.reason, "known": True})
         winner = _greatest(causes)
         while winner is not None and Signal[winner["signal"]] is Signal.PAUSE:
-            causes = [
-                cause for cause in causes if cause["signal"] != Signal.PAUSE.name
-            ] + self._wait_out_pause()
+            paused = [cause for cause in causes if cause["signal"] == Signal.PAUSE.name]
+            self._pauses += [{**cause, "steps": episode.step} for cause in paused]
+            causes = [cause for cause in causes if cause not in paused] + self._wait_out_pause()
             winner = _greatest(causes)
         if winner is None or Signal[winner["signal"]] is Signal.CONTINUE:
             return None, go
-        return self._ending(winner, causes), go
+        return self._ending(winner, [*self._pauses, *causes]), go
 
     # -- wishes -------------------------------------------------------------------------------------------------------
     def _conditions(self, episode: Episode) -> list[dict[str, Any]]:

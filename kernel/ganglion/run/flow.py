@@ -150,7 +150,8 @@ class Flow:
         records: list[Effect] = []
         for cause in report.causes:
             if not cause.get("known"):
-                row = [report.worker, report.episode, report.steps, cause["signal"], cause["issuer"]]
+                steps = cause.get("steps", report.steps)
+                row = [report.worker, report.episode, steps, cause["signal"], cause["issuer"]]
                 records.append(self._record_signal(row, str(cause["reason"]), report.round))
         if self._stopping_failed():
             self.active.discard(report.worker)
