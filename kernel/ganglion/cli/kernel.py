@@ -13,7 +13,7 @@ from ganglion.cli.run import store_of
 from ganglion.cli.settings import Settings
 from ganglion.errors import UsageError
 
-__all__ = ["command"]
+__all__ = ["command", "status", "stop"]
 
 
 @click.group("kernel", invoke_without_command=True)

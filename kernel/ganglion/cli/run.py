@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ganglion.run.plan import Plan
     from ganglion.supervisor.folder import RunFolder
 
-__all__ = ["command", "faults_of", "store_of"]
+__all__ = ["Options", "command", "faults_of", "load", "store_of", "store_text"]
 
 _INTERRUPTED = 130
 

@@ -105,6 +105,10 @@ TRANSITIONS: dict[State, Row] = {
 }
 """What is no cell cannot happen: it is a mistake of the supervisor."""
 
+_SENT = {  # signals of ours that may have ended a process
+    State.TERMINATED: (signal.SIGTERM,),
+    State.KILLED: (signal.SIGTERM, signal.SIGKILL),
+}
 _PATIENCE_S = {State.LEAVING: LEAVE_ASK_S, State.TERMINATED: LEAVE_TERMINATE_S, State.KILLED: LEAVE_KILL_S}
 
 
@@ -135,7 +139,7 @@ class Child:
         self.code: int | None = None
         self.deadline_s: float | None = None
         self.why = ""  # why it was killed or could not be started, where that is known
-        self.lost = False  # it ended although nobody had asked it to
+        self.lost = False  # it ended although nobody had asked it to, or crashed
         self.history: deque[tuple[float, Event, State]] = deque(maxlen=_HISTORY)
 
     def receive(
@@ -153,10 +157,13 @@ class Child:
         self.history.append((now_s, event, self.state))
         if event in (Event.EXITED, Event.FAILED):
             self.code = code
-            self.lost = former in (State.STARTING, State.RUNNING)
+            crashed = code is not None and code < 0 and -code not in _SENT.get(former, ())
+            self.lost = crashed or former in (State.STARTING, State.RUNNING)
         if self.state is not former or event is Event.DEADLINE:
             usual_s = _PATIENCE_S.get(self.state)
-            self.deadline_s = None if usual_s is None else now_s + (usual_s if patience_s is None else patience_s)
+            self.deadline_s = (
+                None if usual_s is None else now_s + (usual_s if patience_s is None else patience_s)
+            )
         return effects
 
     def tick(self, now_s: float) -> tuple[Effect, ...]:

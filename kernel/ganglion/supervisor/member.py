@@ -120,6 +120,10 @@ class Member:
                 self._ask(self)
             self.gone.set()
             return
+        if self.process is not None:
+            self.process.look()  # who has ended before we ask has not ended because of it
+        if self.child.gone:
+            return
         if self.joined or self.child.state is not State.RUNNING:
             self._receive(Event.LEAVE, patience_s=patience_s)
         else:

@@ -34,7 +34,7 @@ class Process:
         self._pidfd = -1
         if hasattr(os, "pidfd_open"):
             self._pidfd = os.pidfd_open(pid)
-            self._loop.add_reader(self._pidfd, self._look)
+            self._loop.add_reader(self._pidfd, self.look)
         else:
             self._loop.call_later(_POLL_S, self._poll)
         self._loop.add_reader(output.fd, self._read)
@@ -58,12 +58,14 @@ class Process:
             self._loop.remove_reader(self.output.fd)
 
     def _poll(self) -> None:
-        self._look()
+        self.look()
         if not self.ended.is_set():
             self._loop.call_later(_POLL_S, self._poll)
 
-    def _look(self) -> None:
-        """Find out whether the process has ended; called by the loop."""
+    def look(self) -> None:
+        """Find out whether the process has ended; the loop does that by itself as soon as it comes to it."""
+        if self.ended.is_set():
+            return
         try:
             info = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         except ChildProcessError:

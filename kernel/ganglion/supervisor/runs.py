@@ -17,7 +17,7 @@ from ganglion.supervisor.member import Member
 from ganglion.wire.messages import Ended, Failure
 from ganglion.wire.name import Role, peer_name
 
-__all__ = ["FINISHED", "INTERRUPTED", "Outcome", "Run", "check_size"]
+__all__ = ["FINISHED", "INTERRUPTED", "Outcome", "Run", "Wait", "check_size"]
 
 FINISHED, FAILED, INTERRUPTED = "finished", "failed", "interrupted"
 _REPORT_MAX_S = 60.0  # a wait is told after 2, 4, 8, 16, 32, 60, 120, 180 s ...

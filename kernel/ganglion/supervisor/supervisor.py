@@ -119,9 +119,7 @@ class Supervisor(Listener):
         try:
             await self._launcher.open()
             self._folder, endpoint = endpoint_folder(name)
-            bound = await self._start_broker(
-                [endpoint, *([self.settings.bind] if self.settings.tcp else [])]
-            )
+            bound = await self._start_broker([endpoint, *([self.settings.bind] if self.settings.tcp else [])])
             await self._let_in(bound)
         except BaseException:
             await self.close()
@@ -294,7 +292,8 @@ class Supervisor(Listener):
         leaving = [m for name, m in run.members.items() if name not in needed]
         await self.bus.ask_all("kernel.admit", [m.admission(self.connection.attach_token) for m in fresh])
         await self.bus.ask(KERNEL, "kernel.watch", Watch([member.name for member in fresh]))
-        await asyncio.gather(*(self._start(run, member) for member in fresh if not member.place.attached))
+        starts = asyncio.gather(*(self._start(run, member) for member in fresh if not member.place.attached))
+        await asyncio.shield(starts)  # a start that is cut short would leave a process that nobody knows
         for member in leaving:
             member.leave()
 

@@ -51,7 +51,7 @@ def standin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 PEER = """
-import faulthandler, os, signal, sys, time
+import faulthandler, os, re, signal, sys, time
 from ganglion.peer.participant import Participant
 from ganglion.transport.blocking import BlockingLink
 from ganglion.wire.messages import Done, Ended, Failure, Joined, Need, RunEvent, Watch
@@ -103,8 +103,7 @@ def main(variables):
             me.tell(f"@{run}/events", "event", RunEvent("phase.started", {"phase": 0}, 1.0))
             if what == "hang":
                 faulthandler.enable()
-                while True:
-                    pass
+                re.match("(a+)+$", "a" * 60 + "b")  # holds the interpreter's lock for years
             if what == "die":
                 os.kill(os.getpid(), signal.SIGKILL)
             if what == "second phase":

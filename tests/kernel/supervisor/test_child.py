@@ -46,18 +46,41 @@ def test_ladder_is_climbed_by_the_clock() -> None:
 
 
 def test_loss_is_told_from_leaving() -> None:
-    """A process that ends unasked is lost; one that was asked is not, and is orderly only with exit status 0."""
-    lost, left, clumsy = _running(), _running(), _running()
+    """Who ends unasked is lost, or by a signal that we did not send; orderly is only who was asked and ends with 0."""
+    lost, left, clumsy, crashed = _running(), _running(), _running(), _running()
     lost.receive(Event.EXITED, 1.0, code=-9)
     left.receive(Event.LEAVE, 1.0)
     left.receive(Event.EXITED, 1.1, code=0)
     clumsy.receive(Event.LEAVE, 1.0)
     clumsy.receive(Event.EXITED, 1.1, code=3)
+    crashed.receive(Event.END, 1.0)
+    crashed.receive(Event.EXITED, 1.1, code=-9)
 
-    assert [(True, False), (False, True), (False, False)] == [
-        (c.lost, c.orderly) for c in (lost, left, clumsy)
-    ]
+    ends = [(c.lost, c.orderly) for c in (lost, left, clumsy, crashed)]
+    assert [(True, False), (False, True), (False, False), (True, False)] == ends
     assert "killed by SIGKILL" == lost.reason
+
+
+@pytest.mark.parametrize(
+    ("wish", "code", "lost"),
+    [
+        (Event.LEAVE, 0, False),
+        (Event.LEAVE, 3, False),
+        (Event.LEAVE, -11, True),
+        (Event.END, -15, False),
+        (Event.END, -9, True),
+        (Event.KILL, -9, False),
+        (Event.KILL, -15, False),
+        (Event.KILL, -11, True),
+    ],
+)
+def test_signal_of_ours_is_told_from_a_crash(wish: Event, code: int, lost: bool) -> None:
+    """A process that ends by a signal that we have not sent has crashed, also while it was to end."""
+    child = _running()
+    child.receive(wish, 1.0)
+    child.receive(Event.EXITED, 1.1, code=code)
+
+    assert lost == child.lost
 
 
 def test_one_clock_shortens_the_patience() -> None:

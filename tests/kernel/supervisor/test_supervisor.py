@@ -263,3 +263,15 @@ def test_hung_participant_is_killed_with_its_stacks(tmp_path: Path) -> None:
     assert ("failed", 1) == (outcome.status, outcome.exit_status)
     assert outcome.story[0].startswith("governor was killed by SIGABRT (its connection was lost: silent for ")
     assert any("in govern" in line for line in outcome.story)
+
+
+def test_everybody_is_gone_when_one_cannot_be_started(tmp_path: Path) -> None:
+    """A program that cannot be started ends the run; who was just being started is awaited, not forgotten."""
+    what = plan("finish", agents=("ada", "bob", "cleo"))
+    program = EnvironmentPlan("grid", None, command=["./program"], cwd="/nowhere")
+    what = dataclasses.replace(what, phases=[dataclasses.replace(what.phases[0], environments=[program])])
+    outcome, scene = _carry_out(tmp_path, what)
+
+    assert "failed" == outcome.status
+    assert "cannot start ./program: there is no folder /nowhere" in outcome.story[0]
+    assert [] == [member.name for member in scene.run.members.values() if not member.child.gone]
