@@ -21,13 +21,19 @@ class Log:
     can neither draw on a terminal nor fill a disk at one go.
     """
 
-    def __init__(self, logger: Any) -> None:
+    def __init__(self, logger: Any, file: TextIO | None) -> None:
         self._logger = logger
+        self._file = file
 
     def say(self, level: str, event: str, **fields: Any) -> None:
         """Write one event; an unknown level is written as a warning."""
         chosen = level if level in _LEVELS else "warning"
         getattr(self._logger, chosen)(event, **fields)
+
+    def close(self) -> None:
+        """Close the file, if it is one."""
+        if self._file is not None:
+            self._file.close()
 
 
 def set_up(process: str, path: str | None = None, stream: TextIO | None = None) -> Log:
@@ -38,10 +44,11 @@ def set_up(process: str, path: str | None = None, stream: TextIO | None = None) 
     """
     import structlog
 
-    target: TextIO = stream if stream is not None else sys.stderr
+    file: TextIO | None = None
     if path is not None:
         Path(path).parent.mkdir(parents=True, exist_ok=True)
-        target = Path(path).open("a", buffering=1)  # noqa: SIM115 - open as long as the process lives
+        file = Path(path).open("a", buffering=1)  # noqa: SIM115 - open as long as the process lives
+    target: TextIO = file or stream or sys.stderr
     logger = structlog.wrap_logger(
         structlog.PrintLogger(target),
         processors=[
@@ -52,7 +59,7 @@ def set_up(process: str, path: str | None = None, stream: TextIO | None = None) 
         ],
         process=process,
     )
-    return Log(logger)
+    return Log(logger, file)
 
 
 def _cut(logger: Any, method: str, event: MutableMapping[str, Any] | str) -> str:

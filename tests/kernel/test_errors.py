@@ -42,6 +42,8 @@ def _raised() -> set[str]:
             made = (
                 node.func if isinstance(node, ast.Call) else node.exc if isinstance(node, ast.Raise) else None
             )
+            if isinstance(node, ast.Assign):  # `refusal = OutOfActionSpaceError`: raised by what inherits it
+                made = node.value
             if isinstance(made, ast.Name):
                 names.add(made.id)
             elif isinstance(made, ast.Attribute):

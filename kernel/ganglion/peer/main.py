@@ -55,7 +55,11 @@ def serve(variables: dict[str, str]) -> int:
         variables.get("GANGLION_TOKEN", ""),
         incarnation,
     )
-    participant.join(hello)
+    try:
+        participant.join(hello)
+    except GanglionError:
+        link.close()
+        raise
     os.environ.pop("GANGLION_TOKEN", None)
     log = set_up(participant.name, variables["GANGLION_LOG"]) if variables.get("GANGLION_LOG") else None
     if log is not None:
@@ -74,6 +78,7 @@ def serve(variables: dict[str, str]) -> int:
     participant.leave()
     if log is not None:
         log.say("info", "peer.left", reason=leave.reason)
+        log.close()
     if leave.refused:
         _say(f"{participant.name}: the kernel ended the connection: {leave.reason}")
         return _FAILED

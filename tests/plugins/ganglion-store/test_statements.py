@@ -1,0 +1,28 @@
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+from ganglion_store import statements
+
+INSERTS = sorted(name for name in vars(statements) if name.startswith("INSERT_"))
+
+
+@pytest.fixture
+def database() -> Iterator[sqlite3.Connection]:
+    """Give an empty database with all tables and views."""
+    with closing(sqlite3.connect(":memory:")) as connection:
+        for statement in statements.CREATE:
+            connection.execute(statement)
+        yield connection
+
+
+@pytest.mark.parametrize("name", INSERTS)
+def test_sqlite_understands_each_statement(database: sqlite3.Connection, name: str) -> None:
+    """What the writer executes fits the tables that it makes; it is compiled, not carried out."""
+    text = getattr(statements, name)
+    places = text.count("?")
+
+    database.execute(f"EXPLAIN {text}", (None,) * places)

@@ -1,0 +1,331 @@
+"""Real runs with outcomes that are known exactly, and documents that must end with a clear error."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+GANGLION = str(Path(sys.executable).with_name("ganglion"))
+SPAN_S = 60.0  # a run of these takes a second; a machine under load has time
+
+DUMMIES = """\
+uid: golden
+seed: 42
+version: "0.1"
+schedule:
+  - train:
+      environments: [{environment: {uid: field, name: dummy}}]
+      agents:
+        - {name: One, brain: dummy, muscle: dummy, objective: dummy, sensors: [field.0], actuators: [field.0]}
+        - {name: Two, brain: dummy, muscle: dummy, objective: dummy, sensors: [field.1], actuators: [field.1]}
+      simulation: {name: CONTROLLER, conditions: [{name: environment}]}
+      phase_config: {mode: train, worker: WORKERS, episodes: EPISODES}
+SECOND
+run_config: {condition: {name: vanilla}}
+"""
+TEST_PHASE = "  - test: {phase_config: {mode: test}}"
+MORE_AGENTS = """\
+  - more:
+      agents:
+        - {name: One_2, brain: dummy, muscle: dummy, objective: dummy, sensors: [field.2], actuators: [field.2]}
+        - {name: Two_2, brain: dummy, muscle: dummy, objective: dummy, sensors: [field.3], actuators: [field.3]}
+"""
+
+
+class Farm:
+    """Run documents in a folder of their own and read what came of them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def run(self, text: str, *options: str) -> subprocess.CompletedProcess[str]:
+        """Run a document; return exit status and output."""
+        (self.folder / "document.yml").write_text(text)
+        return self.ganglion("run", "document.yml", "--plain", *options)
+
+    def ganglion(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """Run a command in the folder."""
+        variables = {**os.environ, "XDG_RUNTIME_DIR": ""}
+        return subprocess.run(
+            [GANGLION, *words],
+            cwd=self.folder,
+            env=variables,
+            capture_output=True,
+            text=True,
+            timeout=SPAN_S,
+            check=False,
+        )
+
+    def rows(self, table: str, run: str) -> list[dict[str, Any]]:
+        """Return the rows of a table of a run."""
+        found: list[dict[str, Any]] = json.loads(
+            self.ganglion("results", "--table", table, run, "--format", "json").stdout
+        )
+        return found
+
+
+@pytest.fixture
+def farm(tmp_path: Path) -> Farm:
+    """Return a folder in which documents are run."""
+    return Farm(tmp_path)
+
+
+def dummies(controller: str = "vanilla", workers: int = 1, episodes: int = 1, second: str = "") -> str:
+    """Return a document of dummies."""
+    return (
+        DUMMIES.replace("CONTROLLER", controller)
+        .replace("WORKERS", str(workers))
+        .replace("EPISODES", str(episodes))
+        .replace("SECOND", second)
+    )
+
+
+def sums(rows: list[dict[str, Any]], *keys: str) -> dict[tuple[Any, ...], tuple[int, float]]:
+    """Return per key how many rows there are and the sum of their objectives."""
+    found: dict[tuple[Any, ...], tuple[int, float]] = {}
+    for row in rows:
+        key = tuple(row[name] for name in keys)
+        count, total = found.get(key, (0, 0.0))
+        found[key] = (count + 1, total + row["objective"])
+    return found
+
+
+def test_two_phases_of_two_agents(farm: Farm) -> None:
+    """Each phase has 10 steps, and 10 actions and the reward sum 45 of each agent."""
+    done = farm.run(dummies(second=TEST_PHASE))
+
+    assert 0 == done.returncode, done.stderr
+    steps = farm.rows("steps", "golden-1")
+    assert [(phase, n) for phase in (0, 1) for n in range(1, 11)] == [(s["phase"], s["step"]) for s in steps]
+    expected = {(phase, agent): (10, 45.0) for phase in (0, 1) for agent in ("One", "Two")}
+    assert expected == sums(farm.rows("actions", "golden-1"), "phase", "agent")
+    phases = [(p["name"], p["mode"], p["status"], p["reason"]) for p in farm.rows("phases", "golden-1")]
+    assert [
+        ("train", "train", "finished", "max_episodes"),
+        ("test", "test", "finished", "max_episodes"),
+    ] == phases
+    (run,) = farm.rows("runs", "golden-1")
+    assert ("finished", "completed", "42") == (run["status"], run["reason"], str(run["seed"]))
+
+
+def test_taking_turns_with_agents_that_join_in_the_second_phase(farm: Farm) -> None:
+    """Two agents share 10 turns as 25 and 20; four, merged in document order, as 15, 8, 10 and 12."""
+    done = farm.run(dummies("taking_turns", episodes=2, second=MORE_AGENTS))
+
+    assert 0 == done.returncode, done.stderr
+    shares = {0: {"One": (5, 25.0), "Two": (5, 20.0)}}
+    shares[1] = {"One": (3, 15.0), "Two": (3, 8.0), "One_2": (2, 10.0), "Two_2": (2, 12.0)}
+    expected = {
+        (phase, episode, agent): share
+        for phase, agents in shares.items()
+        for episode in (0, 1)
+        for agent, share in agents.items()
+    }
+    assert expected == sums(farm.rows("actions", "golden-1"), "phase", "episode", "agent")
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_equal_documents_give_equal_tables(farm: Farm, workers: int) -> None:
+    """The same document and seed twice: no table differs, setpoints included."""
+    text = dummies(workers=workers, episodes=2, second=TEST_PHASE)
+
+    assert [0, 0] == [farm.run(text).returncode for _ in range(2)]
+
+    assert "no difference" == farm.ganglion("runs", "diff", "golden-1", "golden-2").stdout.strip()
+    assert 2 * 2 * 10 * workers == len(farm.rows("steps", "golden-2"))
+
+
+def test_another_seed_gives_other_setpoints(farm: Farm) -> None:
+    """The seed is what the setpoints come from."""
+    text = dummies()
+
+    assert [0, 0] == [farm.run(text, "--seed", seed).returncode for seed in ("1", "2")]
+
+    assert 1 == farm.ganglion("runs", "diff", "golden-1", "golden-2").returncode
+
+
+MISFITS = """\
+import time
+from ganglion.sdk import ActuatorInformation, Brain, Discrete, Environment, Muscle, SensorInformation
+
+
+class Unlicensed(Environment):
+    def __init__(self):
+        raise RuntimeError("no licence for the simulator")
+
+    def start_environment(self): ...
+    def update(self, actuators): ...
+
+
+class Crumbling(Environment):
+    def start_environment(self):
+        self.steps = 0
+        return [SensorInformation(0, Discrete(2), "0")], [ActuatorInformation(0, Discrete(2), "0")]
+
+    def update(self, actuators):
+        self.steps += 1
+        if self.steps == 3:
+            raise OSError("the simulator has crashed")
+        return [SensorInformation(1, Discrete(2), "0")], [], False
+
+
+class Reckless(Muscle):
+    def propose_actions(self, sensors, actuators_available):
+        for actuator in actuators_available:
+            actuator(1000)
+        return actuators_available
+
+
+class Silent(Brain):
+    def thinking(self, muscle_id, data_from_muscle):
+        while data_from_muscle is not None:
+            time.sleep(0.05)
+"""
+CLEAR = """\
+uid: clear
+seed: 1
+version: "0.1"
+schedule:
+  - only:
+      environments: [{environment: {uid: world, ENVIRONMENT}}]
+      agents: [{name: scout, brain: BRAIN, muscle: MUSCLE, sensors: [world.SENSOR], actuators: [world.0]}]
+      phase_config: {mode: train, episodes: 2}
+run_config: {condition: {name: vanilla}}
+recovery: {deadlines_s: {think: 1, attach: 1}}
+"""
+
+
+def clear(
+    environment: str = "name: dummy",
+    brain: str = "dummy",
+    muscle: str = "dummy",
+    sensor: str = "0",
+    more: str = "",
+) -> str:
+    """Return a document with one thing that may be wrong."""
+    parts = {"ENVIRONMENT": environment, "BRAIN": brain, "MUSCLE": muscle, "SENSOR": sensor}
+    text = CLEAR
+    for word, part in parts.items():
+        text = text.replace(word, part)
+    return text + more
+
+
+ERRORS = [
+    (
+        "a constructor that raises",
+        clear("name: 'misfits:Unlicensed'"),
+        1,
+        [
+            "RuntimeError: no licence for the simulator",
+            'misfits.py", line 7, in __init__',
+            "environment world (worker 0)",
+        ],
+    ),
+    (
+        "a step that raises",
+        clear("name: 'misfits:Crumbling'"),
+        1,
+        ["OSError: the simulator has crashed", 'misfits.py", line 21, in update', "step 3"],
+    ),
+    (
+        "a setpoint out of its space",
+        clear(muscle="{name: 'misfits:Reckless'}"),
+        1,
+        ["setpoint world.0: expected a value of Discrete(100), found 1000", "muscle scout (worker 0)"],
+    ),
+    (
+        "a brain that never answers",
+        clear(brain="{name: 'misfits:Silent'}"),
+        1,
+        ["in vain for brain scout to answer brain.think"],
+    ),
+    (
+        "an environment that never attaches",
+        clear("attach: true"),
+        1,
+        ["for environment world (worker 0) to attach"],
+    ),
+    ("a misspelt key", clear(more="sead: 2\n"), 2, [":11:1: sead: unknown key; did you mean `seed`?"]),
+    ("an unknown class", clear("name: dumy"), 2, ["there is no environment `dumy`; did you mean `dummy`?"]),
+    (
+        "a class of the wrong kind",
+        clear("name: 'misfits:Reckless'"),
+        2,
+        ["environment `misfits:Reckless` is not a subclass of Environment"],
+    ),
+    ("an unknown sensor", clear(sensor="77"), 2, [":7:", "'world.77' was not declared by its environment"]),
+    (
+        "a parameter that is not taken",
+        clear("name: dummy, params: {maxiter: 3}"),
+        2,
+        ["parameter 'maxiter' is not taken; expected discrete, max_iter"],
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "status", "sentences"), [e[1:] for e in ERRORS], ids=[e[0] for e in ERRORS])
+def test_what_goes_wrong_is_named(farm: Farm, text: str, status: int, sentences: list[str]) -> None:
+    """The run ends within its deadline with the exit status that fits, and names who, what and where."""
+    (farm.folder / "misfits.py").write_text(MISFITS)
+
+    done = farm.run(text)
+
+    said = done.stdout + done.stderr
+    assert status == done.returncode, said
+    for sentence in sentences:
+        assert sentence in said
+
+
+def test_steps_before_a_failure_are_stored(farm: Farm) -> None:
+    """An episode that a failing environment cut short is there with its complete rows and its reason."""
+    (farm.folder / "misfits.py").write_text(MISFITS)
+
+    farm.run(clear("name: 'misfits:Crumbling'"))
+
+    (episode,) = farm.rows("episodes", "clear-1")
+    assert (2, False, True) == (episode["steps"], episode["terminated"], episode["truncated"])
+    assert "failed: OSError: the simulator has crashed" == episode["reason"]
+    assert [1, 2] == [step["step"] for step in farm.rows("steps", "clear-1")]
+    assert "failed" == farm.rows("runs", "clear-1")[0]["status"]
+
+
+@pytest.mark.parametrize("path", ["missing/results.db", "junk.db"])
+def test_a_store_that_cannot_be_opened_is_named(farm: Farm, path: str) -> None:
+    """A folder that is not there, or a file that is no database: exit status 1 with path and cause."""
+    (farm.folder / "junk.db").write_text("this is no database, and never was one")
+
+    done = farm.run(dummies(), "--store", f"sqlite:///{farm.folder / path}")
+
+    assert 1 == done.returncode
+    assert f"{farm.folder / path}: cannot be opened for writing" in done.stdout + done.stderr
+
+
+@pytest.mark.long
+def test_the_learner_learns_cartpole_of_gymnasium(farm: Farm) -> None:
+    """The mean return over the last 20 of 60 training episodes of CartPole-v1 is above 100."""
+    document = """\
+uid: pole
+seed: 1
+version: "0.1"
+schedule:
+  - train:
+      environments: [{environment: {uid: pole, name: gymnasium, params: {id: CartPole-v1}}}]
+      agents: [{name: scout, brain: sarsa, muscle: sarsa, sensors: [pole.observation], actuators: [pole.action]}]
+      phase_config: {mode: train, episodes: 60}
+run_config: {condition: {name: vanilla}}
+"""
+    (farm.folder / "pole.yml").write_text(document)
+    done = subprocess.run(
+        [GANGLION, "run", "pole.yml", "--plain"], cwd=farm.folder, capture_output=True, text=True, check=False
+    )
+
+    assert 0 == done.returncode, done.stderr
+    returns = [row["return"] for row in farm.rows("returns", "pole-1")]
+    assert 60 == len(returns)
+    assert sum(returns[-20:]) / 20 > 100
