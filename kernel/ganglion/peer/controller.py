@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from ganglion.errors import GanglionError, RemoteProtocolError
+from ganglion.errors import GanglionError, RemoteProtocolError, StoreError
 from ganglion.peer.conversation import Gone, Request, Told
 from ganglion.peer.episode import Episode, Phase
 from ganglion.peer.failure import failure_of
@@ -153,9 +153,13 @@ class ControllerHost:
             seeds = (verdict.seeds or {}).get(world.uid, {})
             world.setup["episode_seed"] = int(seeds.get("seed", 0))
             world.setup["episode_stream"] = seeds.get("stream", b"")
-        self._start_environments(phase)
+        before = [(world, world.sensors, world.actuators) for world in phase.worlds]
+        self._start_environments(phase, verdict.episode)
+        for world, sensors, actuators in before:
+            world.declares("sensors", sensors)
+            world.declares("actuators", actuators)
         assert phase.start is not None
-        self._setup_muscles(phase, phase.start)
+        self._setup_muscles(phase, phase.start, verdict.episode)
         for actor in phase.actors:
             actor.told_rewards = False
 
@@ -165,6 +169,8 @@ class ControllerHost:
         failure = failure_of(error)
         show_failure(error, failure)
         peer = (failure.data or {}).get("peer")
+        if isinstance(error, StoreError):
+            peer = phase.setup.store
         try:
             if episode is not None:
                 episode.cut(f"failed: {failure.message}")
@@ -176,7 +182,7 @@ class ControllerHost:
         self._call(phase, phase.governor, "governor.failed", report)
 
     # -- setting up ---------------------------------------------------------------------------------------------------
-    def _start_environments(self, phase: Phase) -> None:
+    def _start_environments(self, phase: Phase, episode: int = 0) -> None:
         setup = phase.setup
         asked = []
         for world in phase.worlds:
@@ -197,11 +203,11 @@ class ControllerHost:
                 e["reward"],
                 e["transformer"],
             )
-            asked.append(self._ask(phase, world.peer, "environment.start", message))
+            asked.append(self._ask(phase, world.peer, "environment.start", message, episode))
         for world, answer in zip(phase.worlds, self.participant.gather(asked), strict=True):
             world.declare(answer)
 
-    def _setup_muscles(self, phase: Phase, start: ControllerStart) -> None:
+    def _setup_muscles(self, phase: Phase, start: ControllerStart, episode: int = 0) -> None:
         setup = phase.setup
         asked = []
         for actor in phase.actors:
@@ -226,7 +232,7 @@ class ControllerHost:
                 start.static_models,
                 setup.deadlines_s or None,
             )
-            asked.append(self._ask(phase, actor.peer, "muscle.setup", message))
+            asked.append(self._ask(phase, actor.peer, "muscle.setup", message, episode))
         self.participant.gather(asked)
 
     def _actor(self, phase: Phase, agent: dict[str, Any]) -> Actor:
@@ -268,8 +274,9 @@ class ControllerHost:
         )
 
     # -- asking -------------------------------------------------------------------------------------------------------
-    def _ask(self, phase: Phase, peer: str, call: str, message: Any) -> Any:
-        return self.participant.ask(peer, call, message, phase.span_s(call))
+    def _ask(self, phase: Phase, peer: str, call: str, message: Any, episode: int | None = None) -> Any:
+        position = None if episode is None else (phase.setup.phase, phase.setup.worker, episode, 0, 0, 0)
+        return self.participant.ask(peer, call, message, phase.span_s(call), position)
 
     def _call(self, phase: Phase, peer: str, call: str, message: Any) -> Any:
         return self.participant.gather([self._ask(phase, peer, call, message)])[0]

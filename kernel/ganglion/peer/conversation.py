@@ -15,7 +15,7 @@ from ganglion.wire.messages import Failure, Lost
 from ganglion.wire.name import label
 from ganglion.wire.verb import Verb
 
-__all__ = ["Answer", "Conversation", "Gone", "Incoming", "Leave", "Pending", "Request", "Told"]
+__all__ = ["Answer", "Conversation", "Gone", "Incoming", "Leave", "Pending", "Request", "Told", "episode_of"]
 
 
 # These are made for each message; not frozen, since a frozen dataclass takes three times as long to make.
@@ -27,6 +27,11 @@ class Request:
     head: Head
     body: bytes
     blobs: tuple[bytes, ...]
+
+
+def episode_of(request: Request) -> int:
+    """Return the episode that a request is about: the first one unless its position says another."""
+    return 0 if request.head.position is None else request.head.position[2]
 
 
 @dataclass(slots=True)

@@ -8,7 +8,7 @@ from typing import Any
 
 from ganglion.errors import AuthorError, LocalProtocolError, RemoteProtocolError, SpaceError
 from ganglion.limits import IDS_PER_ENVIRONMENT
-from ganglion.peer.conversation import Request
+from ganglion.peer.conversation import Request, episode_of
 from ganglion.peer.hooks import Hooks, identity, seed_process
 from ganglion.peer.layout import Layout, declaration
 from ganglion.peer.loader import Loader
@@ -86,7 +86,7 @@ class EnvironmentHost:
         self._environment = environment
         self._layouts: tuple[Layout, Layout] | None = None
         self._rewards: Layout | None = None
-        self._begin_episode(environment, 0)
+        self._begin_episode(environment, episode_of(request))
         baseline = self._baseline(self._hooks("start_environment", environment.start_environment))
         return self._declare(environment, baseline)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ganglion.errors import RemoteProtocolError
-from ganglion.peer.conversation import Request
+from ganglion.peer.conversation import Request, episode_of
 from ganglion.peer.hooks import Hooks, identity, seed_process
 from ganglion.peer.layout import Layout, freeze, thaw
 from ganglion.peer.loader import Loader
@@ -119,7 +119,7 @@ class MuscleHost:
         muscle: Muscle = hooks("__init__", lambda: self._loader.make("muscle", setup.plugin, attributes))
         self._muscle = muscle
         hooks("setup", muscle.setup)
-        self._begin_episode(0)
+        self._begin_episode(episode_of(request))
         self._due: Thought | None = None  # an update that came with the end of an episode
         if setup.brain is not None:
             thought = self._ask("brain.join", BrainJoin(setup.worker), None)

@@ -12,6 +12,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any, Protocol
 
 from ganglion.errors import CallFailed, DeadlineExceeded, GanglionError, PeerLost, RemoteProtocolError
@@ -184,7 +185,7 @@ class Participant:
         open_serials = {pending.serial for pending in asked}
         answers: dict[int, Answer] = {}
         while open_serials:
-            incoming = self._receive(_IDLE_S, keep=True)
+            incoming = self._receive(_IDLE_S, open_serials)
             if not incoming and asked:
                 self._tell_wait(asked[0].since_s, open_serials)
             for i, one in enumerate(incoming):
@@ -243,7 +244,7 @@ class Participant:
 
     def pump(self, timeout_s: float) -> None:
         """Wait once for something to happen, and let what is told be heard; requests wait."""
-        for one in self._receive(min(timeout_s, _IDLE_S), keep=True):
+        for one in self._receive(min(timeout_s, _IDLE_S), frozenset()):
             if type(one) is Told or type(one) is Gone:
                 self._hear(one)
             else:
@@ -256,7 +257,7 @@ class Participant:
 
     def _next(self, wait_s: float) -> Incoming | None:
         if not self._inbox:
-            self._inbox.extend(self._receive(wait_s, keep=False))
+            self._inbox.extend(self._receive(wait_s, None))
         return self._inbox.popleft() if self._inbox else None
 
     def _take(self, incoming: Incoming) -> None:
@@ -307,10 +308,11 @@ class Participant:
         elif type(incoming) is Gone and self._gone is not None:
             self._gone(incoming)
 
-    def _receive(self, wait_s: float, keep: bool) -> list[Incoming]:
+    def _receive(self, wait_s: float, awaited: AbstractSet[int] | None) -> list[Incoming]:
         """Return what comes next; waits for one message, until a deadline of ours or for `wait_s` at the longest.
 
-        With `keep` a request or BYE that is in the inbox stays there, and does not end the wait.
+        With `awaited` only what is told and the answers to these calls end the wait if they are in the inbox; all else
+        that is there stays.
         """
         conversation = self._conversation
         now_s = self.clock()
@@ -322,8 +324,8 @@ class Participant:
         try:
             with self._lock:
                 if self._inbox:  # the pulse has read, or an earlier wait
-                    ready = self._ready() if keep else []
-                    if ready or not keep:
+                    ready = [] if awaited is None else self._ready(awaited)
+                    if ready or awaited is None:
                         return ready
                 frames = self._link.receive(wait_s)
                 incoming = self._read(frames)
@@ -338,9 +340,15 @@ class Participant:
             return expired
         return incoming
 
-    def _ready(self) -> list[Incoming]:
-        """Take from the inbox all but requests and BYE; the lock is held."""
-        found = [one for one in self._inbox if type(one) is not Request and type(one) is not Leave]
+    def _ready(self, awaited: AbstractSet[int]) -> list[Incoming]:
+        """Take from the inbox what is told and the answers to these calls; the lock is held."""
+        found: list[Incoming] = [
+            one
+            for one in self._inbox
+            if type(one) is Told
+            or type(one) is Gone
+            or (type(one) is Answer and one.pending.serial in awaited)
+        ]
         for one in found:
             self._inbox.remove(one)
         return found

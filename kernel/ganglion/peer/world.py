@@ -71,6 +71,17 @@ class World:
         except RemoteProtocolError as error:
             raise self._blame("environment.update", error) from error
 
+    def declares(self, what: str, before: Sequence[Mapping[str, Any]]) -> None:
+        """Refuse declarations of a new object that are not those of the phase."""
+        old = [(row["id"], row["space"]) for row in before]
+        new = [(row["id"], row["space"]) for row in getattr(self, what)]
+        if old != new:
+            ids = [uid for uid, _ in old]
+            other = [uid for uid, _ in new if uid not in ids] or [uid for uid in ids if uid not in dict(new)]
+            hint = other[0] if other else "their order or a space"
+            text = f"{what} changed between episodes: {hint}"
+            raise self._blame("environment.start", RemoteProtocolError(text))
+
     def rest(self) -> None:
         """Earn nothing in a step in which it waits for its reset: it has no rewards then, not those of before."""
         self.earned = [None] * len(self.rewards or [])

@@ -168,6 +168,20 @@ def test_what_arrives_with_an_error_is_not_lost(link: Any, clock: Any) -> None:
     assert ["record.ack"] == [told.head.call for told in heard]
 
 
+def test_another_failure_of_those_asked_together_does_not_spin(participant: Participant, link: Any) -> None:
+    """The second ERROR of calls that were gathered is nobody's any more: later waits do not trip over it."""
+    asked = [participant.ask(peer, "muscle.reset", MuscleReset(1), 5.0) for peer in (A, B)]
+    for envelope in link.calls():
+        link.answer(envelope, Failure("author", f"{envelope.peer} raised"))
+    with pytest.raises(CallFailed):
+        participant.gather(asked)
+    later = participant.ask(A, "muscle.reset", MuscleReset(2), 5.0)
+    link.idle.append(lambda: link.answer(link.calls()[-1], Done()))
+    participant.pump(0.5)
+
+    assert [Done()] == participant.gather([later])
+
+
 def test_a_late_answer_is_dropped(participant: Participant, link: Any, clock: Any) -> None:
     """An answer that comes after its deadline is no answer to anything."""
     asked = participant.ask(A, "muscle.reset", MuscleReset(1), 5.0)
