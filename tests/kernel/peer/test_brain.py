@@ -512,6 +512,8 @@ def test_hooks_may_be_async(hosted: Any, loader: Any, tmp_path: Path) -> None:
     it.setup(lambda brain, muscle, data: {"data": data})
     joined, thought = it.join(), it.think(0, 1)
     it.hosted.ask("brain.store", BrainStore())
+    log = it.brain.log
+    it.hosted.ask("brain.shutdown", Nothing())
 
     assert (Thought({"data": None}, True), Thought({"data": 1}, True)) == (joined, thought)
-    assert ("setup", "store") == (it.brain.log[0], it.brain.log[-1])
+    assert ("setup", "store") == (log[0], log[-1])

@@ -797,6 +797,7 @@ def test_an_exception_is_blamed_on_its_author(stage: Any, slow: bool) -> None:
     it.update()
     with pytest.raises(AuthorError) as caught:
         it.update()
+    it.hosted.ask("environment.shutdown", Nothing())
     failure = failure_of(caught.value)
     lines = (failure.traceback or "").splitlines()
 

@@ -1,0 +1,179 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgpack
+import pytest
+
+from ganglion.errors import DeadlineExceeded, StoreError
+from ganglion.limits import BODY_BYTES, DEADLINES_S, STREAM_CREDIT_MESSAGES
+from ganglion.peer.participant import Participant
+from ganglion.peer.records import Records, declaration_rows, pack
+from ganglion.sdk import Box, Discrete
+from ganglion.wire.messages import Failure, MuscleReset, RecordAck, RecordBatch
+
+STORE = "r/store"
+
+
+class Stage:
+    """Stand records on a participant; the store acknowledges when a test says so."""
+
+    def __init__(self, link: Any, clock: Any, store: str | None = STORE) -> None:
+        self.link, self.clock = link, clock
+        self.participant = Participant(link, {}, told=self.hear, clock=clock)
+        self.records = Records(self.participant, store)
+
+    def hear(self, told: Any) -> None:
+        self.records.heard(told)
+
+    @property
+    def batches(self) -> list[RecordBatch]:
+        return [batch for _, batch in self.link.told("record.batch")]
+
+    def acknowledge(self, number: int, error: Failure | None = None) -> Callable[[], None]:
+        return lambda: self.link.tell(STORE, "record.ack", RecordAck(number, error))
+
+
+@pytest.fixture
+def stage(link: Any, clock: Any) -> Stage:
+    """Return records whose store is silent."""
+    return Stage(link, clock)
+
+
+def test_records_leave_by_flush(stage: Stage) -> None:
+    """What was added goes to the store in order, in numbered batches; nothing goes for nothing."""
+    stage.records.add(["a"])
+    stage.records.add(["b"])
+    stage.records.flush()
+    stage.records.flush()
+    stage.records.add(["c"])
+    stage.records.flush()
+
+    assert [RecordBatch(1, [["a"], ["b"]]), RecordBatch(2, [["c"]])] == stage.batches
+
+
+def test_many_rows_leave_by_themselves(stage: Stage) -> None:
+    """At two hundred and fifty rows a batch leaves."""
+    stage.records.add(["a"], rows=249)
+    before = len(stage.batches)
+    stage.records.add(["b"])
+
+    assert (0, [["a"], ["b"]]) == (before, stage.batches[0].records)
+
+
+def test_batches_fit_into_messages(stage: Stage) -> None:
+    """A large record goes alone if what waits with it would make the batch too large."""
+    for _ in range(3):
+        stage.records.add(["steps", bytes(400_000)], 1, 400_000)
+    stage.records.flush()
+
+    assert [1, 1, 1] == [len(batch.records) for batch in stage.batches]
+    assert max(len(e.body) for e in stage.link.sent) < BODY_BYTES
+
+
+def test_eight_batches_may_be_on_their_way(stage: Stage) -> None:
+    """The ninth waits for an acknowledgement."""
+    for number in range(STREAM_CREDIT_MESSAGES):
+        stage.records.add([number])
+        stage.records.flush()
+    before_s = stage.clock.now_s
+    stage.link.idle.append(stage.acknowledge(1))
+    stage.records.add(["ninth"])
+    stage.records.flush()
+
+    assert (100.0, 9, 0) == (before_s, len(stage.batches), len(stage.link.idle))
+
+
+def test_draining_waits_for_the_last_acknowledgement(stage: Stage) -> None:
+    """One acknowledgement stands for all batches before it."""
+    for number in range(3):
+        stage.records.add([number])
+        stage.records.flush()
+    stage.link.idle.extend([stage.acknowledge(1), stage.acknowledge(3)])
+    stage.records.drain()
+
+    assert 0 == len(stage.link.idle)
+
+
+def test_draining_sends_what_is_open(stage: Stage) -> None:
+    """Nothing is left behind."""
+    stage.records.add(["a"])
+    stage.link.idle.append(stage.acknowledge(1))
+    stage.records.drain()
+
+    assert [["a"]] == stage.batches[0].records
+
+
+def test_a_request_that_waits_does_not_keep_acknowledgements_away(stage: Stage) -> None:
+    """Who drains hears the store although somebody else asks for something meanwhile."""
+    stage.records.add(["a"])
+    stage.link.idle.extend(
+        [lambda: stage.link.request("r/governor", "muscle.reset", MuscleReset(1), 5), stage.acknowledge(1)]
+    )
+    stage.records.drain()
+
+    assert 0 == len(stage.link.idle)
+
+
+def test_a_silent_store_is_given_up(stage: Stage) -> None:
+    """A store that never acknowledges ends the wait with its name in words."""
+    stage.records.add(["a"])
+    with pytest.raises(DeadlineExceeded, match="the store did not acknowledge rows within"):
+        stage.records.drain()
+
+    assert 100.0 + (DEADLINES_S["record"] or 0.0) <= stage.clock.now_s
+
+
+def test_a_failure_of_the_store_is_raised(stage: Stage) -> None:
+    """What the store says instead of an acknowledgement ends this and every later wait."""
+    stage.records.add(["a"])
+    stage.link.idle.append(stage.acknowledge(1, Failure("store", "disk full")))
+    with pytest.raises(StoreError, match="disk full"):
+        stage.records.drain()
+    stage.records.add(["b"])
+    with pytest.raises(StoreError, match="disk full"):
+        stage.records.flush()
+
+    assert 1 == len(stage.batches)
+
+
+@pytest.mark.parametrize(("peer", "fails"), [(STORE, True), ("r/brain/a", False)])
+def test_a_lost_store_is_raised(stage: Stage, peer: str, fails: bool) -> None:
+    """Where the store is gone nothing can be written; others that are gone change nothing."""
+    stage.records.lost(peer, "exit 1")
+    stage.records.add(["a"])
+    if fails:
+        with pytest.raises(StoreError, match="the store is gone: exit 1"):
+            stage.records.flush()
+    else:
+        stage.records.flush()
+
+    assert fails == (not stage.batches)
+
+
+def test_without_a_store_all_is_dropped(link: Any, clock: Any) -> None:
+    """Nobody asked for results: nothing is sent, nothing awaited."""
+    stage = Stage(link, clock, None)
+    stage.records.add(["a"], rows=10_000)
+    stage.records.drain()
+
+    assert ([], 100.0) == (link.sent, clock.now_s)
+
+
+def test_declarations_are_kept_in_words() -> None:
+    """Each is id, space in text, unit, dtype and shape."""
+    rows = [
+        {"id": "w.a", "space": Discrete(3).to_wire(), "unit": "kW"},
+        {"id": "w.b", "space": Box(0.0, 1.0, (2, 3)).to_wire()},
+    ]
+
+    assert [
+        ["w.a", Discrete(3).to_string(), "kW", Discrete(3).dtype.str, []],
+        ["w.b", Box(0.0, 1.0, (2, 3)).to_string(), None, "<f8", [2, 3]],
+    ] == declaration_rows(rows)
+
+
+def test_values_are_packed_as_one_list() -> None:
+    """Numbers, bytes and nothing travel as msgpack."""
+    assert [1, 0.5, None, b"x"] == msgpack.unpackb(pack([1, 0.5, None, b"x"]))
