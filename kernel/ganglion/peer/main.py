@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import faulthandler
+import gc
 import os
 import signal
 import sys
@@ -18,11 +19,14 @@ from ganglion.wire.name import Role
 __all__ = ["main", "serve"]
 
 _FAILED = 1
+_GARBAGE_OBJECTS = 20_000  # between two looks for cycles; a step makes some hundred objects, and hardly a cycle
 
 
 def main(variables: Mapping[str, str]) -> int:
     """Join as the variables say (GANGLION_ENDPOINT, _NAME, _TOKEN, _ROLE, ...) and serve; return the exit status."""
     faulthandler.enable()
+    gc.freeze()  # what is there now stays: nothing of it needs to be looked at again
+    gc.set_threshold(_GARBAGE_OBJECTS, 20, 20)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the supervisor's to hear
     try:
         return serve(dict(variables))

@@ -179,7 +179,10 @@ def _list_of(inner: Check) -> Check:
     def check(value: Any, path: str) -> Any:
         if type(value) is not list:
             raise _fault(path, "a list", value)
-        return [inner(element, f"{path}[{i}]") for i, element in enumerate(value)]
+        try:
+            return [inner(element, path) for element in value]
+        except RemoteProtocolError:  # once more, to say which: paths are made only where something is wrong
+            return [inner(element, f"{path}[{i}]") for i, element in enumerate(value)]
 
     return check
 
@@ -193,7 +196,10 @@ def _map_of(inner: Check) -> Check:
                 raise _fault(path, "a map with text keys", key)
         if inner is _check_any:
             return value
-        return {key: inner(element, f"{path}.{key}") for key, element in value.items()}
+        try:
+            return {key: inner(element, path) for key, element in value.items()}
+        except RemoteProtocolError:
+            return {key: inner(element, f"{path}.{key}") for key, element in value.items()}
 
     return check
 
@@ -289,8 +295,12 @@ class Codec(typing.Generic[M]):
         checks = self._checks
         for name, value in tree.items():
             check = checks.get(name)
-            if check is not None:
-                values[name] = value if check is _check_any else check(value, f"{path or self._word}.{name}")
+            if check is None:
+                continue
+            try:
+                values[name] = check(value, name)
+            except RemoteProtocolError:
+                values[name] = check(value, f"{path or self._word}.{name}")
         if len(values) != len(checks):
             missing = [name for name in self._required if name not in values]
             raise RemoteProtocolError(f"{path or self._word}.{missing[0]}: expected a value, found nothing")

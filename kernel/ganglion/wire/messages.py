@@ -86,8 +86,11 @@ T = TypeVar("T")
 
 @dataclass_transform(frozen_default=True)
 def message(kind: type[T]) -> type[T]:
-    """Make a class a message: a frozen dataclass with slots."""
-    return dataclass(frozen=True, slots=True)(kind)
+    """Make a class a message: a dataclass with slots, frozen for who checks types.
+
+    Not frozen at run time: that would take three times as long for each message of each step.
+    """
+    return dataclass(slots=True)(kind)
 
 
 # == joining and leaving ==============================================================================================
