@@ -33,6 +33,7 @@ __all__ = [
     "IDS_PER_ENVIRONMENT",
     "INTEGER_MAX",
     "LEAVE_ASK_S",
+    "LEAVE_EPISODE_S",
     "LEAVE_KILL_S",
     "LEAVE_TERMINATE_S",
     "LOG_FILE_BYTES",
@@ -149,6 +150,9 @@ WAIT_REPORT_S = 2.0  # a wait shows after so long without progress, then at 4, 8
 ATTACH_WAIT_REPORT_S = 1.0  # somebody must act: said sooner
 
 # -- leaving ----------------------------------------------------------------------------------------------------------
+LEAVE_EPISODE_S = (
+    30.0  # an interrupted run finishes its episodes, then they are cut: one may never end by itself
+)
 LEAVE_ASK_S = 2.0  # asked to leave, then
 LEAVE_TERMINATE_S = 1.5  # SIGTERM to the process group, then
 LEAVE_KILL_S = 0.5  # SIGKILL to the group

@@ -93,15 +93,11 @@ class Flow:
         signal = Signal[wish.signal]
         if signal >= Signal.STOP_PHASE:
             self._stop_phase(signal, f"operator: {wish.reason}" if wish.reason else "operator")
+        self._paused = signal is Signal.PAUSE
         if not self.common:
             workers = self.active if wish.worker is None or signal >= Signal.STOP_PHASE else {wish.worker}
             return [self._steer(worker, wish) for worker in sorted(workers)]
-        if signal is Signal.PAUSE:
-            self._paused = True
-        elif signal is Signal.CONTINUE:
-            self._paused = False
-        else:
-            self._paused = False
+        if signal > Signal.PAUSE:
             self._wished.append(wish)
         standing = self._stood.keys() >= self.active and not self._queue and not self._ended
         return self._round() if standing else []
@@ -111,7 +107,7 @@ class Flow:
         self._draining = True
         self.reason = self.reason or "interrupted"
         if not now:
-            return []
+            return self.steer(FlowSignal(Signal.CONTINUE.name, "interrupted")) if self._paused else []
         wish = FlowSignal(Signal.SHUTDOWN.name, "interrupted")
         return self.steer(wish) if self.common else [self._steer(w, wish) for w in sorted(self.active)]
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from ganglion.errors import DocumentError
+from ganglion.limits import LEAVE_EPISODE_S
 from ganglion.run.agents import ResolvedAgent, full_ids, resolve
 from ganglion.run.effect import Answer, Ask, Await, Declare, Effect, Event, Finish, Record
 from ganglion.run.flow import Flow
@@ -80,6 +81,7 @@ class Governor:
         self._interrupted = ""
         self._shutdown = ""
         self._cut_by_s: float | None = None
+        self._interrupt_by_s: float | None = None
 
     # -- events -------------------------------------------------------------------------------------------------------
     def begin(self, now_s: float) -> list[Effect]:
@@ -182,6 +184,7 @@ class Governor:
         """Interrupt the run: after the running episodes, or at once."""
         self._interrupted = reason or "operator"
         if self.stage is Stage.RUNNING:
+            self._interrupt_by_s = None if now else now_s + LEAVE_EPISODE_S
             return self._flow_on(self._flow.interrupt(now), now_s)
         if self.stage in (Stage.FAILING, Stage.ENDED, Stage.STORING, Stage.CLOSING, Stage.MUSCLES_LEAVING):
             return []
@@ -192,6 +195,8 @@ class Governor:
         if self.stage is Stage.FAILING and self._cut_by_s is not None and now_s >= self._cut_by_s:
             return self._finish(now_s)
         effects: list[Effect] = []
+        if self._interrupt_by_s is not None and now_s >= self._interrupt_by_s and self.stage is Stage.RUNNING:
+            effects += self.stop(True, self._interrupted, now_s)
         for text in self.waits.due(now_s):
             effects.append(Event("waiting", {"text": text}))
         late = self.waits.late(now_s)

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ganglion.limits import LEAVE_EPISODE_S
 from ganglion.run.effect import Event, Finish, Steer
 from ganglion.run.stage import Stage
 from ganglion.sdk.flow import Signal
@@ -437,6 +438,22 @@ def test_second_interrupt_is_at_once(kit: Any) -> None:
     farm.run()
 
     assert ["interrupted"] * 2 == [e[3] for e in farm.episodes]
+
+
+def test_an_episode_that_never_ends_is_cut(kit: Any) -> None:
+    """After LEAVE_EPISODE_S an interrupted run does what a second interrupt would do."""
+    farm = kit.Farm(
+        kit.plan(kit.phase(workers=2)), [("max_episodes", kit.FakeLimit(9), "phase")], lambda w, e: 10_000
+    )
+    farm.begin().run(until=lambda: running(farm))
+    farm.obey(farm.governor.stop(False, "Ctrl-C", 0.0))
+    farm.obey(farm.governor.tick(LEAVE_EPISODE_S - 1.0))
+    before = farm.finish
+    farm.obey(farm.governor.tick(LEAVE_EPISODE_S))
+    farm.run()
+
+    assert before is None
+    assert Finish("interrupted", "interrupted: Ctrl-C", 130) == farm.finish
 
 
 @pytest.mark.parametrize("stage", [Stage.NEEDING, Stage.JOINING, Stage.SETTING_UP, Stage.BRAINS])
