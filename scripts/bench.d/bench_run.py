@@ -54,7 +54,14 @@ def _meter(folder: Path, mode: str, store: bool):  # type: ignore[no-untyped-def
     file = folder / f"{mode}.yml"
     file.write_text(DOCUMENT.format(mode=mode, steps=STEPS, episodes=EPISODES))
     results = folder / f"results-{mode}-{store}"
-    argv = [str(Path(sys.executable).with_name("ganglion")), "--results", str(results), "--json", "run", str(file)]
+    argv = [
+        str(Path(sys.executable).with_name("ganglion")),
+        "--results",
+        str(results),
+        "--json",
+        "run",
+        str(file),
+    ]
     if not store:
         argv += ["--store", "none"]
     return lambda: _rate(argv)

@@ -25,11 +25,17 @@ _TELL_S = 5.0  # between two lines that say so
 @click.command("attach")
 @click.argument("role", type=click.Choice(["environment"]))
 @click.argument("name")
-@click.option("--as", "uid", metavar="UID", help="The environment of the document whose place to take. [NAME]")
+@click.option(
+    "--as", "uid", metavar="UID", help="The environment of the document whose place to take. [NAME]"
+)
 @click.option("--wait", is_flag=True, help="Try again until a run waits for this environment.")
-@click.option("--allow", multiple=True, metavar="PACKAGE", help="A package that NAME may be an import path into.")
+@click.option(
+    "--allow", multiple=True, metavar="PACKAGE", help="A package that NAME may be an import path into."
+)
 @click.pass_obj
-def command(settings: Settings, role: str, name: str, uid: str | None, wait: bool, allow: tuple[str, ...]) -> int:
+def command(
+    settings: Settings, role: str, name: str, uid: str | None, wait: bool, allow: tuple[str, ...]
+) -> int:
     """Join the plugin NAME to a kernel, as the environment that a document declares with `attach: true`.
 
     The parameters come from the document. Ends with status 0 when the run tells it to leave.

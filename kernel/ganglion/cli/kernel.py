@@ -35,7 +35,9 @@ def command(context: click.Context, parallel: int, bind: str) -> int:
     from ganglion.transport.endpoint import parse_endpoint
 
     if not parse_endpoint(bind).local:
-        raise UsageError(f"--bind {bind}: expected a loopback address; others need encryption, which is not built yet")
+        raise UsageError(
+            f"--bind {bind}: expected a loopback address; others need encryption, which is not built yet"
+        )
     return loop.run(_serve(context.obj, parallel, bind))
 
 

@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
-from ganglion.errors import GanglionError, RemoteProtocolError
+from ganglion.errors import (
+    AuthorError,
+    DeadlineExceeded,
+    GanglionError,
+    PluginInvalid,
+    RemoteProtocolError,
+    StoreError,
+)
 from ganglion.peer.conversation import Answer as CallAnswer
 from ganglion.peer.conversation import Gone, Request, Told
 from ganglion.peer.failure import failure_of
@@ -53,6 +61,8 @@ class GovernorHost:
         self._governor: Governor | None = None
         self._tags: dict[int, tuple[Any, ...]] = {}
         self._finish: Finish | None = None
+        self._store: str | None = None  # None too when its failure has been told
+        self._unwritten: GanglionError | None = None  # why nothing more is written
         self.participant: Participant  # set before anything is served
 
     def handlers(self) -> dict[str, Handler]:
@@ -77,7 +87,8 @@ class GovernorHost:
         self._records = Records(self.participant, start.store)
         self._governor = Governor(start.run, plan, start.store, self._results, services)
         self.participant.on_answer = self._answered
-        self._carry_out(self._governor.begin(self._now_s()))
+        self._store = start.store
+        self._drive(lambda: self._running().begin(self._now_s()))
         return Done()
 
     def signal(self, request: Request, wish: FlowSignal) -> Signalled:
@@ -89,29 +100,29 @@ class GovernorHost:
 
     def stop(self, request: Request, stop: RunRequest) -> Done:
         """Interrupt the run."""
-        self._carry_out(self._running().stop(stop.now, stop.reason, self._now_s()))
+        self._drive(lambda: self._running().stop(stop.now, stop.reason, self._now_s()))
         return Done()
 
     def episode(self, request: Request, report: EpisodeEnded) -> Any:
         """Take the end of an episode."""
-        self._carry_out(self._running().episode(request, report, self._now_s()))
+        self._drive(lambda: self._running().episode(request, report, self._now_s()))
         return DEFERRED
 
     def boundary(self, request: Request, report: Boundary) -> Any:
         """Take a worker's stand at the common boundary."""
-        self._carry_out(self._running().boundary(request, report, self._now_s()))
+        self._drive(lambda: self._running().boundary(request, report, self._now_s()))
         return DEFERRED
 
     def failed(self, request: Request, report: WorkerFailed) -> Any:
         """Take a worker's failure."""
-        self._carry_out(self._running().worker_failed(request, report, self._now_s()))
+        self._drive(lambda: self._running().worker_failed(request, report, self._now_s()))
         return DEFERRED
 
     def told(self, told: Told) -> None:
         """Hear who has joined, and the store's acknowledgements."""
         if told.head.call == "kernel.joined" and self._governor is not None:
             joined = codec_of(Joined).decode(told.body)
-            self._carry_out(self._governor.joined(joined.peer, joined.content, self._now_s()))
+            self._drive(lambda: self._running().joined(joined.peer, joined.content, self._now_s()))
         elif self._governor is not None:
             self._records.heard(told)
 
@@ -119,14 +130,15 @@ class GovernorHost:
         """Hear that a peer is lost."""
         if self._governor is not None:
             self._records.lost(gone.peer, gone.reason)
-            self._carry_out(self._governor.lost(gone.peer, gone.reason, self._now_s()))
+            self._drive(lambda: self._running().lost(gone.peer, gone.reason, self._now_s()))
 
     def tick(self) -> None:
         """Look at the clock; finish when it is time."""
         if self._governor is None:
             return
-        self._carry_out(self._governor.tick(self._now_s()))
-        self._records.flush()
+        self._drive(lambda: self._running().tick(self._now_s()))
+        self._write(self._records.flush)
+        self._look_after_store()
         if self._finish is not None:
             finish, self._finish = self._finish, None
             self._end(finish)
@@ -138,27 +150,56 @@ class GovernorHost:
         if answer.error is not None:
             failure = failure_of(answer.error)
             peer = (failure.data or {}).get("peer") or answer.pending.peer
-            self._carry_out(self._governor.failed(tag, failure, peer, self._now_s()))
+            self._drive(lambda: self._running().failed(tag, failure, peer, self._now_s()))
             return
         try:
             reply = codec_of(CALL_BY_NAME[answer.pending.call].reply).decode(answer.body)
         except RemoteProtocolError as error:
-            self._carry_out(self._governor.failed(tag, failure_of(error), answer.pending.peer, self._now_s()))
+            wrong = failure_of(error)
+            self._drive(lambda: self._running().failed(tag, wrong, answer.pending.peer, self._now_s()))
             return
-        self._carry_out(self._governor.answered(tag, reply, self._now_s()))
+        self._drive(lambda: self._running().answered(tag, reply, self._now_s()))
 
     # -- effects ------------------------------------------------------------------------------------------------------
+    def _drive(self, decide: Callable[[], Sequence[Effect]]) -> None:
+        """Carry out what the governor decides; a condition that cannot be made or asked ends the run by its name."""
+        try:
+            effects = decide()
+        except (AuthorError, PluginInvalid) as error:
+            failure = failure_of(error)
+            show_failure(error, failure)
+            effects = self._running().fail(failure, None, self._now_s())
+        self._carry_out(effects)
+        self._look_after_store()
+
+    def _write(self, act: Callable[[], None]) -> None:
+        """Do something with the records, unless the store has failed before."""
+        if self._unwritten is None:
+            try:
+                act()
+            except (StoreError, DeadlineExceeded) as error:
+                self._unwritten = error
+
+    def _look_after_store(self) -> None:
+        """End the run when its store has failed."""
+        if self._unwritten is None or self._store is None:
+            return
+        store, self._store = self._store, None
+        failure = failure_of(self._unwritten)
+        show_failure(self._unwritten, failure)
+        self._carry_out(self._running().fail(failure, store, self._now_s()))
+
     def _carry_out(self, effects: Sequence[Effect]) -> None:
         participant = self.participant
         for effect in effects:
             if isinstance(effect, Answer):
-                self._records.flush()
+                self._write(self._records.flush)
                 participant.reply(effect.token, effect.message)
             elif isinstance(effect, Ask):
                 pending = participant.ask(effect.peer, effect.call, effect.message, effect.span_s)
                 self._tags[pending.serial] = effect.tag
             elif isinstance(effect, Record):
-                self._records.add(effect.record)
+                self._write(partial(self._records.add, effect.record))
             elif isinstance(effect, Event):
                 self._tell(effect)
             elif isinstance(effect, Steer):
@@ -179,16 +220,16 @@ class GovernorHost:
     def _declare(self, declare: Declare) -> None:
         for kind, environment, agent, declarations in declare.rows:
             rows = declaration_rows(declarations)
-            self._records.add(["declare", declare.phase, environment, agent, kind, rows])
+            record = ["declare", declare.phase, environment, agent, kind, rows]
+            self._write(partial(self._records.add, record))
 
     def _end(self, finish: Finish) -> None:
         """Drain the records, then tell the supervisor; a store that fails now makes the run fail."""
-        try:
-            self._records.drain()
-        except GanglionError as error:
-            show_failure(error, failure_of(error))
-            if finish.failure is None:
-                finish = Finish("failed", f"failed: {error}", 1, failure_of(error), None)
+        self._write(self._records.drain)
+        if self._unwritten is not None and finish.failure is None:
+            failure = failure_of(self._unwritten)
+            show_failure(self._unwritten, failure)
+            finish = Finish("failed", f"failed: {failure.message}", 1, failure, self._store)
         fields = {"status": finish.status, "reason": finish.reason, "exit_status": finish.exit_status}
         self._tell(Event("run.ended", {"run": self._run, **fields}))
         ended = Ended(
@@ -230,6 +271,8 @@ class _Services:
                 attributes = {"name": plan.name, "mode": Mode(phase.mode), **identity(self.words(path))}
                 plugin = {"name": plan.name, "params": plan.params}
                 made = hooks("__init__", self._loader.make, "condition", plugin, attributes)
+                # What the governor asks of it is blamed on it, like every hook.
+                vars(made)["phase"] = partial(hooks, f"{type(made).__name__}.phase", made.phase)
                 found.append((plan.name, made, place))
         return found
 

@@ -19,7 +19,9 @@ from ganglion.wire.name import Role
 __all__ = ["main", "serve"]
 
 _FAILED = 1
-_GARBAGE_OBJECTS = 20_000  # between two looks for cycles; a step makes some hundred objects, and hardly a cycle
+_GARBAGE_OBJECTS = (
+    20_000  # between two looks for cycles; a step makes some hundred objects, and hardly a cycle
+)
 
 
 def main(variables: Mapping[str, str]) -> int:

@@ -65,7 +65,12 @@ class StoreHost:
     def gone(self, gone: Gone) -> None:
         """Hear that the governor is lost; what nobody sealed stays invisible, and the run does not stay `running`."""
         if gone.peer == self._governor and not self._ended:
-            end = ["end", "failed", f"lost: governor: {gone.reason}", dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds")]
+            end = [
+                "end",
+                "failed",
+                f"lost: governor: {gone.reason}",
+                dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds"),
+            ]
             self._guard(lambda: self._writer.apply(self.participant.name, [end]))
             self._guard(self._writer.commit)
 

@@ -77,9 +77,7 @@ def test_arrays_read_back(tmp_path_factory: pytest.TempPathFactory, arrays: dict
 
 def test_equal_models_are_equal_bytes(tmp_path: Path) -> None:
     """No clock and no process number is in a file."""
-    digests = {
-        save_arrays(tmp_path / name, {"w": np.arange(3)}, {"b": 1}) for name in ("1.npz", "2.npz")
-    }
+    digests = {save_arrays(tmp_path / name, {"w": np.arange(3)}, {"b": 1}) for name in ("1.npz", "2.npz")}
 
     assert len(digests) == 1
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import closing
 
 import pytest
+
 from ganglion_store import statements
 
 INSERTS = sorted(name for name in vars(statements) if name.startswith("INSERT_"))

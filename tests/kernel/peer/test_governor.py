@@ -1,0 +1,398 @@
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgpack
+import pytest
+
+from ganglion.errors import RemoteProtocolError
+from ganglion.peer.brain import BrainHost
+from ganglion.peer.controller import ControllerHost
+from ganglion.peer.environment import EnvironmentHost
+from ganglion.peer.governor import GovernorHost
+from ganglion.peer.muscle import MuscleHost
+from ganglion.peer.store import StoreHost
+from ganglion.run.plan import AgentPlan, EnvironmentPlan, PhasePlan, Plan, PluginPlan, processes_of
+from ganglion.sdk import (
+    ActuatorInformation,
+    Brain,
+    Discrete,
+    Environment,
+    Muscle,
+    Objective,
+    RewardInformation,
+    SensorInformation,
+    Signal,
+)
+from ganglion.sdk.condition import PhaseView, TerminationCondition
+from ganglion.sdk.controller import Controller
+from ganglion.wire.messages import (
+    Done,
+    Ended,
+    Failure,
+    FlowSignal,
+    GovernorStart,
+    Joined,
+    RecordAck,
+    RunRequest,
+)
+from ganglion.wire.name import Role
+
+OWN = PluginPlan("own")
+GOVERNOR, STORE = "r/governor", "r/store"
+
+
+class FakeCounter(Environment):
+    """Count to four; raise in the step that `breaks` says."""
+
+    def __init__(self, breaks: int = 0) -> None:
+        self.breaks = breaks
+        self.count = 0
+
+    def start_environment(self) -> Any:
+        self.count = 0
+        return [SensorInformation(0, Discrete(10), "s")], [ActuatorInformation(0, Discrete(10), "a")]
+
+    def update(self, actuators: Any) -> Any:
+        self.count += 1
+        if self.count == self.breaks:
+            raise ZeroDivisionError("by nothing")
+        rewards = [RewardInformation(self.count, Discrete(10), "r")]
+        return [SensorInformation(self.count, Discrete(10), "s")], rewards, self.count == 4
+
+
+class FakeAgent(Muscle):
+    """Propose what the brain sent last."""
+
+    def setup(self) -> None:
+        self.value = 0
+
+    def update(self, update: Any) -> None:
+        self.value = update["value"]
+
+    def propose_actions(self, sensors: Any, actuators_available: Any) -> Any:
+        actuators_available[0].value = self.value
+        return actuators_available
+
+
+class FakeSum(Objective):
+    """Return the reward."""
+
+    def internal_reward(self, memory: Any, **kwargs: Any) -> float:
+        return float(memory.tail(1).rewards.values[0][0])
+
+
+class FakeLearner(Brain):
+    """Send how many rows it has, modulo ten."""
+
+    def thinking(self, muscle_id: str, data_from_muscle: Any) -> Any:
+        return {"value": len(self.memory) % 10}
+
+
+class FakeOnce(Controller):
+    """Let all act at once."""
+
+    async def advance(self) -> None:
+        await self.update(await self.act(self.agents), self.agents)
+
+
+class FakeLimit(TerminationCondition):
+    """End the phase when each worker has two episodes."""
+
+    def phase(self, view: PhaseView) -> Signal:
+        self.reason = "limit"
+        done = all(len(worker.finished) >= 2 for worker in view.workers)
+        return Signal.STOP_PHASE if done else Signal.CONTINUE
+
+
+class FakeBroken(TerminationCondition):
+    """Fail when the phase is asked."""
+
+    def phase(self, view: PhaseView) -> Signal:
+        raise ZeroDivisionError("no phase")
+
+
+class FakeUnmade(TerminationCondition):
+    """Fail to be made."""
+
+    def __init__(self) -> None:
+        raise ZeroDivisionError("no condition")
+
+
+class FakeWriter:
+    """Keep what is applied."""
+
+    def __init__(self) -> None:
+        self.records: list[list[Any]] = []
+
+    def apply(self, writer: str, records: list[Any]) -> None:
+        """Take records."""
+        self.records += records
+
+    def commit(self) -> None:
+        """Do nothing."""
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+CLASSES: dict[str, type[Any]] = {
+    "environment": FakeCounter,
+    "muscle": FakeAgent,
+    "brain": FakeLearner,
+    "objective": FakeSum,
+    "controller": FakeOnce,
+    "condition": FakeLimit,
+    "condition__broken": FakeBroken,
+    "condition__unmade": FakeUnmade,
+}
+
+
+def plan(workers: int = 1, condition: str = "own", breaks: int = 0, brain: bool = True) -> Plan:
+    """Return a plan of one phase."""
+    environment = EnvironmentPlan("w", OWN, params={"breaks": breaks})
+    agent = AgentPlan("one", OWN, OWN if brain else None, OWN, ["w.*"], ["w.*"])
+    phase = PhasePlan(0, "first", [environment], [agent], OWN, [], [PluginPlan(condition)], workers=workers)
+    return Plan("doc", "exp", "7", [phase])
+
+
+class Run:
+    """Run a plan with all of its hosts around one broker in memory; the test is the supervisor."""
+
+    def __init__(self, crowd: Any, loader: Any, plan: Plan, results: Path) -> None:
+        self.ended: Ended | None = None
+        self.writer = FakeWriter()
+        done = threading.Event()
+
+        def end(request: Any, ended: Ended) -> Done:
+            self.ended = ended
+            done.set()
+            return Done()
+
+        crowd.supervisor._handlers |= {"kernel.need": lambda request, need: Done(), "kernel.ended": end}
+        found = loader(**CLASSES)
+        hosts: dict[Role, Callable[[], Any]] = {
+            Role.ENVIRONMENT: lambda: EnvironmentHost(found),
+            Role.MUSCLE: lambda: MuscleHost(found),
+            Role.BRAIN: lambda: BrainHost(found),
+            Role.CONTROLLER: lambda: ControllerHost(found),
+        }
+        crowd.add(GovernorHost(found, str(results)), GOVERNOR, Role.GOVERNOR)
+        crowd.add(StoreHost(self.writer), STORE, Role.STORE)  # type: ignore[arg-type]
+        for process in processes_of("r", plan.phases[0]):
+            crowd.add(hosts[process.role](), process.name, process.role, process.uid, process.worker)
+        crowd.supervisor.call(GOVERNOR, "governor.start", GovernorStart("r", plan.to_map(), STORE), 5.0)
+        crowd.supervisor.serve(lambda: setattr(crowd.supervisor, "leaving", self.ended), 0.02)
+        assert done.is_set()
+        assert [] == crowd.failures
+
+    def rows(self, kind: str) -> list[list[Any]]:
+        """Return rows of a kind, by worker and episode, with their values decoded."""
+        found = sorted((r for r in self.writer.records if r[0] == kind), key=lambda r: (r[3], r[5]))
+        return [[*r[3:6], [[_plain(v) for v in row] for row in r[6]]] for r in found]
+
+
+def _plain(value: Any) -> Any:
+    return msgpack.unpackb(value) if isinstance(value, bytes) and value else value
+
+
+@pytest.fixture
+def run(crowd: Any, loader: Any, tmp_path: Path) -> Callable[..., Run]:
+    """Return a function that runs a plan."""
+    return lambda **fields: Run(crowd, loader, plan(**fields), tmp_path)
+
+
+# -- whole runs -------------------------------------------------------------------------------------------------------
+def test_a_run_goes_through(run: Any, tmp_path: Path) -> None:
+    """From `governor.start` to `kernel.ended`: episodes, learning, records, the stored model."""
+    it = run()
+    values = [[row[4][0] for row in entry[-1]] for entry in it.rows("actions")]
+
+    assert ("finished", 0, None) == (it.ended.status, it.ended.exit_status, it.ended.failure)
+    # An update comes with the answer to each row; the first decision has seen none.
+    assert [[0, 1, 2, 3], [4, 5, 6, 7]] == values
+    assert [[1, 2, 3, 4]] * 2 == [[row[0] for row in entry[-1]] for entry in it.rows("steps")]
+    kinds = [record[0] for record in it.writer.records]
+    assert ("run", "end", 1, 2) == (kinds[0], kinds[-1], kinds.count("run"), kinds.count("episode"))
+    assert [["", "policy"]] == [sorted(r[3] for r in it.writer.records if r[0] == "brain")]
+    assert (tmp_path / "brains" / "0" / "one").is_dir()
+
+
+def test_two_workers_learn_in_lockstep(run: Any) -> None:
+    """The brain gets the rows of a round in worker order: both act on the update of the round before."""
+    it = run(workers=2)
+    values = [[row[4][0] for row in entry[-1]] for entry in it.rows("actions")]
+
+    assert "finished" == it.ended.status
+    # Rows 1 and 2 come with the second act, 3 and 4 with the third; the ends of worker 0 come before those of 1.
+    assert [0, 2, 4, 6] == values[0] == values[2]
+    assert values[1] == values[3]
+
+
+def test_workers_without_a_brain_go_their_own_ways(run: Any) -> None:
+    """Where nothing is learned there is no common boundary, and the same rows."""
+    it = run(workers=2, brain=False)
+
+    assert [[0] * 4] * 4 == [[row[4][0] for row in entry[-1]] for entry in it.rows("actions")]
+    assert [(0, 0), (0, 1), (1, 0), (1, 1)] == [(entry[0], entry[2]) for entry in it.rows("actions")]
+
+
+def test_an_authors_exception_ends_the_run_by_name(run: Any) -> None:
+    """Exit 1, whose fault, in which step; complete rows before it are there."""
+    it = run(breaks=3)
+    ended = it.ended
+
+    assert ("failed", 1, "r/environment/w/0") == (ended.status, ended.exit_status, ended.peer)
+    assert ("author", "ZeroDivisionError: by nothing") == (ended.failure.kind, ended.failure.message)
+    assert "environment w (worker 0), class FakeCounter, step 3, hook update" in ended.failure.where
+    assert [2, 2] == [len(it.rows(kind)[0][-1]) for kind in ("steps", "actions")]
+
+
+@pytest.mark.parametrize(("name", "text"), [("broken", "no phase"), ("unmade", "no condition")])
+def test_a_failing_condition_ends_the_run_by_name(run: Any, name: str, text: str) -> None:
+    """A phase part that raises, or a condition that cannot be made, is blamed; the governor lives on to say it."""
+    ended = run(condition=name).ended
+
+    assert ("failed", 1, "author", f"ZeroDivisionError: {text}") == (
+        ended.status,
+        ended.exit_status,
+        ended.failure.kind,
+        ended.failure.message,
+    )
+    assert "conditions of phase 0" in ended.failure.where
+
+
+# -- alone ------------------------------------------------------------------------------------------------------------
+class Stage:
+    """Stand a governor's host on a fake link whose kernel and store answer by a script."""
+
+    def __init__(self, hosted: Any, loader: Any, tmp_path: Path) -> None:
+        self.hosted = hosted(GovernorHost(loader(**CLASSES), str(tmp_path)))
+        self.link = self.hosted.link
+        self.link.answers |= {
+            "kernel.need": lambda peer, it: Done(),
+            "kernel.watch": lambda peer, it: Done(),
+            "kernel.ended": lambda peer, it: Done(),
+        }
+
+    def start(self, store: str | None = STORE) -> Any:
+        return self.hosted.ask("governor.start", GovernorStart("r", plan().to_map(), store), "supervisor")
+
+    def settle(self) -> None:
+        """Take all that has come."""
+        participant = self.hosted.participant
+        while self.link.inbox or participant._inbox:
+            incoming = participant._next(0.0)
+            if incoming is not None:
+                participant._take(incoming)
+        self.hosted.host.tick()
+
+    def ended(self) -> Any:
+        return self.link.asked("kernel.ended")[0][1]
+
+
+@pytest.fixture
+def stage(hosted: Any, loader: Any, tmp_path: Path) -> Stage:
+    """Return a governor's host."""
+    return Stage(hosted, loader, tmp_path)
+
+
+def test_a_start_asks_for_processes_and_waits_for_them(stage: Stage) -> None:
+    """The supervisor is asked for the phase, then everybody is watched; events say what happens."""
+    stage.start()
+    stage.settle()
+
+    assert ["r", 0] == [
+        stage.link.asked("kernel.need")[0][1].run,
+        stage.link.asked("kernel.need")[0][1].phase,
+    ]
+    assert [process.name for process in processes_of("r", plan().phases[0])] + [STORE] == stage.link.asked(
+        "kernel.watch"
+    )[0][1].peers
+    assert ["run.started", "phase.started"] == [event.event for _, event in stage.link.told("event")]
+
+
+def test_a_governor_has_one_run(stage: Stage) -> None:
+    """A second start is refused."""
+    stage.start()
+    with pytest.raises(RemoteProtocolError, match="has a run already"):
+        stage.start()
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [("governor.signal", FlowSignal("RESET", "operator")), ("governor.stop", RunRequest("r"))],
+)
+def test_start_comes_first(stage: Stage, call: str, message: Any) -> None:
+    """Without a run there is nothing to steer."""
+    with pytest.raises(RemoteProtocolError, match=r"expected governor\.start first"):
+        stage.hosted.ask(call, message, "supervisor")
+
+
+def test_a_signal_without_a_phase_is_refused_in_words(stage: Stage) -> None:
+    """Before the first phase runs no signal can act."""
+    stage.start()
+    answer = stage.hosted.ask("governor.signal", FlowSignal("RESET", "operator"), "supervisor")
+
+    assert (False, "no phase is running") == (answer.accepted, answer.text)
+
+
+def test_who_never_joins_fails_the_run(stage: Stage) -> None:
+    """A process that does not join in its time ends the run by its name."""
+    stage.start(None)
+    stage.settle()
+    stage.hosted.clock.now_s += 40.0
+    stage.settle()
+
+    assert ("failed", "deadline") == (stage.ended().status, stage.ended().failure.kind)
+
+
+def test_a_lost_process_fails_the_run(stage: Stage) -> None:
+    """LOST of somebody who is needed ends the run by his name and the reason."""
+    stage.start(None)
+    stage.settle()
+    stage.link.tell("", "kernel.joined", Joined("r/brain/one", 1, "brain"))
+    stage.link.lose("r/brain/one", "killed by signal 9")
+    stage.settle()
+
+    assert ("failed", "r/brain/one") == (stage.ended().status, stage.ended().peer)
+    assert "killed by signal 9" in stage.ended().failure.message
+
+
+def test_a_failing_kernel_call_fails_the_run(stage: Stage) -> None:
+    """What the supervisor cannot do ends the run."""
+    stage.link.answers["kernel.need"] = lambda peer, it: Failure("launch", "no such program")
+    stage.start(None)
+    stage.settle()
+
+    assert ("launch", "no such program") == (stage.ended().failure.kind, stage.ended().failure.message)
+
+
+def test_a_failing_store_fails_the_run(stage: Stage) -> None:
+    """What the store cannot write ends the run by the store's name, and the governor lives on to say it."""
+    stage.start()
+    stage.settle()
+    stage.link.tell(STORE, "record.ack", RecordAck(1, Failure("store", "disk full")))
+    stage.settle()
+    stage.hosted.ask("governor.signal", FlowSignal("RESET", "operator"), "supervisor")
+    stage.settle()
+    stage.settle()
+
+    assert ("failed", "store", "disk full", STORE) == (
+        stage.ended().status,
+        stage.ended().failure.kind,
+        stage.ended().failure.message,
+        stage.ended().peer,
+    )
+
+
+def test_a_stop_before_the_first_phase_ends_the_run(stage: Stage) -> None:
+    """Nothing has begun: it is interrupted at once."""
+    stage.start(None)
+    stage.hosted.ask("governor.stop", RunRequest("r", False, "Ctrl-C"), "supervisor")
+    stage.settle()
+
+    assert "interrupted" == stage.ended().status
