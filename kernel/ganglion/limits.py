@@ -165,7 +165,7 @@ OPEN_ROWS_BYTES = (
     8 * 1024 * 1024
 )  # rows of open episodes held in memory by a store; beyond that they go to disk
 
-# -- spaces, memories, models -------------------------------------------------------------------------------------------
+# -- spaces, memories, models ---------------------------------------------------------------------------------------
 ARRAY_RANK = 16  # axes of an array; numpy of before 2.0 ends at 32, other languages earlier
 SPACE_DEPTH = 16  # spaces within spaces; far above any that we have seen, far below the recursion limit
 SPACE_ELEMENTS = 4 * 1024 * 1024  # columns of one space; as float64 the largest value just fills a message

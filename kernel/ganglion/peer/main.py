@@ -19,17 +19,17 @@ from ganglion.wire.name import Role
 __all__ = ["main", "serve"]
 
 _FAILED = 1
-_GARBAGE_OBJECTS = (
-    20_000  # between two looks for cycles; a step makes some hundred objects, and hardly a cycle
-)
+# Objects between two looks for cycles: a step makes some hundred objects, and hardly a cycle.
+_GARBAGE_OBJECTS = 20_000
 
 
 def main(variables: Mapping[str, str]) -> int:
     """Join as the variables say (GANGLION_ENDPOINT, _NAME, _TOKEN, _ROLE, ...) and serve; return the exit status."""
     faulthandler.enable()
-    gc.freeze()  # what is there now stays: nothing of it needs to be looked at again
-    gc.set_threshold(_GARBAGE_OBJECTS, 20, 20)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the supervisor's to hear
+    usual = gc.get_threshold()
+    gc.freeze()  # what is there now stays: nothing of it needs to be looked at again
+    gc.set_threshold(_GARBAGE_OBJECTS, *usual[1:])
     try:
         return serve(dict(variables))
     except PeerLost as error:
@@ -38,6 +38,9 @@ def main(variables: Mapping[str, str]) -> int:
     except GanglionError as error:
         _say(f"{variables.get('GANGLION_NAME', 'peer')}: {error}")
         return error.exit_status
+    finally:
+        gc.unfreeze()
+        gc.set_threshold(*usual)
 
 
 def serve(variables: dict[str, str]) -> int:

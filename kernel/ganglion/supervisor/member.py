@@ -185,7 +185,7 @@ class Member:
         """Return how it ended: `was killed by SIGKILL`, `ended with exit status 3`."""
         if self.place.attached or (not self.child.gone and self.lost_reason):
             return f"is gone: {self.lost_reason}"
-        if self.process is None:
+        if self.process is None and self.child.code is None:
             return f"could not be started: {self.child.why}"
         if self.child.code is None:
             return f"has {self.child.reason}"

@@ -460,4 +460,4 @@ def _check_unused(path: Path) -> None:
             trial.connect(str(path))
         except (ConnectionRefusedError, FileNotFoundError):
             return
-    raise LaunchError(f"ipc://{path} is in use: another broker listens there")
+    raise LaunchError(f"ipc://{path} is in use: somebody listens there already")

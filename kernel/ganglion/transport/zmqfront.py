@@ -190,7 +190,7 @@ class ZmqFront:
             self.router.bind(text)
         except zmq.ZMQError as error:
             if error.errno == zmq.EADDRINUSE:
-                raise LaunchError(f"{text} is in use: another broker listens there") from error
+                raise LaunchError(f"{text} is in use: somebody listens there already") from error
             raise LaunchError(f"{text} cannot be bound: {error.strerror or error}") from error
         bound = self.router.getsockopt(zmq.LAST_ENDPOINT)
         assert isinstance(bound, bytes)
