@@ -283,18 +283,15 @@ class EnvironmentHost:
 
     def _row(self, what: str, layout: Layout, informations: Sequence[Information]) -> list[Any]:
         ids = layout.ids
-        if len(informations) == len(ids) and all(
-            i.uid == uid for i, uid in zip(informations, ids, strict=True)
-        ):
-            ordered = informations
-        else:
-            ordered = self._in_order(what, layout, informations)
-        for information, space in zip(ordered, layout.spaces, strict=True):
-            if information.value is None:
+        same = tuple([i.uid for i in informations]) == ids
+        ordered = informations if same else self._in_order(what, layout, informations)
+        values = [i.value for i in ordered]
+        for value, information, space in zip(values, ordered, layout.spaces, strict=True):
+            if value is None:
                 raise self._fault(f"{what} {information.uid!r} has no value")
             if information.space is not space:  # else it was checked when it was set
                 self._contained(information, space)
-        return layout.to_row([information.value for information in ordered])
+        return layout.to_row(values)
 
     def _in_order(self, what: str, layout: Layout, informations: Sequence[Information]) -> list[Information]:
         """Return informations in declared order; AuthorError names one that is strange, missing or doubled."""

@@ -100,6 +100,9 @@ class _Reducible:
         numbers = self._numbers()
         if numbers.dtype == object:
             raise TypeError("values of different shapes have no common sum; take one column by its id")
+        if numbers.size == 1 and axis is None:  # one reward of one row: what every objective asks for
+            only = numbers.item()
+            return 0.0 if only != only and name == "sum" else only
         plain, without_nan = _REDUCTIONS[name]
         if numbers.size == 0:
             found = _of_nothing(name, numbers, axis)

@@ -8,7 +8,7 @@ import dataclasses
 import json
 import types
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import MISSING
 from enum import StrEnum
 from operator import attrgetter
@@ -90,15 +90,21 @@ def _too_deep(tree: Any, data: bytes) -> bool:
         return False
     level = [tree]
     for _ in range(BODY_DEPTH):
-        level = [
-            child
-            for node in level
-            for child in (node.values() if isinstance(node, dict) else node)
-            if isinstance(child, dict | list | tuple)
-        ]
+        level = [child for node in level for child in _containers(node)]
         if not level:
             return False
     return True
+
+
+def _containers(node: Any) -> Iterable[Any]:
+    """Return the maps and lists in a map or list; a row of plain numbers is seen to have none without a loop."""
+    children = node.values() if isinstance(node, dict) else node
+    if _CONTAINERS.isdisjoint(map(type, children)):
+        return ()
+    return [child for child in children if type(child) in _CONTAINERS]
+
+
+_CONTAINERS = frozenset({dict, list, tuple})
 
 
 def _text_keys(value: dict[Any, Any]) -> dict[str, Any]:

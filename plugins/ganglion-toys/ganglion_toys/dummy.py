@@ -85,7 +85,8 @@ class DummyEnvironment(Environment):
     def _readings(self) -> list[SensorInformation]:
         values: list[int] | list[float] = [self.iteration % self.max_iter] * COUNT
         if not self.discrete:
-            values = [float(value) for value in self.rng.integers(2, size=COUNT)]
+            bits = int(self.rng.integers(1 << COUNT))  # one draw: an array of ten costs five times as much
+            values = [float(bits >> i & 1) for i in range(COUNT)]
         return [SensorInformation(value, self._sensor_space, str(i)) for i, value in enumerate(values)]
 
 

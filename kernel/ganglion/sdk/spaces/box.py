@@ -34,7 +34,19 @@ class Box(Space):
         SpaceError: A bound is NaN, does not fit shape or dtype, or is above its other one; no finite value is left.
     """
 
-    __slots__ = ("_exact", "_high", "_low", "_native", "dtype", "high", "low", "scalar", "shape", "size")
+    __slots__ = (
+        "_exact",
+        "_high",
+        "_low",
+        "_native",
+        "_plain",
+        "dtype",
+        "high",
+        "low",
+        "scalar",
+        "shape",
+        "size",
+    )
 
     kind = "box"
     low: Array
@@ -47,6 +59,7 @@ class Box(Space):
     # The Python type of a scalar value; and the type whose values are contained if they lie between the bounds. With
     # an open side a narrower float has none: what overflows lies between the bounds and is not contained.
     _native: type
+    _plain: bool
     _exact: type | None
 
     def __init__(
@@ -78,6 +91,7 @@ class Box(Space):
             _high=_common(highs),
             _native=native,
             _exact=native if kind.itemsize == 8 or closed else None,
+            _plain=size_of == () and native is float and kind.itemsize == 8 and closed,
         )
 
     # -- values -------------------------------------------------------------------------------------------------------
@@ -228,18 +242,13 @@ class Box(Space):
     # -- chance -------------------------------------------------------------------------------------------------------
 
     def _sample(self, rng: Generator) -> Any:
+        if self._plain:  # the usual case without arrays: four times as fast, and the same value
+            share = rng.random()
+            between: float = self._low * (1.0 - share) + self._high * share
+            return min(max(between, self._low), self._high)
         if self.dtype.kind != "f":
             drawn = rng.integers(self.low, self.high, size=self.shape, dtype=self.dtype, endpoint=True)
             return self._own(np.asarray(drawn, dtype=self.dtype))
-        if (
-            self.scalar
-            and self.dtype.itemsize == 8
-            and math.isfinite(self._low)
-            and math.isfinite(self._high)
-        ):
-            share = rng.random()  # the usual case without arrays: four times as fast, and the same value
-            between: float = self._low * (1.0 - share) + self._high * share
-            return min(max(between, self._low), self._high)
         low, high = self.low.astype(np.float64), self.high.astype(np.float64)
         below, above = np.isfinite(low), np.isfinite(high)
         uniform = rng.random(self.shape)
