@@ -38,7 +38,9 @@ def sparkline(values: list[float], width: int = _WIDTH) -> str:
     cells = [values[i * len(values) // count : (i + 1) * len(values) // count] for i in range(count)]
     means = [sum(cell) / len(cell) for cell in cells]
     low, high = min(means), max(means)
-    span = (high - low) or 1.0
+    if low == high:  # neither good nor bad: nothing to compare it with
+        return _BARS[len(_BARS) // 2] * count
+    span = high - low
     return "".join(_BARS[min(len(_BARS) - 1, int((mean - low) / span * len(_BARS)))] for mean in means)
 
 
@@ -161,7 +163,7 @@ class LiveProgress(Progress):
         if phase.episodes:
             full = min(_WIDTH, _WIDTH * phase.done // phase.episodes)
             line.append("━" * full, style="green").append("━" * (_WIDTH - full), style="dim")
-            line.append(f" {phase.done}/{phase.episodes} episodes")
+            line.append(f"  {phase.done}/{phase.episodes} episodes")
         else:
             line.append(f"{phase.done} episodes")
         if not phase.ended:
