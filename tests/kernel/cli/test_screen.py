@@ -14,10 +14,10 @@ from ganglion.wire.messages import RunEvent
 
 @pytest.mark.parametrize(
     ("values", "line"),
-    [([], ""), ([1.0], "▁"), ([1.0, 2.0], "▁█"), ([2.0, 1.0, 1.5], "█▁▅"), ([3.0] * 4, "▁▁▁▁")],
+    [([], ""), ([1.0], "▅"), ([1.0, 2.0], "▁█"), ([2.0, 1.0, 1.5], "█▁▅"), ([3.0] * 4, "▅▅▅▅")],
 )
 def test_numbers_become_bars(values: list[float], line: str) -> None:
-    """The lowest is the lowest bar, the highest the highest."""
+    """The lowest is the lowest bar, the highest the highest; equal ones are bars of middle height."""
     assert line == sparkline(values)
 
 
