@@ -431,7 +431,9 @@ class Episode:
             phase.worlds[0].ticks,
             phase.tick,
         )
-        pending = phase.participant.ask(phase.governor, "governor.episode", report, None)
+        # With a common boundary the verdict waits for the other workers, each of whose steps has a deadline.
+        span = None if phase.common else phase.span_s("governor.episode")
+        pending = phase.participant.ask(phase.governor, "governor.episode", report, span)
         verdict: Verdict = phase.participant.gather([pending])[0]
         return verdict
 

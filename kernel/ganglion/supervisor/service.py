@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ganglion import registry
@@ -129,6 +130,31 @@ class Service:
         return Done()
 
 
+@dataclass(slots=True)
+class _Queued:
+    """Hold a run that waits for its turn."""
+
+    plan: Plan
+    folder: RunFolder
+    since_s: float
+    withdrawn: bool = False
+
+    def row(self) -> dict[str, Any]:
+        """Return the run as it is listed."""
+        return {
+            "run": self.folder.run,
+            "uid": self.plan.uid,
+            "seed": self.plan.seed,
+            "status": "queued",
+            "reason": None,
+            "exit_status": None,
+            "story": [],
+            "phase": None,
+            "age_s": round(time.monotonic() - self.since_s, 1),
+            "folder": str(self.folder.path),
+        }
+
+
 class Daemon(Service):
     """Take documents, carry out at most `parallel` of them at the same time, in order of arrival.
 
@@ -141,6 +167,7 @@ class Daemon(Service):
         self._gate = asyncio.Semaphore(parallel)
         self._log = log
         self._tasks: set[asyncio.Task[None]] = set()
+        self._queued: dict[str, _Queued] = {}
 
     async def submit(self, caller: str, request: Submit) -> Submitted:
         """Check a document, reserve its id, queue it; return the id."""
@@ -160,13 +187,48 @@ class Daemon(Service):
             lines = [f"{f['file']}:{f['line']}:{f['column']}: {f['path']}: {f['message']}" for f in faults]
             raise DocumentError("\n".join(lines), faults)
         folder = reserve(self.supervisor.settings.results, plan.uid, request.name)
-        task = asyncio.create_task(self._carry_out(plan, folder))
+        self._queued[folder.run] = queued = _Queued(plan, folder, time.monotonic())
+        task = asyncio.create_task(self._carry_out(queued))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return Submitted(folder.run)
 
-    async def _carry_out(self, plan: Plan, folder: RunFolder) -> None:
+    async def runs(self, caller: str, request: RunRequest) -> Runs:
+        """List runs, oldest first; those that wait for their turn come last."""
+        waiting = self._waiting(request.run) if request.run else list(self._queued.values())
+        if request.run and waiting:
+            return Runs([queued.row() for queued in waiting[:1]])
+        listed = await super().runs(caller, request)
+        return Runs([*listed.rows, *(queued.row() for queued in waiting)])
+
+    async def signal(self, caller: str, request: RunSignal) -> Signalled:
+        """Hand on a flow signal; a run that waits for its turn takes none."""
+        for queued in self._waiting(request.run):
+            return Signalled(False, f"run {queued.folder.run} is queued")
+        return await super().signal(caller, request)
+
+    async def stop(self, caller: str, request: RunRequest) -> Signalled:
+        """Interrupt a run, or take it out of the queue."""
+        for queued in self._waiting(request.run):
+            queued.withdrawn = True
+            del self._queued[queued.folder.run]
+            queued.folder.release()
+            self._log(f"run {queued.folder.run} was taken out of the queue")
+            return Signalled(True, f"run {queued.folder.run}: taken out of the queue, nothing was started")
+        return await super().stop(caller, request)
+
+    def _waiting(self, text: str) -> list[_Queued]:
+        """Return the queued runs that are meant by an id or a uid; none if a run that has begun is."""
+        if text in self.supervisor.runs:
+            return []
+        return [q for q in reversed(self._queued.values()) if text in (q.folder.run, q.plan.uid)]
+
+    async def _carry_out(self, queued: _Queued) -> None:
+        plan, folder = queued.plan, queued.folder
         async with self._gate:
+            if queued.withdrawn:
+                return
+            del self._queued[folder.run]
             if self.leaving.is_set():
                 folder.release()
                 return

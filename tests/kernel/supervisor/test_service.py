@@ -147,3 +147,41 @@ def test_daemon_refuses_faults_and_programs() -> None:
             await service.submit("operator/1", Submit("uid: x"))
 
     _serve(body, Daemon)
+
+
+DOCUMENT = """\
+uid: patient
+seed: 1
+version: "0.1"
+schedule:
+  - only:
+      environments: [{environment: {uid: field, name: dummy}}]
+      agents: [{name: scout, muscle: dummy, sensors: [field.0], actuators: [field.0]}]
+      phase_config: {mode: test, episodes: 1}
+run_config: {condition: {name: vanilla}}
+"""
+
+
+def test_queued_run_is_listed_refuses_signals_and_can_be_withdrawn(tmp_path: Path) -> None:
+    """A run that waits for its turn is known by its id and uid; stopping it starts nothing and frees its folder."""
+
+    async def body(service: Service, supervisor: FakeSupervisor) -> None:
+        supervisor.settings = SimpleNamespace(results=tmp_path)
+        assert isinstance(service, Daemon)
+        async with service._gate:  # somebody else's run has the only place
+            for _ in range(2):
+                await service.submit("operator/1", Submit(DOCUMENT, "patient.yml"))
+            await asyncio.sleep(0)
+            rows = (await service.runs("operator/1", RunRequest())).rows
+            queued = [row["run"] for row in rows if row["status"] == "queued"]
+            assert ["patient-1", "patient-2"] == queued
+            refused = await service.signal("operator/1", RunSignal("patient", "RESET"))
+            assert Signalled(False, "run patient-2 is queued") == refused
+            for run in ("patient", "patient-1"):
+                assert (await service.stop("operator/1", RunRequest(run))).accepted
+        await service.wait_idle()
+        with pytest.raises(UsageError, match="is unknown"):
+            await service.stop("operator/1", RunRequest("patient"))
+
+    _serve(body, Daemon)
+    assert [] == list(tmp_path.iterdir())
