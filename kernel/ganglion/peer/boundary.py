@@ -53,23 +53,29 @@ class Boundaries:
     def stand(self, episode: Episode, wishes: list[dict[str, Any]]) -> tuple[Ending | None, Go | None]:
         """Ask conditions in document order, then take signals that have arrived; the greatest wins.
 
-        With a common boundary the governor has the last word; PAUSE is waited out here.
+        With a common boundary the governor has the last word, and makes all workers wait if one asks for PAUSE; else
+        PAUSE is waited out here.
         """
         causes = [*self._conditions(episode), *wishes, *self._arrived()]
         go: Go | None = None
         if self._phase.common:
             go = self._ask(episode, causes)
+            causes = self._without_pauses(episode, causes)
             if go.signal != Signal.CONTINUE.name:
                 causes.append({"signal": go.signal, "issuer": go.issuer, "reason": go.reason, "known": True})
         winner = _greatest(causes)
         while winner is not None and Signal[winner["signal"]] is Signal.PAUSE:
-            paused = [cause for cause in causes if cause["signal"] == Signal.PAUSE.name]
-            self._pauses += [{**cause, "steps": episode.step} for cause in paused]
-            causes = [cause for cause in causes if cause not in paused] + self._wait_out_pause()
+            causes = self._without_pauses(episode, causes) + self._wait_out_pause()
             winner = _greatest(causes)
         if winner is None or Signal[winner["signal"]] is Signal.CONTINUE:
             return None, go
         return self._ending(winner, [*self._pauses, *causes]), go
+
+    def _without_pauses(self, episode: Episode, causes: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Return the other causes; a PAUSE is kept for the report of the episode's end, with its own step."""
+        paused = [cause for cause in causes if cause["signal"] == Signal.PAUSE.name]
+        self._pauses += [{**cause, "steps": episode.step} for cause in paused]
+        return [cause for cause in causes if cause not in paused]
 
     # -- wishes -------------------------------------------------------------------------------------------------------
     def _conditions(self, episode: Episode) -> list[dict[str, Any]]:

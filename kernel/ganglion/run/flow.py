@@ -55,6 +55,7 @@ class Flow:
         self._stopping = False
         self._draining = False
         self._paused = False
+        self._resumed = False  # a PAUSE that workers ask for at this boundary is over
         self._wished: list[FlowSignal] = []
         self._stood: dict[int, tuple[Any, Boundary]] = {}
         self._queue: list[tuple[int, Go]] = []
@@ -94,6 +95,7 @@ class Flow:
         if signal >= Signal.STOP_PHASE:
             self._stop_phase(signal, f"operator: {wish.reason}" if wish.reason else "operator")
         self._paused = signal is Signal.PAUSE
+        self._resumed = not self._paused
         if not self.common:
             workers = self.active if wish.worker is None or signal >= Signal.STOP_PHASE else {wish.worker}
             return [self._steer(worker, wish) for worker in sorted(workers)]
@@ -165,8 +167,11 @@ class Flow:
     # -- a common round -----------------------------------------------------------------------------------------------
     def _round(self) -> list[Effect]:
         """Decide about a round when all workers stand."""
+        if not self._resumed and any(_asks_for_pause(report) for _, report in self._stood.values()):
+            self._paused = True
         if self._paused:
             return []
+        self._resumed = False
         stop = self._greatest_stop()
         mild = [w for w in self._wished if Signal[w.signal] < Signal.STOP_PHASE]
         wished = {w.worker: w for w in sorted(mild, key=lambda w: Signal[w.signal])}  # the greatest wins
@@ -347,6 +352,12 @@ def _wants_common(phase: PhasePlan, conditions: Sequence[tuple[str, TerminationC
     names = [(name, place) for name, _, place in conditions]
     local = all(name in (_LOCAL if place == "phase" else _LOCAL_EPISODE) for name, place in names)
     return not local
+
+
+def _asks_for_pause(report: Boundary) -> bool:
+    """Say whether a worker wants to stand here, and nothing greater."""
+    greatest = max((Signal[cause["signal"]] for cause in report.causes), default=Signal.CONTINUE)
+    return greatest is Signal.PAUSE
 
 
 def _phase_reason(issuer: str, reason: str) -> str:

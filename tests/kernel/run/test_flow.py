@@ -196,6 +196,25 @@ def test_wish_acts_while_all_stand_paused(kit: Any) -> None:
     assert ["CONTINUE", "CONTINUE"] == [go.signal for _, go in given]
 
 
+def test_pause_of_one_worker_makes_all_wait(kit: Any) -> None:
+    """A PAUSE that a brain asks for holds the round until CONTINUE; then the round goes on, and so does the next."""
+    flow = common(kit, 2)
+    wish = {"signal": "PAUSE", "issuer": "brain:ada", "reason": ""}
+
+    def both(causes: Any = ()) -> list[Any]:
+        reports = [Boundary(w, 1, 1, False, ["ada"], list(causes) if w == 1 else []) for w in (0, 1)]
+        return [effect for report in reports for effect in flow.boundary(f"stand {report.worker}", report)]
+
+    held = both([wish])
+    released = answers(flow.steer(FlowSignal("CONTINUE", "operator")))
+    following = answers(both())
+
+    assert [] == held
+    assert [1, 1] == [go.round for _, go in released]
+    assert [2, 2] == [go.round for _, go in following]
+    assert [] == both([wish])
+
+
 def test_abort_answers_everybody(kit: Any) -> None:
     """When the run fails nobody is left waiting: who stands is told to end, who ended is told to stop."""
     flow = common(kit, 3)
