@@ -369,7 +369,7 @@ def _attached(folder: Path, document: Path, program: Program) -> tuple[int, str,
 @pytest.mark.parametrize(
     "program",
     [
-        pytest.param("python", marks=pytest.mark.slow),
+        pytest.param("python", marks=pytest.mark.long),
         pytest.param("c", marks=pytest.mark.slow),
         pytest.param("javascript", marks=pytest.mark.long),
     ],
