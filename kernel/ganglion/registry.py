@@ -54,6 +54,7 @@ GROUPS: dict[str, Group] = {
     "filter": Group("ganglion.filters", "ganglion.sdk:Filter", "filter"),
     "controller": Group("ganglion.controllers", "ganglion.sdk:Controller", "controller"),
     "condition": Group("ganglion.conditions", "ganglion.sdk:TerminationCondition", "condition"),
+    "observer": Group("ganglion.observers", "ganglion.sdk:Observer", "observer"),
     "store": Group("ganglion.stores", "ganglion.sdk.store:Store", "store"),
     "document": Group("ganglion.documents", "", "document"),
     "command": Group("ganglion.commands", "", "command"),

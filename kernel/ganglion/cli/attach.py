@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ganglion.cli.settings import Settings
-from ganglion.errors import PeerLost, RemoteProtocolError, UsageError
+from ganglion.errors import CallFailed, PeerLost, RemoteProtocolError, UsageError
 
 if TYPE_CHECKING:
     from ganglion.supervisor.connection import Connection
@@ -23,30 +23,32 @@ _TELL_S = 5.0  # between two lines that say so
 
 
 @click.command("attach")
-@click.argument("role", type=click.Choice(["environment"]))
+@click.argument("role", type=click.Choice(["environment", "observer"]))
 @click.argument("name")
 @click.option(
     "--as", "uid", metavar="UID", help="The environment of the document whose place to take. [NAME]"
 )
-@click.option("--wait", is_flag=True, help="Try again until a run waits for this environment.")
+@click.option("--run", metavar="RUN", default="last", help="The run that an observer looks at. [last]")
+@click.option("--wait", is_flag=True, help="Try again until there is a run that waits for it.")
 @click.option(
     "--allow", multiple=True, metavar="PACKAGE", help="A package that NAME may be an import path into."
 )
 @click.pass_obj
 def command(
-    settings: Settings, role: str, name: str, uid: str | None, wait: bool, allow: tuple[str, ...]
+    settings: Settings, role: str, name: str, uid: str | None, run: str, wait: bool, allow: tuple[str, ...]
 ) -> int:
-    """Join the plugin NAME to a kernel, as the environment that a document declares with `attach: true`.
+    """Join the plugin NAME to a kernel: the environment that a document declares with `attach: true`, or an observer.
 
-    The parameters come from the document. Ends with status 0 when the run tells it to leave.
+    The parameters of an environment come from the document. Ends with status 0 when the run tells it to leave; an
+    observer when its run has ended.
     """
     told_s = 0.0
     while True:
         reason = f"no kernel is running; looked below {settings.results} and the runtime folder"
         for connection in _connections(settings):
             try:
-                return _serve(connection, role, name, uid or name, allow)
-            except (RemoteProtocolError, PeerLost) as error:
+                return _serve(_variables(connection, role, name, uid or name, run), allow)
+            except (RemoteProtocolError, PeerLost, CallFailed) as error:
                 reason = str(error)
         if not wait:
             raise RemoteProtocolError(reason)
@@ -69,18 +71,36 @@ def _connections(settings: Settings) -> Sequence[Connection]:
     return [connection for _, connection in find_connections(settings.results)]
 
 
-def _serve(connection: Connection, role: str, name: str, uid: str, allow: Sequence[str]) -> int:
+def _variables(connection: Connection, role: str, name: str, uid: str, run: str) -> dict[str, str]:
+    """Return what the process needs to find its place."""
+    variables = {
+        "GANGLION_ENDPOINT": connection.endpoint,
+        "GANGLION_NAME": uid,
+        "GANGLION_TOKEN": connection.attach_token,
+        "GANGLION_ROLE": role,
+        "GANGLION_PLUGIN": name,
+        "GANGLION_FOLDER": str(Path.cwd()),
+    }
+    if role == "environment":
+        return variables
+    return {
+        **variables,
+        "GANGLION_TOKEN": connection.observer_token,
+        "GANGLION_RUN": _run_id(connection, run),
+    }
+
+
+def _run_id(connection: Connection, run: str) -> str:
+    """Return the id of the run that is meant; CallFailed or PeerLost if this kernel has none."""
+    from ganglion.supervisor.operator import Operator
+    from ganglion.wire.messages import RunRequest
+
+    with Operator(connection) as operator:
+        return str(operator.ask("kernel.runs", RunRequest(run)).rows[0]["run"])
+
+
+def _serve(variables: dict[str, str], allow: Sequence[str]) -> int:
     from ganglion.peer.main import serve
 
     given = [*allow, *filter(None, [os.environ.get("GANGLION_ALLOW")])]
-    return serve(
-        {
-            "GANGLION_ENDPOINT": connection.endpoint,
-            "GANGLION_NAME": uid,
-            "GANGLION_TOKEN": connection.attach_token,
-            "GANGLION_ROLE": role,
-            "GANGLION_PLUGIN": name,
-            "GANGLION_FOLDER": str(Path.cwd()),
-            "GANGLION_ALLOW": ",".join(given),
-        }
-    )
+    return serve({**variables, "GANGLION_ALLOW": ",".join(given)})

@@ -117,6 +117,10 @@ def _host(role: Role, variables: Mapping[str, str]) -> Any:
         from ganglion.peer.governor import GovernorHost
 
         return GovernorHost(loader, f"{variables['GANGLION_RESULTS']}/{variables['GANGLION_RUN']}")
+    if role is Role.OBSERVER:
+        from ganglion.peer.observer import ObserverHost
+
+        return ObserverHost(loader, variables["GANGLION_PLUGIN"], variables["GANGLION_RUN"])
     if role is Role.STORE:
         return _store_host(variables)
     raise UsageError(f"GANGLION_ROLE: expected the role of a participant, found {role.value!r}")

@@ -231,7 +231,11 @@ class Participant:
         for pending in self._conversation.waits():
             if pending.serial in serials:
                 fields = {"text": pending.describe(now_s), "name": self.name}
-                self.tell(topic(self.welcome.run, "waits"), "event", RunEvent("waiting", fields, time.time()))
+                self.tell(
+                    topic(self.welcome.run, "waits"),
+                    "event",
+                    RunEvent("waiting", fields, time.time(), "waits"),
+                )
 
     def told_to_leave(self) -> bool:
         """Say whether a BYE waits to be obeyed."""

@@ -743,6 +743,7 @@ class RunEvent:
     event: str
     fields: dict[str, Any]
     time_s: float = 0.0
+    topic: str = ""  # the end of the topic's name; empty is `events`
 
 
 class Call(NamedTuple):

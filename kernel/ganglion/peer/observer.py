@@ -1,0 +1,67 @@
+"""Host of an observer: hands on what is told to topics of a run, and says what was missed."""
+
+from __future__ import annotations
+
+from ganglion.limits import DEADLINE_OTHER_S
+from ganglion.peer.conversation import Leave, Told
+from ganglion.peer.hooks import Hooks
+from ganglion.peer.loader import Loader
+from ganglion.peer.participant import Handler, Participant
+from ganglion.sdk.observer import Observer
+from ganglion.wire.codec import codec_of
+from ganglion.wire.messages import Gap, RunEvent, Subscribe
+from ganglion.wire.name import topic
+
+__all__ = ["ObserverHost"]
+
+_EVENTS = "events"  # the topic of an event that names none
+_END = "run.ended"
+
+
+class ObserverHost:
+    """Host one observer of one run; it leaves when the run has ended."""
+
+    def __init__(self, loader: Loader, plugin: str, run: str) -> None:
+        self._run = run
+        self._hooks = Hooks(f"observer of {run}, {loader.blame('observer', plugin)}")
+        self._observer: Observer = self._hooks("__init__", loader.make, "observer", {"name": plugin}, {})
+        self._observer.run = run
+        self._heard: dict[str, int] = {}
+        self.participant: Participant  # set before anything is served
+
+    def handlers(self) -> dict[str, Handler]:
+        """Return what this host answers: nothing is asked of it."""
+        return {}
+
+    def joined(self) -> None:
+        """Set the observer up and subscribe to its topics."""
+        self._hooks("setup", self._observer.setup)
+        for name in dict.fromkeys((*self._observer.topics, _EVENTS)):
+            wish = Subscribe(topic(self._run, name))
+            self.participant.ask("", "kernel.subscribe", wish, DEADLINE_OTHER_S)
+
+    def told(self, told: Told) -> None:
+        """Take one message of a topic, or the news that some did not arrive."""
+        if told.head.call == "kernel.gap":
+            self._missed(codec_of(Gap).decode(told.body))
+        if told.head.call != "event":
+            return
+        event = codec_of(RunEvent).decode(told.body)
+        name = event.topic or _EVENTS
+        self._heard[name] = self._heard.get(name, 0) + 1
+        if name in self._observer.topics:
+            self._hooks("observe", self._observer.observe, name, event.event, event.fields, event.time_s)
+        if name == _EVENTS and event.event == _END:
+            self.participant.leaving = Leave("the run has ended")
+
+    def close(self) -> None:
+        """Let the observer let go of everything."""
+        self._hooks("teardown", self._observer.teardown)
+        self._hooks.close()
+
+    def _missed(self, gap: Gap) -> None:
+        name = gap.topic.rpartition("/")[2]
+        first = self._heard.get(name, 0) + 1
+        self._heard[name] = first - 1 + gap.missed
+        if name in self._observer.topics:
+            self._hooks("missed", self._observer.missed, name, first, first - 1 + gap.missed)
