@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -67,6 +67,7 @@ def command(
             _refuse("the list of tables", [], narrowing)
             shown, rows = ["table", "rows", "columns"], _tables(reader, form)
         else:
+            _refuse_turned_round(table, runs, reader.tables())
             ids = [reader.resolve(run) for run in runs]
             shown = reader.columns(table, ids, chosen, wide)
             rows = reader.rows(table, ids, where, chosen, sorting, limit, wide)
@@ -85,6 +86,13 @@ def _form(out: Path | None, as_json: bool) -> str:
 def _split(lists: Sequence[str]) -> list[str] | None:
     names = [name.strip() for text in lists for name in text.split(",") if name.strip()]
     return names or None
+
+
+def _refuse_turned_round(table: str, runs: Sequence[str], tables: Container[str]) -> None:
+    """Raise if a run stands where the table belongs: the usual slip."""
+    named = [run for run in runs if run in tables]
+    if table not in tables and named:
+        raise UsageError(f"expected the table first: ganglion results {named[0]} {table}")
 
 
 def _refuse(what: str, names: Sequence[str], narrowing: Mapping[str, Any]) -> None:

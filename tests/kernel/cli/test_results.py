@@ -114,3 +114,11 @@ def test_faults_are_named(ganglion: Command, arguments: tuple[str, ...], status:
     found, out, err = ganglion("results", *arguments)
 
     assert (status, "", True) == (found, out, message in err), err
+
+
+def test_a_run_before_the_table_is_answered_with_the_right_order(ganglion: Command) -> None:
+    """Who names the run first is told how it is meant."""
+    status, _, err = ganglion("results", "last", "episodes")
+
+    assert 2 == status
+    assert "expected the table first: ganglion results episodes last" in err
