@@ -17,6 +17,7 @@ import msgpack
 
 from ganglion.errors import LaunchError
 from ganglion.limits import DEADLINES_S
+from ganglion.supervisor.child import exit_text
 from ganglion.supervisor.linux import LINUX, adopt_orphans
 from ganglion.supervisor.output import Output
 from ganglion.supervisor.process import Process
@@ -50,6 +51,7 @@ SINGLE_THREAD = {  # numeric libraries start a thread per core on import otherwi
     "PYTHONHASHSEED": "0",  # the order of a set is part of no result
 }
 _START_S = DEADLINES_S["join"] or 30.0
+_LAST_BREATH_S = 0.5  # between the end of its output and that of a process
 _PYTHON = (sys.executable, "-P")  # -P: a module in the working folder takes nobody's place
 
 
@@ -301,10 +303,13 @@ class Launcher:
             os.close(answer_fd)
         if not answer:
             os.close(lifeline)
-            process.signal(signal.SIGKILL)
-            await process.ended.wait()
+            ended = await _ends_soon(process)
+            if not ended:
+                process.signal(signal.SIGKILL)
+                await process.ended.wait()
+            how = exit_text(process.code) if ended else f"said nothing within {_START_S} s"
             words = "".join(f"\n    {line}" for line in process.output.lines)
-            raise LaunchError(f"{name} did not come up within {_START_S} s (exit {process.code}){words}")
+            raise LaunchError(f"{name} did not come up: {how}{words}")
         return process, answer, lifeline
 
     # -- ending -------------------------------------------------------------------------------------------------------
@@ -363,6 +368,16 @@ def _popen(
         )
     except (OSError, ValueError) as error:
         raise LaunchError(f"cannot start {' '.join(argv)} in {cwd or '.'}: {error}") from error
+
+
+async def _ends_soon(process: Process) -> bool:
+    """Say whether a process that has closed its output ends by itself."""
+    try:
+        async with asyncio.timeout(_LAST_BREATH_S):
+            await process.ended.wait()
+    except TimeoutError:
+        return False
+    return True
 
 
 async def _line(fd: int) -> bytes:
