@@ -9,7 +9,7 @@ from typing import Any
 import msgpack
 
 from ganglion.errors import DeadlineExceeded, StoreError
-from ganglion.limits import DEADLINES_S, STREAM_CREDIT_MESSAGES
+from ganglion.limits import DEADLINES_S, STREAM_CREDIT_BYTES, STREAM_CREDIT_MESSAGES
 from ganglion.peer.conversation import Told
 from ganglion.peer.participant import Participant
 from ganglion.sdk.spaces import space_from_wire
@@ -44,7 +44,7 @@ def declaration_rows(declarations: Sequence[Mapping[str, Any]]) -> list[list[Any
 
 
 class Records:
-    """Send records to the store; wait only when eight batches are unacknowledged.
+    """Send records to the store; wait only when eight batches, or a mebibyte, are unacknowledged.
 
     With `store` None everything is dropped: the run is not stored, as its user asked.
     """
@@ -56,7 +56,7 @@ class Records:
         self._weight = 0
         self._bytes = 0
         self._number = 0
-        self._unacknowledged: deque[int] = deque()
+        self._unacknowledged: deque[tuple[int, int]] = deque()  # number and bytes of each batch
         self._failure: str | None = None
 
     def add(self, record: list[Any], rows: int = 1, size_bytes: int = 64) -> None:
@@ -75,27 +75,32 @@ class Records:
         """Send what was taken; StoreError or DeadlineExceeded if the store does not take it."""
         if self._store is None or not self._open:
             return
-        self._wait(STREAM_CREDIT_MESSAGES - 1)
+        self._wait(STREAM_CREDIT_MESSAGES - 1, STREAM_CREDIT_BYTES - min(self._bytes, STREAM_CREDIT_BYTES))
         self._number += 1
+        self._unacknowledged.append((self._number, self._bytes))
         batch, self._open, self._weight, self._bytes = self._open, [], 0, 0
-        self._unacknowledged.append(self._number)
         self._participant.tell(self._store, "record.batch", RecordBatch(self._number, batch))
 
     def drain(self) -> None:
         """Send everything and wait until the store has acknowledged it."""
         self.flush()
-        self._wait(0)
+        self._wait(0, 0)
 
-    def _wait(self, most: int) -> None:
+    def _wait(self, messages: int, size_bytes: int) -> None:
+        """Wait until no more than these batches and bytes are unacknowledged."""
         clock = self._participant.clock
         span_s = DEADLINES_S["record"]
         until_s = clock() + (span_s or 0.0)
-        while len(self._unacknowledged) > most and self._failure is None:
+        while self._beyond(messages, size_bytes) and self._failure is None:
             if span_s is not None and clock() >= until_s:
                 raise DeadlineExceeded(f"the store did not acknowledge rows within {span_s} s (record)")
             self._participant.pump(min(1.0, max(0.0, until_s - clock())))
         if self._failure is not None:
             raise StoreError(self._failure)
+
+    def _beyond(self, messages: int, size_bytes: int) -> bool:
+        sent = self._unacknowledged
+        return len(sent) > messages or sum(size for _, size in sent) > size_bytes
 
     def heard(self, told: Told) -> bool:
         """Take an acknowledgement; says whether it was one."""
@@ -104,7 +109,7 @@ class Records:
         ack = codec_of(RecordAck).decode(told.body)
         if ack.error is not None:
             self._failure = ack.error.message
-        while self._unacknowledged and self._unacknowledged[0] <= ack.number:
+        while self._unacknowledged and self._unacknowledged[0][0] <= ack.number:
             self._unacknowledged.popleft()
         return True
 

@@ -64,6 +64,7 @@ def test_many_rows_leave_by_themselves(stage: Stage) -> None:
 
 def test_batches_fit_into_messages(stage: Stage) -> None:
     """A large record goes alone if what waits with it would make the batch too large."""
+    stage.link.idle.append(stage.acknowledge(1))
     for _ in range(3):
         stage.records.add(["steps", bytes(400_000)], 1, 400_000)
     stage.records.flush()
@@ -83,6 +84,19 @@ def test_eight_batches_may_be_on_their_way(stage: Stage) -> None:
     stage.records.flush()
 
     assert (100.0, 9, 0) == (before_s, len(stage.batches), len(stage.link.idle))
+
+
+def test_a_mebibyte_may_be_on_its_way(stage: Stage) -> None:
+    """What would exceed the credit in bytes waits for an acknowledgement, however few batches there are."""
+    for _ in range(2):
+        stage.records.add(["steps", bytes(400_000)], 1, 400_000)
+        stage.records.flush()
+    stage.link.idle.append(stage.acknowledge(1))
+    stage.records.add(["steps", bytes(400_000)], 1, 400_000)
+    before = len(stage.batches)
+    stage.records.flush()
+
+    assert (2, 3, 0) == (before, len(stage.batches), len(stage.link.idle))
 
 
 def test_draining_waits_for_the_last_acknowledgement(stage: Stage) -> None:
