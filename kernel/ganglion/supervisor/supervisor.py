@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ganglion.errors import DeadlineExceeded, GanglionError, LaunchError, PeerLost
+from ganglion.errors import DeadlineExceeded, GanglionError, LaunchError, PeerLost, UsageError
 from ganglion.limits import DEADLINES_S, LEAVE_ASK_S, LEAVE_KILL_S, LEAVE_TERMINATE_S
 from ganglion.run.plan import Plan
 from ganglion.run.plan import Process as Place
@@ -282,11 +282,15 @@ class Supervisor(Listener):
             former = run.members.get(place.name)
             member = Member(place, run.id, 1, self._bid_leave, self._member_over)
             if former is not None:
+                if former in run.lost:
+                    continue  # the run fails by its name; a successor would hide who it was
                 if former.definition == member.definition and former.stays:
                     former.place = place
                     continue
                 member.incarnation = former.incarnation + 1
                 await self._retire(run, former)
+            if run.over.is_set():
+                raise UsageError(f"run {run.id} is over: nobody is started for it any more")
             run.members[place.name] = member
             fresh.append(member)
         leaving = [m for name, m in run.members.items() if name not in needed]
@@ -304,6 +308,8 @@ class Supervisor(Listener):
         run.former.append(member)
 
     async def _start(self, run: Run, member: Member) -> None:
+        if run.over.is_set():
+            return  # it ended while this one was being announced
         member.start()
         log = run.folder.logs / f"{log_name(member.place)}.out"
         variables = self._variables(run, member)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import time
 import urllib.parse
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +15,7 @@ from ganglion_store import statements as sql
 
 __all__ = ["BUSY_S", "connect_reading", "connect_writing", "path_of", "told"]
 
+_AGAIN_S = 0.01  # between two tries to set the journal mode
 BUSY_S = (
     30.0  # a checkpoint or the commit of another run holds the lock for milliseconds; a slow disk for seconds
 )
@@ -69,7 +71,7 @@ def _prepare(path: Path, connection: sqlite3.Connection) -> None:
     # What is not ours is found before anything is changed: `journal_mode` is written into the file.
     if not _is_empty(connection):
         _check_revision(path, connection, writing=True)
-    connection.execute("PRAGMA journal_mode = WAL")
+    _switch_to_wal(connection)
     connection.execute("PRAGMA foreign_keys = ON")
     connection.execute("PRAGMA synchronous = FULL")
     if _is_empty(connection):
@@ -80,6 +82,20 @@ def _prepare(path: Path, connection: sqlite3.Connection) -> None:
             connection.execute(sql.INSERT_STORE, (sql.REVISION,))
         connection.execute("COMMIT")
         _check_revision(path, connection, writing=True)
+
+
+def _switch_to_wal(connection: sqlite3.Connection) -> None:
+    """Set the journal mode; SQLite's own patience does not cover this when two writers make a store together."""
+    until_s = time.monotonic() + BUSY_S
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() >= until_s:
+                raise
+            time.sleep(_AGAIN_S)
+        else:
+            return
 
 
 def connect_reading(path: Path) -> sqlite3.Connection:
