@@ -9,7 +9,7 @@ import sys
 from typing import Any
 
 from ganglion import registry
-from ganglion.document.fault import Fault
+from ganglion.document.fault import Fault, placed
 from ganglion.errors import LaunchError, PluginInvalid
 from ganglion.run.plan import Plan
 
@@ -24,7 +24,7 @@ def deeply(plan: Plan) -> list[Fault]:
     """Return what is wrong with the plugins that a plan names and with their parameters."""
     faults = _ask({"plan": plan.to_map()})
     lines = plan.document.split("\n")
-    return [_placed(Fault(**fault), plan.source, lines) for fault in faults]
+    return [placed(Fault(**fault), plan.source, lines) for fault in faults]
 
 
 def misfits(entries: list[registry.Entry]) -> dict[tuple[str, str, str], str]:
@@ -33,14 +33,6 @@ def misfits(entries: list[registry.Entry]) -> dict[tuple[str, str, str], str]:
     return {
         (group, distribution, name): message for group, distribution, name, message in _ask({"entries": rows})
     }
-
-
-def _placed(fault: Fault, source: str, lines: list[str]) -> Fault:
-    """Return a fault with the line of the document at which it lies."""
-    if fault.file != source or not 0 < fault.line <= len(lines):
-        return fault
-    text = lines[fault.line - 1].rstrip("\r")
-    return Fault(**{**fault.to_map(), "text": text})
 
 
 def _ask(question: dict[str, Any]) -> list[Any]:

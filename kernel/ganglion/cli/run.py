@@ -112,15 +112,10 @@ def _demo() -> str:
 
 def faults_of(plan: Plan, rows: Sequence[dict[str, object]]) -> DocumentError:
     """Return what the check of the plugins has found as faults of the document, with their lines."""
-    from ganglion.document.fault import Fault, report
+    from ganglion.document.fault import Fault, placed, report
 
     lines = plan.document.split("\n")
-    faults = []
-    for row in rows:
-        fault = Fault(**row)  # type: ignore[arg-type]
-        if fault.file == plan.source and 0 < fault.line <= len(lines):
-            fault = Fault(**{**fault.to_map(), "text": lines[fault.line - 1].rstrip("\r")})
-        faults.append(fault)
+    faults = [placed(Fault(**row), plan.source, lines) for row in rows]  # type: ignore[arg-type]
     return DocumentError(report(faults), faults)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-__all__ = ["Fault", "nearest", "report", "settle", "summary"]
+__all__ = ["Fault", "nearest", "placed", "report", "settle", "summary"]
 
 _LINE_SHOWN_MAX = 160  # a longer line says nothing on a screen, and its caret would wrap
 _LOOKS_LIKE = 0.6  # difflib's own default: `environmets` finds `environments`, `foo` finds nothing
@@ -57,6 +57,13 @@ class Fault:
 def _harmless(text: str) -> str:
     """Return text whose control characters cannot speak to a terminal; each stays one column wide."""
     return "".join(c if c.isprintable() else " " if c in "\t\n\r" else "�" for c in text)
+
+
+def placed(fault: Fault, source: str, lines: Sequence[str]) -> Fault:
+    """Return a fault with the line of its document at which it lies; one of another file as it is."""
+    if fault.file != source or not 0 < fault.line <= len(lines):
+        return fault
+    return Fault(**{**fault.to_map(), "text": lines[fault.line - 1].rstrip("\r")})
 
 
 def settle(faults: Iterable[Fault]) -> list[Fault]:

@@ -83,8 +83,8 @@ class BrainHost:
         self._hooks = hooks = Hooks(f"brain {setup.agent}, {blame}")
         seed_process(setup.stream)
         self._sensor_layout, self._actuator_layout = Layout.of(setup.sensors), Layout.of(setup.actuators)
-        sensors = [SensorInformation(None, s, u) for u, s in _pairs(self._sensor_layout)]
-        actuators = [ActuatorInformation(None, s, u) for u, s in _pairs(self._actuator_layout)]
+        sensors = [SensorInformation(None, s, u) for u, s in self._sensor_layout.pairs()]
+        actuators = [ActuatorInformation(None, s, u) for u, s in self._actuator_layout.pairs()]
         mine = identity(setup.stream)
         self._memory = Memory(rng=mine["rng"])
         self._memory.declare(sensors, actuators)
@@ -267,7 +267,7 @@ class BrainHost:
     def _declare_rewards(self, declarations: list[dict[str, Any]]) -> None:
         self._rewards = Layout.of(declarations, missing=True)
         self._memory.declare(
-            rewards=[RewardInformation(None, space, uid) for uid, space in _pairs(self._rewards)]
+            rewards=[RewardInformation(None, space, uid) for uid, space in self._rewards.pairs()]
         )
 
     def _running(self) -> Brain:
@@ -280,7 +280,3 @@ def _signal_of(signal: Signal, reason: str) -> dict[str, Any]:
     if signal > Signal.STOP_PHASE:
         raise AuthorError(f"a brain may signal up to STOP_PHASE, found {signal.name}")
     return {"signal": signal.name, "reason": reason}
-
-
-def _pairs(layout: Layout) -> list[tuple[str, Any]]:
-    return list(zip(layout.ids, layout.spaces, strict=True))

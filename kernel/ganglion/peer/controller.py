@@ -160,8 +160,6 @@ class ControllerHost:
             world.declares("actuators", actuators)
         assert phase.start is not None
         self._setup_muscles(phase, phase.start, verdict.episode)
-        for actor in phase.actors:
-            actor.told_rewards = False
 
     def _failed(self, phase: Phase, error: Exception) -> None:
         episode = phase.episode
@@ -174,9 +172,8 @@ class ControllerHost:
         try:
             if episode is not None:
                 episode.cut(f"failed: {failure.message}")
-        except (
-            GanglionError
-        ) as second:  # the store itself may be what failed: the first reason is the one to tell
+        except GanglionError as second:
+            # The store itself may be what failed: the first reason is the one to tell.
             show_failure(second, failure_of(second))
         report = WorkerFailed(phase.setup.worker, number, step, failure, peer)
         self._call(phase, phase.governor, "governor.failed", report)

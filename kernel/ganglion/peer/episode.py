@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 from ganglion.errors import AuthorError, GanglionError, RemoteProtocolError
@@ -65,12 +66,12 @@ class Phase:
             for actor in actors:
                 actor.told_rewards = True
 
-    @property
+    @cached_property
     def sensor_places(self) -> dict[str, tuple[int, int]]:
         """Return where each sensor lies: full id -> (environment, position)."""
         return _places(self.worlds, "sensors")
 
-    @property
+    @cached_property
     def actuator_places(self) -> dict[str, tuple[int, int]]:
         """Return where each actuator lies: full id -> (environment, position)."""
         return _places(self.worlds, "actuators")
@@ -171,8 +172,7 @@ class Episode:
         actors = [phase.by_name[name] for name in agents]
         asked = []
         for actor in actors:
-            decision = actor.decision
-            rewards = None if decision is None or decision.settled else decision.rewards
+            rewards = actor.unsettled
             message = Act(
                 [actor.row],
                 None if rewards is None else [rewards],
@@ -372,8 +372,7 @@ class Episode:
         due = [a for a in phase.actors if a.decisions > 0]
         asked = []
         for actor in due:
-            decision = actor.decision
-            rewards = None if decision is None or decision.settled else decision.rewards
+            rewards = actor.unsettled
             message = Act(
                 [actor.row],
                 None if rewards is None else [rewards],

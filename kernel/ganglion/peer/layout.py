@@ -46,6 +46,10 @@ class Layout:
     def __len__(self) -> int:
         return len(self.ids)
 
+    def pairs(self) -> list[tuple[str, Space]]:
+        """Return each id with its space."""
+        return list(zip(self.ids, self.spaces, strict=True))
+
     def to_row(self, values: Sequence[Any]) -> list[Any]:
         """Return contained values as they travel."""
         if self._scalar:

@@ -80,7 +80,7 @@ class MuscleHost:
         self._hooks = hooks = Hooks(f"muscle {setup.agent} (worker {setup.worker}), {blame}")
         seed_process(setup.stream)
         self._sensor_layout, self._actuator_layout = Layout.of(setup.sensors), Layout.of(setup.actuators)
-        sensors = [SensorInformation(None, s, u) for u, s in _pairs(self._sensor_layout)]
+        sensors = [SensorInformation(None, s, u) for u, s in self._sensor_layout.pairs()]
         noops = self._actuator_layout.from_row(
             [
                 d.get("value", s.default())
@@ -90,7 +90,7 @@ class MuscleHost:
         )
         actuators = [
             ActuatorInformation(value, space, uid)
-            for value, (uid, space) in zip(noops, _pairs(self._actuator_layout), strict=True)
+            for value, (uid, space) in zip(noops, self._actuator_layout.pairs(), strict=True)
         ]
         for information in (*sensors, *actuators):
             information.space.seed(generator_from_words(derive(setup.stream, "space", information.uid)))
@@ -298,14 +298,10 @@ class MuscleHost:
         self._reward_ids = declarations
         self._rewards = Layout.of(declarations, missing=True)
         self._memory.declare(
-            rewards=[RewardInformation(None, space, uid) for uid, space in _pairs(self._rewards)]
+            rewards=[RewardInformation(None, space, uid) for uid, space in self._rewards.pairs()]
         )
 
     def _running(self) -> Muscle:
         if self._muscle is None:
             raise RemoteProtocolError("expected muscle.setup first")
         return self._muscle
-
-
-def _pairs(layout: Layout) -> list[tuple[str, Any]]:
-    return list(zip(layout.ids, layout.spaces, strict=True))

@@ -242,10 +242,6 @@ class Participant:
         with self._lock:  # the pulse may be filling the inbox
             return any(type(one) is Leave for one in self._inbox)
 
-    def waits(self) -> list[Pending]:
-        """Return our unanswered calls, oldest first."""
-        return self._conversation.waits()
-
     def pump(self, timeout_s: float) -> None:
         """Wait once for something to happen, and let what is told be heard; requests wait."""
         for one in self._receive(min(timeout_s, _IDLE_S), frozenset()):

@@ -164,6 +164,12 @@ class Actor:
     row: list[Any] = field(default_factory=list)  # its readings as the worlds show them now
     earned: list[Any] = field(default_factory=list)
 
+    @property
+    def unsettled(self) -> list[Any] | None:
+        """Return the rewards of the open decision that the muscle was not told yet; None if there are none."""
+        decision = self.decision
+        return None if decision is None or decision.settled else decision.rewards
+
 
 def _only(rows: Sequence[Any], length: int, what: str) -> list[Any]:
     """Return the one row of the one body."""

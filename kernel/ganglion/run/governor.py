@@ -59,7 +59,7 @@ class Governor:
     """Carry out a plan.
 
     The host passes in what happens, one method per kind of event, and carries out the effects in order. Times are
-    monotonic seconds. `wait_texts` says for whom the run waits.
+    monotonic seconds. `waits` knows for whom the run waits.
     """
 
     def __init__(self, run: str, plan: Plan, store: str | None, results: str, services: Services) -> None:
@@ -79,7 +79,6 @@ class Governor:
         self._stepped = False
         self._failure: tuple[Failure, str | None] | None = None
         self._interrupted = ""
-        self._shutdown = ""
         self._cut_by_s: float | None = None
         self._interrupt_by_s: float | None = None
 
@@ -172,9 +171,6 @@ class Governor:
         if refusal:
             record = self._signal_record(wish, f"refused: {refusal}")
             return Signalled(False, refusal), [] if self.stage is Stage.PLANNED else [record]
-        signal = Signal[wish.signal]
-        if signal is Signal.SHUTDOWN:
-            self._shutdown = wish.reason or "operator"
         effects: list[Effect] = [self._signal_record(wish, wish.reason)]
         event = Event("signal", {"signal": wish.signal, "issuer": wish.issuer, "reason": wish.reason})
         effects += [event, *self._flow.steer(wish)]
