@@ -29,8 +29,6 @@ def _load(value: Any) -> bool:
 
 # (place of `spelling.PLACES`, key, which values, what it is called)
 UNBUILT: tuple[tuple[str, str, Test, str], ...] = (
-    ("phase_config", "mode", _is("evaluate"), "mode `evaluate`"),
-    ("phase_config", "sync", _is("pipelined", "async"), "any `sync` but `lockstep`"),
     ("phase_config", "evaluate_every", _given, "evaluation within a train phase"),
     ("phase", "bodies", _given, "bodies"),
     ("entry", "clock", _given, "a clock of an environment"),

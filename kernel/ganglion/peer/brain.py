@@ -54,8 +54,10 @@ class _Newest:
 class BrainHost:
     """Host one brain per phase.
 
-    In lockstep a row says whose rows belong to the same round: when all of them are there they are thought about in
-    the order of workers, then all are answered. What arrives first changes nothing.
+    A row says whose rows belong to the same round: when all of them are there they are thought about in the order of
+    workers. In lockstep all are answered then. Pipelined, each is answered at once with the update of the round
+    before, and the next round acts while this one is thought about. Neither way does it matter what arrives first.
+    In async a row is a round of its own, answered at once.
     """
 
     def __init__(self, loader: Loader) -> None:
@@ -114,6 +116,8 @@ class BrainHost:
         self._thoughts = 0
         self._last_update: Any = None
         self._signals: dict[int, dict[str, Any]] = {}
+        self._answers_first = setup.sync in ("pipelined", "async")
+        self._late: Exception | None = None  # raised while nobody waited for an answer: who asks next hears of it
         hooks("setup", brain.setup)
         if setup.load is not None:
             self._last_update = brain.last_update = self._models.load("policy")
@@ -157,8 +161,10 @@ class BrainHost:
         awaited = tuple(message.workers or (message.worker,))
         if message.worker not in awaited:
             raise RemoteProtocolError(f"think.workers: worker {message.worker} is not among {list(awaited)}")
+        if self._answers_first:
+            self._answer(request, message)
         if len(awaited) == 1:
-            self._think([(request, message)])
+            self._think_together(request, [(request, message)])
             return DEFERRED
         found = self._rounds.setdefault(message.round, _Round(awaited))
         if found.awaited != awaited:
@@ -171,20 +177,25 @@ class BrainHost:
         return DEFERRED
 
     def _think_together(self, last: Request, rows: list[tuple[Request, Think | UpdateAsked]]) -> None:
+        """Think about the rows of a round; `last` is the request that made it whole, answered by who called us."""
         try:
-            self._think(rows)
+            for request, message in rows:
+                if isinstance(message, Think):
+                    self._row(request, message)
         except Exception as error:
-            for request, _ in rows:  # `last` is answered by who called us
+            if self._answers_first:
+                self._late = error
+                return
+            for request, _ in rows:
                 if request is not last:
                     self.participant.fail(request, failure_of(error))
             raise
+        if not self._answers_first:
+            for request, message in rows:
+                self._answer(request, message)
 
-    def _think(self, rows: list[tuple[Request, Think | UpdateAsked]]) -> None:
-        for request, message in rows:
-            if isinstance(message, Think):
-                self._row(request, message)
-        for request, message in rows:
-            self._reply(request, self._muscle(message.worker), self._signals.pop(message.worker, None))
+    def _answer(self, request: Request, message: Think | UpdateAsked) -> None:
+        self._reply(request, self._muscle(message.worker), self._signals.pop(message.worker, None))
 
     def _row(self, request: Request, think: Think) -> None:
         brain = self._running()
@@ -273,6 +284,9 @@ class BrainHost:
     def _running(self) -> Brain:
         if self._brain is None:
             raise RemoteProtocolError("expected brain.setup first")
+        if self._late is not None:
+            late, self._late = self._late, None
+            raise late
         return self._brain
 
 

@@ -103,7 +103,7 @@ def test_all_stages_report_together(faults_of: Said) -> None:
     """Faults of YAML, spelling, form, names and what is not built come in one list, in order of place."""
     text = TEXT.replace("uid: u\n", "uid: u\nuid: v\nexperiment: 3\n").replace("name: dummy", "name: dumy")
     text = text.replace("hill.0", "hil.0").replace(
-        "episodes: 1", "episodes: 1, worker: 1, workers: 2, sync: async"
+        "episodes: 1}", "episodes: 1, worker: 1, workers: 2, sync: async}\n      bodies: [ada]"
     )
 
     assert [
@@ -112,7 +112,8 @@ def test_all_stages_report_together(faults_of: Said) -> None:
         "9:54: schedule.one.environments.hill.environment.name: there is no environment `dumy`",
         "10:53: schedule.one.agents.ada.sensors.0: there is no environment `hil` in phase `one`; did you mean `hill`?",
         "11:46: schedule.one.phase_config.workers: `workers` and `worker` mean the same: give one of them",
-        "11:64: schedule.one.phase_config.sync: not built yet: any `sync` but `lockstep`",
+        "11:64: warning: `sync: async` is not reproducible: updates come in order of arrival",
+        "12:15: schedule.one.bodies: not built yet: bodies",
     ] == faults_of(text)
 
 

@@ -26,8 +26,6 @@ MODELS = {
 PHASE = "schedule: [one: {%s}]"
 
 REFUSED = [
-    (PHASE % "phase_config: {mode: evaluation}", "mode `evaluate`"),
-    (PHASE % "phase_config: {sync: pipelined}", "any `sync` but `lockstep`"),
     (PHASE % "phase_config: {evaluate_every: 1}", "evaluation within a train phase"),
     (PHASE % "bodies: {num: 2}", "bodies"),
     (PHASE % "environments: [{environment: {uid: e}, clock: {period: 2}}]", "a clock of an environment"),

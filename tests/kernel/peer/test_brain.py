@@ -517,3 +517,80 @@ def test_hooks_may_be_async(hosted: Any, loader: Any, tmp_path: Path) -> None:
 
     assert (Thought({"data": None}, True), Thought({"data": 1}, True)) == (joined, thought)
     assert ("setup", "store") == (log[0], log[-1])
+
+
+# -- answers before thoughts -------------------------------------------------------------------------------------------
+def count(brain: Any, muscle: str, data: Any) -> int:
+    """Return how many rows there are: an update that says which rows it knows."""
+    return len(brain.memory)
+
+
+def test_pipelined_a_round_acts_by_the_update_of_the_round_before(stage: Stage) -> None:
+    """Each row is answered at once, with the update of the rounds before it; then the whole round is thought about."""
+    stage.setup(count, sync="pipelined")
+    stage.join(0), stage.join(1)
+    both = [0, 1]
+    first = [stage.think(worker, round=1, workers=both) for worker in (1, 0)]
+    second = [stage.think(worker, round=2, workers=both) for worker in (0, 1)]
+    third = [stage.think(worker, round=3, workers=both) for worker in (1, 0)]
+
+    assert [False, False] == [thought.fresh for thought in first]
+    assert [2, 2] == [thought.update for thought in second]
+    assert [4, 4] == [thought.update for thought in third]
+    asked = [entry[0] for entry in stage.brain.log if isinstance(entry, tuple) and entry[1:] != (None, 0)]
+    assert ["a/0", "a/1"] * 3 == asked, "rows are thought about in the order of workers"
+
+
+def test_pipelined_who_arrives_first_changes_no_answer(stage: Stage) -> None:
+    """Within a round the first and the last to ask get the same update."""
+    stage.setup(count, sync="pipelined")
+    stage.join(0), stage.join(1), stage.join(2)
+    found = []
+    for number, order in enumerate(itertools.permutations((0, 1, 2))):
+        thoughts = {w: stage.think(w, round=number, workers=[0, 1, 2]) for w in order}
+        found.append([thoughts[w].update if thoughts[w].fresh else None for w in (0, 1, 2)])
+
+    assert all(row[0] == row[1] == row[2] for row in found)
+    assert [None, 3, 6, 9, 12, 15] == [row[0] for row in found]
+
+
+def test_async_a_row_is_answered_by_what_is_known_and_thought_about_alone(stage: Stage) -> None:
+    """An update comes with the next answer, whoever else has or has not asked."""
+    stage.setup(count, sync="async")
+    stage.join(0), stage.join(1)
+
+    assert not stage.think(0).fresh
+    assert stage.think(0).update == 1
+    assert stage.think(1).update == 2
+
+
+def test_a_signal_of_a_thought_comes_with_the_next_answer_to_its_muscle(stage: Stage) -> None:
+    """Pipelined, the wish of the thought about a row is carried in the answer to that muscle's next row."""
+
+    def wish(brain: Any, muscle: str, data: Any) -> None:
+        if data == "stop":
+            brain.signal(Signal.STOP_PHASE, "enough")
+
+    stage.setup(wish, sync="pipelined")
+    stage.join()
+
+    assert stage.think(data="stop").signal is None
+    assert stage.think().signal == {"signal": "STOP_PHASE", "reason": "enough"}
+    assert stage.think().signal is None
+
+
+@pytest.mark.parametrize("call", ["brain.think", "brain.store", "brain.join"])
+def test_what_a_late_thought_raises_fails_the_next_request(stage: Stage, call: str) -> None:
+    """Who asks next hears of an exception that was raised while nobody waited for an answer."""
+
+    def fail(brain: Any, muscle: str, data: Any) -> None:
+        if data == "bad":
+            raise ValueError("no gradient")
+
+    stage.setup(fail, sync="pipelined")
+    stage.join()
+    stage.think(data="bad")
+    message = {"brain.think": row(), "brain.store": BrainStore(), "brain.join": BrainJoin(1)}[call]
+
+    with pytest.raises(AuthorError, match="no gradient"):
+        stage.hosted.ask(call, message)
