@@ -29,10 +29,15 @@ def check(root: Node, phases: list[Expanded], lookup: Lookup) -> list[Fault]:
     names = [phase.name for phase in phases]
     hazy = not _is_sound(root) or any(_blurred(phase.given) for phase in phases)
     agents = None if hazy else {a for p in phases for a in p.agents}
-    blurred = not _is_sound(root)  # whether environments or agents of a phase up to now could not be read
+    sound, blurred = _sound_entries(root), False
+    said: set[tuple[str, str]] = set()
     for index, phase in enumerate(phases):
-        blurred = blurred or _blurred(phase.given)
-        faults += _Phase(root, index, phase, names, agents, lookup, blurred).check()
+        # From the first part on that could not be read nobody knows which environments and agents there are.
+        blurred = blurred or index >= sound or _blurred(phase.given)
+        found = _Phase(root, index, phase, names, agents, lookup, blurred).check()
+        # What is wrong where it was given is as wrong in every phase that inherits it, and said once.
+        faults += [fault for fault in found if (fault.place, fault.path) not in said]
+        said |= {(fault.place, fault.path) for fault in found if fault.severity == "error"}
     return faults
 
 
@@ -74,7 +79,14 @@ def _is_empty(entry: Node) -> bool:
 def _is_sound(root: Node) -> bool:
     """Say whether every entry of the schedule is one phase."""
     schedule = root.map.get("schedule")
-    return schedule is not None and all(len(entry.map) == 1 for entry in schedule.items)
+    return schedule is not None and _sound_entries(root) == len(schedule.items)
+
+
+def _sound_entries(root: Node) -> int:
+    """Return how many entries of the schedule are one phase each, up to the first that is not."""
+    schedule = root.map.get("schedule")
+    entries = [] if schedule is None else schedule.items
+    return next((index for index, entry in enumerate(entries) if len(entry.map) != 1), len(entries))
 
 
 def _deadlines(recovery: Node | None) -> list[Fault]:

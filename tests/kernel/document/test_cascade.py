@@ -210,6 +210,53 @@ PHASE = st.fixed_dictionaries(
 )
 
 
+SIMPLE = st.fixed_dictionaries({}, optional={"name": st.sampled_from(["p", "q"]), "params": PARAMS})
+LOADS = st.sampled_from([False, {}, {"phase": 0}])
+GIFT = st.fixed_dictionaries(
+    {},
+    optional={
+        "environments": st.lists(
+            st.builds(
+                lambda uid, keys, more: {"environment": {"uid": uid, **keys}, **more},
+                st.sampled_from(["e", "f", "g"]),
+                st.fixed_dictionaries({}, optional={"name": st.sampled_from("pq"), "params": PARAMS}),
+                st.fixed_dictionaries({}, optional={"reward": SIMPLE, "state_transformer": SIMPLE}),
+            ),
+            max_size=3,
+            unique_by=lambda e: e["environment"]["uid"],
+        ),
+        "agents": st.lists(
+            st.builds(
+                lambda name, keys: {"name": name, **keys},
+                st.sampled_from(["a", "b", "c"]),
+                st.fixed_dictionaries(
+                    {},
+                    optional={
+                        "brain": SIMPLE,
+                        "muscle": SIMPLE,
+                        "objective": SIMPLE,
+                        "sensors": st.lists(st.sampled_from("stu"), max_size=2),
+                        "actuators": st.none() | st.just([]),
+                        "load": LOADS,
+                    },
+                ),
+            ),
+            max_size=3,
+            unique_by=lambda a: a["name"],
+        ),
+        "simulation": st.fixed_dictionaries(
+            {},
+            optional={
+                "name": st.sampled_from("vt"),
+                "params": PARAMS,
+                "conditions": st.lists(SIMPLE, max_size=2),
+            },
+        ),
+        "phase_config": st.dictionaries(st.sampled_from(["worker", "episodes"]), st.integers(1, 3)),
+    },
+)
+
+
 @given(st.lists(PHASE, min_size=1, max_size=4), st.booleans())
 def test_empty_phase_and_repeated_phase_change_nothing(given_: list[dict[str, Any]], replace: bool) -> None:
     """A phase that gives nothing, or the same once more, is like the one before."""
@@ -232,3 +279,173 @@ def test_cascade_is_associative_over_phases(
 
     assert [one.plain() for one in whole[cut:]] == [one.plain() for one in own[1:]]
     assert whole[cut].plain() == expand(begin, *phase("x", given_[cut]), replace).plain()
+
+
+# -- what one gift of two gives ---------------------------------------------------------------------------------------
+# Two phases in a row may give at once what each of them gives where this can be said in one phase: what the first
+# takes away (`remove`, `~`) the second does not change; what the first says of `load` is over.
+def joined(first: dict[str, Any], second: dict[str, Any], replace: bool) -> dict[str, Any]:
+    """Return what one phase would have to give that stands for two: written without the cascade's own code."""
+    if replace:
+        return {**acted(first), **second}
+    gift = {**acted(first), **second}
+    if "environments" in first and "environments" in second:
+        gift["environments"] = [
+            *(joined_entry(one, two) for one, two in pairs(first, second, "environments", uid_of)),
+            *fresh(first, second, "environments", uid_of),
+        ]
+    if "agents" in first and "agents" in second:
+        gift["agents"] = [
+            *(joined_agent(one, two) for one, two in pairs(acted(first), second, "agents", name_of)),
+            *fresh(first, second, "agents", name_of),
+        ]
+    for key in ("simulation", "phase_config"):
+        if key in first and key in second:
+            gift[key] = joined_plugin(first[key], second[key], key == "simulation")
+    return gift
+
+
+def acted(gift: dict[str, Any]) -> dict[str, Any]:
+    """Return a gift without its acts: `load` is of its own phase only."""
+    if "agents" not in gift:
+        return gift
+    return {**gift, "agents": [{k: v for k, v in a.items() if k != "load"} for a in gift["agents"]]}
+
+
+def uid_of(entry: dict[str, Any]) -> str:
+    """Return the name of an environment's entry."""
+    return str(entry["environment"]["uid"])
+
+
+def name_of(entry: dict[str, Any]) -> str:
+    """Return the name of an agent."""
+    return str(entry["name"])
+
+
+def pairs(first: Any, second: Any, key: str, named: Any) -> list[tuple[Any, Any]]:
+    """Return each entry of the first with that of the second of the same name, None where there is none."""
+    return [(one, next((t for t in second[key] if named(t) == named(one)), None)) for one in first[key]]
+
+
+def fresh(first: Any, second: Any, key: str, named: Any) -> list[Any]:
+    """Return the entries of the second that the first has not."""
+    return [two for two in second[key] if named(two) not in map(named, first[key])]
+
+
+def joined_plugin(one: dict[str, Any], two: dict[str, Any], named: bool = True) -> dict[str, Any]:
+    """Return one `{name, params}` for two: a name begins anew, else the parameters join."""
+    if named and "name" in two:
+        return two
+    both = {**one, **two}
+    if "params" in one and "params" in two:
+        both["params"] = {**one["params"], **two["params"]}
+    return both
+
+
+def joined_entry(one: dict[str, Any], two: dict[str, Any] | None) -> dict[str, Any]:
+    """Return one environment's entry for two."""
+    if two is None or "name" in two["environment"]:
+        return one if two is None else two
+    return {**one, **two, "environment": joined_plugin(one["environment"], two["environment"])}
+
+
+def joined_agent(one: dict[str, Any], two: dict[str, Any] | None) -> dict[str, Any]:
+    """Return one agent's entry for two."""
+    if two is None:
+        return one
+    both = {**one, **two}
+    for key in ("brain", "muscle", "objective"):
+        if key in one and key in two:
+            both[key] = joined_plugin(one[key], two[key])
+    return both
+
+
+@given(st.lists(GIFT, max_size=2), GIFT, GIFT, st.booleans())
+def test_two_phases_give_what_one_gives_that_joins_them(
+    before: list[dict[str, Any]], first: dict[str, Any], second: dict[str, Any], replace: bool
+) -> None:
+    """Expanding by one gift and then by another is expanding by both in one."""
+    apart = expanded(*before, first, second, replace=replace)[-1].plain()
+    at_once = expanded(*before, joined(first, second, replace), replace=replace)[-1].plain()
+
+    assert apart == at_once
+
+
+@given(st.lists(GIFT, min_size=1, max_size=3), st.booleans())
+def test_a_phase_that_is_given_itself_stays(given_: list[dict[str, Any]], replace: bool) -> None:
+    """Giving a phase all that it has already changes nothing, nor the order of anything."""
+    last = expanded(*given_, replace=replace)[-1].plain()
+    own = {key: value for key, value in last.items() if value is not None}
+    again = expanded(*given_, own, replace=replace)[-1].plain()
+
+    assert last == again
+    assert orders(acted(last)) == orders(acted(again))
+
+
+def orders(value: Any) -> Any:
+    """Return a value whose maps are lists, so that their order counts."""
+    if isinstance(value, dict):
+        return [(key, orders(part)) for key, part in value.items()]
+    return [orders(part) for part in value] if isinstance(value, list) else value
+
+
+@given(st.lists(GIFT, min_size=1, max_size=3), GIFT)
+def test_what_is_not_given_stays_in_its_place(before: list[dict[str, Any]], gift: dict[str, Any]) -> None:
+    """Who is not named is as before but for `load`, who is named keeps his place, who is new comes behind."""
+    old, new = (one.plain() for one in expanded(*before, gift)[-2:])
+
+    for key, named in (("environments", uid_of), ("agents", name_of)):
+        names = [named(entry) for entry in old[key]]  # type: ignore[attr-defined]
+        given_ = [named(entry) for entry in gift.get(key, [])]
+        followers = [name for name in given_ if name not in names]
+        assert [*names, *followers] == [named(entry) for entry in new[key]]  # type: ignore[attr-defined]
+        untouched = [entry for entry in acted(old)[key] if named(entry) not in given_]
+        assert untouched == [entry for entry in new[key] if named(entry) not in given_]  # type: ignore[attr-defined]
+    for key in ("simulation", "phase_config"):
+        if key not in gift:
+            assert old[key] == new[key]
+
+
+@given(st.lists(GIFT, min_size=1, max_size=4), st.booleans())
+def test_load_is_there_only_where_it_is_given(given_: list[dict[str, Any]], replace: bool) -> None:
+    """Each phase has just the `load`s that it gives itself."""
+    for gift, phase_ in zip(given_, expanded(*given_, replace=replace), strict=True):
+        there = {a["name"]: a["load"] for a in phase_.plain()["agents"] if "load" in a}  # type: ignore[attr-defined]
+
+        assert {a["name"]: a["load"] for a in gift.get("agents", []) if "load" in a} == there
+
+
+@given(st.lists(GIFT, min_size=1, max_size=3), st.data())
+def test_removal_takes_one_and_a_definition_brings_it_back(
+    given_: list[dict[str, Any]], data: st.DataObject
+) -> None:
+    """Without the one that is removed all is as before; defined anew it has nothing of the past and stands last."""
+    before = expanded(*given_)[-1].plain()
+    uids: list[str] = [uid_of(entry) for entry in before["environments"]]  # type: ignore[attr-defined]
+    if not uids:
+        return
+    uid = data.draw(st.sampled_from(uids))
+    out, back = expanded(
+        *given_,
+        {"environments": [{"environment": {"uid": uid}, "remove": True}]},
+        {"environments": [environment(uid, name="new")]},
+    )[-2:]
+
+    rest = [e for e in before["environments"] if uid_of(e) != uid]  # type: ignore[attr-defined]
+    assert [] == out.vain
+    assert rest == out.plain()["environments"]
+    assert [*rest, environment(uid, name="new")] == back.plain()["environments"]
+
+
+@given(st.lists(GIFT, min_size=2, max_size=4))
+def test_replacing_takes_the_last_gift_of_each_key(given_: list[dict[str, Any]]) -> None:
+    """With `cascade: replace` a phase has, key by key, what was given last; but for `load` of an earlier phase."""
+    for index, phase_ in enumerate(expanded(*given_, replace=True)):
+        plain = phase_.plain()
+        for key in ("environments", "agents", "simulation", "phase_config"):
+            last = next((i for i in range(index, -1, -1) if key in given_[i]), None)
+            empty: Any = [] if key in ("environments", "agents") else None
+            gift = empty if last is None else given_[last][key]
+            if key == "agents" and last != index:
+                gift = acted({"agents": gift})["agents"]
+            assert gift == plain[key]

@@ -205,4 +205,15 @@ def test_inherited_fault_is_said_once(faults_of: Said) -> None:
     """A fault of what later phases inherit is said where it stands, once."""
     text = HEAD + agent("sensors: [hil.0]") + "  - two: {}\n  - three: {}\n"
 
-    assert 1 == len([one for one in faults_of(text) if "hil" in one and "8:53" in one and "`one`" in one])
+    path = "schedule.one.agents.ada.sensors.0"
+    assert [f"8:53: {path}: there is no environment `hil` in phase `one`; did you mean `hill`?"] == faults_of(
+        text
+    )
+
+
+def test_what_stands_before_an_unsound_entry_is_checked(faults_of: Said) -> None:
+    """An entry of the schedule that is no phase hides only what comes behind it."""
+    ada = "{name: ada, muscle: dummy, sensors: [sea.0]}"
+    text = HEAD + agent("sensors: [hil.0]") + "  - {two: {}, three: {}}\n" + phase(agents=ada, name="four")
+
+    assert [8, 10] == [int(one.partition(":")[0]) for one in faults_of(text)]
