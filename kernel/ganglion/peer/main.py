@@ -7,16 +7,17 @@ import gc
 import os
 import signal
 import sys
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ganglion.errors import GanglionError, PeerLost, UsageError
 from ganglion.log import set_up
 from ganglion.peer.loader import Loader
-from ganglion.peer.participant import Participant
+from ganglion.peer.participant import LinkLike, Participant
 from ganglion.wire.name import Role
 
-__all__ = ["main", "serve"]
+__all__ = ["host_of", "live", "main", "serve"]
 
 _FAILED = 1
 # Objects between two looks for cycles: a step makes some hundred objects, and hardly a cycle.
@@ -52,10 +53,23 @@ def serve(variables: dict[str, str]) -> int:
     ]
     if missing:
         raise UsageError(f"expected the variable {missing[0]}, found nothing")
-    host = _host(Role(variables["GANGLION_ROLE"]), variables)
-    link = connect_blocking(variables["GANGLION_ENDPOINT"])
+    host = host_of(Role(variables["GANGLION_ROLE"]), variables)
+    return live(host, connect_blocking(variables["GANGLION_ENDPOINT"]), variables)
+
+
+def live(
+    host: Any,
+    link: LinkLike,
+    variables: Mapping[str, str],
+    clock: Callable[[], float] = time.monotonic,
+    pulse: bool = True,
+) -> int:
+    """Join by a link, serve until told to leave, and leave; return the exit status. Errors are raised, as by `serve`.
+
+    `clock` and `pulse` are those of `Participant`.
+    """
     told, gone = getattr(host, "told", None), getattr(host, "gone", None)
-    participant = Participant(link, host.handlers(), told, gone)
+    participant = Participant(link, host.handlers(), told, gone, clock, pulse)
     host.participant = participant
     incarnation = int(variables.get("GANGLION_INCARNATION", "0"))
     hello = participant.hello(
@@ -94,7 +108,7 @@ def serve(variables: dict[str, str]) -> int:
     return 0
 
 
-def _host(role: Role, variables: Mapping[str, str]) -> Any:
+def host_of(role: Role, variables: Mapping[str, str]) -> Any:
     """Return the host of a role; each imports what it alone needs."""
     loader = Loader.of(variables)
     if role is Role.ENVIRONMENT:

@@ -59,6 +59,8 @@ class Participant:
         handlers: By the name of a call; what is not in it is answered `unknown_call`.
         told: Called for each TELL and SIGNAL, between two requests or while a call is awaited.
         gone: Called for each peer that is lost.
+        clock: Gives monotonic seconds.
+        pulse: Whether a second thread reads the link while a hook runs for long; without it such a peer falls silent.
     """
 
     def __init__(
@@ -68,6 +70,7 @@ class Participant:
         told: Callable[[Told], None] | None = None,
         gone: Callable[[Gone], None] | None = None,
         clock: Callable[[], float] = time.monotonic,
+        pulse: bool = True,
     ) -> None:
         self.name = ""
         self.welcome: Welcome | None = None
@@ -80,6 +83,7 @@ class Participant:
         self._told = told
         self._gone = gone
         self.clock = clock
+        self._pulses = pulse
         self._conversation = Conversation()
         self._inbox: deque[Incoming] = deque()
         self._lock = threading.Lock()
@@ -108,7 +112,8 @@ class Participant:
         self.welcome = codec_of(Welcome).decode(body)
         self.name = self.welcome.name
         self._conversation.begin(self.welcome.incarnation)
-        threading.Thread(target=self._pulse, name="pulse", daemon=True).start()
+        if self._pulses:
+            threading.Thread(target=self._pulse, name="pulse", daemon=True).start()
         return self.welcome
 
     @staticmethod

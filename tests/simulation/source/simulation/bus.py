@@ -1,0 +1,218 @@
+"""The whole bus in one thread: the real broker, hosts and plugins, under a virtual clock and a seeded schedule."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+from ganglion import registry
+from ganglion.document import load_document
+from ganglion.limits import BEAT_AFTER_SILENCE_S
+from ganglion.peer.main import host_of, live
+from ganglion.peer.participant import Participant
+from ganglion.run.plan import Plan
+from ganglion.run.plan import Process as Place
+from ganglion.transport.memory import MemoryBus
+from ganglion.wire.envelope import Head, encode_head
+from ganglion.wire.name import Role, safe
+from ganglion.wire.verb import Verb
+from simulation.keeper import Keeper
+from simulation.link import Delay, Wire
+from simulation.outcome import Outcome, read_tables, story_of
+from simulation.process import Process
+from simulation.schedule import Schedule, Stuck
+
+__all__ = ["Act", "Disturbance", "Simulation", "read", "simulate"]
+
+_TICK_S = BEAT_AFTER_SILENCE_S / 2  # how often the broker looks at its clocks
+_SUPERVISOR_TOKEN = "s" * 43
+_EVENTS_MAX = 2_000_000
+_VIRTUAL_S_MAX = 300.0
+
+Act = Callable[["Simulation"], None]
+"""Something that somebody does to the run from outside: a signal, a kill."""
+
+
+@dataclass(frozen=True, slots=True)
+class Disturbance:
+    """Disturb a run: `acts` are (number of the event before which it is done, what), `delay` slows messages."""
+
+    acts: Sequence[tuple[int, Act]] = ()
+    delay: Delay | None = None
+
+
+@dataclass
+class _Ticker:
+    """Let the broker look at its clocks."""
+
+    bus: MemoryBus
+    schedule: Schedule
+    queued: bool = False
+    wake_s: float = field(default=float("inf"))
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def act(self) -> None:
+        self.bus.now_s = self.schedule.now_s
+        self.bus.exchange.tick()
+        self.schedule.sleep(self, self.schedule.now_s + _TICK_S)
+
+
+class Simulation:
+    """Carry out one plan.
+
+    Args:
+        plan: What to carry out.
+        seed: Of the schedule; the same seed gives the same order of all that happens.
+        folder: Where results go: the store `ganglion.db`, which many runs share, and models.
+        disturbance: What happens to the run from outside.
+        stored: Whether results are written; without them a run is faster.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        seed: int,
+        folder: Path,
+        disturbance: Disturbance | None = None,
+        stored: bool = True,
+    ) -> None:
+        self.plan, self.folder = plan, folder
+        self.disturbance = disturbance or Disturbance()
+        self.schedule = Schedule(seed, _EVENTS_MAX, _VIRTUAL_S_MAX)
+        self.bus = MemoryBus(_SUPERVISOR_TOKEN)
+        self.bus.exchange.clock = self.schedule.clock
+        self.processes: list[Process] = []
+        self.run = _free_name(folder, plan.uid)
+        self.uri = f"sqlite:///{folder / 'ganglion.db'}" if stored else None
+        self.keeper = Keeper(self, self.run, plan, self.uri)
+        self._acts = sorted(self.disturbance.acts, key=lambda act: act[0])
+
+    def carry_out(self) -> Outcome:
+        """Run to the end; Stuck says who waits for what when there is none."""
+        begun_s = time.perf_counter()
+        supervisor = self._process("supervisor", self._supervise)
+        ticker = _Ticker(self.bus, self.schedule)
+        self.schedule.sleep(ticker, _TICK_S)
+        try:
+            self.schedule.run(partial(self._over, supervisor))
+        except Stuck as stuck:
+            stuck.add_note("\n".join(self._waits()))
+            raise
+        finally:
+            for process in self.processes:
+                process.kill()
+        self.bus.exchange.broker.check()
+        took_s = time.perf_counter() - begun_s
+        assert self.keeper.ended is not None
+        return Outcome(
+            self.run,
+            self.schedule.seed,
+            self.keeper.ended,
+            {} if self.uri is None else read_tables(self.uri, self.run),
+            self.keeper.events,
+            self.keeper.answers,
+            self.keeper.defects,
+            sum(process.wire.delivered for process in self.processes),
+            self.schedule.events,
+            self.schedule.now_s,
+            took_s,
+            story_of(self.keeper.events),
+        )
+
+    # -- for the keeper -----------------------------------------------------------------------------------------------
+    def start(self, place: Place, incarnation: int, token: str) -> Process:
+        """Start the process of a place."""
+        variables = {
+            "GANGLION_NAME": place.name,
+            "GANGLION_TOKEN": token,
+            "GANGLION_ROLE": place.role.value,
+            "GANGLION_INCARNATION": str(incarnation),
+            "GANGLION_RUN": self.run,
+            "GANGLION_RESULTS": str(self.folder),
+            "GANGLION_FOLDER": self.plan.folder,
+            "GANGLION_ALLOW": ",".join(self.plan.allow),
+        }
+        if place.role is Role.STORE and self.uri is not None:
+            variables["GANGLION_STORE"] = self.uri
+
+        def program(process: Process) -> int:
+            host = host_of(place.role, variables)
+            return live(host, process.wire, variables, self.schedule.clock, pulse=False)
+
+        return self._process(place.name, program)
+
+    def bid_leave(self, participant: Participant, name: str) -> None:
+        """Ask a peer to leave."""
+        participant._send([name.encode(), encode_head(Head(Verb.BYE, 1)), b""])
+
+    # -- for disturbances ---------------------------------------------------------------------------------------------
+    def kill(self, name: str) -> bool:
+        """Kill the living process of this name; False if there is none."""
+        found = [process for process in self.processes if process.name == name and process.lives]
+        for process in found:
+            process.kill()
+        return bool(found)
+
+    # -- inside -------------------------------------------------------------------------------------------------------
+    def _process(self, name: str, program: Callable[[Process], int]) -> Process:
+        process = Process(name, self.schedule, lambda: program(process))
+        process.wire = Wire(self.bus, self.schedule, process, self.disturbance.delay)
+        self.processes.append(process)
+        self.schedule.ready(process)
+        return process
+
+    def _supervise(self, process: Process) -> int:
+        keeper = self.keeper
+        participant = Participant(
+            process.wire, keeper.handlers(), keeper.told, clock=self.schedule.clock, pulse=False
+        )
+        return keeper.live(participant, _SUPERVISOR_TOKEN)
+
+    def _over(self, supervisor: Process) -> bool:
+        """Do what is due from outside; say whether the run is over."""
+        self.bus.now_s = self.schedule.now_s
+        while self._acts and self._acts[0][0] <= self.schedule.events:
+            self._acts.pop(0)[1](self)
+        for process in self.processes:
+            if process.crash is not None:
+                crash, process.crash = process.crash, None
+                crash.add_note(f"in {process.name}, schedule seed {self.schedule.seed}")
+                raise crash
+        return not supervisor.lives
+
+    def _waits(self) -> list[str]:
+        """Return who waits for what."""
+        broker = self.bus.exchange.broker
+        lines = [f"schedule seed {self.schedule.seed}"]
+        for name, link in broker.joined.items():
+            lines += [f"{name} waits for {to.decode()}" for to, route in link.routes.items() if route.open]
+        return [*lines, *story_of(self.keeper.events[-12:])]
+
+
+_numbers = itertools.count(1)
+
+
+def _free_name(folder: Path, uid: str) -> str:
+    """Return a name for a run that no other has in this process."""
+    return f"{safe(uid)[:30]}-{next(_numbers)}"
+
+
+def read(text: str) -> Plan:
+    """Return the plan of a run document, checked as `ganglion run` checks it."""
+    plan, _ = load_document("document.yml", plugins=registry, text=text)
+    faults = registry.deep_check(plan.to_map())
+    assert not faults, faults
+    return plan
+
+
+def simulate(
+    document: str, seed: int, folder: Path, disturbance: Disturbance | None = None, stored: bool = True
+) -> Outcome:
+    """Carry out a run document on the bus in memory; see `Simulation`."""
+    return Simulation(read(document), seed, folder, disturbance, stored).carry_out()

@@ -1,0 +1,115 @@
+"""Links of the simulation: what is sent waits on a wire until the schedule delivers it to the real broker."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from ganglion.broker.link import Link
+from ganglion.errors import PeerLost
+from ganglion.transport.memory import MemoryBus, MemorySink
+
+if TYPE_CHECKING:
+    from simulation.process import Process
+    from simulation.schedule import Schedule
+
+__all__ = ["Arrivals", "Delay", "Wire"]
+
+Delay = Callable[[str, Sequence[bytes]], float]
+"""Return for how many seconds a message of a peer is kept on its wire; those behind it wait, too."""
+
+
+class Arrivals(MemorySink):
+    """Be the inbox of one process, which runs when something arrives."""
+
+    def __init__(self, link: Link, arrived: Callable[[], None]) -> None:
+        super().__init__(link)
+        self._arrived = arrived
+
+    def send(self, frames: Sequence[bytes]) -> None:
+        """Take one message."""
+        super().send(frames)
+        self._arrived()
+
+    def finish(self, reason: str) -> None:
+        """End the link."""
+        super().finish(reason)
+        self._arrived()
+
+
+class Wire:
+    """Be a process's link, and the wire behind it.
+
+    Messages of one wire keep their order, those of different wires do not: which is delivered next is drawn.
+    """
+
+    def __init__(self, bus: MemoryBus, schedule: Schedule, process: Process, delay: Delay | None) -> None:
+        self.queued = False
+        self.wake_s = float("inf")
+        self.delivered = 0
+        self._schedule, self._process, self._delay = schedule, process, delay
+        self._memory = bus.connect()
+        link = self._memory._link
+        self._inbox = self._memory._sink = link.sink = Arrivals(link, self._arrived)
+        self._waiting: deque[list[bytes] | None] = deque()  # None: the end of the connection
+
+    # -- for the participant ------------------------------------------------------------------------------------------
+    def send(self, frames: Sequence[bytes]) -> None:
+        """Put one message on the wire; PeerLost when the connection has ended."""
+        if self._inbox.ended:
+            raise PeerLost("broker", self._inbox.ended)
+        self._put([bytes(frame) for frame in frames])
+
+    def receive(self, timeout_s: float | None = None) -> list[bytes] | None:
+        """Return the next message, None after `timeout_s`; let others run meanwhile."""
+        inbox = self._inbox
+        if not inbox.inbox:
+            if inbox.ended:
+                raise PeerLost("broker", inbox.ended)
+            self._process.wait(timeout_s)
+        if inbox.inbox:
+            return inbox.pop()
+        if inbox.ended:
+            raise PeerLost("broker", inbox.ended)
+        return None
+
+    def close(self, linger_s: float = 0.5) -> None:
+        """End the connection behind what is on the wire."""
+        self._put(None)
+
+    # -- for the schedule ---------------------------------------------------------------------------------------------
+    def act(self) -> None:
+        """Deliver the first message."""
+        frames = self._waiting.popleft()
+        if frames is None:
+            self._memory.close()
+            self._waiting.clear()
+            return
+        self.delivered += 1
+        if not self._inbox.ended:
+            self._memory.send(frames)
+        if self._waiting:
+            self._next()
+
+    def cut(self) -> None:
+        """End the connection at once; what is on the wire is lost."""
+        self._waiting.clear()
+        self._put(None)
+
+    def _put(self, frames: list[bytes] | None) -> None:
+        self._waiting.append(frames)
+        if len(self._waiting) == 1:
+            self._next()
+
+    def _next(self) -> None:
+        frames = self._waiting[0]
+        delay_s = 0.0 if self._delay is None or frames is None else self._delay(self._process.name, frames)
+        if delay_s > 0.0:
+            self._schedule.sleep(self, self._schedule.now_s + delay_s)
+        else:
+            self._schedule.ready(self)
+
+    def _arrived(self) -> None:
+        if self._process.waiting:
+            self._schedule.ready(self._process)
