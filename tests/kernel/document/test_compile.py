@@ -4,9 +4,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from hypothesis import given
+import yaml
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ganglion.document import load_document
 from ganglion.document.compile import resolved
 from ganglion.document.fault import Fault
 from ganglion.document.marks import Source, compose
@@ -146,6 +148,131 @@ def test_any_params_survive_being_written(params: dict[str, Any]) -> None:
     assert [] == faults
     assert root is not None
     assert params == root.plain()["schedule"][0]["p"]["environments"][0]["environment"]["params"]
+
+
+# -- any document -----------------------------------------------------------------------------------------------------
+UIDS = ["hill", "net.1", "-x", "yes", "12", "ü n", "{}", "#", "a: b"]
+PLAIN = st.dictionaries(
+    st.sampled_from(["a", "null", "1"]), st.integers() | st.text("ab:'", max_size=3), max_size=2
+)
+CHANCE = st.booleans()
+
+
+def keys(**optional: Any) -> st.SearchStrategy[dict[str, Any]]:
+    """Return maps with some of these keys."""
+    return st.fixed_dictionaries({}, optional=optional)
+
+
+FORM = st.sampled_from(
+    [{"name": "dummy"}, {"attach": True}, {"command": ["run", "{connection}"], "cwd": "below"}]
+)
+DEFINITION = keys(params=PLAIN, per_worker=st.lists(PLAIN, max_size=2))
+CONDITIONS = st.lists(
+    st.sampled_from(["max_episodes", "environment"])
+    | st.builds(lambda p: {"name": "max_steps", "params": p}, PLAIN),
+    max_size=2,
+)
+CONFIG = keys(
+    mode=st.sampled_from(["train", "Testing", "TEST"]), worker=st.integers(1, 3), episodes=st.none() | st.integers(1, 3),
+    conditions=st.none() | CONDITIONS,
+)  # fmt: skip
+SIMULATION = keys(name=st.sampled_from(["vanilla", "taking_turns"]), params=PLAIN, conditions=CONDITIONS)
+RECOVERY = st.builds(
+    lambda table: {"deadlines_s": table},
+    st.dictionaries(st.sampled_from(["act", "update"]), st.none() | st.integers(1, 9)),
+)
+PART = st.just("dummy") | st.builds(lambda p: {"name": "dummy", "parameters": p}, PLAIN)
+
+
+def ids(uids: list[str], among: tuple[str, ...]) -> st.SearchStrategy[list[str]]:
+    """Return lists of full ids of these environments."""
+    return st.lists(
+        st.sampled_from([f"{uid}.{local}" for uid in uids for local in among]), max_size=3, unique=True
+    )
+
+
+@st.composite
+def documents(draw: st.DrawFn) -> dict[str, Any]:
+    """Return a sound document: a first phase, and others that change, add and take away."""
+    uids = draw(st.lists(st.sampled_from(UIDS), min_size=1, max_size=3, unique=True))
+    names = draw(st.lists(st.sampled_from(UIDS), min_size=1, max_size=2, unique=True))
+    entry = lambda uid: {"environment": {"uid": uid, **draw(FORM), **draw(DEFINITION)}}  # noqa: E731
+    agent = lambda name: {  # noqa: E731
+        "name": name,
+        "muscle": draw(PART),
+        **draw(
+            keys(
+                brain=PART | st.sampled_from(["none", None]),
+                objective=PART,
+                load=st.sampled_from([{}, False]),
+            )
+        ),
+        **draw(
+            keys(
+                sensors=ids(uids, ("0", "1.2")),
+                actuators=ids(uids, ("*",)),
+                rewards=st.lists(st.sampled_from(uids), max_size=1),
+            )
+        ),
+    }
+    phases: list[dict[str, Any]] = [
+        {"environments": [entry(uid) for uid in uids], "agents": [agent(name) for name in names]}
+    ]
+    for index in range(draw(st.integers(0, 2))):
+        changed = draw(st.lists(st.sampled_from(uids), max_size=2, unique=True))
+        known = draw(st.lists(st.sampled_from(names), max_size=2, unique=True))
+        gift: dict[str, Any] = {
+            "environments": [{"environment": {"uid": uid, **draw(keys(params=PLAIN))}} for uid in changed],
+            "agents": [
+                {"name": name, **draw(keys(muscle=PART, sensors=ids(uids, ("7",)), load=st.just({})))}
+                for name in known
+            ],
+        }
+        if draw(CHANCE):
+            gift["environments"].append({"environment": {"uid": f"new {index}", "name": "dummy"}})
+            gift["agents"].append({"name": f"new {index}", "muscle": "dummy", "sensors": [f"new {index}.0"]})
+        elif index == 1 and "new 0" in [a["name"] for a in phases[1]["agents"]]:
+            gift["environments"].append({"environment": {"uid": "new 0"}, "remove": True})
+            gift["agents"].append({"name": "new 0", "remove": True})
+        phases.append(gift)
+    for phase in phases:
+        phase |= draw(keys(phase_config=CONFIG, simulation=SIMULATION, recovery=RECOVERY))
+    return {
+        "uid": draw(st.sampled_from(UIDS)),
+        "seed": draw(st.integers(0, 2**70)),
+        "version": "0.1",
+        "run_config": {"condition": draw(PART.map(lambda _: "vanilla"))},
+        "schedule": [{f"{index}": phase} for index, phase in enumerate(phases)],
+        **draw(keys(experiment=st.sampled_from(UIDS), recovery=RECOVERY)),
+    }
+
+
+@settings(max_examples=50)
+@given(document=documents())
+def test_any_document_resolved_gives_the_same_plan(document: dict[str, Any]) -> None:
+    """Whatever a sound document says, written out with all its defaults it reads as the same plan, and stays so."""
+    plan, _ = read(yaml.safe_dump(document, sort_keys=False, allow_unicode=True))
+    again, faults = read(resolved(plan))
+
+    assert {"warning"} >= {fault.severity for fault in faults}
+    assert placeless(plan.to_map()) == placeless(again.to_map())
+    assert resolved(plan) == resolved(again)
+    assert [len(phase.environments) for phase in plan.phases] == [
+        len(phase.environments) for phase in again.phases
+    ]
+
+
+class AnyPlugin:
+    """Know every plugin."""
+
+    def locate(self, kind: str, name: str, folder: str = "", allow: Any = (), local: bool = True) -> str:
+        """Return the name."""
+        return name
+
+
+def read(text: str) -> tuple[Plan, list[Fault]]:
+    """Return the plan of a text and its warnings."""
+    return load_document("run.yml", plugins=AnyPlugin(), text=text)
 
 
 def test_plan_map_round_trip(load: Load) -> None:
