@@ -23,8 +23,10 @@ from ganglion.run.plan import Plan, PluginPlan
 
 __all__ = [
     "GROUPS",
+    "Alias",
     "Entry",
     "Group",
+    "alias",
     "deep_check",
     "describe",
     "distribution_of",
@@ -57,7 +59,10 @@ GROUPS: dict[str, Group] = {
     "observer": Group("ganglion.observers", "ganglion.sdk:Observer", "observer"),
     "store": Group("ganglion.stores", "ganglion.sdk.store:Store", "store"),
     "document": Group("ganglion.documents", "", "document"),
+    "design": Group("ganglion.designs", "", "design of experiments"),
+    "schema": Group("ganglion.schemas", "", "schema"),
     "command": Group("ganglion.commands", "", "command"),
+    "alias": Group("ganglion.aliases", "", "table of aliases"),
 }
 
 # Where the names that we ship come from, so that a document that needs one says what to install.
@@ -71,10 +76,25 @@ _SHIPPED: dict[str, dict[str, tuple[str, ...]]] = {
         "document": ("demo",),
     },
     "ganglion-controllers": {"controller": ("taking_turns", "vanilla")},
-    "ganglion-conditions": {"condition": ("environment", "max_episodes", "max_steps", "vanilla")},
+    "ganglion-conditions": {
+        "condition": (
+            "agent_objective",
+            "environment",
+            "evaluation_objective",
+            "max_episodes",
+            "max_steps",
+            "vanilla",
+        )
+    },
     "ganglion-gymnasium": {"environment": ("gymnasium",)},
     "ganglion-learners": {"brain": ("sarsa",), "muscle": ("sarsa",)},
+    "ganglion-palaestrai": {"alias": ("palaestrai",)},
     "ganglion-store": {"store": ("sqlite",)},
+    "ganglion-sweep": {
+        "command": ("sweep",),
+        "design": ("halton", "lhs", "random", "sobol"),
+        "schema": ("sweep",),
+    },
 }
 _PREFIXES = {"palaestrai": "ganglion-palaestrai"}  # of import paths that a distribution offers as names
 
@@ -152,13 +172,78 @@ def _refuse(kind: str, name: str, message: str) -> PluginInvalid:
     return PluginInvalid(message, plugin=name)
 
 
+@dataclass(frozen=True, slots=True)
+class Alias:
+    """Say what a name of another project means here.
+
+    `params` has what becomes of the constructor's arguments (see `alias`), `customs` is the whole table that knows the
+    name, `origin` says who ships it.
+    """
+
+    name: str
+    params: Mapping[str, str]
+    customs: Mapping[str, Any]
+    origin: str
+
+
+def _foreign(name: str) -> str:
+    """Return a foreign name as tables have it: the class behind a colon."""
+    return name if ":" in name else ":".join(name.rsplit(".", 1))
+
+
+def _tables() -> Iterator[tuple[Entry, Mapping[str, Any]]]:
+    """Yield the tables of the alias plugins; their modules hold data and import nothing."""
+    for entry in entries("alias"):
+        if not _blocked(entry):
+            module, _, attribute = entry.value.partition(":")
+            try:
+                yield entry, getattr(importlib.import_module(module), attribute)
+            except (ImportError, AttributeError) as error:
+                raise _invalid(entry, f"cannot be imported: {error}") from error
+
+
+def alias(kind: str, name: str) -> Alias | None:
+    """Return what a name of another project means, None if no alias plugin knows it as a plugin of this kind.
+
+    The object of an entry in `ganglion.aliases` is a map of plain values, in a module that imports nothing:
+
+    - `names`: kind -> foreign name (`module:Class`; documents may write a dot) -> our short name;
+    - `params`: foreign name -> argument -> what becomes of it: `[]`, a single value becomes a list of one, or its name
+      here;
+    - `prefixes`: packages all of whose names are foreign: never an import path, a misspelt one gets the nearest name;
+    - `versions`: values `major.minor` of a document's `version` about which there is nothing to say;
+    - `moves`: rows of part of an agent, argument of its constructor, key of the agent that takes it over;
+    - `ignored`: place in a document -> key -> why it has no effect here.
+
+    Only the first three are the registry's business; the others hold in a document with at least one of the names.
+    """
+    foreign = _foreign(name)
+    for entry, table in _tables():
+        short = table["names"].get(kind, {}).get(foreign)
+        if short is not None:
+            return Alias(short, table.get("params", {}).get(foreign, {}), table, entry.origin)
+    return None
+
+
+def _is_foreign(kind: str, name: str) -> bool:
+    """Say whether a name belongs to another project, known or not."""
+    top = re.split(r"[.:]", name)[0]
+    prefixes = {*_PREFIXES, *(prefix for _, table in _tables() for prefix in table.get("prefixes", ()))}
+    return top in prefixes or alias(kind, name) is not None
+
+
 def find(kind: str, name: str) -> Entry:
     """Return the plugin of a short name, or of `distribution:short` where two distributions offer the same one.
+
+    A name that an alias plugin knows stands for the short name that it means.
 
     Raises:
         PluginInvalid: no such plugin (the message has the nearest name, or the distribution to install), or several.
     """
     noun = GROUPS[kind].noun
+    ours = alias(kind, name) if re.search(r"[.:]", name) else None
+    if ours is not None:
+        return find(kind, ours.name)
     distribution, _, short = name.rpartition(":")
     found = [
         e
@@ -181,10 +266,22 @@ def _advice(kind: str, name: str) -> str:
         if name in groups.get(kind, ()):
             return f"; install it: pip install {distribution}"
     top = re.split(r"[.:]", name)[0]
+    for _, table in _tables():
+        if top in table.get("prefixes", ()):
+            return _advice_of(table["names"], kind, _foreign(name))
     if top in _PREFIXES:
         return f"; names of {top} need another distribution: pip install {_PREFIXES[top]}"
     names = dict.fromkeys(entry.name for entry in entries(kind))
     like = difflib.get_close_matches(name, names, n=1)
+    return f"; did you mean `{like[0]}`?" if like else ""
+
+
+def _advice_of(names: Mapping[str, Mapping[str, str]], kind: str, foreign: str) -> str:
+    """Return of which kind a foreign name is, or the nearest one of the kind that is wanted."""
+    other = next((GROUPS[k].noun for k, table in names.items() if foreign in table), None)
+    if other is not None:
+        return f": it is of kind {other}"
+    like = difflib.get_close_matches(foreign, names.get(kind, {}), n=1)
     return f"; did you mean `{like[0]}`?" if like else ""
 
 
@@ -198,7 +295,7 @@ def locate(kind: str, name: str, folder: str = "", allow: Sequence[str] = (), lo
 
     Args:
         kind: A key of `GROUPS`.
-        name: `short`, `distribution:short`, `module:Class` or `module.Class`.
+        name: `short`, `distribution:short`, `module:Class` or `module.Class`; also what an alias plugin knows.
         folder: The document's folder, whose modules an import path may name; empty: none.
         allow: Further packages that an import path may name, besides those of `GANGLION_ALLOW`.
         local: Whether the document is a local user's own; others may not name import paths.
@@ -210,7 +307,7 @@ def locate(kind: str, name: str, folder: str = "", allow: Sequence[str] = (), lo
     short = any(
         name in (entry.name, f"{before}:{entry.name}") for entry in _offers(kind, before if colon else "")
     )
-    if short or not re.search(r"[.:]", name) or name.partition(".")[0].partition(":")[0] in _PREFIXES:
+    if short or not re.search(r"[.:]", name) or _is_foreign(kind, name):
         return find(kind, name)
     path = _PATH.match(name)
     if path is None:

@@ -61,8 +61,6 @@ UNBUILT: tuple[tuple[str, str, Test, str], ...] = (
     ("recovery", "checkpoint_s", _given, "`checkpoint_s`"),
     ("recovery", "run_as", _given, "`run_as`"),
     ("simulation", "name", _is("aeb"), "the controller `aeb`"),
-    ("conditions", "name", _is("agent_objective"), "the condition `agent_objective`"),
-    ("conditions", "name", _is("evaluation_objective"), "the condition `evaluation_objective`"),
 )
 
 

@@ -16,7 +16,14 @@ KNOWN = {
     "brain": ("dummy", "none"),
     "objective": ("dummy", "aggregate_rewards"),
     "controller": ("vanilla", "taking_turns"),
-    "condition": ("environment", "max_steps", "max_episodes", "vanilla"),
+    "condition": (
+        "agent_objective",
+        "environment",
+        "evaluation_objective",
+        "max_episodes",
+        "max_steps",
+        "vanilla",
+    ),
     "reward": ("slope",),
     "transformer": ("counting",),
 }
@@ -32,6 +39,9 @@ class FixedPlugins:
         if name not in KNOWN.get(kind, ()):
             raise PluginInvalid(f"there is no {kind} `{name}`", plugin=name)
         return name
+
+    def alias(self, kind: str, name: str) -> None:
+        """Know no names of other projects."""
 
 
 @pytest.fixture

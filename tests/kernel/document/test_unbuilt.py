@@ -34,8 +34,6 @@ REFUSED = [
     (PHASE % "agents: [{load: {phase: 0}}]", "`load` of anything but the agent's latest model of this run ({}) or none (false)"),
     (PHASE % "agents: [{brain: {name: x, on_error: continue}}]", "`on_error: continue`"),
     (PHASE % "simulation: aeb", "the controller `aeb`"),
-    (PHASE % "simulation: {conditions: [agent_objective]}", "the condition `agent_objective`"),
-    ("run_config: {condition: evaluation_objective}", "the condition `evaluation_objective`"),
     ("recovery: {on_loss: recover}", "any `on_loss` but `fail`"),
     (PHASE % "recovery: {deterministic: false}", "`deterministic: false`"),
 ]  # fmt: skip
@@ -44,6 +42,8 @@ TAKEN = [
     PHASE % "phase_config: {mode: test, sync: lockstep, evaluate_every: ~, evaluate_episodes: 3}",
     PHASE % "agents: [{filters: [], load: {}}, {load: false}, {load: {agent: ~}}, {load: ~}]",
     PHASE % "agents: [{brain: {name: aeb, on_error: fail}}]",
+    PHASE % "simulation: {conditions: [agent_objective]}",
+    "run_config: {condition: evaluation_objective}",
     PHASE % "recovery: {on_loss: fail, deadlines_s: {act: 3}, deterministic: true}",
 ]
 
