@@ -10,9 +10,10 @@ import yaml
 from ganglion.document.cascade import Expanded
 from ganglion.document.check import conditions_of
 from ganglion.document.marks import Node, core_scalar
+from ganglion.run.outline import outline, outline_plugin
 from ganglion.run.plan import AgentPlan, EnvironmentPlan, PhasePlan, Plan, PluginPlan
 
-__all__ = ["compile_plan", "resolved"]
+__all__ = ["compile_plan", "resolved", "written"]
 
 
 def compile_plan(
@@ -107,7 +108,9 @@ def _agent(node: Node) -> AgentPlan:
     assert muscle is not None, "an agent without a muscle is a fault"
     brain = _plugin(node.map.get("brain"))
     objective = _plugin(node.map.get("objective"))
-    sensors, actuators = (node.map[key].items if key in node.map else [] for key in ("sensors", "actuators"))
+    sensors, actuators, rewards = (
+        node.map[key].items if key in node.map else [] for key in ("sensors", "actuators", "rewards")
+    )
     return AgentPlan(
         name=str(node.map["name"].value),
         muscle=muscle,
@@ -121,15 +124,20 @@ def _agent(node: Node) -> AgentPlan:
         load=_load(node.map.get("load")),
         sensors_at=[_at(item) for item in sensors],
         actuators_at=[_at(item) for item in actuators],
+        rewards_at=[_at(item) for item in rewards],
+        load_at=_at(node.map.get("load", node)),
+        models_at=_at(node.map.get("models", node)),
     )
 
 
 def _load(node: Node | None) -> Any:
-    """Return None to continue, False to begin fresh, else the map as it stands."""
+    """Return None to continue, False to begin fresh, else what the map says."""
     value = None if node is None else node.plain()
-    if value == {"agent": None}:
+    if not isinstance(value, dict):
+        return value
+    if value.get("agent", "") is None:
         return False
-    return None if value == {} else value
+    return {key: part for key, part in value.items() if part is not None} or None
 
 
 def resolved(plan: Plan) -> str:
@@ -143,75 +151,21 @@ def resolved(plan: Plan) -> str:
         "seed": int(plan.seed),
         "version": _version(),
         "cascade": "replace",
-        "run_config": {"conditions": [_plugin_map(c) for c in plan.phases[0].phase_conditions]},
-        "schedule": [{phase.name: _phase_map(phase)} for phase in plan.phases],
+        "run_config": {"conditions": [outline_plugin(c) for c in plan.phases[0].phase_conditions]},
+        "schedule": [{phase.name: outline(phase)} for phase in plan.phases],
     }
-    return yaml.dump(document, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110)
+    return written(document)
+
+
+def written(tree: Any) -> str:
+    """Return plain maps, lists and scalars as YAML that reads the same by the rules of 1.1 and 1.2."""
+    return yaml.dump(tree, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110)
 
 
 def _version() -> str:
     from ganglion import __version__
 
     return __version__
-
-
-def _plugin_map(plugin: PluginPlan) -> dict[str, Any]:
-    return {"name": plugin.name, "params": plugin.params, "on_error": plugin.on_error}
-
-
-def _phase_map(phase: PhasePlan) -> dict[str, Any]:
-    config = {
-        "mode": phase.mode,
-        "worker": phase.workers,
-        "episodes": phase.episodes,
-        "sync": phase.sync,
-        "evaluate_every": phase.evaluate_every,
-        "evaluate_episodes": phase.evaluate_episodes,
-        "conditions": [_plugin_map(c) for c in phase.phase_conditions],
-    }
-    simulation = _plugin_map(phase.controller)
-    simulation["conditions"] = [_plugin_map(c) for c in phase.episode_conditions]
-    return {
-        "environments": [_entry_map(e) for e in phase.environments],
-        "agents": [_agent_map(a) for a in phase.agents],
-        "simulation": simulation,
-        "phase_config": config,
-        "recovery": {"deadlines_s": phase.deadlines_s},
-    }
-
-
-def _entry_map(environment: EnvironmentPlan) -> dict[str, Any]:
-    definition: dict[str, Any] = {"uid": environment.uid}
-    if environment.plugin is not None:
-        definition["name"] = environment.plugin.name
-    elif environment.command is not None:
-        definition["command"] = environment.command
-        definition |= {"cwd": environment.cwd} if environment.cwd is not None else {}
-        definition |= {"variables": environment.variables} if environment.variables else {}
-    else:
-        definition["attach"] = True
-    definition |= {"params": environment.params, "per_worker": environment.per_worker}
-    entry: dict[str, Any] = {"environment": definition}
-    if environment.reward is not None:
-        entry["reward"] = _plugin_map(environment.reward)
-    if environment.transformer is not None:
-        entry["state_transformer"] = _plugin_map(environment.transformer)
-    return entry
-
-
-def _agent_map(agent: AgentPlan) -> dict[str, Any]:
-    return {
-        "name": agent.name,
-        "muscle": _plugin_map(agent.muscle),
-        "brain": _plugin_map(agent.brain or PluginPlan("none")),
-        "objective": _plugin_map(agent.objective),
-        "sensors": agent.sensors,
-        "actuators": agent.actuators,
-        "rewards": agent.rewards,
-        "filters": [_plugin_map(part) for part in agent.filters],
-        "models": agent.models,
-        "load": agent.load,
-    }
 
 
 class _Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]  # chosen at run time

@@ -20,6 +20,7 @@ __all__ = [
     "Document",
     "Entry",
     "Environment",
+    "Expect",
     "Form",
     "Load",
     "Location",
@@ -38,7 +39,7 @@ Location = tuple[str | int, ...]
 
 
 @dataclass(frozen=True)
-class _Expect:
+class Expect:
     """Take what passes `test`, and otherwise say `expected <words>` once; `schema` describes it to others."""
 
     words: str
@@ -58,12 +59,12 @@ class _Expect:
         return dict(self.schema)
 
 
-def _or_null(words: str, test: Callable[[Any], bool], schema: dict[str, Any]) -> _Expect:
-    return _Expect(f"{words} or null", lambda v: v is None or test(v), {"anyOf": [schema, {"type": "null"}]})
+def _or_null(words: str, test: Callable[[Any], bool], schema: dict[str, Any]) -> Expect:
+    return Expect(f"{words} or null", lambda v: v is None or test(v), {"anyOf": [schema, {"type": "null"}]})
 
 
-def _choice(*words: str) -> _Expect:
-    return _Expect(f"one of {', '.join(words)}", lambda v: v in words, {"enum": list(words)})
+def _choice(*words: str) -> Expect:
+    return Expect(f"one of {', '.join(words)}", lambda v: v in words, {"enum": list(words)})
 
 
 def _is_text(value: Any) -> bool:
@@ -106,28 +107,28 @@ _TEXTS = {"type": "array", "items": _TEXT}
 _MAP = {"type": "object"}
 NAME_WORDS = f"text of 1 to {UID_BYTES} bytes without / [ ] and control characters"
 
-Text = Annotated[str, _Expect("text", _is_text, _TEXT)]
+Text = Annotated[str, Expect("text", _is_text, _TEXT)]
 TextOrNull = Annotated[str | None, _or_null("text", _is_text, _TEXT)]
 PluginName = Annotated[
-    str, _Expect("the name of a plugin", lambda v: _is_text(v) and bool(v), {**_TEXT, "minLength": 1})
+    str, Expect("the name of a plugin", lambda v: _is_text(v) and bool(v), {**_TEXT, "minLength": 1})
 ]
-Name = Annotated[str, _Expect(NAME_WORDS, is_name, {**_TEXT, "minLength": 1, "pattern": r"^[^/\[\]]+$"})]
-Flag = Annotated[bool, _Expect("true or false", lambda v: isinstance(v, bool), {"type": "boolean"})]
-Seed = Annotated[int, _Expect("an integer >= 0", _is_integer(0), {"type": "integer", "minimum": 0})]
-Count = Annotated[int, _Expect("an integer >= 1", _is_integer(1), _COUNT)]
+Name = Annotated[str, Expect(NAME_WORDS, is_name, {**_TEXT, "minLength": 1, "pattern": r"^[^/\[\]]+$"})]
+Flag = Annotated[bool, Expect("true or false", lambda v: isinstance(v, bool), {"type": "boolean"})]
+Seed = Annotated[int, Expect("an integer >= 0", _is_integer(0), {"type": "integer", "minimum": 0})]
+Count = Annotated[int, Expect("an integer >= 1", _is_integer(1), _COUNT)]
 CountOrNull = Annotated[int | None, _or_null("an integer >= 1", _is_integer(1), _COUNT)]
-Params = Annotated[dict[str, Any], _Expect("a map", lambda v: isinstance(v, dict), _MAP)]
-Maps = Annotated[list[Any], _Expect("a list of maps", _is_maps, {"type": "array", "items": _MAP})]
-Id = Annotated[str, _Expect("a full id", lambda v: _is_text(v) and bool(v), {**_TEXT, "minLength": 1})]
+Params = Annotated[dict[str, Any], Expect("a map", lambda v: isinstance(v, dict), _MAP)]
+Maps = Annotated[list[Any], Expect("a list of maps", _is_maps, {"type": "array", "items": _MAP})]
+Id = Annotated[str, Expect("a full id", lambda v: _is_text(v) and bool(v), {**_TEXT, "minLength": 1})]
 Variables = Annotated[
-    dict[str, str], _Expect("a map of text", _is_map_of_text, {**_MAP, "additionalProperties": _TEXT})
+    dict[str, str], Expect("a map of text", _is_map_of_text, {**_MAP, "additionalProperties": _TEXT})
 ]
 Command = Annotated[
     list[str],
-    _Expect("a list of text, not empty", lambda v: _is_texts(v) and bool(v), {**_TEXTS, "minItems": 1}),
+    Expect("a list of text, not empty", lambda v: _is_texts(v) and bool(v), {**_TEXTS, "minItems": 1}),
 ]
 Version = Annotated[
-    str, _Expect("text", lambda v: isinstance(v, str | int | float) and not isinstance(v, bool), _TEXT)
+    str, Expect("text", lambda v: isinstance(v, str | int | float) and not isinstance(v, bool), _TEXT)
 ]
 Deadline = Annotated[
     float | None, _or_null("a number of seconds > 0", _is_deadline, {"type": "number", "exclusiveMinimum": 0})
@@ -222,10 +223,10 @@ class Load(Form):
     """Say where an agent's model comes from when a phase begins."""
 
     agent: TextOrNull = Field(None, description="agent whose model it is")
-    experiment_run: Any = Field(None, description="uid of the run")
-    instance: Any = Field(None, description="id of the run")
+    experiment_run: TextOrNull = Field(None, description="uid of the run: the newest finished one")
+    instance: TextOrNull = Field(None, description="id of the run")
     phase: PhaseReference = Field(None, description="index or name of an earlier phase")
-    base: Any = Field(None, description="directory or store that is searched first")
+    base: TextOrNull = Field(None, description="directory or store that is searched first")
     optional: Flag = Field(False, description="start fresh where no model is found")
 
 
@@ -325,20 +326,20 @@ _WORDS = {
 }
 
 
-def validate(root: Node) -> list[tuple[Location, Fault]]:
+def validate(root: Node, form: type[Form] = Document) -> list[tuple[Location, Fault]]:
     """Return what is wrong with the form of a normalised document, each fault with its location in the tree.
 
     The location of an unknown key that is like a known one is that of the known one: what is wrong with it is known,
     so nobody else need miss it.
     """
     try:
-        Document.model_validate(root.plain())
+        form.model_validate(root.plain())
     except ValidationError as error:
         details = error.errors(include_url=False, include_input=False)
     else:
         return []
     details = [detail for detail in details if not _in_bad_entry(root, detail["loc"])]
-    found = [_fault(root, detail) for detail in details]
+    found = [_fault(root, detail, form) for detail in details]
     meant = {
         location for detail, (location, _) in zip(details, found, strict=True) if detail["type"] != "missing"
     }
@@ -356,14 +357,14 @@ def _in_bad_entry(root: Node, location: Location) -> bool:
     return len(_node(root, location[:2]).map) != 1
 
 
-def _fault(root: Node, detail: Any) -> tuple[Location, Fault]:
+def _fault(root: Node, detail: Any, form: type[Form]) -> tuple[Location, Fault]:
     """Return one refusal of pydantic in our words."""
     location: Location = detail["loc"]
     if detail["type"] == "missing":
         node = _node(root, location[:-1])
         return location, node.fault(f"missing key `{location[-1]}`")
     if detail["type"] == "extra_forbidden":
-        return _unknown(root, location)
+        return _unknown(root, location, form)
     node = _node(root, location)
     words = detail["ctx"]["words"] if detail["type"] == "expected" else _WORDS.get(detail["type"])
     if location[-1:] == ("load",):
@@ -375,11 +376,11 @@ def _fault(root: Node, detail: Any) -> tuple[Location, Fault]:
     return location, node.fault(f"expected {words}, found {node.found()}{like}")
 
 
-def _unknown(root: Node, location: Location) -> tuple[Location, Fault]:
+def _unknown(root: Node, location: Location, form: type[Form]) -> tuple[Location, Fault]:
     """Return the fault of an unknown key; it is located at the key that was meant, if that can be told."""
     key = str(location[-1])
     parent = _node(root, location[:-1])
-    model = _model(location[:-1])
+    model = _model(location[:-1], form)
     known = [*model.model_fields, *_spellings(model)]
     like = nearest(key, known)
     mark = parent.keys[key]
@@ -400,9 +401,9 @@ def _node(root: Node, location: Location) -> Node:
     return root
 
 
-def _model(location: Location) -> type[BaseModel]:
+def _model(location: Location, form: type[Form]) -> type[BaseModel]:
     """Return the model of the map at a location."""
-    model: type[BaseModel] = Document
+    model: type[BaseModel] = form
     for part in location:
         field = model.model_fields.get(part) if isinstance(part, str) else None
         if field is not None:

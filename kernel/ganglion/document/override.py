@@ -9,7 +9,7 @@ from ganglion.document.fault import Fault, nearest
 from ganglion.document.marks import Node, Source, compose
 from ganglion.document.spelling import PLACES
 
-__all__ = ["override", "path_of"]
+__all__ = ["Nowhere", "override", "path_of", "put"]
 
 _COMPONENT = re.compile(r'"((?:[^"\\]|\\.)*)"|([^."]+)')
 _ENTRY_KEYS = frozenset({"environment", "reward", "state_transformer", "remove", "recovery"})
@@ -28,7 +28,7 @@ _MADE = frozenset(
 )  # maps that may be missing in a document and are made when a path leads through them
 
 
-class _Nowhere(Exception):
+class Nowhere(Exception):
     """Say why a path leads nowhere."""
 
 
@@ -72,14 +72,24 @@ def override(root: Node, settings: Sequence[str], option: str = "--set") -> tupl
         if wrong:
             continue
         try:
-            root = _put(root, path_of(path), Node(None, source) if value is None else value, "document")
-        except (_Nowhere, ValueError) as error:
+            root = put(root, path_of(path), Node(None, source) if value is None else value)
+        except (Nowhere, ValueError) as error:
             faults.append(here.fault(str(error)))
     return root, faults
 
 
+def put(root: Node, path: Sequence[str], value: Node, place: str = "document") -> Node:
+    """Return a tree in which a value stands at a path; every node on the way is new, no other one changes.
+
+    `place` is what the tree is (a row of `spelling.PLACES`): a normalised run document, or anything (`""`).
+
+    Raises:
+        Nowhere: the path leads nowhere.
+    """
+    return _put(root, list(path), value, place)
+
+
 def _put(node: Node, path: list[str], value: Node, place: str) -> Node:
-    """Return a node in which a value stands at a path; every node on the way is new, no other one changes."""
     if not path:
         return value
     if place == "schedule":
@@ -87,7 +97,7 @@ def _put(node: Node, path: list[str], value: Node, place: str) -> Node:
     if isinstance(node.value, list):
         return _put_item(node, path, value, place)
     if not isinstance(node.value, dict):
-        raise _Nowhere(f"the path leads nowhere: before `{path[0]}` stands {node.found()}")
+        raise Nowhere(f"the path leads nowhere: before `{path[0]}` stands {node.found()}")
     known = PLACES.get(place)
     key = path[0] if known is None or path[0] in node.map else known.spellings.get(path[0], path[0])
     if place == "entry" and key not in _ENTRY_KEYS and key not in node.map:
@@ -100,7 +110,7 @@ def _put(node: Node, path: list[str], value: Node, place: str) -> Node:
     elif key in _MADE:
         part = _put(value.like({}, {}), path[1:], value, below)
     else:
-        raise _Nowhere(f"the path leads nowhere: there is no `{key}`{nearest(key, node.map)}")
+        raise Nowhere(f"the path leads nowhere: there is no `{key}`{nearest(key, node.map)}")
     keys = node.keys if key in node.keys else {**node.keys, key: value.like(key, {})}
     return node.like({**node.map, key: part}, keys)
 
@@ -112,7 +122,7 @@ def _put_phase(node: Node, path: list[str], value: Node) -> Node:
     if wanted not in names and wanted.isdecimal() and int(wanted) < len(names):
         wanted = names[int(wanted)]
     if wanted not in names:
-        raise _Nowhere(f"the path leads nowhere: there is no phase `{wanted}`{nearest(wanted, names)}")
+        raise Nowhere(f"the path leads nowhere: there is no phase `{wanted}`{nearest(wanted, names)}")
     entries = []
     for entry in node.items:
         if wanted in entry.map:
@@ -132,7 +142,7 @@ def _put_item(node: Node, path: list[str], value: Node, place: str) -> Node:
         index = int(name)
     else:
         like = nearest(name, [label for label in labels if label])
-        raise _Nowhere(f"the path leads nowhere: there is no entry `{name}`{like}")
+        raise Nowhere(f"the path leads nowhere: there is no entry `{name}`{like}")
     items = list(node.items)
     items[index] = _put(items[index], path[1:], value, kind)
     return node.like(items)

@@ -16,13 +16,14 @@ from ganglion.document.marks import Node, Source, compose
 from ganglion.document.model import validate
 from ganglion.document.override import override
 from ganglion.document.spelling import normalise, phases_of
+from ganglion.document.translation import Foreign, translate
 from ganglion.document.unbuilt import unbuilt
 from ganglion.document.warning import warnings
 from ganglion.errors import DocumentError, PluginInvalid
 from ganglion.limits import DOCUMENT_BYTES, DOCUMENT_BYTES_REMOTE
 from ganglion.run.plan import Plan
 
-__all__ = ["Plugins", "load_document"]
+__all__ = ["Plugins", "Tree", "load_document", "load_tree", "read_tree"]
 
 
 class Plugins(Protocol):
@@ -33,11 +34,28 @@ class Plugins(Protocol):
     ) -> Any:
         """Return anything for a plugin that there is; raise PluginInvalid for one that there is not."""
 
+    def alias(self, kind: str, name: str) -> Foreign | None:
+        """Return what a name of another project means, None for any other name."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Text:
     """Hold a document's text, its name in faults, and the folder where its paths begin."""
 
+    name: str
+    folder: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """Hold a document that has been read, as it is written: its marked tree, a map, and what is wrong with its YAML.
+
+    `name` stands in faults, paths in the document begin at `folder`.
+    """
+
+    root: Node
+    faults: list[Fault]
     name: str
     folder: str
     text: str
@@ -52,6 +70,7 @@ def load_document(
     seed: int | None = None,
     allow: Sequence[str] = (),
     local: bool = True,
+    notes: list[Fault] | None = None,
 ) -> tuple[Plan, list[Fault]]:
     """Return the plan of a run document, and its warnings.
 
@@ -63,9 +82,31 @@ def load_document(
         seed: Takes the place of the document's `seed`.
         allow: Packages that import paths may name, besides those with plugins and modules beside the document.
         local: Whether a local user gave the document; one from the network names no import paths and no commands.
+        notes: Gets a line for each name and key of another project that was read as ours; also of a faulty document.
 
     Raises:
         DocumentError: with every fault and warning in `faults`; nothing was started.
+    """
+    tree = read_tree(source, text, local)
+    root, faults = _prepared(tree.root, overrides, seed)
+    return load_tree(
+        root,
+        plugins=plugins,
+        source=tree.name,
+        folder=tree.folder,
+        text=tree.text,
+        allow=allow,
+        local=local,
+        faults=[*tree.faults, *faults],
+        notes=notes,
+    )
+
+
+def read_tree(source: str | Path, text: str | None = None, local: bool = True) -> Tree:
+    """Return the marked tree of a document; see `load_document`.
+
+    Raises:
+        DocumentError: it cannot be read to its end, or is no map.
     """
     given = _read(source, text, local)
     mark = Source.of(given.name, given.text)
@@ -76,17 +117,48 @@ def load_document(
         raise _error(faults)
     if not isinstance(root.value, dict):
         raise _error([*faults, root.fault(f"expected a map with the keys of a run, found {root.found()}")])
-    root, more = _prepared(root, overrides, seed)
+    return Tree(root, faults, given.name, given.folder, given.text)
+
+
+def load_tree(
+    root: Node,
+    *,
+    plugins: Plugins,
+    source: str,
+    folder: str,
+    text: str,
+    allow: Sequence[str] = (),
+    local: bool = True,
+    faults: Sequence[Fault] = (),
+    notes: list[Fault] | None = None,
+) -> tuple[Plan, list[Fault]]:
+    """Return the plan of a run document in our spelling (`normalise`), and its warnings.
+
+    Args:
+        root: The document; its nodes may come from several files.
+        plugins: As for `load_document`, as are `allow`, `local` and `notes`.
+        source: The document's name.
+        folder: Where its paths begin.
+        text: The document as it is kept with the results.
+        faults: What is wrong with it already.
+
+    Raises:
+        DocumentError: with every fault and warning in `faults`.
+    """
+    translation = translate(root, plugins.alias)
+    root = translation.root
+    if notes is not None:
+        notes += settle(translation.notes)
     phases = cascade(phases_of(root), root.text("cascade") == "replace")
-    faults += [*more, *(fault for _, fault in validate(root)), *unbuilt(root)]
-    faults += check(root, phases, _lookup(plugins, given.folder, allow, local))
-    faults += [] if local else _commands(phases)
-    wrong = {fault.place for fault in faults}
-    told = [fault for fault in warnings(root, phases) if fault.place not in wrong]
-    faults = settle([*faults, *told])
-    if any(fault.severity == "error" for fault in faults):
-        raise _error(faults)
-    return compile_plan(root, phases, given.name, given.folder, given.text, allow), faults
+    found = [*faults, *translation.faults, *(fault for _, fault in validate(root)), *unbuilt(root)]
+    found += check(root, phases, _lookup(plugins, folder, allow, local))
+    found += [] if local else _commands(phases)
+    wrong = {fault.place for fault in found}
+    told = [fault for fault in warnings(root, phases, translation.versions) if fault.place not in wrong]
+    found = settle([*found, *told])
+    if any(fault.severity == "error" for fault in found):
+        raise _error(found)
+    return compile_plan(root, phases, source, folder, text, allow), found
 
 
 def _error(faults: Sequence[Fault]) -> DocumentError:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from ganglion.document.fault import Fault
 from ganglion.document.marks import Node
 
-__all__ = ["MODES", "PLACES", "Place", "component", "normalise", "phases_of"]
+__all__ = ["MODES", "PLACES", "Place", "component", "normalise", "phases_of", "walk"]
 
 MODES = {
     "train": "train",
@@ -105,7 +105,7 @@ def _place(node: Node, kind: str, path: str, faults: list[Fault]) -> Node:
         name.path = path  # the text itself stands there, not a key `name` below it
         node = node.like({"name": name}, {"name": name})
     if not isinstance(node.value, dict):
-        return _walk(node, path)
+        return walk(node, path)
     entries: dict[str, Node] = {}
     keys: dict[str, Node] = {}
     for written, value in node.map.items():
@@ -122,7 +122,7 @@ def _place(node: Node, kind: str, path: str, faults: list[Fault]) -> Node:
             continue
         if written == "condition" and not isinstance(value.value, list):
             value = value.like([value], {})
-        keys[key] = _walk(mark, where)
+        keys[key] = walk(mark, where)
         entries[key] = _part(value, place.parts.get(key), key, where, faults)
     done = node.like(entries, keys)
     done.path = path
@@ -133,7 +133,7 @@ def _part(value: Node, kind: str | None, key: str, path: str, faults: list[Fault
     """Return a value of a map, normalised as its own place."""
     if key == "mode" and isinstance(value.value, str):
         value = value.like(MODES.get(value.value.lower(), value.value))
-    return _walk(value, path) if kind is None else _place(value, kind, path, faults)
+    return walk(value, path) if kind is None else _place(value, kind, path, faults)
 
 
 def _list(node: Node, kind: str, path: str, faults: list[Fault]) -> Node:
@@ -141,7 +141,7 @@ def _list(node: Node, kind: str, path: str, faults: list[Fault]) -> Node:
     for index, item in enumerate(node.items):
         entries.append(_place(item, kind, _join(path, _address(item, kind) or str(index)), faults))
     if not isinstance(node.value, list):
-        return _walk(node, path)
+        return walk(node, path)
     done = node.like(entries)
     done.path = path
     return done
@@ -165,33 +165,33 @@ def _schedule(node: Node, path: str, faults: list[Fault]) -> Node:
     entries = []
     for index, entry in enumerate(node.items):
         if not isinstance(entry.value, dict):
-            entries.append(_walk(entry, _join(path, str(index))))
+            entries.append(walk(entry, _join(path, str(index))))
             continue
         phases = {}
         for name, phase in entry.map.items():
             where = _join(path, name)
-            _walk(entry.keys[name], where)
+            walk(entry.keys[name], where)
             phases[name] = _place(phase, "phase", where, faults)
         done = entry.like(phases)
         done.path = _join(path, next(iter(phases), str(index)))
         entries.append(done)
     if not isinstance(node.value, list):
-        return _walk(node, path)
+        return walk(node, path)
     done = node.like(entries)
     done.path = path
     return done
 
 
-def _walk(node: Node, path: str) -> Node:
+def walk(node: Node, path: str) -> Node:
     """Give a node and what is below it their paths; a node that stands at several places keeps the first."""
     if node.path:
         return node
     node.path = path
     for key, part in node.map.items():
-        _walk(node.keys[key], _join(path, key))
-        _walk(part, _join(path, key))
+        walk(node.keys[key], _join(path, key))
+        walk(part, _join(path, key))
     for index, part in enumerate(node.items):
-        _walk(part, _join(path, str(index)))
+        walk(part, _join(path, str(index)))
     return node
 
 
