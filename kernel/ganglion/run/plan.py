@@ -86,8 +86,9 @@ class AgentPlan:
     """Describe one agent of a phase.
 
     `sensors` and `actuators` are full ids or `<uid>.*`, with their places in `sensors_at`, `actuators_at`; `rewards`
-    None means those of all environments of which the agent has a sensor or an actuator. `brain` None never learns.
-    `load` is None (continue), False (fresh) or a map.
+    (`rewards_at`) None means those of all environments of which the agent has a sensor or an actuator. `brain` None
+    never learns.
+    `load` is None (continue), False (fresh) or a map; `load_at` and `models_at` are the places of these keys.
     """
 
     name: str
@@ -102,6 +103,9 @@ class AgentPlan:
     load: Any = None
     sensors_at: list[str] = field(default_factory=list)
     actuators_at: list[str] = field(default_factory=list)
+    load_at: str = ""
+    models_at: str = ""
+    rewards_at: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,13 +119,18 @@ class PhasePlan:
     controller: PluginPlan
     episode_conditions: list[PluginPlan]
     phase_conditions: list[PluginPlan]
-    mode: str = "train"  # train, test
+    mode: str = "train"  # train, test, evaluate
     workers: int = 1
     episodes: int | None = None
     sync: str = "lockstep"
     evaluate_every: int | None = None
     evaluate_episodes: int = 1
     deadlines_s: dict[str, float | None] = field(default_factory=dict)
+
+    @property
+    def evaluates(self) -> bool:
+        """Say whether there may be evaluations within this phase."""
+        return self.mode == "train" and self.evaluate_every is not None
 
     def deadline_s(self, call: str) -> float | None:
         """Return how long a call may take: the phase's own numbers first, then the built-in ones."""
@@ -189,6 +198,7 @@ class Process:
     uid: str | None = None  # agent or environment
     worker: int | None = None
     environment: EnvironmentPlan | None = None
+    evaluation: bool = False  # of a worker that evaluates
 
     @property
     def attached(self) -> bool:
@@ -204,7 +214,8 @@ class Process:
     def label(self) -> str:
         """Return how a person is told of it: `environment grid (worker 2)`."""
         text = self.role.value if self.uid is None else f"{self.role.value} {self.uid}"
-        return text if self.worker is None else f"{text} (worker {self.worker})"
+        kind = "evaluation worker" if self.evaluation else "worker"
+        return text if self.worker is None else f"{text} ({kind} {self.worker})"
 
 
 def processes_of(run: str, phase: PhasePlan) -> list[Process]:
@@ -213,12 +224,19 @@ def processes_of(run: str, phase: PhasePlan) -> list[Process]:
     for agent in phase.agents:
         if agent.brain is not None:
             found.append(Process(peer_name(run, Role.BRAIN, agent.name), Role.BRAIN, agent.name))
-    for worker in range(phase.workers):
-        found.append(Process(peer_name(run, Role.CONTROLLER, None, worker), Role.CONTROLLER, None, worker))
-        for environment in phase.environments:
-            name = peer_name(run, Role.ENVIRONMENT, environment.uid, worker)
-            found.append(Process(name, Role.ENVIRONMENT, environment.uid, worker, environment))
-        for agent in phase.agents:
-            name = peer_name(run, Role.MUSCLE, agent.name, worker)
-            found.append(Process(name, Role.MUSCLE, agent.name, worker))
+    for evaluation in (False, True) if phase.evaluates else (False,):
+        for worker in range(phase.workers):
+            found += _worker(run, phase, worker, evaluation)
     return found
+
+
+def _worker(run: str, phase: PhasePlan, worker: int, evaluation: bool) -> list[Process]:
+    """Return the processes of one worker."""
+
+    def process(role: Role, uid: str | None, environment: EnvironmentPlan | None = None) -> Process:
+        name = peer_name(run, role, uid, worker, evaluation)
+        return Process(name, role, uid, worker, environment, evaluation)
+
+    environments = [process(Role.ENVIRONMENT, e.uid, e) for e in phase.environments]
+    muscles = [process(Role.MUSCLE, agent.name) for agent in phase.agents]
+    return [process(Role.CONTROLLER, None), *environments, *muscles]
