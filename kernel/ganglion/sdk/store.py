@@ -12,6 +12,7 @@ from ganglion.limits import OPEN_ROWS_BYTES
 __all__ = [
     "OPEN_ROWS_BYTES",
     "Nondeterministic",
+    "PointBook",
     "Store",
     "StoreError",
     "StoreReader",
@@ -153,6 +154,41 @@ class StoreReader(ABC):
         self.close()
 
 
+class PointBook(ABC):
+    """Keep the points of one experiment and how far each has come; each call is one transaction.
+
+    A point is a map with `point` (its number, from 0), `row` and `repetition` of the design, `seed` (text), `factors`
+    (name -> plain value), `digest` (of the document that the point is), `state` (planned, running, done, failed), `run`
+    (the id of its newest run, None before the first) and `reason` (text or None).
+    """
+
+    @abstractmethod
+    def points(self) -> list[dict[str, Any]]:
+        """Return the points that are known, by number."""
+
+    @abstractmethod
+    def plan(self, points: Sequence[Mapping[str, Any]]) -> None:
+        """Take points as planned, without a run; those that are known are replaced unless they are done."""
+
+    @abstractmethod
+    def change(self, point: int, state: str, run: str | None, reason: str | None = None) -> None:
+        """Note the state of a point that is known, durably.
+
+        Raises:
+            StoreError: It cannot be written, or the point is not known.
+        """
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of the store; a second call does nothing."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
 class Store(ABC):
     """Open stores of one kind; found by the scheme of a URI, which is the name of its entry point."""
 
@@ -189,3 +225,12 @@ class Store(ABC):
         Raises:
             StoreError: A run is not there, or the store cannot be written; nothing was removed.
         """
+
+    @classmethod
+    def point_book(cls, uri: str, experiment: str) -> PointBook:
+        """Open a store for the points of an experiment; makes the store, but not its folder, if there is none.
+
+        Raises:
+            StoreError: As for `writer`; or a store of this kind keeps no points.
+        """
+        raise StoreError(f"{uri}: expected a store that keeps the points of experiments; this kind does not")

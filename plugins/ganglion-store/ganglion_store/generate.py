@@ -19,6 +19,7 @@ from sqlalchemy import (
     delete,
     func,
     insert,
+    literal_column,
     select,
     update,
 )
@@ -30,6 +31,7 @@ from ganglion_store import schema
 __all__ = ["text"]
 
 _DIALECT = sqlite.dialect(paramstyle="qmark")
+_POINT = ("row", "repetition", "seed", "factors", "digest", "state", "run", "reason")
 
 _HEAD = '''"""What a writer says to SQLite; made from `schema.py` by `python -m ganglion_store.generate`, never edited.
 
@@ -73,6 +75,15 @@ def _statements() -> dict[str, str]:
         index_elements=["run", "phase", "mode"],
         set_={name: phase.excluded[name] for name in ("name", "status", "reason")},
     )
+    points = schema.points.c
+    point = sqlite.insert(schema.points).values(
+        {column.name: bindparam(column.name) for column in schema.points.columns}
+    )
+    point = point.on_conflict_do_update(
+        index_elements=["experiment", "point"],
+        set_={name: point.excluded[name] for name in _POINT},
+        where=points.state != literal_column("'done'"),
+    )
     of_run = select(schema.members.c.number).where(schema.members.c.run == bindparam("run_"))
     return {
         "INSERT_STORE": _insert(schema.store),
@@ -87,6 +98,17 @@ def _statements() -> dict[str, str]:
         "INSERT_SIGNAL": _insert(schema.signals, "number"),
         "INSERT_BRAIN": _insert(schema.brains, "number"),
         "UPSERT_PHASE": _sql(phase),
+        "UPSERT_POINT": _sql(point),
+        "UPDATE_POINT": _sql(
+            update(schema.points)
+            .values(state=bindparam("s"), run=bindparam("r"), reason=bindparam("t"))
+            .where(points.experiment == bindparam("e"), points.point == bindparam("n"))
+        ),
+        "SELECT_POINTS": _sql(
+            select(*_named(schema.points, "point row repetition seed factors digest state run reason"))
+            .where(points.experiment == bindparam("e"))
+            .order_by(points.point)
+        ),
         "UPDATE_RUN": _sql(
             update(r)
             .values(status=bindparam("s"), reason=bindparam("t"), ended=bindparam("u"))

@@ -255,6 +255,22 @@ incidents = Table(
     Column("detail", Text),
 )
 
+points = Table(
+    "stored_points",  # of experiments, which are there before their runs
+    metadata,
+    Column("experiment", Text, primary_key=True),
+    Column("point", Integer, primary_key=True),
+    Column("row", Integer, nullable=False),
+    Column("repetition", Integer, nullable=False),
+    Column("seed", Text, nullable=False),  # of any size
+    Column("factors", Text, nullable=False),  # a JSON object
+    Column("digest", Text, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("run", Text),  # by id: a run that was removed leaves its point
+    Column("reason", Text),
+    sqlite_with_rowid=False,
+)
+
 
 @dataclass(frozen=True)
 class Shown:
@@ -416,5 +432,11 @@ SHOWN: dict[str, Shown] = {
         | {"body": returns.c.body, "episode": episodes.c.episode}
         | _columns(returns, "steps return objective"),
         (*_EPISODE_ORDER, returns.c.body),
+    ),
+    "points": Shown(
+        points.outerjoin(runs, points.c.run == runs.c.run),
+        _columns(points, "run experiment point row repetition seed state reason factors digest"),
+        (points.c.experiment, points.c.point),
+        json=frozenset({"factors"}),
     ),
 }

@@ -27,12 +27,15 @@ __all__ = [
     "SELECT_DECLARATIONS",
     "SELECT_EPISODE",
     "SELECT_MEMBERS",
+    "SELECT_POINTS",
     "SELECT_REVISION",
     "SELECT_RUN",
     "UPDATE_MEMBER",
+    "UPDATE_POINT",
     "UPDATE_RUN",
     "UPDATE_SEGMENT",
     "UPSERT_PHASE",
+    "UPSERT_POINT",
 ]
 
 REVISION = 1
@@ -76,6 +79,22 @@ UPSERT_PHASE = (
     "(run, phase, mode) DO UPDATE SET name = excluded.name, status = excluded.status, reason = "
     "excluded.reason"
 )
+UPSERT_POINT = (
+    'INSERT INTO stored_points (experiment, point, "row", repetition, seed, factors, digest, state, run, '
+    'reason) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (experiment, point) DO UPDATE SET "row" = '
+    'excluded."row", repetition = excluded.repetition, seed = excluded.seed, factors = excluded.factors, '
+    "digest = excluded.digest, state = excluded.state, run = excluded.run, reason = excluded.reason WHERE "
+    "stored_points.state != 'done'"
+)
+UPDATE_POINT = (
+    "UPDATE stored_points SET state=?, run=?, reason=? WHERE stored_points.experiment = ? AND "
+    "stored_points.point = ?"
+)
+SELECT_POINTS = (
+    'SELECT stored_points.point, stored_points."row", stored_points.repetition, stored_points.seed, '
+    "stored_points.factors, stored_points.digest, stored_points.state, stored_points.run, "
+    "stored_points.reason FROM stored_points WHERE stored_points.experiment = ? ORDER BY stored_points.point"
+)
 UPDATE_RUN = "UPDATE stored_runs SET status=?, reason=?, ended=? WHERE stored_runs.number = ?"
 UPDATE_MEMBER = "UPDATE stored_members SET environment=?, position=? WHERE stored_members.number = ?"
 UPDATE_SEGMENT = "UPDATE stored_segments SET episode=? WHERE stored_segments.number = ?"
@@ -111,6 +130,11 @@ COUNT_EPISODES = "SELECT count(*) AS count_1 FROM stored_episodes WHERE stored_e
 
 CREATE = (
     "CREATE TABLE ganglion_store ( revision INTEGER NOT NULL, PRIMARY KEY (revision) )",
+    (
+        'CREATE TABLE stored_points ( experiment TEXT NOT NULL, point INTEGER NOT NULL, "row" INTEGER NOT NULL, '
+        "repetition INTEGER NOT NULL, seed TEXT NOT NULL, factors TEXT NOT NULL, digest TEXT NOT NULL, state TEXT "
+        "NOT NULL, run TEXT, reason TEXT, PRIMARY KEY (experiment, point) ) WITHOUT ROWID"
+    ),
     (
         "CREATE TABLE stored_runs ( number INTEGER NOT NULL, run TEXT NOT NULL, uid TEXT NOT NULL, experiment "
         "TEXT NOT NULL, seed TEXT NOT NULL, status TEXT NOT NULL, reason TEXT, started TEXT, ended TEXT, document "
@@ -278,5 +302,12 @@ CREATE = (
         "JOIN stored_episodes ON stored_segments.episode = stored_episodes.number JOIN stored_members ON "
         "stored_segments.member = stored_members.number JOIN stored_runs ON stored_episodes.run = "
         "stored_runs.number"
+    ),
+    (
+        "CREATE VIEW points AS SELECT stored_points.run AS run, stored_points.experiment AS experiment, "
+        'stored_points.point AS point, stored_points."row" AS "row", stored_points.repetition AS repetition, '
+        "stored_points.seed AS seed, stored_points.state AS state, stored_points.reason AS reason, "
+        "stored_points.factors AS factors, stored_points.digest AS digest FROM stored_points LEFT OUTER JOIN "
+        "stored_runs ON stored_points.run = stored_runs.run"
     ),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import ClassVar
 
-from ganglion.sdk.store import Store, StoreError, StoreReader, StoreWriter
+from ganglion.sdk.store import PointBook, Store, StoreError, StoreReader, StoreWriter
 
 __all__ = ["SqlStore"]
 
@@ -55,3 +55,10 @@ class SqlStore(Store):
         finally:
             connection.close()
         return removed
+
+    @classmethod
+    def point_book(cls, uri: str, experiment: str) -> PointBook:
+        """Open a store for the points of an experiment; see `Store.point_book`."""
+        from ganglion_store.points import SqlPointBook
+
+        return SqlPointBook(uri, experiment)

@@ -22,6 +22,7 @@ DOCUMENTED = {
     "declarations": "run phase environment agent kind position id space unit dtype shape",
     "incidents": "run time name incarnation kind position detail",
     "returns": "run phase mode worker agent environment body episode steps return objective",
+    "points": "run experiment point row repetition seed state reason factors digest",
 }
 
 
