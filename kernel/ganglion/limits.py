@@ -24,6 +24,7 @@ __all__ = [
     "DOCUMENT_BYTES",
     "DOCUMENT_BYTES_REMOTE",
     "DOCUMENT_DEPTH",
+    "DOCUMENT_FAULTS",
     "DOCUMENT_NODES",
     "FRAME_BYTES",
     "GREETING_BYTES",
@@ -45,6 +46,7 @@ __all__ = [
     "METADATA_PROPERTIES",
     "MODEL_BYTES",
     "MODEL_HEADER_BYTES",
+    "MODEL_INDEX_BYTES",
     "MODEL_MEMBERS",
     "MODEL_NAME_CHARACTERS",
     "NAME_BYTES",
@@ -53,6 +55,7 @@ __all__ = [
     "OPEN_ROWS_BYTES",
     "OUTPUT_LINES_KEPT",
     "PEERS",
+    "PHASES_PER_RUN",
     "PROCESSES_PER_RUN",
     "PROGRESS_S",
     "QUEUE_MARK_BYTES",
@@ -146,6 +149,7 @@ DEADLINES_S: dict[str, float | None] = {  # by the last word of a call; None wai
     "leave": 2.0,
 }
 DEADLINE_OTHER_S = 30.0  # calls that the table above does not name
+PAUSE_ANSWER_S = 20.0  # who asks for PAUSE is told by then who stands; below the deadline of the call itself
 WAIT_REPORT_S = 2.0  # a wait shows after so long without progress, then at 4, 8, 16, 32, 60, 120 s
 ATTACH_WAIT_REPORT_S = 1.0  # somebody must act: said sooner
 
@@ -174,6 +178,7 @@ MEMORY_ROWS = 1_000_000  # rows of a brain's memory, unless its author sets anot
 MODEL_BYTES = 2 * 1024**3  # one file; archives are stored, not compressed, so that no bomb can be one
 MODEL_MEMBERS = 4096  # arrays in one file
 MODEL_HEADER_BYTES = 64 * 1024  # name, dtype and shape of one array; the small JSON object beside them
+MODEL_INDEX_BYTES = 64 * 1024**2  # the index of a run's models: some 200 bytes per file, 300 000 files
 MODEL_NAME_CHARACTERS = 100  # of a file's name; most file systems end at 255 bytes
 
 # -- documents --------------------------------------------------------------------------------------------------------
@@ -182,6 +187,8 @@ DOCUMENT_BYTES_REMOTE = 1024 * 1024  # of a document that came over the network;
 DOCUMENT_NODES = 200_000  # expanded: nested aliases are exponential
 DOCUMENT_ALIASES = 1_000
 DOCUMENT_DEPTH = 64
+DOCUMENT_FAULTS = 200  # of each stage of reading; who has mended so many reads the document again
+PHASES_PER_RUN = 1_000  # each is expanded with all that it inherits
 SCALAR_BYTES = 64 * 1024
 
 assert UNJOINED_MESSAGE_BYTES < BODY_BYTES < FRAME_BYTES <= MESSAGE_BYTES <= MESSAGE_BYTES_LARGE

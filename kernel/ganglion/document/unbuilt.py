@@ -22,11 +22,6 @@ def _is(*values: Any) -> Test:
     return lambda value: any(value is v or (isinstance(v, str) and value == v) for v in values)
 
 
-def _load(value: Any) -> bool:
-    """Say whether `load` is more than to continue (`{}`) or to begin fresh (false, `{agent: ~}`)."""
-    return isinstance(value, dict) and bool(value) and value != {"agent": None}
-
-
 # (place of `spelling.PLACES`, key, which values, what it is called)
 UNBUILT: tuple[tuple[str, str, Test, str], ...] = (
     ("phase_config", "evaluate_every", _given, "evaluation within a train phase"),
@@ -44,14 +39,7 @@ UNBUILT: tuple[tuple[str, str, Test, str], ...] = (
     ("agent", "recovery", _given, "recovery of a single agent (of the document or a phase: `deadlines_s`)"),
     ("agent", "filters", _given, "filters"),
     ("agent", "replay", _given, "pre-training by `replay`"),
-    ("agent", "models", _given, "a second directory for models"),
     ("agent", "opponents", _given, "opponents"),
-    (
-        "agent",
-        "load",
-        _load,
-        "`load` of anything but the agent's latest model of this run ({}) or none (false)",
-    ),
     ("plugin", "on_error", _is("continue"), "`on_error: continue`"),
     ("environment", "on_error", _is("continue"), "`on_error: continue`"),
     ("simulation", "on_error", _is("continue"), "`on_error: continue`"),

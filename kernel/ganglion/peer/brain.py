@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
-from ganglion.errors import AuthorError, RemoteProtocolError
+from ganglion.errors import AuthorError, GanglionError, RemoteProtocolError
 from ganglion.peer.conversation import Request
 from ganglion.peer.failure import failure_of
 from ganglion.peer.hooks import Hooks, identity, seed_process
 from ganglion.peer.layout import Layout, freeze, thaw
 from ganglion.peer.loader import Loader
 from ganglion.peer.participant import DEFERRED, Handler, Participant
+from ganglion.peer.shelf import copy_model, files_of
 from ganglion.sdk.brain import Brain, Update, carries_update
 from ganglion.sdk.flow import Signal
 from ganglion.sdk.information import ActuatorInformation, RewardInformation, SensorInformation
@@ -120,9 +122,17 @@ class BrainHost:
         self._late: Exception | None = None  # raised while nobody waited for an answer: who asks next hears of it
         hooks("setup", brain.setup)
         if setup.load is not None:
-            self._last_update = brain.last_update = self._models.load("policy")
-            hooks("load", brain.load)
+            self._load(brain, setup.load)
         return Done()
+
+    def _load(self, brain: Brain, folder: str) -> None:
+        """Let the brain take over a model with its policy; what goes wrong is told with the model's folder."""
+        try:
+            self._last_update = brain.last_update = self._models.load("policy")
+            self._hooks("load", brain.load)
+        except GanglionError as error:
+            error.add_note(f"model {folder}")
+            raise
 
     def join(self, request: Request, join: BrainJoin) -> Any:
         """Take in a muscle; it gets the newest update, or the initial one."""
@@ -140,12 +150,21 @@ class BrainHost:
         return Done()
 
     def store(self, request: Request, store: BrainStore) -> BrainStored:
-        """Store model and policy; say which files were written."""
+        """Store model and policy, where nobody learns the model that is there; say which files were written."""
+        if store.source is not None and store.models is not None:
+            files = files_of(Path(store.source))
+            rows = copy_model(files, Path(store.models))
+            if store.second is not None:
+                copy_model(files, Path(store.second))
+            return BrainStored([{**row, "updates": 0} for row in rows])
         brain = self._running()
         self._hooks("store", brain.store)
         if self._last_update is not None:
             self._hooks("store", self._models.save_value, self._last_update, "policy")
-        return BrainStored([{**row, "updates": self._version} for row in self._models.written()])
+        rows = self._models.written()
+        if store.second is not None:
+            copy_model([Path(row["path"]) for row in rows], Path(store.second))
+        return BrainStored([{**row, "updates": self._version} for row in rows])
 
     def shutdown(self, request: Request, _: Any) -> Done:
         """End the phase for this brain."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -19,12 +19,13 @@ from ganglion.peer.conversation import Answer as CallAnswer
 from ganglion.peer.conversation import Gone, Request, Told
 from ganglion.peer.failure import failure_of
 from ganglion.peer.hooks import Hooks, identity
+from ganglion.peer.library import Library
 from ganglion.peer.loader import Loader
 from ganglion.peer.participant import DEFERRED, Handler, Participant, show_failure
 from ganglion.peer.records import Records, declaration_rows
 from ganglion.run.effect import Answer, Ask, Await, Declare, Effect, Event, Finish, Record, Steer
 from ganglion.run.governor import Governor
-from ganglion.run.plan import PhasePlan, Plan
+from ganglion.run.plan import AgentPlan, PhasePlan, Plan
 from ganglion.sdk.condition import TerminationCondition
 from ganglion.sdk.mode import Mode
 from ganglion.sdk.seed import words
@@ -40,7 +41,7 @@ from ganglion.wire.messages import (
     Joined,
     RunEvent,
     RunRequest,
-    Signalled,
+    Stands,
     Watch,
     WorkerFailed,
 )
@@ -53,11 +54,18 @@ _SPAN_KERNEL_S = 30.0
 
 
 class GovernorHost:
-    """Run one plan."""
+    """Run one plan.
 
-    def __init__(self, loader: Loader, results: str) -> None:
+    Args:
+        loader: Loads its conditions.
+        results: The run's folder.
+        store: URI of the store, where models of other runs are looked for; None if there is none.
+    """
+
+    def __init__(self, loader: Loader, results: str, store: str | None = None) -> None:
         self._loader = loader
         self._results = results
+        self._store_uri = store
         self._governor: Governor | None = None
         self._tags: dict[int, tuple[Any, ...]] = {}
         self._finish: Finish | None = None
@@ -73,6 +81,7 @@ class GovernorHost:
             "governor.stop": self.stop,
             "governor.episode": self.episode,
             "governor.boundary": self.boundary,
+            "governor.stands": self.stands,
             "governor.failed": self.failed,
         }
 
@@ -82,8 +91,9 @@ class GovernorHost:
         if self._governor is not None:
             raise RemoteProtocolError("governor.start: this governor has a run already")
         plan = Plan.from_map(start.plan)
-        services = _Services(int(plan.seed), self._loader)
         self._run = start.run
+        self._library = Library(plan, start.run, self._results, self._store_uri, self._warn)
+        services = _Services(int(plan.seed), self._loader, self._library)
         self._records = Records(self.participant, start.store)
         self._governor = Governor(start.run, plan, start.store, self._results, services)
         self.participant.on_answer = self._answered
@@ -91,12 +101,11 @@ class GovernorHost:
         self._drive(lambda: self._running().begin(self._now_s()))
         return Done()
 
-    def signal(self, request: Request, wish: FlowSignal) -> Signalled:
+    def signal(self, request: Request, wish: FlowSignal) -> Any:
         """Take an operator's signal."""
         phase = None if wish.data is None else wish.data.get("phase")
-        answer, effects = self._running().signal(wish, phase, self._now_s())
-        self._carry_out(effects)
-        return answer
+        self._drive(lambda: self._running().signal(request, wish, phase, self._now_s()))
+        return DEFERRED
 
     def stop(self, request: Request, stop: RunRequest) -> Done:
         """Interrupt the run."""
@@ -111,6 +120,11 @@ class GovernorHost:
     def boundary(self, request: Request, report: Boundary) -> Any:
         """Take a worker's stand at the common boundary."""
         self._drive(lambda: self._running().boundary(request, report, self._now_s()))
+        return DEFERRED
+
+    def stands(self, request: Request, report: Stands) -> Any:
+        """Take where a worker stands."""
+        self._drive(lambda: self._running().stands(request, report, self._now_s()))
         return DEFERRED
 
     def failed(self, request: Request, report: WorkerFailed) -> Any:
@@ -199,6 +213,7 @@ class GovernorHost:
                 pending = participant.ask(effect.peer, effect.call, effect.message, effect.span_s)
                 self._tags[pending.serial] = effect.tag
             elif isinstance(effect, Record):
+                self._library.take(effect.record)
                 self._write(partial(self._records.add, effect.record))
             elif isinstance(effect, Event):
                 self._tell(effect)
@@ -210,6 +225,19 @@ class GovernorHost:
                 self._declare(effect)
             else:
                 self._finish = effect
+        self._keep_index()
+
+    def _keep_index(self) -> None:
+        """Write which models there are; where that cannot be done the run ends."""
+        try:
+            self._library.flush()
+        except StoreError as error:
+            failure = failure_of(error)
+            show_failure(error, failure)
+            self._carry_out(self._running().fail(failure, None, self._now_s()))
+
+    def _warn(self, text: str) -> None:
+        self._tell(Event("warning", {"text": text}))
 
     def _tell(self, event: Event) -> None:
         stamp_s = dt.datetime.now(dt.UTC).timestamp()
@@ -225,6 +253,7 @@ class GovernorHost:
 
     def _end(self, finish: Finish) -> None:
         """Drain the records, then tell the supervisor; a store that fails now makes the run fail."""
+        self._write(self._library.close)
         self._write(self._records.drain)
         if self._unwritten is not None and finish.failure is None:
             failure = failure_of(self._unwritten)
@@ -247,10 +276,10 @@ class GovernorHost:
 
 
 class _Services:
-    """Seeds, conditions and the wall clock of one run."""
+    """Seeds, conditions, models and the wall clock of one run."""
 
-    def __init__(self, seed: int, loader: Loader) -> None:
-        self._seed, self._loader = seed, loader
+    def __init__(self, seed: int, loader: Loader, library: Library) -> None:
+        self._seed, self._loader, self._library = seed, loader, library
 
     def words(self, path: Sequence[str | int]) -> bytes:
         """Return the words of a stream."""
@@ -275,6 +304,14 @@ class _Services:
                 vars(made)["phase"] = partial(hooks, f"{type(made).__name__}.phase", made.phase)
                 found.append((plan.name, made, place))
         return found
+
+    def model(self, phase: PhasePlan, agent: AgentPlan, own: Mapping[tuple[int, str], str]) -> str | None:
+        """Return the folder of the model that an agent begins a phase with."""
+        return self._library.model(phase, agent, own)
+
+    def shelf(self, agent: AgentPlan) -> str:
+        """Return the folder of this run in the agent's second directory of models."""
+        return self._library.shelf(agent)
 
     def now(self) -> str:
         """Return the wall clock."""

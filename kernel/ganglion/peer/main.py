@@ -130,7 +130,8 @@ def host_of(role: Role, variables: Mapping[str, str]) -> Any:
     if role is Role.GOVERNOR:
         from ganglion.peer.governor import GovernorHost
 
-        return GovernorHost(loader, f"{variables['GANGLION_RESULTS']}/{variables['GANGLION_RUN']}")
+        results = f"{variables['GANGLION_RESULTS']}/{variables['GANGLION_RUN']}"
+        return GovernorHost(loader, results, variables.get("GANGLION_STORE"))
     if role is Role.OBSERVER:
         from ganglion.peer.observer import ObserverHost
 

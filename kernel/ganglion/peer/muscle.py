@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ganglion.errors import RemoteProtocolError
+from ganglion.errors import GanglionError, RemoteProtocolError
 from ganglion.peer.conversation import Request, episode_of
 from ganglion.peer.hooks import Hooks, identity, seed_process
 from ganglion.peer.layout import Layout, freeze, thaw
@@ -125,8 +125,17 @@ class MuscleHost:
             thought = self._ask("brain.join", BrainJoin(setup.worker), None)
             self._update(thought)
         else:
-            hooks("prepare_model", muscle.prepare_model)
+            self._prepare(muscle)
         return Done()
+
+    def _prepare(self, muscle: Muscle) -> None:
+        """Let the muscle take over the stored policy; what goes wrong is told with the model's folder."""
+        try:
+            self._hooks("prepare_model", muscle.prepare_model)
+        except GanglionError as error:
+            if self._setup.models is not None:
+                error.add_note(f"model {self._setup.models}")
+            raise
 
     def reset(self, request: Request, reset: MuscleReset) -> Done:
         """Begin the next episode."""
@@ -169,6 +178,8 @@ class MuscleHost:
     def act(self, request: Request, act: Act) -> Acted:
         """Complete the decision before, let the brain think, make the next decision."""
         muscle = self._running()
+        if act.passing:
+            return self._pass(act, request.head.position)
         if len(act.readings) != 1:
             raise RemoteProtocolError(f"act.readings: expected one row, found {len(act.readings)}")
         readings = self._sensor_layout.from_row(act.readings[0], "act.readings")
@@ -194,6 +205,16 @@ class MuscleHost:
         setpoints = self._propose(muscle, readings)
         statistics = muscle.pop_statistics() or None
         return Acted([setpoints], None, objective, signal, statistics)
+
+    def _pass(self, act: Act, position: Position | None) -> Acted:
+        """Have no row in a round that awaits one, so that the others' rows are thought about; keep what is new."""
+        if self._setup.brain is None:
+            return Acted()
+        asked = UpdateAsked(self._worker, act.round, act.workers)
+        thought = self._ask("brain.update", asked, position)
+        if thought.fresh:
+            self._due = thought
+        return Acted(signal=thought.signal)
 
     def _complete(self, decision: _Decision, act: Act, readings: list[Any]) -> float | None:
         """Write the decision's row into the memory and let the objective judge it."""

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-from ganglion.errors import DocumentError
+from ganglion.errors import DocumentError, StoreError
 from ganglion.limits import LEAVE_EPISODE_S
-from ganglion.run.agents import ResolvedAgent, full_ids, resolve
+from ganglion.run.agents import ResolvedAgent, declaration_rows, resolve, same_declarations
 from ganglion.run.effect import Answer, Ask, Await, Declare, Effect, Event, Finish, Record
+from ganglion.run.evaluation import Cast, Evaluations
 from ganglion.run.flow import Flow
 from ganglion.run.plan import AgentPlan, PhasePlan, Plan, Process, processes_of
+from ganglion.run.promise import Promises
 from ganglion.run.setup import Setup
 from ganglion.run.stage import Stage
 from ganglion.run.wait import Waits
@@ -18,6 +20,7 @@ from ganglion.sdk.condition import TerminationCondition
 from ganglion.sdk.flow import Signal
 from ganglion.wire.messages import (
     Boundary,
+    BrainEvaluated,
     BrainStore,
     BrainStored,
     ControllerReady,
@@ -29,6 +32,7 @@ from ganglion.wire.messages import (
     Need,
     Nothing,
     Signalled,
+    Stands,
     WorkerFailed,
 )
 from ganglion.wire.name import Role, label, peer_name
@@ -54,6 +58,16 @@ class Services(Protocol):
     def now(self) -> str:
         """Return the wall clock as UTC text; it stands in records only."""
 
+    def model(self, phase: PhasePlan, agent: AgentPlan, own: Mapping[tuple[int, str], str]) -> str | None:
+        """Return the folder of the model that an agent begins a phase with, None to begin afresh.
+
+        `own` is (phase index, agent) -> folder of what agents left earlier phases of this run with. DocumentError: what
+        `load` asks for was not found. StoreError: it is damaged.
+        """
+
+    def shelf(self, agent: AgentPlan) -> str:
+        """Return the folder of this run below the agent's `models`; asked only where it has that key."""
+
 
 class Governor:
     """Carry out a plan.
@@ -70,13 +84,19 @@ class Governor:
         self._setup = Setup(run, plan, store, results, services)
         self._phase: PhasePlan
         self._flow: Flow
+        self._evaluations: Evaluations
+        self._promises = Promises()
+        self._asked_s = 0.0  # when an evaluation was heard of last
         self._agents: list[ResolvedAgent] = []
         self._ready: dict[int, dict[str, Any]] = {}
         self._joined: dict[str, str] = {}  # peer -> content type of its bodies
         self._open: set[tuple[Any, ...]] = set()
-        self._models: dict[str, str] = {}  # agent -> folder of its newest model
+        self._models: dict[str, str] = {}  # agent -> folder of the model that it begins this phase with
+        self._shelves: dict[str, str] = {}  # agent -> folder below its `models`
+        self._own: dict[tuple[int, str], str] = {}  # (phase, agent) -> folder of the model that it left with
         self._stored: dict[str, BrainStored] = {}  # answers to `brain.store` until the last has come
         self._stepped = False
+        self._faulty = False  # whether the document asks for what is not there
         self._failure: tuple[Failure, str | None] | None = None
         self._interrupted = ""
         self._cut_by_s: float | None = None
@@ -105,9 +125,9 @@ class Governor:
         if self.stage is Stage.ENDED or peer not in self._awaited():
             return [event]
         failure = Failure("lost", f"{self._label(peer)} is gone: {reason}")
-        worker = next((p.worker for p in self._processes() if p.name == peer and p.is_controller), None)
-        if worker is not None and self.stage in (Stage.RUNNING, Stage.FAILING):
-            self._flow.gone(worker)  # nobody is left there who could close its episode
+        process = next((p for p in self._processes() if p.name == peer and p.is_controller), None)
+        if process is not None and self.stage in (Stage.RUNNING, Stage.FAILING):
+            self._gone(process.worker or 0, process.evaluation)  # nobody is left who could close its episode
         return [event, *self.fail(failure, peer, now_s), *self._after_cut(now_s)]
 
     def answered(self, tag: tuple[Any, ...], reply: Any, now_s: float) -> list[Effect]:
@@ -124,6 +144,7 @@ class Governor:
             "muscles": self._muscles_left,
             "store": self._brain_stored,
             "close": self._closed,
+            "evaluation": self._evaluation_answered,
         }
         return handlers[tag[0]](tag, reply, now_s)
 
@@ -136,6 +157,8 @@ class Governor:
     def episode(self, token: Any, report: EpisodeEnded, now_s: float) -> list[Effect]:
         """Hear that a worker's episode has ended; it waits for the verdict."""
         self._stepped |= report.steps > 0
+        if report.evaluation:
+            return self._evaluation_episode(token, report, now_s)
         if self.stage is not Stage.RUNNING:
             effects = [*self._flow.sealed(report), Answer(token, self._flow.stop_verdict("failed"))]
             return [*effects, *self._after_cut(now_s)]
@@ -148,13 +171,22 @@ class Governor:
             return [Answer(token, self._flow.stop_go(Signal.SHUTDOWN, "failed", ""))]
         return self._flow_on(self._flow.boundary(token, report), now_s)
 
+    def stands(self, token: Any, report: Stands, now_s: float) -> list[Effect]:
+        """Hear that a worker stands because of PAUSE."""
+        effects: list[Effect] = [Answer(token, Done())]
+        if self.stage is not Stage.RUNNING:
+            return effects
+        (self._evaluations if report.evaluation else self._flow).stands(report)
+        return [*effects, *self._flow_on([], now_s)]
+
     def worker_failed(self, token: Any, report: WorkerFailed, now_s: float) -> list[Effect]:
         """Hear that a worker cannot go on."""
-        peer = report.peer or peer_name(self.run, Role.CONTROLLER, None, report.worker)
+        peer = report.peer or peer_name(self.run, Role.CONTROLLER, None, report.worker, report.evaluation)
         self._stepped |= report.step > 0
-        self._flow.gone(report.worker)
+        self._gone(report.worker, report.evaluation)
         effects: list[Effect] = [Answer(token, Done())]
-        place = f"worker {report.worker}, episode {report.episode}, step {report.step}"
+        kind = "evaluation worker" if report.evaluation else "worker"
+        place = f"{kind} {report.worker}, episode {report.episode}, step {report.step}"
         where = report.failure.where or ""
         failure = Failure(
             report.failure.kind,
@@ -165,23 +197,42 @@ class Governor:
         )
         return [*effects, *self.fail(failure, peer, now_s), *self._after_cut(now_s)]
 
-    def signal(self, wish: FlowSignal, phase: str | None, now_s: float) -> tuple[Signalled, list[Effect]]:
-        """Hear an operator's signal; returns the answer to it."""
+    def signal(self, token: Any, wish: FlowSignal, phase: str | None, now_s: float) -> list[Effect]:
+        """Hear an operator's signal; who asks for PAUSE is answered when the workers stand."""
         refusal = self._refusal(wish, phase)
         if refusal:
             record = self._signal_record(wish, f"refused: {refusal}")
-            return Signalled(False, refusal), [] if self.stage is Stage.PLANNED else [record]
+            recorded: list[Effect] = [] if self.stage is Stage.PLANNED else [record]
+            return [*recorded, Answer(token, Signalled(False, refusal))]
+        signal = Signal[wish.signal]
+        if signal is Signal.CONTINUE and not self._flow.paused:
+            return [Answer(token, Signalled(True, "no worker is paused"))]
         effects: list[Effect] = [self._signal_record(wish, wish.reason)]
         event = Event("signal", {"signal": wish.signal, "issuer": wish.issuer, "reason": wish.reason})
-        effects += [event, *self._flow.steer(wish)]
-        return Signalled(True, f"acts at the next step boundary of phase {self._phase.index}"), effects
+        effects += [event, *self._flow.steer(wish), *self._steer_evaluation(wish)]
+        if signal is Signal.PAUSE or wish.steps is not None:
+            self._promises.give(token, wish.worker, now_s)
+        else:
+            text = "goes on" if signal is Signal.CONTINUE else "acts at the next step boundary"
+            effects.append(Answer(token, Signalled(True, f"{text} of phase {self._phase.index}")))
+        return self._flow_on(effects, now_s)
+
+    def _steer_evaluation(self, wish: FlowSignal) -> list[Effect]:
+        """Pass on to a running evaluation what concerns it: PAUSE, CONTINUE, and SHUTDOWN, which cuts it."""
+        signal = Signal[wish.signal]
+        if not self._evaluations.active:
+            return []
+        if signal is Signal.SHUTDOWN:
+            return self._evaluations.cut(True, wish.issuer)
+        return self._evaluations.steer(wish) if signal <= Signal.PAUSE and wish.worker is None else []
 
     def stop(self, now: bool, reason: str, now_s: float) -> list[Effect]:
         """Interrupt the run: after the running episodes, or at once."""
         self._interrupted = reason or "operator"
         if self.stage is Stage.RUNNING:
             self._interrupt_by_s = None if now else now_s + LEAVE_EPISODE_S
-            return self._flow_on(self._flow.interrupt(now), now_s)
+            cut = self._evaluations.cut(now, "interrupted") if self._evaluations.active else []
+            return self._flow_on([*cut, *self._flow.interrupt(now)], now_s)
         if self.stage in (Stage.FAILING, Stage.ENDED, Stage.STORING, Stage.CLOSING, Stage.MUSCLES_LEAVING):
             return []
         return self._finish(now_s)
@@ -193,6 +244,7 @@ class Governor:
         effects: list[Effect] = []
         if self._interrupt_by_s is not None and now_s >= self._interrupt_by_s and self.stage is Stage.RUNNING:
             effects += self.stop(True, self._interrupted, now_s)
+        effects += self._keep_promises(now_s)
         for text in self.waits.due(now_s):
             effects.append(Event("waiting", {"text": text}))
         late = self.waits.late(now_s)
@@ -213,15 +265,22 @@ class Governor:
         self._cut_by_s = now_s + _CUT_S
         if not running:
             return self._finish(now_s)
-        return [*self._flow.abort(), *self._after_cut(now_s)]
+        cut = self._evaluations.cut(True, "failed") if self._evaluations.active else []
+        return [*cut, *self._flow.abort(), *self._after_cut(now_s)]
 
     def _after_cut(self, now_s: float) -> list[Effect]:
-        return self._finish(now_s) if self.stage is Stage.FAILING and not self._flow.active else []
+        closing = self._flow.active or self._evaluations.active
+        return self._finish(now_s) if self.stage is Stage.FAILING and not closing else []
+
+    def _gone(self, worker: int, evaluation: bool) -> None:
+        """Forget a worker that cannot go on."""
+        (self._evaluations if evaluation else self._flow).gone(worker)
 
     # -- a phase begins -----------------------------------------------------------------------------------------------
     def _enter(self, index: int, now_s: float) -> list[Effect]:
         self._phase = phase = self.plan.phases[index]
         self._ready = {}
+        self._evaluations = Evaluations(self.run, phase, self._setup, self._ask_for_evaluation)
         self.stage = Stage.NEEDING
         record = Record(["phase", index, phase.name, phase.mode, "running", None])
         event = Event(
@@ -234,8 +293,21 @@ class Governor:
                 "episodes": phase.episodes,
             },
         )
+        try:
+            self._find_models()
+        except (DocumentError, StoreError) as error:
+            self._faulty = isinstance(error, DocumentError)
+            return [record, event, *self.fail(Failure(error.kind, str(error)), None, now_s)]
         need = self._ask(("need",), "", "kernel.need", Need(self.run, index), now_s)
         return [record, event, need]
+
+    def _find_models(self) -> None:
+        """Find out what every agent begins the phase with, before anybody is started for it."""
+        phase, services = self._phase, self._services
+        found = {agent.name: services.model(phase, agent, self._own) for agent in phase.agents}
+        self._models = {name: folder for name, folder in found.items() if folder is not None}
+        with_shelf = [agent for agent in phase.agents if agent.models and agent.brain is not None]
+        self._shelves = {agent.name: services.shelf(agent) for agent in with_shelf}
 
     def _admitted(self, tag: tuple[Any, ...], reply: Any, now_s: float) -> list[Effect]:
         self.stage = Stage.JOINING
@@ -268,7 +340,7 @@ class Governor:
             return []
         first = self._ready[0]
         for worker, declared in sorted(self._ready.items()):
-            strange = [uid for uid in first if _shape(first[uid]) != _shape(declared[uid])]
+            strange = [uid for uid in first if not same_declarations(first[uid], declared[uid])]
             if strange:
                 text = f"environment {strange[0]} declares otherwise in worker {worker} than in worker 0"
                 return self.fail(Failure("author", text), None, now_s)
@@ -276,18 +348,8 @@ class Governor:
             self._agents = resolve(self._phase, first)
         except DocumentError as error:
             return self.fail(Failure("document", str(error)), None, now_s)
-        return [self._declare(first), *self._setup_brains(first, now_s)]
-
-    def _declare(self, first: Mapping[str, Any]) -> Declare:
-        rows: list[tuple[str, str | None, str | None, list[dict[str, Any]]]] = []
-        for uid, declared in first.items():
-            for kind in ("sensor", "actuator", "reward"):
-                if declared[kind + "s"] is not None:
-                    rows.append((kind, uid, None, full_ids(uid, declared[kind + "s"])))
-        for agent in self._agents:
-            rows.append(("sensor", None, agent.plan.name, agent.sensors))
-            rows.append(("actuator", None, agent.plan.name, agent.actuators))
-        return Declare(self._phase.index, rows)
+        rows = declaration_rows(first, self._agents)
+        return [Declare(self._phase.index, rows), *self._setup_brains(first, now_s)]
 
     def _setup_brains(self, first: Mapping[str, Any], now_s: float) -> list[Effect]:
         self.stage = Stage.BRAINS
@@ -324,13 +386,70 @@ class Governor:
 
     # -- a phase runs -------------------------------------------------------------------------------------------------
     def _flow_on(self, effects: list[Effect], now_s: float) -> list[Effect]:
+        """Add what follows from the state of the flow: promises kept, an evaluation begun, the phase ended."""
+        effects = [*effects, *self._keep_promises(now_s)]
+        if self._flow.ready_to_evaluate and self._evaluations.over:
+            return effects + self._evaluate(now_s)
         if self._flow.active:
             return effects
         self.stage = Stage.MUSCLES_LEAVING
-        for worker in range(self._phase.workers):
-            message = ControllerShutdown(muscles=True)
-            effects.append(self._ask_controller("muscles", worker, "controller.shutdown", message, now_s))
+        return effects + self._shut_down_controllers("muscles", ControllerShutdown(muscles=True), now_s)
+
+    def _shut_down_controllers(self, word: str, message: ControllerShutdown, now_s: float) -> list[Effect]:
+        """Ask the controllers of all workers that have been set up, those that evaluate too."""
+        kinds = (False, True) if self._evaluations.begun else (False,)
+        effects: list[Effect] = []
+        for evaluation in kinds:
+            for worker in range(self._phase.workers):
+                peer = peer_name(self.run, Role.CONTROLLER, None, worker, evaluation)
+                tag = (word, worker, evaluation)
+                effects.append(self._ask(tag, peer, "controller.shutdown", message, now_s))
         return effects
+
+    def _keep_promises(self, now_s: float) -> list[Effect]:
+        evaluating = bool(self._evaluations.active) if self.stage is Stage.RUNNING else False
+        if self.stage is not Stage.RUNNING:
+            return self._promises.keep({}, "worker", now_s)
+        room = self._evaluations if evaluating else self._flow
+        stand = {worker: room.standing.get(worker) for worker in room.active}
+        return self._promises.keep(stand, "evaluation worker" if evaluating else "worker", now_s)
+
+    # -- an evaluation within a phase ---------------------------------------------------------------------------------
+    def _evaluate(self, now_s: float) -> list[Effect]:
+        flow, self._asked_s = self._flow, now_s
+        cast = Cast(self._conditions, self._joined, self._agents, self._models, self._static, flow.settle)
+        return self._evaluations.begin(len(flow.tally.evaluations), flow.position, cast)
+
+    def _evaluation_episode(self, token: Any, report: EpisodeEnded, now_s: float) -> list[Effect]:
+        self._asked_s = now_s
+        effects = self._evaluations.episode(token, report)
+        if self.stage is not Stage.RUNNING:
+            return [*effects, *self._after_cut(now_s)]
+        return self._evaluation_on(effects, now_s)
+
+    def _evaluation_answered(self, tag: tuple[Any, ...], reply: Any, now_s: float) -> list[Effect]:
+        _, word, key = tag
+        self._asked_s = now_s
+        if word == "setup":
+            assert isinstance(reply, ControllerReady)
+            found = self._evaluations.ready(key, reply, self._ready[0])
+            return self.fail(Failure("author", found), None, now_s) if isinstance(found, str) else found
+        if word == "brain":
+            assert isinstance(reply, BrainEvaluated)
+            self._evaluations.thought(key, reply)
+        return self._evaluation_on([], now_s)
+
+    def _ask_for_evaluation(self, tag: tuple[Any, ...], peer: str, call: str, message: Any) -> Effect:
+        return self._ask(tag, peer, call, message, self._asked_s)
+
+    def _evaluation_on(self, effects: list[Effect], now_s: float) -> list[Effect]:
+        """Give an evaluation that is over to the phase, which goes on."""
+        if not self._flow.evaluating or not self._evaluations.over:
+            return [*effects, *self._keep_promises(now_s)]
+        moment = self._evaluations.moment
+        view, rows = self._evaluations.result(self._flow.tally.finished(), self._services.now())
+        effects = [*effects, *rows, *self._flow.evaluated(view, moment)]
+        return self._flow_on(effects, now_s)
 
     # -- a phase ends -------------------------------------------------------------------------------------------------
     def _muscles_left(self, tag: tuple[Any, ...], reply: Any, now_s: float) -> list[Effect]:
@@ -338,10 +457,22 @@ class Governor:
             return []
         self.stage = Stage.STORING
         effects: list[Effect] = [
-            self._ask_brain("store", agent.plan, "brain.store", BrainStore(), now_s)
-            for agent in self._learning()
+            self._ask_brain("store", agent.plan, "brain.store", self._store_message(agent.plan), now_s)
+            for agent in self._storing()
         ]
+        for agent in self._agents:
+            if agent.plan.brain is None and agent.plan.name in self._models:
+                self._own[self._phase.index, agent.plan.name] = self._models[agent.plan.name]
         return effects or self._close_phase(now_s)
+
+    def _store_message(self, agent: AgentPlan) -> BrainStore:
+        """Return what tells a brain to store; where nobody learns it is the model that the phase began with."""
+        shelf = self._shelves.get(agent.name)
+        second = None if shelf is None else self._setup.models(self._phase, agent.name, shelf)
+        if self._phase.mode == "train":
+            return BrainStore(second=second)
+        models = self._setup.models(self._phase, agent.name)
+        return BrainStore(source=self._models[agent.name], models=models, second=second)
 
     def _brain_stored(self, tag: tuple[Any, ...], reply: BrainStored, now_s: float) -> list[Effect]:
         self._stored[tag[1]] = reply
@@ -349,7 +480,7 @@ class Governor:
             return []
         stored, self._stored = self._stored, {}
         effects: list[Effect] = []
-        for agent in self._learning():  # document order, not that of arrival: equal runs have equal tables
+        for agent in self._storing():  # document order, not that of arrival: equal runs have equal tables
             effects += self._keep(agent.plan.name, stored[agent.plan.name])
         return [*effects, *self._close_phase(now_s)]
 
@@ -361,16 +492,13 @@ class Governor:
             row = ["brain", phase.index, agent, file["tag"], self._flow.tally.episodes(), file["updates"]]
             effects.append(Record([*row, self._services.now(), file["bytes"], file["sha256"], file["path"]]))
         if stored.files:
-            self._models[agent] = self._setup.models(phase, agent)
+            self._own[phase.index, agent] = self._setup.models(phase, agent)
             effects.append(Event("brain.stored", {"agent": agent, "files": len(stored.files)}))
         return effects
 
     def _close_phase(self, now_s: float) -> list[Effect]:
         self.stage = Stage.CLOSING
-        effects: list[Effect] = []
-        for worker in range(self._phase.workers):
-            message = ControllerShutdown(environments=True)
-            effects.append(self._ask_controller("close", worker, "controller.shutdown", message, now_s))
+        effects = self._shut_down_controllers("close", ControllerShutdown(environments=True), now_s)
         for agent in self._learning():
             effects.append(self._ask_brain("close", agent.plan, "brain.shutdown", Nothing(), now_s))
         return effects
@@ -388,10 +516,9 @@ class Governor:
         phase = self._phase
         reason = {"interrupted": "interrupted", "failed": "failed"}.get(status) or self._flow.reason
         fields = {"phase": phase.index, "name": phase.name, "status": status, "reason": reason}
-        return [
-            Record(["phase", phase.index, phase.name, phase.mode, status, reason]),
-            Event("phase.ended", fields),
-        ]
+        record = Record(["phase", phase.index, phase.name, phase.mode, status, reason])
+        second = [self._evaluations.phase_record(status)] if self._evaluations.begun else []
+        return [record, *second, Event("phase.ended", fields)]
 
     def _finish(self, now_s: float) -> list[Effect]:
         open_phase = self.stage is not Stage.CLOSING and self.stage is not Stage.PLANNED
@@ -401,7 +528,8 @@ class Governor:
         effects: list[Effect] = []
         if failure is not None:
             status, reason = "failed", f"failed: {failure.message.splitlines()[0] if failure.message else ''}"
-            exit_status = 2 if failure.kind in _NOTHING_STARTED and not self._stepped else 1
+            early = failure.kind in _NOTHING_STARTED and not self._stepped
+            exit_status = 2 if early or self._faulty else 1
         elif self._interrupted:
             status, reason, exit_status = "interrupted", f"interrupted: {self._interrupted}", 130
         else:
@@ -435,6 +563,13 @@ class Governor:
             return []
         return [agent for agent in self._agents if agent.plan.brain is not None]
 
+    def _storing(self) -> list[ResolvedAgent]:
+        """Return whose brains store at the end: all that learn, else those that have a model to hand on unchanged."""
+        if self._phase.mode == "train":
+            return self._learning()
+        with_brain = [agent for agent in self._agents if agent.plan.brain is not None]
+        return [agent for agent in with_brain if agent.plan.name in self._models]
+
     def _processes(self) -> list[Process]:
         return processes_of(self.run, self._phase)
 
@@ -459,16 +594,15 @@ class Governor:
             return f"the running phase is {self._phase.index} ({self._phase.name})"
         if wish.worker is not None and wish.worker not in self._flow.tally.active:
             return f"no worker {wish.worker} is running; there are {self._flow.tally.active}"
+        if wish.steps is not None and (wish.steps < 1 or wish.signal != Signal.CONTINUE.name):
+            return f"steps: expected CONTINUE for at least one, found {wish.signal} for {wish.steps}"
         return ""
 
     def _signal_record(self, wish: FlowSignal, reason: str) -> Record:
         index = self._phase.index if self.stage is not Stage.PLANNED else 0
         row = ["signal", index, wish.worker, None, None, wish.signal, wish.issuer, reason]
-        return Record([*row, wish.data, self._flow.round if self.stage is Stage.RUNNING else 0])
-
-
-def _shape(declared: Mapping[str, Any]) -> Any:
-    return [[(row["id"], row["space"]) for row in declared[kind]] for kind in ("sensors", "actuators")]
+        inner = self._evaluations.moment + 1 if self.stage is Stage.RUNNING and self._evaluations.active else 0
+        return Record([*row, wish.data, self._flow.position if self.stage is Stage.RUNNING else 0, inner])
 
 
 def _join_text(process: Process) -> str:

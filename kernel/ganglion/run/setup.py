@@ -9,10 +9,13 @@ from ganglion.run.agents import ResolvedAgent
 from ganglion.run.flow import Flow
 from ganglion.run.plan import EnvironmentPlan, PhasePlan, Plan, PluginPlan
 from ganglion.sdk.condition import TerminationCondition
-from ganglion.wire.messages import BrainSetup, ControllerSetup, ControllerStart
-from ganglion.wire.name import Role, peer_name, safe
+from ganglion.sdk.models import file_name
+from ganglion.wire.messages import BrainSetup, ControllerSetup, ControllerStart, Verdict
+from ganglion.wire.name import Role, peer_name
 
-__all__ = ["Setup"]
+__all__ = ["EVALUATE", "Setup"]
+
+EVALUATE = "evaluate"  # the mode of evaluations within a phase that trains
 
 
 class _Streams(Protocol):
@@ -28,18 +31,20 @@ class Setup:
         self._run, self._plan, self._store, self._results = run, plan, store, results
         self._streams = streams
 
-    def episode_seeds(self, phase: PhasePlan, worker: int, episode: int) -> dict[str, Any]:
-        """Return environment -> {seed, stream} of an episode."""
+    def episode_seeds(
+        self, phase: PhasePlan, worker: int, episode: int, mode: str | None = None
+    ) -> dict[str, Any]:
+        """Return environment -> {seed, stream} of an episode; its mode is the phase's unless given."""
         found = {}
         for environment in phase.environments:
-            path = self._environment_path(phase, environment, worker)
+            path = self._environment_path(phase, environment, worker, mode or phase.mode)
             words = self._streams.words([*path, "episode", episode])
             found[environment.uid] = {"seed": self._streams.integer(words), "stream": words}
         return found
 
-    def models(self, phase: PhasePlan, agent: str) -> str:
-        """Return the folder in which an agent's model of a phase is stored."""
-        return f"{self._results}/brains/{phase.index}/{safe(agent)}"
+    def models(self, phase: PhasePlan, agent: str, shelf: str | None = None) -> str:
+        """Return the folder in which an agent's model of a phase is stored, on the run's own shelf or another."""
+        return f"{shelf or f'{self._results}/brains'}/{phase.index}/{file_name(agent)}"
 
     def controller(
         self,
@@ -47,29 +52,32 @@ class Setup:
         worker: int,
         conditions: Sequence[tuple[str, TerminationCondition, str]],
         contents: Mapping[str, str],
+        evaluation: bool = False,
     ) -> ControllerSetup:
-        """Return the message that begins a phase in a worker."""
+        """Return the message that begins a phase in a worker, or in a worker that evaluates it."""
+        mode = EVALUATE if evaluation else phase.mode
         parts = {name: c for name, c, _ in conditions if c.has_episode_part()}
         plans = [p for p in (*phase.episode_conditions, *phase.phase_conditions) if p.name in parts]
         return ControllerSetup(
             self._run,
             phase.index,
             phase.name,
-            phase.mode,
+            mode,
             worker,
             _plugin(phase.controller),
             [_plugin(p) for p in plans],
-            [self._environment(phase, e, worker, contents) for e in phase.environments],
-            self._streams.words(["phase", phase.name, phase.mode, "controller", "worker", worker]),
+            [self._environment(phase, e, worker, contents, evaluation) for e in phase.environments],
+            self._streams.words(["phase", phase.name, mode, "controller", "worker", worker]),
             dict(phase.deadlines_s),
             peer_name(self._run, Role.GOVERNOR),
             self._store,
+            evaluation,
         )
 
     def brain(
         self, phase: PhasePlan, agent: ResolvedAgent, models: Mapping[str, str], static: Mapping[str, Any]
     ) -> BrainSetup:
-        """Return the message that sets up a brain; it continues from its newest model unless told otherwise."""
+        """Return the message that sets up a brain; `models` is agent -> folder of the model that it begins with."""
         assert agent.plan.brain is not None
         name = agent.plan.name
         return BrainSetup(
@@ -87,7 +95,7 @@ class Setup:
             self._streams.words(["phase", phase.name, "agent", name, "brain"]),
             self.models(phase, name),
             phase.sync,
-            self._source(agent, models),
+            models.get(name),
             dict(static) or None,
         )
 
@@ -109,20 +117,41 @@ class Setup:
             flow.first_verdict(worker),
             flow.settle,
             dict(static) or None,
+            phase.evaluates,
         )
 
+    def start_evaluation(
+        self,
+        phase: PhasePlan,
+        worker: int,
+        agents: Sequence[ResolvedAgent],
+        models: Mapping[str, str],
+        contents: Mapping[str, str],
+        settle: bool,
+        static: Mapping[str, Any],
+        verdict: Verdict,
+    ) -> ControllerStart:
+        """Return the message that sets up the muscles of a worker that evaluates, and begins its first episode."""
+        rows = [self._agent(phase, agent, worker, models, contents, True) for agent in agents]
+        return ControllerStart(rows, False, phase.sync, verdict, settle, dict(static) or None)
+
     def _environment_path(
-        self, phase: PhasePlan, environment: EnvironmentPlan, worker: int
+        self, phase: PhasePlan, environment: EnvironmentPlan, worker: int, mode: str
     ) -> list[str | int]:
-        return ["phase", phase.name, phase.mode, "environment", environment.uid, "worker", worker]
+        return ["phase", phase.name, mode, "environment", environment.uid, "worker", worker]
 
     def _environment(
-        self, phase: PhasePlan, environment: EnvironmentPlan, worker: int, contents: Mapping[str, str]
+        self,
+        phase: PhasePlan,
+        environment: EnvironmentPlan,
+        worker: int,
+        contents: Mapping[str, str],
+        evaluation: bool,
     ) -> dict[str, Any]:
-        path = self._environment_path(phase, environment, worker)
+        path = self._environment_path(phase, environment, worker, EVALUATE if evaluation else phase.mode)
         words = self._streams.words(path)
         first = self._streams.words([*path, "episode", 0])
-        peer = peer_name(self._run, Role.ENVIRONMENT, environment.uid, worker)
+        peer = peer_name(self._run, Role.ENVIRONMENT, environment.uid, worker, evaluation)
         return {
             "uid": environment.uid,
             "peer": peer,
@@ -144,16 +173,20 @@ class Setup:
         worker: int,
         models: Mapping[str, str],
         contents: Mapping[str, str],
+        evaluation: bool = False,
     ) -> dict[str, Any]:
         plan, name = agent.plan, agent.plan.name
-        path: list[str | int] = ["phase", phase.name, phase.mode, "agent", name]
+        mode = EVALUATE if evaluation else phase.mode
+        path: list[str | int] = ["phase", phase.name, mode, "agent", name]
         learns = plan.brain is not None and phase.mode == "train"
-        peer = peer_name(self._run, Role.MUSCLE, name, worker)
+        brain = peer_name(self._run, Role.BRAIN, name) if learns else None
+        peer = peer_name(self._run, Role.MUSCLE, name, worker, evaluation)
         return {
             "name": name,
             "peer": peer,
             "content": contents.get(peer, "msgpack"),
-            "brain": peer_name(self._run, Role.BRAIN, name) if learns else None,
+            "brain": None if evaluation else brain,
+            "policy": brain if evaluation else None,
             "muscle": _plugin(plan.muscle),
             "objective": _plugin(plan.objective),
             "sensors": agent.sensors,
@@ -162,12 +195,8 @@ class Setup:
             "environments": agent.environments,
             "stream": self._streams.words([*path, "muscle", "worker", worker]),
             "objective_stream": self._streams.words([*path, "objective", "worker", worker]),
-            "models": self._source(agent, models),
+            "models": models.get(name),
         }
-
-    def _source(self, agent: ResolvedAgent, models: Mapping[str, str]) -> str | None:
-        """Return the folder of the model that an agent begins with; `load: false` begins afresh."""
-        return None if agent.plan.load is False else models.get(agent.plan.name)
 
 
 def _plugin(plan: PluginPlan) -> dict[str, Any]:

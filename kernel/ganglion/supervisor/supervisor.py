@@ -53,6 +53,7 @@ __all__ = ["Settings", "Supervisor"]
 
 _OURS = (event.RUN_STARTED, event.RUN_ENDED, event.PEER_JOINED, event.PEER_LOST)
 """Events that governors tell those who look on; here the supervisor knows more about them."""
+_STORED = (Role.STORE, Role.GOVERNOR)  # the governor looks for models of other runs there
 _STOP_NOW_S = 1.0  # for the governor to cut open episodes; the ladder needs the rest of the five seconds
 _STAGES: tuple[tuple[Role, ...], ...] = (  # who leaves first; the store after everybody who writes
     (Role.ENVIRONMENT, Role.MUSCLE, Role.CONTROLLER),
@@ -346,7 +347,7 @@ class Supervisor(Listener):
             "GANGLION_FOLDER": run.plan.folder,
             "GANGLION_ALLOW": ",".join([*run.plan.allow, *self.settings.allow]),
             "GANGLION_LOG": str((run.folder.logs / f"{log_name(member.place)}.jsonl").resolve()),
-            **({"GANGLION_STORE": run.store} if run.store and member.place.role is Role.STORE else {}),
+            **({"GANGLION_STORE": run.store} if run.store and member.place.role in _STORED else {}),
         }
 
     def _argv(self, run: Run, member: Member, argv: Sequence[str], variables: dict[str, str]) -> list[str]:

@@ -24,6 +24,8 @@ __all__ = [
     "Acted",
     "Admit",
     "Boundary",
+    "BrainEvaluate",
+    "BrainEvaluated",
     "BrainJoin",
     "BrainLeave",
     "BrainSetup",
@@ -31,6 +33,7 @@ __all__ = [
     "BrainStored",
     "Bye",
     "Call",
+    "ControllerEvaluate",
     "ControllerReady",
     "ControllerSetup",
     "ControllerShutdown",
@@ -64,6 +67,7 @@ __all__ = [
     "RunSignal",
     "Runs",
     "Signalled",
+    "Stands",
     "Submit",
     "Submitted",
     "Subscribe",
@@ -221,6 +225,7 @@ class Admit:
     worker: int | None = None
     attach: str | None = None  # a name by which a program that somebody else starts asks for this place
     content: str = "msgpack"
+    evaluation: bool = False  # of a worker that evaluates
 
 
 @message
@@ -285,11 +290,16 @@ class RunSignal:
     phase: str | None = None
     worker: int | None = None
     reason: str = ""
+    steps: int | None = None  # CONTINUE for so many boundaries, then PAUSE
 
 
 @message
 class Signalled:
-    """Answer an operator's signal: accepted with the place where it will act, or refused with the reason."""
+    """Answer an operator's signal: accepted with the place where it acts, or refused with the reason.
+
+    PAUSE, and CONTINUE for some steps, are answered when all workers that are meant stand; the text has a line for
+    each.
+    """
 
     accepted: bool
     text: str
@@ -344,6 +354,7 @@ class EpisodeEnded:
     next: list[str]  # agents that act in the first step of the next episode
     ticks: int | None = None
     round: int = 0  # steps of this worker in this phase
+    evaluation: bool = False  # by a worker that evaluates
 
 
 @message
@@ -358,6 +369,17 @@ class WorkerFailed:
     step: int
     failure: Failure
     peer: str | None = None
+    evaluation: bool = False
+
+
+@message
+class Stands:
+    """Report that a worker stands at a boundary because of PAUSE, where there is no common boundary."""
+
+    worker: int
+    episode: int
+    steps: int
+    evaluation: bool = False
 
 
 @message
@@ -373,6 +395,7 @@ class Boundary:
     ending: bool
     next: list[str]
     causes: list[dict[str, Any]]
+    episode: int = 0
 
 
 @message
@@ -422,6 +445,7 @@ class ControllerSetup:
     deadlines_s: dict[str, Any]
     governor: str
     store: str | None = None
+    evaluation: bool = False  # this worker evaluates what others train
 
 
 @message
@@ -436,7 +460,7 @@ class ControllerStart:
     """Set up the muscles and begin the first episode.
 
     `agents` are maps {name, peer, content, brain, muscle, objective, filters, sensors, actuators, rewards, stream,
-    objective_stream, policy}; ids are full. `common` asks for a common boundary after each round.
+    objective_stream, models, policy}; ids are full. `common` asks for a common boundary after each round.
     """
 
     agents: list[dict[str, Any]]
@@ -445,6 +469,14 @@ class ControllerStart:
     verdict: Verdict
     settle: bool  # a condition reads objectives: rewards are settled in the step that earned them
     static_models: dict[str, Any] | None = None
+    patient: bool = False  # a verdict may wait for an evaluation, each of whose steps has a deadline of its own
+
+
+@message
+class ControllerEvaluate:
+    """Run the episodes of the next evaluation, from the one that the verdict names, by the newest policies."""
+
+    verdict: Verdict
 
 
 @message
@@ -559,6 +591,7 @@ class MuscleSetup:
     models: str | None = None
     static_models: dict[str, Any] | None = None
     deadlines_s: dict[str, Any] | None = None  # of the calls to the brain
+    policy: str | None = None  # the brain whose newest update is the policy, in an evaluation
 
 
 @message
@@ -566,7 +599,8 @@ class Act:
     """Give readings, and the outcome of the decision before; ask for the next decision, or only settle.
 
     `rewards` are rows in the order of MuscleSetup.rewards, null if already settled. `round` and `workers` tell the
-    brain whose rows to await before it thinks. `closing` marks the last message of an episode.
+    brain whose rows to await before it thinks. `closing` marks the last message of an episode, `passing` a round in
+    which the agent is awaited and does not act: nothing is completed or decided, and the brain awaits no row.
     """
 
     readings: list[Any]
@@ -582,6 +616,7 @@ class Act:
     reward_ids: list[dict[str, Any]] | None = (
         None  # declarations, with the first rewards if not made at setup
     )
+    passing: bool = False
 
 
 @message
@@ -600,9 +635,10 @@ class Acted:
 
 @message
 class MuscleReset:
-    """Begin the next episode in place."""
+    """Begin the next episode in place; `prepare` asks for the newest policy before it."""
 
     episode: int
+    prepare: bool = False
 
 
 # == brain ============================================================================================================
@@ -689,10 +725,37 @@ class Thought:
 
 
 @message
+class BrainEvaluate:
+    """Tell how an evaluation went.
+
+    `episodes` are maps {worker, episode, steps, objective_mean, objective_sum, terminated, truncated}, by worker and
+    episode.
+    """
+
+    number: int
+    episodes: list[dict[str, Any]]
+
+
+@message
+class BrainEvaluated:
+    """Answer with the brain's own metrics, finite numbers, and the model that it stored for this evaluation."""
+
+    metrics: dict[str, Any]
+    checkpoint_id: str | None = None
+    checkpoint_hash: str | None = None
+
+
+@message
 class BrainStore:
-    """Store the model."""
+    """Store the model, a second time in `second`.
+
+    A brain that does not take part in learning is given a `source`: it stores the model that lies there in `models`.
+    """
 
     reason: str = "phase end"
+    source: str | None = None
+    models: str | None = None
+    second: str | None = None
 
 
 @message
@@ -789,9 +852,11 @@ CALLS: tuple[Call, ...] = (
     Call("governor.stop", (Role.SUPERVISOR,), Role.GOVERNOR, RunRequest, Done),
     Call("governor.episode", (Role.CONTROLLER,), Role.GOVERNOR, EpisodeEnded, Verdict),
     Call("governor.boundary", (Role.CONTROLLER,), Role.GOVERNOR, Boundary, Go),
+    Call("governor.stands", (Role.CONTROLLER,), Role.GOVERNOR, Stands, Done),
     Call("governor.failed", (Role.CONTROLLER,), Role.GOVERNOR, WorkerFailed, Done),
     Call("controller.setup", (Role.GOVERNOR,), Role.CONTROLLER, ControllerSetup, ControllerReady),
     Call("controller.start", (Role.GOVERNOR,), Role.CONTROLLER, ControllerStart, Done),
+    Call("controller.evaluate", (Role.GOVERNOR,), Role.CONTROLLER, ControllerEvaluate, Done),
     Call("controller.shutdown", (Role.GOVERNOR,), Role.CONTROLLER, ControllerShutdown, Done),
     Call("environment.start", (Role.CONTROLLER,), Role.ENVIRONMENT, EnvironmentStart, EnvironmentDeclared),
     Call("environment.update", (Role.CONTROLLER,), Role.ENVIRONMENT, EnvironmentUpdate, EnvironmentUpdated),
@@ -803,10 +868,12 @@ CALLS: tuple[Call, ...] = (
     Call("muscle.shutdown", (Role.CONTROLLER,), Role.MUSCLE, Nothing, Done),
     Call("brain.setup", (Role.GOVERNOR,), Role.BRAIN, BrainSetup, Done),
     Call("brain.store", (Role.GOVERNOR,), Role.BRAIN, BrainStore, BrainStored),
+    Call("brain.evaluate", (Role.GOVERNOR,), Role.BRAIN, BrainEvaluate, BrainEvaluated),
     Call("brain.shutdown", (Role.GOVERNOR,), Role.BRAIN, Nothing, Done),
     Call("brain.join", (Role.MUSCLE,), Role.BRAIN, BrainJoin, Thought),
     Call("brain.think", (Role.MUSCLE,), Role.BRAIN, Think, Thought),
     Call("brain.update", (Role.MUSCLE,), Role.BRAIN, UpdateAsked, Thought),
+    Call("brain.policy", (Role.MUSCLE,), Role.BRAIN, Nothing, Thought),
     Call("brain.leave", (Role.MUSCLE,), Role.BRAIN, BrainLeave, Done),
 )
 

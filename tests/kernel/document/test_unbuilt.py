@@ -31,7 +31,6 @@ REFUSED = [
     (PHASE % "environments: [{environment: {uid: e}, clock: {period: 2}}]", "a clock of an environment"),
     (PHASE % "environments: [{environment: {uid: e, on_error: continue}}]", "`on_error: continue`"),
     (PHASE % "agents: [{filters: [norm]}]", "filters"),
-    (PHASE % "agents: [{load: {phase: 0}}]", "`load` of anything but the agent's latest model of this run ({}) or none (false)"),
     (PHASE % "agents: [{brain: {name: x, on_error: continue}}]", "`on_error: continue`"),
     (PHASE % "simulation: aeb", "the controller `aeb`"),
     ("recovery: {on_loss: recover}", "any `on_loss` but `fail`"),
@@ -40,7 +39,7 @@ REFUSED = [
 
 TAKEN = [
     PHASE % "phase_config: {mode: test, sync: lockstep, evaluate_every: ~, evaluate_episodes: 3}",
-    PHASE % "agents: [{filters: [], load: {}}, {load: false}, {load: {agent: ~}}, {load: ~}]",
+    PHASE % "agents: [{filters: [], load: {}}, {load: false}, {load: {phase: 0, base: .}, models: kept}, {load: ~}]",
     PHASE % "agents: [{brain: {name: aeb, on_error: fail}}]",
     PHASE % "simulation: {conditions: [agent_objective]}",
     "run_config: {condition: evaluation_objective}",

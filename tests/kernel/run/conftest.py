@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from ganglion.errors import DocumentError
 from ganglion.run.effect import Answer, Ask, Await, Declare, Effect, Event, Finish, Record, Steer
 from ganglion.run.governor import Governor
 from ganglion.run.plan import AgentPlan, EnvironmentPlan, PhasePlan, Plan, PluginPlan
@@ -98,6 +99,17 @@ class FakeServices:
     def now(self) -> str:
         """Return the same moment always."""
         return "2026-01-01T00:00:00.000+00:00"
+
+    def model(self, phase: PhasePlan, agent: AgentPlan, own: Mapping[tuple[int, str], str]) -> str | None:
+        """Return the newest folder of the agent in this run; a `load` with keys finds nothing."""
+        if isinstance(agent.load, dict):
+            raise DocumentError(f"run.yml:3:4: no model of {agent.name}")
+        mine = sorted(index for index, name in own if name == agent.name)
+        return own[mine[-1], agent.name] if mine and agent.load is None else None
+
+    def shelf(self, agent: AgentPlan) -> str:
+        """Return a folder in what the document names."""
+        return f"{agent.models}/farm-1"
 
 
 @dataclass

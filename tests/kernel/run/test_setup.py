@@ -109,13 +109,15 @@ def test_models_lie_in_folders_of_safe_names(kit: Any) -> None:
     """An agent's name becomes no path: its model lies below the phase's folder whatever it is called."""
     setup = setup_of(kit, kit.phase())
 
-    assert "/results/brains/0/x_2e._2f.._2fetc" == setup.models(kit.phase(), "../../etc")
+    assert "/results/brains/0/%2E%2E%2F%2E%2E%2Fetc" == setup.models(kit.phase(), "../../etc")
+    assert "/kept/farm-1/0/ada" == setup.models(kit.phase(), "ada", "/kept/farm-1")
 
 
-def test_load_false_begins_afresh(kit: Any) -> None:
-    """An agent begins with its newest model, unless `load` is false."""
-    declared = {"hill": kit.declared}
-    for load, source in ((None, "/m"), (False, None)):
-        phase = kit.phase(agents=[kit.agent(brain="dummy", load=load)], mode="train")
-        agent = resolve(phase, declared)[0]
-        assert source == setup_of(kit, phase).brain(phase, agent, {"ada": "/m"}, {}).load
+def test_brain_and_muscle_begin_with_the_model_that_was_found(kit: Any) -> None:
+    """Both get the folder of their agent's model, and none where none was found."""
+    phase = kit.phase(agents=[kit.agent(brain="dummy")], mode="train")
+    setup, agent = setup_of(kit, phase), resolve(phase, {"hill": kit.declared})[0]
+
+    for models, source in (({"ada": "/m", "bob": "/n"}, "/m"), ({"bob": "/n"}, None)):
+        assert source == setup.brain(phase, agent, models, {}).load
+        assert source == setup._agent(phase, agent, 0, models, {})["models"]

@@ -1,0 +1,275 @@
+"""Library: looks for the model that an agent begins a phase with, on shelves and in stores, and checks its digest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ganglion import registry
+from ganglion.errors import DocumentError, GanglionError, StoreError
+from ganglion.peer.shelf import Index, Kept, files_of, reserve, shelves
+from ganglion.run import model
+from ganglion.run.model import Keeper, Wish
+from ganglion.run.plan import AgentPlan, PhasePlan, Plan
+from ganglion.sdk.models import digest_of, file_name
+
+__all__ = ["Library"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A model: its folder, and its files with their digests, None where nobody has noted one."""
+
+    folder: Path
+    files: Sequence[tuple[Path, str | None]]
+
+
+class Library:
+    """Find models for one run, and keep the indices of those that it stores.
+
+    Args:
+        plan: The run.
+        run: Its id.
+        results: Its folder.
+        store: URI of its store, None if it has none.
+        warn: Tells a sentence to who looks on.
+    """
+
+    def __init__(
+        self, plan: Plan, run: str, results: str, store: str | None, warn: Callable[[str], None]
+    ) -> None:
+        self._plan, self._run, self._store, self._warn = plan, run, store, warn
+        self._results = Path(results)
+        self._document = Path(plan.folder or ".")
+        self._shelves: dict[Path, Index] = {}  # what documents call `models` -> folder of this run in it
+        self._heads: list[Sequence[Any]] = []  # records that an index begun later needs, too
+        self._index = Index(self._results / "brains", run)
+        self._known: dict[str, _Found] = {}  # by folder
+
+    # -- what this run stores -----------------------------------------------------------------------------------------
+    def shelf(self, agent: AgentPlan) -> str:
+        """Return the folder of this run in the agent's second directory; made when it is first asked for."""
+        assert agent.models is not None
+        place = (self._document / agent.models).absolute()
+        if place not in self._shelves:
+            try:
+                folder = reserve(place, self._run)
+            except OSError as error:
+                at = f"{agent.models_at}: " if agent.models_at else ""
+                text = f"{at}models of agent `{agent.name}`: the folder {place} cannot be written: {error}"
+                raise DocumentError(text) from error
+            self._shelves[place] = index = Index(folder, self._run)
+            for record in self._heads:
+                index.take(record)
+        return str(self._shelves[place].folder)
+
+    def take(self, record: Sequence[Any]) -> None:
+        """Take a record of the run: models that were stored are remembered, and written into the indices."""
+        if record[0] in ("run", "phase"):
+            self._heads.append(record)
+        if record[0] == "brain":
+            self._remember(record)
+            phase, agent = record[1], record[2]
+            plan = next(a for a in self._plan.phases[phase].agents if a.name == agent)
+            second = None if plan.models is None else (self._document / plan.models).absolute()
+            indices = [self._index, *([] if second is None else [self._shelves[second]])]
+        else:
+            indices = [self._index, *self._shelves.values()]
+        for index in indices:
+            index.take(record)
+
+    def _remember(self, record: Sequence[Any]) -> None:
+        path = Path(record[9])
+        known = self._known.get(str(path.parent), _Found(path.parent, []))
+        files = {**dict(known.files), path: record[8]}
+        self._known[str(path.parent)] = _Found(path.parent, list(files.items()))
+
+    def flush(self) -> None:
+        """Write the indices that have news; StoreError if one cannot be written."""
+        for index in (self._index, *(index for index in self._shelves.values() if not index.is_empty)):
+            index.flush()
+
+    def close(self) -> None:
+        """Write the last news, and take away the folders that were made in vain."""
+        self.flush()
+        for index in self._shelves.values():
+            if index.is_empty and index.folder.is_dir():
+                index.folder.rmdir()
+
+    # -- what a phase begins with -------------------------------------------------------------------------------------
+    def model(self, phase: PhasePlan, agent: AgentPlan, own: Mapping[tuple[int, str], str]) -> str | None:
+        """Return the folder of the model that an agent begins a phase with, None to begin afresh.
+
+        Raises:
+            DocumentError: What `load` asks for is nowhere; with the places that were looked at.
+            StoreError: It is damaged.
+        """
+        if agent.load is False:
+            return None
+        wish = model.wish_of(agent.load, agent.name, self._plan.uid, self._run)
+        if wish is None:
+            folder = model.continued(self._plan.phases, phase.index, agent.name, own)
+            return None if folder is None else self._checked(agent, self._own(folder))
+        vain: list[tuple[str, str]] = []
+        for place, look in self._places(wish, phase, agent, own):
+            found = look()
+            gone = _gone(found) if isinstance(found, _Found) else found
+            if isinstance(found, _Found) and gone is None:
+                return self._checked(agent, found)
+            vain.append((place, str(gone)))
+        text = model.missing(agent, wish, vain)
+        if not wish.optional:
+            raise DocumentError(text)
+        self._warn(text)
+        return None
+
+    def _places(
+        self, wish: Wish, phase: PhasePlan, agent: AgentPlan, own: Mapping[tuple[int, str], str]
+    ) -> list[tuple[str, Callable[[], _Found | str]]]:
+        """Return the places to look at, in order: base, this run, the agent's `models`, the run's store."""
+        found: list[tuple[str, Callable[[], _Found | str]]] = []
+        if wish.base is not None:
+            found.append(self._base(wish, wish.base))
+        if wish.here:
+            found.append(("this run", lambda: self._here(wish, phase, own)))
+        if not wish.elsewhere:
+            return found
+        if agent.models is not None:
+            place = (self._document / agent.models).absolute()
+            found.append((f"models {place}", lambda: self._directory(place, wish)))
+        if self._store is not None:
+            store = self._store
+            found.append((f"the store {shown(store)}", lambda: self._stored(store, wish)))
+        results = self._results.parent
+        found.append((f"the results {results}", lambda: self._directory(results, wish)))
+        return found
+
+    def _base(self, wish: Wish, base: str) -> tuple[str, Callable[[], _Found | str]]:
+        if "://" in base:
+            uri = self._uri(base)
+            return f"base {shown(uri)}", lambda: self._stored(uri, wish)
+        place = (self._document / base).absolute()
+        return f"base {place}", lambda: self._directory(place, wish, is_base=True)
+
+    def _uri(self, uri: str) -> str:
+        """Return the URI of a store; a relative path of SQLite begins where the document lies, like every path."""
+        scheme, slashes, path = uri.partition(":///")
+        if scheme != "sqlite" or not slashes or path.startswith("/"):
+            return uri
+        return f"{scheme}:///{(self._document / path).absolute()}"
+
+    def _own(self, folder: str) -> _Found:
+        return self._known.get(folder) or _bare(Path(folder)) or _Found(Path(folder), [])
+
+    def _here(self, wish: Wish, phase: PhasePlan, own: Mapping[tuple[int, str], str]) -> _Found | str:
+        folder, why = model.own(wish, self._plan.phases, phase.index, own)
+        return why if folder is None else self._own(folder)
+
+    # -- directories --------------------------------------------------------------------------------------------------
+    def _directory(self, place: Path, wish: Wish, is_base: bool = False) -> _Found | str:
+        """Look in a directory: at its shelves; a base may also be a folder of files without an index."""
+        if not place.is_dir():
+            return "there is no such directory"
+        try:
+            found, single = shelves(place, wish.run)
+        except StoreError as error:
+            return str(error)
+        if not found:
+            return self._unlabelled(place, wish) if is_base else "it holds no models of a run"
+        keepers = [Keeper(shelf.run, shelf.uid, shelf.status) for shelf in found]
+        any_run = wish.here and not wish.elsewhere and wish.run is None
+        if is_base and single and any_run:  # who points at the folder of one run means that run
+            chosen: Keeper | str = keepers[0]
+        else:
+            chosen = model.pick_run(wish, keepers, self._run)
+        if isinstance(chosen, str):
+            return chosen
+        shelf = next(s for s, k in reversed(list(zip(found, keepers, strict=True))) if k is chosen)
+        mine = [kept for kept in shelf.models if kept.agent == wish.agent]
+        return _of_phase(wish, shelf.phases, mine, chosen.run)
+
+    def _unlabelled(self, place: Path, wish: Wish) -> _Found | str:
+        if not wish.bare:
+            return "it says nothing of runs and phases: there is no `models.json` in it or in a folder of it"
+        found = _bare(place / file_name(wish.agent)) or (None if wish.named else _bare(place))
+        folder = "" if wish.named else " nor in it"
+        return found or f"there is no model.npz in {place / file_name(wish.agent)}{folder}"
+
+    # -- stores -------------------------------------------------------------------------------------------------------
+    def _stored(self, uri: str, wish: Wish) -> _Found | str:
+        """Look in a store; one that cannot be read is one more place without the model."""
+        try:
+            return self._in_store(uri, wish)
+        except GanglionError as error:
+            return str(error)
+
+    def _in_store(self, uri: str, wish: Wish) -> _Found | str:
+        with registry.load("store", uri.partition(":")[0]).reader(uri) as reader:
+            rows = reader.rows("runs", columns=["run", "uid", "status"])
+            keepers = [Keeper(row["run"], row["uid"], row["status"]) for row in rows]
+            chosen = model.pick_run(wish, keepers, self._run)
+            if isinstance(chosen, str):
+                return chosen
+            runs = [chosen.run]
+            phases = {r["phase"]: r["name"] for r in reader.rows("phases", runs, columns=["phase", "name"])}
+            columns = ["phase", "agent", "tag", "path", "sha256"]
+            kept = [
+                Kept(r["phase"], r["agent"], r["tag"], self._moved(uri, Path(r["path"])), r["sha256"])
+                for r in reader.rows("brains", runs, columns=columns)
+                if r["agent"] == wish.agent
+            ]
+        return _of_phase(wish, phases, kept, chosen.run)
+
+    def _moved(self, uri: str, path: Path) -> Path:
+        """Return where a file lies: results that were moved as a whole keep their order below the folder."""
+        place = Path(*path.parts[-5:])  # <run>/brains/<phase>/<agent>/<file>
+        folders = [self._results.parent]
+        if uri.startswith("sqlite:///"):
+            folders.insert(0, Path(uri.removeprefix("sqlite:///")).absolute().parent)
+        places = [path, *(folder / place for folder in folders)]
+        return next((found for found in places if found.is_file()), path)
+
+    # -- digests ------------------------------------------------------------------------------------------------------
+    def _checked(self, agent: AgentPlan, found: _Found) -> str:
+        """Return the folder of a model whose files are what they were; it is known from now on."""
+        for path, sha256 in found.files:
+            actual = None if sha256 is None or not path.is_file() else digest_of(path)
+            if actual != sha256:
+                at = f"{agent.load_at}: " if agent.load_at else ""
+                what = "the file is gone" if actual is None else f"the file is damaged: found {actual}"
+                raise StoreError(
+                    f"{at}model of agent `{agent.name}`: {path}: expected SHA-256 {sha256}, {what}"
+                )
+        self._known.setdefault(str(found.folder), found)
+        return str(found.folder)
+
+
+def _of_phase(wish: Wish, phases: Mapping[int, str], kept: Sequence[Kept], run: str) -> _Found | str:
+    """Return the newest model of the phase that is meant among those of the agent in one run."""
+    index = model.pick_phase(wish, phases, [row.phase for row in kept], run)
+    if isinstance(index, str):
+        return index
+    newest = {row.tag: row for row in kept if row.phase == index}
+    folder = list(newest.values())[-1].path.parent
+    return _Found(folder, [(row.path, row.sha256) for row in newest.values() if row.path.parent == folder])
+
+
+def _bare(folder: Path) -> _Found | None:
+    """Return the model in a folder that nobody has noted, None if there is none."""
+    if not (folder / "model.npz").is_file():
+        return None
+    return _Found(folder, [(path, None) for path in files_of(folder)])
+
+
+def _gone(found: _Found) -> str | None:
+    """Return which file of a model is no longer there, None if all are."""
+    gone = [path for path, _ in found.files if not path.is_file()]
+    return f"the file {gone[0]} is gone" if gone else None
+
+
+def shown(uri: str) -> str:
+    """Return a URI as people may see it: without what stands before an `@`."""
+    scheme, slashes, rest = uri.partition("://")
+    return f"{scheme}{slashes}{rest.rpartition('@')[2]}"
