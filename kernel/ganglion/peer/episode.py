@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -13,6 +13,7 @@ from ganglion.peer.boundary import Boundaries, Ending
 from ganglion.peer.hooks import Hooks
 from ganglion.peer.participant import Participant, wrong_answer
 from ganglion.peer.records import Records, declaration_rows, pack
+from ganglion.peer.turn import Turn
 from ganglion.peer.world import Actor, Decision, World, select
 from ganglion.run.agents import full_ids
 from ganglion.run.plan import span_s
@@ -53,18 +54,28 @@ class Phase:
         self.episode: Episode | None = None
         self.signals: deque[FlowSignal] = deque()
         self.tick = 0  # steps of this worker in this phase: its rounds
-        self.common = self.settle = False
+        self.common = self.settle = self.patient = False
+        self.evaluation: tuple[int, int] | None = None  # round of training, and `tick` when it began
+        self.steps_left: int | None = None  # boundaries to go before the next PAUSE
         self._spans_s: dict[str, float | None] = {}
 
     def begin(self, start: ControllerStart, actors: list[Actor]) -> None:
         """Take the agents of the phase."""
         self.start, self.actors = start, actors
         self.by_name = {actor.name: actor for actor in actors}
-        self.common, self.settle = start.common, start.settle
+        self.common, self.settle, self.patient = start.common, start.settle, start.patient
         if all(world.rewards is not None for world in self.worlds):
             self.connect_rewards()
             for actor in actors:
                 actor.told_rewards = True
+
+    @property
+    def moment(self) -> tuple[int, int]:
+        """Return where a row of now stands: the round, and the steps of the evaluation within it."""
+        if self.evaluation is None:
+            return self.tick, 0
+        round_, began = self.evaluation
+        return round_, self.tick - began
 
     @cached_property
     def sensor_places(self) -> dict[str, tuple[int, int]]:
@@ -136,6 +147,7 @@ class Episode:
         self._rows = {world.uid: _Rows() for world in phase.worlds}
         self._action_rows = {actor.name: _Rows() for actor in phase.actors}
         self._wishes: list[dict[str, Any]] = []
+        self._turn = Turn(phase.controller, list(phase.by_name), phase.hooks)
         self._closed = False
         phase.hooks.step = 0
         for actor in phase.actors:
@@ -169,22 +181,30 @@ class Episode:
         """Ask these agents for their setpoints; returns them by agent, in declared order."""
         phase = self.phase
         self._refuse_after_end()
+        self._turn.call(agents)
+        passing = self._let_pass()
         actors = [phase.by_name[name] for name in agents]
         asked = []
         for actor in actors:
-            rewards = actor.unsettled
+            rewards, workers = actor.unsettled, self._workers(actor)
+            if phase.setup.worker not in workers:
+                text = f"agent {actor.name} is asked in step {self.step + 1}, but turn({self.step}) did not say so"
+                raise AuthorError(f"{text} when it was asked for the first time")
             message = Act(
                 [actor.row],
                 None if rewards is None else [rewards],
                 True,
                 round=self.round,
-                workers=self._workers(actor),
+                workers=workers,
                 ticks=phase.worlds[0].ticks,
                 reward_ids=self._reward_ids(actor, rewards),
             )
             asked.append(self._ask_actor(actor, message, 0))
         setpoints: dict[str, list[Any]] = {}
-        for actor, answer in zip(actors, phase.participant.gather(asked), strict=True):
+        answers = phase.participant.gather([*asked, *passing.values()])
+        if passing:
+            self._wish(passing, answers[len(asked) :])
+        for actor, answer in zip(actors, answers, strict=False):
             self._completed(actor, answer, False, False)
             row = _setpoints(actor, answer)
             self._decided(actor, answer, row)
@@ -195,9 +215,15 @@ class Episode:
         """Apply setpoints, gather, settle, and stand at the boundary; EpisodeEnded if the episode ends there."""
         phase = self.phase
         self._refuse_after_end()
+        self._turn.check([*agents, *setpoints])
+        named = [phase.by_name[name] for name in agents]
+        given = self._merge(setpoints)
+        passing = self._let_pass(complete=True)
+        if passing:
+            self._wish(passing, phase.participant.gather(list(passing.values())))
+        self._turn.end()
         self.step += 1
         phase.hooks.step = self.step
-        given = self._merge(setpoints)
         stepped = [(i, world) for i, world in enumerate(phase.worlds) if not world.ended]
         for world in phase.worlds:
             if world.ended:
@@ -216,16 +242,16 @@ class Episode:
             phase.connect_rewards()
         for actor in phase.actors:
             actor.row = actor.readings(phase.worlds)
-        for name in agents:
-            self._earn(phase.by_name[name])
+        for actor in named:
+            self._earn(actor)
         self._record_step(stepped, given)
         if phase.settle:
-            self._settle([phase.by_name[name] for name in agents])
+            self._settle(named)
         self._boundary()
         result = StepResult(
             self.step,
             {a.name: a.row for a in phase.actors},
-            {name: phase.by_name[name].earned for name in agents},
+            {actor.name: actor.earned for actor in named},
             {world.uid: world.terminated for world in phase.worlds},
             {world.uid: world.truncated for world in phase.worlds},
         )
@@ -238,6 +264,32 @@ class Episode:
         self._wishes.append({"signal": Signal(signal).name, "issuer": "controller", "reason": reason})
 
     # -- lines of a step ----------------------------------------------------------------------------------------------
+    def _let_pass(self, complete: bool = False) -> dict[str, Any]:
+        """Let those pass whom their brain awaits in this round and who do not act in it: name -> call.
+
+        Else the others of the round would wait for them: no brain thinks before it has heard of all it awaits.
+        """
+        if self.participants is None or self._turn.full:
+            return {}
+        worker = self.phase.setup.worker
+        awaited = {
+            actor.name: workers
+            for actor in self.phase.actors
+            if actor.setup["brain"] is not None and worker in (workers := self._workers(actor))
+        }
+        found = {}
+        for name in self._turn.passing(awaited, complete):
+            message = Act([], decide=False, round=self.round, workers=awaited[name], passing=True)
+            found[name] = self._ask_actor(self.phase.by_name[name], message, 0)
+        return found
+
+    def _wish(self, agents: Iterable[str], answers: Iterable[Acted]) -> None:
+        """Take the signals of brains that came with answers of these agents."""
+        for name, answer in zip(agents, answers, strict=True):
+            if answer.signal is not None:
+                wish = {"signal": answer.signal["signal"], "reason": answer.signal.get("reason", "")}
+                self._wishes.append({**wish, "issuer": f"brain:{name}"})
+
     def _workers(self, actor: Actor) -> list[int]:
         if self.participants is None:
             return [self.phase.setup.worker]
@@ -267,9 +319,7 @@ class Episode:
 
     def _completed(self, actor: Actor, answer: Acted, terminated: bool, truncated: bool) -> None:
         """Take what an answer says of the decision before, and record its row."""
-        if answer.signal is not None:
-            wish = {"signal": answer.signal["signal"], "reason": answer.signal.get("reason", "")}
-            self._wishes.append({**wish, "issuer": f"brain:{actor.name}"})
+        self._wish([actor.name], [answer])
         decision = actor.decision
         if decision is None or decision.rewards is None:
             return
@@ -310,14 +360,21 @@ class Episode:
         for actor in self.phase.actors:
             row = setpoints.get(actor.name)
             if row is not None:
+                if len(row) != len(actor.targets):
+                    text = f"expected {len(actor.targets)} values, found {len(row)}"
+                    raise AuthorError(f"setpoints of agent {actor.name}: {text}")
                 for (world, position), value in zip(actor.targets, row, strict=True):
                     given[world][position] = value
         return given
 
     def _earn(self, actor: Actor) -> None:
+        """Give an agent the rewards of this step; its decision takes those of the first that it is given."""
+        if actor.rewards is None:
+            return
+        actor.earned = actor.rewards(self.phase.worlds)
         decision = actor.decision
-        if decision is not None and actor.rewards is not None:
-            actor.earned = decision.rewards = actor.rewards(self.phase.worlds)
+        if decision is not None and decision.rewards is None:
+            decision.rewards = actor.earned
             decision.packed_rewards = pack(decision.rewards)
 
     def _settle(self, actors: list[Actor]) -> None:
@@ -406,7 +463,7 @@ class Episode:
             self._flush_actions(actor.name)
         if self._recorded:
             record = ["episode", setup.phase, setup.mode, setup.worker, None, self.number, self._recorded]
-            phase.records.add([*record, terminated, truncated, reason, phase.tick])
+            phase.records.add([*record, terminated, truncated, reason, *phase.moment])
         phase.records.flush()
 
     def report(self) -> Verdict:
@@ -429,16 +486,17 @@ class Episode:
             self.next_agents(0),
             phase.worlds[0].ticks,
             phase.tick,
+            phase.setup.evaluation,
         )
-        # With a common boundary the verdict waits for the other workers, each of whose steps has a deadline.
-        span = None if phase.common else phase.span_s("governor.episode")
+        # The verdict may wait for other workers and for an evaluation, each of whose steps has a deadline.
+        span = None if phase.common or phase.patient else phase.span_s("governor.episode")
         pending = phase.participant.ask(phase.governor, "governor.episode", report, span)
         verdict: Verdict = phase.participant.gather([pending])[0]
         return verdict
 
     def next_agents(self, step: int) -> list[str]:
         """Return the agents that act in the step after `step`."""
-        return list(self.phase.controller.turn(step))
+        return self._turn.announced(step)
 
     def _flush_steps(self, uid: str) -> None:
         rows, self._rows[uid] = self._rows[uid], _Rows()

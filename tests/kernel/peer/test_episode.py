@@ -11,7 +11,7 @@ from ganglion.sdk import Signal
 from ganglion.sdk.condition import EpisodeView, TerminationCondition
 from ganglion.sdk.controller import Controller, EpisodeEnded
 from ganglion.wire.messages import EpisodeEnded as Report
-from ganglion.wire.messages import Verdict
+from ganglion.wire.messages import Go, Verdict
 
 
 class WhenAll(TerminationCondition):
@@ -474,3 +474,236 @@ def test_wrong_setpoints_fail_by_the_muscles_name(worker: Any, agent: Any, rows:
 
     assert ("protocol", "r/muscle/one/0") == (it.failures[0].failure.kind, it.failures[0].peer)
     assert "expected one row of 1 values" in it.failures[0].failure.message
+
+
+# -- who acts in a step -----------------------------------------------------------------------------------------------
+def learners(agent: Any, *names: str) -> dict[str, Any]:
+    """Return agents of these names that have brains."""
+    return {name: agent(["w.a"], ["w.s"], brain=f"r/brain/{name}") for name in names}
+
+
+def passed(it: Any, name: str) -> list[tuple[int, list[int] | None]]:
+    """Return round and awaited workers of each act in which an agent passed."""
+    return [(act.round, act.workers) for act in it.agents[name].acts if act.passing]
+
+
+class AskOne(Controller):
+    """Ask the first agent only, except in each third step, and announce nothing."""
+
+    async def advance(self) -> None:
+        """Make one step."""
+        asked = self.agents if self.step % 3 == 2 else self.agents[:1]
+        await self.update(await self.act(asked), asked)
+
+
+def test_whom_a_brain_awaits_in_vain_passes(worker: Any, world: Any, agent: Any) -> None:
+    """With a common round an agent that is awaited and not asked passes it, beside the acts of the others."""
+    it = worker({"w": world(ends=4)}, learners(agent, "one", "two"), AskOne)
+    awaited = {"one": [0, 1], "two": [0, 1]}
+    it.goes = [Go(round=number, participants=awaited) for number in (8, 9, 10, 11)]
+    it.run(common=True, verdict=Verdict("RESET", round=7, participants=awaited))
+
+    assert [(7, [0, 1]), (8, [0, 1]), (10, [0, 1])] == passed(it, "two")
+    assert [] == passed(it, "one")
+    steps = it.steps()[:12]
+    assert [("w", "update")] * 4 == steps[2::3]
+    assert [[("one", "act"), ("two", "act")]] * 4 == [sorted(steps[i : i + 2]) for i in (0, 3, 6, 9)]
+    assert 1 == it.agents["two"].decisions
+    assert [[2]] == [act.readings[0] for act in it.agents["two"].acts if act.decide]
+
+
+def test_who_is_not_awaited_need_not_pass(worker: Any, world: Any, agent: Any) -> None:
+    """Alone, without a brain, or where only other workers' rows are awaited, nothing is sent."""
+    alone = worker({"w": world(ends=2)}, learners(agent, "one", "two"), AskOne)
+    alone.run()
+    unlearned = {"one": agent(), "two": agent()}
+    others = worker({"w": world(ends=2)}, unlearned | learners(agent, "three"), AskOne)
+    others.goes = [Go(round=1, participants={"one": [0, 1], "two": [0, 1], "three": [1]})]
+    others.run(common=True, verdict=Verdict("RESET", participants={"one": [0], "two": [0], "three": [1]}))
+
+    assert [[], []] == [passed(alone, "two"), alone.agents["two"].acts]
+    assert [[], []] == [others.agents[name].acts for name in ("two", "three")]
+
+
+def test_in_a_step_without_an_act_all_pass(worker: Any, world: Any, agent: Any) -> None:
+    """A controller that only updates keeps nobody waiting, whatever it has announced."""
+
+    class Announces(Controller):
+        async def advance(self) -> None:
+            setpoints = await self.act(self.agents) if self.step == 0 else {}
+            await self.update(setpoints, [])
+
+        def turn(self, step: int) -> Any:
+            return self.agents
+
+    it = worker({"w": world(ends=2)}, learners(agent, "one", "two"), Announces)
+    awaited = {"one": [0, 1], "two": [0, 1]}
+    it.goes = [Go(round=1, participants=awaited)]
+    it.run(common=True, verdict=Verdict("RESET", participants=awaited))
+
+    assert [[(1, [0, 1])], [(1, [0, 1])]] == [passed(it, name) for name in ("one", "two")]
+    assert [("one", "act"), ("two", "act"), ("w", "update")] * 2 == it.steps()[:6]
+
+
+def test_what_is_not_announced_passes_at_once(worker: Any, world: Any, agent: Any, in_turns: Any) -> None:
+    """In the first round everybody is awaited, before anybody has announced: those who do not act pass then."""
+    it = worker({"w": world(ends=2)}, learners(agent, "one", "two"), in_turns)
+    it.goes = [Go(round=1, participants={"one": [], "two": [0, 1]})]
+    it.run(common=True, verdict=Verdict("RESET", participants={"one": [0, 1], "two": [0, 1]}))
+
+    assert [[], [(0, [0, 1])]] == [passed(it, name) for name in ("one", "two")]
+
+
+def test_a_signal_may_come_with_passing(worker: Any, world: Any, agent: Any) -> None:
+    """What a brain wishes in its answer to a passing agent acts at the next boundary."""
+    agents = learners(agent, "one", "two")
+    agents["two"].signals = {1: "STOP_PHASE"}
+    it = worker({"w": world(ends=9)}, agents, AskOne)
+    awaited = {"one": [0, 1], "two": [0, 1]}
+    it.run(common=True, verdict=Verdict("RESET", participants=awaited))
+
+    assert [("STOP_PHASE", "brain:two", "because")] == [
+        (c["signal"], c["issuer"], c["reason"]) for c in it.boundaries[0].causes
+    ]
+
+
+class AskTwice(Controller):
+    """Ask one agent twice in the second step."""
+
+    async def advance(self) -> None:
+        """Make one step."""
+        if self.step == 1:
+            await self.act(["one"])
+        await self.update(await self.act(["one"]), ["one"])
+
+
+class AskStranger(Controller):
+    """Ask an agent that there is not."""
+
+    async def advance(self) -> None:
+        """Make one step."""
+        await self.act(["two"])
+
+
+class RewardStranger(Controller):
+    """Name an agent that there is not as one that acted."""
+
+    async def advance(self) -> None:
+        """Make one step."""
+        await self.update(await self.act(["one"]), ["one", "eno"])
+
+
+class SetTooMuch(Controller):
+    """Give an agent more setpoints than it has."""
+
+    async def advance(self) -> None:
+        """Make one step."""
+        await self.update({"one": [1, 2]}, [])
+
+
+class SetStranger(Controller):
+    """Give setpoints in the name of an agent that there is not."""
+
+    async def advance(self) -> None:
+        """Make one step."""
+        await self.update({"eno": [1]}, [])
+
+
+class TurnsStranger(Controller):
+    """Announce an agent that there is not."""
+
+    async def advance(self) -> None:
+        """Make one step."""
+        await self.act(["one"])
+
+    def turn(self, step: int) -> Any:
+        """Return a stranger."""
+        return ["eno"]
+
+
+class Unannounced(Controller):
+    """Ask whom it has not announced."""
+
+    async def simulate(self) -> None:
+        """Make an episode."""
+        await self.act(["one"])
+
+    def turn(self, step: int) -> Any:
+        """Return nobody."""
+        return []
+
+
+STRANGER = "there is no agent '{}', expected some of one"
+MISTAKES = [
+    (AskTwice, 1, "agent one is asked twice in step 2: an agent acts once in a step"),
+    (AskStranger, 0, STRANGER.format("two")),
+    (RewardStranger, 0, STRANGER.format("eno")),
+    (SetTooMuch, 0, "setpoints of agent one: expected 1 values, found 2"),
+    (SetStranger, 0, STRANGER.format("eno")),
+    (TurnsStranger, 0, STRANGER.format("eno")),
+    (Unannounced, 0, "agent one is asked in step 1, but turn(0) did not say so"),
+]
+
+
+@pytest.mark.parametrize(("controller", "step", "message"), MISTAKES)
+def test_a_controllers_mistake_names_it(worker: Any, controller: Any, step: int, message: str) -> None:
+    """Agents that there are not, asked twice, or given what they cannot have: with class, worker and step."""
+    it = worker(controller=controller)
+    it.setup()
+    it.start()
+    it.hosted.host.tick()
+    (report,) = it.failures
+    where = report.failure.where or ""
+
+    assert ("author", message) == (report.failure.kind, report.failure.message)
+    assert f"controller (worker 0), class {controller.__name__}, step {step}, hook simulate" == where
+    assert (0, 0, step, None) == (report.worker, report.episode, report.step, report.peer)
+    assert controller.__name__ in (report.failure.traceback or "") or __file__ in (
+        report.failure.traceback or ""
+    )
+
+
+def test_a_turn_that_comes_out_otherwise_is_refused(worker: Any, world: Any, agent: Any) -> None:
+    """Brains await whom `turn` named when it was asked at the boundary: who was not named then does not act."""
+
+    class Fickle(Controller):
+        asked = 0
+
+        async def advance(self) -> None:
+            await self.update(await self.act(self.agents), self.agents)
+
+        def turn(self, step: int) -> Any:
+            self.asked += 1
+            return self.agents
+
+    it = worker({"w": world(ends=3)}, learners(agent, "one"), Fickle)
+    it.goes = [Go(round=1, participants={"one": [1]})]
+    it.setup()
+    it.start(common=True, verdict=Verdict("RESET", participants={"one": [0, 1]}))
+    it.hosted.host.tick()
+
+    assert (
+        "agent one is asked in step 2, but turn(1) did not say so when it was asked for the first time"
+        == it.failures[0].failure.message
+    )
+
+
+@pytest.mark.parametrize("settle", [False, True])
+def test_a_decision_takes_the_rewards_of_one_step(worker: Any, world: Any, settle: bool) -> None:
+    """Setpoints that are held bring no second reward: none is given twice, and settling changes no row."""
+
+    class Holds(Controller):
+        async def advance(self) -> None:
+            if self.step % 2 == 0:
+                self.held = await self.act(self.agents)
+            seen.append((await self.update(self.held, self.agents)).rewards)
+
+    seen: list[Any] = []
+    it = worker({"w": world(ends=5)}, controller=Holds)
+    it.run(settle=settle)
+
+    assert [([10], 10.0), ([30], 30.0), ([50], 50.0)] == [
+        (row[6], row[7]) for row in it.records("actions")[0][-1]
+    ]
+    assert [{"one": [10 * step]} for step in (1, 2, 3, 4)] == seen
+    assert [([0], [1]), ([2], [2]), ([4], [3])] == [(row[3], row[4]) for row in it.records("actions")[0][-1]]

@@ -185,6 +185,29 @@ def test_a_brain_that_has_nothing_updates_nothing(stage: Stage) -> None:
     assert ["setup"] == stage.muscle.log
 
 
+def test_passing_keeps_the_round_going(stage: Stage) -> None:
+    """Who passes has no row: the brain is asked for its news only, and the open decision stays open."""
+    stage.setup()
+    stage.act(1)
+    stage.thoughts = [Thought("new", True, {"signal": "RESET", "reason": "enough"})]
+    passed = stage.hosted.ask("muscle.act", Act([], decide=False, round=4, workers=[0, 1], passing=True))
+
+    assert Acted(signal={"signal": "RESET", "reason": "enough"}) == passed
+    assert UpdateAsked(0, 4, [0, 1]) == stage.link.asked("brain.update")[-1][1]
+    assert [] == stage.thought()
+    stage.act(2, [0.5], round=5, workers=[0, 1])
+    assert [(0, [[1]], [[0.5]], 5)] == [(t.decision, t.readings, t.rewards, t.round) for t in stage.thought()]
+    assert ["setup", ("propose", [1]), ("update", "new"), ("propose", [2])] == stage.muscle.log
+
+
+def test_without_a_brain_passing_is_nothing(stage: Stage) -> None:
+    """In test nobody awaits a row."""
+    stage.setup(mode="test", brain=None)
+
+    assert Acted() == stage.hosted.ask("muscle.act", Act([], decide=False, passing=True))
+    assert [] == stage.link.calls()
+
+
 def test_null_may_be_an_update(stage: Stage) -> None:
     """Whether there is an update is said apart from what it is."""
     stage.thoughts = [Thought(None, True)]

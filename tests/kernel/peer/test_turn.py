@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from ganglion.errors import AuthorError
+from ganglion.peer.hooks import Hooks
+from ganglion.peer.turn import Turn
+from ganglion.sdk.controller import Controller
+
+AGENTS = ["one", "two", "three"]
+
+
+class Silent(Controller):
+    """Announce nothing."""
+
+
+class ByTurns(Controller):
+    """Announce one agent per step."""
+
+    def turn(self, step: int) -> Sequence[str]:
+        """Return the agent of the step."""
+        return [AGENTS[step % 3]]
+
+
+def turn_of(controller: Controller) -> Turn:
+    """Return the watch over a controller."""
+    return Turn(controller, AGENTS, Hooks("controller (worker 0)"))
+
+
+def test_who_announces_nothing_may_ask_anybody() -> None:
+    """Without `turn` all may act; those who are not asked first pass."""
+    turn = turn_of(Silent())
+
+    assert AGENTS == turn.announced(0)
+    turn.call(["two"])
+    assert ["one", "three"] == turn.passing(AGENTS)
+    assert [] == turn.passing(AGENTS)
+    assert not turn.full
+
+
+def test_only_those_pass_who_are_awaited() -> None:
+    """Whom no brain awaits need not pass, and may act later in the step."""
+    turn = turn_of(Silent())
+    turn.call(["one"])
+
+    assert ["three"] == turn.passing(["one", "three"])
+    turn.call(["two"])
+
+
+def test_who_announces_lets_the_others_pass() -> None:
+    """By the word of the controller, before and whomever it asks; at the end of the step whoever was not asked."""
+    turn = turn_of(ByTurns())
+
+    assert ["two"] == turn.announced(4)
+    assert ["two", "three"] == turn.passing(AGENTS)
+    assert ["one"] == turn.passing(AGENTS, complete=True)
+
+
+def test_nobody_passes_where_all_act() -> None:
+    """All have acted: nothing is left."""
+    turn = turn_of(Silent())
+    turn.call(AGENTS)
+
+    assert turn.full
+    assert [] == turn.passing(AGENTS, complete=True)
+
+
+def test_a_step_ends() -> None:
+    """In the next step everybody may act again, and the next one is announced."""
+    turn = turn_of(ByTurns())
+    turn.call(["one"])
+    turn.passing(AGENTS)
+    turn.end()
+    turn.call(["two"])
+
+    assert ["one", "three"] == turn.passing(AGENTS)
+
+
+@pytest.mark.parametrize(
+    ("controller", "calls", "text"),
+    [
+        (Silent, [["one"], ["one"]], "agent one is asked twice in step 1: an agent acts once in a step"),
+        (Silent, [["one", "one"]], "agent one is asked twice in step 1: an agent acts once in a step"),
+        (Silent, [["one"], ["two"]], "agent two is asked in step 1 after others: with several workers those who act"),
+        (ByTurns, [["two"]], r"agent two is asked in step 1, but turn\(0\) did not say so"),
+        (Silent, [["for"]], "there is no agent 'for', expected some of one, two, three"),
+    ],
+)  # fmt: skip
+def test_who_may_not_act_is_named(controller: type[Controller], calls: list[list[str]], text: str) -> None:
+    """A second act in a step, one after having passed, one that was not announced, one of a stranger."""
+    turn = turn_of(controller())
+    for names in calls[:-1]:
+        turn.call(names)
+        turn.passing(AGENTS)
+
+    with pytest.raises(AuthorError, match=text):
+        turn.call(calls[-1])
+
+
+def test_a_failing_turn_is_blamed() -> None:
+    """What `turn` raises, and a stranger that it names, are the author's mistakes."""
+
+    class Raises(Controller):
+        def turn(self, step: int) -> Sequence[str]:
+            raise KeyError(step)
+
+    class Strange(Controller):
+        def turn(self, step: int) -> Sequence[str]:
+            return ["nobody"]
+
+    with pytest.raises(AuthorError, match="KeyError: 2") as caught:
+        turn_of(Raises()).announced(2)
+    assert ["controller (worker 0), hook turn"] == caught.value.__notes__
+    with pytest.raises(AuthorError, match="there is no agent 'nobody'"):
+        turn_of(Strange()).announced(2)
