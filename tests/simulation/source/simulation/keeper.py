@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from ganglion.errors import GanglionError
 from ganglion.limits import DEADLINE_OTHER_S, LEAVE_ASK_S
 from ganglion.peer.conversation import Answer, Pending, Request, Told
 from ganglion.peer.participant import Participant
@@ -77,19 +78,10 @@ class Keeper:
         self.participant = participant
         participant.on_answer = self._answered
         participant.join(participant.hello(Role.SUPERVISOR.value, "supervisor", token))
-        for name in ("events", "waits"):
-            self._ask(KERNEL, "kernel.subscribe", Subscribe(topic(self.run, name)))
-        places = [self.governor, *([self.store] if self.store else [])]
-        self._ensure([*places, *processes_of(self.run, self.plan.phases[0])])
-        while not {place.name for place in places} <= self._joined and self.ended is None:
-            participant.pump(_LOOK_S)
-            self._look()
-        if self.ended is None:
-            store = None if self.store is None else self.store.name
-            self._ask(
-                self.governor.name, "governor.start", GovernorStart(self.run, self.plan.to_map(), store)
-            )
-            self.begun = True
+        try:
+            self._begin()
+        except GanglionError as error:  # whatever prevents the beginning fails the run
+            self._finish(Ended(self.run, "failed", f"failed: {error}", 1))
         while self.ended is None:
             incoming = participant._next(_LOOK_S)
             if incoming is not None:
@@ -98,6 +90,21 @@ class Keeper:
         self._stop()
         participant.leave()
         return 0
+
+    def _begin(self) -> None:
+        for name in ("events", "waits"):
+            self._ask(KERNEL, "kernel.subscribe", Subscribe(topic(self.run, name)))
+        places = [self.governor, *([self.store] if self.store else [])]
+        self._ensure([*places, *processes_of(self.run, self.plan.phases[0])])
+        while not {place.name for place in places} <= self._joined and self.ended is None:
+            self.participant.pump(_LOOK_S)
+            self._look()
+        if self.ended is None:
+            store = None if self.store is None else self.store.name
+            self._ask(
+                self.governor.name, "governor.start", GovernorStart(self.run, self.plan.to_map(), store)
+            )
+            self.begun = True
 
     def handlers(self) -> dict[str, Any]:
         """Return what the kernel hands on to the supervisor."""
