@@ -31,6 +31,7 @@ __all__ = [
     "describe",
     "distribution_of",
     "entries",
+    "fault",
     "find",
     "load",
     "locate",
@@ -467,7 +468,7 @@ def deep_check(plan: Mapping[str, Any]) -> list[dict[str, Any]]:
             target = load(kind, plugin.name, plan["folder"], plan["allow"])
             _check_parameters(target, params)
         except PluginInvalid as error:
-            faults.setdefault((plugin.at, str(error)), _fault(plugin.at, str(error)))
+            faults.setdefault((plugin.at, str(error)), fault(plugin.at, str(error)))
     return list(faults.values())
 
 
@@ -499,12 +500,12 @@ def _check_parameters(target: type[Any], params: Mapping[str, Any]) -> None:
 _AT = re.compile(r"(?P<file>.*?)(:(?P<line>\d+):(?P<column>\d+))?(: (?P<path>.*))?\Z", re.DOTALL)
 
 
-def _fault(at: str, message: str) -> dict[str, Any]:
-    """Return a fault at the place `file:line:column: path` of a plan."""
+def fault(at: str, message: str, severity: str = "error") -> dict[str, Any]:
+    """Return a fault, or a warning, at the place `file:line:column: path` of a plan."""
     found = _AT.match(at)
     assert found is not None
     return {
-        "severity": "error",
+        "severity": severity,
         "file": found["file"],
         "line": int(found["line"] or 0),
         "column": int(found["column"] or 0),

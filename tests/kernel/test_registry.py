@@ -126,10 +126,70 @@ def test_two_distributions_with_one_name(install: Install) -> None:
 def test_unknown_names_are_answered() -> None:
     """An unknown name comes with the nearest one, or with the distribution that has it."""
     assert "there is no environment `dumy`; did you mean `dummy`?" == refused("environment", "dumy")
+
+
+def test_foreign_names_without_their_distribution(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A name of a package that an alias plugin of ours knows says which distribution to install, if it is not there."""
+    monkeypatch.setattr(registry, "_table", lambda: {kind: [] for kind in registry.GROUPS})
+
     expected = "names of palaestrai need another distribution: pip install ganglion-palaestrai"
-    assert f"there is no brain `palaestrai.agent:DummyBrain`; {expected}" == refused(
-        "brain", "palaestrai.agent:DummyBrain"
+    for name in ("palaestrai.agent:DummyBrain", "palaestrai.agent.DummyBrain", "palaestrai:Brain"):
+        assert f"there is no brain `{name}`; {expected}" == refused("brain", name)
+        assert registry.alias("brain", name) is None
+
+
+TABLE = """
+TABLE = {
+    "names": {"muscle": {"old.arms:Arm": "dummy", "old:Arm": "dummy"}, "brain": {"old:Head": "dummy"}},
+    "params": {"old:Arm": {"strength": "gain"}},
+    "prefixes": ("old",),
+}
+"""
+
+
+def test_names_of_an_alias_plugin(install: Install) -> None:
+    """A name in the table of an alias plugin stands for ours wherever a plugin is asked for, with a colon or a dot."""
+    install("acme-old", "[ganglion.aliases]\nold = acme_old:TABLE\n", TABLE, package="acme_old")
+
+    for name in ("old.arms:Arm", "old.arms.Arm", "old:Arm", "old.Arm"):
+        assert "ganglion_toys.dummy:DummyMuscle" == registry.locate("muscle", name).value
+        assert "dummy" == registry.locate("muscle", name, local=False).name
+        assert "dummy" == registry.find("muscle", name).name
+    assert "DummyMuscle" == registry.load("muscle", "old.arms.Arm").__name__
+    found = registry.alias("muscle", "old.Arm")
+    assert found is not None
+    assert ("dummy", {"strength": "gain"}, "acme-old 1.2") == (found.name, found.params, found.origin)
+    assert registry.alias("brain", "old.Arm") is None
+
+
+def test_unknown_names_of_an_alias_plugin(install: Install) -> None:
+    """A foreign name that the table lacks comes with the nearest of its kind, one of another kind says of which."""
+    install("acme-old", "[ganglion.aliases]\nold = acme_old:TABLE\n", TABLE, package="acme_old")
+
+    assert "there is no muscle `old.arms.Amr`; did you mean `old.arms:Arm`?" == refused(
+        "muscle", "old.arms.Amr"
     )
+    assert "there is no muscle `old:Head`: it is of kind brain" == refused("muscle", "old:Head")
+    assert "there is no filter `old:Zzz`" == refused("filter", "old:Zzz", allow=["old"])
+    assert "package 'older' is not allowed" in refused("muscle", "older:Arm")
+
+
+def test_a_broken_alias_plugin_is_named(install: Install) -> None:
+    """An alias plugin whose table cannot be read is blamed; blocked, it is as if it were not there."""
+    install("acme-old", "[ganglion.aliases]\nold = acme_old:NONE\n", TABLE, package="acme_old")
+
+    with pytest.raises(PluginInvalid, match=r"`old`.*acme-old 1.2.*cannot be imported") as caught:
+        registry.alias("muscle", "old:Arm")
+    assert "acme-old 1.2" == caught.value.distribution
+
+
+def test_a_blocked_alias_plugin_knows_nothing(install: Install, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The names of an alias plugin that the operator has shut out are unknown."""
+    install("acme-old", "[ganglion.aliases]\nold = acme_old:TABLE\n", TABLE, package="acme_old")
+    monkeypatch.setenv("GANGLION_BLOCK", "acme-old")
+
+    assert registry.alias("muscle", "old:Arm") is None
+    assert "package 'old' is not allowed" in refused("muscle", "old:Arm")
 
 
 def test_missing_distribution_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ import click
 from ganglion import registry
 from ganglion.cli.settings import Settings
 from ganglion.document import load_document, resolved
-from ganglion.document.fault import Fault, report, settle, summary
+from ganglion.document.fault import Fault, gathered, report, settle, summary
 from ganglion.errors import DocumentError
 from ganglion.run.plan import Plan
 
@@ -40,7 +40,10 @@ def command(
     """Check run documents and print all faults at once, importing no plugin unless asked to."""
     rows = []
     for file in files:
-        plan, faults = _check(file, overrides, allow, deep)
+        notes: list[Fault] = []
+        plan, faults = _check(file, overrides, allow, deep, notes)
+        if notes and settings.verbosity > 0:
+            click.echo(gathered(notes), err=True)
         rows.append((file, plan, faults))
     _print(rows, settings.json, whole)
     severities = {fault.severity for _, _, faults in rows for fault in faults}
@@ -48,11 +51,11 @@ def command(
 
 
 def _check(
-    file: str, overrides: Sequence[str], allow: Sequence[str], deep: bool
+    file: str, overrides: Sequence[str], allow: Sequence[str], deep: bool, notes: list[Fault]
 ) -> tuple[Plan | None, list[Fault]]:
-    """Return the plan of a document, None where it has faults, and the faults and warnings."""
+    """Return the plan of a document, None where it has faults, and the faults and warnings; fill `notes`."""
     try:
-        plan, faults = load_document(file, plugins=registry, overrides=overrides, allow=allow)
+        plan, faults = load_document(file, plugins=registry, overrides=overrides, allow=allow, notes=notes)
     except DocumentError as error:
         return None, list(error.faults)
     if deep:

@@ -65,12 +65,12 @@ def command(
     if only_plan:
         from ganglion.cli.plan import print_plans
 
-        print_plans(load(files, options), settings.json)
+        print_plans(load(files, options, settings.verbosity > 0), settings.json)
         return 0
     launcher = Launcher()
     launcher.warm_up()  # its imports run while we read the documents
     try:
-        plans = load(files, options)
+        plans = load(files, options, settings.verbosity > 0)
     except BaseException:
         launcher.abandon()
         raise
@@ -79,22 +79,33 @@ def command(
     return loop.run(_Session(settings, options, launcher).carry_out(plans))
 
 
-def load(files: Sequence[str], options: Options) -> list[Plan]:
-    """Return the plans of all documents; DocumentError with the faults of all of them."""
+def load(files: Sequence[str], options: Options, verbose: bool = False) -> list[Plan]:
+    """Return the plans of all documents; DocumentError with the faults of all of them.
+
+    Warnings are printed, `verbose` also which names of other projects were read as ours.
+    """
     from ganglion import registry
     from ganglion.document import load_document
-    from ganglion.document.fault import Fault, report
+    from ganglion.document.fault import Fault, gathered, report
 
     faults: list[Fault] = []
     plans: list[Plan] = []
     for file in files or [_demo()]:
+        notes: list[Fault] = []
         try:
             plan, warnings = load_document(
-                file, plugins=registry, overrides=options.overrides, seed=options.seed, allow=options.allow
+                file,
+                plugins=registry,
+                overrides=options.overrides,
+                seed=options.seed,
+                allow=options.allow,
+                notes=notes,
             )
         except DocumentError as error:
             faults += error.faults
             continue
+        if notes and verbose:
+            click.echo(gathered(notes), err=True)
         for warning in warnings:
             click.echo(str(warning), err=True)
         plans.append(plan)
@@ -112,10 +123,10 @@ def _demo() -> str:
 
 def faults_of(plan: Plan, rows: Sequence[dict[str, object]]) -> DocumentError:
     """Return what the check of the plugins has found as faults of the document, with their lines."""
-    from ganglion.document.fault import Fault, placed, report
+    from ganglion.document.fault import Fault, placed, report, settle
 
     lines = plan.document.split("\n")
-    faults = [placed(Fault(**row), plan.source, lines) for row in rows]  # type: ignore[arg-type]
+    faults = settle(placed(Fault(**row), plan.source, lines) for row in rows)  # type: ignore[arg-type]
     return DocumentError(report(faults), faults)
 
 
@@ -217,8 +228,10 @@ class _Session:
             self.progress.begin(folder.run, plan.seed, str(folder.path))
         try:
             faults = await self.supervisor.check(plan)
-            if faults:
+            if any(fault["severity"] == "error" for fault in faults):
                 raise faults_of(plan, faults)
+            for warning in faults_of(plan, faults).faults:
+                self.progress.note(str(warning))
             outcome = await self.supervisor.execute(plan, folder, store_of(self.settings))
         finally:
             if folder.run not in self.supervisor.runs and number:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-__all__ = ["Fault", "nearest", "placed", "report", "settle", "summary"]
+__all__ = ["Fault", "gathered", "nearest", "placed", "report", "settle", "summary"]
 
 _LINE_SHOWN_MAX = 160  # a longer line says nothing on a screen, and its caret would wrap
 _LOOKS_LIKE = 0.6  # difflib's own default: `environmets` finds `environments`, `foo` finds nothing
@@ -22,7 +22,7 @@ class Fault:
     `settle`.
     """
 
-    severity: Literal["error", "warning"]
+    severity: Literal["error", "warning", "note"]
     file: str
     line: int
     column: int
@@ -37,9 +37,9 @@ class Fault:
         return f"{self.file}:{self.line}:{self.column}" if self.line else self.file
 
     def __str__(self) -> str:
-        """Return the fault as it is printed: an error with its line and carets, a warning on one line."""
-        if self.severity == "warning":
-            return f"{self.place}: warning: {_harmless(self.message)}"
+        """Return the fault as it is printed: an error with its line and carets, others on one line."""
+        if self.severity != "error":
+            return f"{self.place}: {self.severity}: {_harmless(self.message)}"
         path = f"{self.path}: " if self.path else ""
         head = f"{self.place}: {_harmless(path + self.message)}"
         if not self.line or not self.text or self.column > _LINE_SHOWN_MAX:
@@ -81,6 +81,17 @@ def summary(faults: Sequence[Fault]) -> str:
 def report(faults: Sequence[Fault]) -> str:
     """Return all faults and their summary, as a command prints them."""
     return "\n".join([*map(str, faults), summary(faults)])
+
+
+def gathered(notes: Sequence[Fault]) -> str:
+    """Return the notes on one document as one: a heading, then a line for each; nothing for none."""
+    lines = [f"  {note.place}: {_harmless(note.message)}" for note in notes]
+    head = (
+        [f"{notes[0].file}: note: {len(notes)} names and keys of another project, read as ours:"]
+        if notes
+        else []
+    )
+    return "\n".join([*head, *lines])
 
 
 def nearest(name: str, known: Iterable[str], quote: str = "`") -> str:

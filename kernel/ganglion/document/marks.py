@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from typing import Any, Literal, TypeAlias
 
 import yaml
 
 from ganglion.document.fault import Fault
-from ganglion.limits import DOCUMENT_ALIASES, DOCUMENT_DEPTH, DOCUMENT_NODES, SCALAR_BYTES
+from ganglion.document.source import Source
+from ganglion.limits import (
+    DOCUMENT_ALIASES,
+    DOCUMENT_DEPTH,
+    DOCUMENT_FAULTS,
+    DOCUMENT_NODES,
+    SCALAR_BYTES,
+)
 
 __all__ = ["Node", "Source", "Value", "compose", "core_scalar", "node_of"]
 
@@ -40,21 +46,12 @@ _KINDS: dict[str, tuple[type, ...]] = {
 _TEXT_TAGS = (None, "!", _TAG + "str")
 _WORDS = _NULL | _TRUE | _FALSE
 _SHORT = SCALAR_BYTES // 4  # characters, which UTF-8 makes at most four bytes each
+_DIVIDERS = ",:-?[{"  # no value begins without one of these before it, but the document itself
+_VALUES_PER_DIVIDER = 3  # `[:,:]`: a colon can stand for a map with an empty key and an empty value
+_MESSAGE_MAX = 1_000  # characters: a name of megabytes says no more than its beginning
+_BEGINS = (yaml.MappingStartEvent, yaml.SequenceStartEvent)
+_ENDS = (yaml.MappingEndEvent, yaml.SequenceEndEvent)
 _UNPRINTABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """Hold a text and its name; an `inline` one (an option) has no lines to show."""
-
-    name: str
-    lines: tuple[str, ...] = ()
-    inline: bool = False
-
-    @classmethod
-    def of(cls, name: str, text: str) -> Source:
-        """Return the source of a file's text."""
-        return cls(name, tuple(text.split("\n")))
 
 
 _NO_KEYS: dict[
@@ -123,14 +120,15 @@ class Node:
         )
 
     def fault(
-        self, message: str, severity: Literal["error", "warning"] = "error", path: str | None = None
+        self, message: str, severity: Literal["error", "warning", "note"] = "error", path: str | None = None
     ) -> Fault:
         """Return a fault that lies at this node."""
         path = self.path if path is None else path
+        if len(message) > _MESSAGE_MAX:
+            message = message[: _MESSAGE_MAX - 3] + "..."
         if self.source.inline:
             return Fault(severity, self.source.name, 0, 0, path, message)
-        lines = self.source.lines
-        text = lines[self.line].rstrip("\r") if self.line < len(lines) else ""
+        text = self.source.line(self.line)
         return Fault(
             severity, self.source.name, self.line + 1, self.column + 1, path, message, text, self.width
         )
@@ -218,7 +216,9 @@ class _Composer:
         if found:
             line, column = _position(text, found.start())
             self._stop(line, column, 1, f"the character {found.group()!a} may not stand in a document")
-        take = {
+        if _VALUES_PER_DIVIDER * sum(map(text.count, _DIVIDERS)) > DOCUMENT_NODES:
+            self._weigh(text)
+        take: dict[type, Callable[[Any], None]] = {
             yaml.ScalarEvent: self._scalar,
             yaml.AliasEvent: self._alias,
             yaml.MappingStartEvent: self._begin,
@@ -233,10 +233,45 @@ class _Composer:
                 step(event)
         return self.root
 
+    def _weigh(self, text: str) -> None:
+        """Refuse too many, too deep and too long values before any is made: a node costs three times its event."""
+        nodes = depth = 0
+        try:
+            for event in _events(text):
+                kind = type(event)
+                if kind is yaml.ScalarEvent:
+                    if len(event.value) > _SHORT:
+                        self._long(event)
+                elif kind in _ENDS:
+                    depth -= 1
+                    continue
+                elif kind in _BEGINS:
+                    depth += 1
+                    if depth > DOCUMENT_DEPTH:
+                        self._deep(event, depth)
+                elif kind is yaml.AliasEvent:
+                    self._alias_counted(event)
+                else:
+                    if kind is yaml.DocumentStartEvent:
+                        self._document(event)
+                    continue
+                nodes += 1
+                if nodes > DOCUMENT_NODES:
+                    self._count(event, nodes)
+        except yaml.MarkedYAMLError:
+            pass  # said once, after what is wrong before it
+        self.documents = self.aliases = 0  # counted again with what they stand for
+
     def _stop(self, line: int, column: int, width: int, message: str) -> None:
         """Record a fault at a place and end the composition."""
         self.faults.append(Node(None, self.source, line, column, width).fault(message))
         raise _Stop
+
+    def _wrong(self, fault: Fault) -> None:
+        """Record a fault after which the composition goes on, unless there are enough."""
+        self.faults.append(fault)
+        if len(self.faults) >= DOCUMENT_FAULTS:
+            raise _Stop
 
     def _refuse(self, event: Any, message: str) -> None:
         self._stop(event.start_mark.line, event.start_mark.column, _width(event), message)
@@ -267,8 +302,8 @@ class _Composer:
         if self.expanded > DOCUMENT_NODES:
             self._count(event, 0)
         text = event.value
-        if len(text) > _SHORT and len(text.encode()) > SCALAR_BYTES:
-            self._refuse(event, f"expected at most {SCALAR_BYTES} bytes in one value (limit scalar_bytes)")
+        if len(text) > _SHORT:
+            self._long(event)
         start, end = event.start_mark, event.end_mark
         line, column = start.line, start.column
         width = end.column - column if end.line == line else 1
@@ -282,29 +317,36 @@ class _Composer:
             self.anchors[event.anchor] = node
         self._add(event, node)
 
+    def _long(self, event: Any) -> None:
+        if len(event.value) > _SHORT and len(event.value.encode()) > SCALAR_BYTES:
+            self._refuse(event, f"expected at most {SCALAR_BYTES} bytes in one value (limit scalar_bytes)")
+
     def _resolve(self, event: Any, node: Node) -> Value:
         """Return what a plain or tagged scalar means; a tag that is not of the core schema is a fault."""
         tag = None if event.implicit[0] else event.tag
         if tag is not None and tag not in _KINDS:
-            self.faults.append(node.fault(_tag_refused(tag)))
+            self._wrong(node.fault(_tag_refused(tag)))
             return event.value  # type: ignore[no-any-return]  # events carry no types
         try:
             value = core_scalar(event.value)
         except ValueError as error:
-            self.faults.append(node.fault(str(error)))
+            self._wrong(node.fault(str(error)))
             return 0
         if tag is not None and type(value) not in _KINDS[tag]:
-            self.faults.append(
+            self._wrong(
                 node.fault(f"expected what the tag !!{tag[len(_TAG) :]} says, found {node.found()}")
             )
         elif tag == _TAG + "float" and isinstance(value, int):
             return float(value)
         return value
 
-    def _alias(self, event: Any) -> None:
+    def _alias_counted(self, event: Any) -> None:
         self.aliases += 1
         if self.aliases > DOCUMENT_ALIASES:
             self._refuse(event, f"expected at most {DOCUMENT_ALIASES} aliases (limit document_aliases)")
+
+    def _alias(self, event: Any) -> None:
+        self._alias_counted(event)
         if event.anchor not in self.anchors:
             self._refuse(event, f"the alias *{event.anchor} has no anchor &{event.anchor} before it")
         node = self.anchors[event.anchor]
@@ -324,7 +366,7 @@ class _Composer:
         if is_map:
             node.keys = {}
         if event.tag not in (None, "!", _TAG + ("map" if is_map else "seq")):
-            self.faults.append(node.fault(_tag_refused(event.tag)))
+            self._wrong(node.fault(_tag_refused(event.tag)))
         if event.anchor is not None:
             self.anchors[event.anchor] = None
         self.open.append(_Open(node, event.anchor))
@@ -364,13 +406,13 @@ class _Composer:
             node = Node(node.value, self.source, start.line, start.column, _width(event))
         parent.key, parent.repeated = node, True
         if not isinstance(node.value, str):
-            self.faults.append(
+            self._wrong(
                 node.fault(f"expected text as a key, found {node.found()}; write it in quotes")
             )
             parent.key = Node("", self.source)
         elif node.value in parent.node.keys:
             first = parent.node.keys[node.value].line + 1
-            self.faults.append(node.fault(f"duplicate key `{node.value}`, first given in line {first}"))
+            self._wrong(node.fault(f"duplicate key `{node.value}`, first given in line {first}"))
         else:
             parent.repeated = False
             parent.node.keys[node.value] = node
@@ -387,7 +429,7 @@ class _Composer:
         for part in own["<<"].items or [own["<<"]]:
             if not isinstance(part.value, dict):
                 message = f"expected a map or a list of maps after <<, found {part.found()}"
-                self.faults.append(mark.fault(message))
+                self._wrong(mark.fault(message))
                 continue
             for key, value in part.map.items():
                 if key not in own and key not in merged:
@@ -400,7 +442,7 @@ class _Composer:
 
 
 def _events(text: str) -> Iterator[Any]:
-    return yaml.parse(text, Loader=_LOADER)
+    return iter(_LOADER(text).get_event, None)
 
 
 def _tag_refused(tag: str) -> str:
@@ -434,8 +476,9 @@ def compose(source: Source, text: str) -> tuple[Node | None, list[Fault]]:
         root = None
         mark = error.problem_mark or error.context_mark
         line, column = (mark.line, mark.column) if mark else (0, 0)
-        if line >= len(source.lines) > 0:  # libyaml counts a line behind an end without a newline
-            line, column = len(source.lines) - 1, len(source.lines[-1])
+        if line >= source.count:  # libyaml counts a line behind an end without a newline
+            line = source.count - 1
+            column = len(source.line(line))
         said = ", ".join(part for part in (error.context, error.problem) if part)
         composer.faults.append(Node(None, source, line, column).fault(f"not YAML: {said}"))
     return root, composer.faults

@@ -12,9 +12,10 @@ from ganglion.document.cascade import Expanded, cascade
 from ganglion.document.check import Lookup, check
 from ganglion.document.compile import compile_plan
 from ganglion.document.fault import Fault, report, settle
-from ganglion.document.marks import Node, Source, compose
+from ganglion.document.marks import Node, compose
 from ganglion.document.model import validate
 from ganglion.document.override import override
+from ganglion.document.source import Source
 from ganglion.document.spelling import normalise, phases_of
 from ganglion.document.translation import Foreign, translate
 from ganglion.document.unbuilt import unbuilt

@@ -12,15 +12,16 @@ from ganglion.document.marks import Node
 
 __all__ = ["warnings"]
 
-_PALAESTRAI = ("3.4", "3.5")  # its versions whose documents are taken as they are
-
 _READS_EPISODES = frozenset({"max_episodes", "vanilla"})
 _NEVER = "condition can never fire"
 
 
-def warnings(root: Node, phases: list[Expanded]) -> list[Fault]:
-    """Return the warnings of a normalised document without faults and its expanded phases."""
-    found = [_version(root)]
+def warnings(root: Node, phases: list[Expanded], versions: frozenset[str] = frozenset()) -> list[Fault]:
+    """Return the warnings of a normalised document without faults and its expanded phases.
+
+    `versions` are those of another project for which the document may have been written, as `major.minor`.
+    """
+    found = [_version(root, versions)]
     for index, phase in enumerate(phases):
         found += phase.faults
         found += [*_episodes(root, phase), *_without_effect(phase), *_evaluations(phase)]
@@ -44,7 +45,7 @@ def _config(phase: Expanded, key: str) -> Node | None:
     return None if phase.config is None else phase.config.map.get(key)
 
 
-def _version(root: Node) -> Fault | None:
+def _version(root: Node, versions: frozenset[str]) -> Fault | None:
     """Return the warning about a version that is not this one: another major or minor, none, or a number."""
     node = root.map.get("version")
     ours = ".".join(__version__.split(".")[:2])
@@ -53,19 +54,12 @@ def _version(root: Node) -> Fault | None:
             root,
             f"no `version`: expected the version of Ganglion it was written for, such as {__version__!r}",
         )
+    theirs = ".".join(str(node.value).split(".")[:2])
+    if theirs in versions:
+        return None
     if not isinstance(node.value, str):
         return _warn(node, f"expected the version as text, found {node.found()}; write it in quotes")
-    theirs = ".".join(node.value.split(".")[:2])
-    if theirs == ours or (theirs in _PALAESTRAI and _names_palaestrai(root)):
-        return None
-    return _warn(node, f"written for version {node.value}, this is {__version__}")
-
-
-def _names_palaestrai(node: Node) -> bool:
-    """Say whether a name of palaestrAI's stands somewhere in a document."""
-    if isinstance(node.value, str):
-        return node.value.startswith("palaestrai.") or node.value.startswith("palaestrai:")
-    return any(_names_palaestrai(part) for part in [*node.items, *node.map.values()])
+    return None if theirs == ours else _warn(node, f"written for version {node.value}, this is {__version__}")
 
 
 def _episodes(root: Node, phase: Expanded) -> Iterator[Fault]:
@@ -108,24 +102,41 @@ def _evaluations(phase: Expanded) -> Iterator[Fault]:
 
 def _objectives(root: Node, phase: Expanded) -> Iterator[Fault]:
     """Yield warnings about criteria on objectives that can never be met, or hardly in the way that was meant."""
-    steps, episodes = _longest(root, phase), _number(_config(phase, "episodes"))
+    steps, episodes = _longest(root, phase), _limit(root, phase)
     for conditions in conditions_of(root, phase):
         for condition in conditions:
             name = condition.text("name")
             if name == "evaluation_objective" and _number(_config(phase, "evaluate_every")) is None:
                 yield _warn(condition, f"{_NEVER}: without `evaluate_every` there is no evaluation")
-            for criteria in _criteria(condition):
-                yield from _averages(criteria, steps, episodes)
+            for agent, criteria in _criteria(condition):
+                yield from _averages(criteria, steps, _decisions(phase, agent, steps), episodes)
 
 
-def _criteria(condition: Node) -> list[Node]:
-    """Return the criteria of each agent in an `agent_objective`."""
+def _criteria(condition: Node) -> list[tuple[str, Node]]:
+    """Return agent and criteria of each agent in an `agent_objective`."""
     if condition.text("name") != "agent_objective" or "params" not in condition.map:
         return []
-    return list(condition.map["params"].map.values())
+    return list(condition.map["params"].map.items())
 
 
-def _averages(criteria: Node, steps: float | None, episodes: float | None) -> Iterator[Fault]:
+def _limit(root: Node, phase: Expanded) -> float | None:
+    """Return after how many episodes of each worker the phase ends, None where nothing reads `episodes`."""
+    readers = [c for c in conditions_of(root, phase)[1] if c.text("name") in _READS_EPISODES]
+    return _number(_config(phase, "episodes")) if readers else None
+
+
+def _decisions(phase: Expanded, agent: str, steps: float | None) -> float | None:
+    """Return how many decisions an agent has in so many steps: under `taking_turns` each has a share of them."""
+    names = list(phase.agents)
+    turns = phase.simulation is not None and phase.simulation.text("name") == "taking_turns"
+    if steps is None or not turns or agent not in names:
+        return steps
+    return max(0, -(-(steps - names.index(agent)) // len(names)))
+
+
+def _averages(
+    criteria: Node, steps: float | None, decisions: float | None, episodes: float | None
+) -> Iterator[Fault]:
     """Yield warnings about one agent's `brain_avgN` and `phase_avgN`."""
     found = [(m[1], int(m[2]), mark) for key, mark in criteria.keys.items() if (m := AVERAGE.match(key))]
     numbers = {key: value for key, node in criteria.map.items() if (value := _number(node)) is not None}
@@ -133,8 +144,9 @@ def _averages(criteria: Node, steps: float | None, episodes: float | None) -> It
     for kind, n, mark in found:
         key = str(mark.value)
         if kind == "brain":
-            if steps is not None and n > steps:
-                needs = f"{key} needs {n} decisions per episode, max_steps ends it after {steps:g}"
+            if decisions is not None and n > decisions:
+                share = "" if decisions == steps else f", {decisions:g} of them in this agent's turns"
+                needs = f"{key} needs {n} decisions per episode, max_steps ends it after {steps:g}{share}"
                 yield _warn(mark, f"{_NEVER}: {needs}")
             continue
         if episodes is not None and n > episodes:
@@ -164,10 +176,9 @@ def _unread(phase: Expanded) -> Iterator[Fault]:
     """Yield a warning for each phase-level criterion among the episode-level conditions."""
     conditions = phase.simulation.map.get("conditions") if phase.simulation is not None else None
     for condition in conditions.items if conditions is not None else []:
-        if condition.text("name") == "max_episodes":
-            yield _warn(
-                condition, "`max_episodes` is not read among `simulation.conditions`: it is phase-level"
-            )
+        name = condition.text("name")
+        if name in ("max_episodes", "evaluation_objective"):
+            yield _warn(condition, f"`{name}` is not read among `simulation.conditions`: it is phase-level")
         if condition.text("name") == "agent_objective" and "params" in condition.map:
             for criteria in condition.map["params"].map.values():
                 for key, mark in criteria.keys.items():

@@ -38,6 +38,9 @@ class Known:
             raise PluginInvalid(f"there is no {kind} `{name}`", plugin=name)
         return name
 
+    def alias(self, kind: str, name: str) -> None:
+        """Know no names of other projects."""
+
 
 def load(text: str) -> tuple[Plan, list[Fault]]:
     """Return the plan of a text and its warnings."""

@@ -44,6 +44,9 @@ class AnyPlugin:
         """Remember the question."""
         self.asked.append((kind, name, folder, tuple(allow), local))
 
+    def alias(self, kind: str, name: str) -> None:
+        """Know no names of other projects."""
+
 
 def test_reads_a_file(tmp_path: Path) -> None:
     """A file gives a plan with its folder, whatever mark of byte order it has."""

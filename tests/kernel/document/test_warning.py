@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,11 @@ Said = Callable[..., list[str]]
 
 
 def warned(
-    config: str = "", simulation: str = "", run: str = "max_episodes", head: str = 'version: "0.1"'
+    config: str = "",
+    simulation: str = "",
+    run: str = "max_episodes",
+    head: str = 'version: "0.1"',
+    versions: tuple[str, ...] = (),
 ) -> list[str]:
     """Return the warnings about a document of one phase, also of what is refused elsewhere."""
     text = f"""uid: u
@@ -22,7 +27,7 @@ def warned(
 run_config: {{conditions: [{run}]}}
 schedule:
   - one:
-      agents: [{{name: ada}}]
+      agents: [{{name: ada}}, {{name: bob}}]
       phase_config: {{{config}}}
       simulation: {{{simulation}}}
 """
@@ -30,7 +35,8 @@ schedule:
     assert root is not None
     assert [] == faults
     root, _ = normalise(root)
-    return [fault.message for fault in warnings(root, cascade(phases_of(root), replace=False))]
+    phases = cascade(phases_of(root), replace=False)
+    return [fault.message for fault in warnings(root, phases, frozenset(versions))]
 
 
 OBJECTIVE = "{name: agent_objective, params: {ada: {%s}}}"
@@ -68,17 +74,28 @@ CASES = [
      [f"{NEVER}: brain_avg50 needs 50 decisions per episode, max_steps ends it after 40"]),
     ({"config": "episodes: 9", "run": f"max_episodes, {OBJECTIVE % 'brain_avg40: 5'}",
       "simulation": "conditions: [{name: max_steps, params: {steps: 40}}]"}, []),
+    ({"config": "episodes: 9", "run": f"max_episodes, {OBJECTIVE % 'brain_avg40: 5'}",
+      "simulation": "name: taking_turns, conditions: [{name: max_steps, params: {steps: 79}}]"}, []),
+    ({"config": "episodes: 9", "run": f"max_episodes, {OBJECTIVE % 'brain_avg41: 5'}",
+      "simulation": "name: taking_turns, conditions: [{name: max_steps, params: {steps: 80}}]"},
+     [f"{NEVER}: brain_avg41 needs 41 decisions per episode, max_steps ends it after 80, 40 of them in this agent's turns"]),
+    ({"config": "episodes: 9", "run": f"my_own, {OBJECTIVE % 'brain_avg2: 5, phase_avg10: 4'}"},
+     ["`episodes` is read by the condition `max_episodes` only, which this phase has not"]),
+    ({"config": "episodes: 9, evaluate_every: 1", "simulation": f"conditions: [{EVALUATION}]"},
+     ["`evaluation_objective` is not read among `simulation.conditions`: it is phase-level"]),
     ({"config": "episodes: 1", "head": "x-a: 1"}, ["no `version`: expected the version of Ganglion it was written for, such as '0.1.0'"]),
     ({"config": "episodes: 1", "head": "version: 0.1"}, ["expected the version as text, found the number 0.1; write it in quotes"]),
     ({"config": "episodes: 1", "head": 'version: "0.2.0"'}, ["written for version 0.2.0, this is 0.1.0"]),
     ({"config": "episodes: 1", "head": 'version: "0.1.9"'}, []),
     ({"config": "episodes: 1", "head": 'version: "3.5.1"'}, ["written for version 3.5.1, this is 0.1.0"]),
-    ({"config": "episodes: 1", "head": 'version: "3.5.1"', "simulation": "name: palaestrai.simulation:Vanilla"}, []),
+    ({"config": "episodes: 1", "head": 'version: "3.5.1"', "versions": ("3.4", "3.5")}, []),
+    ({"config": "episodes: 1", "head": "version: 3.4", "versions": ("3.4", "3.5")}, []),
+    ({"config": "episodes: 1", "head": 'version: "3.3.1"', "versions": ("3.4", "3.5")}, ["written for version 3.3.1, this is 0.1.0"]),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("parts", "messages"), CASES)
-def test_warnings(parts: dict[str, str], messages: list[str]) -> None:
+def test_warnings(parts: dict[str, Any], messages: list[str]) -> None:
     """What is allowed and looks like a mistake is told, and nothing else."""
     assert messages == warned(**parts)
 

@@ -1,0 +1,1 @@
+"""What documents and classes written for palaestrAI need."""
