@@ -12,6 +12,7 @@ from ganglion import registry
 from ganglion.document.fault import Fault, placed
 from ganglion.errors import LaunchError, PluginInvalid
 from ganglion.run.plan import Plan
+from ganglion.supervisor.advice import inspect
 
 __all__ = ["deeply", "misfits"]
 
@@ -81,9 +82,7 @@ def _child() -> None:
     answer = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     question = json.load(sys.stdin)
-    found: Any = (
-        registry.deep_check(question["plan"]) if "plan" in question else _misfits(question["entries"])
-    )
+    found: Any = inspect(question["plan"]) if "plan" in question else _misfits(question["entries"])
     with answer:
         json.dump(found, answer)
 

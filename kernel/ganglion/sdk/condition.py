@@ -150,7 +150,12 @@ class TerminationCondition(Part):
         return Signal.CONTINUE
 
     def warnings(self, document: Mapping[str, Any]) -> Sequence[str]:
-        """Return what looks like a mistake in an expanded phase of a document; nothing has been started."""
+        """Return what looks like a mistake in an expanded phase of a document; nothing has been started.
+
+        `document` is the phase with every default written out (`environments`, `agents`, `simulation`,
+        `phase_config`), and beside these `longest_episode`: after how many steps its environments have ended every
+        episode by what their classes say, None for unknown.
+        """
         return ()
 
     def state(self) -> Mapping[str, Any]:

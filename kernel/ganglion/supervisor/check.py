@@ -9,7 +9,7 @@ from typing import Any
 
 import msgpack
 
-from ganglion import registry
+from ganglion.supervisor.advice import inspect
 from ganglion.supervisor.connection import write_private
 
 __all__ = ["FAULTS", "PLAN", "VARIABLE", "main", "read_faults", "write_plan"]
@@ -38,7 +38,7 @@ def read_faults(folder: Path) -> list[dict[str, Any]] | None:
 def main(variables: dict[str, str]) -> int:
     """Check the plan that lies in the folder; be the child's process."""
     folder = Path(variables[VARIABLE])
-    faults = registry.deep_check(msgpack.unpackb((folder / PLAN).read_bytes()))
+    faults = inspect(msgpack.unpackb((folder / PLAN).read_bytes()))
     write_private(folder / FAULTS, msgpack.packb(faults))
     return 0
 

@@ -108,7 +108,9 @@ class Service:
             return Signalled(False, f"run {run.id} is {run.status if run.begun else 'starting'}")
         phase = None if request.phase is None else _phase_index(run, request.phase)
         data = None if request.phase is None else {"phase": request.phase}
-        wish = FlowSignal(request.signal, "operator", request.reason, phase, request.worker, data=data)
+        wish = FlowSignal(
+            request.signal, "operator", request.reason, phase, request.worker, steps=request.steps, data=data
+        )
         assert self.supervisor.bus is not None
         answer = await self.supervisor.bus.ask(run.governor.name, "governor.signal", wish)
         assert isinstance(answer, Signalled)
@@ -182,10 +184,13 @@ class Daemon(Service):
             seed=request.seed,
             local=False,
         )
-        faults = await self.supervisor.check(plan)
+        found = await self.supervisor.check(plan)
+        faults = [fault for fault in found if fault["severity"] == "error"]
         if faults:
             lines = [f"{f['file']}:{f['line']}:{f['column']}: {f['path']}: {f['message']}" for f in faults]
             raise DocumentError("\n".join(lines), faults)
+        for warning in found:
+            self._log(f"{warning['file']}:{warning['line']}: warning: {warning['message']}")
         folder = reserve(self.supervisor.settings.results, plan.uid, request.name)
         self._queued[folder.run] = queued = _Queued(plan, folder, time.monotonic())
         task = asyncio.create_task(self._carry_out(queued))
@@ -287,6 +292,7 @@ def _process_row(run: Run, member: Member, peer: dict[str, Any] | None) -> dict[
         "role": member.place.role.value,
         "uid": member.place.uid,
         "worker": member.place.worker,
+        "evaluation": member.place.evaluation,
         "pid": pid,
         "state": "attached" if member.place.attached and member.joined else member.child.state.value,
         "joined": member.joined,

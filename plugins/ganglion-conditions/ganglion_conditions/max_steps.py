@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 from ganglion.sdk import EpisodeView, Signal, TerminationCondition
 
 __all__ = ["MaxSteps"]
@@ -28,3 +31,16 @@ class MaxSteps(TerminationCondition):
             return Signal.CONTINUE
         self.reason = f"truncated: max_steps {self.steps}"
         return Signal.RESET
+
+    def warnings(self, document: Mapping[str, Any]) -> Sequence[str]:
+        """Return a warning if no episode is as long as that, by what the environments say of themselves."""
+        longest = document.get("longest_episode")
+        if longest is None or self.steps <= longest:
+            return ()
+        several = len(document["environments"]) > 1
+        ends = (
+            f"the environments end an episode after {longest}"
+            if several
+            else f"this environment ends after {longest}"
+        )
+        return (f"condition can never fire: max_steps {self.steps}, {ends}",)

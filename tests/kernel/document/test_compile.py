@@ -111,7 +111,8 @@ def test_places_are_kept(load: Load) -> None:
 def placeless(value: Any) -> Any:
     """Return a plan's map without places and texts."""
     if isinstance(value, dict):
-        shut = {"at", "sensors_at", "actuators_at", "source", "folder", "document"}
+        shut = {"at", "sensors_at", "actuators_at", "rewards_at", "load_at", "models_at"}
+        shut |= {"source", "folder", "document"}
         return {key: placeless(part) for key, part in value.items() if key not in shut}
     return [placeless(part) for part in value] if isinstance(value, list) else value
 

@@ -25,3 +25,23 @@ def test_steps_are_counted_from_one(make, steps) -> None:
     """Anything but an integer of at least 1 is refused."""
     with pytest.raises(ValueError, match="steps: expected an integer >= 1, found"):
         make(MaxSteps, steps=steps)
+
+
+@pytest.mark.parametrize(
+    ("document", "messages"),
+    [
+        ({"longest_episode": None, "environments": [{}]}, []),
+        ({"longest_episode": 5, "environments": [{}]}, []),
+        (
+            {"longest_episode": 4, "environments": [{}]},
+            ["condition can never fire: max_steps 5, this environment ends after 4"],
+        ),
+        (
+            {"longest_episode": 4, "environments": [{}, {}]},
+            ["condition can never fire: max_steps 5, the environments end an episode after 4"],
+        ),
+    ],
+)
+def test_warns_where_no_episode_is_long_enough(make, document, messages) -> None:
+    """A bound beyond the longest episode is told."""
+    assert messages == list(make(MaxSteps, steps=5).warnings(document))

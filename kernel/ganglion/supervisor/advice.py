@@ -1,0 +1,173 @@
+"""Advice on a plan: what its conditions and environments say of it before anything is started."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from ganglion import registry
+from ganglion.errors import PluginInvalid
+from ganglion.run.outline import outline
+from ganglion.run.plan import EnvironmentPlan, PhasePlan, Plan, PluginPlan
+
+__all__ = ["advise", "inspect", "longest_episode"]
+
+_Advice = tuple[str, str, str]  # place, message, severity
+
+
+def inspect(tree: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return all that the plugins themselves can tell of a plan, as maps of faults and warnings.
+
+    Imports authors' modules and makes their conditions: to be called in a child process. `tree` is what
+    `Plan.to_map` gives.
+    """
+    return [*registry.deep_check(tree), *advise(tree)]
+
+
+def advise(tree: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the faults of conditions that cannot be made, and the warnings of those that can.
+
+    What is no plugin, or gets parameters that it does not take, is left to `registry.deep_check`.
+    """
+    plan = Plan.from_map(dict(tree))
+    found: dict[_Advice, None] = {}
+    for phase in plan.phases:
+        for advice in _Adviser(plan).phase(phase):
+            found.setdefault(advice)
+    return [registry.fault(at, message, severity) for at, message, severity in found]
+
+
+class _Adviser:
+    """Ask the classes that a plan names."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+
+    def phase(self, phase: PhasePlan) -> Iterator[_Advice]:
+        """Yield what is to be said of a phase."""
+        spans: list[dict[str, int | None]] = []
+        for worker in range(phase.workers if any(e.per_worker for e in phase.environments) else 1):
+            span: dict[str, int | None] = {}
+            for environment in phase.environments:
+                span[environment.uid], error = self._longest(environment, worker)
+                if error and environment.plugin is not None:
+                    yield environment.plugin.at, error, "warning"
+            spans.append(span)
+        document = {**outline(phase), "longest_episode": _of_all(phase, spans)}
+        for plugin in (*phase.episode_conditions, *phase.phase_conditions):
+            yield from self._condition(plugin, phase, document)
+
+    def _longest(self, environment: EnvironmentPlan, worker: int) -> tuple[int | None, str]:
+        """Return the longest episode of an environment in a worker, and what its class did wrong when asked."""
+        if environment.plugin is None:
+            return None, ""
+        name = environment.plugin.name
+        params = environment.params_of(worker)
+        try:
+            cls = registry.load("environment", name, self._plan.folder, self._plan.allow)
+            _check_parameters(cls, params)
+        except PluginInvalid:
+            return None, ""
+        try:
+            steps = cls.longest_episode(**params)
+        except Exception as error:  # noqa: BLE001 - authors' code may raise anything; it is told
+            return None, f"environment `{name}`: longest_episode raised {_text(error)}"
+        if steps is None or (type(steps) is int and steps >= 1):
+            return steps, ""
+        return (
+            None,
+            f"environment `{name}`: longest_episode: expected steps >= 1 or None, found {steps!r:.80}",
+        )
+
+    def _condition(
+        self, plugin: PluginPlan, phase: PhasePlan, document: Mapping[str, Any]
+    ) -> Iterator[_Advice]:
+        """Make a condition as the run will, and yield its warnings."""
+        words = f"condition `{plugin.name}`"
+        try:
+            cls = registry.load("condition", plugin.name, self._plan.folder, self._plan.allow)
+            made = _make(cls, plugin, phase, int(self._plan.seed))
+        except PluginInvalid:
+            return
+        except Exception as error:  # noqa: BLE001 - likewise
+            yield plugin.at, f"{words}: {_text(error)}", "error"
+            return
+        try:
+            said = list(made.warnings(document))
+        except Exception as error:  # noqa: BLE001 - likewise
+            yield plugin.at, f"{words}: its warnings raised {_text(error)}", "warning"
+            return
+        for message in said:
+            yield plugin.at, str(message), "warning"
+
+
+def longest_episode(phase: PhasePlan, steps: Mapping[str, int | None]) -> int | None:
+    """Return after how many steps the environments of a phase have ended every episode, None if that is unknown.
+
+    Args:
+        phase: Its conditions `environment` and `vanilla` say which environments must have ended.
+        steps: Environment -> its longest episode, None for unknown.
+    """
+    listed = [
+        plugin for plugin in (*phase.episode_conditions, *phase.phase_conditions) if _is_environment(plugin)
+    ]
+    spans = [_span(plugin.params.get("when", "any"), steps) for plugin in listed]
+    if not spans:  # the first environment that ends also ends the episode if nothing else is said
+        spans = [_span("any", steps)]
+    return min((span for span in spans if span is not None), default=None)
+
+
+def _is_environment(plugin: PluginPlan) -> bool:
+    return plugin.name.rpartition(":")[2] in ("environment", "vanilla")
+
+
+def _span(when: Any, steps: Mapping[str, int | None]) -> int | None:
+    """Return after how many steps the environments of `when` have ended, None if that is unknown."""
+    if when == "any":
+        return min((span for span in steps.values() if span is not None), default=None)
+    wanted = when if isinstance(when, Sequence) and not isinstance(when, str) else list(steps)
+    spans = [steps.get(uid) for uid in wanted]
+    known = [span for span in spans if span is not None]
+    return max(known, default=None) if len(known) == len(spans) else None
+
+
+def _of_all(phase: PhasePlan, spans: Sequence[Mapping[str, int | None]]) -> int | None:
+    """Return the longest episode of any worker, None if one of them is unknown."""
+    found = [longest_episode(phase, span) for span in spans]
+    known = [span for span in found if span is not None]
+    return max(known, default=None) if len(known) == len(found) else None
+
+
+def _check_parameters(cls: type[Any], params: Mapping[str, Any]) -> None:
+    from ganglion.sdk.construct import check_parameters  # needs numpy, which the supervisor must not import
+
+    check_parameters(cls, params)
+
+
+def _make(cls: type[Any], plugin: PluginPlan, phase: PhasePlan, seed: int) -> Any:
+    from ganglion.sdk.construct import construct  # likewise
+    from ganglion.sdk.mode import Mode
+    from ganglion.sdk.seed import generator_from_words, integer_from_words, words
+
+    stream = words(seed, ["phase", phase.name, "condition", plugin.name])
+    attributes = {
+        "name": plugin.name,
+        "mode": Mode(phase.mode),
+        "seed": integer_from_words(stream),
+        "rng": generator_from_words(stream),
+        "params": plugin.params,
+    }
+    return construct(
+        cls, plugin.params, {"uid": "", "seed": attributes["seed"], "broker_uri": ""}, attributes
+    )
+
+
+def _text(error: Exception) -> str:
+    """Return an exception as a sentence, with the author's line unless it only refuses a value."""
+    if isinstance(error, ValueError) and str(error):
+        return str(error)
+    text = f"{type(error).__name__}: {error}"
+    frames = traceback.extract_tb(error.__traceback__)
+    last = frames[-1] if frames else None
+    return text if last is None else f"{text} ({last.filename}:{last.lineno})"

@@ -1,0 +1,172 @@
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ganglion.run.plan import AgentPlan, EnvironmentPlan, PhasePlan, Plan, PluginPlan
+from ganglion.supervisor.advice import advise, inspect, longest_episode
+
+HEAD = "from ganglion.sdk import Environment, TerminationCondition\n"
+CONDITION = HEAD + "class Told(TerminationCondition):\n    def {hook}:\n        {body}\n"
+ENVIRONMENT = HEAD + (
+    "class World(Environment):\n"
+    "    def start_environment(self): raise NotImplementedError\n"
+    "    def update(self, actuators): raise NotImplementedError\n"
+    "    @classmethod\n"
+    "    def longest_episode(cls, **params): {body}\n"
+)
+_NUMBERS = itertools.count()
+ECHO = "return [f\"longest {document['longest_episode']}\"]"
+
+
+def _plan(
+    folder: Path,
+    condition: PluginPlan,
+    environments: list[EnvironmentPlan] | None = None,
+    workers: int = 1,
+    phases: int = 1,
+) -> dict[str, Any]:
+    dummy = PluginPlan("dummy", at="x.yml:2:2: environment")
+    worlds = environments or [EnvironmentPlan("hill", dummy, params={"max_iter": 7})]
+    agent = AgentPlan("ada", dummy, None, dummy, [], [])
+    phase = PhasePlan(
+        0,
+        "one",
+        worlds,
+        [agent],
+        PluginPlan("vanilla"),
+        [condition],
+        [PluginPlan("vanilla")],
+        workers=workers,
+    )
+    return Plan("x", "x", "1", [phase] * phases, source="x.yml", folder=str(folder)).to_map()
+
+
+def _said(rows: list[dict[str, Any]]) -> list[tuple[str, int, str]]:
+    return [(row["severity"], row["line"], row["message"]) for row in rows]
+
+
+def _module(folder: Path, text: str) -> str:
+    """Write a module beside the document and return its name; a process imports no two of one name."""
+    name = f"advice_{next(_NUMBERS)}"
+    (folder / f"{name}.py").write_text(text)
+    return name
+
+
+def _echo(folder: Path) -> PluginPlan:
+    """Return a condition that warns of what it was shown."""
+    name = _module(folder, CONDITION.format(hook="warnings(self, document)", body=ECHO))
+    return PluginPlan(f"{name}:Told", at="x.yml:5:3: c")
+
+
+def test_warnings_have_the_place_of_their_condition(tmp_path: Path) -> None:
+    """What a condition warns of is told once, at its place, however many phases have it."""
+    steps = PluginPlan("max_steps", {"steps": 9}, at="x.yml:5:3: conditions.0")
+
+    assert [("warning", 5, "condition can never fire: max_steps 9, this environment ends after 7")] == _said(
+        advise(_plan(tmp_path, steps, phases=2))
+    )
+
+
+def test_parameters_that_a_constructor_refuses_are_faults(tmp_path: Path) -> None:
+    """A condition is made as the run will make it; what it says of its parameters is a fault at its place."""
+    steps = PluginPlan("max_steps", {"steps": 0}, at="x.yml:5:3: conditions.0")
+
+    assert [("error", 5, "condition `max_steps`: steps: expected an integer >= 1, found 0")] == _said(
+        advise(_plan(tmp_path, steps))
+    )
+
+
+def test_what_signatures_tell_is_told_once(tmp_path: Path) -> None:
+    """Unknown parameters and missing plugins are the registry's business, not told here again."""
+    for plugin in (PluginPlan("max_steps", {"stps": 1}), PluginPlan("no_such_thing")):
+        plan = _plan(tmp_path, plugin)
+
+        assert [] == advise(plan)
+        assert 1 == len(inspect(plan))
+
+
+def test_authors_exceptions_are_told(tmp_path: Path) -> None:
+    """What raises is told with its line: a constructor is a fault, a failing warning is itself only a warning."""
+    one = _module(tmp_path, CONDITION.format(hook="__init__(self)", body="raise KeyError('gone')"))
+    two = _module(tmp_path, CONDITION.format(hook="warnings(self, document)", body="return 1 / 0"))
+    [made] = advise(_plan(tmp_path, PluginPlan(f"{one}:Told", at="x.yml:5:3: c")))
+    [asked] = advise(_plan(tmp_path, PluginPlan(f"{two}:Told", at="x.yml:5:3: c")))
+
+    assert ("error", f"condition `{one}:Told`: KeyError: 'gone' ({tmp_path / one}.py:4)") == (
+        made["severity"],
+        made["message"],
+    )
+    assert "warning" == asked["severity"]
+    assert "its warnings raised ZeroDivisionError: division by zero" in asked["message"]
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("raise OSError('x')", "longest_episode raised OSError: x"),
+        ("return 0", "longest_episode: expected steps >= 1 or None, found 0"),
+        ("return 2.5", "longest_episode: expected steps >= 1 or None, found 2.5"),
+    ],
+)
+def test_environments_that_answer_nonsense_are_told(tmp_path: Path, body: str, message: str) -> None:
+    """A wrong answer is a warning at the environment's place; conditions hear that it is unknown."""
+    name = _module(tmp_path, ENVIRONMENT.format(body=body))
+    world = EnvironmentPlan("hill", PluginPlan(f"{name}:World", at="x.yml:2:2: environment"))
+    wrong, echo = _said(advise(_plan(tmp_path, _echo(tmp_path), [world])))
+
+    assert ("warning", 2) == wrong[:2]
+    assert message in wrong[2]
+    assert ("warning", 5, "longest None") == echo
+
+
+def test_each_worker_has_its_own_environments(tmp_path: Path) -> None:
+    """With `per_worker` the longest of all workers counts, of those that there are."""
+    entries = [{"max_iter": 3}, {"max_iter": 8}, {"max_iter": 9}]
+    world = EnvironmentPlan("hill", PluginPlan("dummy"), params={"max_iter": 50}, per_worker=entries)
+    told = _echo(tmp_path)
+
+    assert [("warning", 5, "longest 3")] == _said(advise(_plan(tmp_path, told, [world])))
+    assert [("warning", 5, "longest 8")] == _said(advise(_plan(tmp_path, told, [world], workers=2)))
+    assert [("warning", 5, "longest 9")] == _said(advise(_plan(tmp_path, told, [world], workers=7)))
+
+
+def test_an_unknown_program_has_unknown_episodes(tmp_path: Path) -> None:
+    """An attached environment says nothing; beside it the first that ends still ends the episode."""
+    told = _echo(tmp_path)
+    attached = EnvironmentPlan("wind", attach=True)
+    hill = EnvironmentPlan("hill", PluginPlan("dummy"), params={"max_iter": 6})
+
+    assert [("warning", 5, "longest None")] == _said(advise(_plan(tmp_path, told, [attached])))
+    assert [("warning", 5, "longest 6")] == _said(advise(_plan(tmp_path, told, [attached, hill])))
+
+
+STEPS = {"a": 5, "b": 9, "c": None}
+WHEN = [
+    ([], 5),
+    (["vanilla"], 5),
+    (["any"], 5),
+    (["all"], None),
+    ([["b"]], 9),
+    ([["a", "b"]], 9),
+    ([["b", "c"]], None),
+    ([["c"]], None),
+    ([["b"], "all"], 9),
+    ([["b"], "any"], 5),
+    ([["nowhere"]], None),
+]
+
+
+@pytest.mark.parametrize(("when", "expected"), WHEN)
+def test_longest_episode(when: list[Any], expected: int | None) -> None:
+    """The environments of `when` must have ended, of several conditions the earliest counts."""
+    conditions = [
+        PluginPlan("vanilla") if word == "vanilla" else PluginPlan("environment", {"when": word})
+        for word in when
+    ]
+    phase = PhasePlan(0, "one", [], [], PluginPlan("vanilla"), conditions, [PluginPlan("max_episodes")])
+
+    assert expected == longest_episode(phase, STEPS)
