@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from ganglion.document.fault import Fault, nearest
 from ganglion.document.marks import Node
+from ganglion.limits import PHASES_PER_RUN, PROCESSES_PER_RUN
 
 __all__ = ["DEFINING", "Expanded", "cascade", "expand"]
 
@@ -28,6 +29,7 @@ class Expanded:
     recovery: Node | None = None
     faults: list[Fault] = field(default_factory=list)
     vain: list[Fault] = field(default_factory=list)  # of removals of what is not there
+    crowd: Fault | None = None  # too much for a run: the phases behind this one are not expanded
 
     @property
     def name(self) -> str:
@@ -50,12 +52,29 @@ class Expanded:
 def cascade(phases: list[tuple[Node, Node]], replace: bool) -> list[Expanded]:
     """Return every phase expanded from the one before and what the document gives for it.
 
-    With `replace` each key that a phase gives takes the place of the inherited one as a whole.
+    With `replace` each key that a phase gives takes the place of the inherited one as a whole. The last one has a
+    `crowd` where the bounds on phases and processes end the expansion.
     """
     done: list[Expanded] = []
     for mark, given in phases:
-        done.append(expand(done[-1] if done else None, mark, given, replace))
+        phase = expand(done[-1] if done else None, mark, given, replace)
+        phase.crowd = _crowd(phase, len(done))
+        done.append(phase)
+        if phase.crowd is not None:
+            break
     return done
+
+
+def _crowd(phase: Expanded, index: int) -> Fault | None:
+    """Return what is wrong with a phase that is one too many, or has more in it than could be started."""
+    if index >= PHASES_PER_RUN:
+        message = f"expected at most {PHASES_PER_RUN} phases, found more (limit phases_per_run)"
+        return phase.mark.fault(message)
+    needed = 1 + len(phase.environments) + len(phase.agents)  # its controller, one worker, no brains
+    if needed <= PROCESSES_PER_RUN:
+        return None
+    message = f"phase `{phase.name}` needs at least {needed} processes, a run may have {PROCESSES_PER_RUN}"
+    return phase.mark.fault(f"{message} (limit processes_per_run)")
 
 
 def expand(before: Expanded | None, mark: Node, given: Node, replace: bool = False) -> Expanded:

@@ -333,9 +333,7 @@ class _Composer:
             self._wrong(node.fault(str(error)))
             return 0
         if tag is not None and type(value) not in _KINDS[tag]:
-            self._wrong(
-                node.fault(f"expected what the tag !!{tag[len(_TAG) :]} says, found {node.found()}")
-            )
+            self._wrong(node.fault(f"expected what the tag !!{tag[len(_TAG) :]} says, found {node.found()}"))
         elif tag == _TAG + "float" and isinstance(value, int):
             return float(value)
         return value
@@ -406,9 +404,7 @@ class _Composer:
             node = Node(node.value, self.source, start.line, start.column, _width(event))
         parent.key, parent.repeated = node, True
         if not isinstance(node.value, str):
-            self._wrong(
-                node.fault(f"expected text as a key, found {node.found()}; write it in quotes")
-            )
+            self._wrong(node.fault(f"expected text as a key, found {node.found()}; write it in quotes"))
             parent.key = Node("", self.source)
         elif node.value in parent.node.keys:
             first = parent.node.keys[node.value].line + 1

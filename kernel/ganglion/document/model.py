@@ -12,7 +12,7 @@ from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 from ganglion.document.fault import Fault, nearest
 from ganglion.document.marks import Node
 from ganglion.document.spelling import PLACES
-from ganglion.limits import UID_BYTES
+from ganglion.limits import DOCUMENT_FAULTS, UID_BYTES
 
 __all__ = [
     "NAME_WORDS",
@@ -338,7 +338,7 @@ def validate(root: Node, form: type[Form] = Document) -> list[tuple[Location, Fa
         details = error.errors(include_url=False, include_input=False)
     else:
         return []
-    details = [detail for detail in details if not _in_bad_entry(root, detail["loc"])]
+    details = [detail for detail in details if not _in_bad_entry(root, detail["loc"])][:DOCUMENT_FAULTS]
     found = [_fault(root, detail, form) for detail in details]
     meant = {
         location for detail, (location, _) in zip(details, found, strict=True) if detail["type"] != "missing"

@@ -6,7 +6,8 @@ import re
 from collections.abc import Sequence
 
 from ganglion.document.fault import Fault, nearest
-from ganglion.document.marks import Node, Source, compose
+from ganglion.document.marks import Node, compose
+from ganglion.document.source import Source
 from ganglion.document.spelling import PLACES
 
 __all__ = ["Nowhere", "override", "path_of", "put"]
@@ -61,7 +62,7 @@ def override(root: Node, settings: Sequence[str], option: str = "--set") -> tupl
     """
     faults: list[Fault] = []
     for setting in settings:
-        source = Source(f"{option} {setting}", (), inline=True)
+        source = Source(f"{option} {setting}", inline=True)
         path, equals, text = setting.partition("=")
         here = Node(None, source)
         if not equals:

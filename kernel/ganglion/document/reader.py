@@ -151,6 +151,9 @@ def load_tree(
     if notes is not None:
         notes += settle(translation.notes)
     phases = cascade(phases_of(root), root.text("cascade") == "replace")
+    crowd = [phase.crowd for phase in phases if phase.crowd is not None]
+    if crowd:  # what else is wrong would be said a thousand times
+        raise _error([*faults, *crowd])
     found = [*faults, *translation.faults, *(fault for _, fault in validate(root)), *unbuilt(root)]
     found += check(root, phases, _lookup(plugins, folder, allow, local))
     found += [] if local else _commands(phases)
@@ -238,7 +241,10 @@ def _lookup(plugins: Plugins, folder: str, allow: Sequence[str], local: bool) ->
 
 
 def _commands(phases: Sequence[Expanded]) -> list[Fault]:
-    """Refuse programs in a document that came over the network."""
+    """Refuse programs, and folders to write to, in a document that came over the network."""
     nodes = (entry.map["environment"].map.get("command") for p in phases for entry in p.environments.values())
     message = "a document that came over the network starts no programs"
-    return [node.fault(message) for node in nodes if node is not None and node.value is not None]
+    faults = [node.fault(message) for node in nodes if node is not None and node.value is not None]
+    folders = (agent.map.get("models") for phase in phases for agent in phase.agents.values())
+    message = "a document that came over the network names no folder to write to"
+    return faults + [node.fault(message) for node in folders if node is not None and node.value is not None]

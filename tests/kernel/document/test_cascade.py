@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ganglion.document.cascade import Expanded, cascade, expand
-from ganglion.document.marks import Node, Source, node_of
+from ganglion.document.marks import Node, Source, compose, node_of
+from ganglion.limits import PHASES_PER_RUN, PROCESSES_PER_RUN
 
 NOWHERE = Source("", inline=True)
 
@@ -449,3 +450,27 @@ def test_replacing_takes_the_last_gift_of_each_key(given_: list[dict[str, Any]])
             if key == "agents" and last != index:
                 gift = acted({"agents": gift})["agents"]
             assert gift == plain[key]
+
+
+def test_too_many_phases_end_the_cascade() -> None:
+    """The phase that is one too many is named, none behind it is expanded."""
+    text = "".join(f"- p{i}: {{}}\n" for i in range(PHASES_PER_RUN + 50))
+    root, _ = compose(Source.of("a.yml", text), text)
+    assert root is not None
+    given = [(entry.keys[name], part) for entry in root.items for name, part in entry.map.items()]
+
+    found = cascade(given, replace=False)
+
+    assert PHASES_PER_RUN + 1 == len(found)
+    assert [None] * PHASES_PER_RUN == [phase.crowd for phase in found[:-1]]
+    assert found[-1].crowd is not None
+    assert ("a.yml:1001:3", True) == (found[-1].crowd.place, "phases_per_run" in found[-1].crowd.message)
+
+
+def test_too_many_agents_end_the_cascade() -> None:
+    """Agents that add up to more processes than a run may have are refused where they do."""
+    found = expanded(*({"agents": [agent(f"a{i}-{j}") for j in range(10)]} for i in range(60)))
+
+    assert 1 + (PROCESSES_PER_RUN - 1) // 10 == len(found)
+    assert found[-1].crowd is not None
+    assert "processes_per_run" in found[-1].crowd.message

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from ganglion.document import marks
 from ganglion.document.marks import Node, Source, compose, core_scalar, node_of
+from ganglion.limits import DOCUMENT_BYTES
 
 SOURCE = Source("a.yml")
 
@@ -149,40 +150,129 @@ def test_block_map_is_as_wide_as_its_first_key() -> None:
 
 
 NINE = "x,x,x,x,x,x,x,x,x"
+MIB = 2**20
 BOMBS = {
     "laughs": f"a0: &a0 [{NINE}]\n"
     + "".join(f"a{i}: &a{i} [{','.join([f'*a{i - 1}'] * 9)}]\n" for i in range(1, 30)),
     "aliases": "a: &a x\nb: [" + "*a, " * 2000 + "]",
+    "a million aliases": "a: &a x\nb: [" + "*a," * 1_000_000 + "]",
     "merges": "m: &m {"
     + ",".join(f"k{i}: 1" for i in range(2000))
     + "}\n"
     + "".join(f"y{i}: {{<<: [{','.join(['*m'] * 20)}]}}\n" for i in range(50)),
-    "depth": "[" * 1_000_000,
-    "block depth": "- " * 1_000_000,
+    "depth": "[" * MIB,
+    "closed depth": "[" * 100_000 + "]" * 100_000,
+    "block depth": "- " * MIB,
     "maps": "{a: " * 100_000,
-    "keys": "? " * 100_000,
-    "scalar": "a: " + "x" * 1_000_000,
+    "keys": "? " * MIB,
+    "scalar": "a: " + "x" * (4 * MIB - 3),
+    "quoted scalar": 'a: "' + "x" * (4 * MIB - 5) + '"',
+    "escapes": 'a: "' + r"\x41" * (MIB - 2) + '"',
+    "folded scalar": "a: >\n" + "  x\n" * (MIB - 2),
+    "lines": "a: x\n" + "  x\n" * (MIB - 2),
     "deep aliases": "a0: &a0 [x]\n" + "".join(f"a{i}: &a{i} [*a{i - 1}]\n" for i in range(1, 100)),
+    "numbers": "a: [" + "1," * 500_000 + "1]",
+    "unclosed numbers": "[" + "1," * (2 * MIB - 1),
+    "lists": "[" + "[]," * MIB + "]",
+    "nested lists": "[" + ("[" * 60 + "]" * 60 + ",") * 30_000 + "]",
+    "pairs": "[" + "a: ," * 500_000 + "]",
+    "items": "- 1\n" * MIB,
+    "written keys": "".join(f"k{i}: {i}\n" for i in range(200_000)),
+    "flow keys": "{" + ",".join(f"k{i}" for i in range(400_000)) + "}",
+    "the same key": "{" + "a: 1," * 200_000 + "}",
+    "keys that are no text": "{" + "1: 1," * 200_000 + "}",
+    "anchors": "[" + "".join(f"&a{i} 1," for i in range(300_000)) + "]",
+    "tags": "[" + "!!str 1," * 400_000 + "]",
 }
 
 
+class _Counted(marks._LOADER):  # type: ignore[name-defined, misc]  # the loader that there is
+    """Count the events that are taken from libyaml."""
+
+    taken = 0
+
+    def get_event(self) -> Any:
+        """Return the next event."""
+        _Counted.taken += 1
+        return super().get_event()
+
+
 @pytest.mark.parametrize("name", BOMBS)
-def test_bomb_is_refused_unexpanded(name: str) -> None:
-    """Bombs of nesting, aliases, merge keys and size end in one fault, before memory is taken."""
+def test_bomb_is_refused_unexpanded(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bombs of nesting, aliases, merge keys, values and size end in one fault, before work is done."""
+    monkeypatch.setattr(marks, "_LOADER", _Counted)
+    monkeypatch.setattr(_Counted, "taken", 0)
+    text = BOMBS[name]
+
+    value, faults = read(text)
+
+    assert len(text) <= DOCUMENT_BYTES
+    assert (None, 1) == (value, len(faults))
+    assert "(limit document_" in faults[0] or "(limit scalar_bytes)" in faults[0]
+    assert (
+        _Counted.taken <= 2 * marks.DOCUMENT_NODES + 4
+    )  # each value begins and ends; none is read a second time
+
+
+@pytest.mark.parametrize("name", ["laughs", "aliases", "merges", "maps", "quoted scalar", "deep aliases"])
+def test_bomb_takes_no_memory(name: str) -> None:
+    """What is refused unexpanded has never been in memory."""
     tracemalloc.start()
-    value, faults = read(BOMBS[name])
+    read(BOMBS[name])
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
 
-    assert (None, 1) == (value, len(faults))
-    assert "(limit document_" in faults[0] or "(limit scalar_bytes)" in faults[0]
-    assert peak < 32 * 2**20
+    assert peak < 32 * MIB
+
+
+CROWDS = {"values": "x,", "lists": "[],", "maps": "{},", "pairs": "a: ,"}
+
+
+@pytest.mark.parametrize("name", CROWDS)
+def test_too_many_values_are_counted_before_one_is_made(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A text of more values than are allowed costs its events; no tree is begun."""
+    text = "[" + CROWDS[name] * marks.DOCUMENT_NODES + "]"
+    composer = marks._Composer(Source.of("a.yml", text))
+
+    with pytest.raises(marks._Stop):
+        composer.run(text)
+
+    assert (None, [], {}) == (composer.root, composer.open, composer.anchors)
+
+
+def test_faults_are_bounded() -> None:
+    """Of a hundred thousand faults of one kind the first ones are said."""
+    root, faults = compose(Source.of("a.yml", ""), "[" + "!x 1," * 90_000 + "]")
+
+    assert root is None
+    assert marks.DOCUMENT_FAULTS == len(faults)
+
+
+def test_message_is_bounded() -> None:
+    """A name of megabytes is said by its beginning."""
+    _, faults = compose(Source.of("a.yml", ""), "a: *" + "x" * MIB)
+
+    assert ["the alias *xxx"] == [fault.message[:14] for fault in faults]
+    assert len(faults[0].message) <= 1_000
 
 
 def test_as_many_nodes_as_allowed() -> None:
-    """A document of just as many values as are allowed is read, one more is refused."""
+    """A document of just as many values as are allowed is read, one more is refused at its place."""
     assert [] == read("[" + "x," * (marks.DOCUMENT_NODES - 1) + "]")[1]
-    assert 1 == len(read("[" + "x," * marks.DOCUMENT_NODES + "]")[1])
+    over = read("[" + "x," * marks.DOCUMENT_NODES + "]")[1]
+    assert [f"1:{2 * marks.DOCUMENT_NODES}: expected at most"] == [
+        text[: len("1:400000: expected at most")] for text in over
+    ]
+
+
+def test_weighed_text_keeps_its_faults() -> None:
+    """What is wrong before a syntax error is said of a long text as of a short one."""
+    text = "{a: 1, a: 2, b: [" + "1," * 100_000 + "\n] : : }"
+
+    first, second = read(text)[1]
+
+    assert "1:8: duplicate key `a`, first given in line 1" == first
+    assert second.startswith("2:3: not YAML")
 
 
 PLAIN = st.recursive(
