@@ -69,6 +69,9 @@ class Progress:
         """Take in an event of a run."""
         if news.event in (event.EPISODE_ENDED, event.EPISODES_ENDED):
             self.steps[run] = self.steps.get(run, 0) + int(news.fields.get("steps", 0))
+        if news.event == event.WARNING:
+            text = f"warning: {news.fields.get('text', '')}"
+            self.note("\n".join(printable(line) for line in text.splitlines()))
         self.show(run, news)
 
     def show(self, run: str, news: RunEvent) -> None:
@@ -115,6 +118,8 @@ class PlainProgress(Progress):
     def show(self, run: str, news: RunEvent) -> None:
         """Write an event."""
         if self.settings.verbosity < 0 or (news.event in _QUIET and self.settings.verbosity < 1):
+            return
+        if news.event == event.WARNING:  # its sentence has been told
             return
         if news.event == event.EPISODE_ENDED and self._holds(run, news):
             return

@@ -17,6 +17,8 @@ __all__ = ["AVERAGE", "Lookup", "check", "conditions_of"]
 
 Lookup: TypeAlias = Callable[[str, str], "str | None"]  # (kind, name of a plugin) -> what is wrong with it
 
+_ELSEWHERE = frozenset({"experiment_run", "instance", "base"})  # keys of `load` that name other runs
+
 AVERAGE = re.compile(r"(brain|phase)_avg([1-9][0-9]*)\Z")
 
 
@@ -35,9 +37,30 @@ def check(root: Node, phases: list[Expanded], lookup: Lookup) -> list[Fault]:
         # From the first part on that could not be read nobody knows which environments and agents there are.
         blurred = blurred or index >= sound or _blurred(phase.given)
         found = _Phase(root, index, phase, names, agents, lookup, blurred).check()
+        found += [] if blurred else _loads(phases[:index], phase)
         # What is wrong where it was given is as wrong in every phase that inherits it, and said once.
         faults += [fault for fault in found if (fault.place, fault.path) not in said]
         said |= {(fault.place, fault.path) for fault in found if fault.severity == "error"}
+    return faults
+
+
+def _loads(earlier: list[Expanded], phase: Expanded) -> list[Fault]:
+    """Return a fault where a model of this run is asked for of an agent that the phases before did not have."""
+    faults = []
+    for name, agent in phase.agents.items():
+        load = agent.map.get("load")
+        asked = {} if load is None else {k: n for k, n in load.map.items() if n.value is not None}
+        if load is None or not asked.keys() & {"agent", "phase"} or asked.keys() & _ELSEWHERE:
+            continue
+        whose = load.text("agent") or name
+        at = asked["phase"].value if "phase" in asked else None
+        meant = [p for i, p in enumerate(earlier) if at is None or at in (i, p.name)]
+        if whose in (a for p in meant for a in p.agents) or (at is not None and not meant):
+            continue  # a phase that is not there has a fault of its own
+        if "optional" not in asked or asked["optional"].value is not True:
+            where = "no earlier phase has" if at is None else f"phase `{meant[0].name}` has not"
+            like = nearest(whose, [a for p in meant for a in p.agents])
+            faults.append(load.fault(f"{where} the agent `{whose}`{like}"))
     return faults
 
 
@@ -288,7 +311,7 @@ class _Phase:
 
     def _load(self, load: Node | None) -> None:
         """Check that a model of this run comes from an earlier phase."""
-        if load is None or any(key in load.map for key in ("experiment_run", "instance", "base")):
+        if load is None or any(key in load.map for key in _ELSEWHERE):
             return
         phase = load.map.get("phase")
         if phase is None or phase.value is None:

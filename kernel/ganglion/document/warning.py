@@ -91,8 +91,9 @@ def _evaluations(phase: Expanded) -> Iterator[Fault]:
     """Yield warnings about evaluations that never come."""
     every, mode = _config(phase, "evaluate_every"), _config(phase, "mode")
     period = _number(every)
-    if every is None or period is None:
-        return
+    given = phase.given.map.get("phase_config")
+    if every is None or period is None or given is None or "evaluate_every" not in given.map:
+        return  # what a phase merely inherits was meant for another one
     if mode is not None and mode.value != "train":
         yield _warn(every, "this phase does not train: there is never an evaluation")
     most = (_number(_config(phase, "episodes")) or 0) * (_number(_config(phase, "worker")) or 1)
@@ -189,8 +190,12 @@ def _unread(phase: Expanded) -> Iterator[Fault]:
 
 
 def _loads(earlier: list[Expanded], phase: Expanded) -> Iterator[Fault]:
-    """Yield a warning where `load: {}` finds no earlier phase of its agent."""
+    """Yield a warning where `load: {}` finds no earlier phase of its agent, or keys stand beside `agent: ~`."""
     for name, agent in phase.agents.items():
         load = agent.map.get("load")
         if load is not None and load.value == {} and not any(name in before.agents for before in earlier):
             yield _warn(load, f"no earlier phase has the agent `{name}`: it starts fresh")
+        if load is not None and "agent" in load.map and load.map["agent"].value is None:
+            vain = [key for key in load.map if key not in ("agent", "optional")]
+            if vain:
+                yield _warn(load, f"`agent: ~` starts fresh: `{vain[0]}` has no effect")

@@ -70,7 +70,8 @@ class Index:
         elif kind == "brain":
             phase, agent, tag, _, updates, _, size, sha256, path = fields
             row = {"phase": phase, "agent": agent, "tag": tag, "updates": updates, "bytes": size}
-            place = "/".join(Path(path).parts[-3:])  # <phase>/<agent>/<file>: the shelf may be moved as a whole
+            # <phase>/<agent>/<file>: the shelf may be moved as a whole.
+            place = "/".join(Path(path).parts[-3:])
             self._models[phase, agent, tag] = {**row, "sha256": sha256, "path": place}
             self._stale = True
 

@@ -39,16 +39,16 @@ class Wish:
 
     def __str__(self) -> str:
         """Return what is looked for in words."""
-        phase = "its last phase with a model of it" if self.phase is None else _phase(self.phase)
+        phase = "the last phase that left one" if self.phase is None else _phase(self.phase)
         if self.run is not None:
             of = f"run {self.run}" + ("" if self.uid is None else f" of `{self.uid}`")
         elif self.here:
             of = "this run"
-            phase = "the latest earlier phase with it" if self.phase is None else phase
+            phase = "its latest earlier phase" if self.phase is None else phase
             of += f" or of the newest finished run of `{self.uid}`" if self.elsewhere else ""
         else:
             of = f"the newest finished run of `{self.uid}`"
-        return f"the model of agent `{self.agent}` from {phase} of {of}"
+        return f"the model of agent `{self.agent}` from {of} ({phase})"
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ __all__ = [
     "TOPIC",
     "WAITING",
     "WAITS",
+    "WARNING",
 ]
 
 TOPIC = "events"  # of each run: @<run>/events
@@ -37,3 +38,4 @@ EPISODES_ENDED = "episodes.ended"  # instead of single ones, once a second, when
 EVALUATION_ENDED = "evaluation.ended"
 BRAIN_STORED = "brain.stored"
 SIGNAL = "signal"
+WARNING = "warning"  # a sentence: something was asked for and is not there, and the run goes on

@@ -121,6 +121,18 @@ CASES = [
         ["12:42: schedule.two.agents.ada.load.phase: phase `two` is not earlier than phase `two`"],
     ),
     (phase() + phase(agents="{name: ada, load: {phase: one}}", name="two"), []),
+    (
+        phase() + phase(agents="{name: ada, load: {phase: one, agent: adda}}", name="two"),
+        ["12:34: schedule.two.agents.ada.load: phase `one` has not the agent `adda`; did you mean `ada`?"],
+    ),
+    (
+        phase() + phase(agents="{name: ada, load: {agent: bob}}", name="two"),
+        ["12:34: schedule.two.agents.ada.load: no earlier phase has the agent `bob`"],
+    ),
+    (phase() + phase(agents="{name: ada, load: {agent: bob, optional: true}}", name="two"), []),
+    (agent("load: {agent: bob, experiment_run: other}"), []),
+    (agent("load: {agent: bob, base: kept}"), []),
+    (agent("load: {instance: other-1, phase: 7}"), []),
     # phases
     (phase() + phase(), ["10:5: schedule.one: duplicate phase `one`: names of phases are unique"]),
     ("  []\n", ["6:3: schedule: expected at least one phase, found none"]),

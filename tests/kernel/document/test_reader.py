@@ -160,6 +160,11 @@ def test_network_documents(load: Load, faults_of: Said) -> None:
     assert [f"7:57: {path}: a document that came over the network starts no programs"] == faults_of(
         program, local=False
     )
+    writes = TEXT.replace("muscle: dummy", "muscle: dummy, models: /tmp", 1)
+    assert [
+        "a document that came over the network names no folder to write to",
+    ] == [fault.rpartition(": ")[2] for fault in faults_of(writes, local=False)]
+    assert [] == faults_of(writes)
     large = TEXT + "#" * DOCUMENT_BYTES_REMOTE
     assert [] == faults_of(large)
     assert 1 == len(faults_of(large, local=False))

@@ -115,3 +115,21 @@ schedule:
       agents: [{name: ada, load: {}}]
 """
     assert ["8:49: warning: no earlier phase has the agent `ada`: it starts fresh"] == faults_of(text)
+
+
+def test_agent_null_is_fresh_whatever_stands_beside_it(faults_of: Said) -> None:
+    """`agent: ~` starts fresh; a key that would say where a model comes from is told to be in vain."""
+    text = """uid: u
+seed: 1
+version: "0.1"
+run_config: {condition: max_episodes}
+schedule:
+  - one:
+      environments: [{environment: {uid: hill, name: dummy}}]
+      agents: [{name: ada, muscle: dummy, load: {agent: ~, base: kept}}]
+      phase_config: {episodes: 1}
+"""
+
+    assert [
+        "8:49: warning: `agent: ~` starts fresh: `base` has no effect"
+    ] == faults_of(text)

@@ -1,0 +1,168 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ganglion.errors import StoreError
+from ganglion.peer.shelf import INDEX, Index, copy_model, files_of, read_shelf, reserve, shelves
+from ganglion.sdk.models import Models, digest_of
+
+RUN = ["run", {"uid": "farm", "experiment": "farms", "started": "2026-01-01", "seed": "1", "document": ""}]
+
+
+def brain(phase: int = 0, agent: str = "ada", tag: str = "", sha256: str = "00") -> list[Any]:
+    """Return the record of a file of a model."""
+    name = f"model-{tag}.npz" if tag else "model.npz"
+    return ["brain", phase, agent, tag, 1, 3, "2026-01-02", 8, sha256, f"/r/farm-1/brains/{phase}/{agent}/{name}"]
+
+
+def shelf_of(folder: Path, run: str = "farm-1", started: str = "2026-01-01", status: str = "finished") -> Path:
+    """Write the index of a shelf with one model, and return its folder."""
+    index = Index(folder, run)
+    for record in (["run", {**RUN[1], "started": started}], ["phase", 0, "warm", "train", "running", None], brain()):  # type: ignore[dict-item]
+        index.take(record)
+    index.take(["end", status, "completed", "2026-01-03"])
+    index.flush()
+    return folder
+
+
+def test_an_index_says_what_the_records_said(tmp_path: Path) -> None:
+    """Run, phases by name, status, and of each tag the newest file, with its place on the shelf."""
+    index = Index(tmp_path / "brains", "farm-1")
+    records = [RUN, ["phase", 0, "warm", "train", "running", None], brain(sha256="11"), brain(tag="policy")]
+    for record in [*records, ["signal", 0], brain(sha256="22")]:
+        index.take(record)
+    index.flush()
+    shelf = read_shelf(tmp_path / "brains")
+
+    assert shelf is not None
+    assert ("farm-1", "farm", "running", {0: "warm"}) == (shelf.run, shelf.uid, shelf.status, shelf.phases)
+    place = tmp_path / "brains" / "0" / "ada"
+    assert [("", "22", place / "model.npz"), ("policy", "00", place / "model-policy.npz")] == [
+        (kept.tag, kept.sha256, kept.path) for kept in shelf.models
+    ]
+
+
+def test_an_index_is_written_when_there_is_news(tmp_path: Path) -> None:
+    """Neither the begin of a run nor of a phase is news; a model and the end are."""
+    index = Index(tmp_path, "farm-1")
+    seen = []
+    for record in (RUN, ["phase", 0, "warm", "train", "running", None], brain(), ["end", "finished", "", ""]):
+        index.take(record)
+        index.flush()
+        shelf = read_shelf(tmp_path)
+        seen.append(None if shelf is None else shelf.status)
+
+    assert [None, None, "running", "finished"] == seen
+    assert [INDEX] == [path.name for path in tmp_path.iterdir()]  # nothing is left beside it
+
+
+def test_an_index_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+    """Where a file stands in the way the error names the index."""
+    (tmp_path / "brains").write_text("")
+    index = Index(tmp_path / "brains", "farm-1")
+    index.take(brain())
+
+    with pytest.raises(StoreError, match="cannot be written"):
+        index.flush()
+
+
+DAMAGED = [
+    "",
+    "[]",
+    "{}",
+    '{"format": 2}',
+    '{"format": 1, "run": 1, "uid": "", "status": "", "started": "", "phases": {}, "models": []}',
+    '{"format": 1, "run": "", "uid": "", "status": "", "started": "", "phases": {"x": ""}, "models": []}',
+    '{"format": 1, "run": "", "uid": "", "status": "", "started": "", "phases": [], "models": []}',
+    '{"format": 1, "run": "", "uid": "", "status": "", "started": "", "phases": {}, "models": [{"path": "../x"}]}',
+    '{"format": 1, "run": "", "uid": "", "status": "", "started": "", "phases": {}, "models": [{"path": "/x"}]}',
+]
+
+
+@pytest.mark.parametrize("text", DAMAGED)
+def test_a_damaged_index_is_refused_by_name(tmp_path: Path, text: str) -> None:
+    """What is no index, or leads out of its folder, is refused with the path of the file."""
+    (tmp_path / INDEX).write_text(text)
+
+    with pytest.raises(StoreError, match=f"{tmp_path / INDEX}: the file is damaged"):
+        read_shelf(tmp_path)
+
+
+@given(st.binary(max_size=60) | st.recursive(
+    st.none() | st.integers() | st.text(max_size=3),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(
+        st.sampled_from(["format", "run", "uid", "status", "started", "phases", "models", "path", "0"]), inner, max_size=8
+    ), max_leaves=12,
+).map(lambda tree: json.dumps(tree).encode()))  # fmt: skip
+def test_any_bytes_are_an_index_or_refused(tmp_path_factory: pytest.TempPathFactory, data: bytes) -> None:
+    """Nothing that lies in the place of an index raises anything else than a StoreError."""
+    folder = tmp_path_factory.getbasetemp() / "any"
+    folder.mkdir(exist_ok=True)
+    (folder / INDEX).write_bytes(data)
+    try:
+        read_shelf(folder)
+    except StoreError as error:
+        assert str(folder / INDEX) in str(error)
+
+
+def test_shelves_of_a_directory(tmp_path: Path) -> None:
+    """A directory is a shelf, the folder of a run, or holds many of both: these by start; what is neither is skipped."""
+    late = shelf_of(tmp_path / "results" / "farm-1" / "brains", "farm-1", "2026-02-02")
+    early = shelf_of(tmp_path / "results" / "farm-2", "farm-2", "2026-02-01")
+    (tmp_path / "results" / "notes").mkdir()
+
+    assert ([late], True) == _places(late)
+    assert ([late], True) == _places(late.parent)
+    assert ([early, late], False) == _places(tmp_path / "results")
+    assert ([late], False) == _places(tmp_path / "results", "farm-1")
+    assert ([early, late], False) == _places(tmp_path / "results", "../results")
+    assert ([], False) == _places(tmp_path / "results" / "notes")
+    assert ([], False) == _places(tmp_path / "nowhere")
+
+
+def _places(folder: Path, run: str | None = None) -> tuple[list[Path], bool]:
+    found, single = shelves(folder, run)
+    return [shelf.folder for shelf in found], single
+
+
+def test_a_folder_is_reserved_once(tmp_path: Path) -> None:
+    """A second run of the same id gets a folder of its own; nothing is overwritten."""
+    names = [reserve(tmp_path / "kept", "farm-1").name for _ in range(3)]
+
+    assert ["farm-1", "farm-1+2", "farm-1+3"] == names
+    for name in names:
+        shelf_of(tmp_path / "kept" / name)
+    assert 3 == len(shelves(tmp_path / "kept", "farm-1")[0])
+
+
+def test_a_copy_is_the_same_model(tmp_path: Path) -> None:
+    """All tags are copied unchanged, and told as when they were saved; that without a tag comes first."""
+    models = Models(tmp_path / "a")
+    models.save_value({"w": 1}, "policy")
+    models.save({"w": np.arange(3)}, "best one")
+    models.save({"w": np.arange(4)})
+    rows = copy_model(files_of(tmp_path / "a"), tmp_path / "b" / "c")
+
+    assert ["", "best one", "policy"] == [row["tag"] for row in rows]
+    assert [digest_of(path) for path in files_of(tmp_path / "a")] == [row["sha256"] for row in rows]
+    assert ["", "best one", "policy"] == Models(tmp_path / "b" / "c").tags()
+    assert all(Path(row["path"]).stat().st_size == row["bytes"] for row in rows)
+    assert 3 == len(list((tmp_path / "b" / "c").iterdir()))
+
+
+def test_a_copy_that_cannot_be_made_is_told(tmp_path: Path) -> None:
+    """A target that is no folder, and a source that is no model, are errors by name."""
+    Models(tmp_path / "a").save({"w": np.arange(3)})
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreError, match="cannot be written"):
+        copy_model(files_of(tmp_path / "a"), tmp_path / "file" / "b")
+    (tmp_path / "a" / "model.npz").write_bytes(b"boo")
+    with pytest.raises(StoreError, match="damaged or no model"):
+        copy_model(files_of(tmp_path / "a"), tmp_path / "b")

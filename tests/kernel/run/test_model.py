@@ -1,0 +1,198 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ganglion.run.model import Keeper, continued, missing, own, pick_phase, pick_run, wish_of
+
+OTHER = {"here": False, "elsewhere": True, "uid": "other", "phase": None, "run": None}
+THIS = {"here": True, "elsewhere": False, "uid": "farm", "run": None}
+
+FILLED: list[tuple[Any, dict[str, Any] | None]] = [
+    (None, None),
+    (False, None),
+    ({"optional": True}, None),
+    ({"phase": None, "agent": None}, None),
+    ({"phase": 0}, {**THIS, "agent": "ada", "phase": 0, "bare": False}),
+    ({"agent": "bob"}, {**THIS, "agent": "bob", "phase": None, "named": True}),
+    ({"base": "kept"}, {**THIS, "base": "kept", "bare": True, "named": False}),
+    ({"base": "kept", "agent": "bob"}, {**THIS, "bare": True, "named": True}),
+    ({"experiment_run": "other"}, {**OTHER, "agent": "ada", "bare": False, "optional": False}),
+    ({"experiment_run": "other", "optional": True}, {**OTHER, "optional": True}),
+    # a document that names itself means its newest run: this one as far as it has come, else the one before
+    ({"experiment_run": "farm"}, {"here": True, "elsewhere": True, "uid": "farm", "run": None}),
+    ({"instance": "other-3"}, {"here": False, "elsewhere": True, "uid": None, "run": "other-3"}),
+    ({"instance": "other-3", "experiment_run": "other"}, {"here": False, "uid": "other", "run": "other-3"}),
+    ({"instance": "farm-1", "experiment_run": "farm"}, {"here": False, "elsewhere": True, "run": "farm-1"}),
+    ({"instance": "farm-2"}, {"here": True, "elsewhere": False, "run": "farm-2"}),
+]
+
+
+@pytest.mark.parametrize(("load", "filled"), FILLED)
+def test_missing_keys_are_filled_in(load: Any, filled: dict[str, Any] | None) -> None:
+    """Each key that `load` leaves out has its documented meaning; without a key that asks there is no wish."""
+    wish = wish_of(load, "ada", "farm", "farm-2")
+
+    assert (filled is None) == (wish is None)
+    assert (filled or {}).items() <= {name: getattr(wish, name) for name in filled or {}}.items()
+
+
+WORDS = [
+    ({"phase": 0}, "the model of agent `ada` from this run (phase 0)"),
+    ({"agent": "bob"}, "the model of agent `bob` from this run (its latest earlier phase)"),
+    ({"phase": "p", "instance": "x-1"}, "the model of agent `ada` from run x-1 (phase `p`)"),
+    (
+        {"experiment_run": "x", "instance": "x-1"},
+        "the model of agent `ada` from run x-1 of `x` (the last phase that left one)",
+    ),
+    (
+        {"experiment_run": "x"},
+        "the model of agent `ada` from the newest finished run of `x` (the last phase that left one)",
+    ),
+    (
+        {"experiment_run": "farm", "phase": 1},
+        "the model of agent `ada` from this run or of the newest finished run of `farm` (phase 1)",
+    ),
+]
+
+
+@pytest.mark.parametrize(("load", "words"), WORDS)
+def test_a_wish_is_told_in_words(load: Any, words: str) -> None:
+    """What is looked for is said in one sentence."""
+    assert words == str(wish_of(load, "ada", "farm", "farm-2"))
+
+
+def phases(kit: Any, *agents: str) -> list[Any]:
+    """Return phases with these agents, one letter for each."""
+    return [
+        kit.phase(index, agents=[kit.agent(name) for name in names]) for index, names in enumerate(agents)
+    ]
+
+
+CONTINUED = [
+    (("a", "a"), {(0, "a"): "m0"}, "m0"),
+    (("ab", "b", "a"), {(0, "a"): "m0", (1, "b"): "m1"}, "m0"),  # the phase between lacks the agent
+    (("a", "a", "a"), {(0, "a"): "m0", (1, "a"): "m1"}, "m1"),
+    (("a", "a", "a"), {(0, "a"): "m0"}, None),  # it began afresh in phase 1, and left nothing
+    (("b", "a"), {(0, "b"): "m0"}, None),
+    (("a",), {}, None),
+]
+
+
+@pytest.mark.parametrize(("agents", "models", "folder"), CONTINUED)
+def test_an_agent_continues_from_its_latest_earlier_phase(
+    kit: Any, agents: tuple[str, ...], models: dict[tuple[int, str], str], folder: str | None
+) -> None:
+    """It is the model of the latest earlier phase in which the agent took part, else none."""
+    assert folder == continued(phases(kit, *agents), len(agents) - 1, "a", models)
+
+
+@given(
+    took_part=st.lists(st.sets(st.sampled_from("abc"), min_size=1), min_size=1, max_size=6),
+    left=st.sets(st.tuples(st.integers(0, 5), st.sampled_from("abc"))),
+)
+def test_no_model_comes_from_a_later_phase_or_another_agent(
+    kit: Any, took_part: list[set[str]], left: set[tuple[int, str]]
+) -> None:
+    """Whatever has been stored, an agent continues from an earlier phase of its own, and skips none of these."""
+    plans = phases(kit, *("".join(sorted(names)) for names in took_part))
+    models = {key: f"{key[0]}{key[1]}" for key in left}
+    last = len(plans) - 1
+
+    mine = [index for index, names in enumerate(took_part[:last]) if "a" in names]
+    expected = models.get((mine[-1], "a")) if mine else None
+    assert expected == continued(plans, last, "a", models)
+
+
+OWN = [
+    ({"phase": 0}, "m0", ""),
+    ({"phase": "phase 1"}, "m1", ""),
+    ({"phase": "0"}, None, "phase `0` is no earlier phase of this run"),
+    ({"phase": 2}, None, "phase 2 is no earlier phase of this run"),
+    ({"phase": 0, "agent": "b"}, None, "phase 0 of this run has left no model of it"),
+    ({"agent": "b"}, "m1b", ""),
+    ({"agent": "c"}, None, "no earlier phase of this run has left a model of it"),
+]
+
+
+@pytest.mark.parametrize(("load", "folder", "why"), OWN)
+def test_models_of_this_run(kit: Any, load: Any, folder: str | None, why: str) -> None:
+    """A number is the index of a phase, text its name; where there is no model it is said why."""
+    models = {(0, "a"): "m0", (1, "a"): "m1", (1, "b"): "m1b", (2, "a"): "never"}
+    wish = wish_of(load, "a", "farm", "farm-1")
+
+    assert wish is not None
+    assert (folder, why) == own(wish, phases(kit, "a", "ab", "abc"), 2, models)
+
+
+RUNS = [
+    Keeper("x-1", "x", "finished"),
+    Keeper("y-1", "y", "finished"),
+    Keeper("x-2", "x", "finished"),
+    Keeper("x-3", "x", "interrupted"),
+    Keeper("z-1", "z", "failed"),
+    Keeper("farm-1", "farm", "running"),
+]
+PICKED = [
+    ({"experiment_run": "x"}, "x-2"),
+    ({"experiment_run": "y"}, "y-1"),
+    ({"instance": "x-3"}, "x-3"),
+    ({"instance": "x-1", "experiment_run": "x"}, "x-1"),
+    ({"instance": "x-1", "experiment_run": "y"}, "run x-1 is one of `x`, not of `y`"),
+    ({"instance": "x-9"}, "there is no run x-9"),
+    ({"experiment_run": "q"}, "there is no run of `q`"),
+    ({"experiment_run": "x-2"}, "there is no run of `x-2`; that is the id of a run: give it as `instance`"),
+    (
+        {"experiment_run": "z"},
+        "no run of `z` has finished: z-1 (failed); `instance` takes a run as it is",
+    ),
+    ({"experiment_run": "farm"}, "there is no run of `farm`"),  # it is this one, which goes on
+]
+
+
+@pytest.mark.parametrize(("load", "picked"), PICKED)
+def test_which_run_is_meant(load: Any, picked: str) -> None:
+    """A uid is its newest finished run, an id is that run as it is; else it is said why there is none."""
+    wish = wish_of(load, "ada", "farm", "farm-1")
+    assert wish is not None
+    chosen = pick_run(wish, RUNS, "farm-1")
+
+    assert picked == (chosen if isinstance(chosen, str) else chosen.run)
+
+
+PHASES = [
+    ({}, [0, 2], 2),
+    ({"phase": 0}, [0, 2], 0),
+    ({"phase": "warm"}, [0, 2], 0),
+    ({"phase": "2"}, [0, 2], "run x-1 has no phase `2`"),
+    ({"phase": 9}, [0, 2], "run x-1 has no phase 9"),
+    ({"phase": 1}, [0, 2], "phase 1 of run x-1 has left no model of agent `ada`"),
+    ({}, [], "run x-1 has no model of agent `ada`"),
+]
+
+
+@pytest.mark.parametrize(("load", "having", "picked"), PHASES)
+def test_which_phase_of_another_run_is_meant(load: Any, having: list[int], picked: int | str) -> None:
+    """It is the one that is named, by index or name, else the last one that has left a model of the agent."""
+    wish = wish_of({"instance": "x-1", **load}, "ada", "farm", "farm-1")
+
+    assert wish is not None
+    assert picked == pick_phase(wish, {0: "warm", 1: "rest", 2: "hot"}, having, "x-1")
+
+
+def test_what_is_missing_is_told_with_all_places(kit: Any) -> None:
+    """The sentence has the place in the document, what was looked for, and a line for each place."""
+    load = {"experiment_run": "x", "optional": True}
+    agent = kit.agent(load=load, load_at="run.yml:3:4: a.load")
+    wish = wish_of(load, "ada", "farm", "farm-1")
+    assert wish is not None
+    first, second = missing(agent, wish, [("base /b", "there is no such directory")]).splitlines()
+
+    assert f"run.yml:3:4: a.load: {wish} was not found; it starts fresh" == first
+    assert "  in base /b: there is no such directory" == second
+    insisting = wish_of({"experiment_run": "x"}, "ada", "farm", "farm-1")
+    assert insisting is not None
+    assert missing(agent, insisting, []).endswith("with `optional: true` it would start fresh")
