@@ -141,6 +141,45 @@ def test_run_finishes_and_leaves_nothing(folder: Path) -> None:
     assert nothing_left(command)
 
 
+def standing(folder: Path, *arguments: str) -> dict[int, tuple[int, int]]:
+    """Carry out a command that answers where workers stand; return worker -> (episode, step)."""
+    done = subprocess.run(
+        [*GANGLION, "--results", str(folder / "results"), "--json", *arguments],
+        capture_output=True,
+        text=True,
+        env=environment(folder),
+    )
+    assert (0, "") == (done.returncode, done.stderr)
+    answer = json.loads(done.stdout)
+    assert answer["accepted"]
+    words = [line.split() for line in answer["text"].splitlines()]
+    return {int(w[1]): (int(w[8]), int(w[5])) for w in words if w[2] == "stands"}
+
+
+def test_paused_run_goes_on_step_by_step(folder: Path) -> None:
+    """PAUSE is answered with where each worker stands; it goes on for as many steps as asked, one worker or all."""
+    command = Command(folder, "run", "endless.yml", "--store", "none")
+    command.until("episode.ended")
+
+    first = standing(folder, "pause", "endless")
+    again = standing(folder, "pause", "endless-1")
+    three = standing(folder, "continue", "endless", "--steps", "3")
+    assert [0, 1] == sorted(first)
+    assert first == again
+    assert {w: 10 * e + s + 3 for w, (e, s) in first.items()} == {
+        w: 10 * e + s for w, (e, s) in three.items()
+    }
+
+    assert {} == standing(folder, "continue", "endless")
+    while (ended := command.until("episode.ended"))["episode"] < three[ended["worker"]][0]:
+        pass  # told before it stood
+    later = standing(folder, "pause", "last", "--reason", "lunch")
+    assert all(later[worker] > three[worker] for worker in (0, 1))
+    command.process.terminate()  # a paused run is woken, and ends its episodes
+    assert 130 == command.end()[0]
+    assert nothing_left(command)
+
+
 def test_killed_supervisor_takes_everybody_with_it(folder: Path) -> None:
     """SIGKILL of the supervisor: no process of the run is left behind."""
     command = Command(folder, "run", "endless.yml", "--store", "none")

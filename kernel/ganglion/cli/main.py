@@ -32,6 +32,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "submit": ("ganglion.cli.submit:command", "Hand documents to the daemon."),
     "attach": ("ganglion.cli.attach:command", "Join a plugin to a kernel as a process of its own."),
     "ps": ("ganglion.cli.ps:command", "List the processes of live runs."),
+    "pause": ("ganglion.cli.pause:pause", "Hold the workers of a live run at their step boundaries."),
+    "continue": ("ganglion.cli.pause:go_on", "Let the paused workers of a live run go on."),
     "signal": ("ganglion.cli.signal:command", "Send a flow signal to a live run."),
     "stop": ("ganglion.cli.stop:command", "Interrupt a live run."),
     "doctor": ("ganglion.cli.doctor:command", "Look whether this machine has what is needed."),

@@ -7,10 +7,26 @@ import json
 import click
 
 from ganglion.cli.settings import Settings
-from ganglion.supervisor.operator import find_run
-from ganglion.wire.messages import RunSignal
+from ganglion.limits import DEADLINE_OTHER_S, PAUSE_ANSWER_S
+from ganglion.supervisor.operator import Operator, find_run
+from ganglion.wire.messages import RunSignal, Signalled
 
-__all__ = ["command"]
+__all__ = ["command", "say", "send"]
+
+
+def send(operator: Operator, wish: RunSignal) -> Signalled:
+    """Send a flow signal; return the governor's answer, which comes when all workers stand if PAUSE is in it."""
+    answer: Signalled = operator.ask("kernel.signal", wish, PAUSE_ANSWER_S + DEADLINE_OTHER_S)
+    return answer
+
+
+def say(settings: Settings, answer: Signalled) -> int:
+    """Print the governor's answer; return the exit status."""
+    if settings.json:
+        click.echo(json.dumps({"accepted": answer.accepted, "text": answer.text}))
+    else:
+        click.echo(answer.text)
+    return 0 if answer.accepted else 1
 
 
 @click.command("signal")
@@ -26,9 +42,5 @@ def command(
     """Send the flow signal NAME (RESET, STOP_PHASE, ...) to RUN and print the governor's answer."""
     wish = RunSignal(run, name.upper().replace("-", "_"), phase, worker, reason)
     with find_run(settings.results, settings.kernel, run) as operator:
-        answer = operator.ask("kernel.signal", wish)
-    if settings.json:
-        click.echo(json.dumps({"accepted": answer.accepted, "text": answer.text}))
-    else:
-        click.echo(answer.text)
-    return 0 if answer.accepted else 1
+        answer = send(operator, wish)
+    return say(settings, answer)
