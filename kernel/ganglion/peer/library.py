@@ -141,7 +141,7 @@ class Library:
             found.append((f"models {place}", lambda: self._directory(place, wish)))
         if self._store is not None:
             store = self._store
-            found.append((f"the store {shown(store)}", lambda: self._stored(store, wish)))
+            found.append((f"the store {_shown(store)}", lambda: self._stored(store, wish)))
         results = self._results.parent
         found.append((f"the results {results}", lambda: self._directory(results, wish)))
         return found
@@ -149,7 +149,7 @@ class Library:
     def _base(self, wish: Wish, base: str) -> tuple[str, Callable[[], _Found | str]]:
         if "://" in base:
             uri = self._uri(base)
-            return f"base {shown(uri)}", lambda: self._stored(uri, wish)
+            return f"base {_shown(uri)}", lambda: self._stored(uri, wish)
         place = (self._document / base).absolute()
         return f"base {place}", lambda: self._directory(place, wish, is_base=True)
 
@@ -269,7 +269,7 @@ def _gone(found: _Found) -> str | None:
     return f"the file {gone[0]} is gone" if gone else None
 
 
-def shown(uri: str) -> str:
+def _shown(uri: str) -> str:
     """Return a URI as people may see it: without what stands before an `@`."""
     scheme, slashes, rest = uri.partition("://")
     return f"{scheme}{slashes}{rest.rpartition('@')[2]}"

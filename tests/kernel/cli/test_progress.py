@@ -92,6 +92,15 @@ def test_end_tells_where_the_rows_are() -> None:
     assert "" == err.getvalue()
 
 
+@pytest.mark.parametrize("verbosity", [-1, 0])
+def test_warning_is_told_on_stderr(verbosity: int) -> None:
+    """What was asked for and is not there is told as a sentence, disarmed, and as no event beside."""
+    progress, out, err = _plain(verbosity=verbosity)
+    progress.event("demo-1", RunEvent("warning", {"text": "no model\x1b\n  in base /b"}, 1.0))
+
+    assert ("", "warning: no model\\x1b\n  in base /b\n") == (out.getvalue(), err.getvalue())
+
+
 def test_failure_is_told_on_stderr() -> None:
     """What went wrong stands on stderr, the culprit first; quiet shows that alone."""
     progress, out, err = _plain(verbosity=-1)

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ganglion.errors import AuthorError, RemoteProtocolError
+from ganglion.errors import AuthorError, RemoteProtocolError, StoreError
 from ganglion.peer.brain import BrainHost
 from ganglion.peer.failure import failure_of
 from ganglion.sdk import Box, Brain, Discrete, Signal, Update
 from ganglion.sdk.mode import Mode
-from ganglion.sdk.models import Models
+from ganglion.sdk.models import Models, digest_of
 from ganglion.sdk.seed import generator_from_words, words
 from ganglion.wire.messages import (
     BrainJoin,
@@ -454,6 +454,51 @@ def test_the_policy_is_what_was_sent(stage: Stage) -> None:
     stage.hosted.ask("brain.store", BrainStore())
 
     assert [0.0, 0.0] == Models(stage.folder / "own").load("policy")["w"].tolist()
+
+
+def test_a_model_is_stored_twice_where_there_is_a_second_folder(stage: Stage) -> None:
+    """What was stored lies in the second folder, too, byte by byte."""
+    stage.setup(lambda brain, muscle, data: {"w": data})
+    stage.think(0, 1)
+    files = stage.hosted.ask("brain.store", BrainStore(second=str(stage.folder / "second"))).files
+
+    assert [str(stage.folder / "own" / name) for name in ("model.npz", "model-policy.npz")] == [
+        row["path"] for row in files
+    ]
+    second = [digest_of(stage.folder / "second" / name) for name in ("model.npz", "model-policy.npz")]
+    assert second == [row["sha256"] for row in files]
+
+
+def test_where_nobody_learns_the_model_is_stored_unchanged(stage: Stage) -> None:
+    """A brain that takes no part hands the model on: without a setup, all tags, with no updates of its own."""
+    earlier = Models(stage.folder / "earlier")
+    earlier.save({"value": np.full(2, 3.0)}, "best")
+    earlier.save({"value": np.full(2, 4.0)})
+    source, second = str(stage.folder / "earlier"), str(stage.folder / "second")
+    store = BrainStore(source=source, models=str(stage.folder / "later"), second=second)
+    files = stage.hosted.ask("brain.store", store).files
+
+    digests = {row["tag"]: row["sha256"] for row in earlier.written()}
+    assert [("", 0), ("best", 0)] == [(row["tag"], row["updates"]) for row in files]
+    assert digests == {row["tag"]: row["sha256"] for row in files}
+    for folder in ("later", "second"):
+        assert ["", "best"] == Models(stage.folder / folder).tags()
+
+
+def test_a_model_of_another_form_is_told_with_its_folder(stage: Stage) -> None:
+    """A model that the brain cannot take over names agent, hook and folder; so does a damaged policy."""
+    Models(stage.folder / "earlier").save({"weights": np.zeros(2)})
+    with pytest.raises(AuthorError, match="KeyError: 'value'") as caught:
+        stage.setup(load=str(stage.folder / "earlier"))
+    where = failure_of(caught.value).where or ""
+    assert where.startswith("brain a, class FakeBrain")
+    assert where.endswith(f"hook load; model {stage.folder / 'earlier'}")
+
+    (stage.folder / "earlier" / "model-policy.npz").write_bytes(b"boo")
+    with pytest.raises(
+        StoreError, match=f"{stage.folder / 'earlier' / 'model-policy.npz'}: the file is damaged"
+    ):
+        stage.setup(load=str(stage.folder / "earlier"))
 
 
 def test_load_comes_after_setup(stage: Stage) -> None:

@@ -2,13 +2,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pytest
 
+from ganglion import registry
 from ganglion.errors import DocumentError, StoreError
-from ganglion.peer import library
 from ganglion.peer.library import Library
 from ganglion.peer.shelf import Index, read_shelf
 from ganglion.run.plan import AgentPlan, EnvironmentPlan, PhasePlan, Plan, PluginPlan
@@ -48,6 +48,7 @@ class Kept:
         self.runs: list[dict[str, Any]] = []
         self.phases: list[dict[str, Any]] = []
         self.brains: list[dict[str, Any]] = []
+        self.opened: list[str] = []
 
     def run(self, run: str, uid: str, status: str = "finished", agents: str = "ada", phases: int = 1) -> None:
         """Let a run have left models."""
@@ -69,17 +70,20 @@ class Kept:
     # -- as a store ---------------------------------------------------------------------------------------------------
     def reader(self, uri: str) -> Kept:
         """Open the store."""
+        self.opened.append(uri)
         if "gone" in uri:
             raise StoreError("there is no store here")
         return self
 
-    def __enter__(self) -> Kept:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         pass
 
-    def rows(self, table: str, runs: Sequence[str] = (), columns: Sequence[str] = ()) -> Iterator[dict[str, Any]]:
+    def rows(
+        self, table: str, runs: Sequence[str] = (), columns: Sequence[str] = ()
+    ) -> Iterator[dict[str, Any]]:
         """Yield rows of a table."""
         rows: list[dict[str, Any]] = getattr(self, table)
         return ({c: row[c] for c in columns} for row in rows if not runs or row["run"] in runs)
@@ -94,7 +98,7 @@ def kept(tmp_path: Path) -> Kept:
 @pytest.fixture
 def found(tmp_path: Path, kept: Kept, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
     """Return a function that looks for a model, and says where it is below the folder of the test."""
-    monkeypatch.setattr(library.registry, "load", lambda kind, scheme: kept)
+    monkeypatch.setattr(registry, "load", lambda kind, scheme: kept)
 
     def look(
         load: Any, store: str | None = None, own: dict[tuple[int, str], str] = UNSET, **more: Any
@@ -131,7 +135,7 @@ BY_KEYS = [
 @pytest.mark.parametrize("store", [None, "fake://here"])
 @pytest.mark.parametrize(("load", "place"), BY_KEYS)
 def test_other_runs(found: Any, kept: Kept, load: Any, place: str, store: str | None) -> None:
-    """Store and indices of folders give the same: the newest finished run, its last phase, unless keys say otherwise."""
+    """Store and folders give the same: the newest finished run, its last phase, unless keys say otherwise."""
     kept.run("crop-1", "crop", agents="ada bob", phases=2)
     kept.run("crop-2", "crop", agents="ada bob", phases=2)
     kept.run("farm-1", "farm")
@@ -194,22 +198,21 @@ def test_a_base_may_be_many_things(found: Any, kept: Kept, base: str, load: Any,
     assert place == found({"base": base, **load})
 
 
-def test_paths_begin_at_the_document(tmp_path: Path, found: Any, kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_paths_begin_at_the_document(tmp_path: Path, found: Any, kept: Kept) -> None:
     """Relative paths, that of a SQLite store too, do not depend on where the program was started."""
-    seen = []
-    monkeypatch.setattr(kept, "reader", lambda uri: seen.append(uri) or kept)
     kept.run("crop-1", "crop")
-
     for uri in ("sqlite:///a/b.db", "sqlite:////a/b.db", "fake://a"):
         found({"base": uri, "experiment_run": "crop"})
-    assert [f"sqlite:///{tmp_path}/a/b.db", "sqlite:////a/b.db", "fake://a"] == seen
+
+    assert [f"sqlite:///{tmp_path}/a/b.db", "sqlite:////a/b.db", "fake://a"] == kept.opened
 
 
 MISSING = [
     (
         {"experiment_run": "corn", "base": "none"},
         ["in base {0}/none: there is no such directory", "in models {0}/empty: it holds no models of a run",
-         "in the store fake://host/x: there is no run of `corn`", "in the results {0}/results: there is no run of `corn`"],
+         "in the store fake://host/x: there is no run of `corn`",
+         "in the results {0}/results: there is no run of `corn`"],
     ),
     ({"phase": 0}, ["in this run: phase 0 of this run has left no model of it"]),
     (
@@ -279,7 +282,7 @@ def test_a_damaged_index_is_a_reason(found: Any, kept: Kept) -> None:
         found({"experiment_run": "crop"})
 
 
-# -- what this run stores -----------------------------------------------------------------------------------------------
+# -- what this run stores ---------------------------------------------------------------------------------------------
 def test_both_shelves_have_an_index(tmp_path: Path) -> None:
     """Models are noted in the index of the run's folder, those of an agent with `models` also in that directory's."""
     mine, other = agent(models="kept"), agent(name="bob")
@@ -298,7 +301,12 @@ def test_both_shelves_have_an_index(tmp_path: Path) -> None:
     for folder, names in ((tmp_path / "results" / "farm-1" / "brains", ["ada", "bob"]), (second, ["ada"])):
         shelf = read_shelf(folder)
         assert shelf is not None
-        assert ("farm-1", "farm", "finished", {0: "phase 0"}) == (shelf.run, shelf.uid, shelf.status, shelf.phases)
+        assert ("farm-1", "farm", "finished", {0: "phase 0"}) == (
+            shelf.run,
+            shelf.uid,
+            shelf.status,
+            shelf.phases,
+        )
         assert names == list(dict.fromkeys(kept.agent for kept in shelf.models))
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import json
 from pathlib import Path
 from typing import Any
@@ -13,19 +14,39 @@ from ganglion.errors import StoreError
 from ganglion.peer.shelf import INDEX, Index, copy_model, files_of, read_shelf, reserve, shelves
 from ganglion.sdk.models import Models, digest_of
 
-RUN = ["run", {"uid": "farm", "experiment": "farms", "started": "2026-01-01", "seed": "1", "document": ""}]
+RUN: list[Any] = [
+    "run",
+    {"uid": "farm", "experiment": "farms", "started": "2026-01-01", "seed": "1", "document": ""},
+]
 
 
 def brain(phase: int = 0, agent: str = "ada", tag: str = "", sha256: str = "00") -> list[Any]:
     """Return the record of a file of a model."""
     name = f"model-{tag}.npz" if tag else "model.npz"
-    return ["brain", phase, agent, tag, 1, 3, "2026-01-02", 8, sha256, f"/r/farm-1/brains/{phase}/{agent}/{name}"]
+    return [
+        "brain",
+        phase,
+        agent,
+        tag,
+        1,
+        3,
+        "2026-01-02",
+        8,
+        sha256,
+        f"/r/farm-1/brains/{phase}/{agent}/{name}",
+    ]
 
 
-def shelf_of(folder: Path, run: str = "farm-1", started: str = "2026-01-01", status: str = "finished") -> Path:
+def shelf_of(
+    folder: Path, run: str = "farm-1", started: str = "2026-01-01", status: str = "finished"
+) -> Path:
     """Write the index of a shelf with one model, and return its folder."""
     index = Index(folder, run)
-    for record in (["run", {**RUN[1], "started": started}], ["phase", 0, "warm", "train", "running", None], brain()):  # type: ignore[dict-item]
+    for record in (
+        ["run", {**RUN[1], "started": started}],
+        ["phase", 0, "warm", "train", "running", None],
+        brain(),
+    ):
         index.take(record)
     index.take(["end", status, "completed", "2026-01-03"])
     index.flush()
@@ -35,7 +56,12 @@ def shelf_of(folder: Path, run: str = "farm-1", started: str = "2026-01-01", sta
 def test_an_index_says_what_the_records_said(tmp_path: Path) -> None:
     """Run, phases by name, status, and of each tag the newest file, with its place on the shelf."""
     index = Index(tmp_path / "brains", "farm-1")
-    records = [RUN, ["phase", 0, "warm", "train", "running", None], brain(sha256="11"), brain(tag="policy")]
+    records: list[list[Any]] = [
+        RUN,
+        ["phase", 0, "warm", "train", "running", None],
+        brain(sha256="11"),
+        brain(tag="policy"),
+    ]
     for record in [*records, ["signal", 0], brain(sha256="22")]:
         index.take(record)
     index.flush()
@@ -98,7 +124,7 @@ def test_a_damaged_index_is_refused_by_name(tmp_path: Path, text: str) -> None:
 @given(st.binary(max_size=60) | st.recursive(
     st.none() | st.integers() | st.text(max_size=3),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(
-        st.sampled_from(["format", "run", "uid", "status", "started", "phases", "models", "path", "0"]), inner, max_size=8
+        st.sampled_from(["format", "run", "uid", "status", "started", "phases", "models", "path", "0"]), inner,
     ), max_leaves=12,
 ).map(lambda tree: json.dumps(tree).encode()))  # fmt: skip
 def test_any_bytes_are_an_index_or_refused(tmp_path_factory: pytest.TempPathFactory, data: bytes) -> None:
@@ -106,14 +132,15 @@ def test_any_bytes_are_an_index_or_refused(tmp_path_factory: pytest.TempPathFact
     folder = tmp_path_factory.getbasetemp() / "any"
     folder.mkdir(exist_ok=True)
     (folder / INDEX).write_bytes(data)
-    try:
-        read_shelf(folder)
-    except StoreError as error:
-        assert str(folder / INDEX) in str(error)
+    with contextlib.suppress(StoreError):
+        shelf = read_shelf(folder)
+
+        assert shelf is not None
+        assert all(kept.path.is_relative_to(folder) for kept in shelf.models)
 
 
 def test_shelves_of_a_directory(tmp_path: Path) -> None:
-    """A directory is a shelf, the folder of a run, or holds many of both: these by start; what is neither is skipped."""
+    """A directory is a shelf, the folder of a run, or holds many of both: these by start; all else is skipped."""
     late = shelf_of(tmp_path / "results" / "farm-1" / "brains", "farm-1", "2026-02-02")
     early = shelf_of(tmp_path / "results" / "farm-2", "farm-2", "2026-02-01")
     (tmp_path / "results" / "notes").mkdir()

@@ -11,7 +11,7 @@ from ganglion.limits import LEAVE_EPISODE_S
 from ganglion.run.effect import Event, Finish, Steer
 from ganglion.run.stage import Stage
 from ganglion.sdk.flow import Signal
-from ganglion.wire.messages import Failure, FlowSignal, WorkerFailed
+from ganglion.wire.messages import Failure, FlowSignal, Signalled, WorkerFailed
 
 
 def learner(kit: Any, index: int = 0, **more: Any) -> Any:
@@ -113,6 +113,42 @@ def test_stored_model_is_where_the_next_phase_begins(kit: Any) -> None:
     assert stored == [r[:5] for r in farm.records("brain")]
     sources = [(a.message.source, a.message.models) for a in farm.asks if a.call == "brain.store"]
     assert [(None, None), (None, None), ("/results/brains/1/ada", "/results/brains/2/ada")] == sources
+
+
+def test_an_agent_without_a_brain_keeps_the_model_that_it_acts_by(kit: Any) -> None:
+    """It stores nothing, and a later phase continues with what it had."""
+    phases = [learner(kit), kit.phase(1, agents=[kit.agent()]), learner(kit, 2)]
+    farm = kit.Farm(kit.plan(*phases), [("limit", kit.FakeLimit(1), "phase")]).begin().run()
+
+    assert [None, "/results/brains/0/ada"] == [a.message.load for a in farm.asks if a.call == "brain.setup"]
+    assert [0, 2] == [row[0] for row in farm.records("brain")]
+
+
+def test_a_second_folder_is_named_to_the_brain(kit: Any) -> None:
+    """Models of an agent with `models` are stored there too, below a folder of this run, per phase and agent."""
+    mine = {"agents": [kit.agent(brain="dummy", models="/kept"), kit.agent("bob", brain="dummy")]}
+    phases = [kit.phase(0, mode="train", **mine), kit.phase(1, **mine)]
+    farm = kit.Farm(kit.plan(*phases), [("limit", kit.FakeLimit(1), "phase")]).begin().run()
+
+    asked = [a.message.second for a in farm.asks if a.call == "brain.store"]
+    assert ["/kept/farm-1/0/ada", None, "/kept/farm-1/1/ada", None] == asked
+
+
+@pytest.mark.parametrize("index", [0, 1])
+def test_a_model_that_is_not_there_ends_the_run_before_anybody_is_started(kit: Any, index: int) -> None:
+    """The document is at fault, in a later phase too: status 2, and nothing is asked for that phase."""
+    asking = kit.phase(index, agents=[kit.agent(brain="dummy", load={"phase": 9})], mode="train")
+    phases = [asking] if index == 0 else [learner(kit), asking]
+    farm = kit.Farm(kit.plan(*phases), [("limit", kit.FakeLimit(1), "phase")]).begin().run()
+
+    assert ("failed", 2, "document") == (
+        farm.finish.status,
+        farm.finish.exit_status,
+        farm.finish.failure.kind,
+    )
+    assert "failed: run.yml:3:4: no model of ada" == farm.finish.reason
+    assert index == sum(a.call == "kernel.need" for a in farm.asks)
+    assert ["failed", "failed"] == farm.records("phase")[-1][3:]
 
 
 def trace(farm: Any) -> tuple[Any, ...]:
@@ -309,8 +345,7 @@ def test_refused_signal_is_recorded(kit: Any, wish: FlowSignal, phase: str | Non
     """A signal for nobody, or of no kind, is refused with the reason, recorded so, and does nothing."""
     farm = kit.Farm(kit.plan(kit.phase(workers=2)), [("max_episodes", kit.FakeLimit(2), "phase")])
     farm.begin().run(until=lambda: running(farm))
-    answer, effects = farm.governor.signal(wish, phase, 0.0)
-    farm.obey(effects)
+    answer = farm.signal(wish, phase)
     farm.run()
 
     assert not answer.accepted
@@ -334,8 +369,7 @@ def test_signal_before_and_after_the_phase_is_refused(kit: Any) -> None:
 
 
 def _answer(farm: Any, wish: FlowSignal, phase: str | None = None) -> tuple[bool, str]:
-    answer, effects = farm.governor.signal(wish, phase, farm.now_s)
-    farm.obey(effects)
+    answer = farm.signal(wish, phase)
     return answer.accepted, answer.text
 
 
@@ -396,13 +430,16 @@ def test_pause_lasts_until_something_else(kit: Any, learns: bool, end: str) -> N
     made = learner(kit, workers=2) if learns else kit.phase(workers=2)
     farm = kit.Farm(kit.plan(made), [("max_episodes", kit.FakeLimit(2), "phase")], lambda w, e: 30)
     farm.begin().run(until=lambda: running(farm))
-    _answer(farm, FlowSignal("PAUSE", "operator"))
+    assert farm.signal(FlowSignal("PAUSE", "operator")) is None, "who asks is told when they stand"
     farm.run()
     stood = farm.steps
     farm.run()
     farm.tick(1.0)
     assert (None, stood) == (farm.finish, farm.steps)
     assert stood < 30
+    steps = [worker.step for worker in farm.workers]
+    lines = [f"worker {w} stands after step {step} of episode 0" for w, step in enumerate(steps)]
+    assert Signalled(True, "\n".join(lines)) == farm.answers["operator"]
 
     _answer(farm, FlowSignal(end, "operator"))
     farm.run()
