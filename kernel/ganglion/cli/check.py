@@ -21,7 +21,7 @@ __all__ = ["command"]
 @click.command("check")
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @click.option(
-    "--deep", is_flag=True, help="import the plugins in a child process and check their parameters too"
+    "--deep", is_flag=True, help="import the plugins in child processes and start each environment once"
 )
 @click.option("--strict", is_flag=True, help="warnings count as errors")
 @click.option("--resolved", "whole", is_flag=True, help="print the document after cascade and defaults")

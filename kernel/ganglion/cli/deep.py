@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from typing import Any
 
 from ganglion import registry
+from ganglion.cli.child import Children
+from ganglion.cli.trial import CHILD, try_environments
 from ganglion.document.fault import Fault, placed
 from ganglion.errors import LaunchError, PluginInvalid
 from ganglion.run.plan import Plan
@@ -22,10 +23,16 @@ _DEADLINE_S = (
 
 
 def deeply(plan: Plan) -> list[Fault]:
-    """Return what is wrong with the plugins that a plan names and with their parameters."""
-    faults = _ask({"plan": plan.to_map()})
+    """Return what the plugins that a plan names tell of it.
+
+    Classes, parameters and conditions come first; then each environment is started once, if nothing is wrong with it
+    already.
+    """
+    rows: list[dict[str, Any]] = _ask({"plan": plan.to_map()})
+    errors = [row for row in rows if row["severity"] == "error"]
+    faults = [Fault(**row) for row in [*rows, *try_environments(plan, errors)]]
     lines = plan.document.split("\n")
-    return [placed(Fault(**fault), plan.source, lines) for fault in faults]
+    return [placed(fault, plan.source, lines) for fault in faults]
 
 
 def misfits(entries: list[registry.Entry]) -> dict[tuple[str, str, str], str]:
@@ -42,29 +49,13 @@ def _ask(question: dict[str, Any]) -> list[Any]:
     Raises:
         LaunchError: it ended without an answer, or took too long.
     """
-    command = [
-        sys.executable,
-        "-P",
-        "-m",
-        "ganglion.cli.deep",
-    ]  # -P: nothing in the working folder shadows a module
-    try:
-        done = subprocess.run(
-            command,
-            input=json.dumps(question),
-            stdout=subprocess.PIPE,
-            text=True,
-            timeout=_DEADLINE_S,
-            check=False,
-        )
-    except subprocess.TimeoutExpired as error:
-        raise LaunchError(
-            f"the process that imports plugins gave no answer within {_DEADLINE_S:g} s"
-        ) from error
-    if done.returncode != 0:
-        raise LaunchError(f"the process that imports plugins ended with exit status {done.returncode}")
-    answer: list[Any] = json.loads(done.stdout)
-    return answer
+    answer = Children().ask(CHILD, question, _DEADLINE_S)
+    if answer.status is None:
+        raise LaunchError(f"the process that imports plugins gave no answer within {_DEADLINE_S:g} s")
+    if answer.status != 0:
+        raise LaunchError(f"the process that imports plugins ended with exit status {answer.status}")
+    found: list[Any] = json.loads(answer.text)
+    return found
 
 
 def _misfits(rows: list[list[str]]) -> list[list[str]]:
@@ -82,7 +73,13 @@ def _child() -> None:
     answer = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     question = json.load(sys.stdin)
-    found: Any = inspect(question["plan"]) if "plan" in question else _misfits(question["entries"])
+    found: Any
+    if "trial" in question:
+        from ganglion.peer.trial import try_out  # what hosts need is for the child that hosts
+
+        found = try_out(question["trial"], answer)
+    else:
+        found = inspect(question["plan"]) if "plan" in question else _misfits(question["entries"])
     with answer:
         json.dump(found, answer)
 

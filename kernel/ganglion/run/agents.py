@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ganglion.errors import DocumentError
 from ganglion.run.plan import AgentPlan, PhasePlan
 
-__all__ = ["ResolvedAgent", "full_ids", "resolve"]
+__all__ = ["ResolvedAgent", "declaration_rows", "full_ids", "misfits", "resolve", "same_declarations"]
 
 Declarations = Mapping[str, Mapping[str, Any]]
 """Environment -> {sensors, actuators, rewards, static_model}, as its controller reported."""
@@ -28,13 +28,25 @@ class ResolvedAgent:
 
 def resolve(phase: PhasePlan, declarations: Declarations) -> list[ResolvedAgent]:
     """Return the agents of a phase with their declarations; DocumentError holds all faults at once."""
-    faults: list[str] = []
-    sensors = _full(declarations, "sensors", faults)
-    actuators = _full(declarations, "actuators", faults)
-    found = [_agent(agent, sensors, actuators, faults) for agent in phase.agents]
-    if faults:
+    search = _Search(phase, declarations)
+    found = [search.agent(agent) for agent in phase.agents]
+    if search.faults:
+        faults = [f"{at}: {text}" if at else text for at, text in search.faults]
         raise DocumentError("\n".join(faults), faults)
     return found
+
+
+def misfits(
+    phase: PhasePlan, declarations: Declarations, unknown: Collection[str] = ()
+) -> list[tuple[str, str]]:
+    """Return what `resolve` would refuse, as (place in the document, message).
+
+    `unknown` are environments of which nobody knows yet what they declare: ids that could be theirs pass.
+    """
+    search = _Search(phase, declarations, unknown)
+    for agent in phase.agents:
+        search.agent(agent)
+    return search.faults
 
 
 def full_ids(uid: str, declarations: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -42,52 +54,88 @@ def full_ids(uid: str, declarations: Sequence[Mapping[str, Any]]) -> list[dict[s
     return [{**row, "id": f"{uid}.{row['id']}"} for row in declarations]
 
 
-def _full(declarations: Declarations, what: str, faults: list[str]) -> dict[str, tuple[str, dict[str, Any]]]:
-    """Return full id -> (environment, declaration); an id that two environments can claim is a fault."""
-    found: dict[str, tuple[str, dict[str, Any]]] = {}
+def same_declarations(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Say whether two workers' objects of one environment declare the same sensors and actuators."""
+    kinds = ("sensors", "actuators")
+    return all(
+        [(row["id"], row["space"]) for row in one[kind]] == [(row["id"], row["space"]) for row in other[kind]]
+        for kind in kinds
+    )
+
+
+def declaration_rows(
+    declarations: Declarations, agents: Sequence[ResolvedAgent]
+) -> list[tuple[str, str | None, str | None, list[dict[str, Any]]]]:
+    """Return the rows of `Declare`: those of the environments, then the lists of each agent."""
+    rows: list[tuple[str, str | None, str | None, list[dict[str, Any]]]] = []
     for uid, declared in declarations.items():
-        for row in full_ids(uid, declared[what]):
-            full = row["id"]
-            if full in found:
-                faults.append(
-                    f"the {what[:-1]} {full!r} can belong to environment {found[full][0]!r} and to {uid!r}"
-                )
-            found[full] = (uid, row)
-    return found
+        for kind in ("sensor", "actuator", "reward"):
+            if declared[kind + "s"] is not None:
+                rows.append((kind, uid, None, full_ids(uid, declared[kind + "s"])))
+    for agent in agents:
+        rows.append(("sensor", None, agent.plan.name, agent.sensors))
+        rows.append(("actuator", None, agent.plan.name, agent.actuators))
+    return rows
 
 
-def _agent(
-    agent: AgentPlan,
-    sensors: Mapping[str, tuple[str, dict[str, Any]]],
-    actuators: Mapping[str, tuple[str, dict[str, Any]]],
-    faults: list[str],
-) -> ResolvedAgent:
-    seen = _pick(agent.sensors, agent.sensors_at, sensors, f"agent {agent.name}: sensors", faults)
-    moved = _pick(agent.actuators, agent.actuators_at, actuators, f"agent {agent.name}: actuators", faults)
-    touched = list(dict.fromkeys(environment for environment, _ in (*seen, *moved)))
-    return ResolvedAgent(agent, [row for _, row in seen], [row for _, row in moved], touched)
+_Known = Mapping[str, tuple[str, dict[str, Any]]]  # full id -> environment, declaration
 
 
-def _pick(
-    ids: Sequence[str],
-    places: Sequence[str],
-    known: Mapping[str, tuple[str, dict[str, Any]]],
-    what: str,
-    faults: list[str],
-) -> list[tuple[str, dict[str, Any]]]:
-    found: dict[str, tuple[str, dict[str, Any]]] = {}
-    for i, uid in enumerate(ids):
-        at = f"{places[i]}: " if i < len(places) and places[i] else ""
-        if uid.endswith(".*"):
-            matches = {full: row for full, row in known.items() if row[0] == uid[:-2]}
-        else:
-            matches = {uid: known[uid]} if uid in known else {}
-        if not matches:
-            near = difflib.get_close_matches(uid, known, 1)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
-            faults.append(f"{at}{what}: {uid!r} was not declared by its environment{hint}")
-        twice = [full for full in matches if full in found]
-        if twice:
-            faults.append(f"{at}{what}: {twice[0]!r} comes twice")
-        found.update(matches)
-    return list(found.values())
+class _Search:
+    """Look up the ids of agents in what environments declare; `faults` is what does not fit, as (place, message)."""
+
+    def __init__(self, phase: PhasePlan, declarations: Declarations, unknown: Collection[str] = ()) -> None:
+        self.faults: list[tuple[str, str]] = []
+        self._declarations, self._unknown = declarations, unknown
+        self._places = {e.uid: e.plugin.at for e in phase.environments if e.plugin is not None}
+        self._sensors, self._actuators = self._full("sensors"), self._full("actuators")
+        self._rewards = self._full("rewards")
+        # Rewards may be declared as late as by the first update: until then any id may turn out to be one.
+        late = [uid for uid, declared in declarations.items() if declared.get("rewards") is None]
+        self._late = {*unknown, *late}
+
+    def _full(self, what: str) -> _Known:
+        """Return the declarations of one kind; an id that two environments can claim is a fault."""
+        found: dict[str, tuple[str, dict[str, Any]]] = {}
+        for uid, declared in self._declarations.items():
+            for row in full_ids(uid, declared.get(what) or ()):
+                full = row["id"]
+                if full in found:
+                    text = f"the {what[:-1]} {full!r} can belong to environment {found[full][0]!r} and to {uid!r}"
+                    self.faults.append((self._places.get(uid, ""), text))
+                found[full] = (uid, row)
+        return found
+
+    def agent(self, agent: AgentPlan) -> ResolvedAgent:
+        """Return an agent with the declarations of its ids."""
+        name = f"agent {agent.name}"
+        seen = self._pick(agent.sensors, agent.sensors_at, self._sensors, f"{name}: sensors", self._unknown)
+        moved = self._pick(
+            agent.actuators, agent.actuators_at, self._actuators, f"{name}: actuators", self._unknown
+        )
+        whole = {*self._declarations, *self._unknown}  # an environment's uid stands for all its rewards
+        wanted = [(i, uid) for i, uid in enumerate(agent.rewards or ()) if uid not in whole]
+        places = [agent.rewards_at[i] if i < len(agent.rewards_at) else "" for i, _ in wanted]
+        self._pick([uid for _, uid in wanted], places, self._rewards, f"{name}: rewards", self._late)
+        touched = list(dict.fromkeys(environment for environment, _ in (*seen, *moved)))
+        return ResolvedAgent(agent, [row for _, row in seen], [row for _, row in moved], touched)
+
+    def _pick(
+        self, ids: Sequence[str], places: Sequence[str], known: _Known, what: str, late: Collection[str]
+    ) -> list[tuple[str, dict[str, Any]]]:
+        found: dict[str, tuple[str, dict[str, Any]]] = {}
+        for i, uid in enumerate(ids):
+            at = places[i] if i < len(places) else ""
+            if uid.endswith(".*"):
+                matches = {full: row for full, row in known.items() if row[0] == uid[:-2]}
+            else:
+                matches = {uid: known[uid]} if uid in known else {}
+            if not matches and not any(uid.startswith(f"{other}.") for other in late):
+                near = difflib.get_close_matches(uid, known, 1)
+                hint = f"; did you mean {near[0]!r}?" if near else ""
+                self.faults.append((at, f"{what}: {uid!r} was not declared by its environment{hint}"))
+            twice = [full for full in matches if full in found]
+            if twice:
+                self.faults.append((at, f"{what}: {twice[0]!r} comes twice"))
+            found.update(matches)
+        return list(found.values())

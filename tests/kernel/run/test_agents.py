@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from ganglion.errors import DocumentError
-from ganglion.run.agents import full_ids, resolve
+from ganglion.run.agents import full_ids, misfits, resolve
+from ganglion.run.plan import EnvironmentPlan, PluginPlan
 
 SPACE = {"type": "discrete", "n": 2, "start": 0}
 
@@ -103,3 +104,47 @@ def test_id_of_two_environments_is_a_fault(kit: Any) -> None:
         DocumentError, match=r"the sensor 'a\.b\.0' can belong to environment 'a' and to 'a\.b'"
     ):
         resolve(kit.phase(agents=[]), declared)
+
+
+def test_rewards_are_looked_up_once_they_are_known(kit: Any) -> None:
+    """A reward that is not declared is a fault at its line, unless its environment declares rewards later."""
+    agent = kit.agent(
+        sensors=["hill.0"],
+        actuators=[],
+        rewards=["lake", "lake.r", "lake.x", "hill.any", "hill"],
+        rewards_at=["f.yml:1:1", "f.yml:1:2", "f.yml:1:3", "f.yml:1:4", "f.yml:1:5"],
+    )
+
+    assert [
+        (
+            "f.yml:1:3",
+            "agent ada: rewards: 'lake.x' was not declared by its environment; did you mean 'lake.r'?",
+        )
+    ] == misfits(kit.phase(agents=[agent]), DECLARED)
+
+
+def test_ids_of_unknown_environments_pass(kit: Any) -> None:
+    """Of an environment that somebody else starts nobody knows the ids before it runs."""
+    agent = kit.agent(
+        sensors=["wind.0", "wind.*", "hill.9"], actuators=["wind.1"], rewards=["wind", "wind.r"]
+    )
+    phase = kit.phase(agents=[agent])
+
+    assert ["agent ada: sensors: 'hill.9' was not declared by its environment"] == [
+        message.partition(";")[0] for _, message in misfits(phase, DECLARED, ["wind"])
+    ]
+    assert 6 == len(misfits(phase, DECLARED))
+
+
+def test_doubtful_ids_have_the_place_of_the_second_environment(kit: Any) -> None:
+    """An id of two environments is told where the second of them is defined, whatever it is an id of."""
+    plugin = PluginPlan("dummy", at="f.yml:9:9")
+    phase = kit.phase(agents=[], environments=[EnvironmentPlan("a"), EnvironmentPlan("a.b", plugin)])
+    declared = {
+        "a": {"sensors": [], "actuators": [], "rewards": rows("b.0")},
+        "a.b": {"sensors": [], "actuators": [], "rewards": rows("0")},
+    }
+
+    assert [("f.yml:9:9", "the reward 'a.b.0' can belong to environment 'a' and to 'a.b'")] == misfits(
+        phase, declared
+    )

@@ -1,0 +1,113 @@
+"""Trial of an environment: started and shut down once, outside any run, for what it declares."""
+
+from __future__ import annotations
+
+import faulthandler
+import hashlib
+from collections.abc import Mapping
+from typing import Any, TextIO
+
+import msgpack
+
+from ganglion.limits import DEADLINE_OTHER_S, DEADLINES_S
+from ganglion.peer.conversation import Request
+from ganglion.peer.environment import EnvironmentHost
+from ganglion.peer.failure import failure_of
+from ganglion.peer.loader import Loader
+from ganglion.run.outline import outline_plugin
+from ganglion.run.plan import EnvironmentPlan, PhasePlan, Plan, PluginPlan
+from ganglion.sdk.seed import integer_from_words, words
+from ganglion.wire.envelope import Head
+from ganglion.wire.messages import EnvironmentDeclared, EnvironmentStart, Nothing
+from ganglion.wire.verb import Verb
+
+__all__ = ["try_out"]
+
+_WIRE_BITS = 10  # an integer of a stream has 63 bits, what travels has 53
+
+
+def try_out(order: Mapping[str, Any], watch: TextIO) -> dict[str, Any]:
+    """Make an environment as a run would, start it, shut it down; return what it declares or what went wrong.
+
+    The author's code runs in this process, which is to do nothing else. If it hangs, a traceback is written to
+    `watch` and the process ends with status 1.
+
+    Args:
+        order: `plan`, as `Plan.to_map` gives it; `phase`, an index; `environment`, a uid; `worker`.
+        watch: An open file with a descriptor.
+
+    Returns:
+        `sensors`, `actuators`, `rewards` (ids; rewards null: declared by the first update) and `shape`, which is
+        equal for equal declarations; or `message` and `traceback`.
+    """
+    plan = Plan.from_map(dict(order["plan"]))
+    phase = plan.phases[order["phase"]]
+    environment = next(e for e in phase.environments if e.uid == order["environment"])
+    host = EnvironmentHost(Loader(plan.folder, tuple(plan.allow)))
+    start = _start(plan, phase, environment, order["worker"])
+    try:
+        _set_watch(phase, "environment.start", watch)
+        declared = host.start(_request("environment.start"), start)
+        _set_watch(phase, "environment.shutdown", watch)
+        host.shutdown(_request("environment.shutdown"), Nothing())
+    except SystemExit as stop:
+        where = f"environment {environment.uid} (worker {order['worker']})"
+        return {"message": f"{where}: it ended its process (SystemExit: {stop.code})", "traceback": None}
+    except Exception as error:  # noqa: BLE001 - whatever an author's code raises is the answer
+        failure = failure_of(error)
+        where = f"{failure.where}: " if failure.where else ""
+        return {"message": f"{where}{failure.message}", "traceback": failure.traceback}
+    finally:
+        faulthandler.cancel_dump_traceback_later()
+    return _declared(declared)
+
+
+def _set_watch(phase: PhasePlan, call: str, watch: TextIO) -> None:
+    """Let the process end if the call takes longer than it may; one that may take for ever gets the usual time."""
+    span_s = phase.deadline_s(call) or DEADLINES_S.get(call.rpartition(".")[2]) or DEADLINE_OTHER_S
+    faulthandler.dump_traceback_later(span_s, exit=True, file=watch)
+
+
+def _request(call: str) -> Request:
+    return Request("", Head(Verb.CALL, 1, call), b"", ())
+
+
+def _start(plan: Plan, phase: PhasePlan, environment: EnvironmentPlan, worker: int) -> EnvironmentStart:
+    """Return the message that would start the environment in the plan's own run: the same seeds."""
+    path: list[str | int] = [
+        "phase",
+        phase.name,
+        phase.mode,
+        "environment",
+        environment.uid,
+        "worker",
+        worker,
+    ]
+    own, episode = words(int(plan.seed), path), words(int(plan.seed), [*path, "episode", 0])
+    return EnvironmentStart(
+        plan.uid,
+        phase.index,
+        phase.name,
+        phase.mode,
+        worker,
+        environment.uid,
+        environment.params_of(worker),
+        integer_from_words(own) >> _WIRE_BITS,
+        integer_from_words(episode) >> _WIRE_BITS,
+        own,
+        episode,
+        _plugin(environment.plugin),
+        _plugin(environment.reward),
+        _plugin(environment.transformer),
+    )
+
+
+def _plugin(plugin: PluginPlan | None) -> dict[str, Any] | None:
+    return None if plugin is None else outline_plugin(plugin)
+
+
+def _declared(declared: EnvironmentDeclared) -> dict[str, Any]:
+    kinds = {"sensors": declared.sensors, "actuators": declared.actuators, "rewards": declared.rewards}
+    ids = {kind: None if rows is None else [str(row["id"]) for row in rows] for kind, rows in kinds.items()}
+    spaces = [[(row["id"], row["space"]) for row in rows] for rows in (declared.sensors, declared.actuators)]
+    return {**ids, "shape": hashlib.sha256(msgpack.packb(spaces)).hexdigest()}

@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+import itertools
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ganglion.peer.trial import try_out
+from ganglion.run.plan import EnvironmentPlan, PhasePlan, Plan, PluginPlan
+
+_NUMBERS = itertools.count()
+WORLD = """from ganglion.sdk import *
+class World(Environment):
+    def start_environment(self):
+        {start}
+        return [SensorInformation({sensor}, Discrete(2), "x")], [ActuatorInformation({noop}, Discrete(2), "y")]
+    def update(self, actuators): raise NotImplementedError
+    def shutdown(self):
+        {shutdown}
+class Late(Reward):
+    def __call__(self, state): return []
+"""
+
+Order = Callable[..., dict[str, Any]]
+
+
+@pytest.fixture
+def order(tmp_path: Path) -> Order:
+    """Return a function that makes the order of a trial: of an author's class, or of a plugin."""
+
+    def make(name: str | None = None, worker: int = 0, seed: str = "1", **lines: Any) -> dict[str, Any]:
+        if name is None:
+            module = f"trial_{next(_NUMBERS)}"
+            text = WORLD.format(**{"start": "pass", "sensor": 0, "noop": 0, "shutdown": "pass", **lines})
+            (tmp_path / f"{module}.py").write_text(text)
+            name = f"{module}:World"
+        environment = EnvironmentPlan(
+            "hill", PluginPlan(name), params=lines.get("params", {}), per_worker=lines.get("per_worker", [])
+        )
+        phase = PhasePlan(0, "one", [environment], [], PluginPlan("vanilla"), [], [], workers=2)
+        plan = Plan("x", "x", seed, [phase], folder=str(tmp_path))
+        return {"plan": plan.to_map(), "phase": 0, "environment": "hill", "worker": worker}
+
+    return make
+
+
+def test_ids_are_those_that_the_environment_declares(order: Order) -> None:
+    """A plugin is made with its parameters; what it declares comes back in order."""
+    found = try_out(order("dummy", params={"max_iter": 3}), sys.stderr)
+
+    assert [str(i) for i in range(10)] == found["sensors"] == found["actuators"]
+    assert ["Dummy Reward"] == found["rewards"]
+
+
+def test_rewards_of_the_first_update_are_unknown(order: Order) -> None:
+    """An environment that does not declare its rewards at the start says so."""
+    assert (["x"], ["y"], None) == tuple(
+        try_out(order(), sys.stderr)[kind] for kind in ("sensors", "actuators", "rewards")
+    )
+
+
+def test_shapes_are_equal_for_equal_declarations(order: Order) -> None:
+    """Another seed changes no shape, another space does; each worker has its own parameters."""
+    shape = try_out(order("dummy"), sys.stderr)["shape"]
+    entries = {"per_worker": [{}, {"max_iter": 4}]}
+
+    assert shape == try_out(order("dummy", seed="99"), sys.stderr)["shape"]
+    assert shape == try_out(order("dummy", **entries), sys.stderr)["shape"]
+    assert shape != try_out(order("dummy", worker=1, **entries), sys.stderr)["shape"]
+
+
+BAD = [
+    ({"start": "return 1 / 0"}, "hook start_environment: ZeroDivisionError: division by zero"),
+    ({"start": "return 3"}, "expected an EnvironmentBaseline or (sensors, actuators), found int"),
+    ({"start": "raise SystemExit(4)"}, "environment hill (worker 0): it ended its process (SystemExit: 4)"),
+    ({"sensor": 2}, "hook start_environment: reading x: expected a value of Discrete(2), found 2"),
+    ({"noop": -1}, "hook start_environment: setpoint y: expected a value of Discrete(2), found -1"),
+    ({"sensor": None}, "sensor 'x' has no value"),
+    ({"shutdown": "raise OSError('busy')"}, "hook shutdown: OSError: busy"),
+]
+
+
+@pytest.mark.parametrize(("lines", "message"), BAD)
+def test_what_goes_wrong_is_the_answer(order: Order, lines: dict[str, Any], message: str) -> None:
+    """What an author's code raises, and values outside their spaces, are told with the environment and the hook."""
+    found = try_out(order(**lines), sys.stderr)
+
+    assert message in found["message"]
+    assert "hill" in found["message"]
+
+
+def test_the_traceback_begins_in_the_authors_code(order: Order) -> None:
+    """The frames of the bus are left out."""
+    found = try_out(order(start="return 1 / 0"), sys.stderr)
+
+    assert "line 4, in start_environment" in found["traceback"].splitlines()[1]
+
+
+def test_a_constructor_that_refuses_is_told(order: Order) -> None:
+    """What the constructor raises names class and distribution."""
+    found = try_out(order("dummy", params={"max_iter": 0}), sys.stderr)
+
+    assert "class DummyEnvironment of ganglion-toys" in found["message"]
+    assert found["message"].endswith("hook __init__: ValueError: max_iter is at least 1, found 0")
