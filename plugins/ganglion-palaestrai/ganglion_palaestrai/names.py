@@ -100,7 +100,16 @@ NAMES = {
         for module in modules
         for name in names
     }
-    for kind in ("environment", "muscle", "brain", "objective", "transformer", "filter", "controller", "condition")
+    for kind in (
+        "environment",
+        "muscle",
+        "brain",
+        "objective",
+        "transformer",
+        "filter",
+        "controller",
+        "condition",
+    )
 }
 
 _DUMP = "it chooses a part of a dump for agents outside of a run; all of a model is loaded"
