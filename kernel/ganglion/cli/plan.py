@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from ganglion.cli.seeds import path_of, seeds_of
 from ganglion.run.plan import PhasePlan, Plan, Process, processes_of
 from ganglion.supervisor.folder import run_id
 from ganglion.supervisor.output import printable
@@ -18,19 +19,25 @@ __all__ = ["plan_rows", "print_plans"]
 
 
 def plan_rows(plan: Plan) -> dict[str, Any]:
-    """Return a plan's phases and processes as plain values."""
+    """Return a plan's phases and processes, each with its seed, as plain values."""
     run = run_id(plan.uid)
     phases = []
-    for phase in plan.phases:
+    processes_by_phase = [(phase, processes_of(run, phase)) for phase in plan.phases]
+    seeds = iter(
+        seeds_of([(plan.seed, path_of(phase, p)) for phase, found in processes_by_phase for p in found])
+    )
+    for phase, found in processes_by_phase:
         processes = [
             {
                 "name": p.name,
                 "role": p.role.value,
                 "uid": p.uid,
                 "worker": p.worker,
+                "evaluation": p.evaluation,
+                "seed": next(seeds),
                 "starts": _start(p, phase),
             }
-            for p in processes_of(run, phase)
+            for p in found
         ]
         head = {"phase": phase.index, "name": phase.name, "mode": phase.mode, "workers": phase.workers}
         phases.append({**head, "episodes": phase.episodes, "sync": phase.sync, "processes": processes})
@@ -68,7 +75,9 @@ def print_plans(plans: Sequence[Plan], as_json: bool) -> None:
             )
             click.echo("  broker, governor, store")
             for process in phase["processes"]:
-                click.echo(f"  {process['name']:<40} {printable(process['starts'])}")
+                click.echo(
+                    f"  {process['name']:<40} seed {process['seed']:>19}  {printable(process['starts'])}"
+                )
 
 
 def _count(number: int, word: str) -> str:

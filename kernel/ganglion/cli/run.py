@@ -35,6 +35,7 @@ class Options:
     name: str | None = None
     allow: tuple[str, ...] = ()
     parallel: int = 1
+    sync: str | None = None
 
 
 @click.command("run")
@@ -42,6 +43,11 @@ class Options:
 @click.option("--set", "overrides", multiple=True, metavar="PATH=VALUE", help="set a value of the documents")
 @click.option("--seed", type=click.IntRange(min=0), metavar="N", help="seed in place of the documents' own")
 @click.option("--name", metavar="ID", help="id of the run [UID-NUMBER]")
+@click.option(
+    "--sync",
+    type=click.Choice(["lockstep", "pipelined", "async"]),
+    help="when brains think, in every phase [as the documents say]",
+)
 @click.option(
     "--parallel", type=click.IntRange(min=1), default=1, metavar="N", help="runs at the same time [1]"
 )
@@ -54,12 +60,13 @@ def command(
     overrides: tuple[str, ...],
     seed: int | None,
     name: str | None,
+    sync: str | None,
     parallel: int,
     allow: tuple[str, ...],
     only_plan: bool,
 ) -> int:
     """Run documents one after the other; without a FILE the built-in demo. `-` is standard input."""
-    options = Options(overrides, seed, name, allow, parallel)
+    options = Options(overrides, seed, name, allow, parallel, sync)
     if name is not None and len(files) > 1:
         raise UsageError(f"--name: expected one document for one name, found {len(files)}")
     if only_plan:
@@ -98,6 +105,7 @@ def load(files: Sequence[str], options: Options, verbose: bool = False) -> list[
                 plugins=registry,
                 overrides=options.overrides,
                 seed=options.seed,
+                sync=options.sync,
                 allow=options.allow,
                 notes=notes,
             )

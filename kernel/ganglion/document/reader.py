@@ -69,6 +69,7 @@ def load_document(
     text: str | None = None,
     overrides: Sequence[str] = (),
     seed: int | None = None,
+    sync: str | None = None,
     allow: Sequence[str] = (),
     local: bool = True,
     notes: list[Fault] | None = None,
@@ -81,6 +82,7 @@ def load_document(
         text: The document, where it is no file.
         overrides: `PATH=VALUE` settings, put in before anything is checked.
         seed: Takes the place of the document's `seed`.
+        sync: Takes the place of `sync` in every phase.
         allow: Packages that import paths may name, besides those with plugins and modules beside the document.
         local: Whether a local user gave the document; one from the network names no import paths and no commands.
         notes: Gets a line for each name and key of another project that was read as ours; also of a faulty document.
@@ -89,7 +91,7 @@ def load_document(
         DocumentError: with every fault and warning in `faults`; nothing was started.
     """
     tree = read_tree(source, text, local)
-    root, faults = _prepared(tree.root, overrides, seed)
+    root, faults = _prepared(tree.root, overrides, seed, sync)
     return load_tree(
         root,
         plugins=plugins,
@@ -210,7 +212,9 @@ def _bytes(name: str) -> bytes:
         raise _error([Fault("error", name, 0, 0, "", message)]) from error
 
 
-def _prepared(root: Node, overrides: Sequence[str], seed: int | None) -> tuple[Node, list[Fault]]:
+def _prepared(
+    root: Node, overrides: Sequence[str], seed: int | None, sync: str | None
+) -> tuple[Node, list[Fault]]:
     """Return the document in our spelling with all that was set from outside."""
     root, faults = normalise(root)
     if overrides:
@@ -221,7 +225,33 @@ def _prepared(root: Node, overrides: Sequence[str], seed: int | None) -> tuple[N
         node = Node(seed, Source(f"--seed {seed}", inline=True))
         node.path = "seed"
         root = root.like({**root.map, "seed": node}, {"seed": node.like("seed"), **root.keys})
-    return root, faults
+    return (root if sync is None else _synchronised(root, sync)), faults
+
+
+def _synchronised(root: Node, sync: str) -> Node:
+    """Return a normalised document with `sync` in every phase that has a configuration, and in the first one."""
+    schedule = root.map.get("schedule")
+    if schedule is None or not isinstance(schedule.value, list):
+        return root
+    node = Node(sync, Source(f"--sync {sync}", inline=True))
+    entries = []
+    for index, entry in enumerate(schedule.items):
+        phases = {
+            name: _put(phase, node, index == 0 or "phase_config" in phase.map)
+            for name, phase in entry.map.items()
+        }
+        entries.append(entry.like(phases) if phases else entry)
+    return root.like({**root.map, "schedule": schedule.like(entries)})
+
+
+def _put(phase: Node, sync: Node, wanted: bool) -> Node:
+    """Return a phase with another `sync`; a phase that would only inherit its configuration stays as it is."""
+    config = phase.map.get("phase_config", sync.like({}, {}))
+    if not wanted or not isinstance(phase.value, dict) or not isinstance(config.value, dict):
+        return phase
+    config = config.like({**config.map, "sync": sync}, {**config.keys, "sync": sync.like("sync")})
+    keys = {"phase_config": sync.like("phase_config"), **phase.keys}
+    return phase.like({**phase.map, "phase_config": config}, keys)
 
 
 def _lookup(plugins: Plugins, folder: str, allow: Sequence[str], local: bool) -> Lookup:

@@ -270,6 +270,9 @@ class AnyPlugin:
         """Return the name."""
         return name
 
+    def alias(self, kind: str, name: str) -> None:
+        """Know no names of other projects."""
+
 
 def read(text: str) -> tuple[Plan, list[Fault]]:
     """Return the plan of a text and its warnings."""

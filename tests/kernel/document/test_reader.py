@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import io
 import sys
 from collections.abc import Callable
@@ -279,3 +280,38 @@ def test_any_tree_is_a_plan_or_faults(where: list[str | int], tree: Any, second:
     again, _ = read(resolved(plan))
     assert again is not None
     assert [phase.name for phase in plan.phases] == [phase.name for phase in again.phases]
+
+
+@pytest.mark.parametrize("cascade", ["merge", "replace"])
+def test_sync_holds_in_every_phase(cascade: str, load: Load) -> None:
+    """`--sync` goes before what each phase says, and before what it inherits; nothing else changes."""
+    text = TEXT.replace("seed: 1", f"seed: 1\ncascade: {cascade}") + (
+        "  - two: {phase_config: {sync: lockstep, episodes: 2}}\n  - three: {}\n  - four: {simulation: vanilla}\n"
+    )
+
+    for sync in ("pipelined", "async", "lockstep"):
+        plain, told = load(text)
+        plan, faults = load(text, sync=sync)
+
+        assert [sync] * 4 == [phase.sync for phase in plan.phases]
+        assert [1, 2, 2, 2] == [phase.episodes for phase in plan.phases]
+        assert told == [fault for fault in faults if fault.file != "--sync async"]
+        assert plain.phases == [dataclasses.replace(phase, sync="lockstep") for phase in plan.phases]
+
+
+def test_sync_makes_a_configuration_and_mends_a_faulty_one(load: Load) -> None:
+    """A first phase without a configuration gets one; a wrong value that nobody reads any more is no fault."""
+    bare = TEXT.replace("      phase_config: {episodes: 1}\n", "")
+    assert ["async"] == [phase.sync for phase in load(bare, sync="async")[0].phases]
+
+    wrong = TEXT.replace("{episodes: 1}", "{episodes: 1, sync: never}")
+    assert ["async"] == [phase.sync for phase in load(wrong, sync="async")[0].phases]
+
+
+@pytest.mark.parametrize("schedule", ["3", "[3]", "[{}]", "[{one: 3}]", "[{one: {phase_config: 3}}]"])
+def test_sync_hides_no_fault(schedule: str, faults_of: Said) -> None:
+    """What has not the form of a schedule is refused as without `--sync`."""
+    text = f"uid: u\nseed: 1\nversion: '0.1'\nrun_config: {{condition: vanilla}}\nschedule: {schedule}\n"
+
+    assert faults_of(text)
+    assert faults_of(text) == faults_of(text, sync="async")
