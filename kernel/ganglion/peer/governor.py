@@ -71,6 +71,7 @@ class GovernorHost:
         self._finish: Finish | None = None
         self._store: str | None = None  # None too when its failure has been told
         self._unwritten: GanglionError | None = None  # why nothing more is written
+        self._unindexed = False  # whether the index of models cannot be written
         self.participant: Participant  # set before anything is served
 
     def handlers(self) -> dict[str, Handler]:
@@ -228,10 +229,13 @@ class GovernorHost:
         self._keep_index()
 
     def _keep_index(self) -> None:
-        """Write which models there are; where that cannot be done the run ends."""
+        """Write which models there are; where that cannot be done the run ends, and it is not tried again."""
+        if self._unindexed:
+            return
         try:
             self._library.flush()
         except StoreError as error:
+            self._unindexed = True
             failure = failure_of(error)
             show_failure(error, failure)
             self._carry_out(self._running().fail(failure, None, self._now_s()))
@@ -253,7 +257,7 @@ class GovernorHost:
 
     def _end(self, finish: Finish) -> None:
         """Drain the records, then tell the supervisor; a store that fails now makes the run fail."""
-        self._write(self._library.close)
+        self._library.close()
         self._write(self._records.drain)
         if self._unwritten is not None and finish.failure is None:
             failure = failure_of(self._unwritten)

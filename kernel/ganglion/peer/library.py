@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -92,11 +93,11 @@ class Library:
             index.flush()
 
     def close(self) -> None:
-        """Write the last news, and take away the folders that were made in vain."""
-        self.flush()
+        """Take away the folders that were made in vain; what others have put there stays."""
         for index in self._shelves.values():
-            if index.is_empty and index.folder.is_dir():
-                index.folder.rmdir()
+            if index.is_empty:
+                with contextlib.suppress(OSError):
+                    index.folder.rmdir()
 
     # -- what a phase begins with -------------------------------------------------------------------------------------
     def model(self, phase: PhasePlan, agent: AgentPlan, own: Mapping[tuple[int, str], str]) -> str | None:

@@ -14,6 +14,7 @@ from ganglion.peer.controller import ControllerHost
 from ganglion.peer.environment import EnvironmentHost
 from ganglion.peer.governor import GovernorHost
 from ganglion.peer.muscle import MuscleHost
+from ganglion.peer.shelf import read_shelf
 from ganglion.peer.store import StoreHost
 from ganglion.run.plan import AgentPlan, EnvironmentPlan, PhasePlan, Plan, PluginPlan, processes_of
 from ganglion.sdk import (
@@ -29,6 +30,7 @@ from ganglion.sdk import (
 )
 from ganglion.sdk.condition import PhaseView, TerminationCondition
 from ganglion.sdk.controller import Controller
+from ganglion.sdk.models import Models
 from ganglion.wire.messages import (
     Done,
     Ended,
@@ -151,10 +153,12 @@ CLASSES: dict[str, type[Any]] = {
 }
 
 
-def plan(workers: int = 1, condition: str = "own", breaks: int = 0, brain: bool = True) -> Plan:
+def plan(
+    workers: int = 1, condition: str = "own", breaks: int = 0, brain: bool = True, load: Any = None
+) -> Plan:
     """Return a plan of one phase."""
     environment = EnvironmentPlan("w", OWN, params={"breaks": breaks})
-    agent = AgentPlan("one", OWN, OWN if brain else None, OWN, ["w.*"], ["w.*"])
+    agent = AgentPlan("one", OWN, OWN if brain else None, OWN, ["w.*"], ["w.*"], load=load)
     phase = PhasePlan(0, "first", [environment], [agent], OWN, [], [PluginPlan(condition)], workers=workers)
     return Plan("doc", "exp", "7", [phase])
 
@@ -219,6 +223,38 @@ def test_a_run_goes_through(run: Any, tmp_path: Path) -> None:
     assert ("run", "end", 1, 2) == (kinds[0], kinds[-1], kinds.count("run"), kinds.count("episode"))
     assert [["", "policy"]] == [sorted(r[3] for r in it.writer.records if r[0] == "brain")]
     assert (tmp_path / "brains" / "0" / "one").is_dir()
+    shelf = read_shelf(tmp_path / "brains")
+    assert shelf is not None
+    assert ("finished", ["", "policy"]) == (shelf.status, sorted(kept.tag for kept in shelf.models))
+
+
+def test_an_index_of_models_that_cannot_be_written_fails_the_run(run: Any, tmp_path: Path) -> None:
+    """A run whose models nobody could find later does not end as if all were well."""
+    (tmp_path / "brains" / "models.json" / "in the way").mkdir(parents=True)
+    it = run()
+
+    assert ("failed", 1, "store") == (it.ended.status, it.ended.exit_status, it.ended.failure.kind)
+    assert "index of models" in it.ended.failure.message
+
+
+def test_a_phase_begins_with_the_model_that_load_names(run: Any, tmp_path: Path) -> None:
+    """The brain takes over a model of elsewhere, and its policy is what the first decision is made by."""
+    models = Models(tmp_path / "kept")
+    models.save({})
+    models.save_value({"value": 7}, "policy")
+    it = run(load={"base": str(tmp_path / "kept")})
+
+    assert "finished" == it.ended.status
+    assert [[7, 1, 2, 3], [4, 5, 6, 7]] == [[row[4][0] for row in entry[-1]] for entry in it.rows("actions")]
+
+
+def test_a_model_that_is_nowhere_fails_the_run(run: Any, tmp_path: Path) -> None:
+    """The document is at fault: status 2, and no step is made."""
+    it = run(load={"experiment_run": "cod", "base": str(tmp_path / "nowhere")})
+
+    assert ("failed", 2, "document") == (it.ended.status, it.ended.exit_status, it.ended.failure.kind)
+    assert f"in base {tmp_path / 'nowhere'}: there is no such directory" in it.ended.failure.message
+    assert [] == it.rows("steps")
 
 
 def test_two_workers_learn_in_lockstep(run: Any) -> None:

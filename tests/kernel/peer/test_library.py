@@ -295,6 +295,7 @@ def test_both_shelves_have_an_index(tmp_path: Path) -> None:
         for file in save(folder):
             it.take(["brain", 0, name, file["tag"], 1, 1, "", file["bytes"], file["sha256"], file["path"]])
     it.take(["end", "finished", "completed", "now"])
+    it.flush()
     it.close()
 
     assert (tmp_path / "kept" / "farm-1", str(second)) == (second, it.shelf(mine))
