@@ -196,6 +196,7 @@ class Broker:
             content,
             hello.language[:32],
             beats,
+            admission.evaluation,
         )
         link.peer, link.state = peer, State.JOINED
         self.joined[peer.name] = link

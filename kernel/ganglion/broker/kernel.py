@@ -169,6 +169,7 @@ class Kernel:
                 request.uid,
                 request.worker,
                 request.attach,
+                request.evaluation,
             )
         )
         return Done(), []

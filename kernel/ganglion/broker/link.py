@@ -28,6 +28,7 @@ class Admission:
     uid: str | None = None
     worker: int | None = None
     attach: str | None = None
+    evaluation: bool = False  # of a worker that evaluates: its numbers begin at 0 again
 
     @property
     def numbered(self) -> bool:
@@ -48,6 +49,7 @@ class Peer:
     content: Content
     language: str
     beats_in_call: bool
+    evaluation: bool = False
 
 
 class Route:

@@ -19,7 +19,8 @@ def _same_run(source: Peer, target: Peer) -> bool:
 
 
 def _same_worker(source: Peer, target: Peer) -> bool:
-    return source.run == target.run and source.worker == target.worker
+    places = [(peer.run, peer.worker, peer.evaluation) for peer in (source, target)]
+    return places[0] == places[1]
 
 
 def _same_agent(source: Peer, target: Peer) -> bool:

@@ -24,7 +24,6 @@ def _is(*values: Any) -> Test:
 
 # (place of `spelling.PLACES`, key, which values, what it is called)
 UNBUILT: tuple[tuple[str, str, Test, str], ...] = (
-    ("phase_config", "evaluate_every", _given, "evaluation within a train phase"),
     ("phase", "bodies", _given, "bodies"),
     ("entry", "clock", _given, "a clock of an environment"),
     ("entry", "budget", _given, "a budget of an environment"),

@@ -11,7 +11,7 @@ from ganglion.sdk.condition import EpisodeView
 from ganglion.sdk.flow import Signal
 from ganglion.sdk.mode import Mode
 from ganglion.sdk.simtime import SimTime
-from ganglion.wire.messages import Boundary, FlowSignal, Go
+from ganglion.wire.messages import Boundary, FlowSignal, Go, Stands
 
 if TYPE_CHECKING:
     from ganglion.peer.episode import Episode, Phase
@@ -56,7 +56,7 @@ class Boundaries:
         With a common boundary the governor has the last word, and makes all workers wait if one asks for PAUSE; else
         PAUSE is waited out here.
         """
-        causes = [*self._conditions(episode), *wishes, *self._arrived()]
+        causes = [*self._conditions(episode), *wishes, *self._steps_over(), *self._arrived()]
         go: Go | None = None
         if self._phase.common:
             go = self._ask(episode, causes)
@@ -65,7 +65,7 @@ class Boundaries:
                 causes.append({"signal": go.signal, "issuer": go.issuer, "reason": go.reason, "known": True})
         winner = _greatest(causes)
         while winner is not None and Signal[winner["signal"]] is Signal.PAUSE:
-            causes = self._without_pauses(episode, causes) + self._wait_out_pause()
+            causes = self._without_pauses(episode, causes) + self._wait_out_pause(episode)
             winner = _greatest(causes)
         if winner is None or Signal[winner["signal"]] is Signal.CONTINUE:
             return None, go
@@ -116,10 +116,22 @@ class Boundaries:
         found = []
         while signals:
             signal = signals.popleft()
+            self._phase.steps_left = signal.steps
             found.append(
                 {"signal": signal.signal, "issuer": signal.issuer, "reason": signal.reason, "known": True}
             )
         return found
+
+    def _steps_over(self) -> list[dict[str, Any]]:
+        """Return the PAUSE that comes after a CONTINUE for some boundaries, when it is due."""
+        phase = self._phase
+        if phase.steps_left is None:
+            return []
+        phase.steps_left -= 1
+        if phase.steps_left > 0:
+            return []
+        phase.steps_left = None
+        return [{"signal": Signal.PAUSE.name, "issuer": "operator", "reason": "", "known": True}]
 
     # -- the governor -------------------------------------------------------------------------------------------------
     def _ask(self, episode: Episode, causes: list[dict[str, Any]]) -> Go:
@@ -127,15 +139,24 @@ class Boundaries:
         winner = _greatest(causes)
         ending = winner is not None and Signal[winner["signal"]] >= Signal.RESET
         report = Boundary(
-            phase.setup.worker, phase.tick, episode.step, ending, episode.next_agents(episode.step), causes
+            phase.setup.worker,
+            phase.tick,
+            episode.step,
+            ending,
+            episode.next_agents(episode.step),
+            causes,
+            episode.number,
         )
         pending = phase.participant.ask(phase.governor, "governor.boundary", report, None)
         go: Go = phase.participant.gather([pending])[0]
         return go
 
-    def _wait_out_pause(self) -> list[dict[str, Any]]:
-        """Stand until a signal other than PAUSE comes."""
+    def _wait_out_pause(self, episode: Episode) -> list[dict[str, Any]]:
+        """Tell where we stand, and stand until a signal other than PAUSE comes."""
         phase = self._phase
+        setup = phase.setup
+        report = Stands(setup.worker, episode.number, episode.step, setup.evaluation)
+        phase.participant.call(phase.governor, "governor.stands", report, phase.span_s("governor.stands"))
         while True:
             phase.participant.pump(_PAUSE_LOOK_S)
             others = [cause for cause in self._arrived() if cause["signal"] != Signal.PAUSE.name]

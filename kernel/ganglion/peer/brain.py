@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,13 +16,15 @@ from ganglion.peer.layout import Layout, freeze, thaw
 from ganglion.peer.loader import Loader
 from ganglion.peer.participant import DEFERRED, Handler, Participant
 from ganglion.peer.shelf import copy_model, files_of
-from ganglion.sdk.brain import Brain, Update, carries_update
+from ganglion.sdk.brain import Brain, EpisodeSummary, Evaluation, EvaluationResult, Update, carries_update
 from ganglion.sdk.flow import Signal
 from ganglion.sdk.information import ActuatorInformation, RewardInformation, SensorInformation
 from ganglion.sdk.memory import Memory
 from ganglion.sdk.mode import Mode
 from ganglion.sdk.models import Models
 from ganglion.wire.messages import (
+    BrainEvaluate,
+    BrainEvaluated,
     BrainJoin,
     BrainLeave,
     BrainSetup,
@@ -75,6 +78,8 @@ class BrainHost:
             "brain.think": self.think,
             "brain.update": self.think,
             "brain.leave": self.leave,
+            "brain.policy": self.policy,
+            "brain.evaluate": self.evaluate,
             "brain.store": self.store,
             "brain.shutdown": self.shutdown,
         }
@@ -148,6 +153,22 @@ class BrainHost:
         """Let a muscle go."""
         self._has.pop(self._muscle(leave.worker), None)
         return Done()
+
+    def policy(self, request: Request, _: Any) -> Any:
+        """Give the newest update to a muscle that evaluates; who trains is not concerned."""
+        self._running()
+        if self._last_update is None:
+            return Thought()
+        blobs: list[bytes] = []
+        self.participant.reply(request, Thought(freeze(self._last_update, blobs, "update"), True), blobs)
+        return DEFERRED
+
+    def evaluate(self, request: Request, evaluate: BrainEvaluate) -> BrainEvaluated:
+        """Let the brain say what it makes of an evaluation."""
+        brain = self._running()
+        evaluation = Evaluation(evaluate.number, tuple(EpisodeSummary(**row) for row in evaluate.episodes))
+        found = self._hooks("evaluate", brain.evaluate, evaluation)
+        return self._hooks("evaluate", _evaluated, found)  # type: ignore[no-any-return]  # hooks return what they call
 
     def store(self, request: Request, store: BrainStore) -> BrainStored:
         """Store model and policy, where nobody learns the model that is there; say which files were written."""
@@ -307,6 +328,25 @@ class BrainHost:
             late, self._late = self._late, None
             raise late
         return self._brain
+
+
+def _evaluated(found: Any) -> BrainEvaluated:
+    """Return what `evaluate` gave as it travels: finite numbers by name."""
+    result = found if isinstance(found, EvaluationResult) else EvaluationResult(found or {})
+    if not isinstance(result.metrics, Mapping):
+        raise AuthorError(f"metrics: expected a map name -> number, found {type(result.metrics).__name__}")
+    metrics: dict[str, Any] = {}
+    for name, value in result.metrics.items():
+        if not isinstance(name, str):
+            raise AuthorError(f"metrics: the names are texts, found {name!r}")
+        try:
+            number = float(value)
+        except (TypeError, ValueError) as error:
+            raise AuthorError(f"metrics.{name}: expected a number, found {value!r:.80}") from error
+        if not math.isfinite(number):
+            raise AuthorError(f"metrics.{name}: expected a finite number, found {number}")
+        metrics[name] = number
+    return BrainEvaluated(metrics, result.checkpoint_id, result.checkpoint_hash)
 
 
 def _signal_of(signal: Signal, reason: str) -> dict[str, Any]:

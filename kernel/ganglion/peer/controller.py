@@ -20,6 +20,7 @@ from ganglion.sdk.mode import Mode
 from ganglion.sdk.seed import derive
 from ganglion.wire.codec import Content, codec_of
 from ganglion.wire.messages import (
+    ControllerEvaluate,
     ControllerReady,
     ControllerSetup,
     ControllerShutdown,
@@ -45,6 +46,7 @@ class ControllerHost:
         self._loader = loader
         self._phase: Phase | None = None
         self._due: Verdict | None = None
+        self._evaluates = False  # whether what is due is one more evaluation
         self._records: Records | None = None
         self.participant: Participant  # set before anything is served
 
@@ -53,6 +55,7 @@ class ControllerHost:
         return {
             "controller.setup": self.setup,
             "controller.start": self.start,
+            "controller.evaluate": self.evaluate,
             "controller.shutdown": self.shutdown,
         }
 
@@ -89,6 +92,12 @@ class ControllerHost:
         self._due = start.verdict
         return Done()
 
+    def evaluate(self, request: Request, evaluate: ControllerEvaluate) -> Done:
+        """Run one more evaluation; its episodes begin as soon as this is answered."""
+        self._running()
+        self._due, self._evaluates = evaluate.verdict, True
+        return Done()
+
     def shutdown(self, request: Request, shutdown: ControllerShutdown) -> Done:
         """End the muscles' part of the phase, or the environments' and the records."""
         phase = self._phase
@@ -107,9 +116,14 @@ class ControllerHost:
         if self._due is None or self._phase is None:
             return
         verdict, self._due = self._due, None
+        again, self._evaluates = self._evaluates, False
         phase = self._phase
         try:
-            phase.controller = self._controller(phase)
+            if again:
+                self._reset(phase, verdict, prepare=True)
+            else:
+                phase.controller = self._controller(phase)
+            phase.evaluation = (verdict.round, phase.tick) if phase.setup.evaluation else None
             self._episodes(phase, verdict)
         except Exception as error:  # noqa: BLE001 - the outermost loop: the governor must hear of it, whatever it is
             self._failed(phase, error)
@@ -117,7 +131,7 @@ class ControllerHost:
     # -- episodes -----------------------------------------------------------------------------------------------------
     def _episodes(self, phase: Phase, verdict: Verdict) -> None:
         with asyncio.Runner() as runner:
-            episode = 0
+            episode = verdict.episode
             while True:
                 running = Episode(phase, episode, verdict)
                 phase.episode = running
@@ -132,15 +146,15 @@ class ControllerHost:
                 else:
                     self._reset(phase, verdict)
 
-    def _reset(self, phase: Phase, verdict: Verdict) -> None:
+    def _reset(self, phase: Phase, verdict: Verdict, prepare: bool = False) -> None:
+        """Begin an episode in place; with `prepare` the muscles take the newest policy before."""
         asked = []
         for world in phase.worlds:
             seeds = (verdict.seeds or {}).get(world.uid, {})
             message = EnvironmentReset(verdict.episode, int(seeds.get("seed", 0)), seeds.get("stream", b""))
             asked.append(self._ask(phase, world.peer, "environment.reset", message))
-        asked += [
-            self._ask(phase, a.peer, "muscle.reset", MuscleReset(verdict.episode)) for a in phase.actors
-        ]
+        reset = MuscleReset(verdict.episode, prepare)
+        asked += [self._ask(phase, a.peer, "muscle.reset", reset) for a in phase.actors]
         answers = self.participant.gather(asked)
         for world, answer in zip(phase.worlds, answers, strict=False):
             world.began(answer)
@@ -175,7 +189,7 @@ class ControllerHost:
         except GanglionError as second:
             # The store itself may be what failed: the first reason is the one to tell.
             show_failure(second, failure_of(second))
-        report = WorkerFailed(phase.setup.worker, number, step, failure, peer)
+        report = WorkerFailed(phase.setup.worker, number, step, failure, peer, phase.setup.evaluation)
         self._call(phase, phase.governor, "governor.failed", report)
 
     # -- setting up ---------------------------------------------------------------------------------------------------
@@ -228,6 +242,7 @@ class ControllerHost:
                 a["models"],
                 start.static_models,
                 setup.deadlines_s or None,
+                a.get("policy"),
             )
             asked.append(self._ask(phase, actor.peer, "muscle.setup", message, episode))
         self.participant.gather(asked)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -29,12 +29,15 @@ from ganglion.wire.messages import (
     Done,
     MuscleReset,
     MuscleSetup,
+    Nothing,
     Think,
     Thought,
     UpdateAsked,
 )
 
 __all__ = ["MuscleHost"]
+
+POLICY = "policy"  # the tag of the last update beside a model
 
 
 @dataclass(slots=True)
@@ -50,6 +53,21 @@ class _Decision:
     rewards: list[Any] | None = None
     objective: float | None = None
     settled: bool = False
+
+
+class _Policy:
+    """Read the newest policy from the brain that is training, all else from the model that the phase began with."""
+
+    def __init__(self, newest: Callable[[], tuple[bool, Any]], files: Models | None) -> None:
+        self._newest, self._files = newest, files
+
+    def load(self, tag: str = "") -> Any:
+        """Return what was saved under a tag, None if nothing was."""
+        if tag == POLICY:
+            found, policy = self._newest()
+            if found:
+                return policy
+        return None if self._files is None else self._files.load(tag)
 
 
 class MuscleHost:
@@ -108,7 +126,7 @@ class MuscleHost:
             "sensors": sensors,
             "actuators": actuators,
             "static_world_models": dict(setup.static_models or {}),
-            "model_reader": None if setup.models is None else Models(setup.models),
+            "model_reader": self._model_reader(setup),
             **identity(setup.stream),
         }
         if setup.rewards is not None:
@@ -141,6 +159,8 @@ class MuscleHost:
         """Begin the next episode."""
         muscle = self._running()
         self._begin_episode(reset.episode)
+        if reset.prepare:
+            self._hooks("prepare_model", muscle.prepare_model)
         self._hooks("reset", muscle.reset)
         return Done()
 
@@ -157,6 +177,19 @@ class MuscleHost:
             self._judging.close()
             self._muscle = None
         return Done()
+
+    def _model_reader(self, setup: MuscleSetup) -> _Policy | Models | None:
+        """Return what `Muscle.load` reads from: the files that the phase began with, in an evaluation the brain too."""
+        files = None if setup.models is None else Models(setup.models)
+        return files if setup.policy is None else _Policy(self._policy, files)
+
+    def _policy(self) -> tuple[bool, Any]:
+        """Ask the brain for its newest update; says whether there is one."""
+        assert self._setup.policy is not None
+        span = span_s("brain.think", self._setup.deadlines_s or {})
+        pending = self.participant.ask(self._setup.policy, "brain.policy", Nothing(), span)
+        thought, parts = self.participant.collect([pending])[0]
+        return thought.fresh, thaw(thought.update, parts, "update") if thought.fresh else None
 
     def _make_objective(self, setup: MuscleSetup) -> Any:
         attributes = {

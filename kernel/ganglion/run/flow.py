@@ -8,9 +8,9 @@ from typing import Any, Protocol
 from ganglion.run.effect import Answer, Effect, Event, Record, Steer
 from ganglion.run.plan import PhasePlan
 from ganglion.run.tally import Judgement, Tally
-from ganglion.sdk.condition import TerminationCondition
+from ganglion.sdk.condition import EvaluationView, TerminationCondition
 from ganglion.sdk.flow import Signal
-from ganglion.wire.messages import Boundary, EpisodeEnded, FlowSignal, Go, Verdict
+from ganglion.wire.messages import Boundary, EpisodeEnded, FlowSignal, Go, Stands, Verdict
 from ganglion.wire.name import Role, peer_name
 
 __all__ = ["Flow", "Seeds"]
@@ -33,6 +33,13 @@ class Flow:
     Without a common boundary a worker is judged when its episode ends. With one, all active workers stand after each
     round; those whose episodes end there end them one by one in worker order, then all verdicts are given, then the
     next round begins: what arrives first changes nothing.
+
+    Where an evaluation is due (`evaluating`), the verdicts of the boundary are held until it has come in
+    (`evaluated`); all others stand.
+
+    Attributes:
+        standing: The workers that stand because of PAUSE: worker -> episode and step.
+        evaluating: Whether an evaluation is due or runs.
     """
 
     def __init__(
@@ -50,6 +57,11 @@ class Flow:
         self.round = 0
         self.reason = ""
         self.shut_down = False
+        self.evaluating = False
+        self.standing: dict[int, tuple[int, int]] = {}
+        self._judged = Judgement()  # of the boundary whose verdicts wait for an evaluation
+        self._due = 0  # evaluations that were due so far, those included that fell together
+        self._left: int | None = None  # boundaries to go before the next PAUSE
         self._seeds = seeds
         self._agents: list[str] = []
         self._stopping = False
@@ -80,6 +92,8 @@ class Flow:
         effects = self.sealed(report)
         self._last_round[report.worker] = report.round
         self._ended[report.worker] = (token, report)
+        if self.evaluating:  # its turn comes when the evaluation is over
+            return effects
         if self.common:
             return effects + self._next_in_queue()
         return effects + self._judge()
@@ -87,7 +101,23 @@ class Flow:
     def boundary(self, token: Any, report: Boundary) -> list[Effect]:
         """Take a worker's stand at the common boundary."""
         self._stood[report.worker] = (token, report)
-        return self._round() if self._stood.keys() >= self.active else []
+        if not self._stood.keys() >= self.active:
+            return []
+        if self._left is not None:
+            self._left -= 1
+            if self._left <= 0:
+                self._paused, self._left = True, None
+        return self._round()
+
+    def stands(self, report: Stands) -> None:
+        """Take note that a worker stands because of PAUSE, where there is no common boundary."""
+        if report.worker in self.active:
+            self.standing[report.worker] = (report.episode, report.steps)
+
+    @property
+    def paused(self) -> bool:
+        """Say whether workers stand, or are about to, because of PAUSE."""
+        return self._paused or bool(self.standing)
 
     def steer(self, wish: FlowSignal) -> list[Effect]:
         """Take an operator's signal."""
@@ -96,13 +126,24 @@ class Flow:
             self._stop_phase(signal, f"operator: {wish.reason}" if wish.reason else "operator")
         self._paused = signal is Signal.PAUSE
         self._resumed = not self._paused
+        self._left = wish.steps if signal is Signal.CONTINUE else None
+        if not self._paused:
+            self._forget_standing(None if wish.worker is None or self.common else wish.worker)
         if not self.common:
+            if self.evaluating and signal is Signal.CONTINUE:
+                return []  # they go on when the evaluation is over
             workers = self.active if wish.worker is None or signal >= Signal.STOP_PHASE else {wish.worker}
             return [self._steer(worker, wish) for worker in sorted(workers)]
         if signal > Signal.PAUSE:
             self._wished.append(wish)
         standing = self._stood.keys() >= self.active and not self._queue and not self._ended
         return self._round() if standing else []
+
+    def _forget_standing(self, worker: int | None) -> None:
+        if worker is None:
+            self.standing.clear()
+        else:
+            self.standing.pop(worker, None)
 
     def interrupt(self, now: bool) -> list[Effect]:
         """End the phase for good: after the running episodes, or at the next boundary."""
@@ -125,6 +166,7 @@ class Flow:
             effects.append(Answer(token, self.stop_verdict("failed")))
             self.active.discard(worker)
         self._ended = {}
+        self.evaluating = False
         wish = FlowSignal(Signal.SHUTDOWN.name, "failed")
         return [*effects, *(self._steer(worker, wish) for worker in sorted(self.active))]
 
@@ -133,6 +175,7 @@ class Flow:
         self.active.discard(worker)
         self._stood.pop(worker, None)
         self._ended.pop(worker, None)
+        self.standing.pop(worker, None)
 
     def sealed(self, report: EpisodeEnded) -> list[Effect]:
         """Return records and events of an episode that has ended."""
@@ -170,8 +213,10 @@ class Flow:
         if not self._resumed and any(_asks_for_pause(report) for _, report in self._stood.values()):
             self._paused = True
         if self._paused:
+            self.standing = {w: (report.episode, report.steps) for w, (_, report) in self._stood.items()}
             return []
         self._resumed = False
+        self.standing = {}
         stop = self._greatest_stop()
         mild = [w for w in self._wished if Signal[w.signal] < Signal.STOP_PHASE]
         wished = {w.worker: w for w in sorted(mild, key=lambda w: Signal[w.signal])}  # the greatest wins
@@ -228,21 +273,86 @@ class Flow:
 
     # -- verdicts -----------------------------------------------------------------------------------------------------
     def _judge(self) -> list[Effect]:
-        """Count what ended at this boundary, ask the conditions, give the verdicts."""
-        fresh = {w: report for w, (_, report) in sorted(self._ended.items()) if w not in self._counted}
-        for worker, report in fresh.items():
-            self.tally.count(report, report.reason == f"truncated: {_PHASE_END}")
-            self._counted.add(worker)
+        """Count what ended at this boundary, ask the conditions, give the verdicts or hold them for an evaluation."""
+        fresh = self._count()
         effects: list[Effect] = []
         judgement = Judgement()
         if not self._stopping:
             judgement = self.tally.judge(fresh)
             effects += self._record_judgement(judgement, fresh)
-            if judgement.phase >= Signal.STOP_PHASE:
-                self._stop_phase(judgement.phase, _phase_reason(judgement.issuer, judgement.reason))
-                effects += self._end_others(judgement.phase)
-                if self._queue:
-                    return effects + self._next_in_queue()
+        return effects + self._hold_or_conclude(judgement)
+
+    def _count(self) -> dict[int, EpisodeEnded]:
+        """Take the episodes into the tally that have ended since the last time; return them by worker."""
+        fresh = {w: report for w, (_, report) in sorted(self._ended.items()) if w not in self._counted}
+        for worker, report in fresh.items():
+            self.tally.count(report, report.reason == f"truncated: {_PHASE_END}")
+            self._counted.add(worker)
+        return fresh
+
+    def _hold_or_conclude(self, judgement: Judgement) -> list[Effect]:
+        if not self._is_due(judgement):
+            return self._conclude(judgement)
+        self.evaluating, self._judged = True, judgement
+        effects: list[Effect] = [self._record_pause(Signal.PAUSE)]
+        if not self.common:
+            wish = FlowSignal(Signal.PAUSE.name, "governor", self._evaluation_name())
+            effects += [self._steer(worker, wish) for worker in sorted(self.active - self._ended.keys())]
+        return effects
+
+    def _is_due(self, judgement: Judgement) -> bool:
+        """Say whether an evaluation is due: the finished episodes of all workers have passed a multiple."""
+        shut_down = self.shut_down or judgement.phase is Signal.SHUTDOWN
+        if self.phase.evaluate_every is None or not self.phase.evaluates or shut_down:
+            return False
+        if self._draining or self._stopping_failed():
+            return False
+        before, self._due = self._due, self.tally.finished() // self.phase.evaluate_every
+        return self._due > before
+
+    @property
+    def ready_to_evaluate(self) -> bool:
+        """Say whether an evaluation is due and every worker stands."""
+        others = self.active - self._ended.keys()
+        return self.evaluating and (self.common or others <= self.standing.keys())
+
+    def evaluated(self, view: EvaluationView | None, moment: int) -> list[Effect]:
+        """Take an evaluation, None if it was cut; then the verdicts are given.
+
+        `moment` is how many steps it took: what is recorded now stands behind what happened in it.
+        """
+        self.evaluating = False
+        effects: list[Effect] = [] if view is None else [self._record_pause(Signal.CONTINUE, moment)]
+        judgement = self._judged
+        fresh = self._count()  # of workers that ended while they were on their way to stand
+        if view is not None and not self._stopping:
+            self.tally.evaluations.append(view)
+            judgement = self.tally.judge({}, judgement)
+            effects += self._record_judgement(judgement, {}, moment + 1)
+        if fresh and not self._stopping:
+            judgement = self.tally.judge(fresh, judgement)
+            effects += self._record_judgement(judgement, fresh, moment + 1)
+        if not self.common and not self._paused:
+            wish = FlowSignal(Signal.CONTINUE.name, "governor")
+            effects += [self._steer(worker, wish) for worker in sorted(self.standing)]
+            self.standing.clear()
+        return effects + self._hold_or_conclude(judgement)
+
+    def _evaluation_name(self) -> str:
+        return f"evaluation {len(self.tally.evaluations)}"
+
+    def _conclude(self, judgement: Judgement) -> list[Effect]:
+        """Carry out what was said about a boundary."""
+        effects: list[Effect] = []
+        if judgement.phase >= Signal.STOP_PHASE and not self._stopping:
+            self._stop_phase(judgement.phase, _phase_reason(judgement.issuer, judgement.reason))
+            effects += self._end_others(judgement.phase)
+        elif self._stopping and self._stood:  # an operator has stopped the phase during an evaluation
+            stop = self._greatest_stop() or (Signal.STOP_PHASE, _PHASE_END, "")
+            self._queue = [(worker, self.stop_go(*stop)) for worker in sorted(self._stood)]
+            self._wished = []
+        if self._queue:
+            return effects + self._next_in_queue()
         return effects + self._verdicts(judgement)
 
     def _end_others(self, signal: Signal) -> list[Effect]:
@@ -326,18 +436,30 @@ class Flow:
         return self._stopping and self.reason == "failed"
 
     # -- records ------------------------------------------------------------------------------------------------------
-    def _record_judgement(self, judgement: Judgement, reports: dict[int, EpisodeEnded]) -> list[Effect]:
+    def _record_judgement(
+        self, judgement: Judgement, reports: dict[int, EpisodeEnded], inner: int = 0
+    ) -> list[Effect]:
         if not self.common and self.phase.workers > 1 and self.phase.sync != "async":
             self._held += [(worker, issuer, reason) for worker, _, issuer, reason in judgement.issued]
             return []
-        position = max((report.round for report in reports.values()), default=self.round)
+        position = max((report.round for report in reports.values()), default=self.position)
         effects: list[Effect] = []
         for worker, signal, issuer, reason in judgement.issued:
-            effects.append(self._record_signal([worker, None, None, signal.name, issuer], reason, position))
+            row = [worker, None, None, signal.name, issuer]
+            effects.append(self._record_signal(row, reason, position, inner))
         return effects
 
-    def _record_signal(self, row: list[Any], reason: str, position: int) -> Record:
-        return Record(["signal", self.phase.index, *row, reason, None, position])
+    @property
+    def position(self) -> int:
+        """Return the round that rows of now belong to: the last in which an episode ended, or the common one."""
+        return max([*self._last_round.values(), self.round if self.common else 0])
+
+    def _record_pause(self, signal: Signal, inner: int = 0) -> Record:
+        row = [None, None, None, signal.name, "governor"]
+        return self._record_signal(row, self._evaluation_name(), self.position, inner)
+
+    def _record_signal(self, row: list[Any], reason: str, position: int, inner: int = 0) -> Record:
+        return Record(["signal", self.phase.index, *row, reason, None, position, inner])
 
     def _steer(self, worker: int, wish: FlowSignal) -> Steer:
         return Steer(peer_name(self.run, Role.CONTROLLER, None, worker), wish)
@@ -347,6 +469,8 @@ def _wants_common(phase: PhasePlan, conditions: Sequence[tuple[str, TerminationC
     """Say whether the outcome could depend on which worker is faster, so that all must stand after each round."""
     if phase.workers == 1 or phase.sync == "async":
         return False
+    if phase.evaluates:
+        return True
     if phase.mode == "train" and any(agent.brain is not None for agent in phase.agents):
         return True
     names = [(name, place) for name, _, place in conditions]

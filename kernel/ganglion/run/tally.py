@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ganglion.run.plan import PhasePlan
-from ganglion.sdk.condition import EpisodeMeans, PhaseView, TerminationCondition, WorkerView
+from ganglion.sdk.condition import EpisodeMeans, EvaluationView, PhaseView, TerminationCondition, WorkerView
 from ganglion.sdk.flow import Signal
 from ganglion.sdk.mode import Mode
 from ganglion.wire.messages import EpisodeEnded
@@ -17,26 +17,35 @@ __all__ = ["Judgement", "Tally"]
 
 @dataclass(slots=True)
 class Judgement:
-    """What the conditions say: one signal for the phase, one for each worker, and the signals to record."""
+    """What the conditions say: one signal for the phase, one for each worker, and the signals to record.
+
+    A boundary may be judged twice: for its episodes, and after an evaluation; of two equal signals that of the
+    condition that stands first in the document counts. What a condition says a second time is not issued again.
+    """
 
     phase: Signal = Signal.CONTINUE
     reason: str = ""
     issuer: str = ""
+    place: int = -1  # of who said it: the number of the condition, -1 for all others
     workers: dict[int, tuple[Signal, str, str]] = field(default_factory=dict)  # signal, issuer, reason
     issued: list[tuple[int | None, Signal, str, str]] = field(
         default_factory=list
     )  # worker, signal, issuer, reason
+    said: set[tuple[int | None, Signal, str, int]] = field(
+        default_factory=set
+    )  # worker, signal, issuer, place
 
-    def say(self, worker: int | None, signal: Signal, issuer: str, reason: str) -> None:
+    def say(self, worker: int | None, signal: Signal, issuer: str, reason: str, place: int = -1) -> None:
         """Take one wish; the greatest wins, the first with it gives the reason."""
-        if signal is Signal.CONTINUE:
+        if signal is Signal.CONTINUE or (worker, signal, issuer, place) in self.said:
             return
+        self.said.add((worker, signal, issuer, place))
         self.issued.append((worker, signal, issuer, reason))
         if worker is not None and signal < Signal.STOP_PHASE:
             if worker not in self.workers or signal > self.workers[worker][0]:
                 self.workers[worker] = (signal, issuer, reason)
-        elif signal > self.phase:
-            self.phase, self.issuer, self.reason = signal, issuer, reason
+        elif (signal, -place) > (self.phase, -self.place):
+            self.phase, self.issuer, self.reason, self.place = signal, issuer, reason, place
 
 
 class Tally:
@@ -47,6 +56,7 @@ class Tally:
         self._conditions = [(name, c) for name, c in conditions if c.has_phase_part()]
         self._finished: list[list[EpisodeMeans]] = [[] for _ in range(phase.workers)]
         self._running = [True] * phase.workers
+        self.evaluations: list[EvaluationView] = []
 
     def count(self, report: EpisodeEnded, cut: bool) -> None:
         """Take in a finished episode."""
@@ -66,9 +76,16 @@ class Tally:
         """Return how many episodes have ended in all."""
         return sum(len(finished) for finished in self._finished)
 
-    def judge(self, reports: Mapping[int, EpisodeEnded]) -> Judgement:
-        """Ask the conditions about a boundary where these workers' episodes ended."""
-        judgement = Judgement()
+    def finished(self) -> int:
+        """Return how many episodes have ended and were not cut by the end of the phase."""
+        return sum(not episode.cut for finished in self._finished for episode in finished)
+
+    def judge(self, reports: Mapping[int, EpisodeEnded], judgement: Judgement | None = None) -> Judgement:
+        """Ask the conditions about a boundary where these workers' episodes ended, or an evaluation came in.
+
+        What they say is added to `judgement`, if one is given: `issued` holds what is new.
+        """
+        judgement = Judgement() if judgement is None else judgement
         for worker, report in sorted(reports.items()):
             for cause in report.causes:
                 signal = Signal[cause["signal"]]
@@ -76,15 +93,15 @@ class Tally:
                     judgement.say(worker, signal, str(cause["issuer"]), str(cause["reason"]))
         judgement.issued.clear()  # they are recorded with their episodes
         view = self._view(reports)
-        for name, condition in self._conditions:
+        for place, (name, condition) in enumerate(self._conditions):
             result = condition.phase(view)
             word = condition.issuer or name
             reason = condition.reason or word
             if isinstance(result, Mapping):
                 for worker, signal in sorted(result.items()):
-                    judgement.say(worker, Signal(signal), f"condition:{word}", reason)
+                    judgement.say(worker, Signal(signal), f"condition:{word}", reason, place)
             else:
-                judgement.say(None, Signal(result), f"condition:{word}", reason)
+                judgement.say(None, Signal(result), f"condition:{word}", reason, place)
         return judgement
 
     def _view(self, reports: Mapping[int, EpisodeEnded]) -> PhaseView:
@@ -97,7 +114,12 @@ class Tally:
             for worker, finished in enumerate(self._finished)
         ]
         return PhaseView(
-            Mode(self._plan.mode), workers, tuple(sorted(reports)), ended, (), self._plan.episodes
+            Mode(self._plan.mode),
+            workers,
+            tuple(sorted(reports)),
+            ended,
+            tuple(self.evaluations),
+            self._plan.episodes,
         )
 
 

@@ -47,9 +47,10 @@ class StoreWriter(ABC):
         actions  phase, mode, worker, agent, episode, rows
                  row: body, step, tick, sensors, setpoints, proposed|nil, rewards, objective|nil, terminated,
                  truncated, statistics|nil
-        episode  phase, mode, worker, environment|nil, episode, steps, terminated, truncated, reason, round
-                 seals; `round` orders episodes within their phase
-        signal   phase, worker|nil, episode|nil, step|nil, signal, issuer, reason, data|nil, round
+        episode  phase, mode, worker, environment|nil, episode, steps, terminated, truncated, reason, round, inner?
+                 seals; `round`, then `inner` (of an evaluation within its round) order episodes within their phase
+        signal   phase, worker|nil, episode|nil, step|nil, signal, issuer, reason, data|nil, round, inner?
+        evaluation  phase, agent, number, episode|nil, metrics, brain|nil, completed
         brain    phase, agent, tag, episode, updates, created, bytes, sha256, path
         end      status, reason, ended
         ```

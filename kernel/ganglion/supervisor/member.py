@@ -92,6 +92,7 @@ class Member:
             self.place.uid,
             self.place.worker,
             self.place.uid if self.place.attached else None,
+            evaluation=self.place.evaluation,
         )
 
     # -- its life -----------------------------------------------------------------------------------------------------

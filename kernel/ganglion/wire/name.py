@@ -15,8 +15,10 @@ KERNEL = ""  # the empty destination: broker and supervisor themselves
 
 _NAME = re.compile(r"@?[a-z0-9][a-z0-9._/-]{0,127}\Z")
 _PARTICIPANT = re.compile(
-    r"[^/]+/(?P<role>governor|controller|environment|muscle|brain|store)"
-    r"(?:/(?P<uid>(?!\d+\Z)[^/]+))?(?:/(?P<worker>\d+))?\Z"
+    r"[^/]+/(?:(?P<alone>governor|store)"
+    r"|(?P<driver>controller)/(?P<place>e?\d+)"
+    r"|(?P<brain>brain)/(?P<agent>[^/]+)"
+    r"|(?P<role>environment|muscle)/(?P<uid>[^/]+)/(?P<worker>e?\d+))\Z"
 )
 _PLAIN = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789.-")
 _PART_BYTES_MAX = 48  # three parts, role and run fit into NAME_BYTES
@@ -57,13 +59,15 @@ def safe(uid: str) -> str:
     return text
 
 
-def peer_name(run: str, role: Role, uid: str | None = None, worker: int | None = None) -> str:
-    """Return the wire name of a participant: `run/role[/uid][/worker]`."""
+def peer_name(
+    run: str, role: Role, uid: str | None = None, worker: int | None = None, evaluation: bool = False
+) -> str:
+    """Return the wire name of a participant: `run/role[/uid][/worker]`; `e` stands before an evaluation worker."""
     parts = [safe(run), role.value]
     if uid is not None:
         parts.append(safe(uid))
     if worker is not None:
-        parts.append(str(worker))
+        parts.append(f"e{worker}" if evaluation else str(worker))
     return check_name("/".join(parts))
 
 
@@ -75,9 +79,13 @@ def label(name: str) -> str:
     match = _PARTICIPANT.match(name)
     if match is None:
         return name or "the kernel"
-    role, uid, worker = match["role"], match["uid"], match["worker"]
+    role = match["alone"] or match["driver"] or match["brain"] or match["role"]
+    uid, worker = match["agent"] or match["uid"], match["place"] or match["worker"]
     text = role if uid is None else f"{role} {_plain(uid)}"
-    return text if worker is None else f"{text} (worker {worker})"
+    if worker is None:
+        return text
+    kind = "evaluation worker" if worker.startswith("e") else "worker"
+    return f"{text} ({kind} {worker.removeprefix('e')})"
 
 
 def _plain(part: str) -> str:

@@ -106,7 +106,7 @@ class Books:
             return
         predecessor = self.heads.get(links, b"")
         digest = seal.digest(predecessor)
-        outcome = (seal.steps, seal.terminated, seal.truncated, seal.reason, seal.round)
+        outcome = (seal.steps, seal.terminated, seal.truncated, seal.reason, seal.round, seal.inner)
         phase, mode, worker, episode = seal.episode
         row = (self.run, phase, mode, worker, seal.environment, episode, *outcome, digest, predecessor)
         number = _number(cursor.execute(sql.INSERT_EPISODE, row))

@@ -97,6 +97,7 @@ def _statements() -> dict[str, str]:
         "INSERT_RETURN": _insert(schema.returns),
         "INSERT_SIGNAL": _insert(schema.signals, "number"),
         "INSERT_BRAIN": _insert(schema.brains, "number"),
+        "INSERT_EVALUATION": _insert(schema.evaluations, "number_of_row"),
         "UPSERT_PHASE": _sql(phase),
         "UPSERT_POINT": _sql(point),
         "UPDATE_POINT": _sql(

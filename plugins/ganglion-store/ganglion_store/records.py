@@ -62,6 +62,7 @@ FIELDS: dict[str, tuple[tuple[str, tuple[type, ...]], ...]] = {
         ("truncated", _FLAG),
         ("reason", _TEXT),
         ("round", _COUNT),
+        ("inner", _COUNT),
     ),
     "signal": (
         ("phase", _MAYBE_COUNT),
@@ -73,6 +74,16 @@ FIELDS: dict[str, tuple[tuple[str, tuple[type, ...]], ...]] = {
         ("reason", _MAYBE_TEXT),
         ("data", (dict, list, str, int, float, bool, _NONE)),
         ("round", _COUNT),
+        ("inner", _COUNT),
+    ),
+    "evaluation": (
+        ("phase", _COUNT),
+        ("agent", _TEXT),
+        ("number", _COUNT),
+        ("episode", _MAYBE_COUNT),
+        ("metrics", (dict,)),
+        ("brain", _MAYBE_TEXT),
+        ("completed", _MAYBE_TEXT),
     ),
     "brain": (
         ("phase", _COUNT),
@@ -87,6 +98,10 @@ FIELDS: dict[str, tuple[tuple[str, tuple[type, ...]], ...]] = {
     ),
     "end": (("status", _TEXT), ("reason", _MAYBE_TEXT), ("ended", _TEXT)),
 }
+_DEFAULTS: dict[str, tuple[Any, ...]] = {
+    "episode": (0,),
+    "signal": (0,),
+}  # of the last fields, for writers that do not know them
 KINDS = ("sensor", "actuator", "reward")
 
 
@@ -109,7 +124,11 @@ def fields_of(record: Sequence[Any]) -> Sequence[Any]:
     declared = FIELDS.get(kind) if type(kind) is str else None
     if declared is None:
         raise StoreError(f"expected a record [{' | '.join(FIELDS)}, ...], found {record!r:.100}")
-    if len(record) <= len(declared):
+    missing = len(declared) + 1 - len(record)
+    defaults = _DEFAULTS.get(str(kind), ())
+    if 0 < missing <= len(defaults):
+        record = [*record, *defaults[-missing:]]
+    elif missing > 0:
         raise StoreError(f"record {kind}: expected {len(declared)} fields, found {len(record) - 1}")
     values = record[1 : len(declared) + 1]
     for (name, types), value in zip(declared, values, strict=True):

@@ -132,6 +132,7 @@ episodes = Table(
     Column("truncated", Boolean, nullable=False),
     Column("reason", Text, nullable=False),
     Column("round", Integer, nullable=False),
+    Column("inner", Integer, nullable=False),  # steps of an evaluation within its round
     Column("digest", LargeBinary, nullable=False),
     Column(
         "predecessor", LargeBinary, nullable=False
@@ -210,6 +211,7 @@ signals = Table(
     Column("reason", Text),
     Column("data", Text),  # JSON
     Column("round", Integer, nullable=False),
+    Column("inner", Integer, nullable=False),
 )
 
 brains = Table(
@@ -350,7 +352,14 @@ SHOWN: dict[str, Shown] = {
         | EPISODE_KEY
         | {"environment": func.nullif(episodes.c.environment, "", type_=Text)}
         | _columns(episodes, "episode steps terminated truncated reason"),
-        (runs.c.number, episodes.c.phase, episodes.c.round, episodes.c.worker, episodes.c.number),
+        (
+            runs.c.number,
+            episodes.c.phase,
+            episodes.c.round,
+            episodes.c.inner,
+            episodes.c.worker,
+            episodes.c.number,
+        ),
     ),
     "steps": Shown(
         _of_segments(steps),
@@ -391,6 +400,7 @@ SHOWN: dict[str, Shown] = {
             runs.c.number,
             func.coalesce(signals.c.phase, -1),
             signals.c.round,
+            signals.c.inner,
             func.coalesce(signals.c.worker, 2**31),  # of a phase: after those of its workers
             signals.c.number,
         ),

@@ -138,6 +138,7 @@ class Seal:
     truncated: bool
     reason: str
     round: int
+    inner: int = 0
     segments: list[Segment] = field(default_factory=list)
 
     def __str__(self) -> str:

@@ -15,6 +15,7 @@ __all__ = [
     "INSERT_BRAIN",
     "INSERT_DECLARATION",
     "INSERT_EPISODE",
+    "INSERT_EVALUATION",
     "INSERT_MEMBER",
     "INSERT_RETURN",
     "INSERT_RUN",
@@ -49,12 +50,11 @@ INSERT_DECLARATION = (
     "INSERT INTO stored_declarations (run, phase, environment, agent, kind, position, id, space, unit, dtype, "
     "shape) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
-INSERT_MEMBER = (
-    "INSERT INTO stored_members (run, phase, kind, name, environment, position) VALUES (?, ?, ?, ?, ?, ?)"
-)
+INSERT_MEMBER = "INSERT INTO stored_members (run, phase, kind, name, environment, position) VALUES (?, ?, ?, ?, ?, ?)"
 INSERT_EPISODE = (
     "INSERT INTO stored_episodes (run, phase, mode, worker, environment, episode, steps, terminated, "
-    "truncated, reason, round, digest, predecessor) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+    "truncated, reason, round, \"inner\", digest, predecessor) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, "
+    "?)"
 )
 INSERT_SEGMENT = "INSERT INTO stored_segments (member, episode) VALUES (?, ?)"
 INSERT_STEP = (
@@ -67,12 +67,16 @@ INSERT_ACTION = (
 )
 INSERT_RETURN = "INSERT INTO stored_returns (segment, body, steps, return, objective) VALUES (?, ?, ?, ?, ?)"
 INSERT_SIGNAL = (
-    "INSERT INTO stored_signals (run, phase, worker, episode, step, signal, issuer, reason, data, round) "
-    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+    "INSERT INTO stored_signals (run, phase, worker, episode, step, signal, issuer, reason, data, round, "
+    "\"inner\") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
 INSERT_BRAIN = (
     "INSERT INTO stored_brains (run, phase, agent, tag, episode, updates, created, bytes, sha256, path) "
     "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+)
+INSERT_EVALUATION = (
+    "INSERT INTO stored_evaluations (run, phase, agent, number, episode, metrics, brain, completed) VALUES "
+    "(?, ?, ?, ?, ?, ?, ?, ?)"
 )
 UPSERT_PHASE = (
     "INSERT INTO stored_phases (run, phase, mode, name, status, reason) VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT "
@@ -80,9 +84,9 @@ UPSERT_PHASE = (
     "excluded.reason"
 )
 UPSERT_POINT = (
-    'INSERT INTO stored_points (experiment, point, "row", repetition, seed, factors, digest, state, run, '
-    'reason) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (experiment, point) DO UPDATE SET "row" = '
-    'excluded."row", repetition = excluded.repetition, seed = excluded.seed, factors = excluded.factors, '
+    "INSERT INTO stored_points (experiment, point, \"row\", repetition, seed, factors, digest, state, run, "
+    "reason) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (experiment, point) DO UPDATE SET \"row\" = "
+    "excluded.\"row\", repetition = excluded.repetition, seed = excluded.seed, factors = excluded.factors, "
     "digest = excluded.digest, state = excluded.state, run = excluded.run, reason = excluded.reason WHERE "
     "stored_points.state != 'done'"
 )
@@ -91,7 +95,7 @@ UPDATE_POINT = (
     "stored_points.point = ?"
 )
 SELECT_POINTS = (
-    'SELECT stored_points.point, stored_points."row", stored_points.repetition, stored_points.seed, '
+    "SELECT stored_points.point, stored_points.\"row\", stored_points.repetition, stored_points.seed, "
     "stored_points.factors, stored_points.digest, stored_points.state, stored_points.run, "
     "stored_points.reason FROM stored_points WHERE stored_points.experiment = ? ORDER BY stored_points.point"
 )
@@ -131,7 +135,7 @@ COUNT_EPISODES = "SELECT count(*) AS count_1 FROM stored_episodes WHERE stored_e
 CREATE = (
     "CREATE TABLE ganglion_store ( revision INTEGER NOT NULL, PRIMARY KEY (revision) )",
     (
-        'CREATE TABLE stored_points ( experiment TEXT NOT NULL, point INTEGER NOT NULL, "row" INTEGER NOT NULL, '
+        "CREATE TABLE stored_points ( experiment TEXT NOT NULL, point INTEGER NOT NULL, \"row\" INTEGER NOT NULL, "
         "repetition INTEGER NOT NULL, seed TEXT NOT NULL, factors TEXT NOT NULL, digest TEXT NOT NULL, state TEXT "
         "NOT NULL, run TEXT, reason TEXT, PRIMARY KEY (experiment, point) ) WITHOUT ROWID"
     ),
@@ -157,9 +161,9 @@ CREATE = (
         "CREATE TABLE stored_episodes ( number INTEGER NOT NULL, run INTEGER NOT NULL, phase INTEGER NOT NULL, "
         "mode TEXT NOT NULL, worker INTEGER NOT NULL, environment TEXT NOT NULL, episode INTEGER NOT NULL, steps "
         "INTEGER NOT NULL, terminated BOOLEAN NOT NULL, truncated BOOLEAN NOT NULL, reason TEXT NOT NULL, round "
-        "INTEGER NOT NULL, digest BLOB NOT NULL, predecessor BLOB NOT NULL, PRIMARY KEY (number), UNIQUE (run, "
-        "phase, mode, worker, environment, episode), FOREIGN KEY(run) REFERENCES stored_runs (number) ON DELETE "
-        "CASCADE )"
+        "INTEGER NOT NULL, \"inner\" INTEGER NOT NULL, digest BLOB NOT NULL, predecessor BLOB NOT NULL, PRIMARY KEY "
+        "(number), UNIQUE (run, phase, mode, worker, environment, episode), FOREIGN KEY(run) REFERENCES "
+        "stored_runs (number) ON DELETE CASCADE )"
     ),
     (
         "CREATE TABLE stored_evaluations ( number_of_row INTEGER NOT NULL, run INTEGER NOT NULL, phase INTEGER "
@@ -186,8 +190,8 @@ CREATE = (
     (
         "CREATE TABLE stored_signals ( number INTEGER NOT NULL, run INTEGER NOT NULL, phase INTEGER, worker "
         "INTEGER, episode INTEGER, step INTEGER, signal TEXT NOT NULL, issuer TEXT NOT NULL, reason TEXT, data "
-        "TEXT, round INTEGER NOT NULL, PRIMARY KEY (number), FOREIGN KEY(run) REFERENCES stored_runs (number) ON "
-        "DELETE CASCADE )"
+        "TEXT, round INTEGER NOT NULL, \"inner\" INTEGER NOT NULL, PRIMARY KEY (number), FOREIGN KEY(run) "
+        "REFERENCES stored_runs (number) ON DELETE CASCADE )"
     ),
     (
         "CREATE TABLE stored_segments ( number INTEGER NOT NULL, member INTEGER NOT NULL, episode INTEGER, "
@@ -305,7 +309,7 @@ CREATE = (
     ),
     (
         "CREATE VIEW points AS SELECT stored_points.run AS run, stored_points.experiment AS experiment, "
-        'stored_points.point AS point, stored_points."row" AS "row", stored_points.repetition AS repetition, '
+        "stored_points.point AS point, stored_points.\"row\" AS \"row\", stored_points.repetition AS repetition, "
         "stored_points.seed AS seed, stored_points.state AS state, stored_points.reason AS reason, "
         "stored_points.factors AS factors, stored_points.digest AS digest FROM stored_points LEFT OUTER JOIN "
         "stored_runs ON stored_points.run = stored_runs.run"

@@ -150,11 +150,14 @@ class SqlWriter(StoreWriter):
         )
 
     def _on_signal(self, fields: Sequence[Any]) -> None:
-        *values, data, number = fields
-        text = to_json(data)
-        self._pending.append(
-            lambda cursor, books: _execute(cursor, sql.INSERT_SIGNAL, books.run, *values, text, number)
-        )
+        *values, data, number, inner = fields
+        row = (*values, None if data is None else to_json(data), number, inner)
+        self._pending.append(lambda cursor, books: _execute(cursor, sql.INSERT_SIGNAL, books.run, *row))
+
+    def _on_evaluation(self, fields: Sequence[Any]) -> None:
+        *key, metrics, brain, completed = fields
+        row = (*key, to_json(metrics), brain, completed)
+        self._pending.append(lambda cursor, books: _execute(cursor, sql.INSERT_EVALUATION, books.run, *row))
 
     def _on_brain(self, fields: Sequence[Any]) -> None:
         self._pending.append(lambda cursor, books: _execute(cursor, sql.INSERT_BRAIN, books.run, *fields))

@@ -16,7 +16,18 @@ from ganglion.run.governor import Governor
 from ganglion.run.plan import AgentPlan, EnvironmentPlan, PhasePlan, Plan, PluginPlan
 from ganglion.sdk.condition import PhaseView, TerminationCondition
 from ganglion.sdk.flow import Signal
-from ganglion.wire.messages import Boundary, BrainStored, ControllerReady, Done, EpisodeEnded, Go, Verdict
+from ganglion.wire.messages import (
+    Boundary,
+    BrainEvaluated,
+    BrainStored,
+    ControllerReady,
+    Done,
+    EpisodeEnded,
+    FlowSignal,
+    Go,
+    Stands,
+    Verdict,
+)
 
 DISCRETE = {"type": "discrete", "n": 3, "start": 0}
 
@@ -130,16 +141,19 @@ class Worker:
     state: str = "away"
     causes: list[dict[str, Any]] = field(default_factory=list)
     agents: list[str] = field(default_factory=list)
+    evaluation: bool = False
+    left: int | None = None  # steps to go before the next PAUSE
 
     def begin(self, verdict: Verdict, common: bool, agents: list[str]) -> None:
         """Begin the first episode of a phase."""
-        self.common, self.agents, self.steps = common, agents, 0
+        self.common, self.agents, self.steps, self.left = common, agents, 0, None
         self.signals.clear()
         self._began(verdict)
 
     def _began(self, verdict: Verdict) -> None:
         self.episode, self.step, self.state = verdict.episode, 0, "stepping"
-        self.farm.began.append((self.number, verdict.signal, verdict.episode, verdict.seeds))
+        began = self.farm.evaluated if self.evaluation else self.farm.began
+        began.append((self.number, verdict.signal, verdict.episode, verdict.seeds))
         self._heard(verdict)
 
     def _heard(self, word: Go | Verdict) -> None:
@@ -157,7 +171,9 @@ class Worker:
         if self.inbox:
             self._take(self.inbox.popleft())
         elif self.state == "paused":
-            self._decide([c for c in self._arrived() if c["signal"] != "PAUSE"])
+            others = [c for c in self._arrived() if c["signal"] != "PAUSE"]
+            if others:
+                self._decide(others)
         else:
             self._step()
 
@@ -171,7 +187,8 @@ class Worker:
             self._decide(causes)
         elif isinstance(message, Verdict):
             assert self.state == "judged"
-            self.farm.verdicts.append((self.number, message.signal, message.reason))
+            if not self.evaluation:
+                self.farm.verdicts.append((self.number, message.signal, message.reason))
             if Signal[message.signal] > Signal.RESTART:
                 self.state = "done"
             else:
@@ -185,14 +202,19 @@ class Worker:
         reply: Any = (
             ControllerReady(self.farm.declares(self.number)) if ask.call == "controller.setup" else Done()
         )
-        self.farm.tell_governor(
-            self.number, lambda: self.farm.governor.answered(ask.tag, reply, self.farm.now_s)
-        )
+        self._tell(lambda: self.farm.governor.answered(ask.tag, reply, self.farm.now_s))
         if ask.call == "controller.start":
             self.begin(ask.message.verdict, ask.message.common, [a["name"] for a in ask.message.agents])
+        elif ask.call == "controller.evaluate":
+            self._began(ask.message.verdict)
+
+    def _tell(self, deliver: Callable[[], list[Effect]]) -> None:
+        self.farm.tell_governor((self.number, self.evaluation), deliver)
 
     def _arrived(self) -> list[dict[str, Any]]:
         taken, self.signals = self.signals, []
+        for signal in taken:
+            self.left = signal.steps
         return [{"signal": s.signal, "issuer": s.issuer, "reason": s.reason, "known": True} for s in taken]
 
     def _step(self) -> None:
@@ -202,21 +224,26 @@ class Worker:
         causes = self.wish(self.number, self.episode, self.step)
         if self.step >= self.length(self.number, self.episode):
             causes = [{"signal": "RESET", "issuer": "condition:environment", "reason": "terminated"}, *causes]
+        if self.left is not None:
+            self.left -= 1
+            if self.left == 0:
+                causes, self.left = [*causes, {"signal": "PAUSE", "issuer": "operator", "reason": "", "known": True}], None
         self.causes = [*causes, *self._arrived()]
         if not self.common:
             self._decide(self.causes)
             return
         self.state = "standing"
         ending = any(Signal[c["signal"]] >= Signal.RESET for c in self.causes)
-        report = Boundary(self.number, self.steps, self.step, ending, self.agents, self.causes)
-        self.farm.tell_governor(
-            self.number, lambda: self.farm.governor.boundary(self, report, self.farm.now_s)
-        )
+        report = Boundary(self.number, self.steps, self.step, ending, self.agents, self.causes, self.episode)
+        self._tell(lambda: self.farm.governor.boundary(self, report, self.farm.now_s))
 
     def _decide(self, causes: list[dict[str, Any]]) -> None:
         winner = max(causes, key=lambda c: Signal[c["signal"]], default={"signal": "CONTINUE"})
         if winner["signal"] == "PAUSE":
             self.state = "paused"
+            if not self.common:
+                stands = Stands(self.number, self.episode, self.step, self.evaluation)
+                self._tell(lambda: self.farm.governor.stands(self, stands, self.farm.now_s))
         elif winner["signal"] == "CONTINUE":
             self.state = "stepping"
         else:
@@ -237,11 +264,12 @@ class Worker:
         }
         ended = ["hill"] if own else []
         place = (self.number, self.episode, self.step, own, not own, reason)
-        report = EpisodeEnded(*place, agents, causes, ended, self.agents, None, self.steps)
-        self.farm.episodes.append((self.number, self.episode, self.step, reason))
-        self.farm.tell_governor(
-            self.number, lambda: self.farm.governor.episode(self, report, self.farm.now_s)
+        report = EpisodeEnded(
+            *place, agents, causes, ended, self.agents, None, self.steps, self.evaluation
         )
+        episodes = self.farm.evaluation_episodes if self.evaluation else self.farm.episodes
+        episodes.append((self.number, self.episode, self.step, reason))
+        self._tell(lambda: self.farm.governor.episode(self, report, self.farm.now_s))
 
 
 class Farm:
@@ -261,7 +289,10 @@ class Farm:
         self.steps = 0
         self.governor = Governor("farm-1", plan, store, "/results", FakeServices(given))
         self.plan, self._pick = plan, pick
-        self.workers = [Worker(self, w, length, wish) for w in range(max(p.workers for p in plan.phases))]
+        numbers = range(max(p.workers for p in plan.phases))
+        self.workers = [Worker(self, w, length, wish) for w in numbers]
+        self.evaluators = [Worker(self, w, length, lambda w, e, s: [], evaluation=True) for w in numbers]
+        self.metrics: Callable[[int], dict[str, float]] = lambda number: {}
         self.to_governor: dict[Any, deque[Callable[[], list[Effect]]]] = {}
         self.effects: list[Effect] = []
         self.asks: list[Ask] = []
@@ -271,6 +302,9 @@ class Farm:
         self.rounds: list[Any] = []
         self.verdicts: list[Any] = []
         self.episodes: list[Any] = []
+        self.evaluated: list[Any] = []  # episodes of evaluations that began
+        self.evaluation_episodes: list[Any] = []
+        self.answers: dict[str, Any] = {}  # of signals, by the token that came with them
         self.peers: set[str] = set()
         self.moves = 0
 
@@ -306,7 +340,7 @@ class Farm:
     def move(self) -> bool:
         """Let one thing happen; False if nothing can."""
         sources = [source for source, queue in self.to_governor.items() if queue]
-        movers = [worker for worker in self.workers if worker.can_move()]
+        movers = [worker for worker in (*self.workers, *self.evaluators) if worker.can_move()]
         if not sources and not movers:
             return False
         self.moves += 1
@@ -336,12 +370,23 @@ class Farm:
                 for name in effect.peers:
                     self._join(name)
             elif isinstance(effect, Answer):
-                if not isinstance(effect.message, Done):
+                if isinstance(effect.token, str):
+                    self.answers[effect.token] = effect.message
+                elif not isinstance(effect.message, Done):
                     effect.token.inbox.append(effect.message)
             elif isinstance(effect, Steer):
-                self.workers[int(effect.peer.rpartition("/")[2])].inbox.append(effect.signal)
+                self._worker(effect.peer).inbox.append(effect.signal)
             else:
                 assert isinstance(effect, Record | Event | Declare | Finish)
+
+    def _worker(self, peer: str) -> Worker:
+        place = peer.rpartition("/")[2]
+        return self.evaluators[int(place[1:])] if place.startswith("e") else self.workers[int(place)]
+
+    def signal(self, wish: FlowSignal, phase: str | None = None, token: str = "operator") -> Any:
+        """Send an operator's signal; returns the answer, None if there is none yet."""
+        self.obey(self.governor.signal(token, wish, phase, self.now_s))
+        return self.answers.get(token)
 
     def _join(self, name: str) -> None:
         if name not in self.silent:
@@ -352,12 +397,14 @@ class Farm:
         if ask.peer in self.silent:
             return
         if ask.call.startswith("controller."):
-            self.workers[ask.tag[1]].inbox.append(ask)
+            self._worker(ask.peer).inbox.append(ask)
             return
         reply: Any = Done()
         if ask.call == "brain.store":
             file = {"tag": "model", "path": "m.npz", "sha256": "00", "bytes": 8, "updates": 3}
             reply = BrainStored([file])
+        elif ask.call == "brain.evaluate":
+            reply = BrainEvaluated(self.metrics(ask.message.number))
         self.tell_governor(
             ask.peer or "supervisor", lambda: self.governor.answered(ask.tag, reply, self.now_s)
         )

@@ -166,7 +166,7 @@ def test_causes_are_recorded_once(kit: Any) -> None:
     operator = {"signal": "RESET", "issuer": "operator", "reason": "", "known": True}
     rows = [e.record for e in end(flow, 0, [RESET, operator]) if isinstance(e, Record)]
 
-    assert [["signal", 0, 0, 0, 1, "RESET", "condition:environment", "terminated", None, 1]] == rows
+    assert [["signal", 0, 0, 0, 1, "RESET", "condition:environment", "terminated", None, 1, 0]] == rows
 
 
 @pytest.mark.parametrize("worker", [None, 1])

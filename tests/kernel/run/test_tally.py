@@ -140,3 +140,20 @@ def test_causes_of_the_workers_count_without_being_recorded_twice(kit: Any) -> N
         judgement.reason,
         judgement.issued,
     )
+
+
+def test_what_is_said_again_after_an_evaluation_is_not_issued_again(kit: Any) -> None:
+    """A boundary that is judged twice has each wish once; what is new is issued, and the first condition counts."""
+    late = Spy(S.CONTINUE)
+    tally = Tally(kit.phase(), [("late", late), ("a", Spy(S.STOP_PHASE, "enough")), ("a", Spy(S.STOP_PHASE))])
+    judgement = tally.judge({0: report(0)})
+    first = list(judgement.issued)
+    late.answer, late.reason = S.STOP_PHASE, "success"
+    judgement = tally.judge({}, judgement)
+
+    assert [
+        (None, S.STOP_PHASE, "condition:a", "enough"),
+        (None, S.STOP_PHASE, "condition:a", "a"),
+    ] == first
+    assert [(None, S.STOP_PHASE, "condition:late", "success")] == judgement.issued
+    assert ("success", "condition:late") == (judgement.reason, judgement.issuer)

@@ -28,7 +28,7 @@ def _seal(tell: Any, episode: int, steps: int = 2) -> Seal:
     segment = Segment(STEPS, "grid", Episode(0, "train", 0, episode), "c")
     segment.take(tell.steps(episode, 1, steps)[-1])
     segment.absorb(Declarations())
-    return Seal(segment.episode, "", steps, True, False, "environment", episode, [segment])
+    return Seal(segment.episode, "", steps, True, False, "environment", episode, 0, [segment])
 
 
 def test_a_transaction_changes_only_its_copy(cursor: Any, tell: Any) -> None:

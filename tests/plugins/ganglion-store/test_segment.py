@@ -73,7 +73,7 @@ def test_a_seal_does_not_depend_on_who_was_first() -> None:
         _segment([_row(0)], name="a"),
         Segment(STEPS, "a", EPISODE, "c"),
     ]
-    seals = [Seal(EPISODE, "", 1, True, False, "x", 0, order) for order in (segments, segments[::-1])]
+    seals = [Seal(EPISODE, "", 1, True, False, "x", 0, 0, order) for order in (segments, segments[::-1])]
 
     assert 1 == len({seal.digest(b"") for seal in seals})
     assert seals[0].digest(b"") != seals[0].digest(b"before")

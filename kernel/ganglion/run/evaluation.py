@@ -1,0 +1,259 @@
+"""The evaluations within a phase that trains: their workers, their episodes, the metrics that come of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ganglion.run.agents import ResolvedAgent, same_declarations
+from ganglion.run.effect import Answer, Effect, Event, Record, Steer
+from ganglion.run.plan import PhasePlan
+from ganglion.run.setup import EVALUATE, Setup
+from ganglion.sdk.condition import EvaluationView, TerminationCondition
+from ganglion.sdk.flow import Signal
+from ganglion.wire.messages import (
+    BrainEvaluate,
+    BrainEvaluated,
+    ControllerEvaluate,
+    ControllerReady,
+    EpisodeEnded,
+    FlowSignal,
+    Stands,
+    Verdict,
+)
+from ganglion.wire.name import Role, peer_name
+
+__all__ = ["Cast", "Evaluations"]
+
+Asker = Callable[[tuple[Any, ...], str, str, Any], Effect]
+"""Make the effect of asking: tag, peer, call, message."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cast:
+    """What a phase has been set up with: its evaluations use the same."""
+
+    conditions: Sequence[tuple[str, TerminationCondition, str]]
+    contents: Mapping[str, str]
+    agents: Sequence[ResolvedAgent]
+    models: Mapping[str, str]
+    static: Mapping[str, Any]
+    settle: bool
+
+
+class Evaluations:
+    """Decide about the workers that evaluate, one evaluation after the other.
+
+    They are set up by the first evaluation and serve until the phase ends. Their episodes are numbered per worker
+    through the phase. Conditions end their episodes, and nothing else.
+
+    Attributes:
+        begun: Whether its workers have been set up.
+        active: The workers whose episodes run or are about to.
+        standing: Those that stand because of PAUSE: worker -> episode and step.
+    """
+
+    def __init__(self, run: str, phase: PhasePlan, setup: Setup, ask: Asker) -> None:
+        self.begun = False
+        self.active: set[int] = set()
+        self.standing: dict[int, tuple[int, int]] = {}
+        self._run, self._phase, self._setup, self._ask = run, phase, setup, ask
+        self._cast: Cast
+        self._number = 0
+        self._position = 0
+        self._cut = False
+        self._following = dict.fromkeys(range(phase.workers), 0)  # worker -> number of its next episode
+        self._reports: dict[int, list[EpisodeEnded]] = {}
+        self._setting_up: set[int] = set()
+        self._thinking: set[str] = set()
+        self._metrics: dict[str, dict[str, float]] = {}
+        self._brains: dict[str, str | None] = {}
+
+    @property
+    def moment(self) -> int:
+        """Return how many steps the running evaluation has taken: those of its longest worker."""
+        return max((sum(r.steps for r in reports) for reports in self._reports.values()), default=0)
+
+    # -- an evaluation begins -----------------------------------------------------------------------------------------
+    def begin(self, number: int, position: int, cast: Cast) -> list[Effect]:
+        """Begin an evaluation; `position` is the round of training behind which its rows stand."""
+        self._number, self._position, self._cast, self._cut = number, position, cast, False
+        workers = range(self._phase.workers)
+        self.active, self.standing = set(workers), {}
+        self._reports = {worker: [] for worker in workers}
+        self._metrics, self._brains = {}, {}
+        if self.begun:
+            return [
+                self._ask_controller("start", w, "controller.evaluate", ControllerEvaluate(self._go_on(w)))
+                for w in workers
+            ]
+        self.begun = True
+        self._setting_up = set(workers)
+        return [self.phase_record("running"), *(self._set_up(worker) for worker in workers)]
+
+    def _set_up(self, worker: int) -> Effect:
+        cast = self._cast
+        message = self._setup.controller(self._phase, worker, cast.conditions, cast.contents, True)
+        return self._ask_controller("setup", worker, "controller.setup", message)
+
+    def ready(self, worker: int, reply: ControllerReady, first: Mapping[str, Any]) -> str | list[Effect]:
+        """Hear what the environments of a worker declare; returns what is wrong with it, or what follows."""
+        declared = reply.declarations
+        strange = [uid for uid in first if not same_declarations(first[uid], declared[uid])]
+        if strange:
+            return f"environment {strange[0]} declares otherwise in evaluation worker {worker} than in worker 0"
+        self._setting_up.discard(worker)
+        if self._setting_up:
+            return []
+        return [self._start(worker) for worker in sorted(self.active)]
+
+    def _start(self, worker: int) -> Effect:
+        cast = self._cast
+        message = self._setup.start_evaluation(
+            self._phase,
+            worker,
+            cast.agents,
+            cast.models,
+            cast.contents,
+            cast.settle,
+            cast.static,
+            self._go_on(worker),
+        )
+        return self._ask_controller("start", worker, "controller.start", message)
+
+    # -- it runs ------------------------------------------------------------------------------------------------------
+    def episode(self, token: Any, report: EpisodeEnded) -> list[Effect]:
+        """Take the end of an episode and give the verdict; the last one of all asks the brains for their metrics."""
+        worker = report.worker
+        self._reports[worker].append(report)
+        self._following[worker] += 1
+        self.standing.pop(worker, None)
+        effects = self._told(report)
+        if len(self._reports[worker]) < self._phase.evaluate_episodes and not self._cut:
+            return [*effects, Answer(token, self._go_on(worker))]
+        self.active.discard(worker)
+        effects.append(Answer(token, Verdict(Signal.STOP_SIMULATION.name, "the evaluation is over")))
+        return effects if self.active or self._cut else effects + self._ask_brains()
+
+    def stands(self, report: Stands) -> None:
+        """Take note that a worker stands because of PAUSE."""
+        if report.worker in self.active:
+            self.standing[report.worker] = (report.episode, report.steps)
+
+    def steer(self, wish: FlowSignal) -> list[Effect]:
+        """Pass a signal on to all workers that run."""
+        self.standing.clear()
+        peers = [self._controller(worker) for worker in sorted(self.active)]
+        return [Steer(peer, wish) for peer in peers]
+
+    def cut(self, now: bool, issuer: str) -> list[Effect]:
+        """End the evaluation without a result: after the running episodes, or at the next boundaries."""
+        self._cut = True
+        return self.steer(FlowSignal(Signal.SHUTDOWN.name, issuer)) if now else []
+
+    def gone(self, worker: int) -> None:
+        """Forget a worker that cannot go on."""
+        self.active.discard(worker)
+        self.standing.pop(worker, None)
+
+    def _told(self, report: EpisodeEnded) -> list[Effect]:
+        """Return the records and the event of an episode's end."""
+        records: list[Effect] = []
+        for cause in report.causes:
+            if not cause.get("known"):
+                steps = cause.get("steps", report.steps)
+                row = [report.worker, report.episode, steps, cause["signal"], cause["issuer"], cause["reason"]]
+                inner = sum(r.steps for r in self._reports[report.worker])
+                data = {"mode": EVALUATE}
+                records.append(Record(["signal", self._phase.index, *row, data, self._position, inner]))
+        fields = {
+            "phase": self._phase.index,
+            "mode": EVALUATE,
+            "worker": report.worker,
+            "episode": report.episode,
+            "steps": report.steps,
+            "returns": {name: agent["sum"] for name, agent in report.agents.items()},
+            "reason": report.reason,
+        }
+        return [*records, Event("episode.ended", fields)]
+
+    # -- it ends ------------------------------------------------------------------------------------------------------
+    def _ask_brains(self) -> list[Effect]:
+        self._metrics = {agent.plan.name: self._means(agent.plan.name) for agent in self._cast.agents}
+        learning = [agent.plan.name for agent in self._cast.agents if agent.plan.brain is not None]
+        self._thinking = set(learning)
+        return [self._ask_brain(name) for name in learning]
+
+    def _ask_brain(self, agent: str) -> Effect:
+        message = BrainEvaluate(self._number, self._summaries(agent))
+        peer = peer_name(self._run, Role.BRAIN, agent)
+        return self._ask(("evaluation", "brain", agent), peer, "brain.evaluate", message)
+
+    def thought(self, agent: str, reply: BrainEvaluated) -> None:
+        """Take a brain's own metrics; they overlay ours."""
+        self._thinking.discard(agent)
+        self._metrics[agent] |= {name: float(value) for name, value in reply.metrics.items()}
+        parts = [part for part in (reply.checkpoint_id, reply.checkpoint_hash) if part is not None]
+        self._brains[agent] = " ".join(parts) or None
+
+    @property
+    def over(self) -> bool:
+        """Say whether all that was asked has come, or the evaluation was cut and its workers have ended."""
+        return not self.active and not (self._thinking and not self._cut)
+
+    def result(self, episodes: int, now: str) -> tuple[EvaluationView | None, list[Effect]]:
+        """Return what conditions are shown, None if it was cut, and the rows; `episodes` are those of training."""
+        if self._cut:
+            return None, []
+        view = EvaluationView(self._number, self._metrics)
+        rows: list[Effect] = []
+        for agent, metrics in self._metrics.items():
+            row = ["evaluation", self._phase.index, agent, self._number, episodes, metrics]
+            rows.append(Record([*row, self._brains.get(agent), now]))
+        fields = {"phase": self._phase.index, "number": self._number, "metrics": self._metrics}
+        return view, [*rows, Event("evaluation.ended", fields)]
+
+    def phase_record(self, status: str) -> Record:
+        """Return the phase's second row."""
+        return Record(["phase", self._phase.index, self._phase.name, EVALUATE, status, None])
+
+    # -- small questions ----------------------------------------------------------------------------------------------
+    def _summaries(self, agent: str) -> list[dict[str, Any]]:
+        """Return the episodes of this evaluation as one agent saw them, by worker and episode."""
+        return [
+            {
+                "worker": worker,
+                "episode": report.episode,
+                "steps": report.steps,
+                "objective_mean": report.agents.get(agent, {}).get("mean"),
+                "objective_sum": report.agents.get(agent, {}).get("sum"),
+                "terminated": report.terminated,
+                "truncated": report.truncated,
+            }
+            for worker, reports in sorted(self._reports.items())
+            for report in reports
+        ]
+
+    def _means(self, agent: str) -> dict[str, float]:
+        """Return an agent's own three metrics; one for which there is no value is left out."""
+        rows = self._summaries(agent)
+        columns = {"objective": "objective_mean", "return": "objective_sum", "steps": "steps"}
+        found: dict[str, float] = {}
+        for name, column in columns.items():
+            values = [float(row[column]) for row in rows if row[column] is not None]
+            if values:
+                found[name] = math.fsum(values) / len(values)
+        return found
+
+    def _go_on(self, worker: int) -> Verdict:
+        episode = self._following[worker]
+        seeds = self._setup.episode_seeds(self._phase, worker, episode, EVALUATE)
+        return Verdict(Signal.RESET.name, "", episode, seeds, self._position)
+
+    def _controller(self, worker: int) -> str:
+        return peer_name(self._run, Role.CONTROLLER, None, worker, True)
+
+    def _ask_controller(self, word: str, worker: int, call: str, message: Any) -> Effect:
+        return self._ask(("evaluation", word, worker), self._controller(worker), call, message)
