@@ -10,8 +10,8 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 GROUPS = {
-    "aliases", "brains", "commands", "conditions", "controllers", "documents", "environments", "filters", "launchers",
-    "muscles", "objectives", "observers", "rewards", "stores", "transformers",
+    "aliases", "brains", "commands", "conditions", "controllers", "designs", "documents", "environments", "filters",
+    "launchers", "muscles", "objectives", "observers", "rewards", "schemas", "stores", "transformers",
 }  # fmt: skip
 DECLARED = {
     path.parent.name: tomllib.loads(path.read_text())["project"].get("entry-points", {})

@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import click
 
 from ganglion import registry
 from ganglion.document import schema
+from ganglion.document.fault import nearest
 from ganglion.errors import UsageError
 
 __all__ = ["command"]
 
 
 @click.command("schema")
-@click.argument("kind", type=click.Choice(["run"]), default="run")
+@click.argument("kind", default="run", metavar="[run|sweep|...]")
 @click.option("--out", type=click.Path(dir_okay=False), metavar="FILE", help="write to a new file")
 def command(kind: str, out: str | None) -> None:
-    """Print the JSON Schema (2020-12) of run documents; installed plugins are examples, not a closed list."""
-    installed = {group: [entry.name for entry in registry.entries(group)] for group in registry.GROUPS}
-    text = json.dumps(schema(installed), indent=2)
+    """Print the JSON Schema (2020-12) of a kind of documents; installed plugins are examples, not a closed list."""
+    text = json.dumps(_schema(kind), indent=2)
     if out is None:
         click.echo(text)
         return
@@ -31,3 +32,15 @@ def command(kind: str, out: str | None) -> None:
         raise UsageError(
             f"{out}: cannot be written: {error.strerror or error}; nothing is overwritten"
         ) from error
+
+
+def _schema(kind: str) -> dict[str, Any]:
+    """Return the schema of run documents, or that of a kind of documents that a plugin knows."""
+    installed = {group: [entry.name for entry in registry.entries(group)] for group in registry.GROUPS}
+    kinds = {"run": schema, **{entry.name: None for entry in registry.entries("schema")}}
+    if kind not in kinds:
+        names = ", ".join(repr(name) for name in kinds)
+        raise UsageError(f"expected a kind of documents, {names}, found {kind!r}{nearest(kind, kinds)}")
+    make = kinds[kind] or registry.load("schema", kind)
+    tree: dict[str, Any] = make(installed)
+    return tree

@@ -8,7 +8,7 @@ from typing import Any
 from ganglion.document.model import Document
 from ganglion.document.spelling import MODES, PLACES
 
-__all__ = ["schema"]
+__all__ = ["cleaned", "schema"]
 
 _NAMES = {  # definition and key -> place of `spelling.PLACES`
     "Document": "document",
@@ -45,7 +45,7 @@ def schema(installed: Mapping[str, Sequence[str]] | None = None) -> dict[str, An
     whole = definitions.pop("Document")
     whole["patternProperties"] = {"^x-": {"description": "ignored: a place for anchors"}}
     header = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "Ganglion run document"}
-    return {**header, **_clean(whole), "$defs": _clean(definitions)}
+    return {**header, **cleaned(whole), "$defs": cleaned(definitions)}
 
 
 def _spellings(definition: dict[str, Any], spellings: Mapping[str, str]) -> None:
@@ -90,13 +90,13 @@ def _shorthands(definitions: dict[str, Any]) -> None:
     mode |= {"type": "string", "pattern": pattern, "examples": ["train", "test", "evaluate"]}
 
 
-def _clean(tree: Any) -> Any:
+def cleaned(tree: Any) -> Any:
     """Return a schema without titles, and without the default null of keys that may not be null."""
     if isinstance(tree, list):
-        return [_clean(part) for part in tree]
+        return [cleaned(part) for part in tree]
     if not isinstance(tree, dict):
         return tree
-    found = {key: _clean(part) for key, part in tree.items() if key != "title" or not isinstance(part, str)}
+    found = {key: cleaned(part) for key, part in tree.items() if key != "title" or not isinstance(part, str)}
     if "default" in found and found["default"] is None and not _takes_null(found):
         del found["default"]
     return found

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from ganglion import registry
 from ganglion.cli.main import main
 
 
@@ -26,6 +27,16 @@ def test_overwrites_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
 
 
 def test_other_kinds_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    """There is a schema of run documents only."""
-    assert 2 == main(["schema", "sweep"])
+    """A kind that neither we nor a plugin know is answered with those that there are."""
+    assert 2 == main(["schema", "rum"])
     assert "'run'" in capsys.readouterr().err
+
+
+def test_plugins_offer_kinds(capsys: pytest.CaptureFixture[str]) -> None:
+    """A distribution adds the schema of its own documents by an entry point."""
+    names = [entry.name for entry in registry.entries("schema")]
+
+    assert names
+    for name in names:
+        assert 0 == main(["schema", name])
+        assert json.loads(capsys.readouterr().out)["$schema"].endswith("2020-12/schema")

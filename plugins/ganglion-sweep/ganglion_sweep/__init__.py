@@ -1,0 +1,1 @@
+"""SWEEPS: one document of factors and levels becomes many runs, each carried out exactly once."""

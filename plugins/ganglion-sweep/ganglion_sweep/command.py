@@ -1,0 +1,231 @@
+"""`ganglion sweep`: makes the runs of an experiment document and carries them out, each exactly once."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ganglion.cli.extension import (
+    GanglionError,
+    Launcher,
+    Settings,
+    UsageError,
+    loop,
+    open_reader,
+    store_class,
+    store_uri,
+)
+
+if TYPE_CHECKING:
+    from ganglion.sdk.store import PointBook
+    from ganglion_sweep.folder import Folder
+    from ganglion_sweep.point import Point
+    from ganglion_sweep.progress import Progress
+    from ganglion_sweep.runner import Runner
+
+__all__ = ["command"]
+
+_INTERRUPTED = 130
+
+
+@click.command("sweep")
+@click.argument("file", metavar="FILE")
+@click.option(
+    "--plan", "only_plan", is_flag=True, help="write the run documents and the design; start nothing"
+)
+@click.option(
+    "--parallel", type=click.IntRange(min=1), metavar="N", help="runs at the same time [one per core]"
+)
+@click.option("--resume", is_flag=True, help="go on: carry out what is not done, nothing twice")
+@click.option("--retry-failed", is_flag=True, help="as --resume, and carry out failed runs again")
+@click.option("--stop-on-failure", is_flag=True, help="begin no further run after one has failed")
+@click.option("--set", "overrides", multiple=True, metavar="PATH=VALUE", help="set a value of the document")
+@click.pass_obj
+def command(
+    settings: Settings,
+    file: str,
+    only_plan: bool,
+    parallel: int | None,
+    resume: bool,
+    retry_failed: bool,
+    stop_on_failure: bool,
+    overrides: tuple[str, ...],
+) -> int:
+    """Carry out an experiment document: many runs that differ in factors and seeds. `-` is standard input."""
+    launcher = None if only_plan else Launcher()
+    if launcher is not None:
+        launcher.warm_up()  # its imports run while we read the documents
+    try:
+        experiment, points = _read(file, overrides)
+        from ganglion_sweep.folder import Folder
+
+        folder = Folder(settings.results, experiment.uid)
+        with folder.locked():
+            if launcher is None:
+                return _plan(settings, folder, points)
+            sweep = _Sweep(settings, folder, experiment.seed, points, _words(file, overrides))
+            return sweep.run(launcher, parallel, resume or retry_failed, retry_failed, stop_on_failure)
+    finally:
+        if launcher is not None:
+            launcher.abandon()
+
+
+def _read(file: str, overrides: Sequence[str]) -> tuple[Any, list[Point]]:
+    """Return the experiment and its points, all documents checked; warnings are printed."""
+    from ganglion_sweep.point import check_points, points_of
+    from ganglion_sweep.reader import read_experiment
+
+    experiment = read_experiment(file, overrides)
+    points = points_of(experiment)
+    for warning in (*experiment.warnings, *check_points(points)):
+        click.echo(str(warning), err=True)
+    return experiment, points
+
+
+def _words(file: str, overrides: Sequence[str]) -> str:
+    """Return the command that carries out the same experiment."""
+    return shlex.join(["ganglion", "sweep", file, *(word for text in overrides for word in ("--set", text))])
+
+
+def _plan(settings: Settings, folder: Folder, points: Sequence[Point]) -> int:
+    """Write what would be run; start nothing."""
+    files = folder.files(points)
+    folder.check(files)
+    folder.write(files)
+    rows = [
+        {"run": p.uid, "row": p.row, "repetition": p.repetition, "seed": p.seed, "factors": p.factors,
+         "document": str(folder.document(p))}
+        for p in points
+    ]  # fmt: skip
+    if settings.json:
+        click.echo(json.dumps(rows, indent=2, ensure_ascii=False))
+        return 0
+    for row in rows:
+        click.echo(row["document"])
+    click.echo(str(folder.path / f"{folder.uid}_design.csv"))
+    return 0
+
+
+class _Sweep:
+    """Carry out one experiment, from its points to the table at the end."""
+
+    def __init__(
+        self, settings: Settings, folder: Folder, seed: int, points: Sequence[Point], words: str
+    ) -> None:
+        from ganglion_sweep.progress import Progress
+
+        if settings.store == "none":
+            raise UsageError(
+                "expected a store, found --store none: the states of the runs of a sweep are kept in it"
+            )
+        self.settings = settings
+        self.folder = folder
+        self.seed = seed
+        self.points = points
+        self.words = words
+        self.progress: Progress = Progress(settings)
+
+    def run(
+        self,
+        launcher: Launcher,
+        parallel: int | None,
+        resume: bool,
+        retry_failed: bool,
+        stop_on_failure: bool,
+    ) -> int:
+        """Carry out what is not done; return the exit status."""
+        from ganglion_sweep.resumption import check_begun, todo
+        from ganglion_sweep.runner import Runner, cores
+
+        uri = store_uri(self.settings)
+        files = self.folder.files(self.points)
+        with ExitStack() as stack:
+            book = stack.enter_context(store_class(uri).point_book(uri, self.folder.uid))
+            self._settle(book)
+            known = book.points()
+            check_begun(self.folder.uid, self.points, known, resume)
+            self.folder.check(files)
+            ahead = todo(self.points, known, retry_failed)
+            runner = Runner(self.settings, self.folder, self.progress, parallel or cores(), stop_on_failure)
+            place = str(self.folder.path)
+            self.progress.begin(self.folder.uid, self.seed, self.points, ahead, place)
+            if ahead:
+                loop.run(self._carry_out(runner, launcher, book, ahead, files))
+            return self._end(book, runner)
+
+    def _settle(self, book: PointBook) -> None:
+        """Find out what became of runs whose command was killed."""
+        from ganglion_sweep.resumption import settled
+
+        known = book.points()
+        if not any(row["state"] == "running" for row in known):
+            return
+        with open_reader(self.settings) as reader:
+            finished = {row["run"]: row["status"] for row in reader.rows("runs", columns=["run", "status"])}
+        runs = {row["point"]: row["run"] for row in known}
+        for number, state in settled(known, finished).items():
+            book.change(number, state, runs[number], None if state == "done" else "its command was killed")
+
+    async def _carry_out(
+        self,
+        runner: Runner,
+        launcher: Launcher,
+        book: PointBook,
+        ahead: Sequence[Point],
+        files: dict[Any, bytes],
+    ) -> None:
+        async with runner.session(ahead, launcher) as session:
+            for warning in await runner.check(session, ahead):
+                self.progress.note(str(warning))
+            if session.interrupts:
+                runner.interrupted = True
+            else:
+                self.folder.write(files)
+                states = {row["point"]: row["state"] for row in book.points()}
+                chosen = {point.number for point in ahead}
+                fresh = [p for p in self.points if p.number in chosen or p.number not in states]
+                book.plan([point.record() for point in fresh])
+                await runner.carry_out(session, book, ahead)
+                if not session.alive and not session.interrupts:
+                    self.progress.note("the broker has ended; `--resume` goes on with the runs that are left")
+        runner.left = session.found
+
+    def _end(self, book: PointBook, runner: Runner) -> int:
+        """Show what came of it; return the exit status."""
+        from ganglion_sweep.summary import table_rows
+
+        known = [row for row in book.points() if row["point"] < len(self.points)]
+        done = {row["point"]: row["run"] for row in known if row["state"] == "done"}
+        rows: list[dict[str, Any]] = []
+        if done:
+            try:
+                with open_reader(self.settings) as reader:
+                    rows = table_rows(self.points, done, reader)
+            except GanglionError as error:  # a run that was removed since
+                self.progress.note(f"no table of results: {error}")
+        states = Counter(row["state"] for row in known)
+        failed = [self._failed(row) for row in known if row["state"] == "failed"]
+        self.progress.end({s: states[s] for s in ("done", "failed", "planned")}, rows, failed)
+        for text in runner.left:
+            self.progress.note(f"defect: {text} was left behind and has been ended")
+        if runner.interrupted:
+            self.progress.note(f"go on: {self.words} --resume")
+            return _INTERRUPTED
+        return 1 if failed or runner.left or states["done"] < len(self.points) else 0
+
+    def _failed(self, row: dict[str, Any]) -> dict[str, Any]:
+        uid = f"{self.folder.uid}-{row['point']}"
+        return {
+            "point": row["point"],
+            "uid": uid,
+            "run": row["run"],
+            "reason": row["reason"],
+            "show": shlex.join(["ganglion", "results", "phases", row["run"] or uid]),
+            "repeat": f"{self.words} --retry-failed",
+        }

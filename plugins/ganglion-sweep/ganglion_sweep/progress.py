@@ -1,0 +1,141 @@
+"""What is seen of an experiment: one line per run, JSON lines with `--json`, and the end."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, TextIO
+
+from ganglion.cli.extension import Outcome, RunEvent, Settings, __version__, plain_line, printable, write
+from ganglion_sweep.folder import cell
+from ganglion_sweep.point import Point
+from ganglion_sweep.summary import Mean, table_text
+
+__all__ = ["Progress"]
+
+
+class Progress:
+    """Show how an experiment goes."""
+
+    def __init__(self, settings: Settings, out: TextIO | None = None, err: TextIO | None = None) -> None:
+        self._json = settings.json
+        self._loud = settings.verbosity
+        self._out = out or sys.stdout
+        self._err = err or sys.stderr
+        self._over = 0
+        self._total = 0
+
+    def begin(self, uid: str, seed: int, points: Sequence[Point], todo: Sequence[Point], folder: str) -> None:
+        """Show what is about to be done."""
+        rows = len({point.row for point in points})
+        self._over, self._total = len(points) - len(todo), len(points)
+        if self._json:
+            self._event(
+                "sweep.started",
+                experiment=uid,
+                seed=seed,
+                runs=len(points),
+                points=rows,
+                todo=len(todo),
+                folder=folder,
+            )
+        elif self._loud >= 0:
+            rest = "" if len(todo) == len(points) else f", {len(todo)} to do"
+            self._say(
+                f"ganglion {__version__} · experiment {printable(uid)} · seed {seed} · "
+                f"{_count(len(points), 'run')} of {_count(rows, 'point')}{rest} · {folder}"
+            )
+
+    def started(self, point: Point, run: str) -> None:
+        """Show that a run begins."""
+        if self._json:
+            self._event("point.started", point=point.number, run=run, **_about(point))
+        elif self._loud > 0:
+            self._say(f"{run} begins  {_factors(point)}".rstrip())
+
+    def ended(self, point: Point, run: str, state: str, outcome: Outcome) -> None:
+        """Show how a run ended: one line, and what went wrong."""
+        self._over += 1
+        if self._json:
+            self._event(
+                "point.ended",
+                point=point.number,
+                run=run,
+                state=state,
+                reason=outcome.reason,
+                took_s=round(outcome.took_s, 3),
+                story=outcome.story,
+                **_about(point),
+            )
+            return
+        if self._loud >= 0:
+            word = state if state != "planned" else outcome.status
+            line = f"{self._over}/{self._total}  {run}  {word} in {outcome.took_s:.1f} s  {_factors(point)}"
+            self._say(line.rstrip())
+        if state == "failed":
+            self._err.write("".join(f"  {line}\n" for line in outcome.story or [outcome.reason]))
+            self._err.flush()
+
+    def event(self, run: str, news: RunEvent) -> None:
+        """Show for whom a run waits; with `-v` everything that happens in runs."""
+        if self._json or (news.event != "waiting" and self._loud < 2):
+            return
+        self._err.write(f"{run}: {plain_line(news)}\n")
+        self._err.flush()
+
+    def note(self, text: str) -> None:
+        """Show a sentence that belongs to no run."""
+        self._err.write(text + "\n")
+        self._err.flush()
+
+    def end(
+        self,
+        states: Mapping[str, int],
+        rows: Sequence[Mapping[str, Any]],
+        failed: Sequence[Mapping[str, Any]],
+    ) -> None:
+        """Show the table of results, and which runs failed; `states` counts runs by state."""
+        if self._json:
+            plain = [{**row, "returns": {a: _plain(m) for a, m in row["returns"].items()}} for row in rows]
+            self._event("sweep.ended", states=dict(states), rows=plain, failed=[dict(row) for row in failed])
+            return
+        if rows and self._loud >= 0:
+            text = table_text(rows)
+            write(self._out, "table", list(text[0]), text)
+        if self._loud >= 0:
+            self._say(
+                ", ".join(f"{number} {state}" for state, number in states.items() if number)
+                or "nothing to do"
+            )
+        for row in failed:
+            self._err.write(f"failed: {row['run'] or row['uid']}: {printable(str(row['reason']))}\n")
+            self._err.write(f"  show it:   {row['show']}\n  repeat it: {row['repeat']}\n")
+        self._err.flush()
+
+    def _say(self, line: str) -> None:
+        self._out.write(line + "\n")
+        self._out.flush()
+
+    def _event(self, name: str, **fields: Any) -> None:
+        row = {"event": name, "time_s": round(time.time(), 3), **fields}
+        self._out.write(json.dumps(row, ensure_ascii=False, default=str) + "\n")
+        self._out.flush()
+
+
+def _plain(mean: Mean) -> dict[str, Any]:
+    return dataclasses.asdict(mean)
+
+
+def _about(point: Point) -> dict[str, Any]:
+    return {"row": point.row, "repetition": point.repetition, "seed": point.seed, "factors": point.factors}
+
+
+def _factors(point: Point) -> str:
+    return " ".join(f"{printable(name)}={printable(cell(value))}" for name, value in point.factors.items())
+
+
+def _count(number: int, word: str) -> str:
+    return f"{number} {word}{'' if number == 1 else 's'}"

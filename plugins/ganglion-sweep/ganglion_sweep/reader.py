@@ -1,0 +1,24 @@
+"""An experiment document from file to experiment, in our own form or in that of arsenAI."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ganglion.cli.extension import read_tree
+from ganglion_sweep.experiment import Experiment, read_own
+
+__all__ = ["read_experiment"]
+
+
+def read_experiment(source: str, overrides: Sequence[str] = ()) -> Experiment:
+    """Return the experiment of a document; `-` is standard input. Settings `PATH=VALUE` are put in before all checks.
+
+    Raises:
+        DocumentError: with every fault and its place.
+    """
+    tree = read_tree(source)
+    if "definitions" in tree.root.map and "run" not in tree.root.map:
+        from ganglion_sweep.arsenai import read_old
+
+        return read_old(tree, overrides)
+    return read_own(tree, overrides)

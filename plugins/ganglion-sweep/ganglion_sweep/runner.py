@@ -1,0 +1,143 @@
+"""The runner: carries out the points of an experiment, at most some at a time, and notes how far each has come."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import json
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ganglion.cli.extension import (
+    DocumentError,
+    Fault,
+    GanglionError,
+    Launcher,
+    Outcome,
+    Plan,
+    Session,
+    Settings,
+    placed,
+    settle,
+)
+from ganglion_sweep.experiment import raised
+from ganglion_sweep.folder import Folder
+from ganglion_sweep.point import Point
+from ganglion_sweep.progress import Progress
+
+if TYPE_CHECKING:
+    from ganglion.sdk.store import PointBook
+
+__all__ = ["Runner", "cores"]
+
+STATES = {"finished": "done", "failed": "failed", "interrupted": "planned"}
+
+
+def cores() -> int:
+    """Return how many cores this process may use: a run in lockstep keeps about one busy."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+class Runner:
+    """Carry out points of one experiment.
+
+    Each state is in the store before the next thing happens: `running` before the first process of a run is started,
+    `done`, `failed` or `planned` (interrupted) when its last one is gone.
+    """
+
+    def __init__(
+        self, settings: Settings, folder: Folder, progress: Progress, parallel: int, stop_on_failure: bool
+    ) -> None:
+        self.settings = settings
+        self.folder = folder
+        self.progress = progress
+        self.parallel = parallel
+        self.stop_on_failure = stop_on_failure
+        self.interrupted = False
+        self.left: list[str] = []  # what had to be ended after the runs: a defect
+        self._stop = False
+
+    def session(self, points: Sequence[Point], launcher: Launcher) -> Session:
+        """Return the session in which points are checked and carried out."""
+        plans = [point.plan()[0] for point in points if point.repetition == 0] or [points[0].plan()[0]]
+        tcp = any(e.command or e.attach for plan in plans for p in plan.phases for e in p.environments)
+        name = f".sweep-{os.getpid()}"
+        return Session(
+            self.settings, name, self.folder.logs, launcher, tcp, self.progress.event, self.progress.note
+        )
+
+    async def check(self, session: Session, points: Sequence[Point]) -> list[Fault]:
+        """Check points by their plugins; return the warnings, DocumentError with the faults of all.
+
+        What differs in names and seeds only is checked once.
+        """
+        found: list[Fault] = []
+        seen: set[str] = set()
+        for point in points:
+            if session.interrupts:
+                break
+            plan = point.plan()[0]
+            text = _essence(plan)
+            if text not in seen:
+                seen.add(text)
+                found += [
+                    placed(fault, plan.source, _lines(plan.source)) for fault in await session.check(plan)
+                ]
+        if any(fault.severity == "error" for fault in found):
+            raise raised(found)
+        return settle(found)
+
+    async def carry_out(self, session: Session, book: PointBook, points: Sequence[Point]) -> None:
+        """Carry out points in order; a failed one stops no other unless that was asked for."""
+        waiting = iter(points)
+
+        async def work() -> None:
+            for point in waiting:
+                if session.interrupts or self._stop or not session.alive:
+                    return
+                await self._one(session, book, point)
+
+        workers = [asyncio.create_task(work()) for _ in range(min(self.parallel, len(points)))]
+        try:
+            await asyncio.gather(*workers)
+        finally:
+            for worker in workers:
+                worker.cancel()
+            await asyncio.gather(*workers, return_exceptions=True)
+            self.interrupted = self.interrupted or session.interrupts > 0
+
+    async def _one(self, session: Session, book: PointBook, point: Point) -> None:
+        run = ""
+
+        def begin(name: str) -> None:
+            nonlocal run
+            run = name
+            book.change(point.number, "running", run)
+            self.progress.started(point, run)
+
+        try:
+            outcome = await session.execute(point.plan()[0], begin)
+        except DocumentError:
+            raise
+        except GanglionError as error:  # nothing of the run was started
+            outcome = Outcome(run, "failed", str(error), 1, [str(error)])
+        state = STATES.get(outcome.status, "failed")
+        book.change(point.number, state, run or None, outcome.reason)
+        self.progress.ended(point, run, state, outcome)
+        self.interrupted = self.interrupted or outcome.status == "interrupted"
+        self._stop = self._stop or (self.stop_on_failure and state == "failed")
+
+
+def _essence(plan: Plan) -> str:
+    """Return what plugins can object to in a plan, as text: runs that differ in their seed only are alike."""
+    tree = dataclasses.replace(plan, uid="", experiment="", seed="0", document="").to_map()
+    return json.dumps(tree, sort_keys=True, default=str)
+
+
+def _lines(source: str) -> list[str]:
+    try:
+        with open(source, encoding="utf-8") as file:  # noqa: PTH123 - the name may be `<stdin>`
+            return file.read().split("\n")
+    except OSError:
+        return []
