@@ -1,0 +1,89 @@
+"""What only plugins can tell of a document, asked for and before a run."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+GANGLION = str(Path(sys.executable).with_name("ganglion"))
+NEVER = "warning: condition can never fire"
+SPAN_S = 60.0  # a run of these takes a second; a machine under load has time
+
+DOCUMENT = """\
+uid: deep
+seed: 1
+version: "0.1"
+run_config:
+  conditions:
+    - max_episodes
+    - {name: agent_objective, params: {ada: {brain_avg50: 3}}}
+schedule:
+  - train:
+      environments: [{environment: {uid: hill, name: dummy, params: {max_iter: 4}}}]
+      agents: [{name: ada, muscle: dummy, sensors: [hill.0], actuators: [hill.0]}]
+      simulation: {conditions: [environment, {name: max_steps, params: {steps: 9}}]}
+      phase_config: {episodes: 1}
+"""
+
+
+def _ganglion(folder: Path, text: str, *words: str) -> subprocess.CompletedProcess[str]:
+    (folder / "deep.yml").write_text(text)
+    return subprocess.run(
+        [GANGLION, *words],
+        cwd=folder,
+        env={**os.environ, "XDG_RUNTIME_DIR": ""},
+        capture_output=True,
+        text=True,
+        timeout=SPAN_S,
+        check=False,
+    )
+
+
+def test_a_run_tells_the_warnings_of_its_conditions(tmp_path: Path) -> None:
+    """A run prints what its conditions warn of, each with its line and once, and starts."""
+    done = _ganglion(tmp_path, DOCUMENT, "run", "--plain", "deep.yml")
+
+    assert 0 == done.returncode, done.stderr
+    assert 1 == done.stderr.count("condition can never fire: max_steps 9, this environment ends after 4")
+    assert "deep.yml:12:53: warning: " in done.stderr
+
+
+@pytest.mark.parametrize(("strict", "status"), [((), 0), (("--strict",), 2)])
+def test_a_deep_check_tells_them_too(tmp_path: Path, strict: tuple[str, ...], status: int) -> None:
+    """Beside the warnings of the document itself, in order of line; with --strict they count as errors."""
+    text = DOCUMENT.replace("brain_avg50", "brain_avg7")
+    done = _ganglion(tmp_path, text, "check", "--deep", *strict, "deep.yml")
+
+    assert status == done.returncode, done.stderr
+    assert [
+        f"deep.yml:7:14: {NEVER}: brain_avg7 needs 7 decisions per episode, this environment ends after 4",
+        f"deep.yml:12:53: {NEVER}: max_steps 9, this environment ends after 4",
+        "2 warnings",
+    ] == done.stdout.splitlines()
+
+
+def test_unknown_ids_and_refused_parameters_are_found_without_a_run(tmp_path: Path) -> None:
+    """All that is wrong is told at once, with lines, in text and as JSON; nothing is stored."""
+    text = DOCUMENT.replace("sensors: [hill.0]", "sensors: [hill.77]").replace("steps: 9", "steps: 0")
+    done = _ganglion(tmp_path, text, "check", "--deep", "--json", "deep.yml")
+    (row,) = json.loads(done.stdout)
+
+    assert 2 == done.returncode, done.stderr
+    assert [(11, "agent ada: sensors: 'hill.77'"), (12, "condition `max_steps`: steps:")] == [
+        (fault["line"], fault["message"][:29]) for fault in row["faults"] if fault["severity"] == "error"
+    ]
+    assert not (tmp_path / "results").exists()
+
+
+def test_a_run_finds_them_at_its_start(tmp_path: Path) -> None:
+    """What a constructor refuses ends a run before anything starts: exit status 2, with the line."""
+    done = _ganglion(tmp_path, DOCUMENT.replace("steps: 9", "steps: 0"), "run", "--plain", "deep.yml")
+
+    assert 2 == done.returncode, done.stderr
+    assert "condition `max_steps`: steps: expected an integer >= 1, found 0\n" in done.stderr
+    assert "deep.yml:12:" in done.stderr
