@@ -269,8 +269,9 @@ class Governor:
         return [*cut, *self._flow.abort(), *self._after_cut(now_s)]
 
     def _after_cut(self, now_s: float) -> list[Effect]:
-        closing = self._flow.active or self._evaluations.active
-        return self._finish(now_s) if self.stage is Stage.FAILING and not closing else []
+        if self.stage is not Stage.FAILING:
+            return []
+        return [] if self._flow.active or self._evaluations.active else self._finish(now_s)
 
     def _gone(self, worker: int, evaluation: bool) -> None:
         """Forget a worker that cannot go on."""
