@@ -93,19 +93,24 @@ class Controller(Part, ABC):
             await self.advance()
 
     def turn(self, step: int) -> Sequence[str]:
-        """Return the agents that act after `step` steps of an episode; the default is all of them.
+        """Return the agents that act after `step` steps of an episode; the default announces nothing and names all.
 
-        With several workers in lockstep a brain awaits the rows of exactly these; a controller in which not every
-        agent acts in every step overrides it.
+        With several workers a brain awaits the rows of all who act in a round. A controller that overrides this acts
+        as it says. Of one that does not, those act whom it asks first in a step; the others pass.
         """
         return self.agents
 
     async def act(self, agents: Sequence[str]) -> Setpoints:
-        """Ask these agents for their decisions, all at once; return their setpoints."""
+        """Ask these agents for their decisions, all at once; return their setpoints. Each acts once in a step."""
         return await self.bus.act(agents)
 
     async def update(self, setpoints: Setpoints, agents: Sequence[str]) -> StepResult:
-        """Apply the setpoints of these agents, advance all environments, deliver what came of it.
+        """Apply setpoints, advance all environments, deliver what came of it to these agents.
+
+        Args:
+            setpoints: What is applied; environments keep or default what is not given.
+            agents: Who gets the rewards of this step: those who acted in it. A decision takes the rewards of the
+                first step that names its agent.
 
         Raises:
             EpisodeEnded: The episode is over; let it pass through.
