@@ -25,6 +25,7 @@ __all__ = ["command"]
 )
 @click.option("--strict", is_flag=True, help="warnings count as errors")
 @click.option("--resolved", "whole", is_flag=True, help="print the document after cascade and defaults")
+@click.option("--format", "form", type=click.Choice(["text", "json"]), help="json: as --json [text]")
 @click.option("--set", "overrides", multiple=True, metavar="PATH=VALUE", help="set a value before checking")
 @click.option("--allow", multiple=True, metavar="PACKAGE", help="a package that import paths may name")
 @click.pass_obj
@@ -34,6 +35,7 @@ def command(
     deep: bool,
     strict: bool,
     whole: bool,
+    form: str | None,
     overrides: tuple[str, ...],
     allow: tuple[str, ...],
 ) -> int:
@@ -45,7 +47,7 @@ def command(
         if notes and settings.verbosity > 0:
             click.echo(gathered(notes), err=True)
         rows.append((file, plan, faults))
-    _print(rows, settings.json, whole)
+    _print(rows, settings.json if form is None else form == "json", whole)
     severities = {fault.severity for _, _, faults in rows for fault in faults}
     return 2 if "error" in severities or (strict and severities) else 0
 

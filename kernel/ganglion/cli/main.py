@@ -24,9 +24,11 @@ INTERRUPTED = 130
 COMMANDS: dict[str, tuple[str, str]] = {
     "run": ("ganglion.cli.run:command", "Run documents; without one the demo."),
     "check": ("ganglion.cli.check:command", "Check documents; start nothing."),
+    "graph": ("ganglion.cli.graph:command", "Draw the processes or the phases of a document."),
     "schema": ("ganglion.cli.schema:command", "Print the JSON Schema of documents."),
     "plugins": ("ganglion.cli.plugins:command", "List the installed plugins."),
     "runs": ("ganglion.cli.runs:command", "List runs."),
+    "show": ("ganglion.cli.show:command", "Show one run and its documents."),
     "results": ("ganglion.cli.results:command", "Print the tables of results."),
     "kernel": ("ganglion.cli.kernel:command", "Run the daemon, or talk to it."),
     "submit": ("ganglion.cli.submit:command", "Hand documents to the daemon."),

@@ -16,7 +16,7 @@ from ganglion.cli.stores import open_reader, store_class, store_uri
 from ganglion.cli.table import json_text, write
 from ganglion.errors import StoreError, UsageError
 
-__all__ = ["command"]
+__all__ = ["command", "honest"]
 
 STATUSES = ("queued", "running", "paused", "finished", "failed", "interrupted", "lost")
 _OPEN = frozenset({"queued", "running", "paused"})
@@ -36,7 +36,7 @@ def command(context: click.Context, status: str | None, uid: str | None, limit: 
         columns = reader.columns("runs")
         rows = [
             row
-            for row in (_honest(settings, row) for row in reader.rows("runs"))
+            for row in (honest(settings, row) for row in reader.rows("runs"))
             if (status is None or row["status"] == status) and (uid is None or row["uid"] == uid)
         ]
     newest = rows if limit is None else rows[len(rows) - min(limit, len(rows)) :]
@@ -118,7 +118,7 @@ def _carried_out(settings: Settings, row: Mapping[str, Any]) -> str:
     return ""
 
 
-def _honest(settings: Settings, row: dict[str, Any]) -> dict[str, Any]:
+def honest(settings: Settings, row: dict[str, Any]) -> dict[str, Any]:
     """Return the row of a run; one that nobody carries out any more is lost, whatever was last written of it."""
     if row["status"] in _OPEN and not _carried_out(settings, row):
         return {**row, "status": "lost"}

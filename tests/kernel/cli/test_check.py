@@ -83,6 +83,28 @@ def test_json(good: Path, bad: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert [(3, "warning"), (7, "error")] == [(f["line"], f["severity"]) for f in second["faults"]]
 
 
+def test_format(good: Path, bad: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`--format json` is `--json`; an explicit `--format text` goes before it."""
+    printed = []
+    for options in (["--json"], ["--format", "json"], ["--format", "text", "--json"], []):
+        assert 2 == main(["check", *options, str(good), str(bad)])
+        printed.append(capsys.readouterr().out)
+
+    assert printed[0] == printed[1]
+    assert printed[2] == printed[3]
+    assert 2 == main(["check", "--format", "yaml", str(good)])
+
+
+def test_format_has_stable_keys(bad: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each file has file, faults and their numbers; each fault its severity, place, path and message."""
+    main(["check", "--format", "json", str(bad)])
+
+    [row] = json.loads(capsys.readouterr().out)
+    assert ["file", "faults", "errors", "warnings"] == list(row)
+    keys = ["severity", "file", "line", "column", "path", "message"]
+    assert [keys, keys] == [list(fault) for fault in row["faults"]]
+
+
 def test_resolved(good: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """--resolved prints a document with every default, that is sound itself."""
     assert 0 == main(["check", "--resolved", str(good)])

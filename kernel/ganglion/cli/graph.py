@@ -1,0 +1,136 @@
+"""`ganglion graph`: the processes of a document or a run and who asks whom, or its phases and what ends them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ganglion.cli.drawing import FORMATS, Graph
+from ganglion.cli.settings import Settings
+from ganglion.run.plan import AgentPlan, EnvironmentPlan, PhasePlan, Plan
+
+__all__ = ["command", "phases_graph", "process_graph"]
+
+
+@click.command("graph")
+@click.argument("source", metavar="FILE|RUN")
+@click.option("--format", "form", type=click.Choice(list(FORMATS)), default="mermaid", help="[mermaid]")
+@click.option("--phases", is_flag=True, help="phases and conditions instead of processes")
+@click.option("--allow", multiple=True, metavar="PACKAGE", help="a package that import paths may name")
+@click.pass_obj
+def command(settings: Settings, source: str, form: str, phases: bool, allow: tuple[str, ...]) -> None:
+    """Print the processes of a document or of a run that was carried out, and who asks whom."""
+    plan = _plan(settings, source, allow)
+    graph = phases_graph(plan) if phases else process_graph(plan)
+    click.echo("\n".join(FORMATS[form](graph)))
+
+
+class _AnyPlugin:
+    """Know every plugin: what was carried out once is drawn also where it could not be carried out again."""
+
+    def locate(
+        self, kind: str, name: str, folder: str = "", allow: Sequence[str] = (), local: bool = True
+    ) -> Any:
+        """Refuse nothing."""
+
+    def alias(self, kind: str, name: str) -> None:
+        """Know no names of other projects: a resolved document has ours."""
+
+
+def _plan(settings: Settings, source: str, allow: Sequence[str]) -> Plan:
+    """Return the plan of a file that there is, else of a stored run."""
+    from ganglion import registry
+    from ganglion.document import load_document
+
+    if source == "-" or Path(source).is_file() or source.endswith((".yml", ".yaml")):
+        return load_document(source, plugins=registry, allow=allow)[0]
+    from ganglion.cli.stored import RESOLVED, find_stored
+
+    found = find_stored(settings, source)
+    return load_document(found.folder / RESOLVED, plugins=_AnyPlugin(), text=found.text(RESOLVED))[0]
+
+
+def process_graph(plan: Plan) -> Graph:
+    """Return who asks whom in each phase; workers' copies are one node, which says how many there are."""
+    graph = Graph()
+    governor, store = graph.node("governor"), graph.node("store")
+    graph.edge(governor, store, "records")
+    for phase in plan.phases:
+        _phase(graph, phase, governor, store)
+    return graph
+
+
+def _phase(graph: Graph, phase: PhasePlan, governor: int, store: int) -> None:
+    group = f"phase {phase.index}: {phase.name} ({phase.mode}, {phase.sync})"
+    copies = f"\n{phase.workers} workers" if phase.workers > 1 else ""
+    copies += "\nand as many that evaluate" if phase.evaluates else ""
+    controller = graph.node(f"controller\n{phase.controller.name}{copies}", group)
+    graph.edge(governor, controller, "start")
+    graph.edge(controller, governor, "episode, boundary")
+    graph.edge(controller, store, "records")
+    environments = {}
+    for environment in phase.environments:
+        kind = f"environment {environment.uid}\n{_form(environment)}"
+        environments[environment.uid] = graph.node(f"{kind}{copies}", group)
+        graph.edge(controller, environments[environment.uid], "update")
+    for agent in phase.agents:
+        muscle = graph.node(f"muscle {agent.name}\n{agent.muscle.name}{copies}", group)
+        graph.edge(controller, muscle, "act")
+        _body(graph, agent, muscle, environments)
+        if agent.brain is not None:
+            brain = graph.node(f"brain {agent.name}\n{agent.brain.name}", group)
+            if phase.mode == "train":
+                graph.edge(muscle, brain, "think")
+            graph.edge(governor, brain, "store")
+
+
+def _form(environment: EnvironmentPlan) -> str:
+    if environment.plugin is not None:
+        return environment.plugin.name
+    return "attach" if environment.command is None else f"command {environment.command[0]}"
+
+
+def _body(graph: Graph, agent: AgentPlan, muscle: int, environments: dict[str, int]) -> None:
+    """Add what an agent sees and sets; it is passed on by the controller, and its owner is the environment."""
+    for uid, node in environments.items():
+        sensors, actuators = (_of(ids, uid, environments) for ids in (agent.sensors, agent.actuators))
+        if sensors:
+            graph.edge(node, muscle, f"{sensors} sensors", dotted=True)
+        if actuators:
+            graph.edge(muscle, node, f"{actuators} actuators", dotted=True)
+
+
+def _of(ids: Sequence[str], uid: str, uids: Collection[str]) -> str:
+    """Return how many ids are of an environment in words, empty for none; how many `*` is nobody knows before it runs.
+
+    Of two environments that could own an id it is the one with the longer uid.
+    """
+    found = [
+        full for full in ids if max((u for u in uids if full.startswith(f"{u}.")), key=len, default="") == uid
+    ]
+    return "all" if f"{uid}.*" in found else str(len(found) or "")
+
+
+def phases_graph(plan: Plan) -> Graph:
+    """Return the phases in order, with what ends their episodes and themselves."""
+    graph = Graph()
+    nodes = [graph.node(_title(phase)) for phase in plan.phases]
+    nodes.append(graph.node("end"))
+    for phase, node, following in zip(plan.phases, nodes, nodes[1:], strict=False):
+        episode = list(dict.fromkeys(c.name for c in (*phase.episode_conditions, *phase.phase_conditions)))
+        graph.edge(node, node, "episode: " + ", ".join(episode), dotted=True)
+        graph.edge(node, following, ", ".join(dict.fromkeys(c.name for c in phase.phase_conditions)))
+    return graph
+
+
+def _title(phase: PhasePlan) -> str:
+    lines = [f"{phase.index}: {phase.name}", f"{phase.mode}, {phase.sync}"]
+    lines.append(f"{phase.workers} worker{'' if phase.workers == 1 else 's'}")
+    if phase.episodes is not None:
+        lines.append(f"{phase.episodes} episode{'' if phase.episodes == 1 else 's'} each")
+    if phase.evaluates:
+        lines.append(f"evaluation every {phase.evaluate_every} episodes")
+    return "\n".join(lines)

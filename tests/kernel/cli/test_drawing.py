@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ganglion.cli.drawing import FORMATS, Graph
+
+MERMAID = re.compile(
+    r'flowchart LR|  end|  subgraph g\d+\["[^"]*"\]|    ?n\d+\["[^"]*"\]|    n\d+\["[^"]*"\]'
+    r'|  n\d+\["[^"]*"\]|  n\d+ -\.?->(\|"[^"]+"\|)? n\d+'
+)
+QUOTED = r'"(?:[^"\\\n]|\\.)*"'
+DOT = re.compile(
+    rf"digraph ganglion \{{|  rankdir=LR;|  node \[shape=box\];"
+    rf"|  subgraph cluster_\d+ \{{|  \}}|\}}|    label={QUOTED};"
+    rf"| {{2,4}}n\d+ \[label={QUOTED}\];|  n\d+ -> n\d+( \[(label={QUOTED})?(, )?(style=dashed)?\])?;"
+)
+
+
+def graph(*labels: str) -> Graph:
+    """Return a graph with these labels everywhere."""
+    found = Graph()
+    nodes = [found.node(label, label if index % 2 else "") for index, label in enumerate(labels)]
+    for index, (source, target) in enumerate(zip(nodes, nodes[1:] + nodes[:1], strict=True)):
+        found.edge(source, target, labels[index], dotted=index % 2 == 0)
+    return found
+
+
+@pytest.mark.parametrize(("form", "line"), [("mermaid", MERMAID), ("dot", DOT)])
+@given(labels=st.lists(st.text(max_size=20), min_size=1, max_size=4))
+def test_any_label_stays_a_label(form: str, line: re.Pattern[str], labels: list[str]) -> None:
+    """Whatever is in a uid: each line of the drawing has its form, and each node and edge is there."""
+    drawn = graph(*labels)
+    lines = "\n".join(FORMATS[form](drawn)).split("\n")
+
+    assert [] == [text for text in lines if not line.fullmatch(text)]
+    assert len(drawn.edges) == sum("->" in re.sub(r'"[^"]*"', "", text) for text in lines)
+
+
+def test_escapes() -> None:
+    """Quotes, brackets, line ends and what a terminal would obey are shown as characters."""
+    mermaid, dot = ("\n".join(FORMATS[form](graph('a "b"\n<c>#\\\x1b'))) for form in ("mermaid", "dot"))
+
+    assert 'n0["a #quot;b#quot;<br/>#lt;c#gt;#35;#92;#92;x1b"]' in mermaid
+    assert r'n0 [label="a \"b\"\n<c>#\\\\x1b"]' in dot
+
+
+def test_same_edge_twice_is_one() -> None:
+    """An edge that is added again is not drawn again; another label is another edge."""
+    drawn = Graph()
+    one, other = drawn.node("one"), drawn.node("other")
+    for label in ("asks", "asks", "tells"):
+        drawn.edge(one, other, label)
+
+    assert [(one, other, "asks", False), (one, other, "tells", False)] == drawn.edges
