@@ -14,6 +14,7 @@ from ganglion.peer.hooks import Hooks
 from ganglion.peer.participant import Participant, wrong_answer
 from ganglion.peer.records import Records, declaration_rows, pack
 from ganglion.peer.turn import Turn
+from ganglion.peer.values import Layouts, Values, rows_of
 from ganglion.peer.world import Actor, Decision, World, select
 from ganglion.run.agents import full_ids
 from ganglion.run.plan import span_s
@@ -58,11 +59,13 @@ class Phase:
         self.evaluation: tuple[int, int] | None = None  # round of training, and `tick` when it began
         self.steps_left: int | None = None  # boundaries to go before the next PAUSE
         self._spans_s: dict[str, float | None] = {}
+        self.layouts = Layouts({})
 
     def begin(self, start: ControllerStart, actors: list[Actor]) -> None:
         """Take the agents of the phase."""
         self.start, self.actors = start, actors
         self.by_name = {actor.name: actor for actor in actors}
+        self.layouts = Layouts(self.by_name)
         self.common, self.settle, self.patient = start.common, start.settle, start.patient
         if all(world.rewards is not None for world in self.worlds):
             self.connect_rewards()
@@ -177,7 +180,7 @@ class Episode:
             raise hooks.blame("simulate", AuthorError(text))
 
     # -- what a controller may do -------------------------------------------------------------------------------------
-    async def act(self, agents: Sequence[str]) -> dict[str, list[Any]]:
+    async def act(self, agents: Sequence[str]) -> Mapping[str, Sequence[Any]]:
         """Ask these agents for their setpoints; returns them by agent, in declared order."""
         phase = self.phase
         self._refuse_after_end()
@@ -209,7 +212,7 @@ class Episode:
             row = _setpoints(actor, answer)
             self._decided(actor, answer, row)
             setpoints[actor.name] = row
-        return setpoints
+        return Values(setpoints, phase.layouts.actuators)
 
     async def update(self, setpoints: Mapping[str, Sequence[Any]], agents: Sequence[str]) -> StepResult:
         """Apply setpoints, gather, settle, and stand at the boundary; EpisodeEnded if the episode ends there."""
@@ -217,7 +220,7 @@ class Episode:
         self._refuse_after_end()
         self._turn.check([*agents, *setpoints])
         named = [phase.by_name[name] for name in agents]
-        given = self._merge(setpoints)
+        given = self._merge(rows_of(setpoints, phase.layouts.actuators))
         passing = self._let_pass(complete=True)
         if passing:
             self._wish(passing, phase.participant.gather(list(passing.values())))
@@ -250,8 +253,8 @@ class Episode:
         self._boundary()
         result = StepResult(
             self.step,
-            {a.name: a.row for a in phase.actors},
-            {actor.name: actor.earned for actor in named},
+            Values({a.name: a.row for a in phase.actors}, phase.layouts.sensors),
+            Values({actor.name: actor.earned for actor in named}, phase.layouts.rewards),
             {world.uid: world.terminated for world in phase.worlds},
             {world.uid: world.truncated for world in phase.worlds},
         )
@@ -360,9 +363,6 @@ class Episode:
         for actor in self.phase.actors:
             row = setpoints.get(actor.name)
             if row is not None:
-                if len(row) != len(actor.targets):
-                    text = f"expected {len(actor.targets)} values, found {len(row)}"
-                    raise AuthorError(f"setpoints of agent {actor.name}: {text}")
                 for (world, position), value in zip(actor.targets, row, strict=True):
                     given[world][position] = value
         return given
@@ -518,7 +518,8 @@ class Episode:
 
     def _show(self, controller: Controller) -> None:
         controller.episode, controller.step = self.number, 0
-        controller.readings = {a.name: a.row for a in self.phase.actors}
+        rows = {a.name: a.row for a in self.phase.actors}
+        controller.readings = Values(rows, self.phase.layouts.sensors)
         controller.rewards = {}
 
 

@@ -108,7 +108,7 @@ class Controller(Part, ABC):
         """Apply setpoints, advance all environments, deliver what came of it to these agents.
 
         Args:
-            setpoints: What is applied; environments keep or default what is not given.
+            setpoints: What is applied, each value of its actuator's space; an environment is given no others.
             agents: Who gets the rewards of this step: those who acted in it. A decision takes the rewards of the
                 first step that names its agent.
 

@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ganglion.errors import AuthorError
+from ganglion.peer.layout import Layout
+from ganglion.peer.values import Layouts, Values, rows_of
+from ganglion.peer.world import Actor
+from ganglion.sdk.spaces import Box, Discrete
+
+PAIR = Layout(["w.p", "w.n"], [Box(0.0, 1.0, (2,)), Discrete(10)])
+BYTES = np.array([0.25, 0.5]).astype("<f8").tobytes()
+
+
+def layout(name: str) -> Layout:
+    """Return the layout of everybody."""
+    return PAIR
+
+
+def values() -> Values:
+    """Return the values of two agents."""
+    return Values({"one": [BYTES, 3], "two": [BYTES, 4]}, layout)
+
+
+def test_values_are_shown_in_their_spaces() -> None:
+    """What is bytes on the wire is an array of its shape, in declared order, agent by agent."""
+    shown = values()
+
+    assert ["one", "two"] == list(shown)
+    assert ([0.25, 0.5], 3) == (shown["one"][0].tolist(), shown["one"][1])
+    assert 2 == len(shown)
+    with pytest.raises(KeyError):
+        shown["three"]
+
+
+def test_what_nobody_looked_at_travels_as_it_came() -> None:
+    """Rows are handed on without being read: here one that could not be."""
+    rows = {"one": [b"???", 77]}
+
+    assert rows is Values(rows, layout).travel()
+
+
+def test_what_is_shown_is_a_copy() -> None:
+    """An author who writes into readings changes his own copy, and no row."""
+    rows = {"one": [BYTES, 3]}
+    shown: Any = Values(rows, layout)
+    shown["one"][1] = 5
+    with pytest.raises(ValueError, match="read-only"):
+        shown["one"][0][0] = 1.0
+
+    assert {"one": [BYTES, 3]} == rows
+    assert 5 == shown["one"][1]
+
+
+def test_changed_setpoints_travel_changed() -> None:
+    """In place, replaced, left out, or as a map of the author's own."""
+    changed: Any = values()
+    changed["one"][1] = 9
+    changed["two"] = [np.array([1.0, 0.0]), np.int64(2)]
+    whole = np.array([1.0, 0.0]).astype("<f8").tobytes()
+
+    assert {"one": [BYTES, 9], "two": [whole, 2]} == rows_of(changed, layout)
+    del changed["one"]
+    assert {"two": [whole, 2]} == rows_of(changed, layout)
+    assert {"two": [whole, 1]} == rows_of({"two": (np.array([1.0, 0.0]), 1)}, layout)
+    assert {"one": [BYTES, 3], "two": [whole, 1]} == rows_of({**values(), "two": [[1.0, 0.0], 1]}, layout)
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ([np.zeros(2), 10], r"setpoints of agent one: setpoint w\.n: expected a value of Discrete\(10\), found 10"),
+        ([np.array([0.0, 2.0]), 1], r"setpoint w\.p: expected a value of Box"),
+        ([np.zeros(3), 1], r"setpoint w\.p: expected a value of Box"),
+        ([np.zeros(2)], "setpoints of agent one: expected 2 values, found 1"),
+        (7, "setpoints of agent one: expected 2 values, found int"),
+        ("ab", "setpoints of agent one: expected 2 values, found 2"),
+    ],
+)  # fmt: skip
+def test_what_does_not_fit_is_the_authors_mistake(given: Any, text: str) -> None:
+    """Values out of their spaces, too few, or none: named by agent and id, given or written into what was shown."""
+    changed: Any = values()
+    changed["one"] = given
+
+    for setpoints in ({"one": given}, changed):
+        with pytest.raises(AuthorError, match=text):
+            rows_of(setpoints, layout)
+
+
+def test_layouts_are_made_of_declarations() -> None:
+    """Each agent's sensors, actuators and rewards; a reward may be missing."""
+    declared = {what: [{"id": f"w.{what}", "space": Discrete(4).to_wire()}] for what in ("s", "a", "r")}
+    setup = {"sensors": declared["s"], "actuators": declared["a"]}
+    layouts = Layouts({"one": Actor("one", "r/muscle/one/0", setup, list, [], None, declared["r"])})
+
+    assert [("w.s",), ("w.a",), ("w.r",)] == [
+        found.ids for found in (layouts.sensors("one"), layouts.actuators("one"), layouts.rewards("one"))
+    ]
+    assert layouts.sensors("one") is layouts.sensors("one")
+    assert [None] == layouts.rewards("one").from_row([None], "rewards")
