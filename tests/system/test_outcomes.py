@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ganglion.sdk.seed import generator_from_words, words
+from ganglion.sdk.seed import generator_from_words, integer_from_words, words
 from ganglion.sdk.spaces import Discrete
 
 GANGLION = str(Path(sys.executable).with_name("ganglion"))
@@ -414,7 +414,7 @@ def test_flags_are_booleans_and_what_is_unknown_is_null(outcomes: Outcomes) -> N
 
     assert {bool} == flags
     assert {tuple(f"field.{i}" for i in range(COUNT))} == {
-        tuple(row["sensors"]) for row in outcomes.tables["steps"] if row["run"] != "crash-1"
+        tuple(row["sensors"]) for row in outcomes.tables["steps"] if "field.1" in row["sensors"]
     }
     assert {"STOP_PHASE", "PAUSE", "CONTINUE"} == {
         row["signal"] for row in outcomes.tables["signals"] if row["worker"] is None
@@ -459,6 +459,43 @@ def test_an_environment_that_raises_fails_its_run(outcomes: Outcomes) -> None:
     assert [(1, 2, True, "failed: OSError: the simulator has crashed"), (0, 3, True, "failed")] == [
         (e["worker"], e["steps"], e["truncated"], e["reason"]) for e in outcomes.rows("episodes", "crash-1")
     ]
+
+
+def test_every_part_draws_from_the_stream_of_its_path(outcomes: Outcomes) -> None:
+    """Environments, their episodes, muscles, objectives, brains and controllers, in training and in evaluation."""
+    done = outcomes.done["streams"]
+    assert 0 == done.returncode, done.stdout + done.stderr
+    found: dict[tuple[Any, ...], tuple[int, float | None]] = {}
+    for path in outcomes.folder.glob("streams-*.jsonl"):
+        for row in map(json.loads, path.read_text().splitlines()):
+            place = (row["kind"], row["mode"], row["worker"], row.get("episode"))
+            assert place not in found  # each is made once
+            found[place] = (row.get("given", row["seed"]), row.get("draw"))
+    expected: dict[tuple[Any, ...], tuple[int, float | None]] = {}
+    for mode in ("train", "evaluate"):
+        for worker in (0, 1):
+            begin: list[str | int] = ["phase", "phase_0", mode]
+            end: list[str | int] = ["worker", worker]
+            environment = [*begin, "environment", "myenv", *end]
+            for kind, path_ in (
+                ("environment", environment),
+                ("muscle", [*begin, "agent", "One", "muscle", *end]),
+                ("objective", [*begin, "agent", "One", "objective", *end]),
+                ("controller", [*begin, "controller", *end]),
+            ):
+                stream = words(SEED, path_)
+                draw = float(generator_from_words(stream).random())
+                expected[kind, mode, worker, None] = (integer_from_words(stream), draw)
+            stream = words(SEED, [*environment, "episode", 1])
+            expected["episode", mode, worker, 1] = (integer_from_words(stream), None)
+    stream = words(SEED, ["phase", "phase_0", "agent", "One", "brain"])
+    expected["brain", "train", 0, None] = (
+        integer_from_words(stream),
+        float(generator_from_words(stream).random()),
+    )
+
+    assert expected == found
+    assert 4031383811298489202 == found["environment", "train", 0, None][0]
 
 
 @pytest.mark.long
