@@ -112,15 +112,19 @@ class Boundaries:
         )
 
     def _arrived(self) -> list[dict[str, Any]]:
+        """Return the signals that have come; of PAUSE and CONTINUE the last one holds."""
         signals = self._phase.signals
-        found = []
+        found: list[dict[str, Any]] = []
+        mild: list[dict[str, Any]] = []
         while signals:
             signal = signals.popleft()
             self._phase.steps_left = signal.steps
-            found.append(
-                {"signal": signal.signal, "issuer": signal.issuer, "reason": signal.reason, "known": True}
-            )
-        return found
+            cause = {"signal": signal.signal, "issuer": signal.issuer, "reason": signal.reason, "known": True}
+            if Signal[signal.signal] > Signal.PAUSE:
+                found.append(cause)
+            else:
+                mild = [cause]
+        return found + mild
 
     def _steps_over(self) -> list[dict[str, Any]]:
         """Return the PAUSE that comes after a CONTINUE for some boundaries, when it is due."""
@@ -156,12 +160,17 @@ class Boundaries:
         phase = self._phase
         setup = phase.setup
         report = Stands(setup.worker, episode.number, episode.step, setup.evaluation)
-        phase.participant.call(phase.governor, "governor.stands", report, phase.span_s("governor.stands"))
         while True:
-            phase.participant.pump(_PAUSE_LOOK_S)
+            phase.participant.call(
+                phase.governor, "governor.stands", report, phase.span_s("governor.stands")
+            )
+            while not phase.signals:
+                if phase.participant.told_to_leave():
+                    return [_leave()]
+                phase.participant.pump(_PAUSE_LOOK_S)
             others = [cause for cause in self._arrived() if cause["signal"] != Signal.PAUSE.name]
-            if others or phase.participant.told_to_leave():
-                return others or [_leave()]
+            if others:
+                return others  # else it was told to go on and to stand again: it says so once more
 
     # -- the end ------------------------------------------------------------------------------------------------------
     def _ending(self, winner: dict[str, Any], causes: list[dict[str, Any]]) -> Ending:

@@ -51,7 +51,7 @@ class Evaluations:
 
     Attributes:
         begun: Whether its workers have been set up.
-        active: The workers whose episodes run or are about to.
+        active: The workers whose episodes run.
         standing: Those that stand because of PAUSE: worker -> episode and step.
     """
 
@@ -81,10 +81,11 @@ class Evaluations:
         """Begin an evaluation; `position` is the round of training behind which its rows stand."""
         self._number, self._position, self._cast, self._cut = number, position, cast, False
         workers = range(self._phase.workers)
-        self.active, self.standing = set(workers), {}
+        self.standing = {}
         self._reports = {worker: [] for worker in workers}
         self._metrics, self._brains = {}, {}
         if self.begun:
+            self.active = set(workers)
             return [
                 self._ask_controller("start", w, "controller.evaluate", ControllerEvaluate(self._go_on(w)))
                 for w in workers
@@ -105,8 +106,9 @@ class Evaluations:
         if strange:
             return f"environment {strange[0]} declares otherwise in evaluation worker {worker} than in worker 0"
         self._setting_up.discard(worker)
-        if self._setting_up:
+        if self._setting_up or self._cut:
             return []
+        self.active = set(range(self._phase.workers))
         return [self._start(worker) for worker in sorted(self.active)]
 
     def _start(self, worker: int) -> Effect:
@@ -199,9 +201,14 @@ class Evaluations:
         self._brains[agent] = " ".join(parts) or None
 
     @property
+    def runs(self) -> bool:
+        """Say whether workers are being set up, or their episodes run."""
+        return bool(self.active or self._setting_up)
+
+    @property
     def over(self) -> bool:
         """Say whether all that was asked has come, or the evaluation was cut and its workers have ended."""
-        return not self.active and not (self._thinking and not self._cut)
+        return not self.runs and not (self._thinking and not self._cut)
 
     def result(self, episodes: int, now: str) -> tuple[EvaluationView | None, list[Effect]]:
         """Return what conditions are shown, None if it was cut, and the rows; `episodes` are those of training."""

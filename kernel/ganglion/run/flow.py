@@ -60,6 +60,7 @@ class Flow:
         self.evaluating = False
         self.standing: dict[int, tuple[int, int]] = {}
         self._judged = Judgement()  # of the boundary whose verdicts wait for an evaluation
+        self._halted: set[int] = set()  # workers that were told to stand while it runs
         self._due = 0  # evaluations that were due so far, those included that fell together
         self._left: int | None = None  # boundaries to go before the next PAUSE
         self._seeds = seeds
@@ -297,7 +298,8 @@ class Flow:
         effects: list[Effect] = [self._record_pause(Signal.PAUSE)]
         if not self.common:
             wish = FlowSignal(Signal.PAUSE.name, "governor", self._evaluation_name())
-            effects += [self._steer(worker, wish) for worker in sorted(self.active - self._ended.keys())]
+            self._halted = self.active - self._ended.keys()
+            effects += [self._steer(worker, wish) for worker in sorted(self._halted)]
         return effects
 
     def _is_due(self, judgement: Judgement) -> bool:
@@ -334,7 +336,7 @@ class Flow:
             effects += self._record_judgement(judgement, fresh, moment + 1)
         if not self.common and not self._paused:
             wish = FlowSignal(Signal.CONTINUE.name, "governor")
-            effects += [self._steer(worker, wish) for worker in sorted(self.standing)]
+            effects += [self._steer(worker, wish) for worker in sorted(self._halted & self.active)]
             self.standing.clear()
         return effects + self._hold_or_conclude(judgement)
 

@@ -220,7 +220,7 @@ class Governor:
     def _steer_evaluation(self, wish: FlowSignal) -> list[Effect]:
         """Pass on to a running evaluation what concerns it: PAUSE, CONTINUE, and SHUTDOWN, which cuts it."""
         signal = Signal[wish.signal]
-        if not self._evaluations.active:
+        if not self._evaluations.runs:
             return []
         if signal is Signal.SHUTDOWN:
             return self._evaluations.cut(True, wish.issuer)
@@ -231,7 +231,7 @@ class Governor:
         self._interrupted = reason or "operator"
         if self.stage is Stage.RUNNING:
             self._interrupt_by_s = None if now else now_s + LEAVE_EPISODE_S
-            cut = self._evaluations.cut(now, "interrupted") if self._evaluations.active else []
+            cut = self._evaluations.cut(now, "interrupted") if self._evaluations.runs else []
             return self._flow_on([*cut, *self._flow.interrupt(now)], now_s)
         if self.stage in (Stage.FAILING, Stage.ENDED, Stage.STORING, Stage.CLOSING, Stage.MUSCLES_LEAVING):
             return []
@@ -265,7 +265,7 @@ class Governor:
         self._cut_by_s = now_s + _CUT_S
         if not running:
             return self._finish(now_s)
-        cut = self._evaluations.cut(True, "failed") if self._evaluations.active else []
+        cut = self._evaluations.cut(True, "failed") if self._evaluations.runs else []
         return [*cut, *self._flow.abort(), *self._after_cut(now_s)]
 
     def _after_cut(self, now_s: float) -> list[Effect]:
@@ -434,7 +434,9 @@ class Governor:
         if word == "setup":
             assert isinstance(reply, ControllerReady)
             found = self._evaluations.ready(key, reply, self._ready[0])
-            return self.fail(Failure("author", found), None, now_s) if isinstance(found, str) else found
+            if isinstance(found, str):
+                return self.fail(Failure("author", found), None, now_s)
+            return self._evaluation_on(found, now_s)
         if word == "brain":
             assert isinstance(reply, BrainEvaluated)
             self._evaluations.thought(key, reply)

@@ -40,6 +40,7 @@ from ganglion.wire.messages import (
     RecordAck,
     RecordBatch,
     RunEvent,
+    Stands,
     Verdict,
     Welcome,
     WorkerFailed,
@@ -432,6 +433,7 @@ class Worker:
         self.batches: list[RecordBatch] = []
         self.reports: list[EpisodeEnded] = []
         self.boundaries: list[Boundary] = []
+        self.stands: list[Stands] = []
         self.failures: list[WorkerFailed] = []
         self.verdicts: list[Verdict] = []
         self.goes: list[Go] = []
@@ -447,6 +449,7 @@ class Worker:
             "muscle.shutdown": lambda peer, it: Done(),
             "governor.episode": lambda peer, it: self._ended(it),
             "governor.boundary": lambda peer, it: self._stands(it),
+            "governor.stands": lambda peer, it: self.stands.append(it) or Done(),  # type: ignore[func-returns-value]
             "governor.failed": lambda peer, it: self.failures.append(it) or Done(),  # type: ignore[func-returns-value]
         }
         send = self.link.send

@@ -198,7 +198,7 @@ def test_an_episode_is_sealed_with_its_end(worker: Any) -> None:
     it = worker()
     it.run()
 
-    assert [["episode", 0, "train", 0, None, 0, 2, True, False, "terminated", 2]] == it.records("episode")
+    assert [["episode", 0, "train", 0, None, 0, 2, True, False, "terminated", 2, 0]] == it.records("episode")
     assert "episode" == [record[0] for batch in it.batches for record in batch.records][-1]
 
 
@@ -211,7 +211,7 @@ def test_rounds_go_on_over_episodes(worker: Any) -> None:
     assert [[0, 1], [2, 3]] == [[row[1] for row in record[-1]] for record in it.records("steps")]
     assert [[1, 2], [1, 2]] == [[row[0] for row in record[-1]] for record in it.records("steps")]
     assert [[0, 1], [0, 1]] == [[row[1] for row in record[-1]] for record in it.records("actions")]
-    assert [2, 4] == [record[-1] for record in it.records("episode")]
+    assert [[2, 0], [4, 0]] == [record[-2:] for record in it.records("episode")]
 
 
 def test_the_governor_is_told_of_the_end(worker: Any) -> None:

@@ -371,7 +371,8 @@ def test_start_comes_first(stage: Stage, call: str, message: Any) -> None:
 def test_a_signal_without_a_phase_is_refused_in_words(stage: Stage) -> None:
     """Before the first phase runs no signal can act."""
     stage.start()
-    answer = stage.hosted.ask("governor.signal", FlowSignal("RESET", "operator"), "supervisor")
+    serial = stage.hosted.ask("governor.signal", FlowSignal("RESET", "operator"), "supervisor")
+    answer = stage.link.replied(serial, "governor.signal")
 
     assert (False, "no phase is running") == (answer.accepted, answer.text)
 

@@ -171,9 +171,7 @@ class Worker:
         if self.inbox:
             self._take(self.inbox.popleft())
         elif self.state == "paused":
-            others = [c for c in self._arrived() if c["signal"] != "PAUSE"]
-            if others:
-                self._decide(others)
+            self._decide(self._arrived())
         else:
             self._step()
 
@@ -213,8 +211,10 @@ class Worker:
 
     def _arrived(self) -> list[dict[str, Any]]:
         taken, self.signals = self.signals, []
+        mild = [s for s in taken if s.signal in ("PAUSE", "CONTINUE")]
         for signal in taken:
             self.left = signal.steps
+        taken = [s for s in taken if s not in mild[:-1]]
         return [{"signal": s.signal, "issuer": s.issuer, "reason": s.reason, "known": True} for s in taken]
 
     def _step(self) -> None:

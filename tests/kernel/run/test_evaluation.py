@@ -1,0 +1,290 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ganglion.run.effect import Finish, Record
+from ganglion.sdk.condition import PhaseView, TerminationCondition
+from ganglion.sdk.flow import Signal
+from ganglion.wire.messages import FlowSignal
+
+WORKERS = 2
+
+
+def training(kit: Any, **more: Any) -> Any:
+    """Return a phase that trains and evaluates after every second episode."""
+    given: dict[str, Any] = {"agents": [kit.agent(brain="dummy")], "mode": "train", "evaluate_every": 2}
+    return kit.phase(0, **{**given, **more})
+
+
+def limited(kit: Any, episodes: int) -> list[Any]:
+    """Return the condition that ends a phase after so many episodes of each worker."""
+    return [("max_episodes", kit.FakeLimit(episodes), "phase")]
+
+
+def story(farm: Any) -> list[tuple[str, int]]:
+    """Return which episodes were recorded as ended, in order: mode and number, of worker 0."""
+    rows = [e.fields for e in farm.effects if getattr(e, "name", "") == "episode.ended"]
+    return [(row.get("mode", "train"), row["episode"]) for row in rows if row["worker"] == 0]
+
+
+def signals(farm: Any) -> list[list[Any]]:
+    """Return the signals of the governor: worker, signal, issuer, reason."""
+    return [[r[1], *r[4:7]] for r in farm.records("signal") if r[5] == "governor"]
+
+
+def test_an_evaluation_comes_after_every_second_episode(kit: Any) -> None:
+    """With five episodes two evaluations run, between the episodes, numbered through the phase."""
+    farm = kit.Farm(kit.plan(training(kit)), limited(kit, 5)).begin().run()
+
+    train, evaluate = [[(mode, e) for e in range(5)] for mode in ("train", "evaluate")]
+    assert [*train[:2], evaluate[0], *train[2:4], evaluate[1], train[4]] == story(farm)
+    assert Finish("finished", "completed", 0) == farm.finish
+    pauses = [["PAUSE", 0], ["CONTINUE", 0], ["PAUSE", 1], ["CONTINUE", 1]]
+    assert [[None, s, "governor", f"evaluation {n}"] for s, n in pauses] == signals(farm)
+
+
+def test_an_evaluation_runs_before_the_last_verdict(kit: Any) -> None:
+    """It runs also after the last episode, and the phase ends when it has come in."""
+    farm = kit.Farm(kit.plan(training(kit, evaluate_every=3)), limited(kit, 3)).begin().run()
+
+    assert [("train", 0), ("train", 1), ("train", 2), ("evaluate", 0)] == story(farm)
+
+
+def test_several_multiples_at_one_boundary_make_one_evaluation(kit: Any) -> None:
+    """Three workers that end together pass three multiples of 1: one evaluation is due."""
+    farm = kit.Farm(kit.plan(training(kit, evaluate_every=1, workers=3)), limited(kit, 1)).begin().run()
+
+    assert 1 == len({row[3] for row in farm.records("evaluation")})
+    assert [(w, 0) for w in range(3)] == sorted(row[:2] for row in farm.evaluation_episodes)
+
+
+def test_all_workers_evaluate_as_often_as_it_says(kit: Any) -> None:
+    """Each evaluation worker runs `evaluate_episodes` episodes; workers in mid-episode keep everything."""
+    lengths = lambda w, e: 3 if w == 0 else 7  # noqa: E731
+    phase = training(kit, evaluate_every=1, evaluate_episodes=2, workers=2)
+    farm = kit.Farm(kit.plan(phase), limited(kit, 2), lengths).begin().run()
+
+    ended = [(w, e, steps) for w, e, steps, _ in farm.episodes]
+    assert [(0, 0, 3), (0, 1, 3), (1, 0, 7), (1, 1, 7)] == sorted(ended)
+    numbers = sorted({row[2] for row in farm.records("evaluation")})
+    expected = [(w, e) for w in range(2) for e in range(2 * len(numbers))]
+    assert expected == sorted(row[:2] for row in farm.evaluation_episodes)
+
+
+def test_seeds_are_those_of_the_mode(kit: Any) -> None:
+    """Episodes of evaluations have seeds of their own, by worker and number."""
+    farm = kit.Farm(kit.plan(training(kit, workers=2, evaluate_episodes=2)), limited(kit, 2)).begin().run()
+    seeds = {(w, e, mode): str(s) for mode in ("t", "e") for w, _, e, s in (farm.began if mode == "t" else farm.evaluated)}
+
+    assert len(seeds) == len(set(seeds.values())) >= 8
+
+
+def test_metrics_are_means_overlaid_by_the_brain(kit: Any) -> None:
+    """`objective`, `return` and `steps` are means over the episodes; what the brain reports comes on top."""
+    farm = kit.Farm(kit.plan(training(kit)), limited(kit, 2))
+    farm.metrics = lambda number: {"skill": 0.5, "steps": 99.0}
+    farm.begin().run()
+
+    phase, agent, number, episodes, metrics, brain, completed = farm.records("evaluation")[0]
+    assert (0, "ada", 0, 2, None) == (phase, agent, number, episodes, brain)
+    assert {"objective": 1.0, "return": 3.0, "steps": 99.0, "skill": 0.5} == metrics
+    assert [ask.message.episodes for ask in farm.asks if ask.call == "brain.evaluate"] == [
+        [
+            {
+                "worker": 0,
+                "episode": 0,
+                "steps": 3,
+                "objective_mean": 1.0,
+                "objective_sum": 3.0,
+                "terminated": True,
+                "truncated": False,
+            }
+        ]
+    ]
+
+
+class Successful(TerminationCondition):
+    """Stop the phase when an evaluation reports skill 1."""
+
+    issuer = "evaluation_objective"
+    reason = "success"
+
+    def __init__(self) -> None:
+        self.views: list[tuple[tuple[int, ...], int]] = []
+
+    def phase(self, view: PhaseView) -> Signal:
+        """Look at the newest evaluation."""
+        self.views.append((tuple(view.asked), len(view.evaluations)))
+        done = bool(view.evaluations) and view.evaluations[-1].metrics["ada"].get("skill") == 1.0
+        return Signal.STOP_PHASE if done else Signal.CONTINUE
+
+
+def test_success_ends_the_phase_without_another_episode(kit: Any) -> None:
+    """A condition sees the evaluation at the boundary at which it was due; its verdict is carried out there."""
+    condition = Successful()
+    farm = kit.Farm(kit.plan(training(kit)), [("evaluation_objective", condition, "phase")])
+    farm.metrics = lambda number: {"skill": float(number)}
+    farm.begin().run()
+
+    assert 4 == len(farm.episodes)
+    assert "success" == farm.records("phase")[-2][4]
+    assert [((0,), 0), ((0,), 0), ((), 1), ((0,), 1), ((0,), 1), ((), 2)] == condition.views
+
+
+@pytest.mark.parametrize(("order", "reason"), [((0, 1), "max_episodes"), ((1, 0), "success")])
+def test_of_equal_signals_the_first_in_the_document_counts(kit: Any, order: Any, reason: str) -> None:
+    """At a boundary that is judged twice the greatest signal wins, then document order."""
+    both = [("max_episodes", kit.FakeLimit(2), "phase"), ("evaluation_objective", Successful(), "phase")]
+    farm = kit.Farm(kit.plan(training(kit)), [both[i] for i in order])
+    farm.metrics = lambda number: {"skill": 1.0}
+    farm.begin().run()
+
+    assert reason == farm.records("phase")[-2][4]
+
+
+def test_rows_have_their_place_among_the_episodes(kit: Any) -> None:
+    """Signals of an evaluation stand behind its PAUSE and before its CONTINUE, by round and step."""
+    farm = kit.Farm(kit.plan(training(kit, workers=2)), limited(kit, 2)).begin().run()
+    rows = sorted(farm.records("signal"), key=lambda r: (r[8], r[9], 99 if r[1] is None else r[1]))
+    words = [(r[4], r[5], r[7] is not None) for r in rows if r[8] == 3]
+
+    reset, inside = ("RESET", "condition:environment", False), ("RESET", "condition:environment", True)
+    assert [reset, reset, ("PAUSE", "governor", False), inside, inside, ("CONTINUE", "governor", False)] == words
+
+
+def test_the_phase_has_a_second_row(kit: Any) -> None:
+    """It runs from the first evaluation to the end of the phase, without a reason."""
+    farm = kit.Farm(kit.plan(training(kit)), limited(kit, 2)).begin().run()
+
+    assert [["evaluate", "running", None], ["evaluate", "finished", None]] == [
+        row[2:5] for row in farm.records("phase") if row[2] == "evaluate"
+    ]
+
+
+def test_all_who_were_set_up_are_shut_down(kit: Any) -> None:
+    """Controllers of evaluation workers end their muscles and environments like the others."""
+    farm = kit.Farm(kit.plan(training(kit, workers=2)), limited(kit, 2)).begin().run()
+    shut = [ask.peer for ask in farm.asks if ask.call == "controller.shutdown"]
+
+    assert {f"farm-1/controller/{place}" for place in ("0", "1", "e0", "e1")} == set(shut)
+    assert 8 == len(shut)
+
+
+def test_without_an_evaluation_nobody_is_set_up(kit: Any) -> None:
+    """Workers that never evaluated were never asked for anything."""
+    farm = kit.Farm(kit.plan(training(kit, evaluate_every=9)), limited(kit, 2)).begin().run()
+
+    assert [] == [ask.call for ask in farm.asks if "/e0" in ask.peer and ask.call.startswith("controller")]
+
+
+def test_strange_declarations_fail_the_run(kit: Any) -> None:
+    """An environment that declares otherwise in an evaluation is named."""
+    farm = kit.Farm(kit.plan(training(kit)), limited(kit, 2))
+    farm.begin().run(until=lambda: bool(farm.episodes))
+    other = {**kit.declared, "sensors": [{"id": "9", "space": {"type": "discrete", "n": 3, "start": 0}}]}
+    farm.declares = lambda worker: {"hill": other}
+    farm.run()
+
+    assert "environment hill declares otherwise in evaluation worker 0" in farm.finish.failure.message
+
+
+# -- signals meanwhile ------------------------------------------------------------------------------------------------
+def evaluating(farm: Any) -> bool:
+    """Say whether an evaluation worker is in mid-episode."""
+    return any(worker.state == "stepping" and worker.step == 1 for worker in farm.evaluators)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_shutdown_cuts_an_evaluation(kit: Any, workers: int) -> None:
+    """SHUTDOWN ends it at the next boundaries, without metrics, and the run in order."""
+    farm = kit.Farm(kit.plan(training(kit, workers=workers)), limited(kit, 9))
+    farm.begin().run(until=lambda: evaluating(farm))
+    farm.signal(FlowSignal("SHUTDOWN", "operator", "tea"))
+    farm.run()
+
+    assert Finish("finished", "shutdown", 0) == farm.finish
+    assert [] == farm.records("evaluation")
+    assert workers == len(farm.evaluation_episodes)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_stop_phase_waits_for_the_evaluation(kit: Any, workers: int) -> None:
+    """An evaluation that runs comes to its end before the phase ends."""
+    farm = kit.Farm(kit.plan(training(kit, workers=workers)), limited(kit, 9), lambda w, e: 3 + w)
+    farm.begin().run(until=lambda: evaluating(farm))
+    made = len(farm.episodes)
+    farm.signal(FlowSignal("STOP_PHASE", "operator", "tea"))
+    farm.run()
+
+    assert Finish("finished", "completed", 0) == farm.finish
+    assert 1 == len(farm.records("evaluation"))
+    assert "operator: tea" == farm.records("phase")[-2][4]
+    assert len(farm.episodes) <= made + workers
+    assert farm.steps == sum(row[2] for row in (*farm.episodes, *farm.evaluation_episodes))
+
+
+@pytest.mark.parametrize("now", [False, True])
+def test_an_interrupted_evaluation_has_no_result(kit: Any, now: bool) -> None:
+    """The run ends with 130; nothing is recorded of an evaluation that was not whole."""
+    farm = kit.Farm(kit.plan(training(kit, evaluate_episodes=5)), limited(kit, 9))
+    farm.begin().run(until=lambda: evaluating(farm))
+    farm.obey(farm.governor.stop(now, "tea", farm.now_s))
+    farm.run()
+
+    assert 130 == farm.finish.exit_status
+    assert [] == farm.records("evaluation")
+    assert 1 == len(farm.evaluation_episodes)
+
+
+def test_pause_and_continue_reach_the_evaluation(kit: Any) -> None:
+    """PAUSE stops the workers that run, which then are those that evaluate; CONTINUE lets them go on."""
+    farm = kit.Farm(kit.plan(training(kit, workers=2)), limited(kit, 4), lambda w, e: 9)
+    farm.begin().run(until=lambda: evaluating(farm))
+    assert farm.signal(FlowSignal("PAUSE", "operator")) is None
+    farm.run()
+    stood = farm.steps
+    lines = [f"evaluation worker {w.number} stands after step {w.step} of episode 0" for w in farm.evaluators]
+    assert "\n".join(lines) == farm.answers["operator"].text
+
+    farm.signal(FlowSignal("CONTINUE", "operator"), token="again")
+    farm.run()
+    assert farm.answers["again"].accepted
+    assert Finish("finished", "completed", 0) == farm.finish
+    assert stood < farm.steps
+
+
+def test_a_lost_evaluation_worker_fails_the_run(kit: Any) -> None:
+    """Its name and number are in the failure, and the others still close their episodes."""
+    farm = kit.Farm(kit.plan(training(kit, workers=2)), limited(kit, 4))
+    farm.begin().run(until=lambda: evaluating(farm))
+    farm.evaluators[1].state = "gone"
+    farm.evaluators[1].inbox.clear()
+    farm.obey(farm.governor.lost("farm-1/controller/e1", "killed", farm.now_s))
+    farm.run()
+
+    assert "controller (evaluation worker 1) is gone: killed" == farm.finish.failure.message
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data(), sync=st.sampled_from(["lockstep", "pipelined", "async"]))
+def test_any_order_of_arrival(kit: Any, data: Any, sync: str) -> None:
+    """Whatever arrives first, every worker finishes its episodes, every evaluation is whole, and rows are equal."""
+    lengths = data.draw(st.lists(st.integers(1, 4), min_size=8, max_size=8))
+    workers, every = data.draw(st.integers(1, 3)), data.draw(st.integers(1, 4))
+    phase = training(kit, workers=workers, sync=sync, evaluate_every=every, evaluate_episodes=data.draw(st.integers(1, 2)))
+    found = []
+    for seed in data.draw(st.lists(st.randoms(use_true_random=False), min_size=2, max_size=2)):
+        pick = lambda count, seed=seed: seed.randrange(count)  # noqa: E731
+        farm = kit.Farm(kit.plan(phase), limited(kit, 3), lambda w, e: lengths[(3 * w + e) % 8], pick=pick)
+        farm.begin().run()
+        assert Finish("finished", "completed", 0) == farm.finish
+        assert workers * 3 == len(farm.episodes)
+        assert len(farm.evaluation_episodes) == workers * phase.evaluate_episodes * len(farm.records("evaluation"))
+        records = [e.record for e in farm.effects if isinstance(e, Record)]
+        found.append(sorted(records, key=repr))
+    if sync != "async":
+        assert found[0] == found[1]
