@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -45,43 +46,79 @@ def ganglion(folder: Path, *line: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@dataclass(frozen=True)
+def run_of(document: str) -> str:
+    """Return the name of the first run of a document."""
+    return f"{document.replace('_', '-')}-1"
+
+
+class Lane:
+    """Run some of the documents in a folder, one after the other into one store, and read each table once.
+
+    Attributes:
+        done: Document -> how its run ended.
+        tables: Name -> rows of all runs.
+    """
+
+    def __init__(self, folder: Path, documents: Sequence[str]) -> None:
+        self.folder = folder
+        for path in GOLDEN.iterdir():
+            if path.is_file():
+                shutil.copy(path, folder)
+        self.done = {name: ganglion(folder, "run", f"{name}.yml", "--plain") for name in documents}
+        self.tables = {table: self._read(table) for table in TABLES}
+
+    def _read(self, table: str) -> list[Row]:
+        runs = [run_of(name) for name in self.done]
+        read = ganglion(self.folder, "results", "--table", table, "--format", "json", *runs)
+        assert 0 == read.returncode, read.stderr
+        found: list[Row] = json.loads(read.stdout)
+        return found
+
+    def notes(self) -> Iterator[Row]:
+        """Yield what the parts of the document `streams` have written down."""
+        for path in self.folder.glob("streams-*.jsonl"):
+            yield from map(json.loads, path.read_text().splitlines())
+
+
 class Outcomes:
     """What came of all documents: how each run ended, and the rows of all tables."""
 
-    folder: Path
-    done: dict[str, subprocess.CompletedProcess[str]]
-    tables: dict[str, list[Row]]
+    def __init__(self, lanes: Sequence[Lane]) -> None:
+        self.lanes = lanes
+
+    def lane(self, document: str) -> Lane:
+        """Return where a document was run."""
+        return next(lane for lane in self.lanes if document in lane.done)
+
+    def done(self, document: str) -> subprocess.CompletedProcess[str]:
+        """Return how the run of a document ended."""
+        return self.lane(document).done[document]
+
+    def every(self, table: str) -> list[Row]:
+        """Return the rows of all runs."""
+        return [row for lane in self.lanes for row in lane.tables[table]]
 
     def rows(self, table: str, run: str) -> list[Row]:
         """Return the rows of one run without the column `run`."""
-        found = [dict(row) for row in self.tables[table] if row["run"] == run]
+        found = [dict(row) for row in self.every(table) if row["run"] == run]
         for row in found:
             del row["run"]
         return found
 
-    def states(self, run: str, phase: int) -> dict[str, int]:
+    def states(self, document: str, phase: int) -> dict[str, int]:
         """Return what each brain of a phase has stored."""
-        folder = self.folder / "results" / run / "brains" / str(phase)
+        folder = self.lane(document).folder / "results" / run_of(document) / "brains" / str(phase)
         found = {path.parent.name: int(np.load(path)["state"]) for path in sorted(folder.glob("*/model.npz"))}
         return {name: found[name] for name in PLACES if name in found}
 
 
 @pytest.fixture(scope="module")
 def outcomes(tmp_path_factory: pytest.TempPathFactory) -> Outcomes:
-    """Run every document once, into one store, and read each table once."""
-    folder = tmp_path_factory.mktemp("golden")
-    for path in GOLDEN.iterdir():
-        if path.is_file():
-            shutil.copy(path, folder)
-    done = {path.stem: ganglion(folder, "run", path.name, "--plain") for path in sorted(folder.glob("*.yml"))}
-    runs = [f"{name.replace('_', '-')}-1" for name in done]
-    tables = {}
-    for table in TABLES:
-        read = ganglion(folder, "results", "--table", table, "--format", "json", *runs)
-        assert 0 == read.returncode, read.stderr
-        tables[table] = json.loads(read.stdout)
-    return Outcomes(folder, done, tables)
+    """Run every document once, in two lanes at a time: a run of these is mostly the start of its processes."""
+    names = sorted(path.stem for path in GOLDEN.glob("*.yml"))
+    parts = [(tmp_path_factory.mktemp("golden"), names[start::2]) for start in (0, 1)]
+    with ThreadPoolExecutor(2) as pool:
+        return Outcomes(list(pool.map(lambda part: Lane(*part), parts)))
 
 
 # -- what the dummies do ----------------------------------------------------------------------------------------------
@@ -373,8 +410,8 @@ def ended_by_themselves(golden: Golden) -> list[tuple[Any, ...]]:
 @pytest.mark.parametrize("golden", GOLDENS, ids=[golden.document for golden in GOLDENS])
 def test_every_row_of_a_run(outcomes: Outcomes, golden: Golden) -> None:
     """Exit status, phases, episodes, steps, actions and signals are those that are known, in this order."""
-    done = outcomes.done[golden.document]
-    run = f"{golden.document.replace('_', '-')}-1"
+    done = outcomes.done(golden.document)
+    run = run_of(golden.document)
     play = Play(golden.episodes)
     steps, actions = list(play.step_rows()), list(play.action_rows())
 
@@ -401,41 +438,42 @@ def test_every_row_of_a_run(outcomes: Outcomes, golden: Golden) -> None:
 @pytest.mark.parametrize("golden", GOLDENS, ids=[golden.document for golden in GOLDENS])
 def test_sums_and_models_of_a_run(outcomes: Outcomes, golden: Golden) -> None:
     """Decisions and sums of objectives per episode, and the states of the brains, are the numbers that are known."""
-    run = f"{golden.document.replace('_', '-')}-1"
+    run = run_of(golden.document)
 
     assert golden.sums == sums(outcomes.rows("actions", run), "phase", "episode", "agent")
     if golden.states is not None:
-        assert golden.states == [outcomes.states(run, phase) for phase in range(len(golden.states))]
+        assert golden.states == [
+            outcomes.states(golden.document, phase) for phase in range(len(golden.states))
+        ]
 
 
 def test_flags_are_booleans_and_what_is_unknown_is_null(outcomes: Outcomes) -> None:
     """In JSON no number stands for a flag, values are in declared order, a signal to all has no worker, no rows are `[]`."""
-    flags = {type(row[key]) for t in ("episodes", "steps", "actions") for row in outcomes.tables[t] for key in ("terminated", "truncated")}  # fmt: skip
+    flags = {type(row[key]) for t in ("episodes", "steps", "actions") for row in outcomes.every(t) for key in ("terminated", "truncated")}  # fmt: skip
 
     assert {bool} == flags
     assert {tuple(f"field.{i}" for i in range(COUNT))} == {
-        tuple(row["sensors"]) for row in outcomes.tables["steps"] if "field.1" in row["sensors"]
+        tuple(row["sensors"]) for row in outcomes.every("steps") if "field.1" in row["sensors"]
     }
     assert {"STOP_PHASE", "PAUSE", "CONTINUE"} == {
-        row["signal"] for row in outcomes.tables["signals"] if row["worker"] is None
+        row["signal"] for row in outcomes.every("signals") if row["worker"] is None
     }
     assert "[]" == "".join(
         ganglion(
-            outcomes.folder, "results", "--table", "signals", "crash-1", "--format", "json"
+            outcomes.lane("crash").folder, "results", "--table", "signals", "crash-1", "--format", "json"
         ).stdout.split()
     )
 
 
 def test_runs_come_in_the_order_of_their_start(outcomes: Outcomes) -> None:
-    """All runs are in the store, one after the other."""
-    assert [f"{name.replace('_', '-')}-1" for name in outcomes.done] == [
-        r["run"] for r in outcomes.tables["runs"]
-    ]
+    """All runs are in their store, one after the other."""
+    for lane in outcomes.lanes:
+        assert [run_of(name) for name in lane.done] == [row["run"] for row in lane.tables["runs"]]
 
 
 def test_an_environment_that_raises_fails_its_run(outcomes: Outcomes) -> None:
     """Exit status 1; environment, worker, step and exception are named; complete rows before it are stored."""
-    done = outcomes.done["crash"]
+    done = outcomes.done("crash")
     said = done.stdout + done.stderr
     (run,) = outcomes.rows("runs", "crash-1")
     (phase,) = outcomes.rows("phases", "crash-1")
@@ -463,14 +501,13 @@ def test_an_environment_that_raises_fails_its_run(outcomes: Outcomes) -> None:
 
 def test_every_part_draws_from_the_stream_of_its_path(outcomes: Outcomes) -> None:
     """Environments, their episodes, muscles, objectives, brains and controllers, in training and in evaluation."""
-    done = outcomes.done["streams"]
+    done = outcomes.done("streams")
     assert 0 == done.returncode, done.stdout + done.stderr
     found: dict[tuple[Any, ...], tuple[int, float | None]] = {}
-    for path in outcomes.folder.glob("streams-*.jsonl"):
-        for row in map(json.loads, path.read_text().splitlines()):
-            place = (row["kind"], row["mode"], row["worker"], row.get("episode"))
-            assert place not in found  # each is made once
-            found[place] = (row.get("given", row["seed"]), row.get("draw"))
+    for row in outcomes.lane("streams").notes():
+        place = (row["kind"], row["mode"], row["worker"], row.get("episode"))
+        assert place not in found  # each is made once
+        found[place] = (int(row["given"] if "given" in row else row["seed"]), row.get("draw"))
     expected: dict[tuple[Any, ...], tuple[int, float | None]] = {}
     for mode in ("train", "evaluate"):
         for worker in (0, 1):
@@ -502,8 +539,8 @@ def test_every_part_draws_from_the_stream_of_its_path(outcomes: Outcomes) -> Non
 @pytest.mark.parametrize("golden", GOLDENS, ids=[golden.document for golden in GOLDENS])
 def test_again_gives_the_same_tables(outcomes: Outcomes, golden: Golden) -> None:
     """A second run of the same document differs in nothing but its name."""
-    uid = golden.document.replace("_", "-")
-    done = ganglion(outcomes.folder, "run", f"{golden.document}.yml", "--plain")
+    uid, folder = golden.document.replace("_", "-"), outcomes.lane(golden.document).folder
+    done = ganglion(folder, "run", f"{golden.document}.yml", "--plain")
 
     assert 0 == done.returncode, done.stderr
-    assert "no difference" == ganglion(outcomes.folder, "runs", "diff", f"{uid}-1", f"{uid}-2").stdout.strip()
+    assert "no difference" == ganglion(folder, "runs", "diff", f"{uid}-1", f"{uid}-2").stdout.strip()
