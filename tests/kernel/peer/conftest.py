@@ -479,8 +479,9 @@ class Worker:
         self.boundaries.append(report)
         return self.goes.pop(0) if self.goes else Go(round=report.round)
 
-    def setup(self, store: str | None = "r/store") -> ControllerReady:
+    def setup(self, store: str | None = "r/store", evaluation: bool = False) -> ControllerReady:
         """Begin the phase."""
+        mode = "evaluate" if evaluation else "train"
         environments = [
             {
                 "uid": uid,
@@ -498,7 +499,8 @@ class Worker:
         ]
         plugin = {"name": "own", "params": {}}
         message = ControllerSetup(
-            "r", 0, "one", "train", 0, plugin, self.conditions, environments, STREAM, {}, "r/governor", store
+            *("r", 0, "one", mode, 0, plugin, self.conditions, environments),
+            *(STREAM, {}, "r/governor", store, evaluation),
         )
         found: ControllerReady = self.hosted.ask("controller.setup", message, "r/governor")
         return found

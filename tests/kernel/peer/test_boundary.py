@@ -310,3 +310,36 @@ def test_the_governor_may_end_the_episode(worker: Any, world: Any) -> None:
 
     assert (2, "truncated: phase end", True) == (report.steps, report.reason, report.truncated)
     assert [{"signal": "STOP_PHASE", "issuer": "phase end", "reason": "", "known": True}] == report.causes
+
+
+def test_a_paused_worker_tells_where_it_stands(worker: Any) -> None:
+    """Without a common boundary the governor hears episode and step, once more if it is told to stand again."""
+    it = worker()
+    paused(it, [lambda: steer(it, "PAUSE"), lambda: steer(it, "CONTINUE")])
+
+    assert [(0, 0, 1, False)] * 2 == [(s.worker, s.episode, s.steps, s.evaluation) for s in it.stands]
+
+
+def test_of_pause_and_continue_the_last_holds(worker: Any) -> None:
+    """A PAUSE that was taken back before the boundary stops nobody."""
+    it = worker()
+    it.setup()
+    it.start()
+    for signal in ("PAUSE", "CONTINUE"):
+        steer(it, signal)
+    it.hosted.participant.pump(0.0)
+    it.hosted.participant.pump(0.0)
+    it.hosted.host.tick()
+
+    assert [] == it.stands
+    assert "terminated" == it.reports[0].reason
+
+
+def test_continue_for_some_steps_stands_again(worker: Any, world: Any) -> None:
+    """CONTINUE for n steps goes on for n boundaries and stands; a CONTINUE without a number goes on for good."""
+    it = worker({"w": world(ends=6)})
+    steps = lambda: it.link.tell("r/governor", "", FlowSignal("CONTINUE", "operator", steps=2), Verb.SIGNAL)  # noqa: E731
+    paused(it, [steps, lambda: steer(it, "CONTINUE")])
+
+    assert [1, 3] == [stand.steps for stand in it.stands]
+    assert 6 == it.reports[0].steps

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,11 +12,13 @@ import pytest
 from ganglion.errors import AuthorError, RemoteProtocolError, StoreError
 from ganglion.peer.brain import BrainHost
 from ganglion.peer.failure import failure_of
-from ganglion.sdk import Box, Brain, Discrete, Signal, Update
+from ganglion.sdk import Box, Brain, Discrete, EpisodeSummary, EvaluationResult, Signal, Update
 from ganglion.sdk.mode import Mode
 from ganglion.sdk.models import Models, digest_of
 from ganglion.sdk.seed import generator_from_words, words
 from ganglion.wire.messages import (
+    BrainEvaluate,
+    BrainEvaluated,
     BrainJoin,
     BrainLeave,
     BrainSetup,
@@ -640,3 +643,72 @@ def test_what_a_late_thought_raises_fails_the_next_request(stage: Stage, call: s
 
     with pytest.raises(AuthorError, match="no gradient"):
         stage.hosted.ask(call, message)
+
+
+# -- evaluations ------------------------------------------------------------------------------------------------------
+def test_the_policy_is_the_newest_update(stage: Stage) -> None:
+    """A muscle that evaluates gets it as often as it asks; before there is one it gets none."""
+    stage.setup(lambda brain, muscle, data: data)
+    stage.think(data={"w": 1})
+    found = [
+        stage.link.replied(stage.hosted.ask("brain.policy", Nothing()), "brain.policy") for _ in range(2)
+    ]
+
+    assert [(True, {"w": 1})] * 2 == [(thought.fresh, thought.update) for thought in found]
+    assert {"w": 2} == stage.think(data={"w": 2}).update, "who trains is not concerned"
+
+
+def test_before_any_update_there_is_no_policy(stage: Stage) -> None:
+    """Who asks then is told that there is none."""
+    stage.setup()
+
+    assert not stage.hosted.ask("brain.policy", Nothing()).fresh
+
+
+EPISODE = {
+    "worker": 1,
+    "episode": 2,
+    "steps": 3,
+    "objective_mean": 0.5,
+    "objective_sum": None,
+    "terminated": True,
+    "truncated": False,
+}
+
+
+def evaluate(stage: Stage, result: Any) -> Any:
+    """Let the brain answer an evaluation with this."""
+    stage.setup()
+    seen: list[Any] = []
+    stage.brain.evaluate = lambda evaluation: seen.append(evaluation) or result  # type: ignore[func-returns-value]
+    found = stage.hosted.ask("brain.evaluate", BrainEvaluate(4, [dict(EPISODE)]))
+    assert (4, (EpisodeSummary(**EPISODE),)) == (seen[0].number, seen[0].episodes)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("result", "expected"),
+    [
+        (None, BrainEvaluated({})),
+        ({"skill": np.float32(0.5)}, BrainEvaluated({"skill": 0.5})),
+        (EvaluationResult({"a": 1}, "best", "00ff"), BrainEvaluated({"a": 1.0}, "best", "00ff")),
+    ],
+)
+def test_a_brain_reports_metrics(stage: Stage, result: Any, expected: BrainEvaluated) -> None:
+    """It sees the episodes, and gives nothing, a map or a result; numbers travel as such."""
+    assert expected == evaluate(stage, result)
+
+
+@pytest.mark.parametrize(
+    ("result", "text"),
+    [
+        ({"skill": float("nan")}, "metrics.skill: expected a finite number, found nan"),
+        ({"skill": "high"}, "metrics.skill: expected a number, found 'high'"),
+        ({1: 2.0}, "metrics: the names are texts, found 1"),
+        (EvaluationResult([1]), "metrics: expected a map name -> number, found list"),  # type: ignore[arg-type]
+    ],
+)
+def test_wrong_metrics_are_the_brains_fault(stage: Stage, result: Any, text: str) -> None:
+    """What cannot be stored is refused by name."""
+    with pytest.raises(AuthorError, match=re.escape(text)):
+        evaluate(stage, result)

@@ -9,6 +9,7 @@ from ganglion.peer.conversation import Gone
 from ganglion.sdk.controller import Controller
 from ganglion.sdk.mode import Mode
 from ganglion.wire.messages import (
+    ControllerEvaluate,
     ControllerShutdown,
     ControllerStart,
     Done,
@@ -377,3 +378,50 @@ def test_a_failing_reset_is_reported(worker: Any, world: Any) -> None:
 
     assert "r/environment/w/0" == report.peer
     assert ["terminated"] == [record[9] for record in it.records("episode")]
+
+
+# -- evaluations ------------------------------------------------------------------------------------------------------
+def test_an_evaluation_goes_on_where_the_last_one_ended(worker: Any) -> None:
+    """Its episodes begin in place with the number of the verdict; the muscles take the newest policy before the first."""
+    it = worker()
+    it.setup(evaluation=True)
+    it.start(verdict=Verdict("RESET", round=7))
+    it.verdicts = [Verdict("RESET", episode=1, round=7), Verdict("STOP_SIMULATION")]
+    it.hosted.host.tick()
+    it.hosted.ask(
+        "controller.evaluate", ControllerEvaluate(Verdict("RESET", episode=2, round=9)), "r/governor"
+    )
+    it.hosted.host.tick()
+
+    assert [0, 1, 2] == [report.episode for report in it.reports]
+    assert all(report.evaluation for report in it.reports)
+    assert [(1, False), (2, True)] == [(m.episode, m.prepare) for _, m in it.link.asked("muscle.reset")]
+    assert 1 == len(it.link.asked("environment.start"))
+
+
+def test_rows_of_an_evaluation_stand_behind_the_round_of_training(worker: Any) -> None:
+    """An episode is recorded with that round and the steps since the evaluation began; ticks go on."""
+    it = worker()
+    it.setup(evaluation=True)
+    it.start(verdict=Verdict("RESET", round=7))
+    it.verdicts = [Verdict("RESET", episode=1, round=7), Verdict("STOP_SIMULATION")]
+    it.hosted.host.tick()
+    it.hosted.ask(
+        "controller.evaluate", ControllerEvaluate(Verdict("RESET", episode=2, round=9)), "r/governor"
+    )
+    it.hosted.host.tick()
+
+    assert [[7, 2], [7, 4], [9, 2]] == [record[-2:] for record in it.records("episode")]
+    assert ["evaluate"] * 3 == [record[2] for record in it.records("episode")]
+    assert [[0, 1], [2, 3], [4, 5]] == [[row[1] for row in record[-1]] for record in it.records("steps")]
+
+
+def test_a_failure_says_that_the_worker_evaluates(worker: Any, world: Any) -> None:
+    """The governor hears which kind of worker cannot go on."""
+    it = worker({"w": world()})
+    it.worlds["w"].fails_at = 1
+    it.setup(evaluation=True)
+    it.start()
+    it.hosted.host.tick()
+
+    assert [True] == [failure.evaluation for failure in it.failures]

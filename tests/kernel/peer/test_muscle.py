@@ -688,3 +688,26 @@ def test_hooks_may_be_async(hosted: Any, loader: Any) -> None:
 
     assert [0.125] == answer.objective
     assert ["setup", ("update", 1), ("propose", [0]), "reset", "teardown"] == muscle.log
+
+
+# -- evaluations ------------------------------------------------------------------------------------------------------
+def test_in_an_evaluation_the_brain_has_the_policy(stage: Stage) -> None:
+    """`prepare_model` gets the brain's newest update, before the first episode and wherever it is asked for again."""
+    policies = [Thought({"w": 1}, True), Thought({"w": 2}, True)]
+    stage.link.answers["brain.policy"] = lambda peer, message: policies.pop(0)
+    stage.setup(mode="evaluate", brain=None, policy=BRAIN)
+    stage.hosted.ask("muscle.reset", MuscleReset(1))
+    stage.hosted.ask("muscle.reset", MuscleReset(2, prepare=True))
+
+    first = ["setup", "prepare_model", ("update", {"w": 1})]
+    assert [*first, "reset", "prepare_model", ("update", {"w": 2}), "reset"] == stage.muscle.log
+    assert {"brain.policy"} == {e.head.call for e in stage.link.calls()}
+
+
+def test_without_a_policy_the_model_that_was_loaded_holds(stage: Stage, tmp_path: Path) -> None:
+    """A brain that has no update yet leaves the policy with which the phase began."""
+    Models(tmp_path).save_value({"w": 3}, "policy")
+    stage.link.answers["brain.policy"] = lambda peer, message: Thought()
+    stage.setup(mode="evaluate", brain=None, policy=BRAIN, models=str(tmp_path))
+
+    assert ["setup", "prepare_model", ("update", {"w": 3})] == stage.muscle.log

@@ -227,7 +227,10 @@ class Worker:
         if self.left is not None:
             self.left -= 1
             if self.left == 0:
-                causes, self.left = [*causes, {"signal": "PAUSE", "issuer": "operator", "reason": "", "known": True}], None
+                causes, self.left = (
+                    [*causes, {"signal": "PAUSE", "issuer": "operator", "reason": "", "known": True}],
+                    None,
+                )
         self.causes = [*causes, *self._arrived()]
         if not self.common:
             self._decide(self.causes)
@@ -264,9 +267,7 @@ class Worker:
         }
         ended = ["hill"] if own else []
         place = (self.number, self.episode, self.step, own, not own, reason)
-        report = EpisodeEnded(
-            *place, agents, causes, ended, self.agents, None, self.steps, self.evaluation
-        )
+        report = EpisodeEnded(*place, agents, causes, ended, self.agents, None, self.steps, self.evaluation)
         episodes = self.farm.evaluation_episodes if self.evaluation else self.farm.episodes
         episodes.append((self.number, self.episode, self.step, reason))
         self._tell(lambda: self.farm.governor.episode(self, report, self.farm.now_s))

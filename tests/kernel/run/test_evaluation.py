@@ -78,7 +78,11 @@ def test_all_workers_evaluate_as_often_as_it_says(kit: Any) -> None:
 def test_seeds_are_those_of_the_mode(kit: Any) -> None:
     """Episodes of evaluations have seeds of their own, by worker and number."""
     farm = kit.Farm(kit.plan(training(kit, workers=2, evaluate_episodes=2)), limited(kit, 2)).begin().run()
-    seeds = {(w, e, mode): str(s) for mode in ("t", "e") for w, _, e, s in (farm.began if mode == "t" else farm.evaluated)}
+    seeds = {
+        (w, e, mode): str(s)
+        for mode in ("t", "e")
+        for w, _, e, s in (farm.began if mode == "t" else farm.evaluated)
+    }
 
     assert len(seeds) == len(set(seeds.values())) >= 8
 
@@ -153,7 +157,14 @@ def test_rows_have_their_place_among_the_episodes(kit: Any) -> None:
     words = [(r[4], r[5], r[7] is not None) for r in rows if r[8] == 3]
 
     reset, inside = ("RESET", "condition:environment", False), ("RESET", "condition:environment", True)
-    assert [reset, reset, ("PAUSE", "governor", False), inside, inside, ("CONTINUE", "governor", False)] == words
+    assert [
+        reset,
+        reset,
+        ("PAUSE", "governor", False),
+        inside,
+        inside,
+        ("CONTINUE", "governor", False),
+    ] == words
 
 
 def test_the_phase_has_a_second_row(kit: Any) -> None:
@@ -275,7 +286,9 @@ def test_any_order_of_arrival(kit: Any, data: Any, sync: str) -> None:
     """Whatever arrives first, every worker finishes its episodes, every evaluation is whole, and rows are equal."""
     lengths = data.draw(st.lists(st.integers(1, 4), min_size=8, max_size=8))
     workers, every = data.draw(st.integers(1, 3)), data.draw(st.integers(1, 4))
-    phase = training(kit, workers=workers, sync=sync, evaluate_every=every, evaluate_episodes=data.draw(st.integers(1, 2)))
+    phase = training(
+        kit, workers=workers, sync=sync, evaluate_every=every, evaluate_episodes=data.draw(st.integers(1, 2))
+    )
     found = []
     for seed in data.draw(st.lists(st.randoms(use_true_random=False), min_size=2, max_size=2)):
         pick = lambda count, seed=seed: seed.randrange(count)  # noqa: E731
@@ -283,7 +296,9 @@ def test_any_order_of_arrival(kit: Any, data: Any, sync: str) -> None:
         farm.begin().run()
         assert Finish("finished", "completed", 0) == farm.finish
         assert workers * 3 == len(farm.episodes)
-        assert len(farm.evaluation_episodes) == workers * phase.evaluate_episodes * len(farm.records("evaluation"))
+        assert len(farm.evaluation_episodes) == workers * phase.evaluate_episodes * len(
+            farm.records("evaluation")
+        )
         records = [e.record for e in farm.effects if isinstance(e, Record)]
         found.append(sorted(records, key=repr))
     if sync != "async":

@@ -109,7 +109,9 @@ def test_stored_model_is_where_the_next_phase_begins(kit: Any) -> None:
 
     assert [None, "/results/brains/0/ada"] == loads
     assert [None, "/results/brains/0/ada", "/results/brains/1/ada", None] == models
-    stored = [[index, "ada", "model", 1, 3] for index in (0, 1, 2)]  # in test the model is handed on unchanged
+    stored = [
+        [index, "ada", "model", 1, 3] for index in (0, 1, 2)
+    ]  # in test the model is handed on unchanged
     assert stored == [r[:5] for r in farm.records("brain")]
     sources = [(a.message.source, a.message.models) for a in farm.asks if a.call == "brain.store"]
     assert [(None, None), (None, None), ("/results/brains/1/ada", "/results/brains/2/ada")] == sources

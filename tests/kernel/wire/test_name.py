@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from ganglion.errors import LocalProtocolError
 from ganglion.limits import NAME_BYTES
-from ganglion.wire.name import KERNEL, Role, check_name, peer_name, safe, topic
+from ganglion.wire.name import KERNEL, Role, check_name, label, peer_name, safe, topic
 
 SAFE_CASES = [
     ("grid", "grid"),
@@ -95,3 +95,25 @@ def test_bad_name_is_shown_cut() -> None:
         check_name("A" * 100_000)
 
     assert len(str(caught.value)) < 300
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        (peer_name("r", Role.ENVIRONMENT, "grid", 2), "environment grid (worker 2)"),
+        (
+            peer_name("r", Role.ENVIRONMENT, "my grid", 0, evaluation=True),
+            "environment my grid (evaluation worker 0)",
+        ),
+        (peer_name("r", Role.MUSCLE, "e0", 1), "muscle e0 (worker 1)"),
+        (peer_name("r", Role.CONTROLLER, None, 3), "controller (worker 3)"),
+        (peer_name("r", Role.CONTROLLER, None, 3, evaluation=True), "controller (evaluation worker 3)"),
+        (peer_name("r", Role.BRAIN, "7"), "brain 7"),
+        (peer_name("r", Role.GOVERNOR), "governor"),
+        ("operator/1", "operator/1"),
+        ("", "the kernel"),
+    ],
+)
+def test_a_person_is_told_role_uid_and_worker(name: str, text: str) -> None:
+    """Names of participants are read back into words, whatever uids look like."""
+    assert text == label(name)
