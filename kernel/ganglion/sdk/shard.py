@@ -51,7 +51,8 @@ class Rows(Source):
         column = self._columns[name]
         if len(cells) == 1 and isinstance(column, Tables) and cells[0] is not None and cells[0][0].scalar:
             layout, values = cells[0]  # the newest row, which every objective asks for
-            return Table(layout, np.array([values], dtype=layout.dtype))
+            if None not in values:  # what is unknown has no place in an integer column
+                return Table(layout, np.array([values], dtype=layout.dtype))
         if isinstance(column, Texts):
             return np.array([*cells, ""], dtype=object)[:-1]
         fresh = column.fresh()

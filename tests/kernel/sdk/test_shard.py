@@ -33,6 +33,15 @@ def test_parts_of_a_shard_are_shards(count: int) -> None:
         _ = shard[8]
 
 
+def test_an_unknown_integer_is_nan() -> None:
+    """A reward of an integer space that a row does not have, as of an environment that rests, is NaN in its column."""
+    memory = _memory(1)
+    memory.append("a", rewards=[RewardInformation(None, Discrete(9), "r")])
+
+    np.testing.assert_array_equal([[np.nan]], memory.tail(1).rewards.flat)
+    np.testing.assert_array_equal([[0.0], [np.nan]], memory.tail(2).rewards.flat)
+
+
 def test_concat_joins_rows() -> None:
     """Rows come shard after shard; ids and flat arrays that one of them lacks are NaN in its rows."""
     first, second = _memory(2, observations=np.array([1, 2])).tail(2), _memory(2, "s").tail(2)
