@@ -7,7 +7,7 @@ import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, LargeBinary, Select, create_engine, func, select
+from sqlalchemy import ColumnElement, CursorResult, LargeBinary, Select, create_engine, func, select
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import StaticPool
 from sqlalchemy.types import Boolean
@@ -46,11 +46,14 @@ class SqlReader(StoreReader):
             self._session = engine.connect()
         self._catalogue = Catalogue(self._session)
         self._closed = False
+        self._results: list[CursorResult[Any]] = []  # that are being read
 
     def close(self) -> None:
-        """Let go of the store."""
+        """Let go of the store; rows that are left of a table are not read."""
         if not self._closed:
             self._closed = True
+            for result in self._results:
+                result.close()
             self._session.close()
             self._connection.close()
 
@@ -214,7 +217,9 @@ class SqlReader(StoreReader):
     def _execute(self, query: Select[Any]) -> Iterator[Any]:
         try:
             with self._session.execution_options(yield_per=_FETCH).execute(query) as result:
+                self._results.append(result)
                 yield from result
+                self._results.remove(result)
         except DBAPIError as error:
             raise StoreError(f"{self._path}: cannot be read: {error.orig}") from error
 

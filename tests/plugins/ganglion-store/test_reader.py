@@ -291,3 +291,17 @@ def test_a_store_that_is_none(tmp_path: Any) -> None:
     for path, message in cases.items():
         with pytest.raises(StoreError, match=f"{path.name}.*{message}"):
             SqlReader(f"sqlite:///{path}")
+
+
+def test_whoever_has_seen_enough_may_leave(
+    writer: SqlWriter, tell: Any, uri: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A table whose rows are not read to the end is let go of with its store, without a complaint."""
+    writer.apply("c", tell.whole(0))
+    writer.commit()
+    with SqlReader(uri) as reader:
+        rows = reader.rows("steps")
+        next(iter(rows))
+    del rows
+
+    assert [] == caplog.records
