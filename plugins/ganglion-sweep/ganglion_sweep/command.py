@@ -7,6 +7,7 @@ import shlex
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import ExitStack
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 _INTERRUPTED = 130
+_LOST = "lost: the command that carried it out was killed"
 
 
 @click.command("sweep")
@@ -69,7 +71,7 @@ def command(
         with folder.locked():
             if launcher is None:
                 return _plan(settings, folder, points)
-            sweep = _Sweep(settings, folder, experiment.seed, points, _words(file, overrides))
+            sweep = _Sweep(settings, folder, experiment.seed, points, _words(settings, file, overrides))
             return sweep.run(launcher, parallel, resume or retry_failed, retry_failed, stop_on_failure)
     finally:
         if launcher is not None:
@@ -88,9 +90,23 @@ def _read(file: str, overrides: Sequence[str]) -> tuple[Any, list[Point]]:
     return experiment, points
 
 
-def _words(file: str, overrides: Sequence[str]) -> str:
-    """Return the command that carries out the same experiment."""
-    return shlex.join(["ganglion", "sweep", file, *(word for text in overrides for word in ("--set", text))])
+def _words(settings: Settings, file: str, overrides: Sequence[str]) -> str:
+    """Return the command that carries out the same experiment in the same place."""
+    return shlex.join(
+        [
+            "ganglion",
+            "sweep",
+            file,
+            *(word for text in overrides for word in ("--set", text)),
+            *_places(settings),
+        ]
+    )
+
+
+def _places(settings: Settings) -> list[str]:
+    """Return the options that say where results are, where they are not where they are looked for."""
+    words = [] if settings.results == Settings().results else ["--results", str(settings.results)]
+    return words if settings.store == Settings().store else [*words, "--store", str(settings.store)]
 
 
 def _plan(settings: Settings, folder: Folder, points: Sequence[Point]) -> int:
@@ -110,6 +126,13 @@ def _plan(settings: Settings, folder: Folder, points: Sequence[Point]) -> int:
         click.echo(row["document"])
     click.echo(str(folder.path / f"{folder.uid}_design.csv"))
     return 0
+
+
+def _end_lost(uri: str, run: str) -> None:
+    """Note the end of a run that could not note it itself; rows of its open episodes go."""
+    now = datetime.now(UTC).isoformat(timespec="milliseconds")
+    with store_class(uri).writer(uri, run, resume=True) as writer:
+        writer.apply("sweep", [["end", "lost", _LOST, now]])
 
 
 class _Sweep:
@@ -170,7 +193,9 @@ class _Sweep:
             finished = {row["run"]: row["status"] for row in reader.rows("runs", columns=["run", "status"])}
         runs = {row["point"]: row["run"] for row in known}
         for number, state in settled(known, finished).items():
-            book.change(number, state, runs[number], None if state == "done" else "its command was killed")
+            if finished.get(runs[number]) == "running":
+                _end_lost(store_uri(self.settings), runs[number])
+            book.change(number, state, runs[number], None if state == "done" else _LOST)
 
     async def _carry_out(
         self,
@@ -226,6 +251,6 @@ class _Sweep:
             "uid": uid,
             "run": row["run"],
             "reason": row["reason"],
-            "show": shlex.join(["ganglion", "results", "phases", row["run"] or uid]),
+            "show": shlex.join(["ganglion", "results", "phases", row["run"] or uid, *_places(self.settings)]),
             "repeat": f"{self.words} --retry-failed",
         }

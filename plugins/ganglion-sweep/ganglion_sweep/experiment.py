@@ -257,6 +257,8 @@ class _Reader:
                 self.faults.append(self._mark("samples").fault(text))
             return 0
         if node is None:
+            if self.faults:
+                return 0  # without a design that is known, none is missed
             self.faults.append(
                 self._mark("design").fault(
                     f"missing key `samples`: how many points has the design `{self.design}`?"

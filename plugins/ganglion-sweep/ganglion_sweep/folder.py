@@ -58,12 +58,15 @@ class Folder:
     def files(self, points: Sequence[Point]) -> dict[Path, bytes]:
         """Return what belongs into the folder."""
         files = {self.document(point): point.text.encode() for point in points}
-        return {**files, self.path / f"{self.uid}_design.csv": table(points).encode()}
+        return {**files, self._table: table(points).encode()}
 
     def check(self, files: Mapping[Path, bytes]) -> None:
-        """Refuse files that are there with another content; UsageError names the first."""
+        """Refuse files that are there with another content; UsageError names the first.
+
+        The table of the design may have grown by rows at its end: more repetitions leave all runs as they are.
+        """
         try:
-            others = [path for path, data in files.items() if path.exists() and path.read_bytes() != data]
+            others = [path for path, data in files.items() if path.exists() and not self._fits(path, data)]
         except OSError as error:
             raise UsageError(f"{error.filename}: cannot be read: {error.strerror}") from error
         if others:
@@ -73,14 +76,25 @@ class Folder:
                 f"uid, or remove {self.path}"
             )
 
+    def _fits(self, path: Path, data: bytes) -> bool:
+        there = path.read_bytes()
+        return there == data or (path == self._table and data.startswith(there))
+
+    @property
+    def _table(self) -> Path:
+        return self.path / f"{self.uid}_design.csv"
+
     def write(self, files: Mapping[Path, bytes]) -> None:
         """Write what is not there yet, each file whole or not at all; UsageError if it cannot be written."""
         beside = self.path / f".{os.getpid()}.new"
         try:
             for path, data in files.items():
-                if path.exists():
+                if path.exists() and not (path == self._table and self._fits(path, data)):
                     continue
                 beside.write_bytes(data)
+                if path.exists():
+                    beside.replace(path)  # the table with the rows that it had, and further ones
+                    continue
                 os.link(beside, path)  # never over a file that somebody else has just made
                 beside.unlink()
         except OSError as error:

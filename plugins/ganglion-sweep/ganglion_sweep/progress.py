@@ -76,7 +76,8 @@ class Progress:
             line = f"{self._over}/{self._total}  {run}  {word} in {outcome.took_s:.1f} s  {_factors(point)}"
             self._say(line.rstrip())
         if state == "failed":
-            self._err.write("".join(f"  {line}\n" for line in outcome.story or [outcome.reason]))
+            first, *rest = outcome.story or [outcome.reason]
+            self._err.write("\n".join([f"{run}: {first}", *(f"  {line}" for line in rest)]) + "\n")
             self._err.flush()
 
     def event(self, run: str, news: RunEvent) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import hashlib
 import json
 import os
 from collections.abc import Sequence
@@ -62,7 +63,7 @@ class Runner:
         """Return the session in which points are checked and carried out."""
         plans = [point.plan()[0] for point in points if point.repetition == 0] or [points[0].plan()[0]]
         tcp = any(e.command or e.attach for plan in plans for p in plan.phases for e in p.environments)
-        name = f".sweep-{os.getpid()}"
+        name = f".sweep-{hashlib.sha256(self.folder.uid.encode()).hexdigest()[:8]}"  # plain, and found again
         return Session(
             self.settings, name, self.folder.logs, launcher, tcp, self.progress.event, self.progress.note
         )

@@ -1,0 +1,221 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ganglion.cli.extension import Node, Source, node_of
+from ganglion_sweep.experiment import (
+    CANDIDATES_MAX,
+    RUNS_MAX,
+    Experiment,
+    bounded,
+    composed,
+    raised,
+    repeated,
+)
+
+Faults = Callable[..., list[str]]
+Read = Callable[..., Experiment]
+
+MAX = 'schedule.train.environments."net.1".params.max_iter'
+LHS = "design: lhs\nsamples: 4\n"
+
+
+def test_keys_are_read(read: Read, grid: str) -> None:
+    """Factors, design and seeds come as they stand in the document."""
+    experiment = read(f"{grid}repetitions: 3\npairing: false\nmax_runs: 12\nx-note: anything\n")
+
+    assert ("grid", 7, "full", 3, False, 12) == (
+        experiment.uid,
+        experiment.seed,
+        experiment.design,
+        experiment.repetitions,
+        experiment.pairing,
+        experiment.max_runs,
+    )
+    assert [("length", 2), ("workers", 2)] == [(f.name, f.axis) for f in experiment.factors]
+
+
+def test_a_choice_of_levels_becomes_a_document(read: Read, grid: str) -> None:
+    """The values of the levels stand at their paths, all else is as in the run document."""
+    experiment = read(grid)
+    root, faults = experiment.assemble([factor.level(1.0) for factor in experiment.factors])
+    phase = root.plain()["schedule"][0]["train"]
+
+    assert [] == faults
+    assert 5 == phase["environments"][0]["environment"]["params"]["max_iter"]
+    assert {"mode": "train", "episodes": 2, "worker": 2} == phase["phase_config"]
+    again, _ = experiment.assemble([factor.level(0.0) for factor in experiment.factors])
+    assert 3 == again.plain()["schedule"][0]["train"]["environments"][0]["environment"]["params"]["max_iter"]
+
+
+def test_a_level_sets_several_things(read: Read, head: str) -> None:
+    """Levels that are maps path -> value need no `set`; entries are named by phase, uid, agent or index."""
+    text = f"""{head}
+factors:
+  size:
+    levels:
+      - {{'{MAX}': 3, schedule.0.agents.ada.sensors.0: net.1.1}}
+      - {{'{MAX}': 9, schedule.train.agents.0.sensors.0: net.1.2, run_config.conditions.0.name: max_episodes}}
+"""
+    experiment = read(text)
+    root, faults = experiment.assemble([experiment.factors[0].level(1.0)])
+
+    assert [] == faults
+    assert ["net.1.2"] == root.plain()["schedule"][0]["train"]["agents"][0]["sensors"]
+    assert "max_episodes" == root.plain()["run_config"]["conditions"][0]["name"]
+
+
+def test_the_run_document_may_be_a_file(read: Read, faults: Faults, grid: str, tmp_path: Path) -> None:
+    """A path of a run document is relative to the experiment; its own paths are relative to itself."""
+    folder = tmp_path / "runs"
+    folder.mkdir()
+    head, run = grid.split("run:\n")[0], grid.split("run:\n")[1].split("factors:")[0]
+    (folder / "base.yml").write_text("\n".join(line[2:] for line in run.split("\n")))
+    factors = "factors:" + grid.split("factors:")[1]
+
+    assert str(folder) == read(f"{head}run: runs/base.yml\n{factors}").folder
+    assert [f"5:6: there is no file {tmp_path}/nowhere.yml"] == faults(f"{head}run: nowhere.yml\n{factors}")
+    (folder / "base.yml").write_text("a: [")
+    assert ["1:5: not YAML"] == [fault[:13] for fault in faults(f"{head}run: runs/base.yml\n{factors}")]
+
+
+def test_settings(read: Read, grid: str) -> None:
+    """A setting names a key of the experiment, or a path in its run document, with or without `run.`."""
+    settings = [
+        "repetitions=2",
+        "run.schedule.train.phase_config.episodes=7",
+        "schedule.train.agents.ada.brain=none",
+    ]
+    experiment = read(grid, *settings, "factors.length.levels=[4, 6, 8]")
+    root, _ = experiment.assemble([factor.level(0.0) for factor in experiment.factors])
+    phase = root.plain()["schedule"][0]["train"]
+
+    assert (2, 3) == (experiment.repetitions, experiment.factors[0].axis)
+    assert (7, "none") == (phase["phase_config"]["episodes"], phase["agents"][0]["brain"]["name"])
+
+
+@pytest.mark.parametrize(
+    "setting", ["nonsense", "a..b=1", "uid=[", "run.schedule.tran.x=1", "factors.lenght.set=a"]
+)
+def test_settings_that_lead_nowhere(faults: Faults, grid: str, setting: str) -> None:
+    """A setting that cannot be put in is a fault of the option."""
+    assert 1 == len(faults(grid, setting))
+
+
+FAULTY = [
+    (f"factors: {{a: {{set: {MAX.replace('train', 'trian')}, levels: [1]}}}}", ["12:20: schedule.trian"]),
+    (
+        "factors: {a: {set: schedule.train.agents.eve.name, levels: [1]}}",
+        ["12:20: schedule.train.agents.eve.name: the"],
+    ),
+    ("factors: {a: {set: uid, levels: [1]}}", ["12:20: `uid` of a run is given by the experiment"]),
+    ("factors: {a: {set: x, levels: [1, 2, 1]}}", ["12:38: the level of line 12 comes twice"]),
+    ("factors: {a: {set: x}}", ["12:11: expected one of `levels`, `range`, `normal`, found none"]),
+    ("factors: {a: {levels: [1]}}", ["12:24: expected a map path -> value, or `set`"]),
+    ("factors: {a: {set: x, range: {low: 2, high: 1, points: 3}}}", ["12:45: expected more than `low`"]),
+    (
+        "factors: {a: {set: x, range: {low: 0, high: 1, log: true, points: 3}}}",
+        ["12:36: expected a number > 0"],
+    ),
+    (
+        "factors: {a: {set: x, range: {low: 0.5, high: 1, int: true, points: 3}}}",
+        ["12:36: expected a whole number"],
+    ),
+    ("factors: {a: {set: x, range: {low: 0, high: 1}}}", ["12:30: missing key `points`"]),
+    ("factors: {a: {set: x, normal: {mean: 0, std: 1}}}", ["12:23: a full design needs levels"]),
+    ("factors: {a: {range: {low: 0, high: 1, points: 2}}}", ["12:14: missing key `set`"]),
+    (
+        "factors: {row: {set: x, levels: [1]}}",
+        ["12:11: expected another name than run, row, repetition, seed"],
+    ),
+    ("factors: {a: {set: x, levels: [1]}, b: {set: x, levels: [2]}}", ["12:37: the factor `a` sets x too"]),
+    ("design: ccd", ["12:9: the design `ccd` is not built yet; there are full, list"]),
+    (
+        "design: lhss\nfactors: {a: {set: x, levels: [1]}}\nsamples: 2",
+        ["12:9: there is no design `lhss`; did you mean `lhs`?"],
+    ),
+    ("design: lhs\nsamples: 2", ["12:9: a sampled design needs factors"]),
+    ("design: lhs\nfactors: {a: {set: x, levels: [1]}}", ["12:1: missing key `samples`"]),
+    ("samples: 2", ["12:1: `samples` is for sampled designs"]),
+    ("repetitions: 2\nseeds: [1, 2]", ["13:1: `seeds` stands instead of `repetitions`"]),
+    ("seeds: [1, 2, 1]", ["12:15: the seed 1 comes twice"]),
+    ("repetitions: 5\nmax_runs: 4", ["13:1: `max_runs` is 4, and one point alone has 5 repetitions"]),
+    (
+        f"factors: {{a: {{set: x, levels: [1]}}}}\n{LHS}max_runs: 3",
+        ["15:1: `max_runs` is 3, found 4 points times 1"],
+    ),
+    ("rows: [{a: 1}]", ["12:1: `rows` is for the design `list`, not `full`"]),
+    ("design: list", ["12:1: missing key `rows`"]),
+    (
+        "design: list\nrows: [{a: 1}, {b: 2}, {a: 1}]\nfactors: {a: {set: x}}",
+        ["13:16: missing factor `a`", "13:17: there is no factor `b`"],
+    ),
+    (
+        "design: list\nrows: [{a: 1}, {a: 1}]\nfactors: {a: {set: x}}",
+        ["13:16: the point of line 13 comes twice"],
+    ),
+    (
+        "design: list\nrows: [{a: 3}]\nfactors: {a: {set: x, levels: [1, 2]}}",
+        ["13:12: expected one of the levels of `a`"],
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "expected"), FAULTY)
+def test_faults(faults: Faults, head: str, text: str, expected: list[str]) -> None:
+    """What cannot be meant is a fault at its place, and nothing that merely follows from it is one."""
+    found = faults(f"{head}{text}\n")
+
+    assert len(expected) == len(found), found
+    assert all(fault.startswith(start) for fault, start in zip(found, expected, strict=True)), found
+
+
+def test_all_faults_come_together(faults: Faults, head: str) -> None:
+    """Faults of several factors, the design and the run document are told at once."""
+    text = head.replace("episodes", "episods") + "factors: {a: {set: x, levels: []}}\nrepetitions: 0\n"
+
+    assert ["10:37", "12:31", "13:14"] == [fault.rpartition(": ")[0].split(": ")[0] for fault in faults(text)]
+
+
+def test_the_design_list(read: Read, head: str) -> None:
+    """Rows are the points; the values of a factor are its levels in order of appearance."""
+    factors = f"factors: {{a: {{set: '{MAX}'}}, b: {{set: run_config.x}}}}"
+    experiment = read(
+        f"{head}{factors}\ndesign: {{name: list, rows: [{{a: 3, b: x}}, {{b: y, a: 5}}, {{a: 3, b: y}}]}}\n"
+    )
+
+    assert ((0, 0), (1, 1), (0, 1)) == experiment.rows
+    assert [[3, 5], ["x", "y"]] == [[level.label for level in f.levels or ()] for f in experiment.factors]
+
+
+def test_pairing_beside_seeds_is_warned_of(read: Read, head: str) -> None:
+    """Given seeds are given: `pairing: false` changes nothing then, and that is said."""
+    [warning] = read(f"{head}seeds: [3, 4]\npairing: false\n").warnings
+
+    assert (13, "warning") == (warning.line, warning.severity)
+
+
+def test_bounds() -> None:
+    """A full design is thinned above `max_runs`; everything else above a bound is a fault."""
+    mark = Node("x", Source("x", inline=True))
+
+    assert [] == bounded(mark, "full", 100, 3, 30)
+    assert [] == bounded(mark, "lhs", 10, 3, 30)
+    assert 1 == len(bounded(mark, "lhs", 11, 3, 30))
+    assert 1 == len(bounded(mark, "lhs", RUNS_MAX, 2, None))
+    assert [] == bounded(mark, "full", RUNS_MAX * 2, 1, 10)
+    assert 1 == len(bounded(mark, "full", CANDIDATES_MAX + 1, 1, 10))
+
+
+def test_pieces() -> None:
+    """A setting is a path and a value; a seed that comes twice is told at its second place; faults come once."""
+    path, value = composed('a."b.c"=[1, x]')
+    seeds = node_of([1, 2, 1], Source("x", inline=True))
+    [fault] = repeated(seeds)
+
+    assert (["a", "b.c"], [1, "x"]) == (path, value.plain())
+    assert "the seed 1 comes twice" == fault.message
+    assert [fault] == list(raised([fault, fault]).faults)

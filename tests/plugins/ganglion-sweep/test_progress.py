@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable
+
+from ganglion.cli.extension import Outcome, RunEvent, Settings
+from ganglion_sweep.experiment import Experiment
+from ganglion_sweep.point import points_of
+from ganglion_sweep.progress import Progress
+from ganglion_sweep.summary import Mean
+
+Read = Callable[..., Experiment]
+
+ROWS = [{"row": 0, "factors": {"length": 3}, "done": 1, "runs": 2, "returns": {"ada": Mean(3.0, None, 1)}}]
+FAILED = [
+    {"run": "grid-1-1", "uid": "grid-1", "reason": "it broke", "show": "ganglion a", "repeat": "ganglion b"}
+]
+
+
+def shown(read: Read, grid: str, settings: Settings) -> tuple[str, str]:
+    """Return what is said on stdout and stderr of one run that goes well and one that fails."""
+    out, err = io.StringIO(), io.StringIO()
+    progress = Progress(settings, out, err)
+    points = points_of(read(grid))
+    progress.begin("grid", 7, points, points[2:], "results/sweeps/grid")
+    progress.started(points[2], "grid-2-1")
+    progress.ended(points[2], "grid-2-1", "done", Outcome("grid-2-1", "finished", "completed", 0, [], 1.5))
+    progress.ended(
+        points[3], "grid-3-1", "failed", Outcome("grid-3-1", "failed", "x", 1, ["it broke", "here"], 2.0)
+    )
+    progress.event("grid-3-1", RunEvent("waiting", {"text": "waiting 4 s for b"}, 0.0))
+    progress.end({"done": 3, "failed": 1, "planned": 0}, ROWS, FAILED)
+    return out.getvalue(), err.getvalue()
+
+
+def test_one_line_per_run(read: Read, grid: str) -> None:
+    """A run is a line when it ends; then the table, the sums, and failed runs with their commands."""
+    out, err = shown(read, grid, Settings())
+    lines = out.splitlines()
+
+    assert lines[0].endswith("experiment grid · seed 7 · 4 runs of 4 points, 2 to do · results/sweeps/grid")
+    assert "3/4  grid-2-1  done in 1.5 s  length=5 workers=1" == lines[1]
+    assert "4/4  grid-3-1  failed in 2.0 s  length=5 workers=2" == lines[2]
+    assert ["row  length  runs done  return.ada", "0    3       1/2        3", "3 done, 1 failed"] == lines[
+        3:
+    ]
+    said = err.splitlines()
+    assert ["grid-3-1: it broke", "  here"] == said[:2]
+    assert said[2].endswith("waiting 4 s for b")
+    assert ["failed: grid-1-1: it broke", "  show it:   ganglion a", "  repeat it: ganglion b"] == said[3:]
+
+
+def test_quiet_says_what_failed_only(read: Read, grid: str) -> None:
+    """With -q nothing is written to stdout; failures are told."""
+    out, err = shown(read, grid, Settings(verbosity=-1))
+
+    assert "" == out
+    assert "grid-3-1: it broke" in err
+
+
+def test_json_lines(read: Read, grid: str) -> None:
+    """With --json each event is an object with stable keys, the table among them."""
+    out, _ = shown(read, grid, Settings(json=True))
+    events = [json.loads(line) for line in out.splitlines()]
+
+    assert ["sweep.started", "point.started", "point.ended", "point.ended", "sweep.ended"] == [
+        e["event"] for e in events
+    ]
+    assert (4, 4, 2) == tuple(events[0][key] for key in ("runs", "points", "todo"))
+    assert {"length": 5, "workers": 1} == events[2]["factors"]
+    assert ("failed", ["it broke", "here"]) == (events[3]["state"], events[3]["story"])
+    assert {"mean": 3.0, "half": None, "runs": 1} == events[4]["rows"][0]["returns"]["ada"]
+
+
+def test_names_of_strangers_are_harmless(read: Read, head: str) -> None:
+    """A level that would speak to the terminal is shown, not obeyed."""
+    text = f'{head}factors: {{a: {{set: run_config.x, levels: ["\\e[31mred"]}}}}\n'
+    out = io.StringIO()
+    progress = Progress(Settings(), out, io.StringIO())
+    points = points_of(read(text))
+    progress.begin("grid", 7, points, points, "x")
+    progress.ended(points[0], "grid-0-1", "done", Outcome("grid-0-1", "finished", "completed", 0))
+
+    assert "\x1b" not in out.getvalue()
