@@ -54,6 +54,7 @@ __all__ = [
     "OPEN_CALLS_CONTROL",
     "OPEN_ROWS_BYTES",
     "OUTPUT_LINES_KEPT",
+    "PAUSE_ANSWER_S",
     "PEERS",
     "PHASES_PER_RUN",
     "PROCESSES_PER_RUN",

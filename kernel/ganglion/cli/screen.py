@@ -52,6 +52,7 @@ class _Phase:
     steps: int = 0
     ended: bool = False
     returns: dict[str, list[float]] = field(default_factory=dict)
+    evaluated: dict[str, float | None] = field(default_factory=dict)  # mean return of the last evaluation
 
 
 class LiveProgress(Progress):
@@ -80,6 +81,7 @@ class LiveProgress(Progress):
             event.PHASE_STARTED: self._phase_started,
             event.PHASE_ENDED: self._phase_ended,
             event.EPISODE_ENDED: self._episode_ended,
+            event.EVALUATION_ENDED: self._evaluation_ended,
             event.WAITING: self._wait,
         }.get(news.event)
         if handler is not None:
@@ -131,13 +133,20 @@ class LiveProgress(Progress):
         phase = self._phases.get((run, fields.get("phase")))
         if phase is None:
             return
-        phase.done += 1
         steps = int(fields.get("steps", 0))
         phase.steps += steps
         self._rates.append((time.monotonic(), steps))
+        if fields.get("mode") is not None:  # of an evaluation: none of the phase's own
+            return
+        phase.done += 1
         for agent, value in (fields.get("returns") or {}).items():
             if isinstance(value, int | float):
                 phase.returns.setdefault(agent, []).append(float(value))
+
+    def _evaluation_ended(self, run: str, fields: dict[str, Any]) -> None:
+        phase = self._phases.get((run, fields.get("phase")))
+        if phase is not None:
+            phase.evaluated = {agent: metrics.get("return") for agent, metrics in fields["metrics"].items()}
 
     def _wait(self, run: str, fields: dict[str, Any]) -> None:
         self._waiting = printable(str(fields.get("text", "")))
@@ -172,6 +181,8 @@ class LiveProgress(Progress):
             tenth = max(1, int(len(returns) * _SMOOTH))
             first, last = sum(returns[:tenth]) / tenth, sum(returns[-tenth:]) / tenth
             line.append(f"   {printable(agent)} {first:.4g} → {last:.4g} {sparkline(returns)}")
+            if phase.evaluated.get(agent) is not None:
+                line.append(f" evaluated {phase.evaluated[agent]:.4g}")
         return line
 
     def _rate(self, now_s: float) -> float:

@@ -64,3 +64,21 @@ def test_names_cannot_speak_to_the_terminal() -> None:
     progress.close()
 
     assert "\x1b]0;" not in out.getvalue()
+
+
+def test_evaluations_stand_beside_the_training() -> None:
+    """Their episodes are none of the phase's own; the mean return of the last one is shown with its agent."""
+    out = io.StringIO()
+    progress = LiveProgress(Settings(), out, io.StringIO())
+    progress.event("x", RunEvent("phase.started", {"phase": 0, "name": "train", "episodes": 2}, 0.0))
+    progress.event("x", RunEvent("episode.ended", {"phase": 0, "steps": 3, "returns": {"ada": 5.0}}, 0.0))
+    fields = {"phase": 0, "mode": "evaluate", "steps": 3, "returns": {"ada": 900.0}}
+    progress.event("x", RunEvent("episode.ended", fields, 0.0))
+    metrics = {"ada": {"return": 237.75}}
+    progress.event("x", RunEvent("evaluation.ended", {"phase": 0, "number": 0, "metrics": metrics}, 0.0))
+    progress.event("x", RunEvent("phase.ended", {"phase": 0}, 0.0))
+    progress.close()
+
+    assert "1/2 episodes" in out.getvalue()
+    assert "ada 5 → 5" in out.getvalue()
+    assert "evaluated 237.8" in out.getvalue()
