@@ -37,7 +37,9 @@ def runs_to_its_end(document: Document, seed: int, results: Path) -> None:
 
 def assert_phase(outcome: Outcome, index: int, phase: PhaseWorld, known: Expected) -> None:
     """Assert that a phase has the episodes, steps and objectives that the oracle knows, in their order."""
-    tables = {name: [row for row in rows if row.get("phase") == index] for name, rows in outcome.tables.items()}
+    tables = {
+        name: [row for row in rows if row.get("phase") == index] for name, rows in outcome.tables.items()
+    }
     assert known.reason == tables["phases"][0]["reason"]
     places = ("worker", "episode", "steps", "terminated", "reason")
     assert known.episodes == [tuple(row[name] for name in places) for row in tables["episodes"]]

@@ -151,6 +151,10 @@ class Simulation:
         """Ask a peer to leave."""
         participant._send([name.encode(), encode_head(Head(Verb.BYE, 1)), b""])
 
+    def wake_supervisor(self) -> None:
+        """Let the supervisor look at what it was told to do."""
+        self.schedule.ready(self.processes[0])
+
     # -- for disturbances ---------------------------------------------------------------------------------------------
     def kill(self, name: str) -> bool:
         """Kill the living process of this name; False if there is none."""

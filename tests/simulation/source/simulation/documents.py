@@ -27,7 +27,9 @@ class Document:
 
 
 @st.composite
-def documents(draw: Draw, phases_max: int = 3, workers_max: int = 3, modes: tuple[str, ...] = ("train", "test")) -> Document:
+def documents(
+    draw: Draw, phases_max: int = 3, workers_max: int = 3, modes: tuple[str, ...] = ("train", "test")
+) -> Document:
     """Draw a document: phases with cascade, workers, environments, agents that span them, conditions."""
     whole = draw(_phase_conditions())
     schedule: list[dict[str, Any]] = []
@@ -54,7 +56,9 @@ def documents(draw: Draw, phases_max: int = 3, workers_max: int = 3, modes: tupl
 
 
 # -- phases -----------------------------------------------------------------------------------------------------------
-def _first(draw: Draw, whole: Any, given: dict[str, Any], workers_max: int, modes: tuple[str, ...]) -> PhaseWorld:
+def _first(
+    draw: Draw, whole: Any, given: dict[str, Any], workers_max: int, modes: tuple[str, ...]
+) -> PhaseWorld:
     """Draw the first phase, which says everything."""
     if draw(st.integers(0, 7)) == 0:
         return _game(draw, None, whole, given)
@@ -357,7 +361,11 @@ def _change_agents(
         before = [former[uid] for uid in sorted(changed) if uid in former]
         touched = any(_touches(agent, environment) for environment in before)
         fate = draw(st.sampled_from(["stay", "stay", "part", "remove"]))
-        if fate == "remove" or agent.name in ("x", "o") or (touched and agent.muscle["name"] in ("sarsa", "echo")):
+        if (
+            fate == "remove"
+            or agent.name in ("x", "o")
+            or (touched and agent.muscle["name"] in ("sarsa", "echo"))
+        ):
             maps.append({"name": agent.name, "remove": True})
             continue
         changes: dict[str, Any] = {}
@@ -389,7 +397,11 @@ def _change_agents(
 
 def _touches(agent: Agent, environment: Environment) -> bool:
     """Say whether an agent speaks of an environment at all."""
-    ids = {environment.uid, f"{environment.uid}.*", *(uid for what in range(3) for uid in environment.ids(what))}
+    ids = {
+        environment.uid,
+        f"{environment.uid}.*",
+        *(uid for what in range(3) for uid in environment.ids(what)),
+    }
     return bool(ids & {*agent.sensors, *agent.actuators, *(agent.rewards or ())})
 
 

@@ -70,6 +70,7 @@ class Keeper:
         self._joined: set[str] = set()
         self._lost: tuple[str, float] | None = None  # what is told when the governor says nothing until then
         self._simulation = simulation
+        self._orders: list[tuple[str, Any]] = []
         self._asked: set[int] = set()
 
     # -- the life of a run --------------------------------------------------------------------------------------------
@@ -87,6 +88,7 @@ class Keeper:
             if incoming is not None:
                 participant._take(incoming)
             self._look()
+            self._give_orders()
         self._stop()
         participant.leave()
         return 0
@@ -140,6 +142,12 @@ class Keeper:
 
     def _order(self, call: str, message: Any) -> None:
         if self.begun and self.ended is None:
+            self._orders.append((call, message))
+            self._simulation.wake_supervisor()
+
+    def _give_orders(self) -> None:
+        orders, self._orders = self._orders, []
+        for call, message in orders:
             pending = self.participant.ask(self.governor.name, call, message, DEADLINE_OTHER_S)
             self._asked.add(pending.serial)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
@@ -16,8 +17,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Arrivals", "Delay", "Wire"]
 
-Delay = Callable[[str, Sequence[bytes]], float]
-"""Return for how many seconds a message of a peer is kept on its wire; those behind it wait, too."""
+Delay = Callable[[random.Random, str], float]
+"""Return how many seconds the next message of a peer is on its way; it never overtakes those before it."""
 
 
 class Arrivals(MemorySink):
@@ -52,7 +53,8 @@ class Wire:
         self._memory = bus.connect()
         link = self._memory._link
         self._inbox = self._memory._sink = link.sink = Arrivals(link, self._arrived)
-        self._waiting: deque[list[bytes] | None] = deque()  # None: the end of the connection
+        # When each message arrives, at the earliest; None instead of frames is the end of the connection.
+        self._waiting: deque[tuple[float, list[bytes] | None]] = deque()
 
     # -- for the participant ------------------------------------------------------------------------------------------
     def send(self, frames: Sequence[bytes]) -> None:
@@ -81,7 +83,9 @@ class Wire:
     # -- for the schedule ---------------------------------------------------------------------------------------------
     def act(self) -> None:
         """Deliver the first message."""
-        frames = self._waiting.popleft()
+        if not self._waiting:
+            return  # it was cut
+        _, frames = self._waiting.popleft()
         if frames is None:
             self._memory.close()
             self._waiting.clear()
@@ -95,18 +99,22 @@ class Wire:
     def cut(self) -> None:
         """End the connection at once; what is on the wire is lost."""
         self._waiting.clear()
+        self._schedule.forget(self)
         self._put(None)
 
     def _put(self, frames: list[bytes] | None) -> None:
-        self._waiting.append(frames)
+        due_s = self._waiting[-1][0] if self._waiting else 0.0
+        if self._delay is not None and frames is not None:
+            delay_s = self._delay(self._schedule.random, self._process.name)
+            due_s = max(due_s, self._schedule.now_s + delay_s)
+        self._waiting.append((due_s, frames))
         if len(self._waiting) == 1:
             self._next()
 
     def _next(self) -> None:
-        frames = self._waiting[0]
-        delay_s = 0.0 if self._delay is None or frames is None else self._delay(self._process.name, frames)
-        if delay_s > 0.0:
-            self._schedule.sleep(self, self._schedule.now_s + delay_s)
+        due_s = self._waiting[0][0]
+        if due_s > self._schedule.now_s:
+            self._schedule.sleep(self, due_s)
         else:
             self._schedule.ready(self)
 

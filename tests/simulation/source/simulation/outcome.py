@@ -76,8 +76,8 @@ def plain(row: dict[str, Any], run: str) -> dict[str, Any]:
     """Return a row without what differs between equal runs; paths of models are below the run's folder."""
     found = {name: value for name, value in row.items() if name not in _OF_THIS_RUN}
     if "path" in found:
-        assert run in found["path"], row
-        found["path"] = found["path"].partition(run)[2]
+        assert f"/{run}/" in found["path"], row
+        found["path"] = found["path"].rpartition(f"/{run}/")[2]
     return found
 
 

@@ -132,7 +132,9 @@ class Expected:
     """Say what the tables of a phase must show: episodes, rows of steps, objectives of decisions."""
 
     reason: str = "max_episodes"
-    episodes: list[tuple[int, int, int, bool, str]] = field(default_factory=list)  # worker, number, steps, ...
+    episodes: list[tuple[int, int, int, bool, str]] = field(
+        default_factory=list
+    )  # worker, number, steps, ...
     steps: dict[tuple[int, int, str], int] = field(default_factory=dict)  # worker, number, environment
     objectives: dict[tuple[int, int, str], list[Any]] = field(default_factory=dict)  # worker, number, agent
 

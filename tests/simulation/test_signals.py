@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+from collections import Counter
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from simulation import Act, Disturbance, Outcome, Simulation, read
+from simulation.documents import Document, documents
+
+SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example]
+SEEDS = st.integers(0, 2**32)
+MILD = ("RESET", "RESTART", "PAUSE")
+STOPS = ("STOP_SIMULATION", "STOP_PHASE", "SHUTDOWN")
+LATER = 500  # events that a pause lasts, at least
+
+Order = tuple[float, str, int | None]
+"""When (as a share of the undisturbed run), which signal, for which worker."""
+
+
+@st.composite
+def orders(draw: Any, signals: tuple[str, ...]) -> list[Order]:
+    """Draw one to four signals at any moments."""
+    moments = st.floats(0.0, 1.0, allow_nan=False)
+    one = st.tuples(moments, st.sampled_from(signals), st.sampled_from([None, None, 0, 1, 2]))
+    return sorted(draw(st.lists(one, min_size=1, max_size=4)), key=lambda order: order[0])
+
+
+def disturbed(document: Document, seed: int, given_orders: list[Order], results: Path) -> Outcome:
+    """Return a run in which operators send these signals; each PAUSE is ended by a later CONTINUE."""
+    plan = read(document.text)
+    length = Simulation(plan, seed, results, stored=False).carry_out().events
+    acts: list[tuple[int, Act]] = []
+    for share, signal, worker in given_orders:
+        at = int(share * length)
+        acts.append((at, partial(send, signal, worker)))
+        if signal == "PAUSE":
+            acts.append((at + LATER, partial(send, "CONTINUE", None)))
+    acts.append((length + 10 * LATER, partial(send, "CONTINUE", None)))
+    return Simulation(plan, seed, results, Disturbance(acts)).carry_out()
+
+
+def send(signal: str, worker: int | None, simulation: Simulation) -> None:
+    """Send a signal."""
+    simulation.keeper.signal(signal, worker)
+
+
+def is_consistent(outcome: Outcome, document: Document) -> None:
+    """Assert that a run has ended and that its tables hold together."""
+    assert ("finished", 0, []) == (outcome.status, outcome.exit_status, outcome.defects), document.text
+    outcome.check()
+    phases = outcome.tables["phases"]
+    assert ["finished"] * len(phases) == [phase["status"] for phase in phases]
+    assert [phase.name for phase in document.phases[: len(phases)]] == [phase["name"] for phase in phases]
+    accepted = sum(getattr(answer, "accepted", False) for answer in outcome.answers)
+    told = [row for row in outcome.tables["signals"] if row["issuer"] == "operator"]
+    refused = [row for row in told if row["reason"].startswith("refused")]
+    assert accepted == len(told) - len(refused), (outcome.answers, told)
+
+
+@settings(max_examples=20, suppress_health_check=SLOW)
+@given(document=documents(), seed=SEEDS, given_orders=orders(MILD))
+def test_mild_signals_lose_no_worker(
+    document: Document, seed: int, given_orders: list[Order], results: Path
+) -> None:
+    """RESET, RESTART and PAUSE at any moment: every worker of every phase has all its episodes all the same."""
+    outcome = disturbed(document, seed, given_orders, results)
+
+    is_consistent(outcome, document)
+    rows = Counter((row["phase"], row["worker"]) for row in outcome.tables["episodes"])
+    for index, phase in enumerate(document.phases):
+        if all(name != "environment" for name, _ in phase.phase_conditions):
+            expected = {worker: phase.episodes for worker in range(phase.worker)}
+            assert expected == {worker: rows[index, worker] for worker in range(phase.worker)}, document.text
+
+
+@settings(max_examples=20, suppress_health_check=SLOW)
+@given(document=documents(), seed=SEEDS, given_orders=orders(MILD + STOPS))
+def test_any_signal_leaves_whole_tables(
+    document: Document, seed: int, given_orders: list[Order], results: Path
+) -> None:
+    """Whatever operators signal at whatever moment, the run ends, and every episode that is shown is whole."""
+    is_consistent(disturbed(document, seed, given_orders, results), document)
+
+
+@pytest.mark.long
+@settings(max_examples=300, suppress_health_check=SLOW)
+@given(document=documents(), seed=SEEDS, given_orders=orders(MILD + STOPS))
+def test_many_signals_leave_whole_tables(
+    document: Document, seed: int, given_orders: list[Order], results: Path
+) -> None:
+    """The same for more runs."""
+    is_consistent(disturbed(document, seed, given_orders, results), document)
+
+
+@settings(max_examples=10, suppress_health_check=SLOW)
+@given(document=documents(), seed=SEEDS, share=st.floats(0.0, 1.0), now=st.booleans())
+def test_an_interruption_leaves_whole_tables(
+    document: Document, seed: int, share: float, now: bool, results: Path
+) -> None:
+    """Ctrl-C at any moment: the run ends as interrupted unless it was over, with whole episodes."""
+    plan = read(document.text)
+    length = Simulation(plan, seed, results, stored=False).carry_out().events
+    stop: Act = lambda simulation: simulation.keeper.stop(now)  # noqa: E731
+    outcome = Simulation(plan, seed, results, Disturbance([(int(share * length), stop)])).carry_out()
+
+    assert (outcome.status, outcome.exit_status) in {("finished", 0), ("interrupted", 130)}, document.text
+    assert not outcome.defects
+    outcome.check()
