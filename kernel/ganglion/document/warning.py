@@ -104,13 +104,26 @@ def _evaluations(phase: Expanded) -> Iterator[Fault]:
 def _objectives(root: Node, phase: Expanded) -> Iterator[Fault]:
     """Yield warnings about criteria on objectives that can never be met, or hardly in the way that was meant."""
     steps, episodes = _longest(root, phase), _limit(root, phase)
+    brains = _brains(root, phase)
     for conditions in conditions_of(root, phase):
         for condition in conditions:
             name = condition.text("name")
             if name == "evaluation_objective" and _number(_config(phase, "evaluate_every")) is None:
                 yield _warn(condition, f"{_NEVER}: without `evaluate_every` there is no evaluation")
             for agent, criteria in _criteria(condition):
-                yield from _averages(criteria, steps, _decisions(phase, agent, steps), episodes)
+                decisions = _decisions(phase, agent, steps)
+                yield from _averages(criteria, brains.get(agent, []), steps, decisions, episodes)
+
+
+def _brains(root: Node, phase: Expanded) -> dict[str, list[float]]:
+    """Return the numbers of the `brain_avgN` of each agent, of all conditions: each ends the agent's episodes."""
+    found: dict[str, list[float]] = {}
+    for conditions in conditions_of(root, phase):
+        for condition in conditions:
+            for agent, criteria in _criteria(condition):
+                numbers = [_number(node) for key, node in criteria.map.items() if key.startswith("brain")]
+                found.setdefault(agent, []).extend(number for number in numbers if number is not None)
+    return found
 
 
 def _criteria(condition: Node) -> list[tuple[str, Node]]:
@@ -136,12 +149,11 @@ def _decisions(phase: Expanded, agent: str, steps: float | None) -> float | None
 
 
 def _averages(
-    criteria: Node, steps: float | None, decisions: float | None, episodes: float | None
+    criteria: Node, brain: list[float], steps: float | None, decisions: float | None, episodes: float | None
 ) -> Iterator[Fault]:
     """Yield warnings about one agent's `brain_avgN` and `phase_avgN`."""
     found = [(m[1], int(m[2]), mark) for key, mark in criteria.keys.items() if (m := AVERAGE.match(key))]
     numbers = {key: value for key, node in criteria.map.items() if (value := _number(node)) is not None}
-    brain = [numbers[key] for key in numbers if key.startswith("brain")]
     for kind, n, mark in found:
         key = str(mark.value)
         if kind == "brain":

@@ -83,6 +83,12 @@ CASES = [
      ["`episodes` is read by the condition `max_episodes` only, which this phase has not"]),
     ({"config": "episodes: 9, evaluate_every: 1", "simulation": f"conditions: [{EVALUATION}]"},
      ["`evaluation_objective` is not read among `simulation.conditions`: it is phase-level"]),
+    ({"config": "episodes: 9", "run": f"max_episodes, {OBJECTIVE % 'phase_avg2: 4'}",
+      "simulation": "conditions: [%s]" % (OBJECTIVE % "brain_avg2: 5")}, []),
+    ({"config": "episodes: 9", "run": f"max_episodes, {OBJECTIVE % 'phase_avg2: 6'}",
+      "simulation": "conditions: [%s]" % (OBJECTIVE % "brain_avg2: 5")},
+     [("phase_avg2: 6 beside a brain_avgN of 5: an episode ends when its last values reach that, the mean of all of them "
+      "is usually below")]),
     ({"config": "episodes: 1", "head": "x-a: 1"}, ["no `version`: expected the version of Ganglion it was written for, such as '0.1.0'"]),
     ({"config": "episodes: 1", "head": "version: 0.1"}, ["expected the version as text, found the number 0.1; write it in quotes"]),
     ({"config": "episodes: 1", "head": 'version: "0.2.0"'}, ["written for version 0.2.0, this is 0.1.0"]),
@@ -130,6 +136,4 @@ schedule:
       phase_config: {episodes: 1}
 """
 
-    assert [
-        "8:49: warning: `agent: ~` starts fresh: `base` has no effect"
-    ] == faults_of(text)
+    assert ["8:49: warning: `agent: ~` starts fresh: `base` has no effect"] == faults_of(text)
