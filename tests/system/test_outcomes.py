@@ -108,7 +108,10 @@ class Outcomes:
     def states(self, document: str, phase: int) -> dict[str, int]:
         """Return what each brain of a phase has stored."""
         folder = self.lane(document).folder / "results" / run_of(document) / "brains" / str(phase)
-        found = {path.parent.name: int(np.load(path)["state"]) for path in sorted(folder.glob("*/model.npz"))}
+        found = {
+            path.parent.name: int(np.load(path, allow_pickle=False)["state"])
+            for path in sorted(folder.glob("*/model.npz"))
+        }
         return {name: found[name] for name in PLACES if name in found}
 
 
