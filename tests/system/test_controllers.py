@@ -101,7 +101,7 @@ class Witness(Controller):
             while True:
                 setpoints = await self.act(self.agents)
                 result = await self.update(setpoints, self.agents)
-                self.rows.append({**self.look(), "result": [result.step, result.readings, result.rewards]})
+                self.rows.append({**self.look(), "result": [result.step, dict(result.readings), dict(result.rewards)]})
         except EpisodeEnded as ended:
             self.rows.append({"ended": ended.reason})
             Path("witness.json").write_text(json.dumps(self.rows))
