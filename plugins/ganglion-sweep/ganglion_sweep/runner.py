@@ -61,7 +61,7 @@ class Runner:
 
     def session(self, points: Sequence[Point], launcher: Launcher) -> Session:
         """Return the session in which points are checked and carried out."""
-        plans = [point.plan()[0] for point in points if point.repetition == 0] or [points[0].plan()[0]]
+        plans = [point.plan()[0] for point in _of_each_row(points)]
         tcp = any(e.command or e.attach for plan in plans for p in plan.phases for e in p.environments)
         name = f".sweep-{hashlib.sha256(self.folder.uid.encode()).hexdigest()[:8]}"  # plain, and found again
         return Session(
@@ -75,7 +75,7 @@ class Runner:
         """
         found: list[Fault] = []
         seen: set[str] = set()
-        for point in points:
+        for point in _of_each_row(points):
             if session.interrupts:
                 break
             plan = point.plan()[0]
@@ -128,6 +128,11 @@ class Runner:
         self.progress.ended(point, run, state, outcome)
         self.interrupted = self.interrupted or outcome.status == "interrupted"
         self._stop = self._stop or (self.stop_on_failure and state == "failed")
+
+
+def _of_each_row(points: Sequence[Point]) -> list[Point]:
+    """Return one point of each row: its repetitions differ in names and seeds only."""
+    return list({point.row: point for point in reversed(points)}.values())[::-1]
 
 
 def _essence(plan: Plan) -> str:

@@ -2,9 +2,10 @@
 from __future__ import annotations
 
 import pytest
+from pydantic import Field
 
 from ganglion.document.marks import Source, compose
-from ganglion.document.model import is_name, validate
+from ganglion.document.model import Form, Name, is_name, validate
 from ganglion.document.spelling import normalise
 
 
@@ -60,3 +61,19 @@ def test_names() -> None:
     assert not any(
         is_name(name) for name in ("", "a/b", "[", "a]", "a\n", "\x1b", "x" * 257, "ä" * 129, 3, None)
     )
+
+
+class Coat(Form):
+    """Be a document of another kind."""
+
+    colour: Name = Field(description="what it looks like")
+
+
+def test_other_forms_are_checked_in_the_same_words() -> None:
+    """Documents of other kinds say what is wrong as run documents do."""
+    text = "color: red\nsize: 3\n"
+    root, _ = compose(Source.of("a.yml", text), text)
+    assert root is not None
+
+    messages = [fault.message for _, fault in validate(root, Coat)]
+    assert ["unknown key; did you mean `colour`?", "unknown key"] == messages

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from ganglion.document.marks import Node, Source, compose
-from ganglion.document.override import override, path_of
+from ganglion.document.marks import Node, Source, compose, node_of
+from ganglion.document.override import Nowhere, override, path_of, put
 from ganglion.document.spelling import normalise
 
 TEXT = """
@@ -108,3 +108,13 @@ def test_later_settings_win() -> None:
     after, _ = override(document(), ["uid=a", "uid=b"])
 
     assert "b" == after.text("uid")
+
+
+def test_a_value_is_put_into_any_tree() -> None:
+    """Beside run documents, any map takes values; the tree that was given stays as it is."""
+    tree, value = node_of({"a": {"b": [1, 2]}}, Source("x")), node_of({"c": 3}, Source("y"))
+
+    assert {"a": {"b": [1, {"c": 3}]}} == put(tree, ["a", "b", "1"], value, "").plain()
+    assert {"a": {"b": [1, 2]}} == tree.plain()
+    with pytest.raises(Nowhere, match="there is no `x`"):
+        put(tree, ["x", "y"], value, "")

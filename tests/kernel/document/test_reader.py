@@ -14,7 +14,9 @@ from hypothesis import strategies as st
 
 from ganglion.document import load_document, resolved
 from ganglion.document.fault import Fault
-from ganglion.document.spelling import PLACES
+from ganglion.document.override import put
+from ganglion.document.reader import load_tree, read_tree
+from ganglion.document.spelling import PLACES, normalise
 from ganglion.errors import DocumentError
 from ganglion.limits import DOCUMENT_BYTES, DOCUMENT_BYTES_REMOTE
 from ganglion.run.plan import Plan
@@ -315,3 +317,26 @@ def test_sync_hides_no_fault(schedule: str, faults_of: Said) -> None:
 
     assert faults_of(text)
     assert faults_of(text) == faults_of(text, sync="async")
+
+
+def test_a_tree_of_several_files_is_a_document() -> None:
+    """A document may be put together from trees; each fault lies in the file where its value is written."""
+    tree = read_tree("base.yml", TEXT)
+    value = read_tree("other.yml", "mode: train\nworker: none\n").root
+    root, faults = normalise(put(normalise(tree.root)[0], ["schedule", "one", "phase_config"], value))
+    with pytest.raises(DocumentError) as error:
+        load_tree(root, plugins=AnyPlugin(), source="base.yml", folder=tree.folder, text=TEXT, faults=faults)
+
+    wrong = [fault for fault in error.value.faults if fault.severity == "error"]
+    assert [("other.yml", 2, 9)] == [(fault.file, fault.line, fault.column) for fault in wrong]
+
+
+def test_a_tree_gives_the_plan_of_its_document() -> None:
+    """Reading in two steps is reading."""
+    tree = read_tree("base.yml", TEXT)
+    root, faults = normalise(tree.root)
+    plan, _ = load_tree(
+        root, plugins=AnyPlugin(), source=tree.name, folder=tree.folder, text=tree.text, faults=faults
+    )
+
+    assert load_document("base.yml", plugins=AnyPlugin(), text=TEXT)[0] == plan
