@@ -339,7 +339,10 @@ _EPISODE_ORDER = (
 
 SHOWN: dict[str, Shown] = {
     "runs": Shown(
-        runs, _columns(runs, "run uid experiment seed status reason started ended"), (runs.c.number,)
+        runs,
+        _columns(runs, "run uid experiment seed status reason started ended"),
+        (runs.c.number,),
+        json=frozenset({"seed"}),  # text, because it may be larger than the integers of a database
     ),
     "phases": Shown(
         _of_runs(phases),
