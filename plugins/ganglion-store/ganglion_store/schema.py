@@ -450,6 +450,6 @@ SHOWN: dict[str, Shown] = {
         points.outerjoin(runs, points.c.run == runs.c.run),
         _columns(points, "run experiment point row repetition seed state reason factors digest"),
         (points.c.experiment, points.c.point),
-        json=frozenset({"factors"}),
+        json=frozenset({"factors", "seed"}),
     ),
 }

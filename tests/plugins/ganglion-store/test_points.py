@@ -72,6 +72,7 @@ def test_readers_see_points(uri: str) -> None:
     with SqlReader(uri) as reader:
         rows = list(reader.rows("points", where="state = 'running'"))
         assert [("grid-1-1", {"rate": 0.1, "name": "größe"})] == [(r["run"], r["factors"]) for r in rows]
+        assert [10**25] == [r["seed"] for r in rows]
         assert 2 == reader.count("points")
         with pytest.raises(UsageError, match="there is no run"):
             reader.count("points", ["grid-1-1"])
