@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ganglion.document.model import Document
 from ganglion.document.spelling import MODES, PLACES
 
-__all__ = ["cleaned", "schema"]
+__all__ = ["PARAMETERISED", "cleaned", "schema", "with_parameters"]
 
 _NAMES = {  # definition and key -> place of `spelling.PLACES`
     "Document": "document",
@@ -27,6 +28,22 @@ _EXAMPLES = {  # definition and key -> kinds of plugins whose installed names ar
     ("Simulation", "name"): ("controller",),
     ("Plugin", "name"): ("muscle", "brain", "objective", "condition", "reward", "transformer", "filter"),
 }
+_USES = {  # definition and key -> kind of plugin that is named there
+    ("Agent", "muscle"): "muscle",
+    ("Agent", "brain"): "brain",
+    ("Agent", "objective"): "objective",
+    ("Agent", "filters"): "filter",
+    ("Entry", "reward"): "reward",
+    ("Entry", "state_transformer"): "transformer",
+    ("RunConfig", "conditions"): "condition",
+    ("RunConfig", "condition"): "condition",
+    ("PhaseConfig", "conditions"): "condition",
+    ("PhaseConfig", "condition"): "condition",
+    ("Simulation", "conditions"): "condition",
+    ("Simulation", "condition"): "condition",
+}
+PARAMETERISED = ("environment", "controller", *dict.fromkeys(_USES.values()))
+"""Kinds of plugins whose parameters stand in a document."""
 
 
 def schema(installed: Mapping[str, Sequence[str]] | None = None) -> dict[str, Any]:
@@ -55,7 +72,12 @@ def _spellings(definition: dict[str, Any], spellings: Mapping[str, str]) -> None
     for other, key in spellings.items():
         properties[other] = {**properties[key], "description": f"accepted for `{key}`"}
         if other == "condition":
-            properties[other] = {"$ref": "#/$defs/Plugin", "description": "the only one of `conditions`"}
+            one = {"$ref": "#/$defs/Plugin"}
+            several = {"type": "array", "items": one}
+            properties[other] = {
+                "anyOf": [one, several],
+                "description": "accepted for `conditions`; one will do",
+            }
         if key in required:
             required.remove(key)
             definition.setdefault("anyOf", []).extend([{"required": [key]}, {"required": [other]}])
@@ -88,6 +110,59 @@ def _shorthands(definitions: dict[str, Any]) -> None:
     pattern = "^(" + "|".join("".join(f"[{c}{c.upper()}]" for c in word) for word in words) + ")$"
     mode.pop("enum")
     mode |= {"type": "string", "pattern": pattern, "examples": ["train", "test", "evaluate"]}
+
+
+def with_parameters(
+    tree: Mapping[str, Any], parameters: Mapping[str, Mapping[str, Mapping[str, Any]]]
+) -> dict[str, Any]:
+    """Return a schema with the definitions of run documents in it, in which known plugins take their own parameters.
+
+    `parameters` maps kinds of plugins (`PARAMETERISED`) to names to the JSON Schema of `params`.
+    """
+    found: dict[str, Any] = copy.deepcopy(dict(tree))
+    definitions = found["$defs"]
+    for (owner, key), kind in _USES.items():
+        properties = _properties(definitions[owner])
+        properties[key] = _renamed(properties[key], f"#/$defs/{kind.capitalize()}Plugin")
+    for kind in dict.fromkeys(_USES.values()):
+        cases = _cases(parameters.get(kind, {}))
+        definitions[f"{kind.capitalize()}Plugin"] = {"allOf": [{"$ref": "#/$defs/Plugin"}, *cases]}
+    for owner, kind in (("Environment", "environment"), ("Simulation", "controller")):
+        definitions[owner]["allOf"] = _cases(parameters.get(kind, {}))
+    return found
+
+
+def _properties(definition: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the keys of a map, or of the one form of a definition that is a map."""
+    forms = [definition, *definition.get("anyOf", ())]
+    found: dict[str, Any] = next(form["properties"] for form in forms if "properties" in form)
+    return found
+
+
+def _renamed(tree: Any, reference: str) -> Any:
+    """Return a schema in which references to any plugin are those to one kind of plugins."""
+    if isinstance(tree, list):
+        return [_renamed(part, reference) for part in tree]
+    if not isinstance(tree, dict):
+        return tree
+    if tree.get("$ref") == "#/$defs/Plugin":
+        return {**tree, "$ref": reference}
+    return {key: _renamed(part, reference) for key, part in tree.items()}
+
+
+def _cases(forms: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return what holds of the parameters under each name; those of one plugin are written once."""
+    found: list[dict[str, Any]] = []
+    if forms:
+        short = [name for name in forms if ":" not in name]
+        found.append({"if": {"type": "object"}, "then": {"properties": {"name": {"examples": short}}}})
+    for name, form in forms.items():
+        same = [other for other in forms if forms[other] == form]
+        if same[0] == name:
+            named = {"type": "object", "required": ["name"], "properties": {"name": {"enum": same}}}
+            own = {"params": form, "parameters": form, "per_worker": {"items": form}}
+            found.append({"if": named, "then": {"properties": own}})
+    return found
 
 
 def cleaned(tree: Any) -> Any:

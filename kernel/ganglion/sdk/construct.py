@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from ganglion.errors import PluginInvalid
 
-__all__ = ["check_parameters", "construct"]
+__all__ = ["check_parameters", "construct", "parameters_of"]
 
 T = TypeVar("T")
 
@@ -46,6 +46,17 @@ def check_parameters(cls: type[Any], params: Mapping[str, Any], offered: tuple[s
         PluginInvalid: The class is abstract, a parameter is not taken or lacks; the message names it.
     """
     _arguments(cls, params, dict.fromkeys(offered))
+
+
+def parameters_of(cls: type[Any]) -> tuple[dict[str, Parameter], bool]:
+    """Return the parameters that a class takes from a document by name, and whether it takes any other, too.
+
+    Raises:
+        PluginInvalid: The constructor has no readable signature, or a parameter cannot be given by keyword.
+    """
+    taken, any_keyword = _signature(cls)
+    whole = getattr(cls, "takes_params", False) and "params" in taken
+    return taken, any_keyword or whole
 
 
 def _arguments(cls: type[Any], params: Mapping[str, Any], offered: Mapping[str, Any]) -> dict[str, Any]:

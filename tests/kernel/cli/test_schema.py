@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from jsonschema import Draft202012Validator
 
 from ganglion import registry
 from ganglion.cli.main import main
@@ -40,3 +41,18 @@ def test_plugins_offer_kinds(capsys: pytest.CaptureFixture[str]) -> None:
     for name in names:
         assert 0 == main(["schema", name])
         assert json.loads(capsys.readouterr().out)["$schema"].endswith("2020-12/schema")
+
+
+@pytest.mark.parametrize("kind", ["run", *(entry.name for entry in registry.entries("schema"))])
+def test_parameters_of_plugins(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """--plugins adds the parameters of what is installed, also to kinds of documents that hold run documents."""
+    assert 0 == main(["schema", kind, "--plugins"])
+
+    tree = json.loads(capsys.readouterr().out)
+    Draft202012Validator.check_schema(tree)
+    cases = {
+        tuple(case["if"]["properties"]["name"]["enum"]): case["then"]
+        for case in tree["$defs"]["Environment"]["allOf"][1:]
+    }
+    form = cases["dummy", "ganglion-toys:dummy"]["properties"]["params"]
+    assert {"discrete", "max_iter"} <= set(form["properties"])

@@ -1,17 +1,20 @@
 # ruff: noqa: E501 - a row of a table of cases is easier to compare on one line
 from __future__ import annotations
 
-from collections.abc import Callable
+import copy
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
 
-from ganglion.document import load_document
+from ganglion.document import load_document, schema
 from ganglion.document.compile import resolved
 from ganglion.document.fault import Fault
 from ganglion.document.marks import Source, compose
+from ganglion.errors import DocumentError
 from ganglion.run.plan import AgentPlan, EnvironmentPlan, PhasePlan, Plan, PluginPlan
 
 Load = Callable[..., tuple[Plan, list[Fault]]]
@@ -261,6 +264,82 @@ def test_any_document_resolved_gives_the_same_plan(document: dict[str, Any]) -> 
     assert [len(phase.environments) for phase in plan.phases] == [
         len(phase.environments) for phase in again.phases
     ]
+
+
+SCHEMA = Draft202012Validator(schema())
+FREE = (
+    "params",
+    "parameters",
+    "per_worker",
+    "deadlines_s",
+    "load",
+)  # below them anything goes, or other rules hold
+
+
+def maps(tree: Any, place: str = "") -> Iterator[dict[str, Any]]:
+    """Yield every map of a document whose keys are fixed."""
+    if isinstance(tree, list):
+        for part in tree:
+            yield from maps(part, place)
+    elif isinstance(tree, dict):
+        if place != "schedule":
+            yield tree
+        for key, part in tree.items():
+            if key not in FREE:
+                yield from maps(part, key)
+
+
+def is_refused(document: dict[str, Any]) -> bool:
+    """Say whether the loader finds an error."""
+    try:
+        read(yaml.safe_dump(document, sort_keys=False, allow_unicode=True))
+    except DocumentError:
+        return True
+    return False
+
+
+@settings(max_examples=200)
+@given(document=documents())
+def test_any_document_fits_the_schema(document: dict[str, Any]) -> None:
+    """Whatever a sound document says, the schema accepts it, and what it resolves to."""
+    SCHEMA.validate(document)
+    plan, _ = read(yaml.safe_dump(document, sort_keys=False, allow_unicode=True))
+    SCHEMA.validate({**yaml.safe_load(resolved(plan)), "seed": document["seed"]})
+
+
+@settings(max_examples=100)
+@given(document=documents(), data=st.data())
+def test_broken_documents_are_refused_by_both(document: dict[str, Any], data: st.DataObject) -> None:
+    """A key that there is not, a missing one and a value of a wrong type are refused by schema and loader alike."""
+    broken = copy.deepcopy(document)
+    place = data.draw(st.sampled_from(list(maps(broken))))
+    change = data.draw(st.sampled_from(["unknown", "wrong", "missing"]))
+    if change == "unknown":
+        place["zzz"] = data.draw(st.sampled_from([None, 1, "x", {}]))
+    elif change == "wrong":
+        key = data.draw(st.sampled_from(sorted(set(place) - {"load"})))
+        place[key] = [[1]]
+    else:
+        broken.pop(data.draw(st.sampled_from(["uid", "seed", "run_config", "schedule"])))
+
+    assert not SCHEMA.is_valid(broken)
+    assert is_refused(broken)
+
+
+@settings(max_examples=100)
+@given(document=documents(), data=st.data())
+def test_what_the_schema_refuses_is_refused(document: dict[str, Any], data: st.DataObject) -> None:
+    """Whatever stands in the place of any value: an editor marks nothing that the loader would take."""
+    changed = copy.deepcopy(document)
+    place = data.draw(st.sampled_from(list(maps(changed))))
+    if place:
+        place[data.draw(st.sampled_from(sorted(place)))] = data.draw(
+            st.sampled_from(
+                [None, True, 0, 1, -1, 1.5, "", "x", "TEST", [], {}, ["x"], {"x": 1}, {"name": "x"}]
+            )
+        )
+
+    assert SCHEMA.is_valid(changed) or is_refused(changed)
 
 
 class AnyPlugin:

@@ -1,8 +1,16 @@
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
+import pytest
+import yaml
+from jsonschema import Draft202012Validator
+
+from ganglion import registry
 from ganglion.document import schema
+from ganglion.document.schema import PARAMETERISED, with_parameters
 
 
 def test_header() -> None:
@@ -66,3 +74,103 @@ def test_defaults_are_those_of_the_plan() -> None:
     assert 1 == definitions["PhaseConfig"]["properties"]["worker"]["default"]
     assert "default" not in definitions["Environment"]["properties"]["name"]
     assert definitions["Agent"]["properties"]["rewards"]["default"] is None
+
+
+def test_editors_and_loader_know_the_same_kinds() -> None:
+    """Each kind of plugin that stands in a document has a place for its parameters, and is a kind that there is."""
+    assert set(registry.GROUPS) >= set(PARAMETERISED)
+    assert {"environment", "muscle", "brain", "objective", "condition", "controller"} <= set(PARAMETERISED)
+
+
+SIZE = {
+    "type": "object",
+    "properties": {"size": {"type": "integer", "default": 3}},
+    "additionalProperties": False,
+}
+PARAMETERS = {
+    kind: {"own": SIZE, "mine:own": SIZE, "free": {"type": "object", "properties": {}}}
+    for kind in PARAMETERISED
+}
+PLACES = {  # kind -> path of a `{name, params}` in `document`
+    "environment": ["schedule", 0, "one", "environments", 0, "environment"],
+    "reward": ["schedule", 0, "one", "environments", 0, "reward"],
+    "transformer": ["schedule", 0, "one", "environments", 0, "state_transformer"],
+    "muscle": ["schedule", 0, "one", "agents", 0, "muscle"],
+    "brain": ["schedule", 0, "one", "agents", 0, "brain"],
+    "objective": ["schedule", 0, "one", "agents", 0, "objective"],
+    "filter": ["schedule", 0, "one", "agents", 0, "filters", 0],
+    "controller": ["schedule", 0, "one", "simulation"],
+    "condition": ["run_config", "conditions", 0],
+}
+
+
+def document(kind: str, plugin: dict[str, Any]) -> dict[str, Any]:
+    """Return a document in which one plugin has these keys."""
+    own = {"name": "other", "params": {"size": "any"}}
+    whole: dict[str, Any] = {
+        "uid": "u",
+        "seed": 1,
+        "run_config": {"conditions": [own]},
+        "schedule": [
+            {
+                "one": {
+                    "environments": [
+                        {"environment": {"uid": "e", **own}, "reward": own, "state_transformer": own}
+                    ],
+                    "agents": [
+                        {"name": "a", "muscle": own, "brain": own, "objective": own, "filters": [own]}
+                    ],
+                    "simulation": own,
+                }
+            }
+        ],
+    }
+    whole = json.loads(json.dumps(whole))
+    *path, last = PLACES[kind]
+    place: Any = whole
+    for part in path:
+        place = place[part]
+    place[last] = {**({"uid": "e"} if kind == "environment" else {}), **plugin}
+    return whole
+
+
+@pytest.mark.parametrize("kind", PARAMETERISED)
+def test_parameters_of_known_plugins(kind: str) -> None:
+    """A plugin that is known takes its own parameters only, under each of its names and spellings; others take any."""
+    plain, full = (Draft202012Validator(tree) for tree in (schema(), with_parameters(schema(), PARAMETERS)))
+
+    for name in ("own", "mine:own"):
+        for key in ("params", "parameters"):
+            assert full.is_valid(document(kind, {"name": name, key: {"size": 4}}))
+            for wrong in ({"sise": 4}, {"size": "four"}):
+                assert not full.is_valid(document(kind, {"name": name, key: wrong}))
+                assert plain.is_valid(document(kind, {"name": name, key: wrong}))
+    for sound in (
+        {"name": "free", "params": {"x": 1}},
+        {"name": "unknown", "params": {"x": 1}},
+        {"params": {"x": 1}},
+    ):
+        assert full.is_valid(document(kind, sound)) == plain.is_valid(document(kind, sound))
+    assert full.is_valid(document(kind, {"name": "unknown", "params": {"sise": 4}}))
+
+
+def test_parameters_leave_the_schema_as_it_is() -> None:
+    """Adding parameters makes another schema; the first one is unchanged, and both are schemas."""
+    tree = schema()
+    before = json.dumps(tree)
+
+    Draft202012Validator.check_schema(with_parameters(tree, PARAMETERS))
+    Draft202012Validator.check_schema(tree)
+    assert before == json.dumps(tree)
+
+
+EXAMPLES = [
+    *(Path(__file__).parents[2] / "documents").rglob("*.yml"),
+    Path(registry.load("document", "demo")),
+]
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_every_example_fits(path: Path) -> None:
+    """Each document that we ship or test with is accepted, as it is written."""
+    Draft202012Validator(schema()).validate(yaml.safe_load(path.read_text()))
