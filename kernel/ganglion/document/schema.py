@@ -109,7 +109,9 @@ def _shorthands(definitions: dict[str, Any]) -> None:
     words = sorted(MODES)
     pattern = "^(" + "|".join("".join(f"[{c}{c.upper()}]" for c in word) for word in words) + ")$"
     mode.pop("enum")
-    mode |= {"type": "string", "pattern": pattern, "examples": ["train", "test", "evaluate"]}
+    names = list(dict.fromkeys(MODES.values()))
+    told = f"expected one of {', '.join(names)}"  # a keyword of editors, which would show the pattern
+    mode |= {"type": "string", "pattern": pattern, "patternErrorMessage": told, "examples": names}
 
 
 def with_parameters(
