@@ -78,6 +78,7 @@ __all__ = [
     "WAIT_REPORT_S",
     "WATCHES",
     "WORK_PER_CALLBACK_BYTES",
+    "WORLD_STATE_VALUES",
 ]
 
 # -- handshake and strangers ------------------------------------------------------------------------------------------
@@ -169,6 +170,7 @@ LOG_LINE_BYTES = 8 * 1024  # what is cut is counted
 OPEN_ROWS_BYTES = (
     8 * 1024 * 1024
 )  # rows of open episodes held in memory by a store; beyond that they go to disk
+WORLD_STATE_VALUES = 32_768  # of one step; each is at most nine bytes of a body, texts count by eighths
 
 # -- spaces, memories, models ---------------------------------------------------------------------------------------
 ARRAY_RANK = 16  # axes of an array; numpy of before 2.0 ends at 32, other languages earlier

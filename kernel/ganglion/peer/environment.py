@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Mapping, Sequence
 from inspect import isawaitable
+from operator import index
 from typing import Any
 
 from ganglion.errors import AuthorError, LocalProtocolError, RemoteProtocolError, SpaceError
@@ -13,6 +14,7 @@ from ganglion.peer.hooks import Hooks, identity, seed_process
 from ganglion.peer.layout import Layout, declaration
 from ganglion.peer.loader import Loader
 from ganglion.peer.participant import Handler
+from ganglion.peer.plain import plain
 from ganglion.sdk.environment import (
     Environment,
     EnvironmentBaseline,
@@ -113,6 +115,7 @@ class EnvironmentHost:
             simtime.simtime_ticks,
             None if simtime.simtime_timestamp is None else simtime.simtime_timestamp.isoformat(),
             reward_ids,
+            self._left(state),
         )
 
     def reset(self, request: Request, reset: EnvironmentReset) -> EnvironmentUpdated:
@@ -277,6 +280,15 @@ class EnvironmentHost:
                 raise self._fault("the transformer changed terminated or truncated, which it may not")
         return state
 
+    def _left(self, state: EnvironmentState) -> Any:
+        """Return what a transformer left of the world's state for the store; without one it is not for the store."""
+        if self._transformer is None or state.world_state is None:
+            return None
+        try:
+            return plain(state.world_state)
+        except (TypeError, ValueError) as error:
+            raise self._fault(f"world_state: {error}") from error
+
     def _reading_row(self, informations: Sequence[Information]) -> list[Any]:
         assert self._layouts is not None
         return self._row("sensor", self._layouts[0], informations)
@@ -328,11 +340,25 @@ class EnvironmentHost:
         return self._row("reward", self._rewards, rewards), declared
 
     def _time(self, simtime: SimTime | None) -> SimTime:
-        now = SimTime(self._steps, None) if simtime is None else simtime
-        if now.falls_behind(self._earlier):
+        now = SimTime(self._steps, None) if simtime is None else self._exact(simtime)
+        try:
+            falls = now.falls_behind(self._earlier)
+        except TypeError as error:  # one with a time zone, one without
+            raise self._fault(f"simtime {now} cannot be compared with {self._earlier}: {error}") from error
+        if falls:
             raise self._fault(f"simtime fell from {self._earlier} to {now}")
         self._earlier = now
         return now
+
+    def _exact(self, simtime: SimTime) -> SimTime:
+        """Return a time with ticks as an integer of Python, whatever kind of integer they were."""
+        ticks = simtime.simtime_ticks
+        if ticks is None or type(ticks) is int:
+            return simtime
+        try:
+            return SimTime(index(ticks), simtime.simtime_timestamp)
+        except TypeError as error:
+            raise self._fault(f"simtime_ticks: expected an integer, found {ticks!r:.60}") from error
 
     def _fault(self, text: str) -> AuthorError:
         error = AuthorError(f"environment {self._start.uid}: {text}")

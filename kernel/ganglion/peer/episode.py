@@ -405,6 +405,7 @@ class Episode:
                     pack(world.earned),
                     world.terminated,
                     world.truncated,
+                    None if world.state is None else pack(world.state),
                 ]
             )
             if rows.full:

@@ -36,6 +36,7 @@ class World:
     timestamp: str | None = None
     terminated: bool = False
     truncated: bool = False
+    state: Any = None  # what a transformer left in place of the world's state, for the store
     checks: Declared | None = None
 
     @property
@@ -110,6 +111,7 @@ class World:
         if answer.terminated and answer.truncated:
             raise RemoteProtocolError("terminated and truncated exclude each other")
         self.terminated, self.truncated = answer.terminated, answer.truncated
+        self.state = answer.world_state
         return declared
 
     def _row(self, what: str, rows: Sequence[Any], length: int, name: str) -> list[Any]:

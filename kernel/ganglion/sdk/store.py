@@ -43,7 +43,8 @@ class StoreWriter(ABC):
                  (agent); before the rows, in document order; a repeat is harmless
         phase    phase, name, mode, status, reason|nil                         a repeat replaces
         steps    phase, mode, worker, environment, episode, rows
-                 row: step, tick, simtime_ticks, simtime_timestamp, sensors, setpoints, rewards, terminated, truncated
+                 row: step, tick, simtime_ticks, simtime_timestamp, sensors, setpoints, rewards, terminated, truncated,
+                 world_state?|nil                              msgpack of any plain value
         actions  phase, mode, worker, agent, episode, rows
                  row: body, step, tick, sensors, setpoints, proposed|nil, rewards, objective|nil, terminated,
                  truncated, statistics|nil

@@ -160,10 +160,11 @@ class RowKind:
     member: str
     columns: tuple[str, ...]
     types: tuple[frozenset[type], ...]
+    least: int  # so many columns each row has; what is missing behind them is None
 
 
-def _row_kind(table: str, member: str, **columns: tuple[type, ...]) -> RowKind:
-    return RowKind(table, member, tuple(columns), tuple(map(frozenset, columns.values())))
+def _row_kind(table: str, member: str, least: int, **columns: tuple[type, ...]) -> RowKind:
+    return RowKind(table, member, tuple(columns), tuple(map(frozenset, columns.values())), least)
 
 
 _BLOB = (bytes,)
@@ -172,6 +173,7 @@ _FLOAT = (float, _NONE)
 STEPS = _row_kind(
     "steps",
     "environment",
+    9,
     step=_COUNT,
     tick=_MAYBE_COUNT,
     simtime_ticks=_MAYBE_COUNT,
@@ -181,10 +183,12 @@ STEPS = _row_kind(
     rewards=_BLOB,
     terminated=_FLAG,
     truncated=_FLAG,
+    world_state=(bytes, _NONE),
 )
 ACTIONS = _row_kind(
     "actions",
     "agent",
+    11,
     body=_COUNT,
     step=_COUNT,
     tick=_MAYBE_COUNT,
@@ -218,10 +222,11 @@ class Rows:
         except (TypeError, ValueError) as error:
             raise StoreError(f"expected rows of equal length, found {rows!r:.100}") from error
         width = len(kind.columns)
-        if len(columns) < width:
-            raise StoreError(f"expected rows of {width} values, found {len(columns)}")
-        if len(columns) > width:  # fields of a newer writer
-            columns = columns[:width]
+        if len(columns) < kind.least:
+            raise StoreError(f"expected rows of {kind.least} values, found {len(columns)}")
+        if len(columns) != width:  # fields of a newer writer, or not those of this one
+            missing = [(None,) * len(rows)] * (width - len(columns))
+            columns = [*columns[:width], *missing]
             rows = list(zip(*columns, strict=True))
         for position, types in enumerate(kind.types):
             found = set(map(type, columns[position]))

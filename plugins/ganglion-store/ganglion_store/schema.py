@@ -162,6 +162,7 @@ steps = Table(
     Column("rewards", LargeBinary, nullable=False),
     Column("terminated", Boolean, nullable=False),
     Column("truncated", Boolean, nullable=False),
+    Column("world_state", LargeBinary),  # what a state transformer left in place
     sqlite_with_rowid=False,
 )
 
@@ -371,10 +372,12 @@ SHOWN: dict[str, Shown] = {
         | {"environment": members.c.name, "episode": episodes.c.episode}
         | _columns(
             steps,
-            "step tick simtime_ticks simtime_timestamp sensors setpoints rewards terminated truncated",
+            "step tick simtime_ticks simtime_timestamp sensors setpoints rewards terminated truncated "
+            "world_state",
         ),
         (*_EPISODE_ORDER, steps.c.step),
         decoded=VALUES,
+        packed=frozenset({"world_state"}),
         member=members.c.name,
         member_kind="environment",
     ),

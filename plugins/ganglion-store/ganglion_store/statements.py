@@ -59,7 +59,7 @@ INSERT_EPISODE = (
 INSERT_SEGMENT = "INSERT INTO stored_segments (member, episode) VALUES (?, ?)"
 INSERT_STEP = (
     "INSERT INTO stored_steps (segment, step, tick, simtime_ticks, simtime_timestamp, sensors, setpoints, "
-    "rewards, terminated, truncated) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+    "rewards, terminated, truncated, world_state) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
 INSERT_ACTION = (
     "INSERT INTO stored_actions (segment, body, step, tick, sensors, setpoints, proposed, rewards, objective, "
@@ -213,8 +213,8 @@ CREATE = (
     (
         "CREATE TABLE stored_steps ( segment INTEGER NOT NULL, step INTEGER NOT NULL, tick BIGINT, simtime_ticks "
         "BIGINT, simtime_timestamp TEXT, sensors BLOB NOT NULL, setpoints BLOB NOT NULL, rewards BLOB NOT NULL, "
-        "terminated BOOLEAN NOT NULL, truncated BOOLEAN NOT NULL, PRIMARY KEY (segment, step), FOREIGN "
-        "KEY(segment) REFERENCES stored_segments (number) ON DELETE CASCADE ) WITHOUT ROWID"
+        "terminated BOOLEAN NOT NULL, truncated BOOLEAN NOT NULL, world_state BLOB, PRIMARY KEY (segment, step), "
+        "FOREIGN KEY(segment) REFERENCES stored_segments (number) ON DELETE CASCADE ) WITHOUT ROWID"
     ),
     "CREATE INDEX ix_stored_brains_run ON stored_brains (run)",
     "CREATE INDEX ix_stored_evaluations_run ON stored_evaluations (run)",
@@ -245,10 +245,10 @@ CREATE = (
         "AS episode, stored_steps.step AS step, stored_steps.tick AS tick, stored_steps.simtime_ticks AS "
         "simtime_ticks, stored_steps.simtime_timestamp AS simtime_timestamp, stored_steps.sensors AS sensors, "
         "stored_steps.setpoints AS setpoints, stored_steps.rewards AS rewards, stored_steps.terminated AS "
-        "terminated, stored_steps.truncated AS truncated FROM stored_steps JOIN stored_segments ON "
-        "stored_steps.segment = stored_segments.number JOIN stored_episodes ON stored_segments.episode = "
-        "stored_episodes.number JOIN stored_members ON stored_segments.member = stored_members.number JOIN "
-        "stored_runs ON stored_episodes.run = stored_runs.number"
+        "terminated, stored_steps.truncated AS truncated, stored_steps.world_state AS world_state FROM "
+        "stored_steps JOIN stored_segments ON stored_steps.segment = stored_segments.number JOIN stored_episodes "
+        "ON stored_segments.episode = stored_episodes.number JOIN stored_members ON stored_segments.member = "
+        "stored_members.number JOIN stored_runs ON stored_episodes.run = stored_runs.number"
     ),
     (
         "CREATE VIEW actions AS SELECT stored_runs.run AS run, stored_episodes.phase AS phase, "

@@ -30,7 +30,7 @@ def unpack(blob: bytes) -> list[Any]:
 
 
 def unpack_plain(blob: bytes) -> Any:
-    """Return a plain value that rests as msgpack: the statistics of a decision."""
+    """Return a plain value that rests as msgpack: the statistics of a decision, a world state."""
     try:
         return msgpack.unpackb(blob, strict_map_key=False)
     except Exception as error:

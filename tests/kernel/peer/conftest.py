@@ -362,6 +362,8 @@ class FakeWorldPeer:
         self.sensor = "s"
         self.fails_at = 0
         self.told = False
+        self.stamp: str | None = None
+        self.left: Any = None  # a world state
 
     def start(self) -> EnvironmentDeclared:
         """Declare; with `late` rewards come with the first update."""
@@ -378,7 +380,8 @@ class FakeWorldPeer:
         ids = None if self.told else [declared("r", Discrete(1000))]
         self.told = True
         flags = (self.step == self.ends, self.step == self.truncates)
-        return EnvironmentUpdated([[self.step]], [[10 * self.step]], *flags, self.step, None, ids)
+        rows = ([[self.step]], [[10 * self.step]])
+        return EnvironmentUpdated(*rows, *flags, self.step, self.stamp, ids, self.left)
 
     def reset(self) -> EnvironmentUpdated:
         """Begin at 0."""

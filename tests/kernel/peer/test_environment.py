@@ -417,6 +417,34 @@ def test_a_timestamp_travels_as_text(stage: Any) -> None:
     assert (None, "2030-01-02T00:00:00+00:00") == (answer.ticks, answer.timestamp)
 
 
+def test_ticks_may_be_any_integer(stage: Any) -> None:
+    """Ticks of an array library are integers too; what is no integer is the author's fault."""
+    it = stage()
+    it.start()
+    times: list[Any] = [np.int64(3), 4.5]
+    it.world.answer = lambda world: EnvironmentState(
+        sensors(world), [reward()], simtime=SimTime(times[world.step - 1], None)
+    )
+
+    assert (3, int) == ((ticks := it.update().ticks), type(ticks))
+    with pytest.raises(AuthorError, match=r"simtime_ticks: expected an integer, found 4\.5"):
+        it.update()
+
+
+def test_times_with_and_without_a_zone_cannot_be_compared(stage: Any) -> None:
+    """An environment that changes its mind about time zones is blamed."""
+    it = stage()
+    it.start()
+    zones = [UTC, None]
+    it.world.answer = lambda world: EnvironmentState(
+        sensors(world), [reward()], simtime=SimTime(None, datetime(2030, 1, 2, tzinfo=zones[world.step - 1]))
+    )
+
+    it.update()
+    with pytest.raises(AuthorError, match="cannot be compared"):
+        it.update()
+
+
 def test_readings_come_in_any_order(stage: Any) -> None:
     """Sensors are known by id, not by place."""
     it = stage()
@@ -718,6 +746,51 @@ def test_the_transformer_may_change_rewards_but_no_flags(stage: Any) -> None:
     with pytest.raises(
         AuthorError, match="the transformer changed terminated or truncated, which it may not"
     ):
+        it.update()
+
+
+class Leaves(StateTransformer):
+    """Leave something in place of the world's state."""
+
+    left: Any = None
+
+    def __call__(self, state: EnvironmentState) -> EnvironmentState:
+        state.world_state = type(self).left(state.world_state)
+        return state
+
+
+def test_what_a_transformer_leaves_is_for_the_store(stage: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The world's state is for reward and transformer; what the last one leaves of it is answered as plain values."""
+    answer = lambda world: EnvironmentState(  # noqa: E731
+        sensors(world), [reward()], world_state={"voltage": np.array([1.0, 2.0]), "step": np.int64(world.step)}
+    )
+    found = []
+    for transformer, left in ((None, None), (Leaves, lambda state: state), (Leaves, lambda state: None)):
+        monkeypatch.setattr(Leaves, "left", staticmethod(left))
+        it = stage(**({} if transformer is None else {"transformer": transformer}))
+        it.start()
+        it.world.answer = answer
+        found.append([it.update().world_state, it.update().world_state])
+
+    states = [{"voltage": [1.0, 2.0], "step": step} for step in (1, 2)]
+    assert [[None, None], states, [None, None]] == found
+
+
+@pytest.mark.parametrize(
+    ("left", "text"),
+    [
+        (object(), "world_state: expected numbers, text, booleans, lists, maps or arrays, found object"),
+        ({1: 2}, "world_state: expected text as keys of a map, found int"),
+        (np.zeros(100_000), r"world_state: .*limit world_state_values"),
+    ],
+)
+def test_what_cannot_be_stored_is_blamed(stage: Any, left: Any, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A transformer that leaves what no store can keep is told so, with step and environment."""
+    monkeypatch.setattr(Leaves, "left", staticmethod(lambda state: left))
+    it = stage(transformer=Leaves)
+    it.start()
+
+    with pytest.raises(AuthorError, match=text):
         it.update()
 
 

@@ -147,11 +147,21 @@ def test_steps_are_what_was_given_and_answered(worker: Any) -> None:
             "w",
             0,
             [
-                [1, 0, 1, None, [1], [1], [10], False, False],
-                [2, 1, 2, None, [2], [2], [20], True, False],
+                [1, 0, 1, None, [1], [1], [10], False, False, None],
+                [2, 1, 2, None, [2], [2], [20], True, False, None],
             ],
         ]
     ] == it.records("steps")
+
+
+def test_time_and_world_state_are_those_of_the_environment(worker: Any, world: Any) -> None:
+    """Each environment's row has its own time stamp, and what was left of its world's state."""
+    it = worker({"w": world(ends=2), "v": world(["b"], ends=2)})
+    it.worlds["w"].stamp, it.worlds["w"].left = "2030-01-02T00:00:00", {"voltage": [1.0, None]}
+    it.run()
+
+    rows = {record[4]: [(row[3], row[-1]) for row in record[-1]] for record in it.records("steps")}
+    assert {"w": [("2030-01-02T00:00:00", {"voltage": [1.0, None]})] * 2, "v": [(None, None)] * 2} == rows
 
 
 def test_setpoints_that_were_not_given_are_null(worker: Any, world: Any, agent: Any, in_turns: Any) -> None:

@@ -89,6 +89,17 @@ def test_value_lists_are_objects_in_declared_order(uri: str, tell: Any, read: An
     )
 
 
+def test_world_states_are_plain_values(writer: SqlWriter, tell: Any, read: Any) -> None:
+    """What a transformer left in place of the world's state is shown as it was; None where there was nothing."""
+    left = {"voltage": [1.0, None], "name": "ü"}
+    steps = tell.steps(0, 1, 2)
+    steps[-1] = [[*steps[-1][0], pack(left)], [*steps[-1][1], None]]
+    writer.apply("c", [steps, tell.seal(0, 2)])
+    writer.commit()
+
+    assert [left, None] == [row["world_state"] for row in read("steps")]
+
+
 def test_wide_rows_have_a_column_per_value(writer: SqlWriter, tell: Any, read: Any) -> None:
     """With `wide` each value is a column of its own, and one can also be asked for by its name."""
     writer.apply("c", tell.whole(0, steps=1))

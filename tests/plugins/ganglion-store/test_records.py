@@ -61,6 +61,17 @@ def test_malformed_rows_are_refused(tell: Any, position: int, value: Any, name: 
         Rows.of(STEPS, [rows[0], rows[1][:-1]])
 
 
+def test_rows_without_a_world_state_are_canonical(tell: Any) -> None:
+    """A writer that knows no world state says the same as one that has none; fields of a newer one are skipped."""
+    rows = tell.steps(0, 1, 3)[-1]
+    none, newer = [[*row, None] for row in rows], [[*row, None, "new"] for row in rows]
+
+    assert 9 == len(rows[0])
+    assert Rows.of(STEPS, rows).packed == Rows.of(STEPS, none).packed == Rows.of(STEPS, newer).packed
+    assert {10} == {len(row) for row in Rows.of(STEPS, rows).rows}
+    assert Rows.of(STEPS, rows).packed != Rows.of(STEPS, [[*row, b"\x01"] for row in rows]).packed
+
+
 def test_integers_for_floats_are_canonical(tell: Any) -> None:
     """An objective sent as an integer has the bytes of the float that it rests as."""
     short, long = tell.actions(0, 0, 3)[-1], tell.actions(0, 0, 3)[-1]
@@ -74,7 +85,7 @@ def test_integers_for_floats_are_canonical(tell: Any) -> None:
 def test_packed_rows_do_not_depend_on_batches(first: int, count: int) -> None:
     """The canonical bytes of rows are the same however they are cut into batches."""
     count = min(count, 300)
-    rows = [[n, None, None, None, b"\x90", b"\x90", b"\x90", False, False] for n in range(count)]
+    rows = [[n, None, None, None, b"\x90", b"\x90", b"\x90", False, False, None] for n in range(count)]
     cut = min(first, count - 1)
     parts = [part for part in (rows[:cut], rows[cut:]) if part]
 

@@ -13,7 +13,7 @@ DOCUMENTED = {
     "phases": "run phase name mode status reason",
     "episodes": "run phase mode worker environment episode steps terminated truncated reason",
     "steps": "run phase mode worker environment episode step tick simtime_ticks simtime_timestamp sensors setpoints "
-    "rewards terminated truncated",
+    "rewards terminated truncated world_state",
     "actions": "run phase mode worker agent environment body episode step tick sensors setpoints proposed rewards "
     "objective terminated truncated statistics",
     "signals": "run phase worker episode step signal issuer reason data",

@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from types import MappingProxyType
+from typing import Any
+
+import msgpack
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ganglion.limits import INTEGER_MAX, WORLD_STATE_VALUES
+from ganglion.peer.plain import plain
+
+PLAIN = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-INTEGER_MAX, INTEGER_MAX)
+    | st.floats(allow_nan=False)
+    | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=20,
+)
+
+
+@given(PLAIN)
+def test_plain_values_stay(value: Any) -> None:
+    """What is plain already comes out as it was, as objects of their own."""
+    assert value == plain(value)
+    if isinstance(value, list | dict):
+        assert plain(value) is not value
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (np.float32(1.5), 1.5),
+        (np.bool_(True), True),
+        (np.array(3), 3),
+        (np.array([[1, 2], [3, 4]], dtype=np.uint8), [[1, 2], [3, 4]]),
+        ((1, (2, 3)), [1, [2, 3]]),
+        (MappingProxyType({"a": np.array([True])}), {"a": [True]}),
+        (datetime(2030, 1, 2, tzinfo=UTC), "2030-01-02T00:00:00+00:00"),
+        (np.str_("a"), "a"),
+    ],
+)
+def test_arrays_and_times_become_plain(value: Any, expected: Any) -> None:
+    """Arrays and their numbers become lists and numbers, tuples lists, times text; all can be sent."""
+    assert expected == plain(value)
+    assert expected == msgpack.unpackb(msgpack.packb(plain(value)))
+
+
+class Text(str):
+    """Be a text with a class of its own."""
+
+    __slots__ = ()
+
+
+class Real(float):
+    """Be a number with a class of its own."""
+
+
+def test_classes_of_authors_do_not_pass() -> None:
+    """Of subclasses the plain value is taken."""
+    assert [str, float] == [type(part) for part in plain([Text("a"), Real(1.0)])]
+
+
+@pytest.mark.parametrize(
+    ("value", "error", "text"),
+    [
+        (object(), TypeError, "found object"),
+        ({"a": {3: 4}}, TypeError, "text as keys of a map, found int"),
+        ([b"x"], TypeError, "found bytes"),
+        (2**53, ValueError, "expected integers of at most 9007199254740991"),
+        (np.zeros(WORLD_STATE_VALUES), ValueError, "limit world_state_values"),
+        ("x" * 8 * WORLD_STATE_VALUES, ValueError, "limit world_state_values"),
+        ({"x" * 8 * WORLD_STATE_VALUES: 1}, ValueError, "limit world_state_values"),
+        (np.array([1j]), TypeError, "found complex"),
+    ],
+)
+def test_what_cannot_be_sent_is_refused(value: Any, error: type[Exception], text: str) -> None:
+    """Objects, keys that are no text, large integers, and more than a message holds are refused in words."""
+    with pytest.raises(error, match=text):
+        plain(value)
+
+
+def test_depth_is_bounded() -> None:
+    """A value that holds itself ends in a refusal, not in a recursion."""
+    endless: list[Any] = []
+    endless.append(endless)
+
+    with pytest.raises(ValueError, match="levels"):
+        plain(endless)
