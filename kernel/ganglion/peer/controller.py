@@ -139,6 +139,8 @@ class ControllerHost:
                 verdict = running.report()
                 signal = Signal[verdict.signal]
                 if signal > Signal.RESTART:
+                    phase.signals.clear()  # they came too late for these episodes, and are not for the next ones
+                    phase.steps_left = None
                     return
                 episode = verdict.episode
                 if signal is Signal.RESTART:

@@ -218,13 +218,16 @@ class Governor:
         return self._flow_on(effects, now_s)
 
     def _steer_evaluation(self, wish: FlowSignal) -> list[Effect]:
-        """Pass on to a running evaluation what concerns it: PAUSE, CONTINUE, and SHUTDOWN, which cuts it."""
+        """Pass on to a running evaluation what concerns it: PAUSE, whatever ends a pause, and SHUTDOWN, which cuts it."""
         signal = Signal[wish.signal]
         if not self._evaluations.runs:
             return []
         if signal is Signal.SHUTDOWN:
             return self._evaluations.cut(True, wish.issuer)
-        return self._evaluations.steer(wish) if signal <= Signal.PAUSE and wish.worker is None else []
+        if signal is Signal.PAUSE:
+            return self._evaluations.steer(wish) if wish.worker is None else []
+        # Any other signal lifts the pause of the workers that it reaches: nobody may stand alone for ever.
+        return self._evaluations.steer(FlowSignal(Signal.CONTINUE.name, wish.issuer, wish.reason, steps=wish.steps))
 
     def stop(self, now: bool, reason: str, now_s: float) -> list[Effect]:
         """Interrupt the run: after the running episodes, or at once."""
@@ -604,7 +607,9 @@ class Governor:
     def _signal_record(self, wish: FlowSignal, reason: str) -> Record:
         index = self._phase.index if self.stage is not Stage.PLANNED else 0
         row = ["signal", index, wish.worker, None, None, wish.signal, wish.issuer, reason]
-        inner = self._evaluations.moment + 1 if self.stage is Stage.RUNNING and self._evaluations.active else 0
+        inner = (
+            self._evaluations.moment + 1 if self.stage is Stage.RUNNING and self._evaluations.active else 0
+        )
         return Record([*row, wish.data, self._flow.position if self.stage is Stage.RUNNING else 0, inner])
 
 

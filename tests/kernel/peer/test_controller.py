@@ -15,10 +15,12 @@ from ganglion.wire.messages import (
     Done,
     EnvironmentReset,
     Failure,
+    FlowSignal,
     MuscleReset,
     RecordAck,
     Verdict,
 )
+from ganglion.wire.verb import Verb
 
 
 def calls(it: Any) -> list[tuple[str, str]]:
@@ -414,6 +416,28 @@ def test_rows_of_an_evaluation_stand_behind_the_round_of_training(worker: Any) -
     assert [[7, 2], [7, 4], [9, 2]] == [record[-2:] for record in it.records("episode")]
     assert ["evaluate"] * 3 == [record[2] for record in it.records("episode")]
     assert [[0, 1], [2, 3], [4, 5]] == [[row[1] for row in record[-1]] for record in it.records("steps")]
+
+
+def test_a_pause_that_comes_too_late_does_not_hold_the_next_evaluation(worker: Any) -> None:
+    """A signal sent before the last verdict was for the episodes that it ended: nobody would say CONTINUE to it."""
+    it = worker()
+    it.setup(evaluation=True)
+    it.start(verdict=Verdict("RESET", round=7))
+
+    def late(peer: str, report: Any) -> Verdict:
+        it.link.tell("r/governor", "", FlowSignal("PAUSE", "operator"), Verb.SIGNAL)
+        it.reports.append(report)
+        return Verdict("STOP_SIMULATION")
+
+    it.link.answers["governor.episode"] = late
+    it.hosted.host.tick()
+    it.hosted.ask(
+        "controller.evaluate", ControllerEvaluate(Verdict("RESET", episode=1, round=9)), "r/governor"
+    )
+    it.hosted.host.tick()
+
+    assert [0, 1] == [report.episode for report in it.reports]
+    assert [] == it.link.asked("governor.stands")
 
 
 def test_a_failure_says_that_the_worker_evaluates(worker: Any, world: Any) -> None:

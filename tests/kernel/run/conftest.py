@@ -188,7 +188,7 @@ class Worker:
             if not self.evaluation:
                 self.farm.verdicts.append((self.number, message.signal, message.reason))
             if Signal[message.signal] > Signal.RESTART:
-                self.state = "done"
+                self.state, self.signals, self.left = "done", [], None
             else:
                 self._began(message)
         elif isinstance(message, Ask):

@@ -167,7 +167,7 @@ def test_a_phase_ends_exactly_when_the_definition_says(kit: Any, world: World, s
 @settings(max_examples=75)
 @given(world=worlds(("async",)), seed=st.integers(0, 2**32))
 def test_without_common_boundaries_no_worker_is_lost(kit: Any, world: World, seed: int) -> None:
-    """In async the order of arrival decides, yet each worker has its episodes in order, and the phase ends with them."""
+    """In async the order of arrival decides, yet each worker has its episodes in order, and the phase ends then."""
     world.total = None
     farm = world.farm(kit, seed).run()
     numbers = [(worker, episode) for worker, episode, _, _ in farm.episodes]
