@@ -282,9 +282,7 @@ class _Phase:
         for item in items:
             if not isinstance(item.value, str) or not item.value:
                 continue
-            within = next(
-                (f"{w}*" for w in sorted(wild) if item.value.startswith(w) and item.value != f"{w}*"), None
-            )
+            within = next((f"{w}*" for w in sorted(wild) if self._within(item.value, w)), None)
             if item.value in seen:
                 self.faults.append(item.fault(f"`{item.value}` stands twice in `{key}`"))
             elif within is not None:
@@ -294,6 +292,11 @@ class _Phase:
             elif not self.blurred:
                 self._id(item, item.value, key)
             seen.add(item.value)
+
+    def _within(self, text: str, whole: str) -> bool:
+        """Say whether `<whole>*` has an id too; one that may be of an environment with a longer uid has to be asked."""
+        others = (f"{uid}." for uid in self.phase.environments if len(uid) >= len(whole))
+        return text.startswith(whole) and text != f"{whole}*" and not text.startswith(tuple(others))
 
     def _id(self, item: Node, text: str, key: str) -> None:
         uids = self.phase.environments

@@ -129,7 +129,9 @@ class _Search:
             if uid.endswith(".*"):
                 matches = {full: row for full, row in known.items() if row[0] == uid[:-2]}
             else:
-                matches = {uid: known[uid]} if uid in known else {}
+                matches = {}
+            if not matches and uid in known:  # a local id may end like a wildcard
+                matches = {uid: known[uid]}
             if not matches and not any(uid.startswith(f"{other}.") for other in late):
                 near = difflib.get_close_matches(uid, known, 1)
                 hint = f"; did you mean {near[0]!r}?" if near else ""

@@ -103,6 +103,12 @@ CASES = [
     (agent("sensors: [hill.0, hill.*]"), [("8:53: schedule.one.agents.ada.sensors.0: `hill.0` stands twice in `sensors`: "
                                           "`hill.*` has it too")]),
     (agent("sensors: [hill.0], actuators: [hill.0]"), []),
+    # an id that may be of an environment whose uid goes on behind the dot is no second one before that is asked
+    (phase("{environment: {uid: a, name: dummy}}, {environment: {uid: a.b, name: dummy}}",
+           "{name: ada, muscle: dummy, sensors: [a.*, a.b.*], actuators: [a.b.0, a.*]}"), []),
+    (phase("{environment: {uid: a, name: dummy}}, {environment: {uid: a.b, name: dummy}}",
+           "{name: ada, muscle: dummy, sensors: [a.*, a.c.0]}"),
+     ["8:58: schedule.one.agents.ada.sensors.1: `a.c.0` stands twice in `sensors`: `a.*` has it too"]),
     # the worked example of the cascade: had the last phase kept its agent, its ids would be faults
     (
         phase(agents="{name: ada, muscle: dummy, sensors: [hill.0]}")

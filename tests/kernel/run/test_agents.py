@@ -106,6 +106,24 @@ def test_id_of_two_environments_is_a_fault(kit: Any) -> None:
         resolve(kit.phase(agents=[]), declared)
 
 
+def test_uids_may_go_on_behind_a_dot(kit: Any) -> None:
+    """`a.*` has nothing of `a.b`; a local id may end as a wildcard does, and environments come first."""
+    declared = {
+        "a": {"sensors": rows("b.1", "c.*"), "actuators": []},
+        "a.b": {"sensors": rows("0"), "actuators": []},
+    }
+    agent = kit.agent(sensors=["a.b.*", "a.c.*", "a.b.1"], actuators=[])
+
+    [found] = resolve(kit.phase(agents=[agent]), declared)
+
+    assert ["a.b.0", "a.c.*", "a.b.1"] == [row["id"] for row in found.sensors]
+    assert ["a.b", "a"] == found.environments
+    twice = kit.agent(sensors=["a.*", "a.b.*", "a.b.1"], actuators=[])
+    assert ["agent ada: sensors: 'a.b.1' comes twice"] == [
+        text for _, text in misfits(kit.phase(agents=[twice]), declared)
+    ]
+
+
 def test_rewards_are_looked_up_once_they_are_known(kit: Any) -> None:
     """A reward that is not declared is a fault at its line, unless its environment declares rewards later."""
     agent = kit.agent(
