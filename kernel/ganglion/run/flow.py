@@ -128,11 +128,11 @@ class Flow:
         self._paused = signal is Signal.PAUSE
         self._resumed = not self._paused
         self._left = wish.steps if signal is Signal.CONTINUE else None
+        if self.evaluating and signal is Signal.CONTINUE and not self.common:
+            return []  # they go on when the evaluation is over, which begins when all of them stand
         if not self._paused:
             self._forget_standing(None if wish.worker is None or self.common else wish.worker)
         if not self.common:
-            if self.evaluating and signal is Signal.CONTINUE:
-                return []  # they go on when the evaluation is over
             workers = self.active if wish.worker is None or signal >= Signal.STOP_PHASE else {wish.worker}
             return [self._steer(worker, wish) for worker in sorted(workers)]
         if signal > Signal.PAUSE:
