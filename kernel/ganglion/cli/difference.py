@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
+from ganglion.cli.digest import canonical, digested_tables
 from ganglion.cli.table import cell
 
 if TYPE_CHECKING:
@@ -14,16 +15,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Difference", "first_difference"]
 
-# The tables of the results digest, and what does not count in them: the run's id, wall-clock times, places of files.
-_TABLES: dict[str, frozenset[str]] = {
-    "phases": frozenset(),
-    "episodes": frozenset(),
-    "steps": frozenset(),
-    "actions": frozenset(),
-    "signals": frozenset(),
-    "evaluations": frozenset({"completed", "brain"}),
-    "brains": frozenset({"created", "path", "bytes"}),
-}
 # What names a row in a message.
 _KEYS = ("phase", "mode", "worker", "environment", "agent", "tag", "body", "episode", "step", "issuer")
 
@@ -59,13 +50,10 @@ def _shown(value: Any) -> str:
 
 def first_difference(reader: StoreReader, first: str, second: str) -> Difference | None:
     """Return the first difference between the results of two runs, None if they are equal."""
-    for table in reader.tables():
-        ignored = _TABLES.get(table)
-        if ignored is None:
-            continue
+    for table, ignored in digested_tables(reader):
         pairs = zip_longest(reader.rows(table, [first]), reader.rows(table, [second]))
         for number, (a, b) in enumerate(pairs):
-            found = _differ(table, number, a, b, ignored | {"run"})
+            found = _differ(table, number, a, b, ignored)
             if found:
                 return found
     return None
@@ -80,7 +68,7 @@ def _differ(
         words = ("no row", "a row") if a is None else ("a row", "no row")
         return Difference(table, number, at, None, *words)
     for column in row:
-        if column not in ignored and a[column] != b[column]:
+        if column not in ignored and canonical(a[column]) != canonical(b[column]):
             return Difference(table, number, at, *_narrowed(column, a[column], b[column]))
     return None
 
@@ -89,6 +77,6 @@ def _narrowed(column: str, a: Any, b: Any) -> Sequence[Any]:
     """Return the one value of a value list that differs, with its name."""
     if isinstance(a, dict) and isinstance(b, dict) and list(a) == list(b):
         for name, value in a.items():
-            if value != b[name]:
+            if canonical(value) != canonical(b[name]):
                 return f"{column}.{name}", value, b[name]
     return column, a, b

@@ -1,0 +1,122 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ganglion.cli.difference import first_difference
+from ganglion.cli.digest import DIGESTED, canonical, results_digest
+from ganglion.errors import StoreError
+
+Rows = dict[str, list[dict[str, Any]]]
+
+
+class FakeReader:
+    """Give rows from memory: run -> table -> rows."""
+
+    def __init__(self, **runs: Rows) -> None:
+        self._runs = runs
+
+    def tables(self) -> dict[str, list[str]]:
+        """Return the tables, in an order of its own."""
+        return {name: [] for name in ("signals", "steps", "phases", "brains", "runs", "evaluations")}
+
+    def rows(self, table: str, runs: Sequence[str]) -> Iterator[dict[str, Any]]:
+        """Yield the rows of a run."""
+        for row in self._runs[runs[0]].get(table, []):
+            yield {"run": runs[0], **row}
+
+
+def digests(a: Rows, b: Rows) -> tuple[str, str]:
+    """Return the digests of two runs."""
+    reader: Any = FakeReader(a=a, b=b)
+    return results_digest(reader, "a"), results_digest(reader, "b")
+
+
+def test_runs_with_equal_rows_have_equal_digests() -> None:
+    """Neither the run's id nor times nor places of files count."""
+    brains = [[{"agent": "ada", "sha256": "00", "created": c, "path": c, "bytes": 1}] for c in "xy"]
+    first, second = digests({"brains": brains[0]}, {"brains": brains[1]})
+
+    assert first == second
+    assert (64, True) == (len(first), set(first) <= set("0123456789abcdef"))
+
+
+@pytest.mark.parametrize(
+    ("table", "a", "b"),
+    [
+        ("steps", {"step": 1}, {"step": 2}),
+        ("steps", {"sensors": {"g.a": 1.0}}, {"sensors": {"g.a": 1.0000000000000002}}),
+        ("steps", {"sensors": {"g.a": 0.0}}, {"sensors": {"g.a": -0.0}}),
+        ("steps", {"sensors": {"g.a": None}}, {"sensors": {}}),
+        ("phases", {"reason": None}, {"reason": "completed"}),
+        ("brains", {"sha256": "00"}, {"sha256": "01"}),
+        ("evaluations", {"metrics": {"return": 1.0}}, {"metrics": {"return": 2.0}}),
+        ("signals", {"data": {"steps": 1}}, {"data": {"steps": True}}),
+    ],
+)
+def test_any_other_value_is_another_digest(table: str, a: dict[str, Any], b: dict[str, Any]) -> None:
+    """The smallest difference of one value makes another digest."""
+    first, second = digests({table: [a]}, {table: [b]})
+
+    assert first != second
+
+
+def test_order_and_place_of_rows_count() -> None:
+    """Turned rows, and a row in another table, are other results."""
+    one, two = {"step": 1}, {"step": 2}
+    turned = digests({"steps": [one, two]}, {"steps": [two, one]})
+    moved = digests({"steps": [one]}, {"phases": [one]})
+
+    assert turned[0] != turned[1]
+    assert moved[0] != moved[1]
+
+
+def test_runs_and_incidents_do_not_count() -> None:
+    """What a run was called, when it ran and who was replaced is not among the results."""
+    assert not {"runs", "incidents", "declarations", "points", "returns"} & set(DIGESTED)
+
+
+VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-5, 5)
+    | st.floats(allow_nan=False, width=16)
+    | st.text(max_size=3),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=2), inner, max_size=3),
+    max_leaves=6,
+)
+ROWS = st.lists(st.fixed_dictionaries({"step": st.integers(0, 3), "sensors": VALUES}), max_size=3)
+
+
+@given(ROWS, ROWS)
+def test_the_digest_agrees_with_the_difference(a: list[dict[str, Any]], b: list[dict[str, Any]]) -> None:
+    """Two runs have one digest exactly if no difference between them is found."""
+    reader: Any = FakeReader(a={"steps": a}, b={"steps": b})
+    first, second = results_digest(reader, "a"), results_digest(reader, "b")
+
+    assert (first == second) == (first_difference(reader, "a", "b") is None)
+
+
+@given(VALUES)
+def test_the_order_of_keys_does_not_count(value: Any) -> None:
+    """A map is equal to one with the same keys in another order, however deep it is."""
+
+    def turned(part: Any) -> Any:
+        if isinstance(part, dict):
+            return {key: turned(part[key]) for key in reversed(part)}
+        return [turned(inner) for inner in part] if isinstance(part, list) else part
+
+    assert canonical(value) == canonical(turned(value))
+    assert value == json.loads(canonical(value))
+
+
+def test_bytes_and_keys_that_json_lacks_are_kept_apart() -> None:
+    """Bytes, and keys that are no text, have forms of their own; whatever else there is is refused."""
+    assert len({canonical(v) for v in (b"a", "a", {"1": 2}, {b"1": 2}, {None: 2}, [1, 2])}) == 6
+    with pytest.raises(StoreError, match="expected a plain value in a row, found object"):
+        canonical({"a": object()})
