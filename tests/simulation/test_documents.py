@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from simulation import Outcome, simulate
 from simulation.documents import Document, documents
-from simulation.world import UNKNOWN, Expected, PhaseWorld, expected
+from simulation.world import UNKNOWN, Expected, PhaseWorld, evaluated, expected
 
 SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example]
 SEEDS = st.integers(0, 2**32)
@@ -26,23 +26,37 @@ def runs_to_its_end(document: Document, seed: int, results: Path) -> None:
         outcome.defects,
     ), document.text
     outcome.check()
-    found = [(p["name"], p["mode"], p["status"]) for p in outcome.tables["phases"]]
-    assert [(p.name, p.mode, "finished") for p in document.phases] == found
+    found = [(p["phase"], p["name"], p["mode"], p["status"]) for p in outcome.tables["phases"]]
+    modes = []
     for index, phase in enumerate(document.phases):
-        if phase.known:
-            assert_phase(outcome, index, phase, expected(phase))
-        else:
-            assert_game(outcome, index, phase)
+        modes.append((index, phase.name, phase.mode, "finished"))
+        rows = [row for row in outcome.tables["evaluations"] if row["phase"] == index]
+        count = len({row["number"] for row in rows})
+        assert len(rows) == count * len(phase.agents)
+        if count:
+            modes.append((index, phase.name, "evaluate", "finished"))
+        if not phase.known:
+            assert_race(outcome, index, phase, count)
+            continue
+        known = expected(phase)
+        assert known.reason == next(p for p in outcome.tables["phases"] if p["phase"] == index)["reason"]
+        assert_episodes(outcome, index, phase.mode, known)
+        assert known.evaluations == count
+        if count:
+            assert_episodes(outcome, index, "evaluate", evaluated(phase, count))
+    assert modes == found
 
 
-def assert_phase(outcome: Outcome, index: int, phase: PhaseWorld, known: Expected) -> None:
+def assert_episodes(outcome: Outcome, index: int, mode: str, known: Expected) -> None:
     """Assert that a phase has the episodes, steps and objectives that the oracle knows, in their order."""
+    tables = {name: outcome.tables[name] for name in ("episodes", "steps", "actions")}
     tables = {
-        name: [row for row in rows if row.get("phase") == index] for name, rows in outcome.tables.items()
+        name: [row for row in rows if (row["phase"], row["mode"]) == (index, mode)]
+        for name, rows in tables.items()
     }
-    assert known.reason == tables["phases"][0]["reason"]
     places = ("worker", "episode", "steps", "terminated", "reason")
-    assert known.episodes == [tuple(row[name] for name in places) for row in tables["episodes"]]
+    episodes = [tuple(row[name] for name in places) for row in tables["episodes"]]
+    assert known.episodes == episodes if mode != "evaluate" else sorted(known.episodes) == sorted(episodes)
     steps = [(row["worker"], row["episode"], row["environment"]) for row in tables["steps"]]
     assert known.steps == {place: steps.count(place) for place in dict.fromkeys(steps)}
     judged: dict[tuple[int, int, str], list[Any]] = {}
@@ -61,13 +75,17 @@ def same(wanted: list[Any], found: list[Any]) -> bool:
     return all(w is f if w is None or f is None else math.isclose(w, f, abs_tol=1e-9) for w, f in pairs)
 
 
-def assert_game(outcome: Outcome, index: int, phase: PhaseWorld) -> None:
-    """Assert what is known of games whatever the players do: how many there are, how long they may be."""
+def assert_race(outcome: Outcome, index: int, phase: PhaseWorld, evaluations: int) -> None:
+    """Assert what is known of games, and of workers that race, whoever is faster."""
     rows = [row for row in outcome.tables["episodes"] if row["phase"] == index]
+    trained = [row for row in rows if row["mode"] == phase.mode]
     assert all(1 <= row["steps"] <= 9 for row in rows)
+    assert evaluations * phase.each * phase.worker == len(rows) - len(trained)
+    assert phase.every is None or evaluations <= len(trained) // phase.every
     if all(name != "environment" for name, _ in phase.phase_conditions):
-        games = [(row["worker"], row["episode"]) for row in rows]
-        assert {(w, e) for w in range(phase.worker) for e in range(phase.episodes)} == set(games)
+        found = {(row["worker"], row["episode"]) for row in trained}
+        assert {(w, e) for w in range(phase.worker) for e in range(phase.episodes)} == found
+        assert not phase.evaluates or evaluations >= (phase.worker * phase.episodes >= phase.every)
 
 
 @settings(max_examples=40, suppress_health_check=SLOW)

@@ -16,6 +16,8 @@ Draw = Any
 UIDS = ("a", "b", "net.1", "Küche 2", "c-3")
 NAMES = ("ada", "Bob", "c.d", "eve_2")
 STEPS_MAX = 6
+MODES = ("train", "train", "test", "evaluate")
+SYNCS = ("lockstep", "lockstep", "pipelined", "async")
 
 
 @dataclass(frozen=True)
@@ -28,7 +30,7 @@ class Document:
 
 @st.composite
 def documents(
-    draw: Draw, phases_max: int = 3, workers_max: int = 3, modes: tuple[str, ...] = ("train", "test")
+    draw: Draw, phases_max: int = 3, workers_max: int = 3, modes: tuple[str, ...] = MODES
 ) -> Document:
     """Draw a document: phases with cascade, workers, environments, agents that span them, conditions."""
     whole = draw(_phase_conditions())
@@ -123,9 +125,23 @@ def _game(draw: Draw, before: PhaseWorld | None, whole: Any, given: dict[str, An
     conditions = draw(st.lists(_episode_condition(["board"]), max_size=2))
     given["simulation"] = {"name": "taking_turns", "conditions": _plugins(conditions)}
     worker, episodes = draw(st.integers(1, 3)), draw(st.integers(1, 3))
-    given["phase_config"] = {"mode": "train", "worker": worker, "episodes": episodes, "conditions": None}
+    sync = draw(st.sampled_from(SYNCS))
+    config = {"mode": "train", "worker": worker, "episodes": episodes, "conditions": None, "sync": sync}
+    given["phase_config"] = {**config, "evaluate_every": None}
+    each = 1 if before is None else before.each
     return PhaseWorld(
-        "", (board,), players, "taking_turns", tuple(conditions), tuple(whole), "train", worker, episodes
+        "",
+        (board,),
+        players,
+        "taking_turns",
+        tuple(conditions),
+        tuple(whole),
+        "train",
+        worker,
+        episodes,
+        sync,
+        None,
+        each,
     )
 
 
@@ -207,6 +223,15 @@ def _config(
     if first or draw(st.booleans()):
         config["episodes"] = draw(st.integers(1, 3))
         phase = replace(phase, episodes=config["episodes"])
+    if draw(st.integers(0, 2)) == 0:
+        config["sync"] = draw(st.sampled_from(SYNCS))
+        phase = replace(phase, sync=config["sync"])
+    if draw(st.integers(0, 2)) == 0:
+        config["evaluate_every"] = draw(st.none() | st.integers(1, 4))
+        phase = replace(phase, every=config["evaluate_every"])
+    if draw(st.integers(0, 3)) == 0:
+        config["evaluate_episodes"] = draw(st.integers(1, 2))
+        phase = replace(phase, each=config["evaluate_episodes"])
     own = draw(st.integers(0, 4))
     if own == 0:
         conditions = draw(_phase_conditions())

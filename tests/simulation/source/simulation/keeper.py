@@ -187,7 +187,16 @@ class Keeper:
     def _admission(self, place: Place, incarnation: int) -> Admit:
         digest = hashlib.sha256(_token(place, incarnation).encode()).digest()
         role = place.role.value
-        return Admit(place.name, role, self.run, digest, incarnation, place.uid, place.worker)
+        return Admit(
+            place.name,
+            role,
+            self.run,
+            digest,
+            incarnation,
+            place.uid,
+            place.worker,
+            evaluation=place.evaluation,
+        )
 
     def _bid_leave(self, member: Member) -> None:
         if member.process.lives and not member.asked:

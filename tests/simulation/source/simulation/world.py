@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["Agent", "Environment", "Expected", "PhaseWorld", "expected"]
+__all__ = ["UNKNOWN", "Agent", "Environment", "Expected", "PhaseWorld", "evaluated", "expected"]
 
 DUMMY_IDS = tuple(str(i) for i in range(10))
 KINDS: dict[str, tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]] = {  # sensors, actuators, rewards
@@ -92,11 +92,21 @@ class PhaseWorld:
     mode: str = "train"
     worker: int = 1
     episodes: int = 1
+    sync: str = "lockstep"
+    every: int | None = None
+    each: int = 1
 
     @property
     def known(self) -> bool:
-        """Say whether the length of every episode is known beforehand."""
-        return all(e.kind != "tic_tac_toe" for e in self.environments)
+        """Say whether all its episodes are known beforehand: no game, and nothing that depends on who is faster."""
+        racing = self.sync == "async" and self.worker > 1
+        shared = self.evaluates or any(name == "environment" for name, _ in self.phase_conditions)
+        return all(e.kind != "tic_tac_toe" for e in self.environments) and not (racing and shared)
+
+    @property
+    def evaluates(self) -> bool:
+        """Say whether it evaluates while it trains."""
+        return self.every is not None and self.mode == "train"
 
     def ending(self, worker: int) -> tuple[int, bool, str]:
         """Return steps, whether terminated, and the reason of each episode of a worker that is left alone."""
@@ -132,27 +142,40 @@ class Expected:
     """Say what the tables of a phase must show: episodes, rows of steps, objectives of decisions."""
 
     reason: str = "max_episodes"
+    evaluations: int = 0
     episodes: list[tuple[int, int, int, bool, str]] = field(
         default_factory=list
     )  # worker, number, steps, ...
     steps: dict[tuple[int, int, str], int] = field(default_factory=dict)  # worker, number, environment
     objectives: dict[tuple[int, int, str], list[Any]] = field(default_factory=dict)  # worker, number, agent
 
-
-def expected(phase: PhaseWorld) -> Expected:
-    """Return what must come of a phase in which the length of every episode is known."""
-    found = Expected()
-    for worker, number, ending in _timetable(phase, found):
+    def add(self, phase: PhaseWorld, worker: int, number: int, ending: tuple[int, bool, str]) -> None:
+        """Take in an episode."""
         steps, terminated, reason = ending
-        found.episodes.append((worker, number, steps, terminated, reason))
+        self.episodes.append((worker, number, steps, terminated, reason))
         for environment in phase.environments:
-            length = min(steps, environment.length(worker)[0])
-            found.steps[worker, number, environment.uid] = length
+            self.steps[worker, number, environment.uid] = min(steps, environment.length(worker)[0])
         for agent in phase.agents:
             decided = [step for step in range(1, steps + 1) if agent.name in phase.acting(step)]
             if decided:
                 judged = [_objective(phase, agent, worker, step) for step in decided]
-                found.objectives[worker, number, agent.name] = judged
+                self.objectives[worker, number, agent.name] = judged
+
+
+def expected(phase: PhaseWorld) -> Expected:
+    """Return what must come of a phase that is known, without its evaluations, whose number is told."""
+    found = Expected()
+    for worker, number, ending in _timetable(phase, found):
+        found.add(phase, worker, number, ending)
+    return found
+
+
+def evaluated(phase: PhaseWorld, count: int) -> Expected:
+    """Return what must come of so many evaluations: they know nothing of training."""
+    found = Expected()
+    for number in range(count * phase.each):
+        for worker in range(phase.worker):
+            found.add(phase, worker, number, phase.ending(worker))
     return found
 
 
@@ -177,7 +200,16 @@ def _timetable(phase: PhaseWorld, found: Expected) -> list[tuple[int, int, tuple
         if stop % length:
             cut = (stop % length, False, "truncated: phase end")
             rows.append((stop, worker, stop // length, cut))
+    found.evaluations = _evaluations(phase, [row[0] for row in rows if "phase end" not in row[3][2]])
     return [(worker, number, ending) for _, worker, number, ending in sorted(rows, key=lambda row: row[:2])]
+
+
+def _evaluations(phase: PhaseWorld, rounds: list[int]) -> int:
+    """Return how many evaluations are due where episodes end after these rounds."""
+    if not phase.evaluates or phase.every is None:
+        return 0
+    counts = [sum(other <= round_ for other in rounds) // phase.every for round_ in sorted(set(rounds))]
+    return len({count for count in counts if count})
 
 
 def _objective(phase: PhaseWorld, agent: Agent, worker: int, step: int) -> Any:
