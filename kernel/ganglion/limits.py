@@ -7,6 +7,7 @@ no sense is found before anything starts.
 from __future__ import annotations
 
 __all__ = [
+    "ADDRESS_SPACE_BYTES",
     "ADMISSIONS",
     "ANSWERS_PER_CALLER",
     "ARRAY_RANK",
@@ -16,6 +17,7 @@ __all__ = [
     "BODY_BYTES",
     "BODY_DEPTH",
     "CLOSING_S",
+    "CLOSING_UNJOINED_S",
     "COMMANDS_PER_S",
     "COMMAND_BYTES",
     "DEADLINES_S",
@@ -33,13 +35,16 @@ __all__ = [
     "IDENTITY_BYTES",
     "IDS_PER_ENVIRONMENT",
     "INTEGER_MAX",
+    "KERNEL_BODY_BYTES",
     "LEAVE_ASK_S",
     "LEAVE_EPISODE_S",
     "LEAVE_KILL_S",
     "LEAVE_TERMINATE_S",
+    "LISTENER_REST_S",
     "LOG_FILE_BYTES",
     "LOG_LINE_BYTES",
     "MEMORY_ROWS",
+    "MESSAGES_PER_CALLBACK",
     "MESSAGE_BYTES",
     "MESSAGE_BYTES_LARGE",
     "MESSAGE_FRAMES",
@@ -54,9 +59,12 @@ __all__ = [
     "OPEN_CALLS_CONTROL",
     "OPEN_ROWS_BYTES",
     "OUTPUT_LINES_KEPT",
+    "PARCEL_BYTES",
+    "PARCEL_DEPTH",
     "PAUSE_ANSWER_S",
     "PEERS",
     "PHASES_PER_RUN",
+    "PLAN_BYTES",
     "PROCESSES_PER_RUN",
     "PROGRESS_S",
     "QUEUE_MARK_BYTES",
@@ -64,6 +72,7 @@ __all__ = [
     "SPACE_DEPTH",
     "SPACE_ELEMENTS",
     "SPACE_TEXT_BYTES",
+    "STORE_RESERVE_BYTES",
     "STREAM_CREDIT_BYTES",
     "STREAM_CREDIT_MESSAGES",
     "SUBSCRIPTIONS",
@@ -79,6 +88,8 @@ __all__ = [
     "WATCHES",
     "WORK_PER_CALLBACK_BYTES",
     "WORLD_STATE_VALUES",
+    "WRONG_TOKEN_ORIGINS",
+    "WRONG_TOKEN_SPAN_S",
 ]
 
 # -- handshake and strangers ------------------------------------------------------------------------------------------
@@ -86,9 +97,13 @@ HANDSHAKE_S = (
     2.0  # from accept to WELCOME; libzmq allows 30 s, which lets a silent stranger hold a descriptor
 )
 CLOSING_S = 0.5  # what waits for a connection that ends is written for so long
+CLOSING_UNJOINED_S = 0.2  # and of a stranger, who is owed no more than the reason
+LISTENER_REST_S = 0.1  # without descriptors, instead of asking again and again
 UNJOINED_PEERS = 64  # connections that have not said HELLO; the oldest goes
 UNJOINED_MESSAGE_BYTES = 16 * 1024  # a HELLO needs 1 KiB; 64 strangers never cost more than 1 MiB
 UNJOINED_MESSAGE_FRAMES = 3  # to, head, body
+WRONG_TOKEN_SPAN_S = 1.0  # who shows wrong tokens is told, and noted in the log, once in so long
+WRONG_TOKEN_ORIGINS = 1024  # processes or addresses of which that is known; the oldest is forgotten
 GREETING_BYTES = 64  # fixed by ZMTP 3
 COMMAND_BYTES = 1024  # READY, PING, PONG, ERROR need less
 COMMANDS_PER_S = 64  # more is noise
@@ -102,7 +117,11 @@ MESSAGE_BYTES_LARGE = 256 * 1024 * 1024  # brains and governors: 64 million para
 MESSAGE_FRAMES = 1024  # libzmq bounds only the frame; empty frames cost it 32 times their size
 HEAD_BYTES = 256  # verb, serial, call, position, deadline
 BODY_BYTES = 1024 * 1024  # larger data are blobs
+KERNEL_BODY_BYTES = 256 * 1024  # of what the broker decodes; empty maps become 77 times as much
 BODY_DEPTH = 32  # msgpack's own bound of 1,024 levels breaks repr()
+PARCEL_BYTES = 64 * 1024  # larger parts of a set-up message travel as blobs; there are at most seven in one
+PARCEL_DEPTH = 16  # and deeper ones, for they stand within others
+PLAN_BYTES = 31 * 1024 * 1024  # all phases of a run with the document; it has to pass as one blob
 NAME_BYTES = 128  # names on the wire
 UID_BYTES = 256  # names in documents
 TOKEN_BYTES = 43  # 32 random bytes in base64url
@@ -110,7 +129,9 @@ IDS_PER_ENVIRONMENT = 65_536  # sensors, actuators, rewards
 INTEGER_MAX = 2**53 - 1  # one meaning in every language: a double holds it
 UNFINISHED_BYTES = 64 * 1024 * 1024  # of all connections together; beyond it, who began last waits
 UNFINISHED_IDLE_S = 10.0  # a message that does not grow is an attack or a loss
+ADDRESS_SPACE_BYTES = 4 * 1024**3  # of a broker that other machines reach: all that bounds libzmq's unfinished messages
 WORK_PER_CALLBACK_BYTES = 256 * 1024  # then the next connection has its turn
+MESSAGES_PER_CALLBACK = 1024  # the same for small messages; of those that need a decision a sixteenth
 
 # -- flow -------------------------------------------------------------------------------------------------------------
 PEERS = 1024  # connections of one broker
@@ -167,6 +188,7 @@ LOG_FILE_BYTES = 64 * 1024 * 1024  # a chatty process costs neither memory nor d
 LOG_LINE_BYTES = 8 * 1024  # what is cut is counted
 
 # -- rows -------------------------------------------------------------------------------------------------------------
+STORE_RESERVE_BYTES = 8 * 1024 * 1024  # kept back beside the store: a full disk takes how the run ended
 OPEN_ROWS_BYTES = (
     8 * 1024 * 1024
 )  # rows of open episodes held in memory by a store; beyond that they go to disk
@@ -195,6 +217,8 @@ PHASES_PER_RUN = 1_000  # each is expanded with all that it inherits
 SCALAR_BYTES = 64 * 1024
 
 assert UNJOINED_MESSAGE_BYTES < BODY_BYTES < FRAME_BYTES <= MESSAGE_BYTES <= MESSAGE_BYTES_LARGE
+assert UNJOINED_MESSAGE_BYTES <= KERNEL_BODY_BYTES <= BODY_BYTES
+assert 8 * PARCEL_BYTES < BODY_BYTES < PLAN_BYTES < MESSAGE_BYTES - BODY_BYTES // 2
 assert OPEN_CALLS <= OPEN_CALLS_CONTROL
 assert BEAT_AFTER_SILENCE_S < BEAT_ANSWER_S
 assert STREAM_CREDIT_BYTES <= QUEUE_MARK_BYTES

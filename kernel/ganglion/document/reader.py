@@ -14,6 +14,7 @@ from ganglion.document.compile import compile_plan
 from ganglion.document.fault import Fault, report, settle
 from ganglion.document.marks import Node, compose
 from ganglion.document.model import validate
+from ganglion.document.number import numbers
 from ganglion.document.override import override
 from ganglion.document.source import Source
 from ganglion.document.spelling import normalise, phases_of
@@ -157,6 +158,7 @@ def load_tree(
     if crowd:  # what else is wrong would be said a thousand times
         raise _error([*faults, *crowd])
     found = [*faults, *translation.faults, *(fault for _, fault in validate(root)), *unbuilt(root)]
+    found += numbers(root)
     found += check(root, phases, _lookup(plugins, folder, allow, local))
     found += [] if local else _commands(phases)
     wrong = {fault.place for fault in found}

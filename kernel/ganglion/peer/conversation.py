@@ -6,6 +6,7 @@ import math
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from ganglion.errors import CallFailed, DeadlineExceeded, GanglionError, PeerLost, RemoteProtocolError
 from ganglion.limits import ANSWERS_PER_CALLER
@@ -44,6 +45,8 @@ class Pending:
     since_s: float
     deadline_s: float | None  # a point in time, not a span
     position: Position | None = None
+    frames: tuple[bytes, ...] = ()  # as they were sent, to be said again
+    again_s: float | None = None  # when, if the kernel was busy
 
     def describe(self, now_s: float) -> str:
         """Return the wait in words."""
@@ -103,13 +106,16 @@ class Conversation:
     """Keep the books of one peer: what it asked, what it was asked.
 
     `receive` takes what came and returns what it means, and the frames to send at once. `call`, `reply`, `fail`,
-    `tell` return frames to send. `expire` returns the calls whose deadline has passed.
+    `tell` return frames to send. `expire` returns the calls whose deadline has passed. `repeat` returns what the kernel
+    was too busy for and is to be said again: that a destination has too much to do is no answer, and who asked does
+    not hear of it.
     """
 
     def __init__(self) -> None:
         self._serial = 0
         self._pending: dict[int, Pending] = {}
         self._answers: dict[str, OrderedDict[tuple[int, str], tuple[bytes, ...]]] = {}
+        self._busy: dict[int, Pending] = {}  # those of the pending that are to be said again
         self._nearest_s = math.inf  # no deadline is earlier; those that were settled may have been
 
     def begin(self, incarnation: int) -> None:
@@ -130,13 +136,14 @@ class Conversation:
         """Ask a peer; the answer comes out of `receive` or, after `span_s`, of `expire`."""
         self._serial += 1
         deadline_s = None if span_s is None else now_s + span_s
-        pending = Pending(self._serial, peer, call, now_s, deadline_s, position)
-        self._pending[self._serial] = pending
         deadline_ms = None if span_s is None else int(span_s * 1000)
         if deadline_s is not None and deadline_s < self._nearest_s:
             self._nearest_s = deadline_s
         head = encode_call(self._serial, call, position, deadline_ms)
-        return pending, [peer.encode(), head, body, *blobs]
+        frames = [peer.encode(), head, body, *blobs]
+        pending = Pending(self._serial, peer, call, now_s, deadline_s, position, tuple(frames))
+        self._pending[self._serial] = pending
+        return pending, frames
 
     def reply(self, request: Request, body: bytes, blobs: Sequence[bytes] = ()) -> list[bytes]:
         """Answer a CALL; the answer is kept for a repeat of it."""
@@ -148,9 +155,11 @@ class Conversation:
         head = encode_head(Head(Verb.ERROR, request.head.serial))
         return self._answer(request, (request.peer.encode(), head, codec_of(Failure).encode(failure)))
 
-    def tell(self, peer: str, name: str, body: bytes, verb: Verb = Verb.TELL) -> list[bytes]:
+    def tell(
+        self, peer: str, name: str, body: bytes, verb: Verb = Verb.TELL, blobs: Sequence[bytes] = ()
+    ) -> list[bytes]:
         """Tell a peer or a topic something, without an answer."""
-        return [peer.encode(), encode_head(Head(verb, 0, name)), body]
+        return [peer.encode(), encode_head(Head(verb, 0, name)), body, *blobs]
 
     def bye(self, reason: str = "") -> list[bytes]:
         """Say that we leave."""
@@ -179,7 +188,7 @@ class Conversation:
             pending = self._settle(head.serial, peer)
             return ([Answer(pending, body, tuple(frames[3:]))] if pending else []), []
         if verb is Verb.ERROR:
-            return self._error(peer, head, body), []
+            return self._error(peer, head, body, now_s), []
         if verb is Verb.TELL or verb is Verb.SIGNAL:
             return [Told(peer, head, body, tuple(frames[3:]))], []
         if verb is Verb.BEAT:
@@ -201,19 +210,32 @@ class Conversation:
         for pending in late:
             del self._pending[pending.serial]
             text = f"waited {now_s - pending.since_s:.1f} s in vain for {pending.what()}"
+            if self._busy.pop(pending.serial, None) is not None:
+                text += "; the kernel was busy to the end"
             answers.append(Answer(pending, b"", (), DeadlineExceeded(text, pending.peer)))
         return answers
+
+    def repeat(self, now_s: float) -> list[tuple[bytes, ...]]:
+        """Return the messages that are to be said again by now."""
+        if not self._busy:
+            return []
+        due = [p for p in self._busy.values() if p.again_s is not None and p.again_s <= now_s]
+        for pending in due:
+            del self._busy[pending.serial]
+            pending.again_s = None
+        return [pending.frames for pending in due]
 
     def waits(self) -> list[Pending]:
         """Return the calls of ours that are not answered, oldest first."""
         return list(self._pending.values())
 
     def next_deadline_s(self) -> float | None:
-        """Return the earliest deadline of a pending call."""
-        return min((p.deadline_s for p in self._pending.values() if p.deadline_s is not None), default=None)
+        """Return the earliest time at which something is to be done: a deadline of a pending call, or a repeat."""
+        times_s = [p.deadline_s for p in self._pending.values()] + [p.again_s for p in self._busy.values()]
+        return min((time_s for time_s in times_s if time_s is not None), default=None)
 
     def deadline_before(self, until_s: float) -> float | None:
-        """Return the earliest deadline of a pending call if it is before `until_s`; cheap where none is near."""
+        """Return `next_deadline_s` if it is before `until_s`; cheap where nothing is near."""
         if self._nearest_s >= until_s:
             return None
         nearest_s = self.next_deadline_s()
@@ -241,6 +263,7 @@ class Conversation:
         pending = self._pending.get(serial)
         if pending is None or (pending.peer != peer and not self._in_its_place(pending, peer)):
             return None  # late, doubled or forged: nobody waits for it
+        self._busy.pop(serial, None)
         return self._pending.pop(serial)
 
     @staticmethod
@@ -248,7 +271,7 @@ class Conversation:
         """Say whether `peer` may answer: the kernel in a peer's place, the supervisor in the kernel's."""
         return peer == "" or (pending.peer == "" and peer == "supervisor")
 
-    def _error(self, peer: str, head: Head, body: bytes) -> list[Incoming]:
+    def _error(self, peer: str, head: Head, body: bytes, now_s: float) -> list[Incoming]:
         try:
             tree = decode_map(body)
         except RemoteProtocolError as broken:  # an ERROR it is all the same: the call has ended
@@ -257,11 +280,23 @@ class Conversation:
             return [
                 Leave(f"{tree.get('kind', 'failed')}: {tree.get('message', 'no reason given')}", refused=True)
             ]
+        if peer == "" and tree.get("kind") == "busy" and self._postpone(head.serial, tree, now_s):
+            return []
         pending = self._settle(head.serial, peer)
         if pending is None:
             return []
         error: GanglionError = CallFailed(pending.peer or "the kernel", pending.call, tree)
         return [Answer(pending, b"", (), error)]
+
+    def _postpone(self, serial: int, tree: dict[str, Any], now_s: float) -> bool:
+        """Set down when to say a CALL again for which the kernel was busy; False if that cannot be."""
+        pending, after_ms = self._pending.get(serial), tree.get("retry_after_ms")
+        if pending is None or type(after_ms) is not int or after_ms <= 0:
+            return False
+        pending.again_s = now_s + after_ms / 1000
+        self._busy[serial] = pending
+        self._nearest_s = min(self._nearest_s, pending.again_s)
+        return True
 
     def _lost(self, lost: Lost) -> list[Incoming]:
         found: list[Incoming] = [Gone(lost.peer, lost.incarnation, lost.reason)]
@@ -271,5 +306,6 @@ class Conversation:
         ]
         for pending in waiting:
             del self._pending[pending.serial]
+            self._busy.pop(pending.serial, None)
             found.append(Answer(pending, b"", (), PeerLost(lost.peer, lost.reason)))
         return found

@@ -23,6 +23,7 @@ from ganglion.wire.codec import Content, codec_of, decode_map
 from ganglion.wire.envelope import Head, Position, decode_head, encode_head
 from ganglion.wire.messages import CALL_BY_NAME, PROTOCOL_VERSION, Failure, Hello, RunEvent, Welcome
 from ganglion.wire.name import topic
+from ganglion.wire.parcel import attach, detach
 from ganglion.wire.verb import Verb
 
 __all__ = ["DEFERRED", "Handler", "LinkLike", "Participant", "show_failure", "wrong_answer"]
@@ -172,6 +173,8 @@ class Participant:
     ) -> Pending:
         """Send a CALL; the answer goes to `on_answer`, or is collected by `gather`."""
         content = self.contents.get(peer, Content.MSGPACK)
+        message, parcels = detach(call, message)
+        blobs = parcels or blobs
         body = codec_of(CALL_BY_NAME[call].request).encode(message, content)
         pending, frames = self._conversation.call(peer, call, body, self.clock(), span_s, position, blobs)
         self._send(frames)
@@ -220,10 +223,12 @@ class Participant:
         """Send a CALL and wait for its answer."""
         return self.gather([self.ask(peer, call, message, span_s, position)])[0]
 
-    def tell(self, peer: str, name: str, message: Any, verb: Verb = Verb.TELL) -> None:
+    def tell(
+        self, peer: str, name: str, message: Any, verb: Verb = Verb.TELL, blobs: Sequence[bytes] = ()
+    ) -> None:
         """Tell a peer or a topic something."""
         body = codec_of(type(message)).encode(message, self.contents.get(peer, Content.MSGPACK))
-        self._send(self._conversation.tell(peer, name, body, verb))
+        self._send(self._conversation.tell(peer, name, body, verb, blobs))
 
     def _tell_wait(self, since_s: float, serials: set[int]) -> None:
         """Say for whom we wait: after two seconds without anything, then after twice as long each time."""
@@ -293,7 +298,7 @@ class Participant:
             return
         try:
             message = codec_of(CALL_BY_NAME[request.head.call].request).decode(request.body)
-            reply = handler(request, message)
+            reply = handler(request, attach(request.head.call, message, request.blobs))
             if reply is not DEFERRED:
                 self.reply(request, reply)
         except PeerLost as error:
@@ -334,6 +339,8 @@ class Participant:
                         return ready
                 frames = self._link.receive(wait_s)
                 incoming = self._read(frames)
+                for said_again in conversation.repeat(self.clock()):
+                    self._link.send(said_again)
         except PeerLost as error:
             self._lost = error
             raise

@@ -15,6 +15,7 @@ from ganglion.peer.participant import Participant
 from ganglion.sdk.spaces import space_from_wire
 from ganglion.wire.codec import codec_of
 from ganglion.wire.messages import RecordAck, RecordBatch
+from ganglion.wire.parcel import detach
 
 __all__ = ["Records", "declaration_rows", "pack"]
 
@@ -63,6 +64,8 @@ class Records:
         """Take one record; it leaves with the batch."""
         if self._store is None:
             return
+        if record[0] == "run":  # with the document
+            size_bytes = len(pack(record))
         if self._open and self._bytes + size_bytes > _BATCH_BYTES_MAX:
             self.flush()
         self._open.append(record)
@@ -78,8 +81,12 @@ class Records:
         self._wait(STREAM_CREDIT_MESSAGES - 1, STREAM_CREDIT_BYTES - min(self._bytes, STREAM_CREDIT_BYTES))
         self._number += 1
         self._unacknowledged.append((self._number, self._bytes))
-        batch, self._open, self._weight, self._bytes = self._open, [], 0, 0
-        self._participant.tell(self._store, "record.batch", RecordBatch(self._number, batch))
+        batch, size_bytes = RecordBatch(self._number, self._open), self._bytes
+        self._open, self._weight, self._bytes = [], 0, 0
+        blobs: list[bytes] = []
+        if size_bytes > _BATCH_BYTES_MAX:  # one record that is larger than a body should be
+            batch, blobs = detach("record.batch", batch)
+        self._participant.tell(self._store, "record.batch", batch, blobs=blobs)
 
     def drain(self) -> None:
         """Send everything and wait until the store has acknowledged it."""

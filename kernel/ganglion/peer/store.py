@@ -14,6 +14,7 @@ from ganglion.sdk.store import StoreWriter
 from ganglion.wire.codec import codec_of
 from ganglion.wire.messages import RecordAck, RecordBatch, Watch
 from ganglion.wire.name import Role, peer_name
+from ganglion.wire.parcel import attach
 
 __all__ = ["StoreHost"]
 
@@ -45,7 +46,7 @@ class StoreHost:
         """Take one batch."""
         if told.head.call != "record.batch":
             return
-        batch = codec_of(RecordBatch).decode(told.body)
+        batch = attach(told.head.call, codec_of(RecordBatch).decode(told.body), told.blobs)
         if not self._unacknowledged:
             self._since_s = self.participant.clock()
         self._unacknowledged[told.peer] = batch.number

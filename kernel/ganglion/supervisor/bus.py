@@ -20,6 +20,7 @@ from ganglion.wire.codec import Content, codec_of, decode_map
 from ganglion.wire.envelope import Head, decode_head, encode_head
 from ganglion.wire.messages import CALL_BY_NAME, PROTOCOL_VERSION, Failure, Hello, Joined, Lost, RunEvent
 from ganglion.wire.name import KERNEL, Role
+from ganglion.wire.parcel import detach
 from ganglion.wire.verb import Verb
 
 __all__ = ["Bus", "Handler", "Listener"]
@@ -103,7 +104,8 @@ class Bus:
         deadline_ms = None if span_s is None else int(1000 * span_s)
         head = encode_head(Head(Verb.CALL, serial, call, None, deadline_ms))
         try:
-            self._send([to.encode(), head, codec_of(row.request).encode(request)])
+            request, parcels = detach(call, request)
+            self._send([to.encode(), head, codec_of(row.request).encode(request), *parcels])
             async with asyncio.timeout(span_s):
                 body = await answer
         except TimeoutError as error:

@@ -8,7 +8,7 @@ import time
 from dataclasses import dataclass, field
 
 from ganglion.errors import LaunchError
-from ganglion.limits import ATTACH_WAIT_REPORT_S, PROCESSES_PER_RUN, WAIT_REPORT_S
+from ganglion.limits import ATTACH_WAIT_REPORT_S, PLAN_BYTES, PROCESSES_PER_RUN, WAIT_REPORT_S
 from ganglion.run.plan import Plan, processes_of
 from ganglion.run.plan import Process as Place
 from ganglion.supervisor.child import State
@@ -16,6 +16,7 @@ from ganglion.supervisor.folder import RunFolder
 from ganglion.supervisor.member import Member
 from ganglion.wire.messages import Ended, Failure
 from ganglion.wire.name import Role, peer_name
+from ganglion.wire.parcel import plan_bytes
 
 __all__ = ["FINISHED", "INTERRUPTED", "Outcome", "Run", "Wait", "check_size"]
 
@@ -230,7 +231,12 @@ def _quoted(words: list[str]) -> list[str]:
 
 
 def check_size(run: str, plan: Plan) -> None:
-    """Raise LaunchError if a phase needs more processes than a run may have."""
+    """Raise LaunchError if a phase needs more processes than a run may have, or the plan is larger than a message."""
+    size = plan_bytes(plan.to_map())
+    if size > PLAN_BYTES:
+        raise LaunchError(
+            f"expected at most {PLAN_BYTES} bytes in the plan of all phases (plan_bytes), found {size}"
+        )
     for phase in plan.phases:
         count = len(processes_of(run, phase)) + 2
         if count > PROCESSES_PER_RUN:

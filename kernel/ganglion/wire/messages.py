@@ -226,6 +226,7 @@ class Admit:
     attach: str | None = None  # a name by which a program that somebody else starts asks for this place
     content: str = "msgpack"
     evaluation: bool = False  # of a worker that evaluates
+    curve_key: str | None = None  # the public key that a connection from another machine must have
 
 
 @message
@@ -333,6 +334,7 @@ class GovernorStart:
     run: str
     plan: dict[str, Any]
     store: str | None = None  # name of the store's peer
+    parcels: dict[str, Any] | None = None  # field -> number of the blob that holds it
 
 
 @message
@@ -446,6 +448,7 @@ class ControllerSetup:
     governor: str
     store: str | None = None
     evaluation: bool = False  # this worker evaluates what others train
+    parcels: dict[str, Any] | None = None  # field -> number of the blob that holds it
 
 
 @message
@@ -469,7 +472,10 @@ class ControllerStart:
     verdict: Verdict
     settle: bool  # a condition reads objectives: rewards are settled in the step that earned them
     static_models: dict[str, Any] | None = None
-    patient: bool = False  # a verdict may wait for an evaluation, each of whose steps has a deadline of its own
+    patient: bool = (
+        False  # a verdict may wait for an evaluation, each of whose steps has a deadline of its own
+    )
+    parcels: dict[str, Any] | None = None  # field -> number of the blob that holds it
 
 
 @message
@@ -510,6 +516,7 @@ class EnvironmentStart:
     plugin: dict[str, Any] | None = None
     reward: dict[str, Any] | None = None
     transformer: dict[str, Any] | None = None
+    parcels: dict[str, Any] | None = None  # field -> number of the blob that holds it
 
 
 @message
@@ -592,6 +599,7 @@ class MuscleSetup:
     static_models: dict[str, Any] | None = None
     deadlines_s: dict[str, Any] | None = None  # of the calls to the brain
     policy: str | None = None  # the brain whose newest update is the policy, in an evaluation
+    parcels: dict[str, Any] | None = None  # field -> number of the blob that holds it
 
 
 @message
@@ -662,6 +670,7 @@ class BrainSetup:
     sync: str = "lockstep"
     load: str | None = None
     static_models: dict[str, Any] | None = None
+    parcels: dict[str, Any] | None = None  # field -> number of the blob that holds it
 
 
 @message
@@ -789,6 +798,7 @@ class RecordBatch:
 
     number: int
     records: list[Any]
+    parcels: dict[str, Any] | None = None  # field -> number of the blob that holds it
 
 
 @message

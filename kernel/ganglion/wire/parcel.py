@@ -1,0 +1,103 @@
+"""Parcels: what a document put into a set-up message and is too large or too deep for a body, as blobs beside it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+import msgpack
+
+from ganglion.errors import LimitExceeded, RemoteProtocolError
+from ganglion.limits import PARCEL_BYTES, PARCEL_DEPTH, PLAN_BYTES
+
+__all__ = ["attach", "detach", "plan_bytes"]
+
+M = TypeVar("M")
+
+_PARTS: dict[str, tuple[str, ...]] = {  # call -> fields of its request that may travel as blobs
+    "governor.start": ("plan",),
+    "controller.setup": ("controller", "conditions", "environments"),
+    "controller.start": ("agents", "static_models"),
+    "environment.start": ("params", "plugin", "reward", "transformer"),
+    "muscle.setup": ("plugin", "objective", "sensors", "actuators", "rewards", "filters", "static_models"),
+    "record.batch": ("records",),
+    "brain.setup": ("plugin", "sensors", "actuators", "rewards", "static_models"),
+}
+
+
+def detach(call: str, message: M) -> tuple[M, list[bytes]]:
+    """Return a request as it travels, and its blobs; most have none, and travel as they are.
+
+    What is sent to a program of another language stays in the body, whose bounds hold then.
+
+    Raises:
+        LimitExceeded: A part is larger than any message.
+    """
+    names = _PARTS.get(call)
+    if names is None or (call == "environment.start" and getattr(message, "plugin", None) is None):
+        return message, []
+    blobs: list[bytes] = []
+    changes: dict[str, Any] = {}
+    for name in names:
+        value = getattr(message, name)
+        data = msgpack.packb(value) if value else b""
+        if len(data) > PARCEL_BYTES or _is_deep(value, PARCEL_DEPTH):
+            _bounded(f"{call}.{name}", data)
+            changes[name] = type(value)()
+            changes.setdefault("parcels", {})[name] = len(blobs)
+            blobs.append(data)
+    return (dataclasses.replace(message, **changes) if blobs else message), blobs  # type: ignore[type-var]
+
+
+def attach(call: str, message: M, blobs: Sequence[bytes]) -> M:
+    """Return a request that `detach` took apart as it was.
+
+    Raises:
+        RemoteProtocolError: A parcel is for no field that may be one, is not there, or holds something else.
+    """
+    parcels: dict[str, Any] | None = getattr(message, "parcels", None)
+    if not parcels:
+        return message
+    changes: dict[str, Any] = {"parcels": None}
+    for name, number in parcels.items():
+        if name not in _PARTS.get(call, ()):
+            raise RemoteProtocolError(f"{call}.parcels: {name[:40]!r} is no field that travels as a blob")
+        if type(number) is not int or not 0 <= number < len(blobs):
+            raise RemoteProtocolError(
+                f"{call}.parcels.{name}: expected the number of one of {len(blobs)} blobs, found {str(number)[:40]}"
+            )
+        changes[name] = _unpacked(f"{call}.{name}", blobs[number], type(getattr(message, name)))
+    return dataclasses.replace(message, **changes)  # type: ignore[type-var]
+
+
+def plan_bytes(plan: dict[str, Any]) -> int:
+    """Return how large a plan is as it travels."""
+    return len(msgpack.packb(plan))
+
+
+def _bounded(what: str, data: bytes) -> None:
+    if len(data) > PLAN_BYTES:
+        raise LimitExceeded(
+            f"{what}: expected at most {PLAN_BYTES} bytes, found {len(data)} (limit plan_bytes)"
+        )
+
+
+def _is_deep(value: Any, levels: int) -> bool:
+    """Say whether lists and maps stand in one another on more levels."""
+    if not isinstance(value, dict | list):
+        return False
+    parts = value.values() if isinstance(value, dict) else value
+    return levels == 0 or any(_is_deep(part, levels - 1) for part in parts)
+
+
+def _unpacked(what: str, data: bytes, kind: type[Any]) -> Any:
+    try:
+        value = msgpack.unpackb(data)
+    except (ValueError, TypeError, msgpack.UnpackException) as error:
+        raise RemoteProtocolError(f"{what}: expected msgpack in its blob, found {data[:16].hex()}") from error
+    if type(value) is not kind:
+        raise RemoteProtocolError(
+            f"{what}: expected {kind.__name__} in its blob, found {type(value).__name__}"
+        )
+    return value

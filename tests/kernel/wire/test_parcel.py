@@ -1,0 +1,151 @@
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import msgpack
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ganglion.errors import LimitExceeded, RemoteProtocolError
+from ganglion.limits import BODY_BYTES, PARCEL_BYTES, PARCEL_DEPTH, PLAN_BYTES
+from ganglion.wire.codec import codec_of
+from ganglion.wire.messages import (
+    CALL_BY_NAME,
+    CALLS,
+    TELLS,
+    Act,
+    EnvironmentStart,
+    GovernorStart,
+    RecordBatch,
+)
+from ganglion.wire.parcel import _PARTS, attach, detach, plan_bytes
+
+SMALL = {"name": "dummy", "params": {"size": 3}}
+LARGE = {"name": "dummy", "params": {"numbers": list(range(PARCEL_BYTES))}}
+DEEP: dict[str, Any] = {}
+for _ in range(PARCEL_DEPTH + 1):
+    DEEP = {"deeper": [DEEP]}
+
+
+def start(**parts: Any) -> EnvironmentStart:
+    """Return a request with these parts."""
+    return EnvironmentStart(
+        "r", 0, "one", "train", 0, "hill", **{"params": {}, "seed": 1, "episode_seed": 1, **parts}
+    )
+
+
+def test_every_part_is_a_field() -> None:
+    """Each part is a field of the message that the call has, and that message says where its parcels are."""
+    messages = {call.name: call.request for call in CALLS} | {tell.name: tell.body for tell in TELLS}
+
+    for call, names in _PARTS.items():
+        fields = {field.name for field in dataclasses.fields(messages[call])}
+        assert {"parcels", *names} <= fields
+
+
+def test_what_is_small_travels_as_it_is() -> None:
+    """A message without large parts, and any message of another call, is sent unchanged, without blobs."""
+    small = start(plugin=SMALL, params={"a": 1})
+
+    assert (small, []) == detach("environment.start", small)
+    act = Act([[0] * PARCEL_BYTES], None, True)
+    assert (act, []) == detach("muscle.act", act)
+    assert small is attach("environment.start", small, [])
+
+
+@pytest.mark.parametrize("part", [LARGE, DEEP])
+def test_large_and_deep_parts_travel_beside_the_body(part: dict[str, Any]) -> None:
+    """What is too large or too deep leaves the body, which then can be sent, and comes back as it was."""
+    whole = start(plugin=SMALL, reward=part, params=part)
+
+    sent, blobs = detach("environment.start", whole)
+
+    assert ({"params": 0, "reward": 1}, {}, {}, SMALL) == (
+        sent.parcels,
+        sent.params,
+        sent.reward,
+        sent.plugin,
+    )
+    body = codec_of(EnvironmentStart).encode(sent)
+    assert whole == attach("environment.start", codec_of(EnvironmentStart).decode(body), blobs)
+
+
+VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**53) + 1, 2**53 - 1)
+    | st.floats(allow_nan=False)
+    | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=10,
+)
+
+
+@given(
+    st.dictionaries(st.text(max_size=5), VALUES, max_size=3),
+    st.booleans(),
+    st.booleans(),
+)
+def test_any_plan_arrives(plan: dict[str, Any], large: bool, deep: bool) -> None:
+    """Whatever is in a plan: taken apart, sent and put together it is the plan."""
+    plan = plan | ({"large": LARGE} if large else {}) | ({"deep": DEEP} if deep else {})
+    request = GovernorStart("r", plan, "store")
+
+    sent, blobs = detach("governor.start", request)
+    body = codec_of(GovernorStart).encode(sent)
+
+    assert len(body) < BODY_BYTES
+    assert bool(blobs) == (large or deep)
+    assert request == attach("governor.start", codec_of(GovernorStart).decode(body), blobs)
+    assert [] == blobs or plan_bytes(plan) == len(blobs[0])
+
+
+def test_a_batch_of_rows_may_be_large() -> None:
+    """A record that is larger than a body travels beside it."""
+    batch = RecordBatch(1, [["run", {"document": "x" * 2 * BODY_BYTES}]])
+
+    sent, blobs = detach("record.batch", batch)
+
+    assert ([], 1) == (sent.records, len(blobs))
+    assert batch == attach("record.batch", sent, blobs)
+
+
+def test_programs_of_other_languages_get_no_parcels() -> None:
+    """What is sent to a program that brings itself stays in the body: it knows nothing of parcels."""
+    foreign = start(params=LARGE)
+
+    assert (foreign, []) == detach("environment.start", foreign)
+
+
+def test_a_part_is_bounded() -> None:
+    """A part that no message can hold is refused by the name of its bound."""
+    with pytest.raises(LimitExceeded, match=r"governor\.start\.plan: .*limit plan_bytes"):
+        detach("governor.start", GovernorStart("r", {"text": "x" * PLAN_BYTES}))
+
+
+@pytest.mark.parametrize(
+    ("parcels", "blobs", "text"),
+    [
+        ({"uid": 0}, [b"\x80"], "'uid' is no field that travels as a blob"),
+        ({"params": 1}, [b"\x80"], "expected the number of one of 1 blobs, found 1"),
+        ({"params": True}, [b"\x80"], "expected the number of one of 1 blobs, found True"),
+        ({"params": -1}, [b"\x80"], "expected the number"),
+        ({"params": "0"}, [b"\x80"], "expected the number"),
+        ({"params": 0}, [b"\x90"], "expected dict in its blob, found list"),
+        ({"params": 0}, [b"\xc1"], "expected msgpack in its blob, found c1"),
+        ({"params": 0}, [b""], "expected msgpack in its blob"),
+        ({"params": 0}, [msgpack.packb({"a": 1}) + b"\x00"], "expected msgpack in its blob"),
+        ({"params": 0}, [b"\x91" * 2_000], "expected msgpack in its blob"),
+    ],
+)
+def test_wrong_parcels_are_refused(parcels: dict[str, Any], blobs: list[bytes], text: str) -> None:
+    """A parcel for another field, one that is not there, or that holds something else breaks the protocol."""
+    with pytest.raises(RemoteProtocolError, match=text):
+        attach("environment.start", start(plugin=SMALL, parcels=parcels), blobs)
+
+
+def test_calls_with_parcels_are_calls() -> None:
+    """Only calls that there are, and the tell of rows, have parts."""
+    assert set(_PARTS) - set(CALL_BY_NAME) == {"record.batch"}
