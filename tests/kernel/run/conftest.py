@@ -178,7 +178,7 @@ class Worker:
     def _take(self, message: Any) -> None:
         if isinstance(message, Go):
             self._heard(message)
-            causes = list(self.causes)
+            causes = [cause for cause in self.causes if cause["signal"] != "PAUSE"]  # it was waited out there
             if message.signal != "CONTINUE":
                 known = {"signal": message.signal, "issuer": message.issuer, "reason": message.reason}
                 causes.append({**known, "known": True})

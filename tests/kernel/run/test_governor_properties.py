@@ -245,6 +245,7 @@ def drive(farm: Any, given_blows: list[Blow]) -> None:
         if farm.move():
             continue
         if farm.finish is not None:
+            farm.tick(0.25)  # as its host does until it is told to leave
             return
         if left:
             strike(farm, left.pop(0))
