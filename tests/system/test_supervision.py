@@ -33,10 +33,6 @@ schedule:
           objective: {name: dummy}
           sensors: [field.*]
           actuators: [field.*]
-      simulation:
-        name: vanilla
-        conditions:
-          - {name: max_steps, params: {steps: 50}}
       phase_config: {mode: train, worker: 2, episodes: EPISODES}
 run_config:
   condition: {name: vanilla}

@@ -26,7 +26,6 @@ MODELS = {
 PHASE = "schedule: [one: {%s}]"
 
 REFUSED = [
-    (PHASE % "phase_config: {evaluate_every: 1}", "evaluation within a train phase"),
     (PHASE % "bodies: {num: 2}", "bodies"),
     (PHASE % "environments: [{environment: {uid: e}, clock: {period: 2}}]", "a clock of an environment"),
     (PHASE % "environments: [{environment: {uid: e, on_error: continue}}]", "`on_error: continue`"),
@@ -39,7 +38,8 @@ REFUSED = [
 
 TAKEN = [
     PHASE % "phase_config: {mode: test, sync: lockstep, evaluate_every: ~, evaluate_episodes: 3}",
-    PHASE % "agents: [{filters: [], load: {}}, {load: false}, {load: {phase: 0, base: .}, models: kept}, {load: ~}]",
+    PHASE
+    % "agents: [{filters: [], load: {}}, {load: false}, {load: {phase: 0, base: .}, models: kept}, {load: ~}]",
     PHASE % "agents: [{brain: {name: aeb, on_error: fail}}]",
     PHASE % "simulation: {conditions: [agent_objective]}",
     "run_config: {condition: evaluation_objective}",

@@ -187,7 +187,6 @@ WARNED: dict[str, list[str]] = {
     ],
     "objective": [
         "`episodes` is read by the condition `max_episodes` only, which this phase has not",
-        "phase_avg2 without a brain_avgN of this agent: palaestrAI needs one",
     ],
     "evaluation": [],
 }
