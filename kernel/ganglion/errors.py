@@ -18,6 +18,7 @@ GanglionError
 ├── LimitExceeded            operator: a bound of `limits.py`
 ├── DeadlineExceeded         operator: a wait that ended without its answer
 ├── StoreError               operator: results cannot be written or read
+│   └── StoreUnavailable     operator: not now; the same may succeed later
 ├── Nondeterministic         its author: what was done again came out differently
 └── LaunchError              operator: a process cannot be started, an address cannot be bound
 ```
@@ -47,6 +48,7 @@ __all__ = [
     "RemoteProtocolError",
     "SpaceError",
     "StoreError",
+    "StoreUnavailable",
     "UsageError",
 ]
 
@@ -194,6 +196,10 @@ class StoreError(GanglionError):
     """Report that results cannot be written or read."""
 
     kind = "store"
+
+
+class StoreUnavailable(StoreError):
+    """Report that results cannot be written at the moment: the disk is full, read-only, or out of reach."""
 
 
 class Nondeterministic(GanglionError):

@@ -4,21 +4,35 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
-from ganglion.errors import Nondeterministic, StoreError, UsageError
-from ganglion.limits import OPEN_ROWS_BYTES
+from ganglion.errors import Nondeterministic, StoreError, StoreUnavailable, UsageError
+from ganglion.limits import OPEN_ROWS_BYTES, STORE_RESERVE_BYTES
 
 __all__ = [
     "OPEN_ROWS_BYTES",
+    "STORE_RESERVE_BYTES",
+    "Damage",
     "Nondeterministic",
     "PointBook",
     "Store",
     "StoreError",
     "StoreReader",
+    "StoreUnavailable",
     "StoreWriter",
     "UsageError",
 ]
+
+
+class Damage(NamedTuple):
+    """Name something that is not what was written: what it is (`episode`, `row`, `file` ...), where, and how."""
+
+    kind: str
+    where: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.where}: {self.text}"
 
 
 class StoreWriter(ABC):
@@ -50,9 +64,10 @@ class StoreWriter(ABC):
                  truncated, statistics|nil
         episode  phase, mode, worker, environment|nil, episode, steps, terminated, truncated, reason, round, inner?
                  seals; `round`, then `inner` (of an evaluation within its round) order episodes within their phase
-        signal   phase, worker|nil, episode|nil, step|nil, signal, issuer, reason, data|nil, round, inner?
-        evaluation  phase, agent, number, episode|nil, metrics, brain|nil, completed
-        brain    phase, agent, tag, episode, updates, created, bytes, sha256, path
+        signal   phase, worker|nil, episode|nil, step|nil, signal, issuer, reason, data|nil, round, inner?, ordinal?|nil
+                 ordinal: its number in the run, from who counts them; a repeat is harmless
+        evaluation  phase, agent, number, episode|nil, metrics, brain|nil, completed      a repeat is harmless
+        brain    phase, agent, tag, episode, updates, created, bytes, sha256, path        a repeat is harmless
         end      status, reason, ended
         ```
 
@@ -69,10 +84,29 @@ class StoreWriter(ABC):
     def commit(self) -> None:
         """Make everything durable that was applied, in one transaction; rows of open episodes may wait.
 
+        Whether a transaction whose end broke was carried out is looked up, never guessed.
+
         Raises:
-            StoreError: Nothing was written; everything is kept, and the next call tries again.
+            StoreUnavailable: Nothing was written, or that is not known yet; everything is kept, and the next call
+                tries again. Until one succeeds `apply` may refuse to take more.
+            StoreError: Nothing was written, and it will not be by trying again.
             Nondeterministic: An episode was sealed before with other rows; that seal is dropped, all else is durable.
         """
+
+    def heads(self) -> Mapping[str, Any] | None:
+        """Return what a run's rows can be checked by once `end` is durable, as plain values; None if there is nothing.
+
+        For whom results are copied to, and for the run's manifest.
+        """
+        return None
+
+    def abandon(self, status: str, reason: str, ended: str) -> None:
+        """Give up what is not durable, and write how the run ended, with space that was kept for that.
+
+        Raises:
+            StoreError: Not even that can be written.
+        """
+        raise StoreError(f"this store keeps nothing in reserve to write: {reason}")
 
     @abstractmethod
     def discard(self, writer: str) -> None:
@@ -140,6 +174,17 @@ class StoreReader(ABC):
     @abstractmethod
     def resolve(self, run: str) -> str:
         """Return the id that is meant by an id, a `uid` (its newest run), a beginning of either, or `last`."""
+
+    def verify(self, run: str) -> Iterator[Damage]:
+        """Recompute whatever protects the rows of a run, by id; yield what is damaged, the first first.
+
+        Memory does not grow with the run. StoreError: a store of this kind protects nothing.
+        """
+        raise StoreError("expected a store whose rows can be verified; this kind cannot")
+
+    def heads(self, run: str) -> Mapping[str, Any] | None:
+        """Return what `StoreWriter.heads` gave at the end of a run, None while it has not ended."""
+        return None
 
     @abstractmethod
     def query(self, sql: str) -> tuple[list[str], Iterator[tuple[Any, ...]]]:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import sqlite3
 from dataclasses import dataclass, field
 from itertools import chain
+from typing import Any
 
 from ganglion.sdk.store import Nondeterministic, StoreError
 from ganglion_store import statements as sql
 from ganglion_store.records import STEPS
+from ganglion_store.seals import phase_head, seal_run
 from ganglion_store.segment import Seal, Segment
 
 __all__ = ["Books"]
@@ -32,6 +34,13 @@ class Books:
     )  # environment, position; by member
     heads: dict[Chain, bytes] = field(default_factory=dict)
     newest: dict[tuple[Chain, str], int] = field(default_factory=dict)  # number of the newest episode
+    counts: dict[Chain, int] = field(default_factory=dict)  # of episodes
+    commits: int = 0  # transactions of this run that were carried out
+    head: bytes | None = None  # of the run, once it has ended
+    ended: bool = False
+    stale: set[tuple[int, str]] = field(
+        default_factory=set
+    )  # phase, mode: whose head this transaction changes
     numbered: dict[Segment, int] = field(default_factory=dict)  # in this transaction
     _rows: dict[str, list[tuple[int, Segment]]] = field(default_factory=dict)  # to be inserted at its end
 
@@ -46,12 +55,25 @@ class Books:
             sql.SELECT_CHAINS, (run,)
         ):
             books.heads[phase, mode, worker] = digest
+            books.counts[phase, mode, worker] = books.counts.get((phase, mode, worker), 0) + 1
             books.newest[(phase, mode, worker), environment] = episode
+        books.commits = (connection.execute(sql.SELECT_LEDGER, (run,)).fetchone() or (0,))[0]
+        books.head = (connection.execute(sql.SELECT_HEAD, (run,)).fetchone() or (None,))[0]
         return books
 
     def copy(self) -> Books:
         """Return the books for a transaction."""
-        return Books(self.run, dict(self.members), dict(self.places), dict(self.heads), dict(self.newest))
+        return Books(
+            self.run,
+            dict(self.members),
+            dict(self.places),
+            dict(self.heads),
+            dict(self.newest),
+            dict(self.counts),
+            self.commits,
+            self.head,
+            self.ended,
+        )
 
     def settle(self) -> None:
         """Note what the transaction has done; to be called after its commit."""
@@ -59,7 +81,7 @@ class Books:
             segment.number = number
         for _, segment in chain.from_iterable(self._rows.values()):
             segment.release()
-        self.numbered, self._rows = {}, {}
+        self.numbered, self._rows, self.stale = {}, {}, set()
 
     def member(self, cursor: sqlite3.Cursor, phase: int, kind: str, name: str) -> int:
         """Return the number of an environment or agent in a phase; give it one if it has none."""
@@ -120,6 +142,8 @@ class Books:
             returns = ((of, body, it.steps, it.reward, it.objective) for body, it in segment.returns.items())
             cursor.executemany(sql.INSERT_RETURN, returns)
         self.heads[links] = digest
+        self.counts[links] = self.counts.get(links, 0) + 1
+        self.stale.add((phase, mode))
         self.newest[links, seal.environment] = episode
 
     def insert_rows(self, cursor: sqlite3.Cursor) -> None:
@@ -130,6 +154,40 @@ class Books:
                 cursor.executemany(
                     statement, ((number, *row) for number, segment in parts for row in segment.rows)
                 )
+
+    def conclude(self, cursor: sqlite3.Cursor, run: str) -> None:
+        """Write what protects the rows of this transaction, and its number; to be called at its end.
+
+        Raises:
+            StoreError: Somebody else writes the same run.
+        """
+        for phase, mode in sorted(self.stale):
+            cursor.execute(sql.UPDATE_PHASE_HEAD, (self.phase_head(phase, mode), self.run, phase, mode))
+        if self.ended:
+            assert self.run is not None, "a run that ends was begun"
+            self.head = seal_run(cursor, self.run)
+        elif self.head is not None:  # it goes on: what was sealed at its end no longer is the end
+            cursor.execute(sql.DELETE_SEALS, (self.run,))
+            cursor.execute(sql.UPDATE_RUN_HEAD, (None, self.run))
+            self.head = None
+        self.commits += 1
+        if self.commits == 1:
+            cursor.execute(sql.INSERT_LEDGER, (self.run, self.commits))
+        elif cursor.execute(sql.UPDATE_LEDGER, (self.commits, self.run, self.commits - 1)).rowcount != 1:
+            raise StoreError(f"run {run}: expected one writer, found that another one has written meanwhile")
+
+    def digests(self) -> dict[str, Any] | None:
+        """Return the heads of the run and of its phases as hexadecimal digits, None while it has not ended."""
+        if self.head is None:
+            return None
+        phases = sorted({chain[:2] for chain in self.heads})
+        rows = [{"phase": p, "mode": m, "head": self.phase_head(p, m).hex()} for p, m in phases]
+        return {"run": self.head.hex(), "phases": rows}
+
+    def phase_head(self, phase: int, mode: str) -> bytes:
+        """Return the digest of all episodes of a phase and mode."""
+        chains = ((c, head) for c, head in self.heads.items() if c[:2] == (phase, mode))
+        return phase_head((c[2], self.counts[c], head) for c, head in chains)
 
     def _insert(self, cursor: sqlite3.Cursor, segment: Segment, episode: int | None) -> None:
         member = self.member(cursor, segment.episode.phase, segment.kind.member, segment.name)

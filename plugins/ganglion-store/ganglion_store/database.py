@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sqlite3
 import time
 import urllib.parse
@@ -10,16 +11,51 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from ganglion.sdk.store import StoreError
+from ganglion.sdk.store import StoreError, StoreUnavailable
 from ganglion_store import statements as sql
 
-__all__ = ["BUSY_S", "connect_reading", "connect_writing", "path_of", "told"]
+__all__ = ["BUSY_S", "check_schema", "connect_again", "connect_reading", "connect_writing", "path_of", "told"]
 
 _AGAIN_S = 0.01  # between two tries to set the journal mode
 BUSY_S = (
     30.0  # a checkpoint or the commit of another run holds the lock for milliseconds; a slow disk for seconds
 )
 SCHEMES = ("sqlite",)
+# What may pass by itself or by somebody's hand: the disk is full, read-only, out of reach, held by somebody else.
+_PASSING = frozenset(
+    {
+        sqlite3.SQLITE_BUSY,
+        sqlite3.SQLITE_CANTOPEN,
+        sqlite3.SQLITE_FULL,
+        sqlite3.SQLITE_IOERR,
+        sqlite3.SQLITE_LOCKED,
+        sqlite3.SQLITE_PROTOCOL,
+        sqlite3.SQLITE_READONLY,
+    }
+)
+_CREATED = re.compile(r"CREATE (TABLE|VIEW|INDEX) (\w+)")
+# What a query may do. A connection that cannot write can still make files (ATTACH, VACUUM INTO), or lift its own bar.
+_READING = frozenset(
+    {
+        sqlite3.SQLITE_SELECT,
+        sqlite3.SQLITE_READ,
+        sqlite3.SQLITE_FUNCTION,
+        sqlite3.SQLITE_RECURSIVE,
+        sqlite3.SQLITE_TRANSACTION,
+    }
+)
+_HARMLESS = frozenset(
+    {
+        "index_info",
+        "index_list",
+        "integrity_check",
+        "read_uncommitted",
+        "schema_version",
+        "table_info",
+        "table_list",
+        "table_xinfo",
+    }
+)
 
 
 def path_of(uri: str) -> Path:
@@ -34,11 +70,17 @@ def path_of(uri: str) -> Path:
 
 @contextmanager
 def told(path: Path, what: str) -> Iterator[None]:
-    """Turn errors of SQLite and of the file system into a StoreError that names the file and the cause."""
+    """Turn errors of SQLite and of the file system into a StoreError that names the file and the cause.
+
+    It is StoreUnavailable where the same may succeed later.
+    """
     try:
         yield
-    except (sqlite3.Error, OSError) as error:
-        raise StoreError(f"{path}: cannot {what}: {_cause(path, error)}") from error
+    except (sqlite3.Error, OSError, OverflowError, UnicodeError) as error:
+        code = getattr(error, "sqlite_errorcode", None)
+        passing = isinstance(error, OSError) or (code is not None and code & 0xFF in _PASSING)
+        kind = StoreUnavailable if passing else StoreError
+        raise kind(f"{path}: cannot {what}: {_cause(path, error)}") from error
 
 
 def _cause(path: Path, error: Exception) -> str:
@@ -67,13 +109,37 @@ def connect_writing(uri: str) -> tuple[Path, sqlite3.Connection]:
     return path, connection
 
 
+def connect_again(path: Path) -> sqlite3.Connection:
+    """Open a store for writing that was open before; a file that is gone is not made anew."""
+    with told(path, "be opened again"):
+        connection = sqlite3.connect(
+            f"file:{urllib.parse.quote(str(path))}?mode=rw",
+            timeout=BUSY_S,
+            isolation_level=None,
+            uri=True,
+            check_same_thread=False,
+        )
+        try:
+            _check_revision(path, connection, writing=True)
+            _harden(connection)
+        except BaseException:
+            connection.close()
+            raise
+    return connection
+
+
+def _harden(connection: sqlite3.Connection) -> None:
+    connection.execute("PRAGMA foreign_keys = ON")
+    connection.execute("PRAGMA synchronous = FULL")
+    connection.execute("PRAGMA trusted_schema = OFF")
+
+
 def _prepare(path: Path, connection: sqlite3.Connection) -> None:
     # What is not ours is found before anything is changed: `journal_mode` is written into the file.
     if not _is_empty(connection):
         _check_revision(path, connection, writing=True)
     _switch_to_wal(connection)
-    connection.execute("PRAGMA foreign_keys = ON")
-    connection.execute("PRAGMA synchronous = FULL")
+    _harden(connection)
     if _is_empty(connection):
         connection.execute("BEGIN IMMEDIATE")
         if _is_empty(connection):  # another writer may have been faster
@@ -111,11 +177,21 @@ def connect_reading(path: Path) -> sqlite3.Connection:
         )
         try:
             connection.execute("PRAGMA query_only = ON")
+            connection.execute("PRAGMA trusted_schema = OFF")
+            connection.execute("PRAGMA cell_size_check = ON")
             _check_revision(path, connection, writing=False)
+            connection.set_authorizer(_authorize)
         except BaseException:
             connection.close()
             raise
     return connection
+
+
+def _authorize(action: int, first: str | None, second: str | None, *_: str | None) -> int:
+    """Let a reader read, and nothing else."""
+    harmless = action == sqlite3.SQLITE_PRAGMA and first in _HARMLESS
+    loads = action == sqlite3.SQLITE_FUNCTION and second == "load_extension"
+    return sqlite3.SQLITE_OK if (action in _READING and not loads) or harmless else sqlite3.SQLITE_DENY
 
 
 def _is_empty(connection: sqlite3.Connection) -> bool:
@@ -138,7 +214,31 @@ def _check_revision(path: Path, connection: sqlite3.Connection, writing: bool) -
             f"{path}: expected a store of revision {sql.REVISION} or older, found {found}; "
             "it was made by a newer ganglion-store: pip install --upgrade ganglion-store"
         )
+    if found == sql.REVISION:
+        check_schema(path, connection, writing)
     if writing and found < sql.REVISION:
         raise StoreError(
             f"{path}: expected a store of revision {sql.REVISION}, found {found}; run: ganglion store migrate"
         )
+
+
+def check_schema(path: Path, connection: sqlite3.Connection, writing: bool) -> None:
+    """Raise StoreError unless all that is ours is as we make it.
+
+    Whatever else lies in the file (tables, views) is never looked at. Triggers and foreign indexes of our tables do
+    nothing to a reader; a writer, whose statements would set them off, refuses them.
+    """
+    ours = {match[2]: statement for statement in sql.CREATE if (match := _CREATED.match(statement))}
+    found: dict[str, str] = {}
+    for kind, name, table, text in connection.execute("SELECT type, name, tbl_name, sql FROM sqlite_master"):
+        if name in ours and kind != "trigger":
+            found[name] = text
+        elif writing and text is not None and (kind == "trigger" or (kind == "index" and table in ours)):
+            raise StoreError(
+                f"{path}: expected the tables of a result store alone, found the {kind} {name!r:.60} on {table}; "
+                f"nothing is written as long as it is there"
+            )
+    for name, text in ours.items():
+        if found.get(name) != text:
+            what = "it is changed" if name in found else "found none"
+            raise StoreError(f"{path}: expected {name} as revision {sql.REVISION} has it, {what}")

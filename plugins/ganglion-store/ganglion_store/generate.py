@@ -31,6 +31,8 @@ from ganglion_store import schema
 __all__ = ["text"]
 
 _DIALECT = sqlite.dialect(paramstyle="qmark")
+_BRAIN = ("phase", "agent", "tag", "episode", "updates", "sha256", "path")
+_PHASE = ("run", "phase", "mode")
 _POINT = ("row", "repetition", "seed", "factors", "digest", "state", "run", "reason")
 
 _HEAD = '''"""What a writer says to SQLite; made from `schema.py` by `python -m ganglion_store.generate`, never edited.
@@ -69,7 +71,7 @@ def _statements() -> dict[str, str]:
     chain = (e.c.run, e.c.phase, e.c.mode, e.c.worker, e.c.environment, e.c.episode)
     keyed: dict[str, BindParameter[Any]] = {column.name: bindparam(f"{column.name}_") for column in chain}
     phase = sqlite.insert(schema.phases).values(
-        {column.name: bindparam(column.name) for column in schema.phases.columns}
+        {column.name: bindparam(column.name) for column in schema.phases.columns if column.name != "head"}
     )
     phase = phase.on_conflict_do_update(
         index_elements=["run", "phase", "mode"],
@@ -84,10 +86,11 @@ def _statements() -> dict[str, str]:
         set_={name: point.excluded[name] for name in _POINT},
         where=points.state != literal_column("'done'"),
     )
+    p, g, b, ev = schema.phases, schema.signals, schema.brains, schema.evaluations
     of_run = select(schema.members.c.number).where(schema.members.c.run == bindparam("run_"))
     return {
         "INSERT_STORE": _insert(schema.store),
-        "INSERT_RUN": _insert(r, "number", "ended"),
+        "INSERT_RUN": _insert(r, "number", "ended", "head"),
         "INSERT_DECLARATION": _insert(schema.declarations, "number"),
         "INSERT_MEMBER": _insert(schema.members, "number"),
         "INSERT_EPISODE": _insert(e, "number"),
@@ -98,6 +101,8 @@ def _statements() -> dict[str, str]:
         "INSERT_SIGNAL": _insert(schema.signals, "number"),
         "INSERT_BRAIN": _insert(schema.brains, "number"),
         "INSERT_EVALUATION": _insert(schema.evaluations, "number_of_row"),
+        "INSERT_LEDGER": _insert(schema.ledger),
+        "INSERT_SEAL": _insert(schema.seals),
         "UPSERT_PHASE": _sql(phase),
         "UPSERT_POINT": _sql(point),
         "UPDATE_POINT": _sql(
@@ -115,6 +120,15 @@ def _statements() -> dict[str, str]:
             .values(status=bindparam("s"), reason=bindparam("t"), ended=bindparam("u"))
             .where(r.c.number == bindparam("n"))
         ),
+        "UPDATE_RUN_HEAD": _sql(update(r).values(head=bindparam("h")).where(r.c.number == bindparam("n"))),
+        "UPDATE_PHASE_HEAD": _sql(
+            update(p).values(head=bindparam("h")).where(*(p.c[name] == bindparam(name) for name in _PHASE))
+        ),
+        "UPDATE_LEDGER": _sql(
+            update(schema.ledger)
+            .values(commits=bindparam("c"))
+            .where(schema.ledger.c.run == bindparam("r"), schema.ledger.c.commits == bindparam("d"))
+        ),
         "UPDATE_MEMBER": _sql(
             update(schema.members)
             .values(environment=bindparam("e"), position=bindparam("p"))
@@ -123,6 +137,7 @@ def _statements() -> dict[str, str]:
         "UPDATE_SEGMENT": _sql(update(s).values(episode=bindparam("e")).where(s.c.number == bindparam("n"))),
         "DELETE_SEGMENT": _sql(delete(s).where(s.c.number == bindparam("n"))),
         "DELETE_OPEN": _sql(delete(s).where(s.c.episode.is_(None), s.c.member.in_(of_run))),
+        "DELETE_SEALS": _sql(delete(schema.seals).where(schema.seals.c.run == bindparam("r"))),
         "DELETE_RUN": _sql(delete(r).where(r.c.run == bindparam("r"))),
         "SELECT_REVISION": _sql(select(schema.store.c.revision)),
         "SELECT_RUN": _sql(select(r.c.number).where(r.c.run == bindparam("r"))),
@@ -144,8 +159,44 @@ def _statements() -> dict[str, str]:
         "SELECT_EPISODE": _sql(
             select(e.c.digest, e.c.predecessor).where(*(column == keyed[column.name] for column in chain))
         ),
+        "SELECT_LEDGER": _sql(select(schema.ledger.c.commits).where(schema.ledger.c.run == bindparam("r"))),
+        "SELECT_HEAD": _sql(select(r.c.head).where(r.c.number == bindparam("r"))),
+        "SELECT_SIGNAL": _sql(
+            select(*_named(g, "phase worker episode step signal issuer reason data round inner")).where(
+                g.c.run == bindparam("r"), g.c.ordinal == bindparam("o")
+            )
+        ),
+        "SELECT_EVALUATION": _sql(
+            select(*_named(ev, "episode metrics brain")).where(
+                ev.c.run == bindparam("r"),
+                ev.c.phase == bindparam("p"),
+                ev.c.agent == bindparam("a"),
+                ev.c.number == bindparam("n"),
+            )
+        ),
+        "SELECT_BRAIN": _sql(
+            select(b.c.number).where(
+                b.c.run == bindparam("r"),
+                *(b.c[name].is_not_distinct_from(bindparam(name)) for name in _BRAIN),
+            )
+        ),
+        **{f"SELECT_ALL_{name.upper()}": _sql(query) for name, query in _sealed().items()},
         "COUNT_EPISODES": _sql(select(func.count()).select_from(e).where(e.c.run == bindparam("r"))),
     }
+
+
+def _sealed() -> dict[str, Select[Any]]:
+    """Return the queries for all rows of a run in the tables that a seal covers, without numbers of the database."""
+    found = {}
+    for name in schema.SEALED:
+        table = schema.metadata.tables[f"stored_{name}"]
+        run = table.c.number if name == "runs" else table.c.run
+        keys = [column for column in table.primary_key.columns if column is not run]
+        left_out = {run, *([table.c.head] if name == "runs" else [])}
+        left_out |= set(keys) if name != "phases" else set()  # else the key is only a number of the database
+        columns = [column for column in table.columns if column not in left_out]
+        found[name] = select(*columns).where(run == bindparam("r")).order_by(*keys)
+    return found
 
 
 def _named(table: Table, names: str) -> list[Column[Any]]:

@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from operator import ne
 from typing import Any
 
 import msgpack
@@ -75,6 +76,7 @@ FIELDS: dict[str, tuple[tuple[str, tuple[type, ...]], ...]] = {
         ("data", (dict, list, str, int, float, bool, _NONE)),
         ("round", _COUNT),
         ("inner", _COUNT),
+        ("ordinal", _MAYBE_COUNT),
     ),
     "evaluation": (
         ("phase", _COUNT),
@@ -100,7 +102,7 @@ FIELDS: dict[str, tuple[tuple[str, tuple[type, ...]], ...]] = {
 }
 _DEFAULTS: dict[str, tuple[Any, ...]] = {
     "episode": (0,),
-    "signal": (0,),
+    "signal": (0, None),
 }  # of the last fields, for writers that do not know them
 KINDS = ("sensor", "actuator", "reward")
 
@@ -233,6 +235,9 @@ class Rows:
             if not found <= types:
                 columns[position] = _floats(kind, position, columns[position], found)
                 rows = list(zip(*columns, strict=True))
+            if float in types and not _rests_as_it_is(columns[position]):
+                columns[position] = tuple(map(_resting, columns[position]))
+                rows = list(zip(*columns, strict=True))
         packed = msgpack.packb(rows)
         return cls(rows, columns, memoryview(packed)[_header_bytes(len(rows)) :])
 
@@ -246,6 +251,15 @@ def _floats(
         wrong = next(value for value in column if type(value) not in types)
         raise StoreError(f"expected {_words(kind.types[position])} as `{name}`, found {wrong!r:.100}")
     return tuple(value if value is None else float(value) for value in column)
+
+
+def _rests_as_it_is(column: Sequence[float | None]) -> bool:
+    """Say whether a database gives these numbers back: not a number is unknown to it, and zero has no sign."""
+    return 0.0 not in column and not any(map(ne, column, column))
+
+
+def _resting(value: float | None) -> float | None:
+    return None if value is None or value != value else value + 0.0  # -0.0 + 0.0 is 0.0
 
 
 def _header_bytes(length: int) -> int:

@@ -22,6 +22,7 @@ from sqlalchemy import (
     Float,
     ForeignKey,
     FromClause,
+    Index,
     Integer,
     LargeBinary,
     MetaData,
@@ -35,7 +36,7 @@ from sqlalchemy import (
     select,
 )
 
-__all__ = ["REVISION", "SHOWN", "Shown", "metadata"]
+__all__ = ["REVISION", "SEALED", "SHOWN", "Shown", "metadata"]
 
 REVISION = 1  # counts changes of this file that an existing store does not have
 
@@ -70,6 +71,7 @@ runs = Table(
     Column("ended", Text),
     Column("document", Text),
     Column("plan_digest", Text),
+    Column("head", LargeBinary),  # digest of all that the run has, once it has ended
 )
 
 phases = Table(
@@ -81,6 +83,7 @@ phases = Table(
     Column("name", Text, nullable=False),
     Column("status", Text, nullable=False),
     Column("reason", Text),
+    Column("head", LargeBinary),  # digest of the newest episodes of all workers, in every transaction
     sqlite_with_rowid=False,
 )
 
@@ -202,7 +205,7 @@ signals = Table(
     "stored_signals",
     metadata,
     Column("number", Number, primary_key=True),
-    _parent("run", "stored_runs.number", nullable=False, index=True),
+    _parent("run", "stored_runs.number", nullable=False),
     Column("phase", Integer),
     Column("worker", Integer),
     Column("episode", Integer),
@@ -213,6 +216,8 @@ signals = Table(
     Column("data", Text),  # JSON
     Column("round", Integer, nullable=False),
     Column("inner", Integer, nullable=False),
+    Column("ordinal", Integer),  # counted by who gives it: the same signal again is the same row
+    Index("ix_stored_signals_run", "run", "ordinal"),
 )
 
 brains = Table(
@@ -243,6 +248,7 @@ evaluations = Table(
     Column("metrics", Text, nullable=False),  # a JSON object of finite numbers
     Column("brain", Text),
     Column("completed", Text),
+    UniqueConstraint("run", "phase", "agent", "number"),
 )
 
 incidents = Table(
@@ -256,6 +262,24 @@ incidents = Table(
     Column("kind", Text, nullable=False),
     Column("position", Text),
     Column("detail", Text),
+)
+
+ledger = Table(
+    "stored_ledger",  # tells after a commit whose outcome is unknown whether it was carried out
+    metadata,
+    _parent("run", "stored_runs.number", primary_key=True),
+    Column("commits", Integer, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+seals = Table(
+    "stored_seals",  # digests of the rows of a run that belong to no episode, made when it ends
+    metadata,
+    _parent("run", "stored_runs.number", primary_key=True),
+    Column("name", Text, primary_key=True),  # of the table
+    Column("position", Integer, primary_key=True),
+    Column("digests", LargeBinary, nullable=False),  # of so many rows, one behind the other
+    sqlite_with_rowid=False,
 )
 
 points = Table(
@@ -273,6 +297,9 @@ points = Table(
     Column("reason", Text),
     sqlite_with_rowid=False,
 )
+
+SEALED = ("runs", "phases", "declarations", "members", "signals", "brains", "evaluations", "incidents")
+"""The tables whose rows are sealed when a run ends, in this order; episodes seal their own rows."""
 
 
 @dataclass(frozen=True)

@@ -155,6 +155,8 @@ class Seal:
             self.terminated,
             self.truncated,
             self.reason,
+            self.round,
+            self.inner,
             segments,
         ]
         return hashlib.sha256(predecessor + msgpack.packb(content)).digest()

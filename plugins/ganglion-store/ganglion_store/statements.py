@@ -10,30 +10,49 @@ __all__ = [
     "CREATE",
     "DELETE_OPEN",
     "DELETE_RUN",
+    "DELETE_SEALS",
     "DELETE_SEGMENT",
     "INSERT_ACTION",
     "INSERT_BRAIN",
     "INSERT_DECLARATION",
     "INSERT_EPISODE",
     "INSERT_EVALUATION",
+    "INSERT_LEDGER",
     "INSERT_MEMBER",
     "INSERT_RETURN",
     "INSERT_RUN",
+    "INSERT_SEAL",
     "INSERT_SEGMENT",
     "INSERT_SIGNAL",
     "INSERT_STEP",
     "INSERT_STORE",
     "REVISION",
+    "SELECT_ALL_BRAINS",
+    "SELECT_ALL_DECLARATIONS",
+    "SELECT_ALL_EVALUATIONS",
+    "SELECT_ALL_INCIDENTS",
+    "SELECT_ALL_MEMBERS",
+    "SELECT_ALL_PHASES",
+    "SELECT_ALL_RUNS",
+    "SELECT_ALL_SIGNALS",
+    "SELECT_BRAIN",
     "SELECT_CHAINS",
     "SELECT_DECLARATIONS",
     "SELECT_EPISODE",
+    "SELECT_EVALUATION",
+    "SELECT_HEAD",
+    "SELECT_LEDGER",
     "SELECT_MEMBERS",
     "SELECT_POINTS",
     "SELECT_REVISION",
     "SELECT_RUN",
+    "SELECT_SIGNAL",
+    "UPDATE_LEDGER",
     "UPDATE_MEMBER",
+    "UPDATE_PHASE_HEAD",
     "UPDATE_POINT",
     "UPDATE_RUN",
+    "UPDATE_RUN_HEAD",
     "UPDATE_SEGMENT",
     "UPSERT_PHASE",
     "UPSERT_POINT",
@@ -50,10 +69,12 @@ INSERT_DECLARATION = (
     "INSERT INTO stored_declarations (run, phase, environment, agent, kind, position, id, space, unit, dtype, "
     "shape) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
-INSERT_MEMBER = "INSERT INTO stored_members (run, phase, kind, name, environment, position) VALUES (?, ?, ?, ?, ?, ?)"
+INSERT_MEMBER = (
+    "INSERT INTO stored_members (run, phase, kind, name, environment, position) VALUES (?, ?, ?, ?, ?, ?)"
+)
 INSERT_EPISODE = (
     "INSERT INTO stored_episodes (run, phase, mode, worker, environment, episode, steps, terminated, "
-    "truncated, reason, round, \"inner\", digest, predecessor) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, "
+    'truncated, reason, round, "inner", digest, predecessor) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, '
     "?)"
 )
 INSERT_SEGMENT = "INSERT INTO stored_segments (member, episode) VALUES (?, ?)"
@@ -68,7 +89,7 @@ INSERT_ACTION = (
 INSERT_RETURN = "INSERT INTO stored_returns (segment, body, steps, return, objective) VALUES (?, ?, ?, ?, ?)"
 INSERT_SIGNAL = (
     "INSERT INTO stored_signals (run, phase, worker, episode, step, signal, issuer, reason, data, round, "
-    "\"inner\") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+    '"inner", ordinal) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)'
 )
 INSERT_BRAIN = (
     "INSERT INTO stored_brains (run, phase, agent, tag, episode, updates, created, bytes, sha256, path) "
@@ -78,15 +99,17 @@ INSERT_EVALUATION = (
     "INSERT INTO stored_evaluations (run, phase, agent, number, episode, metrics, brain, completed) VALUES "
     "(?, ?, ?, ?, ?, ?, ?, ?)"
 )
+INSERT_LEDGER = "INSERT INTO stored_ledger (run, commits) VALUES (?, ?)"
+INSERT_SEAL = "INSERT INTO stored_seals (run, name, position, digests) VALUES (?, ?, ?, ?)"
 UPSERT_PHASE = (
     "INSERT INTO stored_phases (run, phase, mode, name, status, reason) VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT "
     "(run, phase, mode) DO UPDATE SET name = excluded.name, status = excluded.status, reason = "
     "excluded.reason"
 )
 UPSERT_POINT = (
-    "INSERT INTO stored_points (experiment, point, \"row\", repetition, seed, factors, digest, state, run, "
-    "reason) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (experiment, point) DO UPDATE SET \"row\" = "
-    "excluded.\"row\", repetition = excluded.repetition, seed = excluded.seed, factors = excluded.factors, "
+    'INSERT INTO stored_points (experiment, point, "row", repetition, seed, factors, digest, state, run, '
+    'reason) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (experiment, point) DO UPDATE SET "row" = '
+    'excluded."row", repetition = excluded.repetition, seed = excluded.seed, factors = excluded.factors, '
     "digest = excluded.digest, state = excluded.state, run = excluded.run, reason = excluded.reason WHERE "
     "stored_points.state != 'done'"
 )
@@ -95,11 +118,17 @@ UPDATE_POINT = (
     "stored_points.point = ?"
 )
 SELECT_POINTS = (
-    "SELECT stored_points.point, stored_points.\"row\", stored_points.repetition, stored_points.seed, "
+    'SELECT stored_points.point, stored_points."row", stored_points.repetition, stored_points.seed, '
     "stored_points.factors, stored_points.digest, stored_points.state, stored_points.run, "
     "stored_points.reason FROM stored_points WHERE stored_points.experiment = ? ORDER BY stored_points.point"
 )
 UPDATE_RUN = "UPDATE stored_runs SET status=?, reason=?, ended=? WHERE stored_runs.number = ?"
+UPDATE_RUN_HEAD = "UPDATE stored_runs SET head=? WHERE stored_runs.number = ?"
+UPDATE_PHASE_HEAD = (
+    "UPDATE stored_phases SET head=? WHERE stored_phases.run = ? AND stored_phases.phase = ? AND "
+    "stored_phases.mode = ?"
+)
+UPDATE_LEDGER = "UPDATE stored_ledger SET commits=? WHERE stored_ledger.run = ? AND stored_ledger.commits = ?"
 UPDATE_MEMBER = "UPDATE stored_members SET environment=?, position=? WHERE stored_members.number = ?"
 UPDATE_SEGMENT = "UPDATE stored_segments SET episode=? WHERE stored_segments.number = ?"
 DELETE_SEGMENT = "DELETE FROM stored_segments WHERE stored_segments.number = ?"
@@ -107,6 +136,7 @@ DELETE_OPEN = (
     "DELETE FROM stored_segments WHERE stored_segments.episode IS NULL AND stored_segments.member IN (SELECT "
     "stored_members.number FROM stored_members WHERE stored_members.run = ?)"
 )
+DELETE_SEALS = "DELETE FROM stored_seals WHERE stored_seals.run = ?"
 DELETE_RUN = "DELETE FROM stored_runs WHERE stored_runs.run = ?"
 SELECT_REVISION = "SELECT ganglion_store.revision FROM ganglion_store"
 SELECT_RUN = "SELECT stored_runs.number FROM stored_runs WHERE stored_runs.run = ?"
@@ -130,19 +160,80 @@ SELECT_EPISODE = (
     "stored_episodes.run = ? AND stored_episodes.phase = ? AND stored_episodes.mode = ? AND "
     "stored_episodes.worker = ? AND stored_episodes.environment = ? AND stored_episodes.episode = ?"
 )
+SELECT_LEDGER = "SELECT stored_ledger.commits FROM stored_ledger WHERE stored_ledger.run = ?"
+SELECT_HEAD = "SELECT stored_runs.head FROM stored_runs WHERE stored_runs.number = ?"
+SELECT_SIGNAL = (
+    "SELECT stored_signals.phase, stored_signals.worker, stored_signals.episode, stored_signals.step, "
+    "stored_signals.signal, stored_signals.issuer, stored_signals.reason, stored_signals.data, "
+    'stored_signals.round, stored_signals."inner" FROM stored_signals WHERE stored_signals.run = ? AND '
+    "stored_signals.ordinal = ?"
+)
+SELECT_EVALUATION = (
+    "SELECT stored_evaluations.episode, stored_evaluations.metrics, stored_evaluations.brain FROM "
+    "stored_evaluations WHERE stored_evaluations.run = ? AND stored_evaluations.phase = ? AND "
+    "stored_evaluations.agent = ? AND stored_evaluations.number = ?"
+)
+SELECT_BRAIN = (
+    "SELECT stored_brains.number FROM stored_brains WHERE stored_brains.run = ? AND stored_brains.phase IS ? "
+    "AND stored_brains.agent IS ? AND stored_brains.tag IS ? AND stored_brains.episode IS ? AND "
+    "stored_brains.updates IS ? AND stored_brains.sha256 IS ? AND stored_brains.path IS ?"
+)
+SELECT_ALL_RUNS = (
+    "SELECT stored_runs.run, stored_runs.uid, stored_runs.experiment, stored_runs.seed, stored_runs.status, "
+    "stored_runs.reason, stored_runs.started, stored_runs.ended, stored_runs.document, "
+    "stored_runs.plan_digest FROM stored_runs WHERE stored_runs.number = ?"
+)
+SELECT_ALL_PHASES = (
+    "SELECT stored_phases.phase, stored_phases.mode, stored_phases.name, stored_phases.status, "
+    "stored_phases.reason, stored_phases.head FROM stored_phases WHERE stored_phases.run = ? ORDER BY "
+    "stored_phases.phase, stored_phases.mode"
+)
+SELECT_ALL_DECLARATIONS = (
+    "SELECT stored_declarations.phase, stored_declarations.environment, stored_declarations.agent, "
+    "stored_declarations.kind, stored_declarations.position, stored_declarations.id, "
+    "stored_declarations.space, stored_declarations.unit, stored_declarations.dtype, "
+    "stored_declarations.shape FROM stored_declarations WHERE stored_declarations.run = ? ORDER BY "
+    "stored_declarations.number"
+)
+SELECT_ALL_MEMBERS = (
+    "SELECT stored_members.phase, stored_members.kind, stored_members.name, stored_members.environment, "
+    "stored_members.position FROM stored_members WHERE stored_members.run = ? ORDER BY stored_members.number"
+)
+SELECT_ALL_SIGNALS = (
+    "SELECT stored_signals.phase, stored_signals.worker, stored_signals.episode, stored_signals.step, "
+    "stored_signals.signal, stored_signals.issuer, stored_signals.reason, stored_signals.data, "
+    'stored_signals.round, stored_signals."inner", stored_signals.ordinal FROM stored_signals WHERE '
+    "stored_signals.run = ? ORDER BY stored_signals.number"
+)
+SELECT_ALL_BRAINS = (
+    "SELECT stored_brains.phase, stored_brains.agent, stored_brains.tag, stored_brains.episode, "
+    "stored_brains.updates, stored_brains.created, stored_brains.bytes, stored_brains.sha256, "
+    "stored_brains.path FROM stored_brains WHERE stored_brains.run = ? ORDER BY stored_brains.number"
+)
+SELECT_ALL_EVALUATIONS = (
+    "SELECT stored_evaluations.phase, stored_evaluations.agent, stored_evaluations.number, "
+    "stored_evaluations.episode, stored_evaluations.metrics, stored_evaluations.brain, "
+    "stored_evaluations.completed FROM stored_evaluations WHERE stored_evaluations.run = ? ORDER BY "
+    "stored_evaluations.number_of_row"
+)
+SELECT_ALL_INCIDENTS = (
+    "SELECT stored_incidents.time, stored_incidents.name, stored_incidents.incarnation, "
+    "stored_incidents.kind, stored_incidents.position, stored_incidents.detail FROM stored_incidents WHERE "
+    "stored_incidents.run = ? ORDER BY stored_incidents.number"
+)
 COUNT_EPISODES = "SELECT count(*) AS count_1 FROM stored_episodes WHERE stored_episodes.run = ?"
 
 CREATE = (
     "CREATE TABLE ganglion_store ( revision INTEGER NOT NULL, PRIMARY KEY (revision) )",
     (
-        "CREATE TABLE stored_points ( experiment TEXT NOT NULL, point INTEGER NOT NULL, \"row\" INTEGER NOT NULL, "
+        'CREATE TABLE stored_points ( experiment TEXT NOT NULL, point INTEGER NOT NULL, "row" INTEGER NOT NULL, '
         "repetition INTEGER NOT NULL, seed TEXT NOT NULL, factors TEXT NOT NULL, digest TEXT NOT NULL, state TEXT "
         "NOT NULL, run TEXT, reason TEXT, PRIMARY KEY (experiment, point) ) WITHOUT ROWID"
     ),
     (
         "CREATE TABLE stored_runs ( number INTEGER NOT NULL, run TEXT NOT NULL, uid TEXT NOT NULL, experiment "
         "TEXT NOT NULL, seed TEXT NOT NULL, status TEXT NOT NULL, reason TEXT, started TEXT, ended TEXT, document "
-        "TEXT, plan_digest TEXT, PRIMARY KEY (number), UNIQUE (run) )"
+        "TEXT, plan_digest TEXT, head BLOB, PRIMARY KEY (number), UNIQUE (run) )"
     ),
     (
         "CREATE TABLE stored_brains ( number INTEGER NOT NULL, run INTEGER NOT NULL, phase INTEGER NOT NULL, "
@@ -161,20 +252,24 @@ CREATE = (
         "CREATE TABLE stored_episodes ( number INTEGER NOT NULL, run INTEGER NOT NULL, phase INTEGER NOT NULL, "
         "mode TEXT NOT NULL, worker INTEGER NOT NULL, environment TEXT NOT NULL, episode INTEGER NOT NULL, steps "
         "INTEGER NOT NULL, terminated BOOLEAN NOT NULL, truncated BOOLEAN NOT NULL, reason TEXT NOT NULL, round "
-        "INTEGER NOT NULL, \"inner\" INTEGER NOT NULL, digest BLOB NOT NULL, predecessor BLOB NOT NULL, PRIMARY KEY "
+        'INTEGER NOT NULL, "inner" INTEGER NOT NULL, digest BLOB NOT NULL, predecessor BLOB NOT NULL, PRIMARY KEY '
         "(number), UNIQUE (run, phase, mode, worker, environment, episode), FOREIGN KEY(run) REFERENCES "
         "stored_runs (number) ON DELETE CASCADE )"
     ),
     (
         "CREATE TABLE stored_evaluations ( number_of_row INTEGER NOT NULL, run INTEGER NOT NULL, phase INTEGER "
         "NOT NULL, agent TEXT NOT NULL, number INTEGER NOT NULL, episode INTEGER, metrics TEXT NOT NULL, brain "
-        "TEXT, completed TEXT, PRIMARY KEY (number_of_row), FOREIGN KEY(run) REFERENCES stored_runs (number) ON "
-        "DELETE CASCADE )"
+        "TEXT, completed TEXT, PRIMARY KEY (number_of_row), UNIQUE (run, phase, agent, number), FOREIGN KEY(run) "
+        "REFERENCES stored_runs (number) ON DELETE CASCADE )"
     ),
     (
         "CREATE TABLE stored_incidents ( number INTEGER NOT NULL, run INTEGER NOT NULL, time TEXT NOT NULL, name "
         "TEXT NOT NULL, incarnation INTEGER, kind TEXT NOT NULL, position TEXT, detail TEXT, PRIMARY KEY "
         "(number), FOREIGN KEY(run) REFERENCES stored_runs (number) ON DELETE CASCADE )"
+    ),
+    (
+        "CREATE TABLE stored_ledger ( run INTEGER NOT NULL, commits INTEGER NOT NULL, PRIMARY KEY (run), FOREIGN "
+        "KEY(run) REFERENCES stored_runs (number) ON DELETE CASCADE ) WITHOUT ROWID"
     ),
     (
         "CREATE TABLE stored_members ( number INTEGER NOT NULL, run INTEGER NOT NULL, phase INTEGER NOT NULL, "
@@ -184,14 +279,19 @@ CREATE = (
     ),
     (
         "CREATE TABLE stored_phases ( run INTEGER NOT NULL, phase INTEGER NOT NULL, mode TEXT NOT NULL, name TEXT "
-        "NOT NULL, status TEXT NOT NULL, reason TEXT, PRIMARY KEY (run, phase, mode), FOREIGN KEY(run) REFERENCES "
-        "stored_runs (number) ON DELETE CASCADE ) WITHOUT ROWID"
+        "NOT NULL, status TEXT NOT NULL, reason TEXT, head BLOB, PRIMARY KEY (run, phase, mode), FOREIGN KEY(run) "
+        "REFERENCES stored_runs (number) ON DELETE CASCADE ) WITHOUT ROWID"
+    ),
+    (
+        "CREATE TABLE stored_seals ( run INTEGER NOT NULL, name TEXT NOT NULL, position INTEGER NOT NULL, digests "
+        "BLOB NOT NULL, PRIMARY KEY (run, name, position), FOREIGN KEY(run) REFERENCES stored_runs (number) ON "
+        "DELETE CASCADE ) WITHOUT ROWID"
     ),
     (
         "CREATE TABLE stored_signals ( number INTEGER NOT NULL, run INTEGER NOT NULL, phase INTEGER, worker "
         "INTEGER, episode INTEGER, step INTEGER, signal TEXT NOT NULL, issuer TEXT NOT NULL, reason TEXT, data "
-        "TEXT, round INTEGER NOT NULL, \"inner\" INTEGER NOT NULL, PRIMARY KEY (number), FOREIGN KEY(run) "
-        "REFERENCES stored_runs (number) ON DELETE CASCADE )"
+        'TEXT, round INTEGER NOT NULL, "inner" INTEGER NOT NULL, ordinal INTEGER, PRIMARY KEY (number), FOREIGN '
+        "KEY(run) REFERENCES stored_runs (number) ON DELETE CASCADE )"
     ),
     (
         "CREATE TABLE stored_segments ( number INTEGER NOT NULL, member INTEGER NOT NULL, episode INTEGER, "
@@ -219,7 +319,7 @@ CREATE = (
     "CREATE INDEX ix_stored_brains_run ON stored_brains (run)",
     "CREATE INDEX ix_stored_evaluations_run ON stored_evaluations (run)",
     "CREATE INDEX ix_stored_incidents_run ON stored_incidents (run)",
-    "CREATE INDEX ix_stored_signals_run ON stored_signals (run)",
+    "CREATE INDEX ix_stored_signals_run ON stored_signals (run, ordinal)",
     "CREATE INDEX ix_stored_segments_episode ON stored_segments (episode)",
     "CREATE INDEX ix_stored_segments_member ON stored_segments (member)",
     (
@@ -309,7 +409,7 @@ CREATE = (
     ),
     (
         "CREATE VIEW points AS SELECT stored_points.run AS run, stored_points.experiment AS experiment, "
-        "stored_points.point AS point, stored_points.\"row\" AS \"row\", stored_points.repetition AS repetition, "
+        'stored_points.point AS point, stored_points."row" AS "row", stored_points.repetition AS repetition, '
         "stored_points.seed AS seed, stored_points.state AS state, stored_points.reason AS reason, "
         "stored_points.factors AS factors, stored_points.digest AS digest FROM stored_points LEFT OUTER JOIN "
         "stored_runs ON stored_points.run = stored_runs.run"

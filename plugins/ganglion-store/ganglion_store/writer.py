@@ -3,23 +3,42 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from itertools import chain
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
-from ganglion.sdk.store import OPEN_ROWS_BYTES, Nondeterministic, StoreError, StoreWriter
+from ganglion.sdk.store import (
+    OPEN_ROWS_BYTES,
+    STORE_RESERVE_BYTES,
+    Nondeterministic,
+    StoreError,
+    StoreUnavailable,
+    StoreWriter,
+)
 from ganglion_store import statements as sql
 from ganglion_store.books import Books
-from ganglion_store.database import connect_writing, told
+from ganglion_store.database import check_schema, connect_again, connect_writing, told
 from ganglion_store.declarations import Declarations, checked, shape_of, shape_text
 from ganglion_store.records import ACTIONS, STEPS, RowKind, fields_of, to_json
+from ganglion_store.reserve import Reserve
 from ganglion_store.segment import Episode, Seal, Segment
 from ganglion_store.values import Declared
 
 __all__ = ["SqlWriter"]
 
 Write = Callable[[sqlite3.Cursor, Books], None]
+_PATIENCE_MS = 1000  # for the lock of another run; after that the store says that it waits
+
+
+class _Doubt(NamedTuple):
+    """Hold a transaction of which is not known whether it was carried out."""
+
+    books: Books
+    writes: int
+    faults: Sequence[StoreError | Nondeterministic]
 
 
 class SqlWriter(StoreWriter):
@@ -29,10 +48,17 @@ class SqlWriter(StoreWriter):
     disk, where no view shows them.
     What `apply` takes waits as a list of writes; `commit` performs them in one transaction. Whatever a transaction
     needs to know or changes of the database's state stands in `Books`, of which a failed transaction leaves no trace.
+    A transaction whose COMMIT broke is in doubt until its number could be read back.
     """
 
     def __init__(
-        self, uri: str, run: str, resume: bool = False, open_rows_bytes: int = OPEN_ROWS_BYTES
+        self,
+        uri: str,
+        run: str,
+        resume: bool = False,
+        open_rows_bytes: int = OPEN_ROWS_BYTES,
+        connect: Callable[[str], tuple[Path, sqlite3.Connection]] = connect_writing,
+        connect_again: Callable[[Path], sqlite3.Connection] = connect_again,
     ) -> None:
         self._run = run
         self._limit_bytes = open_rows_bytes
@@ -43,14 +69,26 @@ class SqlWriter(StoreWriter):
         self._pending: list[Write] = []
         self._books = Books()
         self._begun = resume
-        self._path, self._connection = connect_writing(uri)
+        self._begin: Write | None = None
+        self._doubt: _Doubt | None = None
+        self._broken = False
+        self._connect_again = connect_again
+        self._path, self._connection = connect(uri)
         try:
             with told(self._path, f"open run {run}"):
+                self._connected()
+                self._place = _place(self._path)
                 self._enter(resume)
+            with told(self._path, f"keep {STORE_RESERVE_BYTES} bytes in reserve"):
+                self._reserve = Reserve(self._path.parent, STORE_RESERVE_BYTES)
         except BaseException:
             self._connection.close()
             raise
         self._closed = False
+
+    def _connected(self) -> None:
+        self._connection.execute(f"PRAGMA busy_timeout = {_PATIENCE_MS}")
+        self._schema = self._connection.execute("PRAGMA schema_version").fetchone()
 
     def _enter(self, resume: bool) -> None:
         found = self._connection.execute(sql.SELECT_RUN, (self._run,)).fetchone()
@@ -69,6 +107,10 @@ class SqlWriter(StoreWriter):
 
     def apply(self, writer: str, records: Sequence[Sequence[Any]]) -> None:
         """Take the records of one batch; see `StoreWriter.apply`."""
+        if self._doubt is not None:
+            raise StoreUnavailable(
+                f"{self._path}: expected a commit first: the outcome of the last is not known"
+            )
         try:
             for record in records:
                 fields = fields_of(record)
@@ -119,6 +161,7 @@ class SqlWriter(StoreWriter):
                 return  # the run is there: a store that was started again is told again
             books.run = cursor.execute(sql.INSERT_RUN, row).lastrowid
 
+        self._begin = write
         self._pending.append(write)
 
     def _on_declare(self, fields: Sequence[Any]) -> None:
@@ -143,27 +186,57 @@ class SqlWriter(StoreWriter):
 
     def _on_phase(self, fields: Sequence[Any]) -> None:
         phase, name, mode, status, reason = fields
-        self._pending.append(
-            lambda cursor, books: _execute(
-                cursor, sql.UPSERT_PHASE, books.run, phase, mode, name, status, reason
-            )
-        )
+
+        def write(cursor: sqlite3.Cursor, books: Books) -> None:
+            cursor.execute(sql.UPSERT_PHASE, (books.run, phase, mode, name, status, reason))
+            books.stale.add((phase, mode))
+
+        self._pending.append(write)
 
     def _on_signal(self, fields: Sequence[Any]) -> None:
-        *values, data, number, inner = fields
+        *values, data, number, inner, ordinal = fields
         row = (*values, None if data is None else to_json(data), number, inner)
-        self._pending.append(lambda cursor, books: _execute(cursor, sql.INSERT_SIGNAL, books.run, *row))
+
+        def write(cursor: sqlite3.Cursor, books: Books) -> None:
+            if ordinal is not None:
+                found = cursor.execute(sql.SELECT_SIGNAL, (books.run, ordinal)).fetchone()
+                if found is not None:
+                    _compare(f"signal {ordinal}", found, row)
+                    return
+            cursor.execute(sql.INSERT_SIGNAL, (books.run, *row, ordinal))
+
+        self._pending.append(write)
 
     def _on_evaluation(self, fields: Sequence[Any]) -> None:
-        *key, metrics, brain, completed = fields
-        row = (*key, to_json(metrics), brain, completed)
-        self._pending.append(lambda cursor, books: _execute(cursor, sql.INSERT_EVALUATION, books.run, *row))
+        phase, agent, number, episode, metrics, brain, completed = fields
+        row = (episode, to_json(metrics), brain)
+
+        def write(cursor: sqlite3.Cursor, books: Books) -> None:
+            key = (books.run, phase, agent, number)
+            found = cursor.execute(sql.SELECT_EVALUATION, key).fetchone()
+            if found is None:
+                cursor.execute(sql.INSERT_EVALUATION, (*key, *row, completed))
+            else:
+                _compare(f"evaluation {number} of agent {agent}, phase {phase}", found, row)
+
+        self._pending.append(write)
 
     def _on_brain(self, fields: Sequence[Any]) -> None:
-        self._pending.append(lambda cursor, books: _execute(cursor, sql.INSERT_BRAIN, books.run, *fields))
+        phase, agent, tag, episode, updates, _, _, sha256, path = fields
+
+        def write(cursor: sqlite3.Cursor, books: Books) -> None:
+            key = (books.run, phase, agent, tag, episode, updates, sha256, path)
+            if cursor.execute(sql.SELECT_BRAIN, key).fetchone() is None:
+                cursor.execute(sql.INSERT_BRAIN, (books.run, *fields))
+
+        self._pending.append(write)
 
     def _on_end(self, fields: Sequence[Any]) -> None:
-        self._pending.append(lambda cursor, books: _execute(cursor, sql.UPDATE_RUN, *fields, books.run))
+        def write(cursor: sqlite3.Cursor, books: Books) -> None:
+            cursor.execute(sql.UPDATE_RUN, (*fields, books.run))
+            books.ended = True
+
+        self._pending.append(write)
 
     def _on_episode(self, fields: Sequence[Any]) -> None:
         phase, mode, worker, environment, number, *outcome = fields
@@ -193,27 +266,29 @@ class SqlWriter(StoreWriter):
 
     def commit(self) -> None:
         """Make everything durable that was applied, in one transaction; see `StoreWriter.commit`."""
-        spilled = list(self._open_segments()) if self._open_bytes > self._limit_bytes else []
-        if not self._pending and not spilled:
-            return
-        pending, books = self._pending, self._books.copy()
         with told(self._path, f"write results of run {self._run}"):
-            faults = self._transact(pending, spilled, books)
-        books.settle()
-        self._books = books
-        self._pending = []
-        self._open_bytes = sum(segment.size_bytes for segment in self._open_segments())
-        if faults:
-            raise faults[0]
+            self._check_place()
+            if self._broken or self._doubt is not None:
+                self._reconnect()
+                self._read_back()
+            spilled = list(self._open_segments()) if self._open_bytes > self._limit_bytes else []
+            if not self._pending and not spilled:
+                return
+            try:
+                self._transact(spilled)
+            except sqlite3.Error:
+                self._broken = True
+                raise
+            self._check_place()  # what was written into a file that is gone is not there
 
-    def _transact(
-        self, pending: Sequence[Write], spilled: Sequence[Segment], books: Books
-    ) -> list[StoreError | Nondeterministic]:
-        """Perform the writes in one transaction; return the faults of those that were refused before they began."""
+    def _transact(self, spilled: Sequence[Segment]) -> None:
+        """Perform the writes that wait in one transaction; raise the first of those that were refused, at its end."""
+        pending, books = self._pending, self._books.copy()
         faults: list[StoreError | Nondeterministic] = []
         cursor = self._connection.cursor()
         cursor.execute("BEGIN IMMEDIATE")
         try:
+            self._check_schema()
             for write in pending:
                 try:
                     write(cursor, books)
@@ -222,12 +297,81 @@ class SqlWriter(StoreWriter):
             for segment in spilled:
                 books.open(cursor, segment)
             books.insert_rows(cursor)
-            cursor.execute("COMMIT")
+            books.conclude(cursor, self._run)
         except BaseException:
-            if self._connection.in_transaction:
-                cursor.execute("ROLLBACK")
+            with suppress(sqlite3.Error):  # the first error is the cause
+                if self._connection.in_transaction:
+                    cursor.execute("ROLLBACK")
             raise
-        return faults
+        self._doubt = _Doubt(books, len(pending), faults)
+        cursor.execute("COMMIT")
+        self._settle(self._doubt)
+
+    def _settle(self, done: _Doubt) -> None:
+        """Note that a transaction was carried out; raise the first of its faults."""
+        self._doubt = None
+        done.books.settle()
+        self._books = done.books
+        self._pending = self._pending[done.writes :]
+        self._open_bytes = sum(segment.size_bytes for segment in self._open_segments())
+        if done.faults:
+            raise done.faults[0]
+
+    def _reconnect(self) -> None:
+        """Open the file again after an error: what the old connection still holds is not to be trusted."""
+        with suppress(sqlite3.Error):
+            self._connection.close()
+        self._connection = self._connect_again(self._path)
+        self._check_place()
+        self._connected()
+        self._broken = False
+
+    def _read_back(self) -> None:
+        """Find out whether a transaction was carried out whose COMMIT broke."""
+        doubt = self._doubt
+        if doubt is None:
+            return
+        run = self._connection.execute(sql.SELECT_RUN, (self._run,)).fetchone()
+        found = None if run is None else self._connection.execute(sql.SELECT_LEDGER, run).fetchone()
+        if found is not None and found[0] == doubt.books.commits:
+            self._settle(doubt)
+        self._doubt = None
+
+    def _check_place(self) -> None:
+        """Raise if the file of the store is no longer where it was: what is written into it would be lost."""
+        try:
+            found = _place(self._path)
+        except OSError as error:
+            raise StoreUnavailable(f"{self._path}: expected the result store, it is gone: {error}") from error
+        if found != self._place:
+            raise StoreUnavailable(
+                f"{self._path}: expected the result store, found another file in its place"
+            )
+
+    def _check_schema(self) -> None:
+        """Look at the schema again if somebody has changed it since it was checked."""
+        found = self._connection.execute("PRAGMA schema_version").fetchone()
+        if found != self._schema:
+            check_schema(self._path, self._connection, writing=True)
+            self._schema = found
+
+    def heads(self) -> Mapping[str, Any] | None:
+        """Return the digests that protect the run, None until its end is durable; see `StoreWriter.heads`."""
+        return self._books.digests()
+
+    def abandon(self, status: str, reason: str, ended: str) -> None:
+        """Give up what is not durable, and write how the run ended; see `StoreWriter.abandon`."""
+        self._reserve.release()
+        if self._doubt is not None:
+            with told(self._path, f"write the end of run {self._run}"), suppress(Nondeterministic):
+                self._reconnect()
+                self._read_back()
+        begin = [] if self._begin is None else [self._begin]
+        drops = [partial(_drop, segment) for segment in self._open_segments()]
+        self._open, self._open_bytes = {}, 0
+        self._pending = [*begin, *drops]
+        self._on_end((status, reason, ended))
+        self.commit()
 
     def _open_segments(self) -> Iterator[Segment]:
         return chain.from_iterable(segments.values() for segments in self._open.values())
@@ -256,6 +400,7 @@ class SqlWriter(StoreWriter):
             # SQLite does this itself unless a reader is open; then the file alone would not be the whole store.
             self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
         finally:
+            self._reserve.release()
             self._connection.close()
 
 
@@ -263,8 +408,14 @@ def _drop(segment: Segment, cursor: sqlite3.Cursor, books: Books) -> None:
     books.drop(cursor, segment)
 
 
-def _execute(cursor: sqlite3.Cursor, statement: str, *values: Any) -> None:
-    cursor.execute(statement, values)
+def _place(path: Path) -> tuple[int, int]:
+    found = path.stat()
+    return found.st_dev, found.st_ino
+
+
+def _compare(what: str, found: Sequence[Any], row: Sequence[Any]) -> None:
+    if tuple(found) != tuple(row):
+        raise Nondeterministic(f"nondeterministic: {what}: {found!r:.200} before, now {row!r:.200}")
 
 
 def _stored_declarations(
