@@ -7,10 +7,31 @@ from collections.abc import Iterable
 
 from ganglion.broker.link import Admission
 from ganglion.errors import LimitExceeded, RemoteProtocolError
-from ganglion.limits import ADMISSIONS, TOKEN_BYTES
+from ganglion.limits import ADMISSIONS, TOKEN_BYTES, WRONG_TOKEN_ORIGINS, WRONG_TOKEN_SPAN_S
 from ganglion.wire.messages import PROTOCOL_VERSION, Hello
 
-__all__ = ["Register"]
+__all__ = ["Register", "Strangers"]
+
+
+class Strangers:
+    """Know who has shown a wrong token of late: each origin is told, and noted, once per second.
+
+    More wrong ones of it are not worth a word; right ones are never kept waiting by them.
+    """
+
+    def __init__(self) -> None:
+        self._answered_s: dict[str, float] = {}
+
+    def may_answer(self, origin: str, now_s: float) -> bool:
+        """Say whether a wrong token of `origin` is to be answered; if so, the next second begins."""
+        answered_s = self._answered_s.get(origin)
+        if answered_s is not None and now_s - answered_s < WRONG_TOKEN_SPAN_S:
+            return False
+        if len(self._answered_s) >= WRONG_TOKEN_ORIGINS:
+            del self._answered_s[next(iter(self._answered_s))]  # who was answered longest ago
+        self._answered_s.pop(origin, None)
+        self._answered_s[origin] = now_s
+        return True
 
 
 class Register:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ganglion.broker.admission import Register
+from ganglion.broker.admission import Register, Strangers
 from ganglion.broker.effect import Close, Effect, Note, Send
 from ganglion.broker.kernel import Kernel
 from ganglion.broker.life import TRANSITIONS, State
 from ganglion.broker.link import Admission, Link, Peer, Route
-from ganglion.broker.rights import allowed, bit, may_publish, open_calls
+from ganglion.broker.rights import allowed, bit, calls, may_publish, open_calls
 from ganglion.errors import RemoteProtocolError
 from ganglion.limits import (
     BEAT_AFTER_SILENCE_S,
@@ -26,7 +26,7 @@ from ganglion.limits import (
     UNJOINED_PEERS,
 )
 from ganglion.wire.codec import Content, codec_of
-from ganglion.wire.envelope import Head, decode_head, encode_head
+from ganglion.wire.envelope import Head, decode_head, encode_head, packed_call
 from ganglion.wire.messages import PROTOCOL_VERSION, Failure, Gap, Hello, Lost, Welcome
 from ganglion.wire.name import Role
 from ganglion.wire.verb import Verb
@@ -63,14 +63,18 @@ class Broker:
         self.topics: dict[bytes, dict[int, Link]] = {}
         self.version, self.pid, self.born_s = version, pid, now_s
         self._kernel = Kernel(self)
+        self._strangers = Strangers()
         self._keys = 0
         self._ticked_s = now_s
 
     # -- connections --------------------------------------------------------------------------------------------------
-    def connect(self, now_s: float) -> tuple[Link, list[Effect]]:
-        """Take in a new connection; the effects may end the oldest stranger to make room."""
+    def connect(self, now_s: float, origin: str = "") -> tuple[Link, list[Effect]]:
+        """Take in a new connection; the effects may end the oldest stranger to make room.
+
+        `origin` is the process or address that the system tells of its other end.
+        """
         self._keys += 1
-        link = Link(self._keys, now_s)
+        link = Link(self._keys, now_s, origin)
         self.links[link.key] = link
         effects: list[Effect] = []
         if len(self.links) > PEERS:
@@ -169,6 +173,8 @@ class Broker:
         except RemoteProtocolError as error:
             kind, _, _ = str(error).partition(":")
             kind = kind if kind in ("version", "token", "role", "name", "incarnation") else "protocol"
+            if kind == "token" and not self._strangers.may_answer(link.origin, now_s):
+                return [*self._end(link, str(error), now_s), Close(link, "another wrong token")]
             return self._refuse(link, head.serial, kind, str(error), now_s)
         effects: list[Effect] = []
         former = self.joined.get(admission.name)
@@ -279,11 +285,12 @@ class Broker:
         target = self.joined.get(to.decode(errors="replace"))
         if target is None or target.peer is None or target is link:
             return None
-        route = Route(allowed(peer, target.peer), peer.name.encode(), target, open_calls(peer))
-        back = Route(allowed(target.peer, peer), to, link, open_calls(target.peer))
+        there, here = target.peer, peer.name.encode()
+        route = Route(allowed(peer, there), here, target, open_calls(peer), calls(peer, there))
+        back = Route(allowed(there, peer), to, link, open_calls(there), calls(there, peer))
         route.back, back.back = back, route
         link.routes[to] = route
-        target.routes[peer.name.encode()] = back
+        target.routes[here] = back
         return route
 
     def _forward(
@@ -296,6 +303,9 @@ class Broker:
         if not route.allowed & bit(verb):
             return self.forbidden(link, head, f"{peer.role} may not say {verb.name} to {_show(to)}", now_s)
         if verb is _CALL:
+            if packed_call(head.call) not in route.calls:
+                text = f"{peer.role} may not call {head.call[:80]!r} of {_show(to)}"
+                return self.forbidden(link, head, text, now_s)
             if route.open >= route.limit or route.target.queued_bytes > QUEUE_MARK_BYTES:
                 text = f"{_show(to)} has {route.open} open calls of yours, {route.target.queued_bytes} bytes wait"
                 return [self.error(link, head.serial, "busy", text, retry_after_ms=50)]

@@ -55,15 +55,19 @@ class Peer:
 class Route:
     """Lead from one peer to another: the entry that a front's fast path looks up per message.
 
-    `allowed` has bit `1 << verb` for each verb that may pass. `source` is the sender's name as the receiver sees it.
+    `allowed` has bit `1 << verb` for each verb that may pass, `calls` the names of the calls that may be asked, as
+    they stand in a head. `source` is the sender's name as the receiver sees it.
     `open` counts the CALLs that went this way and are not answered, `limit` is their bound. `back` is the route in
     the other direction: an answer passes only while its `open` is above zero.
     """
 
-    __slots__ = ("allowed", "back", "limit", "open", "source", "target")
+    __slots__ = ("allowed", "back", "calls", "limit", "open", "source", "target")
 
-    def __init__(self, allowed: int, source: bytes, target: Link, limit: int) -> None:
+    def __init__(
+        self, allowed: int, source: bytes, target: Link, limit: int, calls: frozenset[bytes] = frozenset()
+    ) -> None:
         self.allowed = allowed
+        self.calls = calls
         self.source = source
         self.target = target
         self.limit = limit
@@ -75,7 +79,8 @@ class Link:
     """Be one connection, as broker and front see it.
 
     `routes` maps the name of a destination to its route; only routes that are open now are in it. `heard_s` and
-    `queued_bytes` are kept by the front. `sink` belongs to the front alone.
+    `queued_bytes` are kept by the front. `sink` belongs to the front alone. `origin` is the process or address behind
+    it, as the system tells; empty if it does not.
     """
 
     __slots__ = (
@@ -84,6 +89,7 @@ class Link:
         "gaps",
         "heard_s",
         "key",
+        "origin",
         "peer",
         "queued_bytes",
         "refusals_s",
@@ -94,8 +100,9 @@ class Link:
         "watches",
     )
 
-    def __init__(self, key: int, now_s: float) -> None:
+    def __init__(self, key: int, now_s: float, origin: str = "") -> None:
         self.key = key
+        self.origin = origin
         self.state = State.CONNECTED
         self.peer: Peer | None = None
         self.routes: dict[bytes, Route] = {}

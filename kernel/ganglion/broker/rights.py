@@ -6,10 +6,12 @@ from collections.abc import Callable
 
 from ganglion.broker.link import Peer
 from ganglion.limits import OPEN_CALLS, OPEN_CALLS_CONTROL
+from ganglion.wire.envelope import packed_call
+from ganglion.wire.messages import CALLS
 from ganglion.wire.name import Role, safe
 from ganglion.wire.verb import Verb
 
-__all__ = ["RIGHTS", "allowed", "bit", "may_publish", "open_calls"]
+__all__ = ["RIGHTS", "allowed", "bit", "calls", "may_publish", "open_calls"]
 
 Relation = Callable[[Peer, Peer], bool]
 
@@ -51,6 +53,14 @@ RIGHTS: dict[tuple[Role, Role], tuple[frozenset[Verb], Relation]] = {
 }
 """What a source may say to a target of its own accord. REPLY and ERROR pass where the reverse CALL does."""
 
+_CALLS = {
+    (caller, callee): frozenset(
+        packed_call(call.name) for call in CALLS if call.callee is callee and caller in call.callers
+    )
+    for caller, callee in RIGHTS
+}
+_NO_CALLS: frozenset[bytes] = frozenset()
+
 _PUBLISHERS = frozenset(
     {Role.SUPERVISOR, Role.GOVERNOR, Role.CONTROLLER, Role.ENVIRONMENT, Role.MUSCLE, Role.BRAIN, Role.STORE}
 )
@@ -73,6 +83,13 @@ def allowed(source: Peer, target: Peer) -> int:
     if Verb.CALL in _own(target, source):
         verbs |= {Verb.REPLY, Verb.ERROR}
     return sum(bit(verb) for verb in verbs)
+
+
+def calls(source: Peer, target: Peer) -> frozenset[bytes]:
+    """Return the names of the calls that `source` may ask of `target`, as they stand in a head."""
+    if Verb.CALL not in _own(source, target):
+        return _NO_CALLS
+    return _CALLS[source.role, target.role]
 
 
 def may_publish(source: Peer, topic: str) -> bool:

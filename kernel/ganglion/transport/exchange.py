@@ -11,13 +11,27 @@ from ganglion.broker.link import Route
 from ganglion.limits import HEAD_BYTES, QUEUE_MARK_BYTES, UNFINISHED_BYTES
 from ganglion.wire.verb import Verb
 
-__all__ = ["ANSWERS", "CALL", "LARGE_BYTES", "TELL", "URGENT", "Budget", "Exchange", "Sink", "passes"]
+__all__ = [
+    "ANSWERS",
+    "CALL",
+    "LARGE_BYTES",
+    "SERIAL_BYTES",
+    "TELL",
+    "URGENT",
+    "Budget",
+    "Exchange",
+    "Sink",
+    "called",
+    "passes",
+]
 
 CALL, TELL = int(Verb.CALL), int(Verb.TELL)  # as they stand in a head: an enum would cost a call each time
 ANSWERS = (int(Verb.REPLY), int(Verb.ERROR))
 LARGE_BYTES = 65_536  # pieces from here on are worth not being copied
 URGENT = frozenset({Verb.SIGNAL, Verb.BEAT, Verb.LOST, Verb.BYE})
 """What overtakes data where data wait."""
+SERIAL_BYTES = bytes({0xCC: 2, 0xCD: 3, 0xCE: 5, 0xCF: 9}.get(first, first < 0x80) for first in range(256))
+"""How long a serial is, by its first byte; 0 for what no serial begins with, and for detours."""
 
 
 def passes(route: Route, head: bytes) -> bool:
@@ -34,6 +48,8 @@ def passes(route: Route, head: bytes) -> bool:
     if verb == CALL:
         if route.open >= route.limit or route.target.queued_bytes > QUEUE_MARK_BYTES:
             return False
+        if called(head) not in route.calls:
+            return False
         route.open += 1
         return True
     if verb in ANSWERS:
@@ -43,6 +59,14 @@ def passes(route: Route, head: bytes) -> bool:
         back.open -= 1
         return True
     return verb == TELL
+
+
+def called(head: bytes) -> bytes:
+    """Return the name of the call in a head, as it stands there; something else if it stands in no usual way."""
+    if len(head) < 4 or head[0] < 0x93:  # of fewer than three elements none is a name
+        return b""
+    start = 2 + SERIAL_BYTES[head[2]]
+    return head[start : start + 1 + (head[start] & 31)] if start < len(head) else b""
 
 
 class Sink(Protocol):

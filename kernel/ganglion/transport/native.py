@@ -26,7 +26,17 @@ from ganglion.limits import (
     URGENT_MESSAGES,
 )
 from ganglion.transport.endpoint import Endpoint, parse_endpoint
-from ganglion.transport.exchange import ANSWERS, CALL, LARGE_BYTES, TELL, URGENT, Exchange, Sink, passes
+from ganglion.transport.exchange import (
+    ANSWERS,
+    CALL,
+    LARGE_BYTES,
+    SERIAL_BYTES,
+    TELL,
+    URGENT,
+    Exchange,
+    Sink,
+    passes,
+)
 from ganglion.transport.zmtp import Broken, Connection, Message, encode, frame_header
 from ganglion.wire.name import Role
 
@@ -87,9 +97,10 @@ class NativeConnection(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)  # uvloop's is one in all but its type
         # Every write is tried at once, and `pause_writing` says that it was not completed.
         self._transport.set_write_buffer_limits(high=0)
-        self._link, effects = exchange.broker.connect(exchange.clock())
+        user, origin = _other_end(self._transport)
+        self._link, effects = exchange.broker.connect(exchange.clock(), origin)
         self._link.sink = self
-        if _foreign(self._transport):
+        if user not in (None, 0, os.getuid()):  # root may be anybody
             self._lose("it belongs to another user")
         else:
             self._speak()
@@ -162,6 +173,15 @@ class NativeConnection(asyncio.Protocol):
                     return start
                 if verb == CALL:
                     if route.open >= route.limit or route.target.queued_bytes > QUEUE_MARK_BYTES:
+                        return start
+                    # the name of the call: behind the serial, of an array of three or more, within its frame
+                    named = head + 4 + SERIAL_BYTES[data[head + 4]]
+                    tail = named + 1 + (data[named] & 31)
+                    if (
+                        data[head + 2] < 0x93
+                        or tail > head + 2 + data[head + 1]
+                        or data[named:tail] not in route.calls
+                    ):
                         return start
                     route.open += 1
                 elif verb in ANSWERS:
@@ -356,13 +376,18 @@ class NativeConnection(asyncio.Protocol):
             self._lose(f"it was silent for longer than the {zmtp.silence_s} s that its PING allowed")
 
 
-def _foreign(transport: asyncio.Transport) -> bool:
-    """Say whether a local connection comes from a process of another user; root may be anybody."""
+def _other_end(transport: asyncio.Transport) -> tuple[int | None, str]:
+    """Return user, None if the system does not tell, and origin of who has connected: his process or his address."""
     connected = transport.get_extra_info("socket")
-    if connected is None or connected.family != socket.AF_UNIX or not hasattr(socket, "SO_PEERCRED"):
-        return False
-    _, user, _ = struct.unpack("3i", connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
-    return user not in (0, os.getuid())
+    if connected is None:
+        return None, ""
+    if connected.family != socket.AF_UNIX:
+        address = transport.get_extra_info("peername")
+        return None, str(address[0]) if address else ""
+    if not hasattr(socket, "SO_PEERCRED"):
+        return None, ""
+    pid, user, _ = struct.unpack("3i", connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+    return user, f"process {pid}"
 
 
 class NativeFront:

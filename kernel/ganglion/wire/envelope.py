@@ -22,6 +22,7 @@ __all__ = [
     "encode_call",
     "encode_head",
     "encode_reply",
+    "packed_call",
 ]
 
 Position = tuple[int, int, int, int, int, int]
@@ -82,6 +83,11 @@ def encode_call(serial: int, call: str, position: Position | None, deadline_ms: 
 def encode_reply(serial: int) -> bytes:
     """Return the head of a REPLY; as `encode_head`, without an object in between."""
     return _pack([_REPLY, serial])
+
+
+def packed_call(call: str) -> bytes:
+    """Return the name of a call as it stands in a head that `encode_call` makes."""
+    return _pack(call)
 
 
 def decode_head(data: bytes) -> Head:

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from ganglion.broker.admission import Register
+from ganglion.broker.admission import Register, Strangers
 from ganglion.broker.link import Admission
 from ganglion.errors import LimitExceeded, RemoteProtocolError
-from ganglion.limits import ADMISSIONS
+from ganglion.limits import ADMISSIONS, WRONG_TOKEN_ORIGINS
 from ganglion.wire.messages import Hello
 from ganglion.wire.name import Role
 
@@ -132,3 +132,21 @@ def test_register_is_bounded() -> None:
     with pytest.raises(LimitExceeded, match="admissions"):
         register.admit(entry("one-more", "x"))
     assert ADMISSIONS == len(register)
+
+
+def test_wrong_tokens_are_answered_once_per_second_and_origin() -> None:
+    """Each origin is answered once in a second; others, and the next second, are not concerned."""
+    strangers = Strangers()
+    asked = [("a", 0.0), ("a", 0.5), ("b", 0.5), ("a", 0.99), ("a", 1.0), ("b", 1.2), ("b", 1.6)]
+
+    assert [True, False, True, False, True, False, True] == [strangers.may_answer(*row) for row in asked]
+
+
+def test_strangers_are_bounded() -> None:
+    """Of origins without number only the newest are remembered."""
+    strangers = Strangers()
+    for number in range(3 * WRONG_TOKEN_ORIGINS):
+        assert strangers.may_answer(f"process {number}", 0.0)
+
+    assert WRONG_TOKEN_ORIGINS == len(strangers._answered_s)
+    assert not strangers.may_answer(f"process {3 * WRONG_TOKEN_ORIGINS - 1}", 0.1)

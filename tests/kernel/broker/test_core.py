@@ -204,6 +204,27 @@ def test_calls_to_who_does_not_read_are_busy(farm: Any) -> None:
     assert [MUSCLE] == [row[0] for row in farm.say(farm.peers[BRAIN], MUSCLE, Verb.REPLY, 1)]
 
 
+def test_wrong_token_is_answered_once_per_second(farm: Any) -> None:
+    """A wrong token is answered and noted once per second and origin; a right one is never kept waiting."""
+    farm.admit("farm/muscle/bob/0", Role.MUSCLE)
+    said: list[list[str]] = []
+    for origin, token, later_s in [
+        ("process 1", "no", 0.0),
+        ("process 1", "no", 0.5),
+        ("process 1", "farm/muscle/bob/0", 0.0),
+        ("process 2", "no", 0.0),
+        ("process 1", "no", 0.5),
+    ]:
+        farm.now_s += later_s
+        link, _ = farm.broker.connect(farm.now_s, origin)
+        heard = farm.hello(link, "farm/muscle/bob/0", "muscle", token)
+        said.append([row[5].get("kind", "welcome") for row in heard])
+        assert (link in farm.closed) is (token == "no")
+
+    assert [["token"], [], ["welcome"], ["token"], ["token"]] == said
+    assert 3 == sum(note.event == "peer.refused" for note in farm.notes)
+
+
 def test_tenth_forbidden_message_ends_the_connection(farm: Any) -> None:
     """Nine forbidden messages are answered; the tenth within ten seconds ends the connection."""
     brain = farm.peers[BRAIN]

@@ -1,15 +1,20 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from ganglion.broker.effect import Send
 from ganglion.broker.life import State
 from ganglion.broker.link import Peer
-from ganglion.broker.rights import allowed, bit, may_publish, open_calls
+from ganglion.broker.rights import allowed, bit, calls, may_publish, open_calls
 from ganglion.limits import OPEN_CALLS, OPEN_CALLS_CONTROL
+from ganglion.peer.conversation import Conversation
 from ganglion.wire.codec import Content
+from ganglion.wire.envelope import Head, encode_head, packed_call
+from ganglion.wire.messages import CALLS
 from ganglion.wire.name import Role
 from ganglion.wire.verb import Verb
 
@@ -28,13 +33,44 @@ TABLE = """
 | observer    | -                    | -                    | -           | -           | -          | -        |
 """  # fmt: skip
 
+# Which calls those are. A call that is in no row may be asked by nobody.
+CALLS_TABLE = """
+| from        | to          | calls                                |
+| supervisor  | governor    | start signal stop                    |
+| governor    | controller  | setup start evaluate shutdown        |
+| governor    | brain       | setup store evaluate shutdown        |
+| controller  | governor    | episode boundary stands failed       |
+| controller  | environment | start update reset shutdown          |
+| controller  | muscle      | setup act reset shutdown             |
+| muscle      | brain       | join think update policy leave       |
+"""
+
+# What may be asked of the kernel itself.
+KERNEL_TABLE = """
+| from        | calls                                               |
+| supervisor  | info peers watch subscribe admit withdraw           |
+| operator    | info peers watch subscribe submit runs processes signal stop leave |
+| governor    | info watch need ended                               |
+| controller  | info                                                |
+| environment | info                                                |
+| muscle      | info                                                |
+| brain       | info                                                |
+| store       | info watch                                          |
+| observer    | info peers watch subscribe                          |
+"""
+
 WORKERS = (Role.CONTROLLER, Role.ENVIRONMENT, Role.MUSCLE)
 UIDS = (Role.ENVIRONMENT, Role.MUSCLE, Role.BRAIN)
 
 
+def rows(table: str) -> list[list[str]]:
+    """Return the cells of a printed table, line by line."""
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in table.strip().splitlines()]
+
+
 def cells() -> dict[tuple[str, str], dict[str, str]]:
     """Return (source role, target role) -> verb -> scope."""
-    lines = [[cell.strip() for cell in line.strip("|").split("|")] for line in TABLE.strip().splitlines()]
+    lines = rows(TABLE)
     found = {}
     for source, *row in lines[1:]:
         for target, cell in zip(lines[0][1:], row, strict=True):
@@ -43,20 +79,32 @@ def cells() -> dict[tuple[str, str], dict[str, str]]:
 
 
 CELLS = cells()
+ASKED = {(source, f"{to}.{word}") for source, to, words in rows(CALLS_TABLE)[1:] for word in words.split()}
+KERNEL_ASKED = {
+    (source, f"kernel.{word}") for source, words in rows(KERNEL_TABLE)[1:] for word in words.split()
+}
+NAMES = sorted(
+    {name for _, name in ASKED | KERNEL_ASKED} | {call.name for call in CALLS} | {"", "muscle.fly"}
+)
 
 
-def entitled(source: Peer, target: Peer, verb: str) -> bool:
-    """Say what the printed table says."""
+def entitled(source: Peer, target: Peer, verb: str, call: str = "") -> bool:
+    """Say what the printed tables say."""
     if verb in ("REPLY", "ERROR"):
-        return entitled(target, source, "CALL")
+        return entitled(target, source, "CALL", call)
+    if call and (source.role.value, call) not in ASKED:
+        return False
+    if call and not call.startswith(f"{target.role.value}."):
+        return False
     scope = CELLS.get((source.role.value, target.role.value), {}).get(verb)
     if scope in (None, "any"):
         return scope == "any"
-    same = {"run": True, "worker": source.worker == target.worker, "agent": source.uid == target.uid}
+    worker = (source.worker, source.evaluation) == (target.worker, target.evaluation)
+    same = {"run": True, "worker": worker, "agent": source.uid == target.uid}
     return source.run == target.run and same[scope]
 
 
-def peer(role: Role, name: str, run: str, worker: int, uid: str) -> Peer:
+def peer(role: Role, name: str, run: str, worker: int, uid: str, evaluation: bool = False) -> Peer:
     """Return a peer with the places that its role has."""
     return Peer(
         name,
@@ -68,56 +116,170 @@ def peer(role: Role, name: str, run: str, worker: int, uid: str) -> Peer:
         Content.MSGPACK,
         "python",
         True,
+        evaluation and role in WORKERS,
     )
 
 
-PAIRS = list(itertools.product(Role, ["own", "foreign"], [0, 1], ["ada", "bob"]))
+def everybody() -> list[Peer]:
+    """Return each different peer of two runs with two workers, two evaluation workers and two agents."""
+    found: dict[tuple[object, ...], Peer] = {}
+    for role in Role:
+        for run, worker, uid, evaluation in itertools.product(
+            ["own", "foreign"], [0, 1], ["ada", "bob"], [False, True]
+        ):
+            one = peer(role, "", "" if role is Role.SUPERVISOR else run, worker, uid, evaluation)
+            place = (role, one.run, one.worker, one.uid, one.evaluation)
+            name = "supervisor" if role is Role.SUPERVISOR else f"peer{len(found)}"
+            found.setdefault(place, replace(one, name=name))
+    return list(found.values())
+
+
+EVERYBODY = everybody()
 
 
 @pytest.mark.parametrize("role", Role)
-def test_bits_are_those_of_the_table(role: Role) -> None:
-    """The verbs that may pass are those of the printed table, for every pair of peers."""
-    source = peer(role, "source", "own", 0, "ada")
-    for other, run, worker, uid in PAIRS:
-        target = peer(other, "target", run, worker, uid)
-        expected = sum(bit(verb) for verb in Verb if entitled(source, target, verb.name))
+def test_bits_and_calls_are_those_of_the_tables(role: Role) -> None:
+    """The verbs and calls that may pass are those of the printed tables, for every pair of peers."""
+    for source, target in itertools.product(EVERYBODY, EVERYBODY):
+        if source.role is role:
+            verbs = sum(bit(verb) for verb in Verb if entitled(source, target, verb.name))
+            asked = {packed_call(name) for name in NAMES if name and entitled(source, target, "CALL", name)}
 
-        assert expected == allowed(source, target), target
+            assert (verbs, asked) == (allowed(source, target), calls(source, target)), (source, target)
+
+
+def test_every_call_is_in_a_table() -> None:
+    """Each call of the protocol is in one of the printed tables, with all who may ask it."""
+    expected = {(caller.value, call.name) for call in CALLS for caller in call.callers}
+
+    assert expected == ASKED | KERNEL_ASKED
+
+
+@pytest.fixture
+def crowd(bus: Any) -> Any:
+    """Return a bus that everybody has joined."""
+    for one in EVERYBODY:
+        more = {"uid": one.uid, "worker": one.worker, "evaluation": one.evaluation}
+        bus.join(one.name, one.role, one.run, **({} if one.role is Role.SUPERVISOR else more))
+    bus.broker.check()
+    return bus
 
 
 @pytest.mark.parametrize("role", [role for role in Role if role is not Role.SUPERVISOR])
-def test_broker_obeys_the_table(bus: Any, role: Role) -> None:
-    """What a peer says to another passes exactly if the printed table says so; answers pass once per open CALL."""
-    for number, (other, run, worker, uid) in enumerate(PAIRS):
-        source = peer(role, f"source{number}", "own", 0, "ada")
-        target = peer(other, f"target{number}", run, worker, uid)
-        links = {}
-        for one in (source, target):
-            if one.role is Role.SUPERVISOR:
-                links[one.name] = bus.peers.get("supervisor") or bus.join("supervisor", Role.SUPERVISOR)
-            else:
-                links[one.name] = bus.join(one.name, one.role, one.run, uid=one.uid, worker=one.worker)
-        to = links[target.name].name
-        for verb in Verb:
-            if verb in (Verb.HELLO, Verb.WELCOME, Verb.LOST):
-                continue  # these end the connection: see the table of life
-            if verb in (Verb.REPLY, Verb.ERROR) and entitled(target, source, "CALL"):
-                assert (source.name, "CALL") == _passed(bus, links[target.name], source.name, Verb.CALL)
-            expected = (to, verb.name) if entitled(source, target, verb.name) else None
+def test_broker_obeys_the_tables(crowd: Any, role: Role) -> None:
+    """What a peer says to another passes exactly if the printed tables say so; answers pass once per open CALL."""
+    said = 0
+    for source, target in itertools.permutations(EVERYBODY, 2):
+        if source.role is not role:
+            continue
+        for name in NAMES:
+            expected = entitled(source, target, "CALL", name) if name else False
+            assert expected is passes(crowd, source, target, Verb.CALL, name), (source, target, name)
+            if expected:
+                assert passes(crowd, target, source, Verb.REPLY)
+            said += 1
+        for verb in (Verb.TELL, Verb.SIGNAL, Verb.BYE, Verb.BEAT):
+            expected = entitled(source, target, verb.name)
+            assert expected is passes(crowd, source, target, verb), (source, target, verb)
+        asked = next((name for name in NAMES if name and entitled(target, source, "CALL", name)), None)
+        for answer in (Verb.REPLY, Verb.ERROR):
+            assert not passes(crowd, source, target, answer), (source, target, answer)  # nobody has asked
+            if asked is not None:
+                assert passes(crowd, target, source, Verb.CALL, asked)
+                assert passes(crowd, source, target, answer)
+                assert not passes(crowd, source, target, answer)  # doubled
+    crowd.broker.check()
+    assert said >= len(EVERYBODY) - 1
 
-            links[source.name].refusals_s = []
-            assert expected == _passed(bus, links[source.name], to, verb), (target, verb)
-            if verb in (Verb.REPLY, Verb.ERROR):
-                assert _passed(bus, links[source.name], to, verb) is None
-        for name in links.keys() & bus.peers.keys():
-            bus.take(bus.broker.disconnect(links[name], "done", bus.now_s))
 
-
-def _passed(bus: Any, link: Any, to: str, verb: Verb) -> tuple[str, str] | None:
-    """Let a peer say a verb; returns who heard which verb of it, or None when nobody did."""
-    heard = [(row[0], row[2].name) for row in bus.say(link, to, verb, 5) if row[1] == link.name]
+def passes(bus: Any, source: Peer, target: Peer, verb: Verb, call: str = "") -> bool:
+    """Let a peer say something; say whether the other hears it, as it was said and under the right name."""
+    link, to = bus.peers[source.name], bus.peers[target.name]
+    link.refusals_s = []
+    head = encode_head(Head(verb, 5, call))
+    effects = bus.broker.receive(link, [target.name.encode(), head, b"body"], bus.now_s)
+    heard = [one for one in effects if isinstance(one, Send) and one.link is not link]
     assert link.state is State.JOINED
-    return heard[0] if heard else None
+    assert len(heard) <= 1
+    if heard:
+        assert (to, (source.name.encode(), head, b"body")) == (heard[0].link, tuple(heard[0].frames))
+    return bool(heard)
+
+
+@pytest.mark.parametrize(
+    "one", [one for one in EVERYBODY if one.run != "foreign"], ids=lambda p: p.role.value
+)
+def test_kernel_obeys_the_table(bus: Any, one: Peer) -> None:
+    """The kernel takes from each role the calls of the printed table and no other."""
+    supervisor = bus.join("supervisor", Role.SUPERVISOR)
+    link = supervisor if one.role is Role.SUPERVISOR else bus.join("one", one.role, one.run)
+    for name in NAMES:
+        if name.startswith("kernel."):
+            link.refusals_s = []
+            said = bus.say(link, "", Verb.CALL, 5, name)
+            refused = [
+                row[5]["kind"] for row in said if row[2] is Verb.ERROR and row[5]["kind"] == "forbidden"
+            ]
+
+            assert ((one.role.value, name) not in KERNEL_ASKED) is bool(refused), (one.role, name)
+
+
+SPEAKERS = [one for one in EVERYBODY if one.run == "own" and one.role is not Role.SUPERVISOR]
+
+
+@pytest.mark.parametrize("one", SPEAKERS, ids=lambda p: f"{p.role}-{p.worker}-{p.uid}-{p.evaluation}")
+def test_tenth_forbidden_message_ends_the_connection(crowd: Any, one: Peer) -> None:
+    """Nine forbidden messages within ten seconds are refused; the tenth ends the connection, whatever they are."""
+    link = crowd.peers[one.name]
+    target = next(other for other in EVERYBODY if other.run == "foreign" and not entitled(one, other, "TELL"))
+    for number in range(9):
+        verb = (Verb.CALL, Verb.TELL, Verb.SIGNAL)[number % 3]
+        crowd.say(link, target.name, verb, 5, "kernel.info")
+        crowd.now_s += 1.0
+    assert link.state is State.JOINED
+    crowd.say(link, target.name, Verb.CALL, 5, "muscle.act")
+
+    assert link.state is State.GONE
+    assert one.name not in crowd.broker.joined
+
+
+def test_forbidden_messages_are_forgotten(crowd: Any) -> None:
+    """Who says what he may not every two seconds stays, for ever."""
+    one = next(one for one in EVERYBODY if one.role is Role.MUSCLE)
+    link = crowd.peers[one.name]
+    for _ in range(50):
+        crowd.say(link, "peer0", Verb.TELL)
+        crowd.now_s += 2.0
+
+    assert link.state is State.JOINED
+
+
+def test_answers_reach_who_has_asked(bus: Any) -> None:
+    """Forged, crossed, doubled and late answers settle nothing: not at the broker, or not at who had asked."""
+    controller = bus.join("c", Role.CONTROLLER, worker=0)
+    muscles = {name: bus.join(name, Role.MUSCLE, worker=0, uid=name) for name in ("ada", "bob")}
+    talk = Conversation()
+    pending, frames = talk.call("ada", "muscle.act", b"", bus.now_s, 5.0)
+    bus.take(bus.broker.receive(controller, frames, bus.now_s))
+
+    def answer(name: str, verb: Verb, serial: int) -> list[Any]:
+        """Let a muscle answer; return what the controller makes of it."""
+        head = encode_head(Head(verb, serial))
+        effects = bus.broker.receive(muscles[name], [b"c", head, b""], bus.now_s)
+        heard = [one for one in effects if isinstance(one, Send) and one.link is controller]
+        return [incoming for one in heard for incoming in talk.receive(one.frames, bus.now_s)[0]]
+
+    assert [] == answer("bob", Verb.REPLY, pending.serial)  # forged: nobody has asked him
+    _, frames = talk.call("bob", "muscle.act", b"", bus.now_s, 5.0)
+    bus.take(bus.broker.receive(controller, frames, bus.now_s))
+    assert [] == answer("bob", Verb.REPLY, pending.serial)  # crossed: he was asked something else
+    assert [pending] == [one.pending for one in answer("ada", Verb.REPLY, pending.serial)]
+    assert [] == answer("ada", Verb.REPLY, pending.serial)  # doubled
+    late, frames = talk.call("ada", "muscle.act", b"", bus.now_s, 5.0)
+    bus.take(bus.broker.receive(controller, frames, bus.now_s))
+    bus.now_s += 6.0
+    assert late in [one.pending for one in talk.expire(bus.now_s)]
+    assert [] == answer("ada", Verb.REPLY, late.serial)  # late
 
 
 # (role, its run, topic) -> whether it may publish there

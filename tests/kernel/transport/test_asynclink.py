@@ -49,7 +49,7 @@ def test_join_and_call(station: Any, front: str) -> None:
         )
         assert Verb.WELCOME is (await came.get()).head.verb
         for size in (1, 70_000, 300_000):
-            link.send(encode(Envelope(environment.name, Head(Verb.CALL, 2, "x"), b"", (bytes(size),))))
+            link.send(encode(Envelope(environment.name, Head(Verb.CALL, 2, "environment.update"), b"", (bytes(size),))))
             await link.drain()
             asked = await asyncio.to_thread(environment.receive)
             environment.send(asked.peer, Head(Verb.REPLY, 2), b"", *asked.blobs)

@@ -99,10 +99,10 @@ def test_both_sides_send_at_once(native: Any) -> None:
     """Two peers that send more to each other than all buffers hold do not stand: sending takes in what comes."""
     controller, environment = native.join(Role.CONTROLLER), native.join(Role.ENVIRONMENT)
     blob = bytes(8 * 1024 * 1024)
-    controller.send(environment.name, Head(Verb.CALL, 1, "x"))
+    controller.send(environment.name, Head(Verb.CALL, 1, "environment.update"))
     environment.receive()
     threads = [
-        threading.Thread(target=controller.send, args=(environment.name, Head(Verb.CALL, 2, "x"), b"", blob)),
+        threading.Thread(target=controller.send, args=(environment.name, Head(Verb.CALL, 2, "environment.update"), b"", blob)),
         threading.Thread(target=environment.send, args=(controller.name, Head(Verb.REPLY, 1), b"", blob)),
     ]
     for thread in threads:

@@ -3,13 +3,16 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ganglion.broker.core import Broker
 from ganglion.broker.effect import Close, Note, Send
 from ganglion.broker.link import Link, Route
-from ganglion.limits import QUEUE_MARK_BYTES
-from ganglion.transport.exchange import LARGE_BYTES, Budget, Exchange, passes
-from ganglion.wire.envelope import Head, encode_head
+from ganglion.errors import RemoteProtocolError
+from ganglion.limits import INTEGER_MAX, QUEUE_MARK_BYTES
+from ganglion.transport.exchange import LARGE_BYTES, Budget, Exchange, called, passes
+from ganglion.wire.envelope import Head, decode_head, encode_call, encode_head, packed_call
 from ganglion.wire.verb import Verb
 
 
@@ -108,12 +111,14 @@ def test_budget_stops_who_comes_last() -> None:
     assert ([], ["pause", "resume"]) == (first.did, second.did)
 
 
-HEADS = {verb: encode_head(Head(verb, 1)) for verb in Verb}
+UPDATE = "environment.update"
+HEADS = {verb: encode_head(Head(verb, 1, UPDATE)) for verb in Verb}
 
 
 def route(allowed: int, limit: int = 1) -> Route:
     """Return a route whose way back has one open call."""
-    there, back = Route(allowed, b"a", Link(1, 0.0), limit), Route(0, b"b", Link(2, 0.0), 1)
+    there = Route(allowed, b"a", Link(1, 0.0), limit, frozenset({packed_call(UPDATE)}))
+    back = Route(0, b"b", Link(2, 0.0), 1)
     there.back, back.back, back.open = back, there, 1
     return there
 
@@ -146,3 +151,59 @@ def test_calls_are_counted() -> None:
 def test_odd_heads_do_not_pass(head: bytes) -> None:
     """A head whose second byte need not be its verb is left to the broker."""
     assert not passes(route(-1), head)
+
+
+@pytest.mark.parametrize("serial", [0, 1, 127, 128, 255, 256, 65_535, 65_536, 2**32 - 1, 2**32, INTEGER_MAX])
+def test_name_of_a_call_is_found_behind_its_serial(serial: int) -> None:
+    """A head says which call it is, however long its serial is."""
+    heads = [
+        encode_call(serial, UPDATE, None, None),
+        encode_call(serial, UPDATE, (0, 0, 1, 1, 2, 3), None),
+        encode_call(serial, UPDATE, None, 30_000),
+    ]
+
+    assert {packed_call(UPDATE)} == {called(head) for head in heads}
+
+
+# Heads whose call is no right of the route, or stands elsewhere than where a receiver reads it.
+DETOURS = [
+    encode_head(Head(Verb.CALL, 1)),
+    encode_head(Head(Verb.CALL, 1, "environment.reset")),
+    encode_head(Head(Verb.CALL, 1, UPDATE + "x")),
+    b"\x92\x03\x01" + packed_call(UPDATE),  # behind the end of the array
+    b"\x93\x03\xd3" + bytes(7) + b"\x01" + packed_call(UPDATE),  # a signed serial: known, not usual
+    b"\x93\x03\x01\xd9\x12" + UPDATE.encode(),  # a name with a length of its own
+    b"\x93\x03\x01" + packed_call(UPDATE)[:-1],
+    b"\x93\x03\xcf\x01",
+    b"\x93\x03",
+]
+
+
+@pytest.mark.parametrize("head", DETOURS)
+def test_only_usual_heads_with_a_right_call_pass(head: bytes) -> None:
+    """A CALL whose name is no right of this way, or is not where names usually are, is left to the broker."""
+    way = route(-1)
+
+    assert (False, 0) == (passes(way, head), way.open)
+
+
+@given(
+    st.integers(0, INTEGER_MAX),
+    st.sampled_from([UPDATE, "environment.reset", ""]),
+    st.lists(st.tuples(st.integers(0, 40), st.integers(0, 255)), max_size=3),
+    st.integers(0, 60),
+)
+def test_receiver_reads_the_call_that_was_judged(
+    serial: int, call: str, changes: list[tuple[int, int]], length: int
+) -> None:
+    """Of heads with any bytes changed or cut off, none passes that a receiver would read as another call."""
+    head = bytearray(encode_call(serial, call, (0, 0, 1, 1, 2, 3), None))
+    for place, byte in changes:
+        head[place % len(head)] = byte
+    found = bytes(head[: length or len(head)])
+    if found[1:2] == b"\x03" and passes(route(-1), found):
+        try:
+            read = decode_head(found)
+        except RemoteProtocolError:
+            return
+        assert (Verb.CALL, UPDATE) == (read.verb, read.call)

@@ -166,9 +166,9 @@ def test_mixed_fronts(station: Any) -> None:
     blob = bytes(300_000)
     controller = bus.join(Role.CONTROLLER, 0, station.bus("zmq").connect)
     environment, muscle = bus.join(Role.ENVIRONMENT), bus.join(Role.MUSCLE, 0, station.bus("tcp").connect)
-    for other in (environment, muscle):
+    for other, call in ((environment, CALL), (muscle, Head(Verb.CALL, 5, "muscle.act"))):
         for _ in range(2):  # the first time the broker decides, then the fronts know the way
-            controller.send(other.name, CALL, b"", blob)
+            controller.send(other.name, call, b"", blob)
             assert (blob,) == other.receive().blobs
             other.send(controller.name, REPLY, b"x", blob)
             assert (blob,) == controller.receive().blobs

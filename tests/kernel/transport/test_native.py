@@ -149,7 +149,7 @@ def test_half_a_message_harms_nobody(native: Any, station: Any) -> None:
     """A peer that dies within a message is lost; what he began never arrives, others go on."""
     controller, environment = native.join(Role.CONTROLLER), native.join(Role.ENVIRONMENT)
     muscle = native.join(Role.MUSCLE)
-    controller.send(muscle.name, CALL)
+    controller.send(muscle.name, Head(Verb.CALL, 5, "muscle.act"))
     muscle.receive()
     reply = b"".join(encode([controller.name.encode(), bytes((0x92, 4, 5)), bytes(100_000)]))
     muscle.link._send_all(reply[:-1])
@@ -224,7 +224,7 @@ def test_urgent_messages_overtake(native: Any) -> None:
     controller = native.join(Role.CONTROLLER)
     governor = native.join(Role.GOVERNOR, None)
     for i in range(20):
-        governor.send(controller.name, Head(Verb.CALL, i), b"", bytes(100_000))
+        governor.send(controller.name, Head(Verb.CALL, i, "controller.start"), b"", bytes(100_000))
     governor.send(controller.name, Head(Verb.SIGNAL, 99))
     governor.send("", Head(Verb.CALL, 100, "kernel.info"))  # answered: all of the above has been routed
     while governor.receive().head.serial != 100:

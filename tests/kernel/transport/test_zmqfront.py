@@ -69,7 +69,7 @@ def test_nothing_is_dropped_at_a_full_reader(station: Any) -> None:
     controller, environment = bus.join(Role.CONTROLLER), bus.join(Role.ENVIRONMENT)
     count, blob = 60, bytes(200_000)
     for i in range(count):
-        controller.send(environment.name, Head(Verb.CALL, i), b"", blob)
+        controller.send(environment.name, Head(Verb.CALL, i, "environment.update"), b"", blob)
     serials = [environment.receive().head.serial for _ in range(count)]
 
     assert list(range(count)) == serials
