@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hashlib
 import json
 import os
-import secrets
 import shutil
 import signal
 import time
@@ -21,6 +19,7 @@ from ganglion.limits import DEADLINES_S, LEAVE_ASK_S, LEAVE_KILL_S, LEAVE_TERMIN
 from ganglion.run.plan import Plan
 from ganglion.run.plan import Process as Place
 from ganglion.supervisor import event
+from ganglion.supervisor.access import Access, remote_path
 from ganglion.supervisor.bus import Bus, Handler, Listener
 from ganglion.supervisor.check import VARIABLE, read_faults, write_plan
 from ganglion.supervisor.child import State
@@ -34,7 +33,6 @@ from ganglion.supervisor.runs import Outcome, Run, check_size
 from ganglion.supervisor.vigil import Vigil
 from ganglion.wire.messages import (
     PROTOCOL_VERSION,
-    Admit,
     Done,
     Ended,
     GovernorStart,
@@ -53,6 +51,7 @@ __all__ = ["Settings", "Supervisor"]
 
 _OURS = (event.RUN_STARTED, event.RUN_ENDED, event.PEER_JOINED, event.PEER_LOST)
 """Events that governors tell those who look on; here the supervisor knows more about them."""
+_ANY_PORT = "tcp://127.0.0.1:0"
 _STORED = (Role.STORE, Role.GOVERNOR)  # the governor looks for models of other runs there
 _STOP_NOW_S = 1.0  # for the governor to cut open episodes; the ladder needs the rest of the five seconds
 _STAGES: tuple[tuple[Role, ...], ...] = (  # who leaves first; the store after everybody who writes
@@ -68,8 +67,10 @@ class Settings:
     """Hold what a supervisor is told once.
 
     `store` is a URI or None (nothing is stored). `run` is the id of the only run, None for a daemon. `tcp` asks for
-    a loopback endpoint beside the socket file: any free port, or the one in `bind`. `allow` are packages that import
-    paths may name. `logs` is where the broker's own output goes.
+    a loopback endpoint beside the socket file: any free port, or the one in `bind`, which may also be a further
+    socket file. `remote` is an endpoint that is
+    encrypted, for other machines. `allow` are packages that import paths may name. `logs` is where the broker's own
+    output goes.
     """
 
     results: Path
@@ -80,7 +81,14 @@ class Settings:
     allow: tuple[str, ...] = ()
     argv: tuple[str, ...] = ()
     handlers: dict[str, Handler] = field(default_factory=dict)
-    bind: str = "tcp://127.0.0.1:0"
+    bind: str = _ANY_PORT
+    remote: str | None = None
+
+    def further(self) -> list[str]:
+        """Return the endpoints on this machine beside the supervisor's own."""
+        if self.bind.startswith("ipc:"):
+            return [*([_ANY_PORT] if self.tcp else []), self.bind]
+        return [self.bind] if self.tcp else []
 
 
 class Supervisor(Listener):
@@ -100,6 +108,8 @@ class Supervisor(Listener):
         self.runs: dict[str, Run] = {}
         self.connection: Connection | None = None
         self.connection_file: Path | None = None
+        self.remote_file: Path | None = None
+        self._access = Access(settings.remote is not None)
         self.bus: Bus | None = None
         self._report = report
         self._launcher = launcher or Launcher(logs=settings.logs)
@@ -120,7 +130,7 @@ class Supervisor(Listener):
         try:
             await self._launcher.open()
             self._folder, endpoint = endpoint_folder(name)
-            bound = await self._start_broker([endpoint, *([self.settings.bind] if self.settings.tcp else [])])
+            bound = await self._start_broker([endpoint, *self.settings.further()])
             await self._let_in(bound)
         except BaseException:
             await self.close()
@@ -129,37 +139,34 @@ class Supervisor(Listener):
         assert self.connection is not None
         return self.connection
 
-    async def _start_broker(self, endpoints: list[str]) -> list[str]:
-        self._token = secrets.token_urlsafe(32)
-        digest = hashlib.sha256(self._token.encode()).hexdigest()
-        order = json.dumps({"endpoints": endpoints, "supervisor_token_sha256": digest}).encode()
+    async def _start_broker(self, endpoints: list[str]) -> dict[str, list[str]]:
+        order = self._access.order(endpoints, [self.settings.remote] if self.settings.remote else [])
         log = None if self.settings.logs is None else self.settings.logs / "broker.out"
         self._broker, line, self._lifeline = await self._launcher.serve(
             "broker", ["-m", "ganglion.transport.server"], order, self._broker_ended, log
         )
-        answer = json.loads(line)
+        answer: dict[str, list[str]] = json.loads(line)
         if "endpoints" not in answer:
             raise LaunchError(f"the broker does not come up: {answer.get('error', 'no reason given')}")
-        return list(answer["endpoints"])
+        return answer
 
-    async def _let_in(self, bound: list[str]) -> None:
+    async def _let_in(self, answer: dict[str, list[str]]) -> None:
         assert self._folder is not None
+        bound = answer["endpoints"]
         self.bus = Bus(self._handlers(), self)
-        await self.bus.join(bound[0], self._token)
-        tokens = [secrets.token_urlsafe(32) for _ in range(3)]
-        names = [("operator/*", Role.OPERATOR), ("observer/*", Role.OBSERVER)]
-        await self.bus.ask_all(
-            "kernel.admit",
-            [Admit(n, r.value, "", _digest(t)) for (n, r), t in zip(names, tokens, strict=False)],
-        )
+        await self.bus.join(bound[0], self._access.supervisor_token)
+        await self.bus.ask_all("kernel.admit", self._access.admissions())
         tcp = next((e for e in bound if e.startswith("tcp://")), None)
         results, run = str(self.settings.results.resolve()), self.settings.run
-        self.connection = Connection(
-            PROTOCOL_VERSION, os.getpid(), bound[0], tcp, tokens[0], tokens[1], tokens[2], run, results,
-            self.settings.store,
-        )  # fmt: skip
+        place = Connection(
+            PROTOCOL_VERSION, os.getpid(), bound[0], tcp, "", "", "", run, results, self.settings.store
+        )
+        self.connection = self._access.local(place)
         self.connection_file = connection_path(self._folder, self.settings.results, run)
         self.connection.write(self.connection_file)
+        for endpoint in answer.get("remote", []):
+            self.remote_file = remote_path(self.connection_file)
+            self._access.remote(place, endpoint).write(self.remote_file)
 
     async def close(self) -> list[str]:
         """End what is left in order and prove that nothing is; return what should not have been there."""
@@ -177,8 +184,8 @@ class Supervisor(Listener):
             await _end(self._broker)
         found = await self._launcher.close()
         found += _end_adopted(self._spared)
-        if self.connection_file is not None:
-            self.connection_file.unlink(missing_ok=True)
+        for file in filter(None, (self.connection_file, self.remote_file)):
+            file.unlink(missing_ok=True)
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
         return found
@@ -188,8 +195,8 @@ class Supervisor(Listener):
         """Return the faults of a plan that only the plugins themselves can tell, found in a child process."""
         folder = self._folder
         assert folder is not None, "open() comes first"
-        tree = {**plan.to_map(), "allow": [*plan.allow, *self.settings.allow]}
-        write_plan(folder, tree)
+        tree = {**await asyncio.to_thread(plan.to_map), "allow": [*plan.allow, *self.settings.allow]}
+        await asyncio.to_thread(write_plan, folder, tree)  # seconds for a large one: the broker hears us meanwhile
         process = await self._launcher.fork(
             "ganglion-check", {VARIABLE: str(folder)}, _ignore, entry="check", log=None
         )
@@ -210,9 +217,13 @@ class Supervisor(Listener):
 
         Raises LaunchError or UsageError before anything of the run was started.
         """
-        check_size(folder.run, plan)
-        folder.fill(plan, self.settings.argv, store)
-        run = self.runs[folder.run] = Run(plan, folder, store)
+        run = self.runs[folder.run] = Run(plan, folder, store)  # from here on it can be interrupted
+        try:
+            await asyncio.to_thread(check_size, folder.run, plan)
+            await asyncio.to_thread(folder.fill, plan, self.settings.argv, store)
+        except BaseException:
+            del self.runs[folder.run]
+            raise
         try:
             await self._carry_out(run)
         finally:
@@ -252,7 +263,8 @@ class Supervisor(Listener):
         )
         await self._ensure(run, places)
         await self._wait_joined(run, [run.governor.name, *([run.keeper.name] if run.keeper else [])])
-        request = GovernorStart(run.id, run.plan.to_map(), run.keeper.name if run.keeper else None)
+        tree = await asyncio.to_thread(run.plan.to_map)
+        request = GovernorStart(run.id, tree, run.keeper.name if run.keeper else None)
         await self.bus.ask(run.governor.name, "governor.start", request)
         run.begun = True
         if run.interrupts:
@@ -295,7 +307,7 @@ class Supervisor(Listener):
             run.members[place.name] = member
             fresh.append(member)
         leaving = [m for name, m in run.members.items() if name not in needed]
-        await self.bus.ask_all("kernel.admit", [m.admission(self.connection.attach_token) for m in fresh])
+        await self.bus.ask_all("kernel.admit", [self._access.admission(m) for m in fresh])
         await self.bus.ask(KERNEL, "kernel.watch", Watch([member.name for member in fresh]))
         starts = asyncio.gather(*(self._start(run, member) for member in fresh if not member.place.attached))
         await asyncio.shield(starts)  # a start that is cut short would leave a process that nobody knows
@@ -547,10 +559,6 @@ class Supervisor(Listener):
     def known(self) -> set[int]:
         """Return the numbers of all processes that we know of."""
         return self._launcher.pids | self._spared
-
-
-def _digest(token: str) -> bytes:
-    return hashlib.sha256(token.encode()).digest()
 
 
 def _ignore(process: Process) -> None:
