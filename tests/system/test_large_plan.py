@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from ganglion.limits import BODY_BYTES, BODY_DEPTH
@@ -24,11 +25,11 @@ def document() -> str:
     deep: Any = "bottom"
     for level in range(LEVELS):
         deep = [deep] if level % 2 else {"d": deep}
-    table = {f"row number {i} of a table": [i, 2 * i] for i in range(20_000)}
+    table = {f"row number {i} of a table": [i, 2 * i] for i in range(10_000)}
     agent = {"brain": "dummy", "sensors": ["field.0"], "actuators": ["field.0"]}
     names = ("ada", "bob")
     agents = [
-        {"name": n, "muscle": {"name": "wide:WideMuscle", "params": {"numbers": list(range(40_000))}}} | agent
+        {"name": n, "muscle": {"name": "wide:WideMuscle", "params": {"numbers": list(range(16_000))}}} | agent
         for n in names
     ]
     environment = {"uid": "field", "name": "wide:WideEnvironment", "params": {"table": table, "deep": deep}}
@@ -55,6 +56,7 @@ def ganglion(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.slow
 def test_large_and_deep_parameters_arrive(tmp_path: Path) -> None:
     """Two phases of environments and muscles get parameters that no body holds; the document is kept with the run."""
     text = document()
@@ -67,7 +69,7 @@ def test_large_and_deep_parameters_arrive(tmp_path: Path) -> None:
 
     assert (0, "") == (done.returncode, done.stderr), done.stdout
     rows = json.loads(ganglion(tmp_path, "results", "--table", "episodes", "last", "--json").stdout)
-    assert [(phase, worker, 20) for phase in (0, 1) for worker in (0, 1)] == [
+    assert [(phase, worker, 10) for phase in (0, 1) for worker in (0, 1)] == [
         (row["phase"], row["worker"], row["steps"]) for row in rows
     ]
     assert text == ganglion(tmp_path, "show", "last", "--document").stdout
