@@ -32,6 +32,7 @@ __all__ = ["text"]
 
 _DIALECT = sqlite.dialect(paramstyle="qmark")
 _BRAIN = ("phase", "agent", "tag", "episode", "updates", "sha256", "path")
+_SEALED_OUTCOME = "steps terminated truncated reason round inner digest predecessor"
 _PHASE = ("run", "phase", "mode")
 _POINT = ("row", "repetition", "seed", "factors", "digest", "state", "run", "reason")
 
@@ -181,8 +182,34 @@ def _statements() -> dict[str, str]:
             )
         ),
         **{f"SELECT_ALL_{name.upper()}": _sql(query) for name, query in _sealed().items()},
+        "SELECT_ALL_EPISODES": _sql(
+            select(*_named(e, "number phase mode worker environment episode"), *_named(e, _SEALED_OUTCOME))
+            .where(e.c.run == bindparam("r"))
+            .order_by(e.c.number)
+        ),
+        "SELECT_SEGMENTS": _sql(
+            select(s.c.number, schema.members.c.kind, schema.members.c.name)
+            .select_from(s.join(schema.members, s.c.member == schema.members.c.number))
+            .where(s.c.episode == bindparam("e"))
+            .order_by(s.c.number)
+        ),
+        "SELECT_STEPS": _of_segment(schema.steps, "step"),
+        "SELECT_ACTIONS": _of_segment(schema.actions, "step", "body"),
+        "SELECT_RETURNS": _of_segment(schema.returns, "body"),
+        "SELECT_SEALS": _sql(
+            select(schema.seals.c.position, schema.seals.c.digests)
+            .where(schema.seals.c.run == bindparam("r"), schema.seals.c.name == bindparam("n"))
+            .order_by(schema.seals.c.position)
+        ),
         "COUNT_EPISODES": _sql(select(func.count()).select_from(e).where(e.c.run == bindparam("r"))),
     }
+
+
+def _of_segment(table: Table, *order: str) -> str:
+    """Return the query for the rows of a segment, in the order in which they came."""
+    query = select(*(column for column in table.columns if column.name != "segment"))
+    query = query.where(table.c.segment == bindparam("s"))
+    return _sql(query.order_by(*(table.c[name] for name in order)))
 
 
 def _sealed() -> dict[str, Select[Any]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from sqlalchemy import ColumnElement, CursorResult, LargeBinary, Select, create_engine, func, select
@@ -12,13 +13,14 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import StaticPool
 from sqlalchemy.types import Boolean
 
-from ganglion.sdk.store import StoreError, StoreReader, UsageError
+from ganglion.sdk.store import Damage, StoreError, StoreReader, UsageError
 from ganglion_store import schema
 from ganglion_store.catalogue import Catalogue
 from ganglion_store.database import connect_reading, path_of, told
 from ganglion_store.nearest import nearest
 from ganglion_store.schema import SHOWN, Shown
 from ganglion_store.values import named, unpack_plain
+from ganglion_store.verify import Verification, heads_of
 from ganglion_store.where import condition
 
 __all__ = ["SqlReader"]
@@ -127,7 +129,8 @@ class SqlReader(StoreReader):
         self, shown: Shown, run: int, phase: int, member: str, name: str, blob: bytes
     ) -> dict[str, Any]:
         kind = shown.decoded[name]
-        declared = self._catalogue.declared(run, phase, shown.member_kind, member, kind)
+        with self._readable():
+            declared = self._catalogue.declared(run, phase, shown.member_kind, member, kind)
         try:
             return named(declared, blob, given_only=kind == "actuator")
         except StoreError as error:
@@ -142,7 +145,9 @@ class SqlReader(StoreReader):
         narrow = [name for name in asked if name in shown.columns]
         parts: dict[str, list[str]] = {}
         if shown.decoded and (wide or len(narrow) < len(asked)):
-            parts = self._catalogue.ids(shown, self.run_numbers(runs))
+            numbers = self.run_numbers(runs)
+            with self._readable():
+                parts = self._catalogue.ids(shown, numbers)
         known = dict.fromkeys(shown.columns) | {
             f"{name}.{part}": None for name in parts for part in parts[name]
         }
@@ -163,7 +168,8 @@ class SqlReader(StoreReader):
 
     def run_numbers(self, runs: Sequence[str]) -> list[int]:
         """Return the numbers of runs by their ids; none means all, and gives none."""
-        known = self._catalogue.runs() if runs else {}
+        with self._readable():
+            known = self._catalogue.runs() if runs else {}
         for run in runs:
             if run not in known:
                 raise UsageError(f"{self._path}: there is no run `{run}`{nearest(run, known)}")
@@ -199,6 +205,19 @@ class SqlReader(StoreReader):
             raise UsageError(f"{self._path}: expected the run `{run}`, found no run at all")
         raise UsageError(f"{self._path}: there is no run `{run}`{nearest(run, [*ids, *newest])}")
 
+    # -- integrity ----------------------------------------------------------------------------------------------------
+
+    def verify(self, run: str) -> Iterator[Damage]:
+        """Yield what is damaged of a run; see `StoreReader.verify`."""
+        [number] = self.run_numbers([run])
+        return Verification(self._connection, self._path, number, run).damages()
+
+    def heads(self, run: str) -> Mapping[str, Any] | None:
+        """Return the digests that protect a run that has ended; see `StoreReader.heads`."""
+        [number] = self.run_numbers([run])
+        with told(self._path, "be read"):
+            return heads_of(self._connection, number)
+
     # -- queries ------------------------------------------------------------------------------------------------------
 
     def query(self, sql: str) -> tuple[list[str], Iterator[tuple[Any, ...]]]:
@@ -206,6 +225,10 @@ class SqlReader(StoreReader):
         try:
             cursor = self._connection.execute(sql)
         except (sqlite3.Error, sqlite3.Warning) as error:
+            if "not authorized" in str(error) or "prohibited" in str(error):
+                raise UsageError(
+                    f"{self._path}: the query cannot be carried out: it may only read"
+                ) from error
             raise UsageError(f"{self._path}: the query cannot be carried out: {error}") from error
         return [column[0] for column in cursor.description or ()], self._fetched(cursor)
 
@@ -215,13 +238,22 @@ class SqlReader(StoreReader):
                 yield from rows
 
     def _execute(self, query: Select[Any]) -> Iterator[Any]:
+        with (
+            self._readable(),
+            self._session.execution_options(yield_per=_FETCH).execute(query) as result,
+        ):
+            self._results.append(result)
+            yield from result
+            self._results.remove(result)
+
+    @contextmanager
+    def _readable(self) -> Iterator[None]:
+        """Turn what the database says into a StoreError with its file."""
         try:
-            with self._session.execution_options(yield_per=_FETCH).execute(query) as result:
-                self._results.append(result)
-                yield from result
-                self._results.remove(result)
-        except DBAPIError as error:
-            raise StoreError(f"{self._path}: cannot be read: {error.orig}") from error
+            yield
+        except (DBAPIError, sqlite3.Error) as error:
+            cause = error.orig if isinstance(error, DBAPIError) else error
+            raise StoreError(f"{self._path}: cannot be read: {cause}") from error
 
 
 def _shown(table: str) -> Shown:

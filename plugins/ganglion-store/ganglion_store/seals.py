@@ -36,7 +36,8 @@ def row_digest(row: Sequence[Any]) -> bytes:
 
 def phase_head(chains: Iterable[tuple[int, int, bytes]]) -> bytes:
     """Return the digest of the episodes of a phase and mode: (worker, number of episodes, newest digest) of each."""
-    return hashlib.sha256(msgpack.packb(sorted(list(chain) for chain in chains))).digest()
+    packed = sorted(msgpack.packb(list(chain)) for chain in chains)  # a damaged number may be text
+    return hashlib.sha256(b"".join(packed)).digest()
 
 
 def run_head(tables: Iterable[tuple[str, Iterable[bytes]]]) -> bytes:

@@ -27,8 +27,10 @@ __all__ = [
     "INSERT_STEP",
     "INSERT_STORE",
     "REVISION",
+    "SELECT_ACTIONS",
     "SELECT_ALL_BRAINS",
     "SELECT_ALL_DECLARATIONS",
+    "SELECT_ALL_EPISODES",
     "SELECT_ALL_EVALUATIONS",
     "SELECT_ALL_INCIDENTS",
     "SELECT_ALL_MEMBERS",
@@ -44,9 +46,13 @@ __all__ = [
     "SELECT_LEDGER",
     "SELECT_MEMBERS",
     "SELECT_POINTS",
+    "SELECT_RETURNS",
     "SELECT_REVISION",
     "SELECT_RUN",
+    "SELECT_SEALS",
+    "SELECT_SEGMENTS",
     "SELECT_SIGNAL",
+    "SELECT_STEPS",
     "UPDATE_LEDGER",
     "UPDATE_MEMBER",
     "UPDATE_PHASE_HEAD",
@@ -220,6 +226,38 @@ SELECT_ALL_INCIDENTS = (
     "SELECT stored_incidents.time, stored_incidents.name, stored_incidents.incarnation, "
     "stored_incidents.kind, stored_incidents.position, stored_incidents.detail FROM stored_incidents WHERE "
     "stored_incidents.run = ? ORDER BY stored_incidents.number"
+)
+SELECT_ALL_EPISODES = (
+    "SELECT stored_episodes.number, stored_episodes.phase, stored_episodes.mode, stored_episodes.worker, "
+    "stored_episodes.environment, stored_episodes.episode, stored_episodes.steps, stored_episodes.terminated, "
+    'stored_episodes.truncated, stored_episodes.reason, stored_episodes.round, stored_episodes."inner", '
+    "stored_episodes.digest, stored_episodes.predecessor FROM stored_episodes WHERE stored_episodes.run = ? "
+    "ORDER BY stored_episodes.number"
+)
+SELECT_SEGMENTS = (
+    "SELECT stored_segments.number, stored_members.kind, stored_members.name FROM stored_segments JOIN "
+    "stored_members ON stored_segments.member = stored_members.number WHERE stored_segments.episode = ? ORDER "
+    "BY stored_segments.number"
+)
+SELECT_STEPS = (
+    "SELECT stored_steps.step, stored_steps.tick, stored_steps.simtime_ticks, stored_steps.simtime_timestamp, "
+    "stored_steps.sensors, stored_steps.setpoints, stored_steps.rewards, stored_steps.terminated, "
+    "stored_steps.truncated, stored_steps.world_state FROM stored_steps WHERE stored_steps.segment = ? ORDER "
+    "BY stored_steps.step"
+)
+SELECT_ACTIONS = (
+    "SELECT stored_actions.body, stored_actions.step, stored_actions.tick, stored_actions.sensors, "
+    "stored_actions.setpoints, stored_actions.proposed, stored_actions.rewards, stored_actions.objective, "
+    "stored_actions.terminated, stored_actions.truncated, stored_actions.statistics FROM stored_actions WHERE "
+    "stored_actions.segment = ? ORDER BY stored_actions.step, stored_actions.body"
+)
+SELECT_RETURNS = (
+    "SELECT stored_returns.body, stored_returns.steps, stored_returns.return, stored_returns.objective FROM "
+    "stored_returns WHERE stored_returns.segment = ? ORDER BY stored_returns.body"
+)
+SELECT_SEALS = (
+    "SELECT stored_seals.position, stored_seals.digests FROM stored_seals WHERE stored_seals.run = ? AND "
+    "stored_seals.name = ? ORDER BY stored_seals.position"
 )
 COUNT_EPISODES = "SELECT count(*) AS count_1 FROM stored_episodes WHERE stored_episodes.run = ?"
 

@@ -240,7 +240,7 @@ def test_queries_change_nothing(writer: SqlWriter, uri: str) -> None:
     with SqlReader(uri) as reader:
         columns, rows = reader.query("SELECT run, uid FROM runs")
         assert (["run", "uid"], [("demo-1", "demo")]) == (columns, list(rows))
-        with pytest.raises(UsageError, match="not authorized"):
+        with pytest.raises(UsageError, match="it may only read"):
             reader.query("PRAGMA query_only = OFF")
         for statement in ("DELETE FROM stored_runs", "CREATE TABLE t (a)", "SELECT 1; SELECT 2", "SELEC"):
             with pytest.raises(UsageError, match="cannot be carried out"):

@@ -1,0 +1,232 @@
+"""Verify: recomputes from the rows of a run what protects them, and names what is damaged."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+from itertools import chain, zip_longest
+from pathlib import Path
+from typing import Any
+
+from ganglion.sdk.store import Damage, StoreError
+from ganglion_store import statements as sql
+from ganglion_store.declarations import Declarations, shape_of
+from ganglion_store.records import ACTIONS, STEPS
+from ganglion_store.seals import DIGEST_BYTES, SEALED, phase_head, row_digest, run_head
+from ganglion_store.segment import Episode, Return, Seal, Segment
+from ganglion_store.values import Declared
+
+__all__ = ["Verification", "heads_of"]
+
+_FETCH = 500  # rows that are held at a time
+_FINDINGS = 20  # of SQLite's own check of the file
+_ENDED = frozenset({"finished", "failed", "interrupted"})
+_KINDS = {"environment": (STEPS, sql.SELECT_STEPS), "agent": (ACTIONS, sql.SELECT_ACTIONS)}
+# What names a row in a message, if it has it.
+_KEYS = (
+    "phase",
+    "mode",
+    "worker",
+    "environment",
+    "agent",
+    "kind",
+    "tag",
+    "name",
+    "number",
+    "episode",
+    "step",
+    "id",
+)
+Chain = tuple[Any, Any, Any]  # phase, mode, worker
+
+
+class Verification:
+    """Verify one run on a connection that reads; nothing of a run is held but a few rows and the heads of its chains.
+
+    Args:
+        connection: To the store.
+        path: Of its file, for messages.
+        run: Number of the run.
+        name: Its id.
+    """
+
+    def __init__(self, connection: sqlite3.Connection, path: Path, run: int, name: str) -> None:
+        self._connection = connection
+        self._path = path
+        self._run = run
+        self._name = name
+        self._declarations = Declarations()
+        self._heads: dict[Chain, bytes] = {}
+        self._counts: dict[Chain, int] = {}
+
+    def damages(self) -> Iterator[Damage]:
+        """Yield what is damaged: the file as SQLite sees it, episodes, heads of phases, sealed rows, the run's head.
+
+        All is read from one state of the database, also beside a writer.
+        """
+        parts = (self._file, self._declared, self._episodes, self._phases, self._seals)
+        begun = False
+        try:
+            self._connection.execute("BEGIN")
+            begun = True
+            for part in parts:
+                yield from part()
+        except (sqlite3.Error, UnicodeError) as error:
+            yield Damage("store", str(self._path), f"cannot be read: {error}")
+        finally:
+            if begun and self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+
+    def _file(self) -> Iterator[Damage]:
+        for (text,) in self._connection.execute(f"PRAGMA integrity_check({_FINDINGS})"):
+            if text != "ok":
+                yield Damage("store", str(self._path), str(text))
+
+    def _declared(self) -> Iterator[Damage]:
+        """Read the declarations, by which rewards are summed; whether they are what was sealed is seen later."""
+        lists: dict[tuple[int, str, str, str], list[Declared]] = {}
+        for *key, name, dtype, shape in self._connection.execute(sql.SELECT_DECLARATIONS, (self._run,)):
+            phase, environment, agent, kind = key
+            try:
+                declared = Declared(name, dtype, shape_of(shape))
+            except (TypeError, ValueError, RecursionError):
+                yield Damage("row", f"declarations, {kind} {name!r:.60}", f"its shape is {shape!r:.40}")
+                continue
+            lists.setdefault((phase, environment, agent, kind), []).append(declared)
+        for owner, found in lists.items():
+            self._declarations.add(owner, found)
+
+    # -- episodes -----------------------------------------------------------------------------------------------------
+    def _episodes(self) -> Iterator[Damage]:
+        for row in self._connection.execute(sql.SELECT_ALL_EPISODES, (self._run,)):
+            number, phase, mode, worker, environment, episode, *outcome, digest, predecessor = row
+            outcome[1:3] = map(_flag, outcome[1:3])
+            seal = Seal(Episode(phase, mode, worker, episode), environment, *outcome)
+            links = (phase, mode, worker)
+            if predecessor != self._heads.get(links, b""):
+                yield Damage(
+                    "episode", str(seal), "the episode before it is missing, changed, or not that one"
+                )
+            yield from self._episode(number, seal, digest, predecessor)
+            self._heads[links] = digest
+            self._counts[links] = self._counts.get(links, 0) + 1
+
+    def _episode(self, number: int, seal: Seal, digest: Any, predecessor: Any) -> Iterator[Damage]:
+        """Compare an episode with its digest, and its returns with its rows."""
+        try:
+            for segment, kind, name in self._connection.execute(sql.SELECT_SEGMENTS, (number,)).fetchall():
+                found = self._segment(segment, kind, name, seal.episode)
+                seal.segments.append(found)
+                yield from self._returns(segment, found)
+            if not isinstance(predecessor, bytes) or seal.digest(predecessor) != digest:
+                yield Damage("episode", str(seal), "it is not what was sealed")
+        except (StoreError, sqlite3.Error, UnicodeError, OverflowError, TypeError, KeyError) as error:
+            yield Damage("episode", str(seal), f"it cannot be read: {error}")
+
+    def _segment(self, number: int, kind: str, name: str, episode: Episode) -> Segment:
+        """Read the rows of a segment as they were taken; none of them is kept."""
+        rows_of, query = _KINDS[kind]
+        segment = Segment(rows_of, name, episode, "")
+        rows = self._connection.execute(query, (number,))
+        flags = [rows_of.columns.index(flag) for flag in ("terminated", "truncated")]
+        while found := rows.fetchmany(_FETCH):
+            segment.take([_flagged(row, flags) for row in found])
+            segment.absorb(self._declarations)
+            segment.release()
+        return segment
+
+    def _returns(self, number: int, segment: Segment) -> Iterator[Damage]:
+        rows = self._connection.execute(sql.SELECT_RETURNS, (number,)).fetchall()
+        stored = {body: (steps, reward, objective) for body, steps, reward, objective in rows}
+        for body in sorted({*stored, *segment.returns}):
+            summed = segment.returns.get(body)
+            if summed is None or stored.get(body) != _resting(summed):
+                where = f"returns of agent {segment.name}, body {body}, {segment.episode}"
+                yield Damage("row", where, "it is not the sum of the rows")
+
+    # -- heads and seals ----------------------------------------------------------------------------------------------
+    def _phases(self) -> Iterator[Damage]:
+        for phase, mode, *_, head in self._connection.execute(sql.SELECT_ALL_PHASES, (self._run,)):
+            found = ((c, d) for c, d in self._heads.items() if c[:2] == (phase, mode))
+            chains = [(c[2], self._counts[c], digest) for c, digest in found]
+            if head != phase_head(chains):
+                text = "its newest episodes are not those that it was left with"
+                yield Damage("phase", f"{phase}, {mode}", text)
+
+    def _seals(self) -> Iterator[Damage]:
+        """Compare the rows that belong to no episode with the seals that were made at the end."""
+        head = self._head()
+        if head is None:
+            status = self._connection.execute(SEALED["runs"], (self._run,)).fetchone()[4]
+            if status in _ENDED:
+                yield Damage("row", f"runs, {self._name}", f"the run is {status}, but nothing seals it")
+            return
+        for name, query in SEALED.items():
+            yield from self._sealed(name, query)
+        if run_head((name, self._pieces(name)) for name in SEALED) != head:
+            yield Damage("row", f"runs, {self._name}", "the seals are not those of this run")
+
+    def _head(self) -> Any:
+        return self._connection.execute(sql.SELECT_HEAD, (self._run,)).fetchone()[0]
+
+    def _pieces(self, name: str) -> Iterator[bytes]:
+        for expected, (position, piece) in enumerate(
+            self._connection.execute(sql.SELECT_SEALS, (self._run, name))
+        ):
+            yield piece if position == expected and isinstance(piece, bytes) else b"?"
+
+    def _sealed(self, name: str, query: str) -> Iterator[Damage]:
+        rows = self._connection.execute(query, (self._run,))
+        keys = [column[0] for column in rows.description]
+        digests = chain.from_iterable(map(_cut, self._pieces(name)))
+        for number, (row, digest) in enumerate(zip_longest(rows, digests)):
+            if row is None:
+                yield Damage("row", f"{name}, row {number}", "it was sealed and is missing")
+            elif digest is None:
+                yield Damage("row", f"{name}, row {number}{_named(keys, row)}", "it was added after the end")
+            elif row_digest(row) != digest:
+                yield Damage("row", f"{name}, row {number}{_named(keys, row)}", "it is not what was sealed")
+
+
+def heads_of(connection: sqlite3.Connection, run: int) -> dict[str, Any] | None:
+    """Return what the writer gave as heads at the end of a run, None if it has not ended."""
+    found = connection.execute(sql.SELECT_HEAD, (run,)).fetchone()
+    if found is None or not isinstance(found[0], bytes):
+        return None
+    rows = connection.execute(sql.SELECT_ALL_PHASES, (run,))
+    phases = [
+        {"phase": phase, "mode": mode, "head": head.hex() if isinstance(head, bytes) else None}
+        for phase, mode, *_, head in rows
+    ]
+    return {"run": found[0].hex(), "phases": phases}
+
+
+def _flag(value: Any) -> Any:
+    """Return what rests as 0 or 1 as a boolean; anything else stays, and is no boolean."""
+    return bool(value) if type(value) is int and value in (0, 1) else value
+
+
+def _flagged(row: Sequence[Any], flags: Sequence[int]) -> list[Any]:
+    values = list(row)
+    for position in flags:
+        values[position] = _flag(values[position])
+    return values
+
+
+def _resting(summed: Return) -> tuple[int, float | None, float | None]:
+    """Return a sum as a database gives it back, to which what is not a number is unknown."""
+    reward, objective = (None if v is None or v != v else v for v in (summed.reward, summed.objective))
+    return summed.steps, reward, objective
+
+
+def _cut(piece: bytes) -> Iterator[bytes]:
+    return (piece[at : at + DIGEST_BYTES] for at in range(0, len(piece), DIGEST_BYTES))
+
+
+def _named(keys: Sequence[str], row: Sequence[Any]) -> str:
+    named = [
+        f"{key} {value!r:.60}"
+        for key, value in zip(keys, row, strict=True)
+        if key in _KEYS and value is not None
+    ]
+    return f" ({', '.join(named)})" if named else ""
