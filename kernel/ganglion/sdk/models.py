@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import io
 import json
 import os
 import zipfile
@@ -19,6 +18,7 @@ from numpy.typing import NDArray
 
 from ganglion.errors import AuthorError, LimitExceeded, StoreError
 from ganglion.limits import ARRAY_RANK, MODEL_BYTES, MODEL_HEADER_BYTES, MODEL_MEMBERS, MODEL_NAME_CHARACTERS
+from ganglion.sdk.archive import KINDS, array_of, members, read_member
 
 __all__ = [
     "Models",
@@ -31,7 +31,6 @@ __all__ = [
 ]
 
 Array = NDArray[Any]
-KINDS = "biufcS"  # booleans, numbers, bytes; no objects, which reading would have to execute, and no text
 META = ".meta.npy"  # an encoded name has no dot: no array can take this place
 SUFFIX = ".npz"
 PLAIN = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-")
@@ -86,21 +85,37 @@ def save_arrays(path: Path, arrays: Mapping[str, Any], meta: Mapping[str, Any] |
             f"model {path.name}: expected at most {MODEL_MEMBERS} arrays (model_members) of {MODEL_BYTES} bytes "
             f"(model_bytes), found {len(checked)} of {size} bytes"
         )
-    beside = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with beside.open("w+b") as file:
-            _write(file, checked, header)
+        # All below one descriptor, and no link followed: what was planted there leads nowhere.
+        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            return _write_beside(folder, path.name, checked, header)
+        finally:
+            os.close(folder)
+    except OSError as error:
+        raise StoreError(f"model {path}: cannot be written: {error}") from error
+
+
+def _write_beside(folder: int, name: str, arrays: Mapping[str, Array], header: bytes | None) -> str:
+    """Write a file of a folder beside its place, sync it, rename it; return its SHA-256."""
+    beside = f".{name}.{os.getpid()}.part"
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(beside, dir_fd=folder)  # of a process that died and had our number
+    try:
+        with os.fdopen(os.open(beside, flags, 0o644, dir_fd=folder), "w+b") as file:
+            _write(file, arrays, header)
             file.flush()
             os.fsync(file.fileno())
             file.seek(0)
             digest = hashlib.file_digest(file, "sha256").hexdigest()
-        beside.replace(path)
-        _sync_folder(path.parent)
-    except OSError as error:
+        os.replace(beside, name, src_dir_fd=folder, dst_dir_fd=folder)
+    except BaseException:
         with contextlib.suppress(OSError):
-            beside.unlink()
-        raise StoreError(f"model {path}: cannot be written: {error}") from error
+            os.unlink(beside, dir_fd=folder)
+        raise
+    os.fsync(folder)
     return digest
 
 
@@ -148,14 +163,6 @@ def _write_member(archive: zipfile.ZipFile, name: str, array: Array) -> None:
         npy.write_array(member, array, allow_pickle=False)
 
 
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
 # -- reading ----------------------------------------------------------------------------------------------------------
 
 
@@ -189,72 +196,28 @@ def _load(
     if sha256 is not None and digest_of(path) != sha256:
         raise StoreError(f"model {path}: expected SHA-256 {sha256}, found another one: the file is damaged")
     try:
-        with zipfile.ZipFile(path) as archive:
-            return _read(archive, size, arrays)
-    except (
-        zipfile.BadZipFile,
-        ValueError,
-        EOFError,
-        OSError,
-        NotImplementedError,
-        RuntimeError,
-        KeyError,
-    ) as error:
+        with path.open("rb") as file:
+            return _read(file, arrays)
+    except (ValueError, OSError, RecursionError) as error:
         raise StoreError(f"model {path}: the file is damaged or no model: {error}") from error
 
 
-def _read(
-    archive: zipfile.ZipFile, size: int, arrays: bool
-) -> tuple[dict[str, Array], dict[str, Any] | None]:
-    entries = archive.infolist()
-    if len(entries) > MODEL_MEMBERS + 1:
-        raise ValueError(f"expected at most {MODEL_MEMBERS} arrays (model_members), found {len(entries)}")
+def _read(file: BinaryIO, arrays: bool) -> tuple[dict[str, Array], dict[str, Any] | None]:
     found: dict[str, Array] = {}
     meta: dict[str, Any] | None = None
-    for entry in entries:
-        # Stored entries cannot be larger than the file; so a header cannot make us take memory that is not there.
-        if entry.compress_type != zipfile.ZIP_STORED or entry.file_size > size or entry.flag_bits & 0x1:
-            raise ValueError(
-                f"entry {entry.filename!r:.100}: expected it stored, without compression or encryption"
-            )
-        if entry.filename == META:
-            if entry.file_size > 2 * MODEL_HEADER_BYTES:
+    for member in members(file):
+        if member.name == META:
+            if member.size > 2 * MODEL_HEADER_BYTES:
                 raise ValueError("the JSON object beside the arrays is too large")
-            meta = _json_object(_read_member(archive, entry))
+            meta = _json_object(array_of(member.name, read_member(file, member)))
         elif arrays:
-            if not entry.filename.endswith(".npy"):
-                raise ValueError(f"entry {entry.filename!r:.100}: expected an array (.npy)")
-            name = unquote_to_bytes(entry.filename.removesuffix(".npy")).decode()
+            if not member.name.endswith(".npy"):
+                raise ValueError(f"entry {member.name!r:.100}: expected an array (.npy)")
+            name = unquote_to_bytes(member.name.removesuffix(".npy")).decode()
             if name in found:
                 raise ValueError(f"array {name!r:.100} comes twice")
-            found[name] = _read_member(archive, entry)
+            found[name] = array_of(member.name, read_member(file, member))
     return found, meta
-
-
-def _read_member(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> Array:
-    data = bytearray(archive.read(entry))  # checks the CRC
-    file = io.BytesIO(data)
-    version = npy.read_magic(file)
-    if version == (1, 0):
-        shape, fortran, dtype = npy.read_array_header_1_0(file, max_header_size=MODEL_HEADER_BYTES)
-    elif version == (2, 0):
-        shape, fortran, dtype = npy.read_array_header_2_0(file, max_header_size=MODEL_HEADER_BYTES)
-    else:
-        raise ValueError(f"entry {entry.filename!r:.100}: version {version} of the format is not read")
-    if dtype.kind not in KINDS or dtype.hasobject or len(shape) > ARRAY_RANK:
-        raise ValueError(f"entry {entry.filename!r:.100}: dtype {dtype} or shape {shape} is not read")
-    offset = file.tell()
-    count = 1
-    for length in shape:
-        count *= length
-    if count * dtype.itemsize != len(data) - offset or any(length < 0 for length in shape):
-        raise ValueError(
-            f"entry {entry.filename!r:.100}: {len(data) - offset} bytes do not fill {shape} of {dtype}"
-        )
-    if count == 0 or dtype.itemsize == 0:
-        return np.zeros(shape, dtype=dtype)
-    flat = np.frombuffer(data, dtype=dtype, offset=offset)
-    return flat.reshape(shape, order="F" if fortran else "C")
 
 
 def _json_object(array: Array) -> dict[str, Any]:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import os
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -146,6 +147,31 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(StoreError, match=r"file/m\.npz"):
         save_arrays(tmp_path / "file" / "m.npz", {})
+
+
+@pytest.mark.parametrize("planted", ["model.npz", f".model.npz.{os.getpid()}.part"])
+def test_planted_links_are_not_followed(tmp_path: Path, planted: str) -> None:
+    """A link in the place of a model, or of what is written beside it, is replaced; what it leads to stays."""
+    victim = tmp_path / "victim"
+    victim.write_text("mine")
+    folder = tmp_path / "models"
+    folder.mkdir()
+    (folder / planted).symlink_to(victim)
+    Models(folder).save({"a": np.zeros(1)})
+
+    assert "mine" == victim.read_text()
+    assert ["model.npz"] == [path.name for path in folder.iterdir()]
+    assert not (folder / "model.npz").is_symlink()
+
+
+def test_linked_folder_is_refused(tmp_path: Path) -> None:
+    """A link in the place of an agent's folder leads nobody elsewhere."""
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "models").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(StoreError, match="models"):
+        Models(tmp_path / "models").save({"a": np.zeros(1)})
+
+    assert [] == list((tmp_path / "elsewhere").iterdir())
 
 
 # -- hostile files ----------------------------------------------------------------------------------------------------
