@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from simulation import Outcome, simulate
 from simulation.documents import Document, documents
@@ -13,6 +13,10 @@ from simulation.world import UNKNOWN, Expected, PhaseWorld, evaluated, expected
 
 SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example]
 SEEDS = st.integers(0, 2**32)
+AS_DRAWN = [
+    Phase.explicit,
+    Phase.generate,
+]  # to shrink a document takes minutes; the one that fails is printed
 
 
 def runs_to_its_end(document: Document, seed: int, results: Path) -> None:
@@ -88,7 +92,7 @@ def assert_race(outcome: Outcome, index: int, phase: PhaseWorld, evaluations: in
         assert not phase.evaluates or evaluations >= (phase.worker * phase.episodes >= phase.every)
 
 
-@settings(max_examples=40, suppress_health_check=SLOW)
+@settings(max_examples=40, suppress_health_check=SLOW, phases=AS_DRAWN)
 @given(document=documents(), seed=SEEDS)
 def test_any_document_runs_to_its_end(document: Document, seed: int, results: Path) -> None:
     """A valid document finishes on the whole bus with the episodes, rows and objectives that its words imply."""
@@ -96,7 +100,7 @@ def test_any_document_runs_to_its_end(document: Document, seed: int, results: Pa
 
 
 @pytest.mark.long
-@settings(max_examples=200, suppress_health_check=SLOW)
+@settings(max_examples=200, suppress_health_check=SLOW, phases=AS_DRAWN)
 @given(document=documents(), seed=SEEDS)
 def test_two_hundred_documents_run_to_their_end(document: Document, seed: int, results: Path) -> None:
     """The same for more documents."""

@@ -35,7 +35,7 @@ class StoreHost:
         self._since_s = 0.0
         self._failed: GanglionError | None = None
         self._governor = ""
-        self._ended = False
+        self._begun = self._ended = False  # whether the records of the run's begin and end have come
         self.participant: Participant  # set before anything is served
 
     def handlers(self) -> dict[str, Handler]:
@@ -51,6 +51,7 @@ class StoreHost:
             self._since_s = self.participant.clock()
         self._unacknowledged[told.peer] = batch.number
         self._guard(lambda: self._writer.apply(told.peer, batch.records))
+        self._begun |= any(record[:1] == ["run"] for record in batch.records)
         self._ended |= any(record[:1] == ["end"] for record in batch.records)
         self._rows += sum(_weight(record) for record in batch.records)
         if self._rows >= _COMMIT_ROWS:
@@ -65,7 +66,7 @@ class StoreHost:
 
     def gone(self, gone: Gone) -> None:
         """Hear that the governor is lost; what nobody sealed stays invisible, and the run does not stay `running`."""
-        if gone.peer == self._governor and not self._ended:
+        if gone.peer == self._governor and self._begun and not self._ended:
             end = [
                 "end",
                 "failed",

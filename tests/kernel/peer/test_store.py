@@ -175,7 +175,7 @@ def lost_governor(stage: Stage, before: Callable[[], Any] = lambda: None) -> lis
 
 def test_a_lost_governor_ends_its_run(stage: Stage) -> None:
     """The store watches the governor; nobody else is left to write how the run ended."""
-    written = lost_governor(stage)
+    written = lost_governor(stage, lambda: stage.batch("r/governor", 1, [["run", {}]]))
 
     assert [["r/governor"]] == [message.peers for _, message in stage.link.asked("kernel.watch")]
     assert (["end", "failed", "lost: governor: killed by signal 9"], "commit") == (
@@ -184,8 +184,13 @@ def test_a_lost_governor_ends_its_run(stage: Stage) -> None:
     )
 
 
+def test_a_run_that_never_began_is_not_ended(stage: Stage) -> None:
+    """A governor that is lost before its first record leaves nothing that could be written to."""
+    assert [] == lost_governor(stage)
+
+
 def test_an_ended_run_stays_as_it_ended(stage: Stage) -> None:
     """A governor that leaves after the end changes nothing."""
     assert [] == lost_governor(
-        stage, lambda: stage.batch("r/governor", 1, [["end", "finished", "completed", "now"]])
+        stage, lambda: stage.batch("r/governor", 1, [["run", {}], ["end", "finished", "completed", "now"]])
     )

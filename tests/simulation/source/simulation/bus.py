@@ -88,6 +88,7 @@ class Simulation:
         self.bus = MemoryBus(_SUPERVISOR_TOKEN)
         self.bus.exchange.clock = self.schedule.clock
         self.processes: list[Process] = []
+        self.killed: list[str] = []
         self.run = _free_name(folder, plan.uid)
         self.uri = f"sqlite:///{folder / 'ganglion.db'}" if stored else None
         self.keeper = Keeper(self, self.run, plan, self.uri)
@@ -161,6 +162,7 @@ class Simulation:
         found = [process for process in self.processes if process.name == name and process.lives]
         for process in found:
             process.kill()
+        self.killed += [process.name for process in found]
         return bool(found)
 
     # -- inside -------------------------------------------------------------------------------------------------------

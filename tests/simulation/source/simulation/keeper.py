@@ -181,6 +181,7 @@ class Keeper:
         for place, incarnation in fresh:
             process = self._simulation.start(place, incarnation, _token(place, incarnation))
             self.members[place.name] = Member(place, process, incarnation)
+            self._joined.discard(place.name)
         for member in leaving:
             self._bid_leave(member)
 
@@ -199,9 +200,13 @@ class Keeper:
         )
 
     def _bid_leave(self, member: Member) -> None:
+        """Ask a process to leave; one that has not joined cannot hear us, and is ended."""
         if member.process.lives and not member.asked:
             member.asked = True
-            self._simulation.bid_leave(self.participant, member.place.name)
+            if member.place.name in self._joined:
+                self._simulation.bid_leave(self.participant, member.place.name)
+            else:
+                member.process.kill()
 
     def _stop(self) -> None:
         """End all processes, stage by stage."""
@@ -211,7 +216,7 @@ class Keeper:
                 self._bid_leave(member)
             self._await_end(stage)
         for member in [*self.former, *self.members.values()]:
-            if member.process.status:
+            if member.process.status and member.place.name in self._joined:
                 self.defects.append(f"{member.place.label}: {member.process.status} {member.process.words}")
 
     def _await_end(self, members: Sequence[Member]) -> None:

@@ -69,6 +69,8 @@ def read_tables(uri: str, run: str) -> dict[str, Rows]:
     store = registry.load("store", uri.partition(":")[0])
     with store.reader(uri) as reader:
         names = [name for name in reader.tables() if name != "incidents"]
+        if run not in {row["run"] for row in reader.rows("runs", columns=["run"])}:
+            return {name: [] for name in names}  # it was lost before anything was written
         return {name: [plain(row, run) for row in reader.rows(name, [run])] for name in names}
 
 
