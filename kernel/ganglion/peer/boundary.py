@@ -161,9 +161,7 @@ class Boundaries:
         setup = phase.setup
         report = Stands(setup.worker, episode.number, episode.step, setup.evaluation)
         while True:
-            phase.participant.call(
-                phase.governor, "governor.stands", report, phase.span_s("governor.stands")
-            )
+            phase.participant.call(phase.governor, "governor.stands", report, phase.span_s("governor.stands"))
             while not phase.signals:
                 if phase.participant.told_to_leave():
                     return [_leave()]

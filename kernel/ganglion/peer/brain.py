@@ -124,7 +124,9 @@ class BrainHost:
         self._last_update: Any = None
         self._signals: dict[int, dict[str, Any]] = {}
         self._answers_first = setup.sync in ("pipelined", "async")
-        self._late: Exception | None = None  # raised while nobody waited for an answer: who asks next hears of it
+        self._late: Exception | None = (
+            None  # raised while nobody waited for an answer: who asks next hears of it
+        )
         hooks("setup", brain.setup)
         if setup.load is not None:
             self._load(brain, setup.load)

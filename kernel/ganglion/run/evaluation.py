@@ -104,7 +104,9 @@ class Evaluations:
         declared = reply.declarations
         strange = [uid for uid in first if not same_declarations(first[uid], declared[uid])]
         if strange:
-            return f"environment {strange[0]} declares otherwise in evaluation worker {worker} than in worker 0"
+            return (
+                f"environment {strange[0]} declares otherwise in evaluation worker {worker} than in worker 0"
+            )
         self._setting_up.discard(worker)
         if self._setting_up or self._cut:
             return []
@@ -166,7 +168,14 @@ class Evaluations:
         for cause in report.causes:
             if not cause.get("known"):
                 steps = cause.get("steps", report.steps)
-                row = [report.worker, report.episode, steps, cause["signal"], cause["issuer"], cause["reason"]]
+                row = [
+                    report.worker,
+                    report.episode,
+                    steps,
+                    cause["signal"],
+                    cause["issuer"],
+                    cause["reason"],
+                ]
                 inner = sum(r.steps for r in self._reports[report.worker])
                 data = {"mode": EVALUATE}
                 records.append(Record(["signal", self._phase.index, *row, data, self._position, inner]))
