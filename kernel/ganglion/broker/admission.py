@@ -41,6 +41,7 @@ class Register:
         self._by_name: dict[str, Admission] = {}
         self._by_token: dict[bytes, list[str]] = {}
         self._numbers: dict[str, int] = {}
+        self._keys: dict[str, set[str]] = {}
         for admission in first:
             self.admit(admission)
 
@@ -54,6 +55,12 @@ class Register:
             raise LimitExceeded(f"expected at most {ADMISSIONS} admitted names (admissions)")
         self._by_name[admission.name] = admission
         self._by_token.setdefault(admission.token_sha256, []).append(admission.name)
+        if admission.curve_key:
+            self._keys.setdefault(admission.curve_key, set()).add(admission.name)
+
+    def knows_key(self, key: str) -> bool:
+        """Say whether a connection from another machine may have this public key: the table of keys."""
+        return key in self._keys
 
     def withdraw(self, name: str) -> None:
         """Forget a name; one that is not known is none of our business."""
@@ -64,9 +71,13 @@ class Register:
         names.remove(name)
         if not names:
             del self._by_token[old.token_sha256]
+        if old.curve_key:
+            self._keys[old.curve_key].discard(name)
+            if not self._keys[old.curve_key]:
+                del self._keys[old.curve_key]
 
-    def entitled(self, hello: Hello, taken: Iterable[str]) -> Admission:
-        """Return the place that a HELLO may take; `taken` are the names that have joined.
+    def entitled(self, hello: Hello, taken: Iterable[str], key: str | None = None) -> Admission:
+        """Return the place that a HELLO may take; `taken` are the names that have joined, `key` is its connection's.
 
         Raises RemoteProtocolError with the reason: version, token, role, name, stale incarnation, no place left.
         """
@@ -81,7 +92,12 @@ class Register:
         names = self._by_token.get(hashlib.sha256(hello.token.encode()).digest())
         if not names:
             raise RemoteProtocolError("token: it admits nobody")
-        admission = self._choose(hello, [self._by_name[name] for name in names], set(taken))
+        known = [self._by_name[name] for name in names]
+        if key is not None:
+            known = [admission for admission in known if admission.curve_key == key]
+            if not known:
+                raise RemoteProtocolError("token: it is not for the key of this connection")
+        admission = self._choose(hello, known, set(taken))
         if hello.role != admission.role.value:
             raise RemoteProtocolError(
                 f"role: this token is for the role {admission.role.value}, found {hello.role!r}"

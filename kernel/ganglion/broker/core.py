@@ -34,6 +34,7 @@ from ganglion.wire.verb import Verb
 __all__ = ["Broker"]
 
 _SLEEPER_S = 0.75  # a tick that comes so late accuses nobody: the broker itself was stopped or starved
+_CROWDED, _RELIEVED = 0.8, 0.7  # of the places: there is an alarm, and there could be the next one
 _REFUSALS_MAX = 10  # so many forbidden messages of one peer
 _REFUSALS_SPAN_S = 10.0  # within so long end its connection
 _CALL, _ANSWERS = Verb.CALL, (Verb.REPLY, Verb.ERROR)
@@ -54,7 +55,9 @@ class Broker:
     effects in order. Times are monotonic seconds. Names, rights and open calls are known here; episodes are not.
     """
 
-    def __init__(self, supervisor_token_sha256: bytes, version: str, pid: int, now_s: float) -> None:
+    def __init__(
+        self, supervisor_token_sha256: bytes, version: str, pid: int, now_s: float, peers_max: int = PEERS
+    ) -> None:
         first = Admission("supervisor", Role.SUPERVISOR, "", supervisor_token_sha256)
         self.register = Register([first])
         self.links: dict[int, Link] = {}
@@ -64,6 +67,8 @@ class Broker:
         self.version, self.pid, self.born_s = version, pid, now_s
         self._kernel = Kernel(self)
         self._strangers = Strangers()
+        self._peers_max = peers_max
+        self._crowded = False
         self._keys = 0
         self._ticked_s = now_s
 
@@ -76,18 +81,27 @@ class Broker:
         self._keys += 1
         link = Link(self._keys, now_s, origin)
         self.links[link.key] = link
-        effects: list[Effect] = []
-        if len(self.links) > PEERS:
-            return link, self._refuse(
-                link, 0, "limit", f"expected at most {PEERS} connections (peers)", now_s
-            )
-        if len(self.links) - len(self.joined) > UNJOINED_PEERS:
+        effects = self._count_links()
+        full = len(self.links) > self._peers_max
+        if full or len(self.links) - len(self.joined) > UNJOINED_PEERS:
             oldest = next(other for other in self.links.values() if other.peer is None)
-            effects += self._end(
-                oldest, f"{UNJOINED_PEERS} newer strangers are waiting (unjoined_peers)", now_s
-            )
-            effects.append(Close(oldest, "too many strangers"))
+            if oldest is link:
+                text = f"expected at most {self._peers_max} connections (peers)"
+                return link, [*effects, *self._refuse(link, 0, "limit", text, now_s)]
+            reason = f"{UNJOINED_PEERS} newer strangers are waiting (unjoined_peers)"
+            if full:
+                reason = f"all {self._peers_max} places are taken (peers), and the oldest stranger goes"
+            effects += [*self._end(oldest, reason, now_s), Close(oldest, reason)]
         return link, effects
+
+    def _count_links(self) -> list[Effect]:
+        """Return an alarm when most places are taken; one, until there is room again."""
+        count = len(self.links)
+        crowded = count > (_RELIEVED if self._crowded else _CROWDED) * self._peers_max
+        alarm = crowded and not self._crowded
+        self._crowded = crowded
+        fields = {"connections": count, "most": self._peers_max}
+        return [Note("warning", "peers.crowded", fields)] if alarm else []
 
     def disconnect(self, link: Link, reason: str, now_s: float) -> list[Effect]:
         """Forget a connection that was lost; those who watch its peer, or wait for its answer, are told."""
@@ -137,6 +151,8 @@ class Broker:
                     effects += self._refuse(link, 0, "deadline", text, now_s)
             else:
                 effects += self._beat(link, link.peer, now_s)
+            if link.gaps and link.queued_bytes <= QUEUE_MARK_BYTES // 2:
+                effects += [self._tell_gap(link, to) for to in list(link.gaps)]
         return effects
 
     def check(self) -> None:
@@ -167,8 +183,10 @@ class Broker:
         if head.verb is Verb.BYE:
             return [*self._end(link, "left", now_s), Close(link, "left")]
         try:
-            hello = codec_of(Hello).decode(frames[2] if len(frames) > 2 else b"")
-            admission = self.register.entitled(hello, self.joined)
+            if len(frames) != 3 or frames[0]:
+                raise RemoteProtocolError(f"HELLO: expected the frames [][head][body], found {len(frames)}")
+            hello = codec_of(Hello).decode(frames[2])
+            admission = self.register.entitled(hello, self.joined, link.curve_key)
             content = _content(hello.content)
         except RemoteProtocolError as error:
             kind, _, _ = str(error).partition(":")
@@ -330,11 +348,14 @@ class Broker:
             if reader.queued_bytes > QUEUE_MARK_BYTES:
                 reader.gaps[to] = reader.gaps.get(to, 0) + 1
                 continue
-            missed = reader.gaps.pop(to, 0)
-            if missed:
-                effects.append(self.tell(reader, Head(Verb.TELL, 0, "kernel.gap"), Gap(topic, missed)))
+            if to in reader.gaps:
+                effects.append(self._tell_gap(reader, to))
             effects.append(Send(reader, (source, *frames[1:])))
         return effects
+
+    def _tell_gap(self, reader: Link, to: bytes) -> Effect:
+        gap = Gap(to.decode(errors="replace"), reader.gaps.pop(to))
+        return self.tell(reader, Head(Verb.TELL, 0, "kernel.gap"), gap)
 
     def _unreachable(self, link: Link, head: Head, to: bytes) -> list[Effect]:
         text = f"nobody named {_show(to)} has joined"

@@ -9,7 +9,7 @@ from ganglion.broker.effect import Close, Effect, Send
 from ganglion.broker.link import Admission, Link, Peer, Route
 from ganglion.broker.rights import open_calls
 from ganglion.errors import GanglionError, RemoteProtocolError
-from ganglion.limits import SUBSCRIPTIONS, WATCHES
+from ganglion.limits import KERNEL_BODY_BYTES, SUBSCRIPTIONS, WATCHES
 from ganglion.wire.codec import codec_of
 from ganglion.wire.envelope import Head, encode_head
 from ganglion.wire.messages import (
@@ -71,7 +71,11 @@ class Kernel:
         if handler is None:
             return self._hand_on(link, peer, head, frames)
         try:
-            request = codec_of(call.request).decode(frames[2] if len(frames) > 2 else b"")
+            body = frames[2] if len(frames) > 2 else b""
+            if len(body) > KERNEL_BODY_BYTES:
+                text = f"expected at most {KERNEL_BODY_BYTES} bytes (kernel_body_bytes), found {len(body)}"
+                raise RemoteProtocolError(f"body: {text}")
+            request = codec_of(call.request).decode(body)
             reply, effects = handler(link, request, now_s)
         except GanglionError as error:
             return [broker.error(link, head.serial, error.kind, str(error))]
@@ -170,6 +174,7 @@ class Kernel:
                 request.worker,
                 request.attach,
                 request.evaluation,
+                request.curve_key,
             )
         )
         return Done(), []

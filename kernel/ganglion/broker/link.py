@@ -17,7 +17,8 @@ class Admission:
     """Hold what the supervisor announced: who may join under a name, and what it is.
 
     A `name` that ends in `*` admits any number of peers, which get a number in its place. `attach` is the name by
-    which a program that somebody else starts asks for this place.
+    which a program that somebody else starts asks for this place. `curve_key` is the public key that a connection
+    from another machine must have; without one the name is for this machine alone.
     """
 
     name: str
@@ -29,6 +30,7 @@ class Admission:
     worker: int | None = None
     attach: str | None = None
     evaluation: bool = False  # of a worker that evaluates: its numbers begin at 0 again
+    curve_key: str | None = None
 
     @property
     def numbered(self) -> bool:
@@ -86,6 +88,7 @@ class Link:
     __slots__ = (
         "asked_s",
         "born_s",
+        "curve_key",
         "gaps",
         "heard_s",
         "key",
@@ -115,6 +118,7 @@ class Link:
         self.watches: set[str] = set()
         self.topics: set[bytes] = set()
         self.sink: Any = None
+        self.curve_key: str | None = None  # of an encrypted connection, set by its front; None on this machine
 
     @property
     def name(self) -> str:

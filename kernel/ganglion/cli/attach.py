@@ -73,7 +73,9 @@ def _connections(settings: Settings) -> Sequence[Connection]:
 
 def _variables(connection: Connection, role: str, name: str, uid: str, run: str) -> dict[str, str]:
     """Return what the process needs to find its place."""
+    keys = connection.keys("attach" if role == "environment" else "observer")
     variables = {
+        **(keys.variables() if keys is not None else {}),
         "GANGLION_ENDPOINT": connection.endpoint,
         "GANGLION_NAME": uid,
         "GANGLION_TOKEN": connection.attach_token,

@@ -9,9 +9,9 @@ import sys
 
 import click
 
+from ganglion.cli import bind as binding
 from ganglion.cli.run import store_of
 from ganglion.cli.settings import Settings
-from ganglion.errors import UsageError
 
 __all__ = ["command", "status", "stop"]
 
@@ -20,28 +20,19 @@ __all__ = ["command", "status", "stop"]
 @click.option(
     "--parallel", type=click.IntRange(min=1), default=1, metavar="N", help="runs at the same time [1]"
 )
-@click.option(
-    "--bind",
-    default="tcp://127.0.0.1:0",
-    metavar="ENDPOINT",
-    help="a loopback endpoint for programs that have no ipc [tcp://127.0.0.1:0]",
-)
+@binding.options
 @click.pass_context
-def command(context: click.Context, parallel: int, bind: str) -> int:
+def command(context: click.Context, parallel: int, bind: str | None, no_curve: bool) -> int:
     """Run the daemon: it takes documents (`ganglion submit`) until it is told to leave."""
     if context.invoked_subcommand is not None:
         return 0
+    where = binding.checked(bind, no_curve)
     from ganglion.transport import loop
-    from ganglion.transport.endpoint import parse_endpoint
 
-    if not parse_endpoint(bind).local:
-        raise UsageError(
-            f"--bind {bind}: expected a loopback address; others need encryption, which is not built yet"
-        )
-    return loop.run(_serve(context.obj, parallel, bind))
+    return loop.run(_serve(context.obj, parallel, where))
 
 
-async def _serve(settings: Settings, parallel: int, bind: str) -> int:
+async def _serve(settings: Settings, parallel: int, where: dict[str, str]) -> int:
     from ganglion.supervisor.service import Daemon
     from ganglion.supervisor.supervisor import Settings as SupervisorSettings
     from ganglion.supervisor.supervisor import Supervisor
@@ -52,7 +43,7 @@ async def _serve(settings: Settings, parallel: int, bind: str) -> int:
     daemon = Daemon(store, parallel, _say)
     supervisor = Supervisor(
         SupervisorSettings(
-            settings.results, store, None, True, logs, (), tuple(sys.argv), daemon.handlers(), bind
+            settings.results, store, None, True, logs, (), tuple(sys.argv), daemon.handlers(), **where
         ),
         lambda run, news: None,
     )
@@ -71,9 +62,9 @@ async def _serve(settings: Settings, parallel: int, bind: str) -> int:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         asyncio.get_running_loop().add_signal_handler(number, interrupt)
     try:
-        connection = await supervisor.open()
-        _say(f"endpoint {connection.endpoint}" + (f" and {connection.tcp}" if connection.tcp else ""))
-        _say(f"connection file {supervisor.connection_file}")
+        await binding.opened(supervisor)
+        for line in binding.places(supervisor):
+            _say(line)
         await daemon.leaving.wait()
         await daemon.wait_idle()
     finally:

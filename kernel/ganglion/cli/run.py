@@ -6,11 +6,12 @@ import asyncio
 import signal
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import click
 
+from ganglion.cli import bind as binding
 from ganglion.cli.progress import Progress, make_progress
 from ganglion.cli.settings import Settings
 from ganglion.cli.stores import default_uri
@@ -36,6 +37,7 @@ class Options:
     allow: tuple[str, ...] = ()
     parallel: int = 1
     sync: str | None = None
+    where: dict[str, str] = field(default_factory=dict)
 
 
 @click.command("run")
@@ -53,6 +55,7 @@ class Options:
 )
 @click.option("--allow", multiple=True, metavar="PACKAGE", help="a package that import paths may name")
 @click.option("--plan", "only_plan", is_flag=True, help="print processes and seeds; start nothing")
+@binding.options
 @click.pass_obj
 def command(
     settings: Settings,
@@ -64,9 +67,11 @@ def command(
     parallel: int,
     allow: tuple[str, ...],
     only_plan: bool,
+    bind: str | None,
+    no_curve: bool,
 ) -> int:
     """Run documents one after the other; without a FILE the built-in demo. `-` is standard input."""
-    options = Options(overrides, seed, name, allow, parallel, sync)
+    options = Options(overrides, seed, name, allow, parallel, sync, binding.checked(bind, no_curve))
     if name is not None and len(files) > 1:
         raise UsageError(f"--name: expected one document for one name, found {len(files)}")
     if only_plan:
@@ -177,11 +182,13 @@ class _Session:
                 self.settings.results,
                 store_of(self.settings),
                 first.run,
-                any(e.command or e.attach for plan in plans for p in plan.phases for e in p.environments),
+                "bind" in self.options.where
+                or any(e.command or e.attach for plan in plans for p in plan.phases for e in p.environments),
                 first.logs,
                 self.options.allow,
                 tuple(sys.argv),
                 service.handlers(),
+                **self.options.where,
             ),
             self.progress.event,
             self.launcher,
@@ -189,7 +196,10 @@ class _Session:
         service.supervisor = self.supervisor
         self._listen()
         try:
-            await self.supervisor.open()
+            await binding.opened(self.supervisor)
+            if self.options.where:
+                for line in binding.places(self.supervisor):
+                    self.progress.note(line)
             await self._run_all(plans, first)
         finally:
             self.progress.close()

@@ -46,15 +46,19 @@ def main(variables: Mapping[str, str]) -> int:
 
 def serve(variables: dict[str, str]) -> int:
     """Join and serve as `main` does; what goes wrong is raised. With GANGLION_PLUGIN an environment brings its own."""
+    from ganglion.transport.curve import SECRETS, ClientKeys
     from ganglion.transport.link import connect_blocking
 
+    for name in SECRETS:  # we have read them; what the plugin starts has no business with them
+        os.environ.pop(name, None)
     missing = [
         name for name in ("GANGLION_ENDPOINT", "GANGLION_NAME", "GANGLION_ROLE") if not variables.get(name)
     ]
     if missing:
         raise UsageError(f"expected the variable {missing[0]}, found nothing")
     host = host_of(Role(variables["GANGLION_ROLE"]), variables)
-    return live(host, connect_blocking(variables["GANGLION_ENDPOINT"]), variables)
+    link = connect_blocking(variables["GANGLION_ENDPOINT"], keys=ClientKeys.of(variables))
+    return live(host, link, variables)
 
 
 def live(
@@ -83,7 +87,6 @@ def live(
     except GanglionError:
         link.close()
         raise
-    os.environ.pop("GANGLION_TOKEN", None)
     log = set_up(participant.name, variables["GANGLION_LOG"]) if variables.get("GANGLION_LOG") else None
     if log is not None:
         log.say("info", "peer.joined", pid=os.getpid())

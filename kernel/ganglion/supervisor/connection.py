@@ -7,13 +7,16 @@ import os
 import secrets
 import stat
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 from ganglion.errors import LaunchError, UsageError
+from ganglion.transport.curve import ClientKeys
 
 __all__ = [
+    "RIGHTS",
     "Connection",
     "connection_path",
     "endpoint_folder",
@@ -28,12 +31,17 @@ _SOCKET = "bus"
 _PATH_BYTES_MAX = 100  # of a socket's path; systems allow 104 to 108
 _FILE_BYTES_MAX = 64 * 1024
 
+RIGHTS = ("operator", "observer", "attach")
+"""What a connection file gives, each with a token of its own and, for other machines, a pair of keys."""
+
 
 @dataclass(frozen=True, slots=True)
 class Connection:
     """Hold what somebody needs to join a kernel: endpoints, and a token for each of three rights.
 
-    `operator_token` commands runs, `observer_token` reads, `attach_token` takes a place that a run waits for.
+    `operator_token` commands runs, `observer_token` reads, `attach_token` takes a place that a run waits for. In a
+    file for other machines `curve` holds `server_key`, by which they know the kernel, and for each right the
+    `public_key` and `secret_key` that it admits.
     """
 
     version: int
@@ -46,6 +54,17 @@ class Connection:
     run: str | None = None
     results: str = ""
     store: str | None = None
+    curve: Any = field(default=None, repr=False)
+
+    def keys(self, right: str) -> ClientKeys | None:
+        """Return the keys of a right, None in a file of this machine; UsageError says what is wrong with them."""
+        if self.curve is None:
+            return None
+        pair = self.curve.get(right) if isinstance(self.curve, Mapping) else None
+        if not isinstance(pair, Mapping):
+            raise UsageError(f"connection file: expected curve.{right} with public_key and secret_key, found none")
+        named = (self.curve.get("server_key"), pair.get("public_key"), pair.get("secret_key"))
+        return ClientKeys(*named)  # type: ignore[arg-type]  # it checks what they are
 
     def write(self, path: Path) -> None:
         """Write the file for its owner alone; a file that is there already is not overwritten but replaced."""

@@ -52,6 +52,10 @@ SINGLE_THREAD = {  # numeric libraries start a thread per core on import otherwi
 }
 _START_S = DEADLINES_S["join"] or 30.0
 _LAST_BREATH_S = 0.5  # between the end of its output and that of a process
+_PLACE = tuple(  # what tells a participant its place
+    f"GANGLION_{word}"
+    for word in ("ENDPOINT", "NAME", "TOKEN", "ROLE", "INCARNATION", "SERVER_KEY", "PUBLIC_KEY", "SECRET_KEY")
+)
 _PYTHON = (sys.executable, "-P")  # -P: a module in the working folder takes nobody's place
 
 
@@ -418,8 +422,7 @@ def _forgetting(
 
 def _clean(environment: Mapping[str, str]) -> dict[str, str]:
     """Return variables without those of another run, which a program would take for its own."""
-    ours = ("GANGLION_ENDPOINT", "GANGLION_NAME", "GANGLION_TOKEN", "GANGLION_ROLE", "GANGLION_INCARNATION")
-    return {name: value for name, value in environment.items() if name not in ours}
+    return {name: value for name, value in environment.items() if name not in _PLACE}
 
 
 def _close_all(fds: Sequence[int]) -> None:

@@ -80,8 +80,8 @@ class Member:
             return False
         return self.place.attached or self.child.state in (State.PLANNED, State.STARTING, State.RUNNING)
 
-    def admission(self, attach_token: str) -> Admit:
-        """Return what the broker is told about this member."""
+    def admission(self, attach_token: str, attach_key: str | None = None) -> Admit:
+        """Return what the broker is told about this member; with a key it may come from another machine."""
         token = attach_token if self.place.attached else self.token
         return Admit(
             self.name,
@@ -93,6 +93,7 @@ class Member:
             self.place.worker,
             self.place.uid if self.place.attached else None,
             evaluation=self.place.evaluation,
+            curve_key=attach_key if self.place.attached else None,
         )
 
     # -- its life -----------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from typing import Any, Self
 from ganglion.errors import CallFailed, DeadlineExceeded, PeerLost, RemoteProtocolError
 from ganglion.limits import DEADLINE_OTHER_S, HANDSHAKE_S
 from ganglion.supervisor.connection import Connection, find_connections, places, read_connection
-from ganglion.transport.blocking import BlockingLink
+from ganglion.transport.link import connect_blocking
 from ganglion.wire.codec import codec_of, decode_map
 from ganglion.wire.envelope import Head, decode_head, encode_head
 from ganglion.wire.messages import CALL_BY_NAME, PROTOCOL_VERSION, Hello, RunEvent, RunRequest, Subscribe
@@ -29,7 +29,7 @@ class Operator:
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
         self._serial = 1
-        self._link = BlockingLink.connect(connection.endpoint, HANDSHAKE_S)
+        self._link = connect_blocking(connection.endpoint, HANDSHAKE_S, connection.keys("operator"))
         hello = Hello(PROTOCOL_VERSION, Role.OPERATOR.value, "operator", connection.operator_token, "python")
         try:
             self._join(hello)

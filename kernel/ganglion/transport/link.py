@@ -1,12 +1,14 @@
-"""The choice of a link by its endpoint: native on this machine, libzmq to another one."""
+"""The choice of a link: native on this machine, libzmq with CURVE where keys are given."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+from ganglion.errors import UsageError
 from ganglion.transport.asynclink import AsyncLink
 from ganglion.transport.blocking import BlockingLink
+from ganglion.transport.curve import ClientKeys
 from ganglion.transport.endpoint import parse_endpoint
 
 __all__ = ["CONNECT_S", "AsyncPeerLink", "BlockingPeerLink", "connect_async", "connect_blocking"]
@@ -46,13 +48,20 @@ class AsyncPeerLink(Protocol):
         """Close."""
 
 
-def connect_blocking(endpoint: str, timeout_s: float = CONNECT_S) -> BlockingPeerLink:
-    """Return a blocking link to the broker at `endpoint`; PeerLost or DeadlineExceeded if there is none."""
-    if parse_endpoint(endpoint).local:
+def connect_blocking(
+    endpoint: str, timeout_s: float = CONNECT_S, keys: ClientKeys | None = None
+) -> BlockingPeerLink:
+    """Return a blocking link to the broker at `endpoint`; PeerLost or DeadlineExceeded if there is none.
+
+    With `keys` it is encrypted. Without them UsageError for an endpoint on another machine: nothing is sent there that
+    others could read.
+    """
+    if keys is None:
+        _check_local(endpoint)
         return BlockingLink.connect(endpoint, timeout_s)
     from ganglion.transport.zmqlink import ZmqBlockingLink  # libzmq is loaded only where it is needed
 
-    return ZmqBlockingLink.connect(endpoint, timeout_s)
+    return ZmqBlockingLink.connect(endpoint, keys, timeout_s)
 
 
 async def connect_async(
@@ -60,10 +69,20 @@ async def connect_async(
     on_message: Callable[[list[bytes]], None],
     on_closed: Callable[[str], None],
     timeout_s: float = CONNECT_S,
+    keys: ClientKeys | None = None,
 ) -> AsyncPeerLink:
-    """Return a link with callbacks to the broker at `endpoint`; PeerLost or DeadlineExceeded if there is none."""
-    if parse_endpoint(endpoint).local:
+    """Return a link with callbacks to the broker at `endpoint`; errors and `keys` as of `connect_blocking`."""
+    if keys is None:
+        _check_local(endpoint)
         return await AsyncLink.connect(endpoint, on_message, on_closed, timeout_s)
     from ganglion.transport.zmqlink import ZmqAsyncLink
 
-    return await ZmqAsyncLink.connect(endpoint, on_message, on_closed, timeout_s)
+    return await ZmqAsyncLink.connect(endpoint, keys, on_message, on_closed, timeout_s)
+
+
+def _check_local(endpoint: str) -> None:
+    if not parse_endpoint(endpoint).local:
+        raise UsageError(
+            f"{endpoint}: expected CURVE keys (GANGLION_SERVER_KEY, or a connection file that holds them) for a "
+            f"kernel on another machine"
+        )

@@ -3,6 +3,8 @@
 It reads one line of JSON from its input, `{"endpoints": [...], "supervisor_token_sha256": hex}`, and writes one line
 to its output: `{"endpoints": [as bound]}`, or `{"error": reason}` and ends with 1. It serves until its input ends or
 it gets SIGTERM. What happens is written to its error output, one line of JSON per event.
+
+With `"remote": [...]` and `"secret_key": Z85` in the order it also listens there, with CURVE, and answers `"remote"`.
 """
 
 from __future__ import annotations
@@ -15,25 +17,40 @@ import signal
 import sys
 import time
 from collections import deque
-from typing import Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from ganglion import __version__
 from ganglion.broker.core import Broker
 from ganglion.broker.effect import Note
 from ganglion.errors import GanglionError, LaunchError
-from ganglion.limits import PEERS
+from ganglion.limits import ADDRESS_SPACE_BYTES, PEERS
 from ganglion.log import Log, set_up
 from ganglion.transport import loop
+from ganglion.transport.curve import check_key
 from ganglion.transport.exchange import Exchange
 from ganglion.transport.native import NativeFront
 
-__all__ = ["main", "serve"]
+if TYPE_CHECKING:
+    from ganglion.transport.zmqfront import ZmqFront
+
+__all__ = ["Order", "main", "serve"]
 
 _TICK_S = 0.25
 _DESCRIPTORS_SPARE = 64  # for what is not a peer: the loop's own, listeners, standard streams
 _LINE_BYTES_MAX = 64 * 1024
 _LOG_AFTER_S = 0.3  # when a run's processes have had the processors for themselves
 _NOTES_WAITING = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """Hold what a broker is told before it serves; `remote` endpoints are encrypted with `secret_key`."""
+
+    endpoints: list[str]
+    supervisor_token_sha256: bytes
+    remote: list[str]
+    secret_key: str = field(repr=False)
 
 
 class _Notes:
@@ -58,19 +75,22 @@ class _Notes:
             self._log.say(note.level, note.event, said_s=round(said_s, 3), **note.fields)
 
 
-async def serve(endpoints: list[str], supervisor_token_sha256: bytes) -> None:
+async def serve(order: Order) -> None:
     """Bind, say where, and serve until the input ends or SIGTERM comes; LaunchError if something cannot be bound."""
     running = asyncio.get_running_loop()
-    broker = Broker(supervisor_token_sha256, __version__, os.getpid(), running.time())
+    broker = Broker(order.supervisor_token_sha256, __version__, os.getpid(), running.time(), _peers_max())
     notes = _Notes()
     exchange = Exchange(broker, notes, running.time, running.call_later)
     front = NativeFront(exchange)
+    remote = _remote_front(exchange, order)
     ended = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         running.add_signal_handler(number, ended.set)
     try:
-        bound = [await front.listen(endpoint) for endpoint in endpoints]
-        _answer({"endpoints": bound})
+        answer = {"endpoints": [await front.listen(endpoint) for endpoint in order.endpoints]}
+        if remote is not None:
+            answer["remote"] = [remote.listen(endpoint) for endpoint in order.remote]
+        _answer(answer)
         running.add_reader(sys.stdin.fileno(), _read_lifeline, ended)
         running.call_later(_LOG_AFTER_S, lambda: running.run_in_executor(None, notes.open))
         while not ended.is_set():
@@ -81,7 +101,25 @@ async def serve(endpoints: list[str], supervisor_token_sha256: bytes) -> None:
                 continue
     finally:
         front.close()
+        if remote is not None:
+            remote.close()
         notes.open()
+
+
+def _remote_front(exchange: Exchange, order: Order) -> ZmqFront | None:
+    """Return the encrypted front, None if none is ordered; the memory of the process is bounded before.
+
+    libzmq bounds frames, but not how many of them an unfinished message has; at the end of the address space it closes
+    that connection.
+    """
+    if not order.remote:
+        return None
+    _, hard = resource.getrlimit(resource.RLIMIT_AS)
+    limit = ADDRESS_SPACE_BYTES if hard == resource.RLIM_INFINITY else min(ADDRESS_SPACE_BYTES, hard)
+    resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
+    from ganglion.transport.zmqfront import ZmqFront  # libzmq is loaded only where it is needed
+
+    return ZmqFront(exchange, order.secret_key)
 
 
 def _read_lifeline(ended: asyncio.Event) -> None:
@@ -96,7 +134,7 @@ def _answer(fields: dict[str, Any]) -> None:
     sys.stdout.flush()
 
 
-def _read_order() -> tuple[list[str], bytes]:
+def _read_order() -> Order:
     # Byte by byte from the descriptor: what a buffered reader took too much of would be lost for the lifeline.
     line = b""
     while not line.endswith(b"\n"):
@@ -107,13 +145,19 @@ def _read_order() -> tuple[list[str], bytes]:
     try:
         order = json.loads(line)
         endpoints, digest = order["endpoints"], bytes.fromhex(order["supervisor_token_sha256"])
-    except (ValueError, TypeError, KeyError) as error:
+        remote, secret_key = order.get("remote", []), order.get("secret_key", "")
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise LaunchError(
             f"expected one line of JSON with endpoints and supervisor_token_sha256: {error}"
         ) from error
-    if not isinstance(endpoints, list) or not endpoints or not all(isinstance(e, str) for e in endpoints):
-        raise LaunchError("endpoints: expected a list of at least one text")
-    return endpoints, digest
+    for name, texts in (("endpoints", endpoints), ("remote", remote)):
+        if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+            raise LaunchError(f"{name}: expected a list of texts")
+    if not endpoints:
+        raise LaunchError("endpoints: expected at least one")
+    if remote:
+        check_key(secret_key, "secret_key")
+    return Order(endpoints, digest, remote, secret_key)
 
 
 def _raise_descriptors() -> None:
@@ -124,11 +168,22 @@ def _raise_descriptors() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
 
 
+def _peers_max() -> int:
+    """Return how many connections the descriptors of this process suffice for, at most PEERS."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY:
+        return PEERS
+    if soft <= _DESCRIPTORS_SPARE:
+        raise LaunchError(f"expected more than {_DESCRIPTORS_SPARE} descriptors (ulimit -n), found {soft}")
+    return min(PEERS, soft - _DESCRIPTORS_SPARE)
+
+
 def main() -> int:
     """Be the broker's process; returns its exit status."""
     try:
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a core file would hold tokens and keys
         _raise_descriptors()
-        loop.run(serve(*_read_order()))
+        loop.run(serve(_read_order()))
     except GanglionError as error:
         _answer({"error": str(error)})
         return 1

@@ -1,4 +1,4 @@
-"""The front on libzmq's ROUTER: for addresses that other machines reach, once it encrypts."""
+"""The front on libzmq's ROUTER, encrypted by CURVE: for addresses that other machines reach."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ from collections import deque
 from collections.abc import Sequence
 
 import zmq
+from zmq.utils.monitor import recv_monitor_message
 
+from ganglion.broker.effect import Note
 from ganglion.errors import LaunchError
 from ganglion.limits import (
     FRAME_BYTES,
     HANDSHAKE_S,
+    LISTENER_REST_S,
     MESSAGE_BYTES,
     MESSAGE_BYTES_LARGE,
     MESSAGE_FRAMES,
@@ -24,6 +27,7 @@ from ganglion.limits import (
 )
 from ganglion.transport.endpoint import parse_endpoint
 from ganglion.transport.exchange import URGENT, Exchange, Sink, passes
+from ganglion.transport.zap import DOMAIN, ZapHandler, key_of
 from ganglion.transport.zmqlink import readable
 from ganglion.transport.zmtp import encode, frame_header, split
 from ganglion.wire.name import Role
@@ -33,14 +37,23 @@ __all__ = ["ZmqConnection", "ZmqFront"]
 _QUEUE_MESSAGES = 1000  # per connection and direction, within libzmq; what is more waits here
 _HEARTBEAT_MS, _HEARTBEAT_TIMEOUT_MS = 500, 1500
 _LINGER_MS = 500
+_TELL_S = 1.0  # refused handshakes are counted and noted once in so long
 _RETRY_S = 0.01  # a ROUTER does not say when one of its connections takes more
+_REFUSERS_MAX = 16  # addresses that a note tells
 _LARGE_ROLES = (Role.BRAIN, Role.GOVERNOR)
 
 
 class ZmqConnection:
-    """Be the sink of one connection of a ROUTER, known by its routing id."""
+    """Be the sink of one connection of a ROUTER.
 
-    def __init__(self, front: ZmqFront, exchange: Exchange, identity: bytes) -> None:
+    It is known by the User-Id of its handshake, which libzmq puts on each of its messages. Its routing id, which a
+    peer may have chosen, leads messages to it and proves nothing.
+    """
+
+    def __init__(
+        self, front: ZmqFront, exchange: Exchange, user: str, identity: bytes, address: str = ""
+    ) -> None:
+        self.user = user
         self.identity = identity
         self.out: list[bytes] = []
         self.large = False
@@ -53,8 +66,9 @@ class ZmqConnection:
         self._urgent: deque[list[bytes]] = deque()
         self._held: list[Sink] = []
         self._progress_s = exchange.clock()
-        self.link, effects = exchange.broker.connect(self._progress_s)
+        self.link, effects = exchange.broker.connect(self._progress_s, address)
         self.link.sink = self
+        self.link.curve_key = key_of(user)
         exchange.perform(effects)
 
     def joined(self) -> None:
@@ -153,22 +167,35 @@ class ZmqConnection:
 
 
 class ZmqFront:
-    """Serve connections through one ROUTER, drained through its descriptor."""
+    """Serve connections through one ROUTER, drained through its descriptor.
 
-    def __init__(self, exchange: Exchange) -> None:
+    Whoever connects must know the public half of `secret_key` and hold a key that the broker's register knows. This
+    is asked twice: of libzmq's handshake, and of each message, since a key may be withdrawn in between.
+    """
+
+    def __init__(self, exchange: Exchange, secret_key: str) -> None:
         self._exchange = exchange
         self._loop = asyncio.get_running_loop()
-        self._connections: dict[bytes, ZmqConnection] = {}
+        self._connections: dict[str, ZmqConnection] = {}
+        self._users: dict[bytes, str] = {}  # who spoke last from a routing id
+        self._bound: list[str] = []
+        self._refusals: dict[str, int] = {}
+        self._refused = ""
         self._waiting: list[ZmqConnection] = []
         self._pauses = 0
         self._drain_due = False
         self._draining = False  # asks for more by itself
         self._closed = False
-        self.router: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.ROUTER)
-        self._set_up()
+        self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()  # each has one judge of handshakes
+        self.zap = ZapHandler(self._context, self._admits, self._refuse)
+        self.router: zmq.Socket[bytes] = self._context.socket(zmq.ROUTER)
+        self._set_up(secret_key)
+        self._monitor: zmq.Socket[bytes] = self.router.get_monitor_socket(int(zmq.Event.ACCEPT_FAILED))
         self._loop.add_reader(self.router.fileno(), self._drain)
+        self._loop.add_reader(self._monitor.fileno(), self._look)
+        self._look()  # libzmq signals nothing to who has never found a socket empty
 
-    def _set_up(self) -> None:
+    def _set_up(self, secret_key: str) -> None:
         router = self.router
         router.setsockopt(zmq.ROUTER_MANDATORY, 1)  # what cannot be delivered is answered, never dropped
         router.setsockopt(zmq.SNDHWM, _QUEUE_MESSAGES)
@@ -178,34 +205,101 @@ class ZmqFront:
         router.setsockopt(zmq.HEARTBEAT_IVL, _HEARTBEAT_MS)
         router.setsockopt(zmq.HEARTBEAT_TIMEOUT, _HEARTBEAT_TIMEOUT_MS)
         router.setsockopt(zmq.LINGER, _LINGER_MS)
-        # The place of CURVE: server key, ZAP domain, ZAP_ENFORCE_DOMAIN; `listen` then allows other addresses.
+        router.setsockopt(zmq.CURVE_SERVER, 1)
+        router.setsockopt(zmq.CURVE_SECRETKEY, secret_key.encode())
+        router.setsockopt(zmq.ZAP_DOMAIN, DOMAIN)
+        router.setsockopt(zmq.ZAP_ENFORCE_DOMAIN, 1)  # without it, a dead judge would admit everybody
 
     def listen(self, text: str) -> str:
-        """Listen at an endpoint and return it as bound; LaunchError says why it cannot be."""
-        if not parse_endpoint(text).local:
-            raise LaunchError(
-                f"endpoint {text!r}: expected one that only this machine can reach, without encryption"
-            )
+        """Listen at a tcp endpoint and return it as bound; LaunchError says why it cannot be."""
+        endpoint = parse_endpoint(text)
+        if endpoint.path:
+            raise LaunchError(f"endpoint {text!r}: expected tcp://host:port for connections with CURVE")
+        if ":" in endpoint.host:
+            self.router.setsockopt(zmq.IPV6, 1)
+        self._bind(text)
+        bound = self.router.getsockopt(zmq.LAST_ENDPOINT)
+        assert isinstance(bound, bytes)
+        self._bound.append(bound.rstrip(b"\0").decode())
+        return self._bound[-1]
+
+    def _bind(self, text: str) -> None:
         try:
             self.router.bind(text)
         except zmq.ZMQError as error:
             if error.errno == zmq.EADDRINUSE:
                 raise LaunchError(f"{text} is in use: somebody listens there already") from error
             raise LaunchError(f"{text} cannot be bound: {error.strerror or error}") from error
-        bound = self.router.getsockopt(zmq.LAST_ENDPOINT)
-        assert isinstance(bound, bytes)
-        return bound.rstrip(b"\0").decode()
 
     def close(self) -> None:
-        """Listen no more; what is queued is delivered for at most half a second."""
+        """Listen no more; what is queued is delivered for at most half a second, for which this blocks."""
         if not self._closed:
+            for text in self._bound:
+                self.router.unbind(text)
+            self._bound = []
+            self._look()  # libzmq may stand because we have not read
+            self._tell_refusals()
             self._closed = True
-            self._loop.remove_reader(self.router.fileno())
+            for socket in (self.router, self._monitor):
+                self._loop.remove_reader(socket.fileno())
+            self.router.disable_monitor()
+            self._monitor.close(0)
             self.router.close()
+            self.zap.close()
+            self._context.term()
 
     def forget(self, connection: ZmqConnection) -> None:
         """Drop the books of a connection."""
-        self._connections.pop(connection.identity, None)
+        self._connections.pop(connection.user, None)
+        if self._users.get(connection.identity) == connection.user:
+            del self._users[connection.identity]
+
+    # -- who may come -------------------------------------------------------------------------------------------------
+    def _admits(self, key: str) -> bool:
+        """Say whether a key is in the table of keys, now."""
+        return self._exchange.broker.register.knows_key(key)
+
+    def _refuse(self, address: str, reason: str) -> None:
+        """Count a refusal; a second's worth is noted at once, since libzmq's peers may try again for ever."""
+        if not self._refusals and not self._closed:
+            self._loop.call_later(_TELL_S, self._tell_refusals)
+        if len(self._refusals) < _REFUSERS_MAX or address in self._refusals:
+            self._refusals[address] = self._refusals.get(address, 0) + 1
+        self._refused = reason
+
+    def _tell_refusals(self) -> None:
+        if self._refusals:
+            count, addresses = sum(self._refusals.values()), ", ".join(sorted(self._refusals))
+            self._refusals = {}
+            fields = {"count": count, "addresses": addresses, "reason": self._refused}
+            self._exchange.perform([Note("warning", "handshake.refused", fields)])
+
+    def _look(self) -> None:
+        """Let the listeners rest where the system has no descriptor for another connection.
+
+        libzmq tries and tells again and again, and waits for us where we do not read it: so unbind first, then read.
+        """
+        while not self._closed and readable(self._monitor):
+            if self._bound:
+                bound, self._bound = self._bound, []
+                for text in bound:
+                    self.router.unbind(text)
+                self._loop.call_later(LISTENER_REST_S, self._listen_again, bound)
+                self._exchange.perform([Note("warning", "listener.rests", {"endpoints": ", ".join(bound)})])
+            recv_monitor_message(self._monitor)
+
+    def _listen_again(self, endpoints: list[str]) -> None:
+        if self._closed:
+            return
+        left = []
+        for text in endpoints:
+            try:
+                self._bind(text)
+                self._bound.append(text)
+            except LaunchError:  # no descriptor yet, or the old listener has not gone
+                left.append(text)
+        if left:
+            self._loop.call_later(LISTENER_REST_S, self._listen_again, left)
 
     def retry(self, connection: ZmqConnection) -> None:
         """Try again soon to hand over what a connection did not take."""
@@ -256,17 +350,36 @@ class ZmqFront:
                 and readable(self.router)
                 and taken < WORK_PER_CALLBACK_BYTES
             ):
-                identity, *frames = self.router.recv_multipart(zmq.NOBLOCK)
+                origin = self.router.recv(zmq.NOBLOCK, copy=False)
+                frames = self.router.recv_multipart(zmq.NOBLOCK)
                 taken += sum(map(len, frames)) + 64
-                connection = self._connections.get(identity)
-                if connection is None:
-                    connection = self._connections[identity] = ZmqConnection(self, self._exchange, identity)
-                self._take(connection, frames)
+                connection = self._connection_of(origin)
+                if connection is not None:
+                    self._take(connection, frames)
                 self._exchange.flush(connection)
         finally:
             self._draining = False
         if taken >= WORK_PER_CALLBACK_BYTES:
             self.drain_soon()
+
+    def _connection_of(self, origin: zmq.Frame) -> ZmqConnection | None:
+        """Return the connection that a message came by, made if it is new; None if its key is not in the table."""
+        user, address = _said(origin, "User-Id"), _said(origin, "Peer-Address")
+        connection = self._connections.get(user)
+        if not self._admits(key_of(user)):
+            self._refuse(address, "a message came with a key that is not in the table of keys")
+            if connection is not None:
+                connection.lose("its key was withdrawn")
+            return None
+        if connection is None:
+            identity = origin.bytes
+            former = self._connections.get(self._users.get(identity, ""))
+            if former is not None:  # it is gone, or libzmq would not have given its routing id to another
+                former.lose("its connection ended")
+            self._users[identity] = user
+            connection = ZmqConnection(self, self._exchange, user, identity, address)
+            self._connections[user] = connection
+        return connection
 
     def _take(self, connection: ZmqConnection, frames: list[bytes]) -> None:
         exchange, link = self._exchange, connection.link
@@ -286,3 +399,11 @@ class ZmqFront:
             return
         exchange.perform(exchange.broker.receive(link, frames, now_s))
         connection.joined()
+
+
+def _said(frame: zmq.Frame, name: str) -> str:
+    """Return what libzmq tells of the connection that a frame came by; empty if it tells nothing."""
+    try:
+        return str(frame.get(name))
+    except zmq.ZMQError:
+        return ""

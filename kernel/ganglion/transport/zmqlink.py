@@ -1,4 +1,4 @@
-"""Links by libzmq's DEALER, for brokers on other machines; encryption will be set in `_dealer`."""
+"""Links by libzmq's DEALER, encrypted by CURVE, for brokers on other machines."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from zmq.utils.monitor import recv_monitor_message
 
 from ganglion.errors import DeadlineExceeded, PeerLost
 from ganglion.limits import FRAME_BYTES, HANDSHAKE_S
+from ganglion.transport.curve import ClientKeys
+from ganglion.transport.endpoint import parse_endpoint
 
 __all__ = ["ZmqAsyncLink", "ZmqBlockingLink", "readable"]
 
@@ -30,7 +32,7 @@ _FAILURES = (
 )
 
 
-def _dealer(endpoint: str) -> tuple[zmq.Socket[bytes], zmq.Socket[bytes]]:
+def _dealer(endpoint: str, keys: ClientKeys) -> tuple[zmq.Socket[bytes], zmq.Socket[bytes]]:
     """Return a DEALER that connects to `endpoint`, and the socket that tells what becomes of the connection."""
     dealer: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.DEALER)
     dealer.setsockopt(zmq.SNDHWM, _QUEUE_MESSAGES)
@@ -43,6 +45,13 @@ def _dealer(endpoint: str) -> tuple[zmq.Socket[bytes], zmq.Socket[bytes]]:
     # To connect again is the peer's own decision: it must join again, which libzmq does not know. Never (-1) is not
     # used here, for libzmq would then drop what has come and is not yet received.
     dealer.setsockopt(zmq.RECONNECT_IVL, _NEVER_MS)
+    dealer.setsockopt(
+        zmq.CURVE_SERVERKEY, keys.server.encode()
+    )  # who does not hold its other half learns nothing
+    dealer.setsockopt(zmq.CURVE_PUBLICKEY, keys.public.encode())
+    dealer.setsockopt(zmq.CURVE_SECRETKEY, keys.secret.encode())
+    if ":" in parse_endpoint(endpoint).host:
+        dealer.setsockopt(zmq.IPV6, 1)
     monitor: zmq.Socket[bytes] = dealer.get_monitor_socket(int(_EVENTS | _FAILURES))
     dealer.connect(endpoint)
     return dealer, monitor
@@ -63,9 +72,9 @@ def readable(zmq_socket: zmq.Socket[bytes]) -> bool:
 class ZmqBlockingLink:
     """Speak to a broker through libzmq, blocking; the same calls as `BlockingLink`."""
 
-    def __init__(self, endpoint: str) -> None:
+    def __init__(self, endpoint: str, keys: ClientKeys) -> None:
         self._endpoint = endpoint
-        self._socket, self._monitor = _dealer(endpoint)
+        self._socket, self._monitor = _dealer(endpoint, keys)
         self._poller = zmq.Poller()
         self._poller.register(self._socket, zmq.POLLIN)
         self._poller.register(self._monitor, zmq.POLLIN)
@@ -73,9 +82,9 @@ class ZmqBlockingLink:
         self._lost = ""
 
     @classmethod
-    def connect(cls, endpoint: str, timeout_s: float = 5.0) -> ZmqBlockingLink:
+    def connect(cls, endpoint: str, keys: ClientKeys, timeout_s: float = 5.0) -> ZmqBlockingLink:
         """Connect and shake hands; PeerLost if nobody fit listens there, DeadlineExceeded after `timeout_s`."""
-        link = cls(endpoint)
+        link = cls(endpoint, keys)
         deadline_s = time.monotonic() + timeout_s
         try:
             while not link._open:
@@ -143,7 +152,11 @@ class ZmqAsyncLink:
     """Speak to a broker through libzmq on the running event loop; the same calls as `AsyncLink`."""
 
     def __init__(
-        self, endpoint: str, on_message: Callable[[list[bytes]], None], on_closed: Callable[[str], None]
+        self,
+        endpoint: str,
+        keys: ClientKeys,
+        on_message: Callable[[list[bytes]], None],
+        on_closed: Callable[[str], None],
     ) -> None:
         self._endpoint = endpoint
         self._on_message = on_message
@@ -152,7 +165,7 @@ class ZmqAsyncLink:
         self._opened: asyncio.Future[None] = self._loop.create_future()
         self._reason = ""
         self._closed = False
-        self._socket, self._monitor = _dealer(endpoint)
+        self._socket, self._monitor = _dealer(endpoint, keys)
         self._loop.add_reader(self._socket.fileno(), self._drain)
         self._loop.add_reader(self._monitor.fileno(), self._look)
 
@@ -160,12 +173,13 @@ class ZmqAsyncLink:
     async def connect(
         cls,
         endpoint: str,
+        keys: ClientKeys,
         on_message: Callable[[list[bytes]], None],
         on_closed: Callable[[str], None],
         timeout_s: float = 5.0,
     ) -> ZmqAsyncLink:
         """Connect and shake hands; PeerLost if nobody fit listens there, DeadlineExceeded after `timeout_s`."""
-        link = cls(endpoint, on_message, on_closed)
+        link = cls(endpoint, keys, on_message, on_closed)
         link._look()  # the descriptor speaks of changes only; something may have happened before it was watched
         try:
             async with asyncio.timeout(timeout_s):
@@ -233,4 +247,8 @@ def _words(endpoint: str, event: int) -> str:
         return f"{endpoint}: it closed the connection"
     if event == zmq.Event.CLOSED:
         return f"{endpoint}: nobody listens there"
-    return f"{endpoint}: the handshake failed"
+    if event == zmq.Event.HANDSHAKE_FAILED_AUTH:
+        return f"{endpoint}: the kernel does not admit our key, or not any more"
+    return (
+        f"{endpoint}: the handshake failed: who listens there does not hold the server key that we were given"
+    )

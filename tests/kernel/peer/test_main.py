@@ -9,6 +9,7 @@ import pytest
 
 from ganglion.errors import PeerLost, UsageError
 from ganglion.peer import main as program
+from ganglion.transport.curve import ClientKeys
 from ganglion.wire.codec import codec_of
 from ganglion.wire.envelope import Head
 from ganglion.wire.messages import Bye, Done, Failure, Hello, Nothing
@@ -26,7 +27,7 @@ VARIABLES = {
 @pytest.fixture
 def bus(link: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Return the fake link that every connection gets; signals of this process stay as they are."""
-    monkeypatch.setattr("ganglion.transport.link.connect_blocking", lambda endpoint: link)
+    monkeypatch.setattr("ganglion.transport.link.connect_blocking", lambda endpoint, keys: link)
     monkeypatch.setattr(signal, "signal", lambda *_: None)
     monkeypatch.setattr("faulthandler.enable", lambda: None)
     return link
@@ -39,15 +40,30 @@ def leave(bus: Any, reason: str = "done") -> None:
 
 
 def test_a_participant_joins_serves_and_leaves(bus: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It says HELLO as the variables say, forgets its token, serves until BYE, says BYE and ends with 0."""
+    """It says HELLO as the variables say, forgets its secrets, serves until BYE, says BYE and ends with 0."""
     monkeypatch.setenv("GANGLION_TOKEN", "t0ken")
+    monkeypatch.setenv("GANGLION_SECRET_KEY", "k3y")
     leave(bus)
     status = program.main(VARIABLES)
     hello = codec_of(Hello).decode(bus.sent[0].body)
 
     assert (0, True, [Verb.HELLO, Verb.BYE]) == (status, bus.closed, [e.head.verb for e in bus.sent])
     assert ("muscle", "a", "t0ken", 2) == (hello.role, hello.name, hello.token, hello.incarnation)
-    assert "GANGLION_TOKEN" not in os.environ
+    assert not {"GANGLION_TOKEN", "GANGLION_SECRET_KEY"} & set(os.environ)
+
+
+def test_keys_go_to_the_link(bus: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With keys among its variables a participant connects by them; a broken one is named and nothing is sent."""
+    keys = ClientKeys("s" * 40, "p" * 40, "k" * 40)
+    given: list[ClientKeys | None] = []
+    monkeypatch.setattr(
+        "ganglion.transport.link.connect_blocking", lambda endpoint, keys: given.append(keys) or bus
+    )
+    leave(bus)
+
+    assert 0 == program.main({**VARIABLES, **keys.variables()})
+    assert 2 == program.main({**VARIABLES, **keys.variables(), "GANGLION_PUBLIC_KEY": "short"})
+    assert [keys] == given
 
 
 @pytest.mark.parametrize("name", ["GANGLION_ENDPOINT", "GANGLION_NAME", "GANGLION_ROLE"])
@@ -104,7 +120,7 @@ def test_nobody_there_ends_with_one(
 ) -> None:
     """Where no broker listens, that is said."""
 
-    def nobody(endpoint: str) -> Any:
+    def nobody(endpoint: str, keys: object) -> Any:
         raise PeerLost("broker", f"nobody listens at {endpoint}")
 
     monkeypatch.setattr("ganglion.transport.link.connect_blocking", nobody)

@@ -19,6 +19,7 @@ from ganglion.broker.effect import Note
 from ganglion.broker.link import Admission
 from ganglion.transport import loop
 from ganglion.transport.blocking import BlockingLink
+from ganglion.transport.curve import ClientKeys, new_pair
 from ganglion.transport.exchange import Exchange
 from ganglion.transport.memory import MemoryBus
 from ganglion.transport.native import NativeFront
@@ -31,6 +32,8 @@ from ganglion.wire.name import Role, peer_name
 from ganglion.wire.verb import Verb
 
 T = TypeVar("T")
+SERVER, CLIENT = new_pair(), new_pair()
+KEYS = ClientKeys(SERVER.public, CLIENT.public, CLIENT.secret)
 WAIT_S = 10.0  # nothing here takes so long unless it is broken
 
 
@@ -78,14 +81,16 @@ class Bus:
     def admit(self, role: Role, worker: int | None = 0) -> str:
         """Admit a peer and return its name, which is its token too."""
         name = peer_name(self.run, role, None if role is Role.CONTROLLER else "x", worker)
+        digest = hashlib.sha256(name.encode()).digest()
         self._admit(
-            Admission(name, role, self.run, hashlib.sha256(name.encode()).digest(), uid="x", worker=worker)
+            Admission(name, role, self.run, digest, uid="x", worker=worker, curve_key=CLIENT.public)
         )
         return name
 
     def peer(self, role: Role, worker: int | None = 0, connect: Callable[[], Any] | None = None) -> Peer:
         """Return a peer that is connected but has not joined."""
-        peer = Peer((connect or self.connect)(), self.admit(role, worker), role)
+        name = self.admit(role, worker)  # first: an encrypted front asks for the key before anything is said
+        peer = Peer((connect or self.connect)(), name, role)
         self.peers.append(peer)
         return peer
 
@@ -106,6 +111,7 @@ class Station:
 
     def __init__(self, folder: Path) -> None:
         self.notes: list[Note] = []
+        self.keys = KEYS  # of a client of the encrypted front
         self.endpoints: dict[str, str] = {}
         self.exchange: Exchange
         self._offset_s = 0.0
@@ -124,7 +130,7 @@ class Station:
         self._ended = asyncio.Event()
         broker = Broker(b"", "test", 0, self.clock())
         self.exchange = Exchange(broker, self.notes.append, self.clock, self._loop.call_later)
-        native, other = NativeFront(self.exchange), ZmqFront(self.exchange)
+        native, other = NativeFront(self.exchange), ZmqFront(self.exchange, SERVER.secret)
         self.zmq_front = other
         try:
             self.endpoints["ipc"] = await native.listen(f"ipc://{folder}/native.sock")
@@ -167,11 +173,16 @@ class Station:
     def bus(self, front: str) -> Bus:
         """Return a bus of a new run, whose peers come to one front."""
         endpoint = self.endpoints[front]
-        link = ZmqBlockingLink if front == "zmq" else BlockingLink
+
+        def connect() -> Any:
+            if front == "zmq":
+                return ZmqBlockingLink.connect(endpoint, KEYS, WAIT_S)
+            return BlockingLink.connect(endpoint, WAIT_S)
+
         return Bus(
             f"r{next(self._runs)}",
             lambda admission: self.call(lambda: self.exchange.broker.admit(admission)),
-            lambda: link.connect(endpoint, WAIT_S),
+            connect,
         )
 
     def close(self) -> None:

@@ -10,6 +10,7 @@ import pytest
 from ganglion.errors import DeadlineExceeded, PeerLost
 from ganglion.transport import loop
 from ganglion.transport.asynclink import AsyncLink
+from ganglion.transport.link import connect_async
 from ganglion.transport.zmqlink import ZmqAsyncLink
 from ganglion.wire.codec import codec_of
 from ganglion.wire.envelope import Envelope, Head, decode, encode
@@ -17,7 +18,7 @@ from ganglion.wire.messages import Hello
 from ganglion.wire.name import Role
 from ganglion.wire.verb import Verb
 
-KINDS = {"ipc": AsyncLink, "tcp": AsyncLink, "zmq": ZmqAsyncLink}
+KINDS = {"ipc": AsyncLink, "tcp": AsyncLink, "zmq": ZmqAsyncLink}  # what is chosen for which front
 
 
 def within(main: Coroutine[Any, Any, None]) -> None:
@@ -39,9 +40,13 @@ def test_join_and_call(station: Any, front: str) -> None:
 
     async def main() -> None:
         came: asyncio.Queue[Envelope] = asyncio.Queue()
-        link = await KINDS[front].connect(
-            station.endpoints[front], lambda frames: came.put_nowait(decode(frames)), came.put_nowait
+        link: Any = await connect_async(
+            station.endpoints[front],
+            lambda frames: came.put_nowait(decode(frames)),
+            came.put_nowait,
+            keys=station.keys if front == "zmq" else None,
         )
+        assert isinstance(link, KINDS[front])
         link.send(
             encode(
                 Envelope("", Head(Verb.HELLO, 1), codec_of(Hello).encode(Hello(1, "controller", name, name)))

@@ -5,11 +5,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ganglion.errors import PeerLost
+from ganglion.errors import PeerLost, UsageError
 from ganglion.limits import OPEN_CALLS
 from ganglion.transport import link, loop
 from ganglion.transport.asynclink import AsyncLink
 from ganglion.transport.blocking import BlockingLink
+from ganglion.transport.curve import ClientKeys, new_pair
 from ganglion.wire.codec import codec_of
 from ganglion.wire.envelope import Head
 from ganglion.wire.messages import Lost
@@ -166,9 +167,9 @@ def test_mixed_fronts(station: Any) -> None:
     blob = bytes(300_000)
     controller = bus.join(Role.CONTROLLER, 0, station.bus("zmq").connect)
     environment, muscle = bus.join(Role.ENVIRONMENT), bus.join(Role.MUSCLE, 0, station.bus("tcp").connect)
-    for other, call in ((environment, CALL), (muscle, Head(Verb.CALL, 5, "muscle.act"))):
+    for other, call in ((environment, "environment.update"), (muscle, "muscle.act")):
         for _ in range(2):  # the first time the broker decides, then the fronts know the way
-            controller.send(other.name, call, b"", blob)
+            controller.send(other.name, Head(Verb.CALL, 5, call), b"", blob)
             assert (blob,) == other.receive().blobs
             other.send(controller.name, REPLY, b"x", blob)
             assert (blob,) == controller.receive().blobs
@@ -176,7 +177,9 @@ def test_mixed_fronts(station: Any) -> None:
 
 
 def test_choice(station: Any) -> None:
-    """An endpoint of this machine gets a native link; one elsewhere libzmq, which tells that nobody is there."""
+    """Without keys there is a native link to this machine and none to others; with keys libzmq connects."""
+    pair = new_pair()
+    keys = ClientKeys(new_pair().public, pair.public, pair.secret)
     blocking = link.connect_blocking(station.endpoints["ipc"])
     blocking.close()
 
@@ -187,7 +190,13 @@ def test_choice(station: Any) -> None:
 
     assert isinstance(blocking, BlockingLink)
     assert isinstance(loop.run(connect()), AsyncLink)
-    with pytest.raises(PeerLost, match="nobody listens"):
+    with pytest.raises(UsageError, match="expected CURVE keys"):
         link.connect_blocking("tcp://0.0.0.0:1", 5.0)
-    with pytest.raises(PeerLost, match="nobody listens"):
+    with pytest.raises(UsageError, match="expected CURVE keys"):
         asyncio.run(link.connect_async("tcp://0.0.0.0:1", lambda frames: None, lambda reason: None, 5.0))
+    with pytest.raises(PeerLost, match="nobody listens"):
+        link.connect_blocking("tcp://127.0.0.1:1", 5.0, keys)
+    with pytest.raises(PeerLost, match="nobody listens"):
+        asyncio.run(
+            link.connect_async("tcp://127.0.0.1:1", lambda frames: None, lambda reason: None, 5.0, keys)
+        )

@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
+import resource
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -11,13 +14,19 @@ from typing import Any
 
 import pytest
 
+from ganglion.errors import PeerLost
+from ganglion.limits import ADDRESS_SPACE_BYTES
 from ganglion.transport.blocking import BlockingLink
+from ganglion.transport.curve import ClientKeys, new_pair
+from ganglion.transport.zmqlink import ZmqBlockingLink
 from ganglion.wire.codec import codec_of
 from ganglion.wire.envelope import Envelope, Head, decode, encode
-from ganglion.wire.messages import Hello
+from ganglion.wire.messages import Admit, Hello
 from ganglion.wire.verb import Verb
 
 TOKEN = "t" * 43
+SERVER, CLIENT = new_pair(), new_pair()
+KEYS = ClientKeys(SERVER.public, CLIENT.public, CLIENT.secret)
 DIGEST = hashlib.sha256(TOKEN.encode()).hexdigest()
 
 
@@ -91,7 +100,11 @@ def test_a_killed_broker_is_replaced(tmp_path: Path) -> None:
     "order",
     ["", "nonsense", "[]", "{}", {"endpoints": [], "supervisor_token_sha256": DIGEST},
      {"endpoints": ["ipc:///x"], "supervisor_token_sha256": "zz"},
-     {"endpoints": ["tcp://0.0.0.0:0"], "supervisor_token_sha256": DIGEST}],
+     {"endpoints": ["tcp://0.0.0.0:0"], "supervisor_token_sha256": DIGEST},
+     {"endpoints": ["tcp://127.0.0.1:0"], "remote": ["tcp://127.0.0.1:0"], "supervisor_token_sha256": DIGEST},
+     {"endpoints": ["tcp://127.0.0.1:0"], "remote": "x", "supervisor_token_sha256": DIGEST},
+     {"endpoints": ["tcp://127.0.0.1:0"], "remote": ["ipc:///tmp/x"], "secret_key": SERVER.secret,
+      "supervisor_token_sha256": DIGEST}],
 )  # fmt: skip
 def test_bad_orders(order: Any) -> None:
     """An order that cannot be carried out is answered with what was expected, and status 1."""
@@ -99,6 +112,91 @@ def test_bad_orders(order: Any) -> None:
 
     assert "expected" in answer["error"]
     assert 1 == finish(broker)[0]
+
+
+def remote_order(folder: Path) -> dict[str, Any]:
+    """Return the order of a broker with an encrypted front."""
+    return {
+        "endpoints": [f"ipc://{folder}/b.sock"],
+        "remote": ["tcp://127.0.0.1:0"],
+        "secret_key": SERVER.secret,
+        "supervisor_token_sha256": DIGEST,
+    }
+
+
+def limit(pid: int, what: int) -> int:
+    """Return the soft limit of a process."""
+    return resource.prlimit(pid, what)[0]
+
+
+def operator(link: Any) -> list[bytes] | None:
+    """Say HELLO as the operator of `admit` and return what is answered."""
+    hello = codec_of(Hello).encode(Hello(1, "operator", "operator", "o" * 43))
+    link.send(encode(Envelope("", Head(Verb.HELLO, 1), hello)))
+    answer: list[bytes] | None = link.receive(10.0)
+    return answer
+
+
+def admit(folder: Path) -> BlockingLink:
+    """Join as the supervisor and admit operators with the key CLIENT; return the link."""
+    link = BlockingLink.connect(f"ipc://{folder}/b.sock")
+    hello = codec_of(Hello).encode(Hello(1, "supervisor", "supervisor", TOKEN))
+    link.send(encode(Envelope("", Head(Verb.HELLO, 1), hello)))
+    admission = Admit(
+        "operator/*", "operator", "", hashlib.sha256(b"o" * 43).digest(), curve_key=CLIENT.public
+    )
+    link.send(encode(Envelope("", Head(Verb.CALL, 2, "kernel.admit"), codec_of(Admit).encode(admission))))
+    for verb in (Verb.WELCOME, Verb.REPLY):
+        frames = link.receive(10.0)
+        assert frames is not None
+        assert verb is decode(frames).head.verb
+    return link
+
+
+def test_a_remote_front(tmp_path: Path) -> None:
+    """With keys in its order a broker serves connections with CURVE too; its memory is bounded, and never dumped."""
+    broker, answer = start(remote_order(tmp_path))
+    supervisor = admit(tmp_path)
+    link = ZmqBlockingLink.connect(answer["remote"][0], KEYS, 10.0)
+    frames = operator(link)
+
+    assert frames is not None
+    assert Verb.WELCOME is decode(frames).head.verb
+    assert ADDRESS_SPACE_BYTES == limit(broker.pid, resource.RLIMIT_AS)
+    assert 0 == limit(broker.pid, resource.RLIMIT_CORE)
+    for open_link in (link, supervisor):
+        open_link.close()
+    assert 0 == finish(broker)[0]
+
+
+def test_without_descriptors_the_listener_rests(tmp_path: Path) -> None:
+    """Where there is no descriptor for another connection the listener rests, and comes back when there is one."""
+    broker, answer = start(remote_order(tmp_path))
+    supervisor = admit(tmp_path)
+    where = answer["remote"][0]
+    _, _, port = where.rpartition(":")
+    _, hard = resource.prlimit(broker.pid, resource.RLIMIT_NOFILE)
+    most = len(list(Path(f"/proc/{broker.pid}/fd").iterdir()))
+    resource.prlimit(broker.pid, resource.RLIMIT_NOFILE, (most, hard))
+    with (
+        socket.create_connection(("127.0.0.1", int(port)), 10.0) as refused,
+        contextlib.suppress(ConnectionResetError),
+    ):
+        assert b"" == refused.recv(1)  # until the listener is closed, with what it had not accepted
+    with pytest.raises(PeerLost):
+        ZmqBlockingLink.connect(where, KEYS, 10.0)
+    resource.prlimit(broker.pid, resource.RLIMIT_NOFILE, (hard, hard))
+    link = None
+    while link is None:
+        with contextlib.suppress(PeerLost):
+            link = ZmqBlockingLink.connect(where, KEYS, 10.0)
+    frames = operator(link)
+
+    assert frames is not None
+    assert Verb.WELCOME is decode(frames).head.verb
+    for open_link in (link, supervisor):
+        open_link.close()
+    assert "listener.rests" in [line["event"] for line in finish(broker)[1]]
 
 
 def test_light(tmp_path: Path) -> None:

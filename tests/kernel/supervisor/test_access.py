@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+import hashlib
+import json
+import socket
+from pathlib import Path
+
+import pytest
+
+from ganglion.errors import UsageError
+from ganglion.supervisor.access import Access, advertised, remote_path
+from ganglion.supervisor.connection import RIGHTS, Connection, read_connection
+
+PLACE = Connection(1, 1, "ipc:///x/bus", "tcp://127.0.0.1:9", "", "", "", "demo-1", "/r", None)
+
+
+def sha256(token: str) -> bytes:
+    """Return what the broker keeps of a token."""
+    return hashlib.sha256(token.encode()).digest()
+
+
+def test_secrets_are_of_one_kernel() -> None:
+    """No two kernels share a token or a key, and no two rights of one do."""
+    both = [Access(remote=True), Access(remote=True)]
+    tokens = [token for access in both for token in (*access.tokens.values(), access.supervisor_token)]
+    keys = [key for access in both for p in access.keys.values() for key in (p.public, p.secret)]
+
+    assert {43} == {len(token) for token in tokens}
+    assert 8 == len(set(tokens))
+    assert 12 == len(set(keys))
+
+
+def test_admissions_hold_digests_and_public_keys() -> None:
+    """Operators and observers are admitted by the digests of their tokens and by their public keys."""
+    access = Access(remote=True)
+    operator, observer = access.admissions()
+
+    assert ("operator/*", "operator", "observer/*") == (operator.name, operator.role, observer.name)
+    assert sha256(access.tokens["operator"]) == operator.token_sha256
+    assert access.keys["operator"].public == operator.curve_key
+    assert access.keys["observer"].public == observer.curve_key
+    assert [None, None] == [admit.curve_key for admit in Access().admissions()]
+
+
+def test_order() -> None:
+    """The broker is told the digest of the supervisor's token; its secret key only where it needs one."""
+    access = Access(remote=True)
+    order = json.loads(access.order(["ipc:///x"], ["tcp://0.0.0.0:5555"]))
+
+    assert sha256(access.supervisor_token).hex() == order["supervisor_token_sha256"]
+    assert access.server is not None
+    assert (["tcp://0.0.0.0:5555"], access.server.secret) == (order["remote"], order["secret_key"])
+    assert {"endpoints", "supervisor_token_sha256"} == set(json.loads(Access().order(["ipc:///x"], [])))
+
+
+def test_a_file_of_this_machine_holds_no_keys(tmp_path: Path) -> None:
+    """Who is on this machine gets tokens and endpoints, and no keys."""
+    connection = Access(remote=True).local(PLACE)
+    connection.write(tmp_path / "c.json")
+    read = read_connection(tmp_path / "c.json")
+
+    assert connection == read
+    assert [None, None, None] == [read.keys(right) for right in RIGHTS]
+
+
+def test_a_file_for_other_machines_holds_all_that_is_needed(tmp_path: Path) -> None:
+    """It names the kernel's public key and a pair for each right, and never the kernel's secret one."""
+    access = Access(remote=True)
+    path = remote_path(tmp_path / "c.json")
+    access.remote(PLACE, "tcp://192.0.2.7:5555").write(path)
+    read = read_connection(path)
+    keys = read.keys("attach")
+
+    assert access.server is not None
+    assert ("tcp://192.0.2.7:5555", None) == (read.endpoint, read.tcp)
+    assert keys is not None
+    assert (access.server.public, access.keys["attach"].secret) == (keys.server, keys.secret)
+    assert access.server.secret not in path.read_text()
+    assert access.supervisor_token not in path.read_text()
+    assert access.keys["operator"].secret not in repr(read)
+
+
+@pytest.mark.parametrize("curve", [[], {}, {"operator": {}}, {"operator": {"public_key": 3}}, "x"])
+def test_broken_keys_are_named(curve: object) -> None:
+    """What stands in a file in place of keys is refused as such."""
+    connection = Connection(1, 1, "tcp://192.0.2.7:1", None, "o", "w", "a", curve=curve)
+    with pytest.raises(UsageError, match="expected"):
+        connection.keys("operator")
+
+
+def test_all_addresses_are_named_by_the_machine() -> None:
+    """Who listens everywhere is told to others by the machine's name; else by the address."""
+    assert f"tcp://{socket.gethostname()}:5555" == advertised("tcp://0.0.0.0:5555")
+    assert f"tcp://{socket.gethostname()}:5555" == advertised("tcp://[::]:5555")
+    assert "tcp://192.0.2.7:5555" == advertised("tcp://192.0.2.7:5555")
