@@ -139,9 +139,11 @@ class FakeLink:
         body = codec_of(CALL_BY_NAME[call].request).encode(message)
         self.deliver(peer, Head(Verb.CALL, serial, call), body)
 
-    def tell(self, peer: str, name: str, message: Any, verb: Verb = Verb.TELL) -> None:
+    def tell(
+        self, peer: str, name: str, message: Any, verb: Verb = Verb.TELL, blobs: Sequence[bytes] = ()
+    ) -> None:
         """Let somebody tell the peer something."""
-        self.deliver(peer, Head(verb, 0, name), codec_of(type(message)).encode(message))
+        self.deliver(peer, Head(verb, 0, name), codec_of(type(message)).encode(message), *blobs)
 
     def lose(self, peer: str, reason: str = "exit 9") -> None:
         """Let the kernel say that a peer is lost."""

@@ -12,6 +12,7 @@ from ganglion.peer.participant import Participant
 from ganglion.peer.records import Records, declaration_rows, pack
 from ganglion.sdk import Box, Discrete
 from ganglion.wire.messages import Failure, MuscleReset, RecordAck, RecordBatch
+from ganglion.wire.parcel import attach
 
 STORE = "r/store"
 
@@ -39,6 +40,19 @@ class Stage:
 def stage(link: Any, clock: Any) -> Stage:
     """Return records whose store is silent."""
     return Stage(link, clock)
+
+
+def test_a_long_document_travels_beside_the_message(stage: Stage) -> None:
+    """The record of a run with a document that no body holds is a batch of its own, whose rows are a blob."""
+    record = ["run", {"uid": "u", "document": "x" * BODY_BYTES}]
+    stage.records.add(["declare"])
+    stage.records.add(record)
+    stage.records.flush()
+
+    sent = [e for e in stage.link.sent if e.head.call == "record.batch"]
+    whole = [attach("record.batch", batch, e.blobs) for batch, e in zip(stage.batches, sent, strict=True)]
+    assert [[["declare"]], [record]] == [batch.records for batch in whole]
+    assert [0, 1] == [len(e.blobs) for e in sent]
 
 
 def test_records_leave_by_flush(stage: Stage) -> None:

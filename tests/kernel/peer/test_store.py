@@ -6,8 +6,10 @@ from typing import Any
 import pytest
 
 from ganglion.errors import GanglionError, StoreError
+from ganglion.limits import BODY_BYTES
 from ganglion.peer.store import COMMIT_S, StoreHost
 from ganglion.wire.messages import RecordAck, RecordBatch
+from ganglion.wire.parcel import detach
 
 ONE, TWO = "r/controller/0", "r/controller/1"
 
@@ -72,6 +74,17 @@ def test_rows_are_applied_in_order_of_arrival(stage: Stage) -> None:
     stage.batch(TWO, 1, [["b"], ["c"]])
 
     assert [(ONE, [["a"]]), (TWO, [["b"], ["c"]])] == stage.writer.log
+
+
+def test_a_batch_beside_its_message_is_applied(stage: Stage) -> None:
+    """Rows that were too large for a body come as a blob, and are applied as if they stood in the message."""
+    records = [["run", {"document": "x" * BODY_BYTES}]]
+    batch, blobs = detach("record.batch", RecordBatch(1, records))
+    stage.link.tell(ONE, "record.batch", batch, blobs=blobs)
+    stage.hosted.participant.pump(0.01)
+
+    assert 1 == len(blobs)
+    assert [(ONE, records)] == stage.writer.log
 
 
 def test_nothing_is_acknowledged_before_its_commit(stage: Stage) -> None:
