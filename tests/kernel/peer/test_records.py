@@ -45,14 +45,13 @@ def stage(link: Any, clock: Any) -> Stage:
 def test_a_long_document_travels_beside_the_message(stage: Stage) -> None:
     """The record of a run with a document that no body holds is a batch of its own, whose rows are a blob."""
     record = ["run", {"uid": "u", "document": "x" * BODY_BYTES}]
-    stage.records.add(["declare"])
     stage.records.add(record)
     stage.records.flush()
 
     sent = [e for e in stage.link.sent if e.head.call == "record.batch"]
     whole = [attach("record.batch", batch, e.blobs) for batch, e in zip(stage.batches, sent, strict=True)]
-    assert [[["declare"]], [record]] == [batch.records for batch in whole]
-    assert [0, 1] == [len(e.blobs) for e in sent]
+    assert [[record]] == [batch.records for batch in whole]
+    assert [1] == [len(e.blobs) for e in sent]
 
 
 def test_records_leave_by_flush(stage: Stage) -> None:
