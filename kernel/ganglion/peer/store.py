@@ -64,7 +64,7 @@ class StoreHost:
         self._held: deque[tuple[str, RecordBatch]] = deque()
         self._failed: GanglionError | None = None
         self._governor = ""
-        self._ended = False
+        self._begun = self._ended = False  # whether the records of the run's begin and end have come
         self.participant: Participant  # set before anything is served
 
     def handlers(self) -> dict[str, Handler]:
@@ -76,6 +76,7 @@ class StoreHost:
         if told.head.call != "record.batch":
             return
         batch = attach(told.head.call, codec_of(RecordBatch).decode(told.body), told.blobs)
+        self._begun |= any(record[:1] == ["run"] for record in batch.records)
         if self._trouble is not None:
             self._held.append((told.peer, batch))
         else:
@@ -100,7 +101,7 @@ class StoreHost:
 
     def gone(self, gone: Gone) -> None:
         """Hear that the governor is lost; what nobody sealed stays invisible, and the run does not stay `running`."""
-        if gone.peer == self._governor and not self._ended:
+        if gone.peer == self._governor and self._begun and not self._ended:
             self._ended = True
             end = ["end", "failed", f"lost: governor: {gone.reason}", _now()]
             if self._trouble is not None:
