@@ -1,9 +1,13 @@
-"""Settings of all tests: how Hypothesis searches, and how skipped tests are shown."""
+"""Settings of all tests: how Hypothesis searches, what every process is watched for, how skipped tests are shown."""
 
 from __future__ import annotations
 
+import importlib.util
 import os
+import tempfile
 from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
 
 import hypothesis
 import pytest
@@ -12,6 +16,43 @@ import pytest
 hypothesis.settings.register_profile("default", deadline=None, derandomize=True)
 hypothesis.settings.register_profile("explore", deadline=None, max_examples=1000, print_blob=True)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+
+# What no process of a test may do: see audit/sitecustomize.py, which is installed here and in each process of ours.
+_AUDIT = Path(__file__).parent / "audit"
+_EVENTS = Path(tempfile.mkdtemp(prefix="ganglion-audit-")) / "events"
+_SEEN: list[str] = []
+os.environ["GANGLION_AUDIT"] = str(_EVENTS)
+os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(_AUDIT), os.environ.get("PYTHONPATH")]))
+_spec = importlib.util.spec_from_file_location("ganglion_tests_audit", _AUDIT / "sitecustomize.py")
+assert _spec is not None
+assert _spec.loader is not None
+_audit = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(_audit)
+_audit.install(_SEEN.append)
+
+
+def audit_events() -> list[str]:
+    """Return what was found since the last call, here and in the processes that tests have started."""
+    found, _SEEN[:] = list(_SEEN), []
+    if _EVENTS.exists():
+        found += _EVENTS.read_text().splitlines()
+        _EVENTS.unlink()
+    return found
+
+
+@pytest.fixture(autouse=True)
+def _no_audit_events() -> Iterator[None]:
+    """Fail a test in which a process reads code, starts a program or writes a file where it should not."""
+    yield
+    found = audit_events()
+    assert [] == found
+
+
+def pytest_unconfigure() -> None:
+    """Take the folder of the events away."""
+    _EVENTS.unlink(missing_ok=True)
+    _EVENTS.parent.rmdir()
 
 
 def _reason(report: pytest.TestReport | pytest.CollectReport) -> str:

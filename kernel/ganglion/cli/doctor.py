@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.metadata
 import json
 import os
-import platform
 import resource
 import socket
 import sys
@@ -75,7 +74,8 @@ def examine(settings: Settings) -> Iterator[Finding]:
 
 def _python() -> Finding:
     found = sys.version.split()[0]
-    where = f"{found} at {sys.executable}, ganglion {ganglion.__version__} on {platform.platform()}"
+    system = os.uname()  # `platform.platform()` would start a program to find out more
+    where = f"{found} at {sys.executable}, ganglion {ganglion.__version__} on {system.sysname} {system.release}"
     if sys.version_info < _PYTHON:
         return Finding("python", "fail", where, "install Python 3.11 or newer")
     return Finding("python", "ok", where)

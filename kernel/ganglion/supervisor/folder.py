@@ -113,8 +113,8 @@ class RunFolder:
             "protocol": PROTOCOL_VERSION,
             "python": sys.version.split()[0],
             "platform": {
-                "system": platform.platform(),
-                "machine": platform.machine(),
+                "system": _system(),
+                "machine": os.uname().machine,
                 "cpus": os.cpu_count(),
             },
             "packages": _versions(),
@@ -131,6 +131,12 @@ def _versions() -> dict[str, str]:
     for name in _KERNEL_PACKAGES:
         found[name] = importlib.metadata.version(name)
     return dict(sorted(found.items()))
+
+
+def _system() -> str:
+    """Return system, release and C library; `platform.platform()` would start a program to find out more."""
+    names = os.uname()
+    return "-".join([names.sysname, names.release, names.machine, *filter(None, platform.libc_ver())])
 
 
 def _git(folder: Path) -> str | None:
