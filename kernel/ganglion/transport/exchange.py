@@ -9,6 +9,7 @@ from ganglion.broker.core import Broker
 from ganglion.broker.effect import Close, Effect, Note, Send
 from ganglion.broker.link import Route
 from ganglion.limits import HEAD_BYTES, QUEUE_MARK_BYTES, UNFINISHED_BYTES
+from ganglion.transport.tally import Tally
 from ganglion.wire.verb import Verb
 
 __all__ = [
@@ -105,30 +106,39 @@ class Sink(Protocol):
 class Budget:
     """Bound the unfinished messages of all connections together: beyond it, who comes last waits.
 
-    Who began first is never stopped, so that some message always gets finished.
+    Who began first is never stopped, so that some message always gets finished: all that it has announced is set
+    aside for it, of the others what has come.
     """
 
     def __init__(self, bytes_max: int = UNFINISHED_BYTES) -> None:
         self._bytes_max = bytes_max
+        self._arrived: dict[Sink, int] = {}
         self._announced: dict[Sink, int] = {}
         self._stopped: list[Sink] = []
 
-    def account(self, sink: Sink, size: int) -> None:
-        """Note how much a connection has announced of a message that is not complete."""
-        announced = self._announced
-        if size < LARGE_BYTES:
-            if sink in announced:
+    @property
+    def tight(self) -> bool:
+        """Say whether somebody waits for room."""
+        return bool(self._stopped)
+
+    def account(self, sink: Sink, arrived: int, announced: int) -> None:
+        """Note how many bytes a connection has sent, and announced, of a message that is not complete."""
+        if announced < LARGE_BYTES:
+            if sink in self._announced:
                 self.forget(sink)
             return
-        announced[sink] = size
-        if sum(announced.values()) > self._bytes_max and next(iter(announced)) is not sink:
-            if sink not in self._stopped:
-                self._stopped.append(sink)
-                sink.pause()
+        self._arrived[sink], self._announced[sink] = arrived, announced
+        first = next(iter(self._announced))
+        if first is sink or sink in self._stopped:
+            return
+        if sum(self._arrived.values()) - self._arrived[first] + self._announced[first] > self._bytes_max:
+            self._stopped.append(sink)
+            sink.pause()
 
     def forget(self, sink: Sink) -> None:
         """Let a finished or ended message make room; who waits may go on, and be stopped again."""
         if self._announced.pop(sink, None) is not None:
+            del self._arrived[sink]
             stopped, self._stopped = self._stopped, []
             for other in stopped:
                 other.resume()
@@ -137,7 +147,8 @@ class Budget:
 class Exchange:
     """Carry out what the broker decides; shared by all fronts of a process.
 
-    `note` gets what is to be logged; `clock` gives monotonic seconds; `later` calls a function after some seconds.
+    `note` gets what is to be logged, of what strangers can cause a line a second; `clock` gives monotonic seconds;
+    `later` calls a function after some seconds.
     """
 
     def __init__(
@@ -152,7 +163,7 @@ class Exchange:
         self.later = later
         self.budget = Budget()
         self.dirty: list[Sink] = []
-        self._note = note
+        self.note = Tally(note, clock)
 
     def perform(self, effects: Sequence[Effect]) -> None:
         """Carry out effects in order; `flush` then writes."""
@@ -169,7 +180,7 @@ class Exchange:
                     closed.flush()
                     closed.finish(effect.reason)
             elif type(effect) is Note:
-                self._note(effect)
+                self.note(effect)
 
     def flush(self, sender: Sink | None = None) -> None:
         """Write to every sink that has got something; `sender` is whose messages these were."""
@@ -187,4 +198,5 @@ class Exchange:
         for link in links:
             if link.sink is not None:
                 link.sink.look(now_s)
+        self.note.tick(now_s)
         self.flush()

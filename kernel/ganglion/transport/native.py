@@ -17,9 +17,11 @@ from ganglion.broker.effect import Note
 from ganglion.errors import LaunchError
 from ganglion.limits import (
     CLOSING_S,
+    CLOSING_UNJOINED_S,
     MESSAGE_BYTES,
     MESSAGE_BYTES_LARGE,
     MESSAGE_FRAMES,
+    MESSAGES_PER_CALLBACK,
     PROGRESS_S,
     QUEUE_MARK_BYTES,
     UNFINISHED_IDLE_S,
@@ -37,7 +39,8 @@ from ganglion.transport.exchange import (
     Sink,
     passes,
 )
-from ganglion.transport.zmtp import Broken, Connection, Message, encode, frame_header
+from ganglion.transport.listener import Listener
+from ganglion.transport.zmtp import Broken, Connection, Message, State, encode, encode_error, frame_header
 from ganglion.wire.name import Role
 
 __all__ = ["NativeConnection", "NativeFront"]
@@ -45,6 +48,11 @@ __all__ = ["NativeConnection", "NativeFront"]
 _BACKLOG = 128  # connections that the system holds until we accept them
 _LARGE_ROLES = (Role.BRAIN, Role.GOVERNOR)
 _BODY_FRAMES = range(MESSAGE_FRAMES - 2)
+_WALK = range(MESSAGES_PER_CALLBACK)
+_DECISIONS_PER_CALLBACK = MESSAGES_PER_CALLBACK // 16  # a decision takes as long as so many that need none
+_FULL_READ_BYTES = 250_000  # uvloop reads 256,000 at once, up to 32 times before anybody else has a turn
+_SLEEPER_S = 0.75  # a look that comes so late accuses nobody: it was us who slept
+_SHAKING_HANDS = (State.SIGNATURE, State.VERSION, State.READY)
 
 
 class NativeConnection(asyncio.Protocol):
@@ -63,10 +71,14 @@ class NativeConnection(asyncio.Protocol):
         "_going",
         "_held",
         "_link",
+        "_looked_s",
         "_pauses",
         "_prefix",
+        "_rest",
+        "_tired",
         "_transport",
         "_urgent",
+        "_waiting_bytes",
         "_writing",
         "_zmtp",
         "large",
@@ -82,12 +94,16 @@ class NativeConnection(asyncio.Protocol):
         self._prefix = b""  # the `from` frame of what this peer sends; empty until it has joined
         self._urgent: deque[list[bytes]] = deque()
         self._backlog: deque[list[bytes]] = deque()
+        self._waiting_bytes = 0  # in these two
+        self._rest: tuple[bytes, int] | None = None  # of a chunk: what was too much for one turn
+        self._tired = False  # the walk has forwarded as much as one turn allows
         self._writing = False  # the event loop has not written all that we gave it
         self._closing = False
         self._held: list[Sink] = []  # senders that wait until less is waiting here
         self._pauses = 0
         self._arrived_s = now_s
-        self._coming = (now_s, 0)  # since when so much of an unfinished message is there
+        self._looked_s = now_s
+        self._coming = (now_s, 0)  # since when so much has come of messages, while one is unfinished
         self._going = (now_s, 0)  # since when so much waits to be written
 
     # -- what the event loop calls ------------------------------------------------------------------------------------
@@ -108,19 +124,33 @@ class NativeConnection(asyncio.Protocol):
         exchange.flush()
 
     def data_received(self, data: bytes) -> None:
-        """Take a chunk: the fast way while it leads on, else one event after the other."""
+        """Take a chunk, as much of it as one turn allows; the rest when everybody else has had his."""
+        self._arrived_s = self._exchange.clock()
+        try:
+            position = self._work(data, 0)
+        except Exception as error:  # noqa: BLE001  # a defect of ours ends this connection and no other
+            self._fail(error)
+            return
+        if position < len(data) or len(data) >= _FULL_READ_BYTES:
+            self._yield(data, position)
+
+    def _work(self, data: bytes, position: int) -> int:
+        """Take a chunk: the fast way while it leads on, else one event after the other; return how far it came."""
         exchange = self._exchange
         now_s = exchange.clock()
         zmtp = self._zmtp
-        self._arrived_s = now_s
-        position, end = 0, len(data)
+        end, taken_bytes = len(data), zmtp.taken_bytes
+        decisions = 0
         while position < end and not self._closing:
             if zmtp.plain:
                 start, position = position, self._walk(data, position)
                 if position > start:
                     self._link.heard_s = now_s
-                if position == end:
+                if position == end or self._tired:
                     break
+            if decisions == _DECISIONS_PER_CALLBACK:
+                break
+            decisions += 1
             event, position = zmtp.advance(data, position, now_s)
             if zmtp.outgoing:
                 self._speak()
@@ -128,9 +158,52 @@ class NativeConnection(asyncio.Protocol):
                 self._take(event, now_s)
             elif type(event) is Broken:
                 self._break(event.reason)
-            exchange.budget.account(self, zmtp.unfinished_bytes)
+            self._account()
+        self._tired = False
+        if zmtp.taken_bytes > taken_bytes:
+            self._link.heard_s = now_s  # who sends a large message cannot answer a BEAT in its midst
+        answered = bool(self.out)
         if exchange.dirty:
             exchange.flush(self)
+        if answered and self._link.queued_bytes > QUEUE_MARK_BYTES and not self._closing:
+            self.hold(self)  # who does not read our answers may wait with his questions
+        return position
+
+    def _account(self) -> None:
+        peer = self._link.peer
+        if (peer is None or peer.role is not Role.BRAIN) and not self._closing:
+            self._exchange.budget.account(self, self._zmtp.arrived_bytes, self._zmtp.unfinished_bytes)
+
+    def _yield(self, data: bytes, position: int) -> None:
+        """Let all others have their turn before the rest of a chunk, and before more is read."""
+        if not self._closing:
+            self._rest = data, position
+            self._transport.pause_reading()
+            self._exchange.later(0.0, self._go_on)
+
+    def _go_on(self) -> None:
+        """Take the rest of a chunk, unless somebody wants us to wait; he will call again."""
+        rest = self._rest
+        if rest is None or self._pauses:
+            return
+        self._rest = None
+        data, position = rest
+        try:
+            position = self._work(data, position)
+        except Exception as error:  # noqa: BLE001  # as in `data_received`
+            self._fail(error)
+            return
+        if position < len(data):
+            self._yield(data, position)
+        else:
+            self._read_on()
+
+    def _fail(self, error: Exception) -> None:
+        """End the connection at which we failed."""
+        reason = f"{type(error).__name__}: {error}"[:300]
+        self._exchange.note(Note("error", "connection.failed", {"name": self._link.name, "reason": reason}))
+        if not self._closing:
+            self._lose("we failed at what it sent")
 
     def _walk(self, data: bytes, start: int) -> int:
         """Forward the messages at `start` that need no decision; return where the first other one begins.
@@ -145,7 +218,9 @@ class NativeConnection(asyncio.Protocol):
         dirty = self._exchange.dirty
         prefix = self._prefix
         try:
-            while start < end:
+            for _ in _WALK:
+                if start == end:
+                    return start
                 if data[start] != 1:  # [to]: short, more follows
                     return start
                 head = start + 2 + data[start + 1]
@@ -198,6 +273,7 @@ class NativeConnection(asyncio.Protocol):
                 out.append(prefix)
                 out.append(data[head:stop])
                 start = stop
+            self._tired = True
         except IndexError:  # the chunk ends within a header
             pass
         return start
@@ -221,6 +297,7 @@ class NativeConnection(asyncio.Protocol):
         self._zmtp.close()
         exchange.budget.forget(self)
         self._release()
+        self._rest = None
         reason = str(error) if error else "it closed the connection"
         exchange.perform(exchange.broker.disconnect(link, reason, exchange.clock()))
         exchange.flush()
@@ -273,9 +350,12 @@ class NativeConnection(asyncio.Protocol):
     # -- the way out: the sink of this peer ---------------------------------------------------------------------------
     def send(self, frames: Sequence[bytes]) -> None:
         """Take one message of the kernel's decision; an urgent one overtakes what waits."""
+        if self._zmtp.state in _SHAKING_HANDS:
+            return  # a message before READY would be a breach of ours; `finish` says what there is to say
         parts = encode(frames)
         if self._writing and frames[1][1] in URGENT:
             self._urgent.append(parts)
+            self._waiting_bytes += sum(map(len, parts))
             if len(self._urgent) > URGENT_MESSAGES:
                 self._lose(f"it left {URGENT_MESSAGES} urgent messages unread")
         else:
@@ -291,7 +371,9 @@ class NativeConnection(asyncio.Protocol):
             out.clear()
             return False
         above = self._link.queued_bytes > QUEUE_MARK_BYTES
-        self._backlog.append(out if self.large else [b"".join(out)])
+        item = out if self.large else [b"".join(out)]
+        self._backlog.append(item)
+        self._waiting_bytes += sum(map(len, item))
         self.out, self.large = [], False
         self._pump()
         return above
@@ -299,14 +381,15 @@ class NativeConnection(asyncio.Protocol):
     def _pump(self) -> None:
         """Give the event loop the next pieces until it cannot write them at once."""
         while not self._writing and (self._urgent or self._backlog):
-            self._transport.writelines((self._urgent or self._backlog).popleft())
+            item = (self._urgent or self._backlog).popleft()
+            self._waiting_bytes -= sum(map(len, item))
+            self._transport.writelines(item)
         self._count()
         if self._closing and not self._writing:
             self._transport.close()
 
     def _count(self) -> None:
-        waiting = sum(len(piece) for item in (*self._urgent, *self._backlog) for piece in item)
-        self._link.queued_bytes = waiting + self._transport.get_write_buffer_size()
+        self._link.queued_bytes = self._waiting_bytes + self._transport.get_write_buffer_size()
 
     def hold(self, sender: Sink) -> None:
         """Stop reading from `sender` until half of what may wait here is left."""
@@ -328,19 +411,30 @@ class NativeConnection(asyncio.Protocol):
     def resume(self) -> None:
         """Go on reading."""
         self._pauses -= 1
-        if self._pauses == 0 and not self._closing:
+        self._read_on()
+
+    def _read_on(self) -> None:
+        """Go on with the rest of a chunk, else read, unless somebody wants us to wait."""
+        if self._pauses or self._closing:
+            return
+        if self._rest is None:
             self._transport.resume_reading()
+        else:
+            self._exchange.later(0.0, self._go_on)
 
     def finish(self, reason: str) -> None:
-        """Write what is waiting, for half a second at most, then close."""
+        """Write what is waiting, for half a second at most, then close; a stranger has less."""
         if self._closing:
             return
+        if self._zmtp.state in _SHAKING_HANDS:
+            self.out.append(encode_error(reason))
         self.flush()
         self._closing = True
         self._zmtp.close()
         self._exchange.budget.forget(self)
         self._release()
-        self._exchange.later(CLOSING_S, self._transport.abort)
+        self._rest = None
+        self._exchange.later(CLOSING_S if self._prefix else CLOSING_UNJOINED_S, self._transport.abort)
         if self._writing:
             if not self._pauses:
                 self._transport.pause_reading()
@@ -353,7 +447,9 @@ class NativeConnection(asyncio.Protocol):
         exchange.perform(exchange.broker.disconnect(self._link, reason, exchange.clock()))
         self._closing = True
         self._zmtp.close()
+        self._rest = None
         exchange.budget.forget(self)
+        self._release()
         self._transport.abort()
 
     def look(self, now_s: float) -> None:
@@ -361,11 +457,20 @@ class NativeConnection(asyncio.Protocol):
         if self._closing:
             return
         zmtp = self._zmtp
-        coming, going = zmtp.frame_left_bytes + zmtp.unfinished_bytes, self._transport.get_write_buffer_size()
-        if not zmtp.unfinished or self._pauses or coming != self._coming[1]:
-            self._coming = (now_s, coming)
-        if not going or going != self._going[1]:
+        late = now_s - self._looked_s > _SLEEPER_S
+        self._looked_s = now_s
+        going = self._transport.get_write_buffer_size()
+        # Where others wait for the room that it takes, a message must get on, and not by single bytes.
+        step = LARGE_BYTES if self._exchange.budget.tight else 1
+        grown = zmtp.taken_bytes - self._coming[1] >= step
+        if late or grown or not zmtp.unfinished or self._pauses or self._rest:
+            self._coming = (now_s, zmtp.taken_bytes)
+        if late or not going or going != self._going[1]:
             self._going = (now_s, going)
+        if late:
+            self._arrived_s = now_s
+        if self._pauses:
+            self._link.heard_s, self._link.asked_s = now_s, None  # it is we who do not listen
         if now_s - self._coming[0] > UNFINISHED_IDLE_S:
             self._lose(
                 f"it began a message and sent nothing of it for {UNFINISHED_IDLE_S} s (unfinished_idle_s)"
@@ -395,7 +500,7 @@ class NativeFront:
 
     def __init__(self, exchange: Exchange) -> None:
         self._exchange = exchange
-        self._servers: list[asyncio.Server] = []
+        self._listeners: list[Listener] = []
         self._paths: list[tuple[Path, int]] = []
 
     async def listen(self, text: str) -> str:
@@ -415,15 +520,16 @@ class NativeFront:
             if error.errno == errno.EADDRINUSE:
                 raise LaunchError(f"{text} is in use: somebody listens there already") from error
             raise LaunchError(f"{text} cannot be bound: {error.strerror or error}") from error
-        await self._serve(listening)
+        made = Listener(listening, lambda: NativeConnection(self._exchange), self._exchange.note)
+        self._listeners.append(made)
         return str(
             endpoint if endpoint.path else Endpoint(host=endpoint.host, port=listening.getsockname()[1])
         )
 
     def close(self) -> None:
         """Listen no more and remove the socket files; connections end with the event loop."""
-        for server in self._servers:
-            server.close()
+        for listener in self._listeners:
+            listener.close()
         for path, inode in self._paths:
             with contextlib.suppress(OSError):
                 if path.lstat().st_ino == inode:  # a successor may have put its own there
@@ -452,13 +558,6 @@ class NativeFront:
             raise
         self._paths.append((path, path.lstat().st_ino))
         return listening
-
-    async def _serve(self, listening: socket.socket) -> None:
-        listening.setblocking(False)
-        loop = asyncio.get_running_loop()
-        create = loop.create_unix_server if listening.family == socket.AF_UNIX else loop.create_server
-        server = await create(lambda: NativeConnection(self._exchange), sock=listening, backlog=_BACKLOG)
-        self._servers.append(server)
 
 
 def _bind_tcp(endpoint: Endpoint) -> socket.socket:

@@ -235,7 +235,8 @@ class Connection:
     `listening` is the broker's side, which takes DEALERs and begins with the bounds of a stranger; the other side is a
     DEALER that takes a ROUTER. `plain` says that the next byte begins a message of an open connection, so that a walk
     like `split` may take it. `silence_s` is the longest silence that the other side asked us to tolerate (the
-    time-to-live of its PING), or None.
+    time-to-live of its PING), or None. `taken_bytes` counts what has come of all messages: it stands still
+    while a message does not grow, whatever commands come in between.
     """
 
     __slots__ = (
@@ -257,6 +258,7 @@ class Connection:
         "plain",
         "silence_s",
         "state",
+        "taken_bytes",
         "unfinished_bytes",
     )
 
@@ -267,7 +269,8 @@ class Connection:
         self.plain = False
         self.minor = 0
         self.silence_s: float | None = None
-        self.unfinished_bytes = 0
+        self.unfinished_bytes = 0  # announced by the message that is not complete
+        self.taken_bytes = 0
         self._held = bytearray()  # greeting, header or command that has not come completely
         self._left = -1  # bytes of the current frame that are still to come; -1: its header is
         self._more = False
@@ -287,9 +290,9 @@ class Connection:
         return self._left >= 0 or bool(self._frames or self._held)
 
     @property
-    def frame_left_bytes(self) -> int:
-        """Return how much of the current frame is still to come: how much it is worth reading at once."""
-        return max(self._left, 0)
+    def arrived_bytes(self) -> int:
+        """Return how much of the unfinished message has come: what it costs us so far."""
+        return self.unfinished_bytes - (0 if self._is_command else max(self._left, 0))
 
     def join(self, message_bytes: int = MESSAGE_BYTES) -> None:
         """Give the other side the bounds of a peer that has joined."""
@@ -457,6 +460,7 @@ class Connection:
         if self._is_command:
             self._held += piece
             return
+        self.taken_bytes += len(piece)
         whole = self._left == len(piece) and self._tail is None
         if whole or len(piece) >= _MERGE_BYTES:
             self._seal_tail()
@@ -478,6 +482,7 @@ class Connection:
         self._frames.append(tuple(self._frame) or (b"",))
         self._frame = []
         self._left = -1
+        self.taken_bytes += 1  # an empty frame is progress, too
         if self._more:
             return None
         message = Message(tuple(self._frames))

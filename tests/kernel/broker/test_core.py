@@ -459,6 +459,62 @@ def test_connections_are_bounded(bus: Any) -> None:
     assert PEERS == len(bus.broker.joined)
 
 
+def test_a_silent_stranger_keeps_no_place(bus: Any) -> None:
+    """Where all places are taken, the oldest stranger makes room for who comes."""
+    broker = bus.broker = Broker(b"", "", 0, bus.now_s, peers_max=3)
+    first, second, third = (broker.connect(bus.now_s)[0] for _ in range(3))
+    bus.admit(STORE, Role.STORE)
+    broker.receive(second, _hello(STORE, Role.STORE), bus.now_s)
+    fourth, effects = broker.connect(bus.now_s)
+    bus.take(effects)
+
+    assert [first] == bus.closed
+    assert {second, third, fourth} == set(broker.links.values())
+    assert "all 3 places are taken (peers)" in effects[0].reason
+
+
+def test_alarm_before_the_places_are_taken() -> None:
+    """At four of five places there is an alarm, once, and again after there was room."""
+    broker = Broker(b"", "", 0, 0.0, peers_max=10)
+    links, alarms = [], []
+    for least in (7, 6, 0):
+        while len(links) < 9:
+            link, effects = broker.connect(0.0)
+            links.append(link)
+            alarms += [effect.fields["connections"] for effect in effects if isinstance(effect, Note)]
+        while len(links) > least:
+            broker.disconnect(links.pop(), "", 0.0)
+
+    assert [9, 9] == alarms  # from seven it is not far enough down
+
+
+def test_a_gap_is_told_without_another_message(farm: Any) -> None:
+    """A reader that has caught up is told what it missed with the next tick, though nothing else is said."""
+    reader = farm.join("a", Role.OBSERVER, "")
+    farm.ask(reader, "kernel.subscribe", Subscribe("@farm/events"))
+    reader.queued_bytes = QUEUE_MARK_BYTES + 1
+    farm.say(farm.peers["farm/governor"], "@farm/events", Verb.TELL, 0, "event")
+    reader.queued_bytes = QUEUE_MARK_BYTES // 2 + 1
+    assert [] == [row for row in farm.tick() if row[4] == "kernel.gap"]
+    reader.queued_bytes = QUEUE_MARK_BYTES // 2
+    said = [row for row in farm.tick() if row[4] == "kernel.gap"]
+
+    assert [("a", {"topic": "@farm/events", "missed": 1})] == [(row[0], row[5]) for row in said]
+    assert [] == [row for row in farm.tick() if row[4] == "kernel.gap"]
+
+
+@pytest.mark.parametrize("extra", [[], [b"", b""]], ids=["two frames", "four frames"])
+def test_hello_has_three_frames(bus: Any, extra: list[bytes]) -> None:
+    """A HELLO without a body, or with more than that, is refused by the frames that were expected."""
+    bus.admit(STORE, Role.STORE)
+    frames = [*_hello(STORE, Role.STORE)[: 3 if extra else 2], *extra[:1]]
+    stranger = bus.connect()
+    said = bus.take(bus.broker.receive(stranger, frames, bus.now_s))
+
+    assert f"HELLO: expected the frames [][head][body], found {len(frames)}" == said[0][5]["message"]
+    assert [stranger] == bus.closed
+
+
 def test_one_frame_is_no_message(farm: Any) -> None:
     """A message without a head ends the connection with the reason."""
     said = farm.take(farm.broker.receive(farm.peers[STORE], [b""], farm.now_s))

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from ganglion.broker import Link
-from ganglion.limits import ADMISSIONS, OPEN_CALLS, SUBSCRIPTIONS, WATCHES
+from ganglion.limits import ADMISSIONS, KERNEL_BODY_BYTES, OPEN_CALLS, SUBSCRIPTIONS, WATCHES
 from ganglion.wire.codec import Content, codec_of
 from ganglion.wire.envelope import Head, encode_head
 from ganglion.wire.messages import (
@@ -288,6 +288,16 @@ def test_lost_supervisor_is_told_to_who_waits(bus: Any) -> None:
 
 
 # -- encodings --------------------------------------------------------------------------------------------------------
+def test_large_bodies_are_not_decoded(bus: Any) -> None:
+    """What the broker itself would decode is bounded: many small things take far more memory than they say."""
+    empty_maps = b"\x81\xa1x\xdd" + KERNEL_BODY_BYTES.to_bytes(4, "big") + b"\x80" * KERNEL_BODY_BYTES
+    governor = bus.join("farm/governor", Role.GOVERNOR)
+    said = bus.say(governor, "", Verb.CALL, 7, "kernel.watch", empty_maps)
+
+    assert [("ERROR", "protocol")] == kinds(said)
+    assert "(kernel_body_bytes)" in said[0][5]["message"]
+
+
 def test_kernel_speaks_json_to_who_asked_for_it(bus: Any) -> None:
     """Everything that the kernel itself says to a peer that chose JSON is JSON."""
     link: Link = bus.join("looker", Role.OBSERVER, "", content="json")

@@ -24,10 +24,12 @@ def sent(peer: str, head: Head, body: bytes = b"", *blobs: bytes) -> list[bytes]
     return [peer.encode(), encode_head(head), body, *blobs]
 
 
-def heard(conversation: Conversation, peer: str, head: Head, message: Any = None) -> list[Any]:
+def heard(
+    conversation: Conversation, peer: str, head: Head, message: Any = None, now_s: float = 0.0
+) -> list[Any]:
     """Let a message come; returns what it means."""
     body = b"" if message is None else codec_of(type(message)).encode(message)
-    return conversation.receive(sent(peer, head, body), 0.0)[0]
+    return conversation.receive(sent(peer, head, body), now_s)[0]
 
 
 def lost(peer: str) -> Lost:
@@ -138,6 +140,64 @@ def test_deadline() -> None:
     assert "brain.think" in str(answer.error)
     assert [] == heard(conversation, BRAIN, Head(Verb.REPLY, 2))
     assert conversation.next_deadline_s() is None
+
+
+BUSY = Failure("busy", "r/brain has 64 open calls of yours", retry_after_ms=50)
+
+
+def test_busy_is_no_answer() -> None:
+    """A CALL for which the kernel is busy is said again, unchanged and as often as needed; then it is answered."""
+    conversation = Conversation()
+    pending, said = conversation.call(BRAIN, "brain.think", b"body", 0.0, 2.0, None, [b"blob"])
+    for begin_s in (1.0, 1.5):
+        assert [] == heard(conversation, "", Head(Verb.ERROR, 1), BUSY, now_s=begin_s)
+        assert begin_s + 0.05 == conversation.deadline_before(begin_s + 0.06)
+        assert [] == conversation.repeat(begin_s + 0.04)
+        assert [tuple(said)] == conversation.repeat(begin_s + 0.05)
+        assert [] == conversation.repeat(begin_s + 0.06)
+    (answer,) = heard(conversation, BRAIN, Head(Verb.REPLY, 1))
+
+    assert (pending, None) == (answer.pending, answer.error)
+    assert conversation.next_deadline_s() is None
+
+
+def test_busy_to_the_end() -> None:
+    """A CALL that never finds room ends at its deadline, with that reason, and is not said any more."""
+    conversation = Conversation()
+    conversation.call(BRAIN, "brain.think", b"", 0.0, 2.0)
+    heard(conversation, "", Head(Verb.ERROR, 1), BUSY, now_s=1.98)
+    (answer,) = conversation.expire(2.0)
+
+    assert str(answer.error).endswith("; the kernel was busy to the end")
+    assert [] == conversation.repeat(3.0)
+
+
+@pytest.mark.parametrize("ended", ["lost", "answered"])
+def test_what_has_ended_is_not_repeated(ended: str) -> None:
+    """A CALL whose peer is lost, or that was answered after all, is not said again."""
+    conversation = Conversation()
+    conversation.call(BRAIN, "brain.think", b"", 0.0, None)
+    heard(conversation, "", Head(Verb.ERROR, 1), BUSY)
+    if ended == "lost":
+        heard(conversation, "", Head(Verb.LOST), lost(BRAIN))
+    else:
+        heard(conversation, BRAIN, Head(Verb.REPLY, 1))
+
+    assert [] == conversation.repeat(9.0)
+
+
+@pytest.mark.parametrize(
+    ("peer", "failure"),
+    [(BRAIN, BUSY), ("", Failure("busy", "for ever")), ("", Failure("busy", "x", retry_after_ms=0))],
+)
+def test_only_the_kernel_postpones(peer: str, failure: Failure) -> None:
+    """That a callee itself calls itself busy, or the kernel without saying for how long, is an answer."""
+    conversation = Conversation()
+    conversation.call(BRAIN, "brain.think", b"", 0.0, None)
+    (answer,) = heard(conversation, peer, Head(Verb.ERROR, 1), failure)
+
+    assert isinstance(answer.error, CallFailed)
+    assert [] == conversation.repeat(9.0)
 
 
 @given(

@@ -205,6 +205,24 @@ def test_no_deadline_waits_on(participant: Participant, link: Any, clock: Any) -
     assert [Done()] == participant.gather([asked])
 
 
+def test_a_busy_kernel_is_asked_again(participant: Participant, link: Any, clock: Any) -> None:
+    """Who asks gets his answer although the kernel was busy twice, and learns nothing of that."""
+    busy = Failure("busy", "too much waits", retry_after_ms=50)
+    asked = participant.ask(A, "muscle.reset", MuscleReset(1), 5.0)
+
+    def wait() -> None:
+        clock.now_s += 0.05
+
+    def refuse() -> None:
+        link.deliver("", Head(Verb.ERROR, asked.serial), codec_of(Failure).encode(busy))
+
+    link.idle.extend([refuse, wait, refuse, wait])
+    link.idle.append(lambda: link.answer(link.calls()[-1], Done()))
+
+    assert [Done()] == participant.gather([asked])
+    assert [asked.serial] * 3 == [call.head.serial for call in link.calls()]
+
+
 def test_a_lost_callee_fails_its_calls(link: Any, clock: Any) -> None:
     """LOST of whom we wait for ends the wait at once, by name and reason, and is heard."""
     gone: list[Gone] = []

@@ -126,10 +126,10 @@ class Station:
         return time.monotonic() + self._offset_s
 
     async def _serve(self, folder: Path) -> None:
-        self._loop = asyncio.get_running_loop()
+        self.loop = asyncio.get_running_loop()
         self._ended = asyncio.Event()
         broker = Broker(b"", "test", 0, self.clock())
-        self.exchange = Exchange(broker, self.notes.append, self.clock, self._loop.call_later)
+        self.exchange = Exchange(broker, self.notes.append, self.clock, self.loop.call_later)
         native, other = NativeFront(self.exchange), ZmqFront(self.exchange, SERVER.secret)
         self.zmq_front = other
         try:
@@ -157,7 +157,7 @@ class Station:
             except BaseException as error:  # noqa: BLE001  # handed to who waits
                 done.set_exception(error)
 
-        self._loop.call_soon_threadsafe(run)
+        self.loop.call_soon_threadsafe(run)
         return done.result(WAIT_S)
 
     def pass_time(self, seconds: float) -> None:
@@ -190,7 +190,7 @@ class Station:
         try:
             self.call(self.exchange.broker.check)
         finally:
-            self._loop.call_soon_threadsafe(self._ended.set)
+            self.loop.call_soon_threadsafe(self._ended.set)
             self._thread.join(WAIT_S)
 
 

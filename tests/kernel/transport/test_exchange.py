@@ -98,17 +98,31 @@ def test_tick_looks_at_every_connection() -> None:
 
 def test_budget_stops_who_comes_last() -> None:
     """Above the bound the later one waits and the first never does; when the first is done, the later goes on."""
-    budget, first, second = Budget(3 * LARGE_BYTES), RecordingSink(), RecordingSink()
-    budget.account(first, 2 * LARGE_BYTES)
-    budget.account(second, 2 * LARGE_BYTES)
-    budget.account(first, 9 * LARGE_BYTES)
-    assert ([], ["pause"]) == (first.did, second.did)
-    budget.account(first, 0)
-    assert ["pause", "resume"] == second.did
-    budget.account(second, 2 * LARGE_BYTES)
+    budget, first, second = Budget(4 * LARGE_BYTES), RecordingSink(), RecordingSink()
+    announced = 3 * LARGE_BYTES  # of the first all of it is set aside
+    budget.account(first, 1, announced)
+    budget.account(second, LARGE_BYTES, announced)
+    assert ([], []) == (first.did, second.did)
+    budget.account(second, LARGE_BYTES + 1, announced)
+    budget.account(first, 9 * LARGE_BYTES, 9 * LARGE_BYTES)
+    budget.account(second, LARGE_BYTES + 2, announced)
+    assert ([], ["pause"], True) == (first.did, second.did, budget.tight)
+    budget.account(first, 0, 0)
+    assert (["pause", "resume"], False) == (second.did, budget.tight)
+    budget.account(second, announced, announced)
     budget.forget(second)
 
     assert ([], ["pause", "resume"]) == (first.did, second.did)
+
+
+def test_small_messages_are_not_counted() -> None:
+    """What is small takes no room, however many begin it."""
+    budget, large = Budget(LARGE_BYTES), RecordingSink()
+    for _ in range(10):
+        budget.account(RecordingSink(), LARGE_BYTES - 1, LARGE_BYTES - 1)
+    budget.account(large, LARGE_BYTES, LARGE_BYTES)
+
+    assert [] == large.did
 
 
 UPDATE = "environment.update"

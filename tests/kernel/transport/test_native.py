@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import contextlib
+import itertools
 import os
+import select
 import socket
 import stat
 import threading
@@ -11,16 +14,28 @@ import pytest
 import zmq
 
 from ganglion.errors import LaunchError, PeerLost
-from ganglion.limits import HANDSHAKE_S, MESSAGE_FRAMES, QUEUE_MARK_BYTES, UNJOINED_PEERS
+from ganglion.limits import (
+    FRAME_BYTES,
+    HANDSHAKE_S,
+    MESSAGE_BYTES,
+    MESSAGE_FRAMES,
+    MESSAGES_PER_CALLBACK,
+    QUEUE_MARK_BYTES,
+    UNFINISHED_IDLE_S,
+    UNJOINED_PEERS,
+)
 from ganglion.transport import loop
+from ganglion.transport.exchange import LARGE_BYTES
 from ganglion.transport.native import NativeFront
-from ganglion.transport.zmtp import GREETING, encode, encode_command
+from ganglion.transport.zmtp import GREETING, encode, encode_command, frame_header
 from ganglion.wire.envelope import Envelope, Head, decode
 from ganglion.wire.envelope import encode as encode_envelope
 from ganglion.wire.name import Role
 from ganglion.wire.verb import Verb
 
 READY = encode_command(b"READY", b"\x0bSocket-Type\0\0\0\x06DEALER")
+WAIT_S = 10.0  # nothing here takes so long unless it is broken
+INFO = Head(Verb.CALL, 5, "kernel.info")
 CALL, REPLY = Head(Verb.CALL, 5, "environment.update"), Head(Verb.REPLY, 5)
 
 
@@ -131,7 +146,7 @@ def test_silence_is_sent_away(station: Any, said: bytes) -> None:
     assert GREETING == connected.recv(64)
     station.pass_time(HANDSHAKE_S + 1.0)
 
-    assert b"deadline" in until_end(connected)
+    assert b"(handshake_s)" in until_end(connected)
 
 
 def test_the_oldest_stranger_makes_room(station: Any) -> None:
@@ -234,6 +249,191 @@ def test_urgent_messages_overtake(native: Any) -> None:
         serials.append(controller.receive().head.serial)
 
     assert len(serials) < 15
+
+
+def kernel_calls(count: int) -> bytes:
+    """Return so many questions to the kernel as bytes."""
+    heads = (Head(Verb.CALL, serial, "kernel.info") for serial in range(count))
+    return b"".join(b"".join(encode(encode_envelope(Envelope("", head)))) for head in heads)
+
+
+@pytest.mark.parametrize("front", ["ipc", "tcp"])
+def test_a_chunk_of_many_messages_takes_many_turns(station: Any, front: str) -> None:
+    """Of a flood nothing is lost or mixed up, be it of questions to the kernel or of messages that need no decision."""
+    bus = station.bus(front)
+    controller, store = bus.join(Role.CONTROLLER), bus.join(Role.STORE, None)
+    count = 4 * MESSAGES_PER_CALLBACK
+    flood = encode_envelope(Envelope(store.name, Head(Verb.TELL, 7)))
+    controller.link._send_all(b"".join(encode(flood)) * count + kernel_calls(count))
+
+    assert list(range(count)) == [controller.receive().head.serial for _ in range(count)]
+    assert [7] * count == [store.receive().head.serial for _ in range(count)]
+    bus.close()
+
+
+def test_who_reads_no_answers_asks_no_more(native: Any, station: Any) -> None:
+    """The questions of one who does not read are not taken any more; when he reads, all of them are answered."""
+    observer = native.join(Role.OBSERVER, None)
+    link = station.exchange.broker.joined[observer.name]
+    count = 50_000
+    observer.link._socket.setblocking(False)
+    rest = memoryview(kernel_calls(count))
+    while rest:  # until nothing more is taken
+        try:
+            rest = rest[observer.link._socket.send(rest) :]
+        except BlockingIOError:
+            there = select.select([], [observer.link._socket], [], 0.05)[1]
+            if not there and station.call(lambda: link.sink._pauses):
+                break
+    waiting_bytes = station.call(lambda: link.queued_bytes)
+    serials = itertools.count()
+
+    def read() -> None:
+        while (serial := observer.receive().head.serial) < count - 1:
+            assert serial == next(serials)
+
+    assert rest
+    assert QUEUE_MARK_BYTES // 2 < waiting_bytes < 3 * QUEUE_MARK_BYTES
+    reading = threading.Thread(target=read)
+    observer.link._socket.settimeout(WAIT_S)
+    reading.start()
+    while rest:
+        select.select([], [observer.link._socket], [], WAIT_S)
+        rest = rest[observer.link._socket.send(rest) :]
+    reading.join(WAIT_S)
+
+    assert count - 1 == next(serials)
+
+
+def test_who_is_held_is_not_accused(native: Any, station: Any) -> None:
+    """A sender that we do not read, since a reader is slow, is not taken for silent."""
+    governor, controller = native.join(Role.GOVERNOR, None), native.join(Role.CONTROLLER)
+    store = native.join(Role.STORE, None)
+    controller.send(governor.name, Head(Verb.CALL, 1, "governor.failed"))  # who has work may be silent
+    governor.receive()
+    count = 100
+    tells = [Head(Verb.TELL, serial) for serial in range(count)]
+    sending = threading.Thread(
+        target=lambda: [store.send(governor.name, head, b"", bytes(100_000)) for head in tells]
+    )
+    sending.start()
+    sending.join(0.2)
+    assert sending.is_alive()
+    asking = station.exchange.broker.joined[controller.name]
+    for _ in range(10):
+        station.call(lambda: setattr(asking, "heard_s", station.clock()))
+        station.pass_time(0.5)
+    serials = [governor.receive().head.serial for _ in range(count)]
+    sending.join(WAIT_S)
+
+    assert list(range(count)) == serials
+    assert store.name in station.call(lambda: list(station.exchange.broker.joined))
+
+
+def begun(size: int, to: str = "r/controller/0") -> bytes:
+    """Return the begin of an answer of so many bytes."""
+    return b"".join(encode([to.encode(), bytes((0x92, 4, 5)), b""])[:-2]) + frame_header(size, more=False)
+
+
+@pytest.mark.parametrize("between", [b"", encode_command(b"PING", b"\0\0")], ids=["silent", "pings"])
+def test_a_message_that_does_not_grow(native: Any, station: Any, between: bytes) -> None:
+    """Who begins a message and does not go on is lost after its time, whatever commands he sends meanwhile."""
+    environment = native.join(Role.ENVIRONMENT)
+    environment.link._send_all(begun(100) + b"x")
+    link = station.exchange.broker.joined[environment.name]
+    for _ in range(int(UNFINISHED_IDLE_S)):
+        environment.link._send_all(between)
+        station.call(lambda: setattr(link, "heard_s", station.clock()))  # nothing else is to be the reason
+        station.pass_time(1.0)
+    station.pass_time(1.0)
+
+    assert environment.name not in station.call(lambda: list(station.exchange.broker.joined))
+    assert any("unfinished_idle_s" in str(note.fields.get("reason")) for note in station.notes)
+
+
+def test_slow_bytes_hold_no_room(native: Any, station: Any) -> None:
+    """Who began first, lets others wait for room and sends by single bytes, is lost; those who waited go on."""
+    drips = [native.join(role) for role in (Role.ENVIRONMENT, Role.MUSCLE)]
+    controller = native.join(Role.CONTROLLER)
+    names = [drip.name for drip in drips]
+    for drip in drips:
+        drip.link._send_all(begun(MESSAGE_BYTES - 100))
+        drip.link._send_all(bytes(MESSAGE_BYTES - 200))
+    large = threading.Thread(target=controller.send, args=("", INFO, b"", bytes(MESSAGE_BYTES // 2)))
+    large.start()
+    while not station.call(lambda: station.exchange.budget.tight):
+        pass
+    for _ in range(int(UNFINISHED_IDLE_S) + 1):
+        for drip in drips:
+            with contextlib.suppress(PeerLost):
+                drip.link._send_all(b"x")
+        station.pass_time(1.0)
+    answer = controller.receive()
+    large.join(WAIT_S)
+
+    assert (Verb.REPLY, 5) == (answer.head.verb, answer.head.serial)
+    assert names[0] not in station.call(lambda: list(station.exchange.broker.joined))
+
+
+def test_brains_take_no_room_of_others(native: Any, station: Any) -> None:
+    """What a brain sends may be larger than the room that all others share."""
+    brain, environment = native.join(Role.BRAIN, None), native.join(Role.ENVIRONMENT)
+    brain.link._send_all(begun(FRAME_BYTES))
+    brain.link._send_all(bytes(FRAME_BYTES - 1))
+    environment.link._send_all(begun(LARGE_BYTES) + b"x")
+    link = station.exchange.broker.joined[environment.name]
+    while not station.call(lambda: link.sink._zmtp.taken_bytes):
+        pass
+    sinks = station.call(lambda: list(station.exchange.budget._announced))
+
+    assert link.sink in sinks
+    assert station.exchange.broker.joined[brain.name].sink not in sinks
+
+
+def test_a_sleeping_broker_accuses_nobody(native: Any, station: Any) -> None:
+    """A broker that was stopped for a minute finds nobody guilty who had begun a message, or promised to speak."""
+    environment = native.join(Role.ENVIRONMENT)
+    environment.link._send_all(encode_command(b"PING", b"\0\x0a") + begun(100) + b"x")
+    link = station.exchange.broker.joined[environment.name]
+    while not station.call(lambda: link.sink._zmtp.unfinished):
+        pass
+
+    def sleep() -> None:
+        station._offset_s += 60.0
+        station.exchange.tick()
+
+    for _ in range(2):
+        station.call(sleep)
+
+    assert environment.name in station.call(lambda: list(station.exchange.broker.joined))
+
+
+def test_a_defect_ends_one_connection(native: Any, station: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where we fail at what one sends, he is lost by that reason, and all others go on."""
+    environment, muscle = native.join(Role.ENVIRONMENT), native.join(Role.MUSCLE)
+    link = station.exchange.broker.joined[environment.name]
+    monkeypatch.setattr(link, "heard_s", None)  # as good a defect as any: a time that is none
+    station.call(lambda: setattr(link, "refusals_s", None))
+    environment.send(muscle.name, CALL)
+    with pytest.raises(PeerLost):
+        environment.link.receive(WAIT_S)
+    muscle.send("", INFO)
+
+    assert Verb.REPLY is muscle.receive().head.verb
+    assert any(note.event == "connection.failed" for note in station.notes)
+
+
+def test_refusals_are_counted(station: Any) -> None:
+    """Of many refused strangers the log gets a line or two, with how many they were."""
+    station.call(station.exchange.tick)
+    before = len(station.notes)
+    for _ in range(50):
+        until_end(raw(station, STRANGERS["http"]))
+    station.pass_time(1.5)
+    broken = [note for note in station.notes[before:] if note.event == "connection.broken"]
+
+    assert len(broken) < 10
+    assert 50 == sum(note.fields.get("count", 1) for note in broken)
 
 
 def test_socket_file_is_private(tmp_path: Path, station: Any) -> None:
