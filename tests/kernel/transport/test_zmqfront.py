@@ -259,6 +259,37 @@ def test_a_routing_id_is_no_authority(station: Any, front: Any) -> None:
             end.close()
 
 
+def test_a_successor_at_a_routing_id_is_somebody_else(station: Any, front: Any) -> None:
+    """Who gets the routing id of one that has gone is a stranger: the other is lost at once."""
+    pair, other = new_pair(), new_pair()
+    name = admit(station, "keys/environment/late", pair.public)
+    heir = admit(station, "keys/environment/heir", other.public)
+
+    def named(keys: ClientKeys) -> Callable[[Any], None]:
+        def set_up(dealer: Any) -> None:
+            dealer.routing_id = b"another"
+            with_keys(keys)(dealer)
+
+        return set_up
+
+    joined = station.exchange.broker.joined
+    with zmq.Context() as context:
+        owner, watch = dealer(context, front.endpoint, named(client(pair)), name)
+        assert owner.poll(int(1000 * WAIT_S))
+        owner.disable_monitor()
+        watch.close(0)
+        owner.close()
+        answered = False
+        while not answered:  # libzmq ignores it as long as the former is there
+            late, watch = dealer(context, front.endpoint, named(client(other)), heir)
+            answered = bool(late.poll(100))
+            late.disable_monitor()
+            watch.close(0)
+            late.close()
+
+    assert (False, True) == station.call(lambda: (name in joined, heir in joined))
+
+
 def test_refusals_are_counted(station: Any, front: Any) -> None:
     """Refused handshakes become one note a second, with their number and the address, at the latest at the end."""
     for _ in range(3):
