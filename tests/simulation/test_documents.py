@@ -49,6 +49,21 @@ def runs_to_its_end(document: Document, seed: int, results: Path) -> None:
         if count:
             assert_episodes(outcome, index, "evaluate", evaluated(phase, count))
     assert modes == found
+    assert_readings(outcome, document)
+
+
+def assert_readings(outcome: Outcome, document: Document) -> None:
+    """Assert that environments which say where they are say it right: one object per worker, phase and mode."""
+    counting = {
+        (index, environment.uid)
+        for index, phase in enumerate(document.phases)
+        for environment in phase.environments
+        if environment.kind == "counting"
+    }
+    for row in outcome.tables["steps"]:
+        if (row["phase"], row["environment"]) in counting:
+            told = row["sensors"][f"{row['environment']}.observation"]
+            assert [0, row["episode"], row["step"], 0] == told
 
 
 def assert_episodes(outcome: Outcome, index: int, mode: str, known: Expected) -> None:

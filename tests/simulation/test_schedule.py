@@ -23,15 +23,19 @@ schedule:
         - environment: {uid: field, name: cartpole, per_worker: [{longest: 30}, {longest: 12}]}
         - environment: {uid: hill, name: dummy, params: {max_iter: 40, discrete: false}}
       agents:
-        - {name: ada, brain: {name: sarsa, params: {order: 1}}, muscle: sarsa, rewards: [field], sensors: [field.observation],
-           actuators: [field.action]}
-        - {name: bob, brain: dummy, muscle: dummy, objective: dummy, sensors: ["field.*", "hill.*"], actuators: [hill.3]}
-      phase_config: {mode: train, worker: 3, episodes: 3}
+        - {name: ada, brain: {name: sarsa, params: {order: 1}}, muscle: sarsa, rewards: [field],
+           sensors: [field.observation], actuators: [field.action]}
+        - {name: bob, brain: dummy, muscle: dummy, objective: dummy, sensors: ["field.*", "hill.*"],
+           actuators: [hill.3]}
+      phase_config: {mode: train, worker: 3, episodes: 3, sync: SYNC, evaluate_every: 4}
   - test:
-      simulation: {name: taking_turns, conditions: [{name: environment, params: {when: all}}, {name: max_steps, params: {steps: 15}}]}
+      simulation:
+        name: taking_turns
+        conditions: [{name: environment, params: {when: all}}, {name: max_steps, params: {steps: 15}}]
       phase_config: {mode: test, worker: 2, episodes: 2}
 run_config: {condition: vanilla}
 """
+PIPELINED, LEARNERS = LEARNERS.replace("SYNC", "pipelined"), LEARNERS.replace("SYNC", "lockstep")
 TURNS = """\
 uid: turns
 seed: 3
@@ -55,7 +59,7 @@ def ended_well(outcome: Outcome) -> dict[str, Any]:
     return outcome.tables
 
 
-@pytest.mark.parametrize("text", [LEARNERS, TURNS])
+@pytest.mark.parametrize("text", [LEARNERS, PIPELINED, TURNS], ids=["learners", "pipelined", "turns"])
 def test_who_runs_first_changes_nothing(text: str, results: Path) -> None:
     """In lockstep the tables are a function of the document: whoever is faster, they are equal to the last bit."""
     first = ended_well(simulate(text, 0, results))

@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from simulation import Act, Disturbance, Outcome, Simulation, read
 from simulation.documents import Document, documents
 
+from ganglion.wire.messages import Signalled
+
 SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example]
 SEEDS = st.integers(0, 2**32)
 AS_DRAWN = [
@@ -60,10 +62,18 @@ def is_consistent(outcome: Outcome, document: Document) -> None:
     modes = {(index, phase.mode) for index, phase in enumerate(document.phases)}
     phases = [phase for phase in outcome.tables["phases"] if (phase["phase"], phase["mode"]) in modes]
     assert [phase.name for phase in document.phases[: len(phases)]] == [phase["name"] for phase in phases]
-    accepted = [answer.text for answer in outcome.answers if getattr(answer, "accepted", False)]
-    acted = [text for text in accepted if text != "no worker is paused"]
+    answers = [answer for answer in outcome.answers if isinstance(answer, Signalled)]
+    assert len(answers) == len(outcome.answers), outcome.answers
+    late = "no worker runs any more"  # the workers of a PAUSE have ended instead of standing
+    acted = [a for a in answers if (a.accepted and a.text != "no worker is paused") or a.text == late]
     told = [row for row in outcome.tables["signals"] if row["issuer"] == "operator"]
-    assert len(acted) == sum(not row["reason"].startswith("refused") for row in told), (outcome.answers, told)
+    obeyed = [row for row in told if not row["reason"].startswith("refused")]
+    assert len(acted) == len(obeyed), (outcome.answers, told)
+    last = [row["phase"] for row in obeyed if row["signal"] == "SHUTDOWN"]
+    if last:
+        assert ("shutdown", len(phases)) == (outcome.reason, last[0] + 1), "a phase has followed SHUTDOWN"
+    else:
+        assert ("completed", len(document.phases)) == (outcome.reason, len(phases))
 
 
 @settings(max_examples=20, suppress_health_check=SLOW, phases=AS_DRAWN)

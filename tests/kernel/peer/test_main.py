@@ -13,6 +13,7 @@ from ganglion.transport.curve import ClientKeys
 from ganglion.wire.codec import codec_of
 from ganglion.wire.envelope import Head
 from ganglion.wire.messages import Bye, Done, Failure, Hello, Nothing
+from ganglion.wire.name import Role
 from ganglion.wire.verb import Verb
 
 VARIABLES = {
@@ -64,6 +65,16 @@ def test_keys_go_to_the_link(bus: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     assert 0 == program.main({**VARIABLES, **keys.variables()})
     assert 2 == program.main({**VARIABLES, **keys.variables(), "GANGLION_PUBLIC_KEY": "short"})
     assert [keys] == given
+
+
+def test_a_host_lives_on_any_link_and_clock(link: Any) -> None:
+    """Whoever has made link and clock gets the same life from HELLO to BYE, in the thread that asks for it."""
+    leave(link)
+    host = program.host_of(Role.MUSCLE, VARIABLES)
+    status = program.live(host, link, VARIABLES, lambda: 17.0, pulse=False)
+
+    assert (0, True, [Verb.HELLO, Verb.BYE]) == (status, link.closed, [e.head.verb for e in link.sent])
+    assert 17.0 == host.participant.clock()
 
 
 @pytest.mark.parametrize("name", ["GANGLION_ENDPOINT", "GANGLION_NAME", "GANGLION_ROLE"])

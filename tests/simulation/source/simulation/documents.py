@@ -160,7 +160,8 @@ def _bounded(draw: Draw, phase: PhaseWorld, given: dict[str, Any]) -> PhaseWorld
 @st.composite
 def _phase_conditions(draw: Draw) -> list[tuple[str, dict[str, Any]]]:
     """Draw phase-level conditions of which one bounds the number of episodes."""
-    found: list[tuple[str, dict[str, Any]]] = [(draw(st.sampled_from(["max_episodes", "vanilla"])), {})]
+    one = draw(st.sampled_from(["max_episodes", "max_episodes", "vanilla"]))
+    found: list[tuple[str, dict[str, Any]]] = [(one, {})]
     if draw(st.integers(0, 3)) == 0:
         found.insert(draw(st.integers(0, 1)), ("environment", {}))
     if draw(st.integers(0, 3)) == 0:
@@ -170,20 +171,20 @@ def _phase_conditions(draw: Draw) -> list[tuple[str, dict[str, Any]]]:
 
 @st.composite
 def _episode_condition(draw: Draw, uids: list[str]) -> tuple[str, dict[str, Any]]:
-    name = draw(st.sampled_from(["environment", "max_steps", "vanilla"]))
+    name = draw(st.sampled_from(["environment", "environment", "environment", "max_steps", "vanilla"]))
     if name == "max_steps":
         return name, {"steps": draw(st.integers(1, STEPS_MAX))}
     if name == "vanilla":
         return name, {}
     some = st.lists(st.sampled_from(uids), min_size=1, unique=True)
-    when = draw(st.none() | st.sampled_from(["any", "all"]) | some)
+    when = draw(st.sampled_from([None, "any", "all", "all", "all"]) | some)
     return name, {} if when is None else {"when": when}
 
 
 def _simulation(draw: Draw, phase: PhaseWorld, given: dict[str, Any]) -> PhaseWorld:
     """Draw the controller and the conditions of an episode; what names a controller replaces all."""
     uids = [e.uid for e in phase.environments]
-    conditions = tuple(draw(st.lists(_episode_condition(uids), max_size=3)))
+    conditions = tuple(draw(st.lists(_episode_condition(uids), max_size=draw(st.sampled_from([1, 1, 3])))))
     controller = draw(st.sampled_from([None, "vanilla", "taking_turns"]))
     found: dict[str, Any] = {"conditions": _plugins(conditions)}
     if controller is not None:
@@ -401,7 +402,7 @@ def _change_agents(
             agent = replace(agent, sensors=sensors, actuators=actuators)
             changes = {"sensors": list(sensors), "actuators": list(actuators)}
             if agent.rewards is not None:
-                rewards = tuple([phase.environments[0].uid])
+                rewards = (phase.environments[0].uid,)
                 agent = replace(agent, rewards=rewards)
                 changes["rewards"] = list(rewards)
         if agent.muscle["name"] != "sarsa" or phase.mode == "train":
@@ -413,7 +414,9 @@ def _change_agents(
     unused = [name for name in NAMES if name not in [a.name for a in phase.agents]]
     if not kept or (len(kept) < 3 and draw(st.booleans())):
         fresh = draw(_agent(draw(st.sampled_from(unused)), phase.environments, phase.mode))
-        maps.append(_agent_map(fresh))
+        again = any(fresh.name == agent.name for phase_ in earlier for agent in phase_.agents)
+        # Who comes back as somebody else must not go on with what he was before.
+        maps.append({**_agent_map(fresh), **({"load": False} if again else {})})
         kept.append(fresh)
     if maps:
         given["agents"] = maps

@@ -86,7 +86,7 @@ class Process:
             self.words = str(error)
             status = error.exit_status or FAILED
             self.wire.close()
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001 - the schedule raises it
             self.crash = error
             status = FAILED
             self.wire.close()
