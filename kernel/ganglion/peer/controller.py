@@ -222,6 +222,7 @@ class ControllerHost:
 
     def _setup_muscles(self, phase: Phase, start: ControllerStart, episode: int = 0) -> None:
         setup = phase.setup
+        static = start.static_models or {}
         asked = []
         for actor in phase.actors:
             a = actor.setup
@@ -242,7 +243,7 @@ class ControllerHost:
                 a["brain"],
                 None,
                 a["models"],
-                start.static_models,
+                {uid: static[uid] for uid in a["environments"] if uid in static} or None,
                 setup.deadlines_s or None,
                 a.get("policy"),
             )

@@ -56,6 +56,7 @@ def serve(variables: dict[str, str]) -> int:
     ]
     if missing:
         raise UsageError(f"expected the variable {missing[0]}, found nothing")
+    os.environ.update({name: value for name, value in variables.items() if name.startswith("PG")})
     host = host_of(Role(variables["GANGLION_ROLE"]), variables)
     link = connect_blocking(variables["GANGLION_ENDPOINT"], keys=ClientKeys.of(variables))
     return live(host, link, variables)

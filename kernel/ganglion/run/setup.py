@@ -96,7 +96,7 @@ class Setup:
             self.models(phase, name),
             phase.sync,
             models.get(name),
-            dict(static) or None,
+            {uid: static[uid] for uid in agent.environments if uid in static} or None,
         )
 
     def start(

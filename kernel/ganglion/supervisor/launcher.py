@@ -23,7 +23,7 @@ from ganglion.supervisor.output import Output
 from ganglion.supervisor.process import Process
 from ganglion.supervisor.warm import ORDER_BYTES
 
-__all__ = ["ENTRIES", "PRELOAD", "SINGLE_THREAD", "Launcher"]
+__all__ = ["CREDENTIALS", "ENTRIES", "PRELOAD", "SINGLE_THREAD", "Launcher"]
 
 ENTRIES: dict[str, str] = {
     "peer": "ganglion.peer.main:main",
@@ -50,6 +50,14 @@ SINGLE_THREAD = {  # numeric libraries start a thread per core on import otherwi
     "VECLIB_MAXIMUM_THREADS": "1",
     "PYTHONHASHSEED": "0",  # the order of a set is part of no result
 }
+CREDENTIALS = (  # ways into a database or a kernel: for those who keep rows, and for no agent or environment
+    "GANGLION_KERNEL",
+    "GANGLION_STORE",
+    "PGPASSFILE",
+    "PGPASSWORD",
+    "PGSERVICE",
+    "PGSERVICEFILE",
+)
 _START_S = DEADLINES_S["join"] or 30.0
 _LAST_BREATH_S = 0.5  # between the end of its output and that of a process
 _PLACE = tuple(  # what tells a participant its place
@@ -97,7 +105,7 @@ class Launcher:
         read, write = os.pipe()
         entries = [f"{word}={place}" for word, place in self._entries.items()]
         argv = [*_PYTHON, "-m", "ganglion.supervisor.warm", str(theirs.fileno()), str(os.getpid())]
-        variables = {**os.environ, **SINGLE_THREAD}
+        variables = {**_clean(os.environ), **SINGLE_THREAD}
         try:
             self._exec = _popen(
                 [*argv, *self._preload, *entries],
@@ -421,8 +429,8 @@ def _forgetting(
 
 
 def _clean(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return variables without those of another run, which a program would take for its own."""
-    return {name: value for name, value in environment.items() if name not in _PLACE}
+    """Return variables without those of another run, which a program would take for its own, and credentials."""
+    return {name: value for name, value in environment.items() if name not in (*_PLACE, *CREDENTIALS)}
 
 
 def _close_all(fds: Sequence[int]) -> None:

@@ -25,7 +25,7 @@ from ganglion.supervisor.check import VARIABLE, read_faults, write_plan
 from ganglion.supervisor.child import State
 from ganglion.supervisor.connection import Connection, connection_path, endpoint_folder, write_private
 from ganglion.supervisor.folder import RunFolder, log_name, participants
-from ganglion.supervisor.launcher import Launcher
+from ganglion.supervisor.launcher import CREDENTIALS, Launcher
 from ganglion.supervisor.linux import children_of
 from ganglion.supervisor.member import Member
 from ganglion.supervisor.process import Process
@@ -354,12 +354,14 @@ class Supervisor(Listener):
         }
         if foreign:
             return variables
+        if member.place.role in _STORED:  # nobody else needs to know where rows and models of all runs are
+            variables |= {"GANGLION_RESULTS": str(self.settings.results.resolve())}
+            known = {**os.environ, "GANGLION_STORE": run.store or "", "GANGLION_KERNEL": ""}
+            variables |= {name: known[name] for name in CREDENTIALS if known.get(name)}
         return variables | {
-            "GANGLION_RESULTS": str(self.settings.results.resolve()),
             "GANGLION_FOLDER": run.plan.folder,
             "GANGLION_ALLOW": ",".join([*run.plan.allow, *self.settings.allow]),
             "GANGLION_LOG": str((run.folder.logs / f"{log_name(member.place)}.jsonl").resolve()),
-            **({"GANGLION_STORE": run.store} if run.store and member.place.role in _STORED else {}),
         }
 
     def _argv(self, run: Run, member: Member, argv: Sequence[str], variables: dict[str, str]) -> list[str]:
