@@ -18,7 +18,7 @@ import msgpack
 import pytest
 import zmq
 
-from ganglion.supervisor.connection import find_connections
+from ganglion.supervisor.connection import find_connections, read_connection
 
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux", reason="programs are started and watched as on Linux"
@@ -346,9 +346,13 @@ def test_program_and_plugin_give_equal_results(
     assert 0 == _ganglion(folder, "runs", "diff", "reference", name).returncode
 
 
-def _attached(folder: Path, document: Path, program: Program) -> tuple[int, str, int, str]:
-    """Run a document that waits for `world`, and start a program by hand once it does; return how both ended."""
+def _attached(folder: Path, document: Path, program: Program, *options: str) -> tuple[int, str, int, str]:
+    """Run a document that waits for `world`, and start a program by hand once it does; return how both ended.
+
+    With `options` the run listens for other machines too, and the program gets the keys for that.
+    """
     words = [GANGLION, "--results", str(folder / "results"), "--json", "run", str(document), "--name", "r"]
+    words += options
     with subprocess.Popen(
         words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=folder
     ) as command:
@@ -359,6 +363,14 @@ def _attached(folder: Path, document: Path, program: Program) -> tuple[int, str,
             connection for _, connection in find_connections(folder / "results") if connection.run == "r"
         ]
         place = {"GANGLION_ENDPOINT": found[0].tcp or "", "GANGLION_TOKEN": found[0].attach_token}
+        if options:
+            path = next(
+                path for path, connection in find_connections(folder / "results") if connection.run == "r"
+            )
+            remote = read_connection(path.with_name("remote.json"))
+            keys = remote.keys("attach")
+            assert keys is not None
+            place = {**place, **keys.variables(), "GANGLION_ENDPOINT": remote.endpoint}
         variables = {**os.environ, **program.variables, **place, "GANGLION_NAME": "world"}
         with subprocess.Popen(program.argv, env=variables, stderr=subprocess.PIPE, text=True) as attached:
             _, said = command.communicate(timeout=4 * WAIT_S)
@@ -383,6 +395,24 @@ def test_ten_thousand_steps_attached(program: Program, tmp_path: Path) -> None:
     rows = _steps(tmp_path, "r")
     assert 10_000 == len(rows)
     assert 50 == sum(bool(row["truncated"]) for row in rows)
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        pytest.param("python", marks=pytest.mark.long),
+        pytest.param("c", marks=pytest.mark.slow),
+        pytest.param("javascript", marks=pytest.mark.long),
+    ],
+    indirect=True,
+)
+def test_attached_by_curve(program: Program, tmp_path: Path) -> None:
+    """A client attaches with keys to an encrypted endpoint, as from another machine, and steps as it does here."""
+    document = _document(tmp_path, "attach: true", 1, 1)
+    ended, said, *left = _attached(tmp_path, document, program, "--bind", "tcp://127.0.0.1:0")
+
+    assert (0, [0, ""]) == (ended, left), said
+    assert 200 == len(_steps(tmp_path, "r"))
 
 
 DEALER = """\

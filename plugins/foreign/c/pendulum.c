@@ -295,6 +295,12 @@ static void join(const char *name, const char *token) {
     send_message("", 0);
 }
 
+static void use_key(int option, const char *variable) {
+    const char *key = getenv(variable);
+    if (key == NULL || strlen(key) != 40) fail("expected a key of 40 characters in %s", variable);
+    check(zmq_setsockopt(dealer, option, key, 41) == 0, variable);
+}
+
 int main(void) {
     const char *endpoint = getenv("GANGLION_ENDPOINT"), *name = getenv("GANGLION_NAME");
     const char *token = getenv("GANGLION_TOKEN");
@@ -314,6 +320,11 @@ int main(void) {
     check((dealer = zmq_socket(context, ZMQ_DEALER)) != NULL, "cannot make a socket");
     check(zmq_setsockopt(dealer, ZMQ_LINGER, &linger, sizeof linger) == 0, "cannot set the linger");
     check(zmq_setsockopt(dealer, ZMQ_RCVTIMEO, &SILENCE_MS, sizeof SILENCE_MS) == 0, "cannot set the timeout");
+    if (getenv("GANGLION_SERVER_KEY") != NULL) { /* of a kernel on another machine */
+        use_key(ZMQ_CURVE_SERVERKEY, "GANGLION_SERVER_KEY");
+        use_key(ZMQ_CURVE_PUBLICKEY, "GANGLION_PUBLIC_KEY");
+        use_key(ZMQ_CURVE_SECRETKEY, "GANGLION_SECRET_KEY");
+    }
     check(zmq_connect(dealer, endpoint) == 0, endpoint);
     join(name, token);
 

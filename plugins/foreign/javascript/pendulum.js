@@ -92,6 +92,11 @@ async function receive() {
 async function serve() {
   if (!endpoint || !name || !token)
     throw new Error("expected the variables GANGLION_ENDPOINT, GANGLION_NAME and GANGLION_TOKEN");
+  if (process.env.GANGLION_SERVER_KEY) { // of a kernel on another machine
+    dealer.curveServerKey = process.env.GANGLION_SERVER_KEY;
+    dealer.curvePublicKey = process.env.GANGLION_PUBLIC_KEY;
+    dealer.curveSecretKey = process.env.GANGLION_SECRET_KEY;
+  }
   dealer.connect(endpoint);
   await send("", [HELLO, 1], { version: 1, role: "environment", name, token, language: "javascript" });
   const welcome = await receive();

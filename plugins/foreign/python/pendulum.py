@@ -125,6 +125,10 @@ def join(socket: zmq.Socket[bytes]) -> None:
     endpoint, name, token = (os.environ.get("GANGLION_" + word, "") for word in ("ENDPOINT", "NAME", "TOKEN"))
     if not (endpoint and name and token):
         sys.exit("pendulum: expected the variables GANGLION_ENDPOINT, GANGLION_NAME and GANGLION_TOKEN")
+    if "GANGLION_SERVER_KEY" in os.environ:  # of a kernel on another machine
+        socket.curve_serverkey = os.environ["GANGLION_SERVER_KEY"].encode()
+        socket.curve_publickey = os.environ["GANGLION_PUBLIC_KEY"].encode()
+        socket.curve_secretkey = os.environ["GANGLION_SECRET_KEY"].encode()
     socket.connect(endpoint)
     hello = {"version": 1, "role": "environment", "name": name, "token": token, "language": "python"}
     send(socket, b"", [HELLO, 1], hello)
