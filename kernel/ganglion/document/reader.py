@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -160,7 +161,7 @@ def load_tree(
     found = [*faults, *translation.faults, *(fault for _, fault in validate(root)), *unbuilt(root)]
     found += numbers(root)
     found += check(root, phases, _lookup(plugins, folder, allow, local))
-    found += [] if local else _commands(phases)
+    found += _reaches(phases, local)
     wrong = {fault.place for fault in found}
     told = [fault for fault in warnings(root, phases, translation.versions) if fault.place not in wrong]
     found = settle([*found, *told])
@@ -272,11 +273,36 @@ def _lookup(plugins: Plugins, folder: str, allow: Sequence[str], local: bool) ->
     return ask
 
 
-def _commands(phases: Sequence[Expanded]) -> list[Fault]:
-    """Refuse programs, and folders to write to, in a document that came over the network."""
-    nodes = (entry.map["environment"].map.get("command") for p in phases for entry in p.environments.values())
-    message = "a document that came over the network starts no programs"
-    faults = [node.fault(message) for node in nodes if node is not None and node.value is not None]
-    folders = (agent.map.get("models") for phase in phases for agent in phase.agents.values())
-    message = "a document that came over the network names no folder to write to"
-    return faults + [node.fault(message) for node in folders if node is not None and node.value is not None]
+def _reaches(phases: Sequence[Expanded], local: bool) -> list[Fault]:
+    """Refuse programs, and places to write to or read from, in a document that came over the network.
+
+    With GANGLION_COMMANDS=deny an operator has no document start programs.
+    """
+    commands = _given(
+        [entry.map["environment"].map.get("command") for p in phases for entry in p.environments.values()]
+    )
+    if local:
+        message = "documents start no programs here (GANGLION_COMMANDS=deny)"
+        return (
+            [node.fault(message) for node in commands]
+            if os.environ.get("GANGLION_COMMANDS") == "deny"
+            else []
+        )
+    agents = [agent for phase in phases for agent in phase.agents.values()]
+    loads = [agent.map["load"] for agent in agents if "load" in agent.map]
+    whose = "a document that came over the network"
+    return [
+        *(node.fault(f"{whose} starts no programs") for node in commands),
+        *(
+            node.fault(f"{whose} names no folder to write to")
+            for node in _given([a.map.get("models") for a in agents])
+        ),
+        *(
+            node.fault(f"{whose} names no place to read from")
+            for node in _given([n.map.get("base") for n in loads])
+        ),
+    ]
+
+
+def _given(nodes: Sequence[Node | None]) -> list[Node]:
+    return [node for node in nodes if node is not None and node.value is not None]

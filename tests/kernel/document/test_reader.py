@@ -153,6 +153,17 @@ def test_settings_and_seed(load: Load, faults_of: Said) -> None:
     ] == said
 
 
+def test_commands_can_be_denied(faults_of: Said, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An operator may have no document start programs, local ones included."""
+    program = TEXT.replace("name: dummy, params: {a: 1}", "command: [sh]")
+    path = "schedule.one.environments.hill.environment.command"
+    assert [] == faults_of(program)
+    monkeypatch.setenv("GANGLION_COMMANDS", "deny")
+
+    assert [f"7:57: {path}: documents start no programs here (GANGLION_COMMANDS=deny)"] == faults_of(program)
+    assert [] == faults_of(TEXT)
+
+
 def test_network_documents(load: Load, faults_of: Said) -> None:
     """A document from elsewhere starts no programs, has no folder, and is smaller."""
     plan, _ = load(TEXT, local=False)
@@ -168,6 +179,11 @@ def test_network_documents(load: Load, faults_of: Said) -> None:
         "a document that came over the network names no folder to write to",
     ] == [fault.rpartition(": ")[2] for fault in faults_of(writes, local=False)]
     assert [] == faults_of(writes)
+    reads = TEXT.replace("muscle: dummy", "muscle: dummy, load: {base: /tmp/models, agent: ada}", 1)
+    assert [
+        "a document that came over the network names no place to read from",
+    ] == [fault.rpartition(": ")[2] for fault in faults_of(reads, local=False)]
+    assert [] == faults_of(reads)
     large = TEXT + "#" * DOCUMENT_BYTES_REMOTE
     assert [] == faults_of(large)
     assert 1 == len(faults_of(large, local=False))
