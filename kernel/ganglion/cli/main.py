@@ -29,6 +29,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "plugins": ("ganglion.cli.plugins:command", "List the installed plugins."),
     "runs": ("ganglion.cli.runs:command", "List runs."),
     "show": ("ganglion.cli.show:command", "Show one run and its documents."),
+    "verify": ("ganglion.cli.verify:command", "Recompute what protects results; print digests."),
     "results": ("ganglion.cli.results:command", "Print the tables of results."),
     "kernel": ("ganglion.cli.kernel:command", "Run the daemon, or talk to it."),
     "submit": ("ganglion.cli.submit:command", "Hand documents to the daemon."),

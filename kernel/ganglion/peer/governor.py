@@ -71,6 +71,7 @@ class GovernorHost:
         self._finish: Finish | None = None
         self._store: str | None = None  # None too when its failure has been told
         self._unwritten: GanglionError | None = None  # why nothing more is written
+        self._signals = 0  # that were recorded
         self._unindexed = False  # whether the index of models cannot be written
         self.participant: Participant  # set before anything is served
 
@@ -215,7 +216,7 @@ class GovernorHost:
                 self._tags[pending.serial] = effect.tag
             elif isinstance(effect, Record):
                 self._library.take(effect.record)
-                self._write(partial(self._records.add, effect.record))
+                self._write(partial(self._records.add, self._numbered(effect.record)))
             elif isinstance(effect, Event):
                 self._tell(effect)
             elif isinstance(effect, Steer):
@@ -227,6 +228,13 @@ class GovernorHost:
             else:
                 self._finish = effect
         self._keep_index()
+
+    def _numbered(self, record: list[Any]) -> list[Any]:
+        """Return a record with what names it for good: signals may be equal, and each is one of its own."""
+        if record[0] != "signal":
+            return record
+        self._signals += 1
+        return [*record, self._signals]
 
     def _keep_index(self) -> None:
         """Write which models there are; where that cannot be done the run ends, and it is not tried again."""
@@ -266,7 +274,13 @@ class GovernorHost:
         fields = {"status": finish.status, "reason": finish.reason, "exit_status": finish.exit_status}
         self._tell(Event("run.ended", {"run": self._run, **fields}))
         ended = Ended(
-            self._run, finish.status, finish.reason, finish.exit_status, finish.failure, finish.peer
+            self._run,
+            finish.status,
+            finish.reason,
+            finish.exit_status,
+            finish.failure,
+            finish.peer,
+            self._records.heads,
         )
         self.participant.ask("", "kernel.ended", ended, _SPAN_KERNEL_S)
 

@@ -59,6 +59,9 @@ class Records:
         self._number = 0
         self._unacknowledged: deque[tuple[int, int]] = deque()  # number and bytes of each batch
         self._failure: str | None = None
+        self._until_s = 0.0
+        self.waiting: str | None = None  # why the store cannot write at the moment, as it says
+        self.heads: dict[str, Any] | None = None  # what protects the rows, once the run's end is durable
 
     def add(self, record: list[Any], rows: int = 1, size_bytes: int = 64) -> None:
         """Take one record; it leaves with the batch."""
@@ -97,11 +100,11 @@ class Records:
         """Wait until no more than these batches and bytes are unacknowledged."""
         clock = self._participant.clock
         span_s = DEADLINES_S["record"]
-        until_s = clock() + (span_s or 0.0)
+        self._until_s = clock() + (span_s or 0.0)
         while self._beyond(messages, size_bytes) and self._failure is None:
-            if span_s is not None and clock() >= until_s:
+            if span_s is not None and clock() >= self._until_s:
                 raise DeadlineExceeded(f"the store did not acknowledge rows within {span_s} s (record)")
-            self._participant.pump(min(1.0, max(0.0, until_s - clock())))
+            self._participant.pump(min(1.0, max(0.0, self._until_s - clock())))
         if self._failure is not None:
             raise StoreError(self._failure)
 
@@ -116,6 +119,10 @@ class Records:
         ack = codec_of(RecordAck).decode(told.body)
         if ack.error is not None:
             self._failure = ack.error.message
+        self.waiting = ack.waiting
+        if ack.waiting is not None:  # it lives and tries: the deadline of its tries is its own
+            self._until_s = self._participant.clock() + (DEADLINES_S["record"] or 0.0)
+        self.heads = ack.heads or self.heads
         while self._unacknowledged and self._unacknowledged[0][0] <= ack.number:
             self._unacknowledged.popleft()
         return True

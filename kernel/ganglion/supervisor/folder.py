@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import importlib.metadata
-import json
 import os
 import platform
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from ganglion import registry
 from ganglion.document import resolved
 from ganglion.errors import UsageError
 from ganglion.run.plan import Plan, Process
+from ganglion.supervisor.manifest import MANIFEST, seal, text_of
 from ganglion.wire.messages import PROTOCOL_VERSION
 from ganglion.wire.name import Role
 
@@ -96,11 +96,14 @@ class RunFolder:
             (self.path / "document.yml").write_text(plan.document)
             (self.path / "resolved.yml").write_text(resolved(plan))
             manifest = self._manifest(plan, argv, store)
-            (self.path / "manifest.json").write_text(
-                json.dumps(manifest, indent=2, ensure_ascii=False) + "\n"
-            )
+            (self.path / MANIFEST).write_text(text_of(manifest), encoding="utf-8")
         except OSError as error:
             raise UsageError(f"results folder {self.path}: cannot be written: {error.strerror}") from error
+
+    def seal(self, status: str, reason: str, heads: Mapping[str, Any] | None) -> None:
+        """Complete the manifest when the run has ended; StoreError if that cannot be written."""
+        ended = datetime.now(UTC).isoformat(timespec="milliseconds")
+        seal(self.path, status, reason, ended, heads)
 
     def _manifest(self, plan: Plan, argv: Sequence[str], store: str | None) -> dict[str, Any]:
         return {

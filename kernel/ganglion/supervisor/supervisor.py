@@ -10,11 +10,11 @@ import shutil
 import signal
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ganglion.errors import DeadlineExceeded, GanglionError, LaunchError, PeerLost, UsageError
+from ganglion.errors import DeadlineExceeded, GanglionError, LaunchError, PeerLost, StoreError, UsageError
 from ganglion.limits import DEADLINES_S, LEAVE_ASK_S, LEAVE_KILL_S, LEAVE_TERMINATE_S
 from ganglion.run.plan import Plan
 from ganglion.run.plan import Process as Place
@@ -228,7 +228,7 @@ class Supervisor(Listener):
             await self._carry_out(run)
         finally:
             await self._stop(run)
-        outcome = run.conclude()
+        outcome = await _sealed(run, run.conclude())
         self._tell(run, event.RUN_ENDED, {"status": outcome.status, "reason": outcome.reason})
         return outcome
 
@@ -565,6 +565,19 @@ class Supervisor(Listener):
 
 def _ignore(process: Process) -> None:
     """Take no note: whoever started the process waits for it."""
+
+
+async def _sealed(run: Run, outcome: Outcome) -> Outcome:
+    """Complete the manifest of a run that is over; where that cannot be done the run has not ended in order."""
+    heads = None if run.ended is None else run.ended.heads
+    try:
+        await asyncio.to_thread(run.folder.seal, outcome.status, outcome.reason, heads)
+    except StoreError as error:
+        run.outcome = replace(
+            outcome, exit_status=outcome.exit_status or 1, story=[*outcome.story, str(error)]
+        )
+        return run.outcome
+    return outcome
 
 
 async def _wait_gone(members: Sequence[Member], span_s: float) -> None:

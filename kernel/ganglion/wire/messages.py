@@ -324,6 +324,7 @@ class Ended:
     exit_status: int
     failure: Failure | None = None
     peer: str | None = None  # whose failure it was
+    heads: dict[str, Any] | None = None  # what protects its rows, from the store
 
 
 # == governor =========================================================================================================
@@ -807,6 +808,8 @@ class RecordAck:
 
     number: int
     error: Failure | None = None
+    waiting: str | None = None  # why nothing can be written at the moment; the store tries again and says when it stops
+    heads: dict[str, Any] | None = None  # what protects the rows of a run, once its end is durable
 
 
 @message

@@ -38,9 +38,10 @@ def _write_run(
     ]
     records.append(["steps", 0, "train", 0, "grid", 0, rows])
     records.append(["episode", 0, "train", 0, None, 0, steps, True, False, "environment", 0])
-    records.append(
-        ["brain", 0, "ada", "last", 0, 3, more.get("created", started), 10, "00ff", f"{run}/brain.npz"]
-    )
+    if more.get("brains", True):
+        records.append(
+            ["brain", 0, "ada", "last", 0, 3, more.get("created", started), 10, "00ff", f"{run}/brain.npz"]
+        )
     if status != "running":
         records.append(["end", status, "done", started])
     with store_class(uri).writer(uri, run) as writer:

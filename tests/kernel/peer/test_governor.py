@@ -137,6 +137,10 @@ class FakeWriter:
     def commit(self) -> None:
         """Do nothing."""
 
+    def heads(self) -> dict[str, Any]:
+        """Return what protects the rows."""
+        return {"run": f"{len(self.records)} records"}
+
     def close(self) -> None:
         """Do nothing."""
 
@@ -222,6 +226,9 @@ def test_a_run_goes_through(run: Any, tmp_path: Path) -> None:
     kinds = [record[0] for record in it.writer.records]
     assert ("run", "end", 1, 2) == (kinds[0], kinds[-1], kinds.count("run"), kinds.count("episode"))
     assert [["", "policy"]] == [sorted(r[3] for r in it.writer.records if r[0] == "brain")]
+    assert {"run": f"{len(kinds)} records"} == it.ended.heads
+    signals = [record for record in it.writer.records if record[0] == "signal"]
+    assert [(12, n) for n in range(1, len(signals) + 1)] == [(len(r), r[-1]) for r in signals]
     assert (tmp_path / "brains" / "0" / "one").is_dir()
     shelf = read_shelf(tmp_path / "brains")
     assert shelf is not None

@@ -1,0 +1,180 @@
+"""`ganglion verify`: recomputes what protects the results of runs, names what is damaged; prints digests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ganglion.cli.digest import results_digest
+from ganglion.cli.settings import Settings
+from ganglion.cli.stores import open_reader
+from ganglion.cli.table import json_text
+from ganglion.errors import StoreError, UsageError
+from ganglion.supervisor.manifest import MANIFEST, Files, read_manifest
+
+if TYPE_CHECKING:
+    from ganglion.sdk.store import StoreReader
+
+__all__ = ["command"]
+
+_TOLD_MAX = 20  # damages of one run that are printed; one is enough to distrust it
+
+
+@dataclass(slots=True)
+class _Verified:
+    """Hold what was found of one run: damages as maps of kind, where, text, and how many more there are."""
+
+    run: str
+    damages: list[dict[str, str]] = field(default_factory=list)
+    more: int = 0
+    digest: str | None = None
+
+    def add(self, kind: str, where: str, text: str) -> None:
+        """Note a damage."""
+        if len(self.damages) < _TOLD_MAX:
+            self.damages.append({"kind": kind, "where": where, "text": text})
+        else:
+            self.more += 1
+
+    def to_map(self) -> dict[str, Any]:
+        """Return it as plain values."""
+        return {"run": self.run, "digest": self.digest, "damages": self.damages, "more": self.more}
+
+
+@click.command("verify")
+@click.argument("runs", nargs=-1, metavar="[RUN...]")
+@click.option(
+    "--digest", is_flag=True, help="Print the digest of the results; equal results have equal ones."
+)
+@click.pass_context
+def command(context: click.Context, runs: tuple[str, ...], digest: bool) -> None:
+    """Recompute rows, chains of episodes and files of runs, or of all runs; exit status 1 if anything is damaged.
+
+    This finds accidents and careless edits; against who rewrites everything, keep the printed digest elsewhere.
+    """
+    settings: Settings = context.obj
+    found = []
+    for verified in _verify(settings, runs, digest):
+        found.append(verified)
+        if not settings.json:
+            _print(verified, digest, alone=len(runs) == 1)
+    if settings.json:
+        click.echo(json_text({"runs": [verified.to_map() for verified in found]}))
+    context.exit(1 if any(verified.damages for verified in found) else 0)
+
+
+def _print(verified: _Verified, digest: bool, alone: bool) -> None:
+    for damage in verified.damages:
+        text = f"{verified.run}: {damage['kind']} {damage['where']}: {damage['text']}"
+        click.echo(text, err=digest)
+    if verified.more:
+        click.echo(f"{verified.run}: and {verified.more} more", err=digest)
+    if verified.damages:
+        return
+    if digest:
+        click.echo(verified.digest if alone else f"{verified.digest}  {verified.run}")
+    else:
+        click.echo(f"{verified.run}: whole")
+
+
+def _verify(settings: Settings, names: tuple[str, ...], digest: bool) -> Iterator[_Verified]:
+    """Yield what is found of each run: those that are named, else all."""
+    try:
+        if settings.store == "none":
+            raise StoreError("there is no store to look into: none was asked for")
+        reader = open_reader(settings)
+    except StoreError as error:
+        if digest or not names:
+            raise
+        for name in names:
+            yield _of_folder(settings.results, name, error)
+        return
+    with reader:
+        ids = dict.fromkeys(map(reader.resolve, names)) if names else _all(reader)
+        for run in ids:
+            yield _stored(reader, settings.results, run, digest)
+
+
+def _all(reader: StoreReader) -> list[str]:
+    return [row["run"] for row in reader.rows("runs", columns=["run"])]
+
+
+def _stored(reader: StoreReader, results: Path, run: str, digest: bool) -> _Verified:
+    verified = _Verified(run)
+    for damage in reader.verify(run):
+        verified.add(*damage)
+    _check_folder(verified, results / run, reader)
+    if digest and not verified.damages:
+        verified.digest = results_digest(reader, run)
+    return verified
+
+
+def _check_folder(verified: _Verified, folder: Path, reader: StoreReader) -> None:
+    """Check the folder of a run that is stored, if there is one."""
+    if Path(verified.run).name != verified.run or verified.run.startswith("."):
+        verified.add("row", "runs", f"its id {verified.run!r:.60} is no name of a folder")
+    elif not folder.is_dir():
+        verified.add("file", str(folder), "expected the folder of the run, found none")
+    else:
+        _check_files(verified, folder, reader)
+
+
+def _check_files(verified: _Verified, folder: Path, reader: StoreReader) -> None:
+    """Check the manifest against the store, and all files that either names."""
+    manifest, wrong = read_manifest(folder)
+    try:
+        heads = reader.heads(verified.run)
+    except StoreError:
+        heads = None  # the rows are damaged, and that is told already
+    if wrong:
+        verified.add("file", MANIFEST, wrong)
+    elif heads is not None and "sha256" not in manifest:
+        verified.add("file", MANIFEST, "the run has ended, but it is not sealed")
+    elif heads is not None:
+        _compare(verified, manifest.get("chain"), heads)
+    files = Files(folder)
+    if heads is not None:
+        for where, text in files.sealed(manifest):
+            verified.add("file", where, text)
+    for path, sha256 in _models(verified, reader):
+        for where, text in files.model(path, sha256):
+            verified.add("file", where, text)
+
+
+def _compare(verified: _Verified, sealed: Any, heads: Any) -> None:
+    """Compare the heads that the manifest has kept with those of the store."""
+    if sealed is None:
+        return  # the run ended without its governor: nobody was left to hand them over
+    same_run = isinstance(sealed, dict) and sealed.get("run") == heads["run"]
+    phases = sealed.get("phases") if isinstance(sealed, dict) else None
+    if not same_run or not all(row in heads["phases"] for row in phases or ()):
+        verified.add("chain", verified.run, f"{MANIFEST} has kept other heads than the store")
+
+
+def _models(verified: _Verified, reader: StoreReader) -> list[tuple[str, Any]]:
+    """Return path and digest of the newest row of each file of a model."""
+    try:
+        rows = reader.rows("brains", [verified.run], columns=["path", "sha256"])
+        return list({str(row["path"]): row["sha256"] for row in rows if row["path"] is not None}.items())
+    except StoreError as error:
+        verified.add("store", "brains", str(error))
+        return []
+
+
+def _of_folder(results: Path, name: str, why: StoreError) -> _Verified:
+    """Check the folder of a run that nothing was stored of."""
+    if Path(name).name != name or not (results / name / MANIFEST).is_file():
+        raise UsageError(f"{why}; in {results} there is no folder of a run {name!r:.60} either")
+    verified = _Verified(name)
+    manifest, wrong = read_manifest(results / name)
+    if wrong or "sha256" not in manifest:
+        verified.add(
+            "file", MANIFEST, wrong or "it is not sealed: the run goes on, or has not ended in order"
+        )
+    for where, text in Files(results / name).sealed(manifest):
+        verified.add("file", where, text)
+    return verified
