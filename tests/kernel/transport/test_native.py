@@ -7,6 +7,8 @@ import select
 import socket
 import stat
 import threading
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +64,13 @@ def until_end(connected: socket.socket) -> bytes:
         except ConnectionResetError:  # it closed with something of ours unread
             pass
     return got
+
+
+def until(station: Any, condition: Callable[[], Any]) -> None:
+    """Wait until something has come to pass in the broker's thread."""
+    deadline_s = time.monotonic() + WAIT_S
+    while not station.call(condition):
+        assert time.monotonic() < deadline_s, "it did not come to pass"
 
 
 class Dealer:
@@ -361,8 +370,7 @@ def test_slow_bytes_hold_no_room(native: Any, station: Any) -> None:
         drip.link._send_all(bytes(MESSAGE_BYTES - 200))
     large = threading.Thread(target=controller.send, args=("", INFO, b"", bytes(MESSAGE_BYTES // 2)))
     large.start()
-    while not station.call(lambda: station.exchange.budget.tight):
-        pass
+    until(station, lambda: station.exchange.budget.tight)
     for _ in range(int(UNFINISHED_IDLE_S) + 1):
         for drip in drips:
             with contextlib.suppress(PeerLost):
@@ -382,8 +390,7 @@ def test_brains_take_no_room_of_others(native: Any, station: Any) -> None:
     brain.link._send_all(bytes(FRAME_BYTES - 1))
     environment.link._send_all(begun(LARGE_BYTES) + b"x")
     link = station.exchange.broker.joined[environment.name]
-    while not station.call(lambda: link.sink._zmtp.taken_bytes):
-        pass
+    until(station, lambda: link.sink._zmtp.taken_bytes)
     sinks = station.call(lambda: list(station.exchange.budget._announced))
 
     assert link.sink in sinks
@@ -395,8 +402,7 @@ def test_a_sleeping_broker_accuses_nobody(native: Any, station: Any) -> None:
     environment = native.join(Role.ENVIRONMENT)
     environment.link._send_all(encode_command(b"PING", b"\0\x0a") + begun(100) + b"x")
     link = station.exchange.broker.joined[environment.name]
-    while not station.call(lambda: link.sink._zmtp.unfinished):
-        pass
+    until(station, lambda: link.sink._zmtp.unfinished)
 
     def sleep() -> None:
         station._offset_s += 60.0
