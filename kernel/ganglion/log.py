@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import MutableMapping
 from pathlib import Path
@@ -47,7 +48,8 @@ def set_up(process: str, path: str | None = None, stream: TextIO | None = None) 
     file: TextIO | None = None
     if path is not None:
         Path(path).parent.mkdir(parents=True, exist_ok=True)
-        file = Path(path).open("a", buffering=1)  # noqa: SIM115 - open as long as the process lives
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        file = os.fdopen(os.open(path, flags, 0o644), "a", buffering=1)  # open as long as the process lives
     target: TextIO = file or stream or sys.stderr
     logger = structlog.wrap_logger(
         structlog.PrintLogger(target),

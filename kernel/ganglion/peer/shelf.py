@@ -84,7 +84,8 @@ class Index:
         beside = path.with_name(f".{INDEX}.{os.getpid()}.part")
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            with beside.open("w", encoding="utf-8") as file:
+            beside.unlink(missing_ok=True)  # of a process that died; `x` follows no link
+            with beside.open("x", encoding="utf-8") as file:
                 json.dump(tree, file, ensure_ascii=False, indent=1)
                 file.flush()
                 os.fsync(file.fileno())
@@ -118,6 +119,7 @@ def copy_model(files: Sequence[Path], folder: Path) -> list[dict[str, Any]]:
         beside = target.with_name(f".{target.name}.{os.getpid()}.part")
         try:
             folder.mkdir(parents=True, exist_ok=True)
+            beside.unlink(missing_ok=True)
             digest = _copy(path, beside)
             beside.replace(target)
         except OSError as error:
@@ -131,7 +133,7 @@ def copy_model(files: Sequence[Path], folder: Path) -> list[dict[str, Any]]:
 
 def _copy(path: Path, target: Path) -> str:
     digest = hashlib.sha256()
-    with path.open("rb") as source, target.open("wb") as file:
+    with path.open("rb") as source, target.open("xb") as file:
         while piece := source.read(_PIECE_BYTES):
             digest.update(piece)
             file.write(piece)
@@ -168,12 +170,17 @@ def shelves(folder: Path, run: str | None = None) -> tuple[list[Shelf], bool]:
         shelf = read_shelf(one)
         if shelf is not None:
             return [shelf], True
-    if run is not None and PurePosixPath(run).name == run:
+    if run is not None and _is_folder_name(run):
         shelf = _below(folder / run)
         if shelf is not None and shelf.run == run and not (folder / f"{run}+2").exists():
             return [shelf], False
     found = [shelf for path in sorted(_folders(folder)) if (shelf := _below(path)) is not None]
     return sorted(found, key=lambda shelf: shelf.started), False
+
+
+def _is_folder_name(run: str) -> bool:
+    """Say whether a run's name can be that of a folder of ours: documents name runs as they like."""
+    return PurePosixPath(run).name == run and run != ".." and "\0" not in run
 
 
 def _folders(folder: Path) -> Iterator[Path]:

@@ -91,7 +91,9 @@ class Folder:
             for path, data in files.items():
                 if path.exists() and not (path == self._table and self._fits(path, data)):
                     continue
-                beside.write_bytes(data)
+                beside.unlink(missing_ok=True)  # of a process that died; `x` follows no link
+                with beside.open("xb") as file:
+                    file.write(data)
                 if path.exists():
                     beside.replace(path)  # the table with the rows that it had, and further ones
                     continue
