@@ -96,11 +96,15 @@ def _cause(path: Path, error: Exception) -> str:
     return f"no permission to write into {path.parent}" if not os.access(path.parent, os.W_OK) else str(error)
 
 
-def connect_writing(uri: str) -> tuple[Path, sqlite3.Connection]:
+def connect_writing(
+    uri: str, factory: type[sqlite3.Connection] = sqlite3.Connection
+) -> tuple[Path, sqlite3.Connection]:
     """Open a store for writing, make it if there is none; refuse what is not ours."""
     path = path_of(uri)
     with told(path, "be opened for writing"):
-        connection = sqlite3.connect(path, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
+        connection = sqlite3.connect(
+            path, timeout=BUSY_S, isolation_level=None, check_same_thread=False, factory=factory
+        )
         try:
             _prepare(path, connection)
         except BaseException:
@@ -109,7 +113,7 @@ def connect_writing(uri: str) -> tuple[Path, sqlite3.Connection]:
     return path, connection
 
 
-def connect_again(path: Path) -> sqlite3.Connection:
+def connect_again(path: Path, factory: type[sqlite3.Connection] = sqlite3.Connection) -> sqlite3.Connection:
     """Open a store for writing that was open before; a file that is gone is not made anew."""
     with told(path, "be opened again"):
         connection = sqlite3.connect(
@@ -118,6 +122,7 @@ def connect_again(path: Path) -> sqlite3.Connection:
             isolation_level=None,
             uri=True,
             check_same_thread=False,
+            factory=factory,
         )
         try:
             _check_revision(path, connection, writing=True)

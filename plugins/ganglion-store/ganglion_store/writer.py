@@ -57,8 +57,7 @@ class SqlWriter(StoreWriter):
         run: str,
         resume: bool = False,
         open_rows_bytes: int = OPEN_ROWS_BYTES,
-        connect: Callable[[str], tuple[Path, sqlite3.Connection]] = connect_writing,
-        connect_again: Callable[[Path], sqlite3.Connection] = connect_again,
+        factory: type[sqlite3.Connection] = sqlite3.Connection,
     ) -> None:
         self._run = run
         self._limit_bytes = open_rows_bytes
@@ -72,8 +71,8 @@ class SqlWriter(StoreWriter):
         self._begin: Write | None = None
         self._doubt: _Doubt | None = None
         self._broken = False
-        self._connect_again = connect_again
-        self._path, self._connection = connect(uri)
+        self._factory = factory
+        self._path, self._connection = connect_writing(uri, factory)
         try:
             with told(self._path, f"open run {run}"):
                 self._connected()
@@ -321,7 +320,7 @@ class SqlWriter(StoreWriter):
         """Open the file again after an error: what the old connection still holds is not to be trusted."""
         with suppress(sqlite3.Error):
             self._connection.close()
-        self._connection = self._connect_again(self._path)
+        self._connection = connect_again(self._path, self._factory)
         self._check_place()
         self._connected()
         self._broken = False
@@ -398,7 +397,9 @@ class SqlWriter(StoreWriter):
                 self.discard(writer)
             self.commit()
             # SQLite does this itself unless a reader is open; then the file alone would not be the whole store.
-            self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
+            # Where it cannot be done nothing is lost: whoever opens the store next does it.
+            with suppress(sqlite3.Error):
+                self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
         finally:
             self._reserve.release()
             self._connection.close()
