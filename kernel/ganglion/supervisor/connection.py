@@ -62,7 +62,9 @@ class Connection:
             return None
         pair = self.curve.get(right) if isinstance(self.curve, Mapping) else None
         if not isinstance(pair, Mapping):
-            raise UsageError(f"connection file: expected curve.{right} with public_key and secret_key, found none")
+            raise UsageError(
+                f"connection file: expected curve.{right} with public_key and secret_key, found none"
+            )
         named = (self.curve.get("server_key"), pair.get("public_key"), pair.get("secret_key"))
         return ClientKeys(*named)  # type: ignore[arg-type]  # it checks what they are
 

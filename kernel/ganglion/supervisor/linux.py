@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
+import resource
 import signal
 import sys
+import time
 from pathlib import Path
 
-__all__ = ["adopt_orphans", "children_of", "die_with_parent", "name_process", "stopped", "usage"]
+from ganglion.limits import LEAVE_KILL_S
+
+__all__ = [
+    "adopt_orphans",
+    "children_of",
+    "die_with_parent",
+    "dump_nothing",
+    "end_adopted",
+    "name_process",
+    "stopped",
+    "usage",
+]
 
 _PR_SET_PDEATHSIG, _PR_SET_NAME, _PR_SET_CHILD_SUBREAPER = 1, 15, 36
 LINUX = sys.platform == "linux"
@@ -74,3 +88,29 @@ def usage(pid: int) -> tuple[float, int]:
         return 0.0, 0
     ticks = int(fields[11]) + int(fields[12])  # user and system time
     return ticks / os.sysconf("SC_CLK_TCK"), pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def end_adopted(spared: set[int]) -> list[str]:
+    """Kill and reap what has become ours because its parent ended; return it in words; `spared` is not ours."""
+    found: list[str] = []
+    until_s = time.monotonic() + LEAVE_KILL_S
+    while time.monotonic() < until_s:
+        left = set(children_of(os.getpid())) - spared
+        if not left:
+            break
+        for pid in sorted(left):
+            with contextlib.suppress(ChildProcessError):
+                if os.waitpid(pid, os.WNOHANG)[0]:
+                    continue  # it had ended by itself, and only waited to be noticed
+            if f"process {pid}" not in found:
+                found.append(f"process {pid}")
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(0.002)
+    return found
+
+
+def dump_nothing() -> None:
+    """Leave no core file if we crash; children may raise their limit again."""
+    _, hard = resource.getrlimit(resource.RLIMIT_CORE)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, hard))

@@ -8,9 +8,10 @@ import os
 import signal
 from collections.abc import Callable
 
+from ganglion.limits import LEAVE_KILL_S, LEAVE_TERMINATE_S
 from ganglion.supervisor.output import Output
 
-__all__ = ["Process"]
+__all__ = ["Process", "end"]
 
 _POLL_S = 0.05  # where the system cannot wake us when a process ends
 
@@ -90,3 +91,18 @@ class Process:
         self.output.close()
         self.ended.set()
         self._on_exit(self)
+
+
+async def end(process: Process) -> None:
+    """End a process that has been asked already: wait, SIGTERM, wait, SIGKILL."""
+    for signum, span_s in (
+        (signal.SIGTERM, LEAVE_TERMINATE_S),
+        (signal.SIGKILL, LEAVE_KILL_S),
+        (None, LEAVE_KILL_S),
+    ):
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(span_s):
+                await process.ended.wait()
+            return
+        if signum is not None:
+            process.signal(signum)

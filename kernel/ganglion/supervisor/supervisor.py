@@ -26,9 +26,9 @@ from ganglion.supervisor.child import State
 from ganglion.supervisor.connection import Connection, connection_path, endpoint_folder, write_private
 from ganglion.supervisor.folder import RunFolder, log_name, participants
 from ganglion.supervisor.launcher import CREDENTIALS, Launcher
-from ganglion.supervisor.linux import children_of
+from ganglion.supervisor.linux import children_of, dump_nothing, end_adopted
 from ganglion.supervisor.member import Member
-from ganglion.supervisor.process import Process
+from ganglion.supervisor.process import Process, end
 from ganglion.supervisor.runs import Outcome, Run, check_size
 from ganglion.supervisor.vigil import Vigil
 from ganglion.wire.messages import (
@@ -125,6 +125,7 @@ class Supervisor(Listener):
     async def open(self) -> Connection:
         """Start the broker and join it; LaunchError says what prevents that, and nothing is left behind."""
         name = self.settings.run or f"kernel-{os.getpid()}"
+        dump_nothing()  # a core file would hold tokens and keys
         # Children that are there already are somebody else's: the proof at the end leaves them alone.
         self._spared = set(children_of(os.getpid())) - self._launcher.pids
         try:
@@ -181,9 +182,9 @@ class Supervisor(Listener):
             os.close(self._lifeline)
             self._lifeline = -1
         if self._broker is not None:
-            await _end(self._broker)
+            await end(self._broker)
         found = await self._launcher.close()
-        found += _end_adopted(self._spared)
+        found += end_adopted(self._spared)
         for file in filter(None, (self.connection_file, self.remote_file)):
             file.unlink(missing_ok=True)
         if self._folder is not None:
@@ -496,9 +497,9 @@ class Supervisor(Listener):
         run = self.runs.get(peer.partition("/")[0])
         if run is None:
             return  # our own
-        run.told.add(news.event)
-        if news.event not in _OURS:
-            self._report(run.id, news)
+        shown = run.heard(peer, news, time.monotonic())
+        if shown is not None and shown.event not in _OURS:
+            self._report(run.id, shown)
 
     def bus_closed(self, reason: str) -> None:
         """Make sure that a broker which has left us ends: its end is what fails the runs."""
@@ -586,38 +587,3 @@ async def _wait_gone(members: Sequence[Member], span_s: float) -> None:
         _, late = await asyncio.wait(waits, timeout=max(0.0, span_s))
         for wait in late:
             wait.cancel()
-
-
-async def _end(process: Process) -> None:
-    """End a process that has been asked already: wait, SIGTERM, wait, SIGKILL."""
-    for signum, span_s in (
-        (signal.SIGTERM, LEAVE_TERMINATE_S),
-        (signal.SIGKILL, LEAVE_KILL_S),
-        (None, LEAVE_KILL_S),
-    ):
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(span_s):
-                await process.ended.wait()
-            return
-        if signum is not None:
-            process.signal(signum)
-
-
-def _end_adopted(spared: set[int]) -> list[str]:
-    """Kill and reap what has become ours because its parent ended; return it in words."""
-    found: list[str] = []
-    until_s = time.monotonic() + LEAVE_KILL_S
-    while time.monotonic() < until_s:
-        left = set(children_of(os.getpid())) - spared
-        if not left:
-            break
-        for pid in sorted(left):
-            with contextlib.suppress(ChildProcessError):
-                if os.waitpid(pid, os.WNOHANG)[0]:
-                    continue  # it had ended by itself, and only waited to be noticed
-            if f"process {pid}" not in found:
-                found.append(f"process {pid}")
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        time.sleep(0.002)
-    return found

@@ -28,6 +28,20 @@ os._exit(0)
 """
 
 
+ADOPTED = """
+import os, resource, subprocess, sys
+from ganglion.supervisor.linux import adopt_orphans, children_of, dump_nothing, end_adopted
+adopt_orphans()
+dump_nothing()
+spared = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+middle = "import subprocess, sys; print(subprocess.Popen([sys.executable, '-c', 'input()'], stdin=subprocess.PIPE).pid)"
+left = subprocess.run([sys.executable, "-c", middle], capture_output=True, text=True).stdout.strip()
+print(end_adopted({spared.pid}) == [f"process {left}"], children_of(os.getpid()) == [spared.pid])
+print(end_adopted({spared.pid}), resource.getrlimit(resource.RLIMIT_CORE)[0])
+spared.kill()
+"""
+
+
 def test_stopped_process_is_told_from_a_sleeping_one() -> None:
     """SIGSTOP is seen, and SIGCONT too; a process that waits is not stopped; one that is gone is not either."""
     with subprocess.Popen(SLEEPER, stdin=subprocess.PIPE) as process:
@@ -72,3 +86,10 @@ def test_name_is_shown() -> None:
 def test_orphans_can_be_adopted() -> None:
     """The system lets a process become the parent of orphans."""
     assert adopt_orphans()
+
+
+def test_what_was_adopted_is_ended_and_told() -> None:
+    """Whoever has become ours is killed and named, who was there before is spared; no core file would be left."""
+    done = subprocess.run([sys.executable, "-c", ADOPTED], capture_output=True, text=True, check=True)
+
+    assert "True True\n[] 0\n" == done.stdout

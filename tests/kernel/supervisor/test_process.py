@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 from ganglion.supervisor.output import Output
-from ganglion.supervisor.process import Process
+from ganglion.supervisor.process import Process, end
 
 GROUP = "import os, time; os.fork() or time.sleep(600); print('ready', flush=True)"
 
@@ -51,3 +51,19 @@ def test_group_dies_with_its_leader() -> None:
     code, lines, _ = _watch(GROUP)
 
     assert (0, ["ready"]) == (code, lines[-1:])
+
+
+def test_who_does_not_hear_is_ended() -> None:
+    """A process that was asked already and stays gets SIGTERM; one that goes gets nothing."""
+
+    async def body(program: str) -> int | None:
+        read, write = os.pipe()
+        started = _start(program, write)
+        os.close(write)
+        process = Process("x", started.pid, Output(read, None), lambda process: None)
+        await end(process)
+        started.returncode = 0
+        return process.code
+
+    assert -signal.SIGTERM == asyncio.run(body("import time; time.sleep(600)"))
+    assert 3 == asyncio.run(body("raise SystemExit(3)"))

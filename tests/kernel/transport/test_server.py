@@ -137,6 +137,12 @@ def operator(link: Any) -> list[bytes] | None:
     return answer
 
 
+def exhaust(link: Any) -> None:
+    """Take what comes by a link until nothing has come for ten seconds."""
+    while link.receive(10.0) is not None:
+        pass
+
+
 def admit(folder: Path) -> BlockingLink:
     """Join as the supervisor and admit operators with the key CLIENT; return the link."""
     link = BlockingLink.connect(f"ipc://{folder}/b.sock")
@@ -165,6 +171,30 @@ def test_a_remote_front(tmp_path: Path) -> None:
     assert ADDRESS_SPACE_BYTES == limit(broker.pid, resource.RLIMIT_AS)
     assert 0 == limit(broker.pid, resource.RLIMIT_CORE)
     for open_link in (link, supervisor):
+        open_link.close()
+    assert 0 == finish(broker)[0]
+
+
+def test_an_immense_message_costs_its_sender_the_connection(tmp_path: Path) -> None:
+    """Where the memory of the process ends libzmq drops the message and its sender; the broker and others go on."""
+    broker, answer = start(remote_order(tmp_path))
+    supervisor = admit(tmp_path)
+    pages = int(Path(f"/proc/{broker.pid}/statm").read_text().split()[0])
+    _, hard = resource.prlimit(broker.pid, resource.RLIMIT_AS)
+    memory = pages * resource.getpagesize() + 256 * 1024 * 1024
+    resource.prlimit(broker.pid, resource.RLIMIT_AS, (memory, hard))
+    link = ZmqBlockingLink.connect(answer["remote"][0], KEYS, 10.0)
+    assert operator(link) is not None
+    link.send([bytes(16 * 1024 * 1024)] * 24)
+    with pytest.raises(PeerLost):
+        exhaust(link)
+    link.close()
+    again = ZmqBlockingLink.connect(answer["remote"][0], KEYS, 10.0)
+    frames = operator(again)
+
+    assert frames is not None
+    assert Verb.WELCOME is decode(frames).head.verb
+    for open_link in (again, supervisor):
         open_link.close()
     assert 0 == finish(broker)[0]
 
