@@ -32,9 +32,28 @@ def unpack(blob: bytes) -> list[Any]:
 def unpack_plain(blob: bytes) -> Any:
     """Return a plain value that rests as msgpack: the statistics of a decision, a world state."""
     try:
-        return msgpack.unpackb(blob, strict_map_key=False)
+        value = msgpack.unpackb(blob, strict_map_key=False)
     except Exception as error:
         raise StoreError(f"expected msgpack, found {blob!r:.60}: {error}") from error
+    return value if type(value) in _SCALARS else _data(value)
+
+
+_SCALARS = frozenset({type(None), bool, int, float, str, bytes})
+
+
+def _data(value: Any) -> Any:
+    """Return a value if it is data all through; extension types, which stand for objects, are refused."""
+    if type(value) is list:
+        for inner in value:
+            if type(inner) not in _SCALARS:
+                _data(inner)
+    elif type(value) is dict:
+        for key, inner in value.items():
+            if type(key) not in _SCALARS or type(inner) not in _SCALARS:
+                _data(key), _data(inner)
+    elif type(value) not in _SCALARS:
+        raise StoreError(f"expected plain values, found an extension type of msgpack: {value!r:.60}")
+    return value
 
 
 def _array(declared: Declared, blob: bytes) -> Any:

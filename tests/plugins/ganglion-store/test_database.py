@@ -1,15 +1,20 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sqlite3
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
+import msgpack
 import pytest
 
-from ganglion.sdk.store import StoreError
+from ganglion.sdk.store import StoreError, UsageError
 from ganglion_store.database import connect_reading, connect_writing, path_of
+from ganglion_store.reader import SqlReader
+from ganglion_store.writer import SqlWriter
 
 
 def test_locations() -> None:
@@ -85,3 +90,214 @@ def test_many_writers_make_one_store(uri: str) -> None:
     errors = [child.communicate()[1] for child in children]
 
     assert [b""] * 4 == errors
+
+
+# -- databases from elsewhere -----------------------------------------------------------------------------------------
+def planted(uri: str, *statements: str) -> None:
+    """Change a store's file as somebody does who has it in his hands."""
+    connection = sqlite3.connect(uri.removeprefix("sqlite:///"), isolation_level=None)
+    for statement in statements:
+        connection.execute(statement)
+    connection.close()
+
+
+@pytest.fixture
+def stored(writer: SqlWriter, tell: Any, uri: str) -> str:
+    """Return the URI of a store with one run that has ended."""
+    writer.apply("c", [*tell.whole(0), *tell.whole(1), ["end", "finished", "completed", "now"]])
+    writer.close()
+    return uri
+
+
+REWRITE = (
+    "PRAGMA writable_schema = ON",
+    "UPDATE sqlite_master SET sql = replace(sql, 'stored_runs.uid AS uid', '''forged'' AS uid') WHERE name = 'runs'",
+)
+
+
+@pytest.mark.parametrize(
+    "statements",
+    [
+        ("DROP VIEW runs", "CREATE VIEW runs AS SELECT 'demo-1' AS run, 'forged' AS uid"),
+        ("DROP VIEW runs", "CREATE TABLE runs (run, uid)"),
+        REWRITE,
+        ("ALTER TABLE stored_signals ADD COLUMN more",),
+        ("DROP INDEX ix_stored_segments_episode",),
+        ("ALTER TABLE stored_steps RENAME TO gone", "CREATE VIEW stored_steps AS SELECT * FROM gone"),
+    ],
+)
+def test_what_is_ours_is_as_we_make_it(stored: str, statements: tuple[str, ...]) -> None:
+    """A table or view of ours that is another one is refused by name, by readers and writers."""
+    planted(stored, *statements)
+    for opened in (lambda: SqlReader(stored), lambda: SqlWriter(stored, "other-1")):
+        with pytest.raises(
+            StoreError, match=r"expected (runs|stored_signals|ix_stored|stored_steps|.*malformed)|malformed"
+        ):
+            opened()
+
+
+def test_what_is_not_ours_does_nothing(stored: str, tell: Any) -> None:
+    """Tables and views of somebody else are never looked at, whatever they are called."""
+    planted(stored, "CREATE TABLE extra (a)", "CREATE VIEW seen AS SELECT * FROM stored_runs")
+    with SqlReader(stored) as reader:
+        assert ([], ["demo-1"]) == (
+            list(reader.verify("demo-1")),
+            [row["run"] for row in reader.rows("runs")],
+        )
+        assert "extra" not in reader.tables()
+    with SqlWriter(stored, "other-1") as writer:
+        writer.apply("g", tell.begin())
+
+
+TRIGGER = "CREATE TRIGGER t AFTER INSERT ON stored_{} BEGIN UPDATE stored_runs SET seed = 'forged'; END"
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        TRIGGER.format("episodes"),
+        TRIGGER.format("runs"),
+        "CREATE TRIGGER t INSTEAD OF INSERT ON runs BEGIN DELETE FROM stored_runs; END",
+        "CREATE UNIQUE INDEX i ON stored_runs (uid)",
+    ],
+)
+def test_a_planted_trigger_does_nothing(stored: str, statement: str) -> None:
+    """Readers set off nothing; writers, whose statements would, refuse the file by the trigger's name."""
+    planted(stored, statement)
+    with SqlReader(stored) as reader:
+        assert [] == list(reader.verify("demo-1"))
+    with pytest.raises(StoreError, match=r"found the (trigger|index) '[ti]' on"):
+        SqlWriter(stored, "other-1")
+
+
+def test_a_trigger_planted_in_mid_run_does_nothing(writer: SqlWriter, tell: Any, uri: str) -> None:
+    """What is planted beside a writer is found before its next transaction."""
+    writer.apply("c", tell.whole(0))
+    writer.commit()
+    planted(uri, TRIGGER.format("episodes"))
+    writer.apply("c", tell.whole(1))
+    with pytest.raises(StoreError, match="found the trigger 't' on stored_episodes"):
+        writer.commit()
+    planted(uri, "DROP TRIGGER t")
+    writer.commit()
+    with SqlReader(uri) as reader:
+        assert (2, "42") == (reader.count("episodes"), str(next(reader.rows("runs"))["seed"]))
+
+
+MARKED = [
+    {"py/object": "os.system", "py/reduce": [{"py/type": "os.system"}, {"py/tuple": ["touch /tmp/x"]}]},
+    {"__reduce__": "x", "!!python/object/apply:os.system": ["id"]},
+    "cos\nsystem\n(S'id'\ntR.",
+]
+
+
+def test_markers_of_object_serialisers_are_data(writer: SqlWriter, tell: Any, uri: str) -> None:
+    """Whatever a row holds is a plain value to its reader."""
+    row = [
+        [n, n, n, None, msgpack.packb([1.0, 2.0]), msgpack.packb([1.0, 2.0]), msgpack.packb([0.5])]
+        for n in (1, 2, 3)
+    ]
+    rows = [[*r, False, False, msgpack.packb(marked)] for r, marked in zip(row, MARKED, strict=True)]
+    writer.apply("c", [["steps", 0, "train", 0, "grid", 0, rows], tell.seal(0, 3)])
+    writer.apply("g", [["signal", 0, 0, 0, 1, "RESET", "operator", "", MARKED[0], 0, 0]])
+    writer.commit()
+    with SqlReader(uri) as reader:
+        assert MARKED == [found["world_state"] for found in reader.rows("steps")]
+        assert [MARKED[0]] == [found["data"] for found in reader.rows("signals")]
+
+
+@pytest.mark.parametrize("code", [1, -1, 127])
+def test_extension_types_are_refused(writer: SqlWriter, tell: Any, uri: str, code: int) -> None:
+    """An extension type of msgpack stands for an object, and is none of ours."""
+    packed = msgpack.packb({"a": [msgpack.ExtType(code, bytes(8)) if code > 0 else msgpack.Timestamp(1, 1)]})
+    row = [
+        1,
+        1,
+        1,
+        None,
+        msgpack.packb([1.0, 2.0]),
+        msgpack.packb([1.0, 2.0]),
+        msgpack.packb([0.5]),
+        False,
+        False,
+        packed,
+    ]
+    writer.apply("c", [["steps", 0, "train", 0, "grid", 0, [row]], tell.seal(0, 1)])
+    writer.commit()
+    with SqlReader(uri) as reader, pytest.raises(StoreError, match="extension type"):
+        list(reader.rows("steps"))
+
+
+QUERIES = [
+    "ATTACH DATABASE '{}' AS evil",
+    "VACUUM INTO '{}'",
+    "CREATE TEMP TABLE t AS SELECT 1",
+    "PRAGMA query_only = OFF",
+    "PRAGMA writable_schema = ON",
+    "PRAGMA journal_mode = DELETE",
+    "PRAGMA temp_store_directory = '/tmp'",
+    "SELECT load_extension('{}')",
+    "INSERT INTO stored_runs (run) VALUES ('x')",
+    "UPDATE stored_runs SET seed = '1'",
+    "DELETE FROM stored_runs",
+    "DROP TABLE stored_runs",
+    "REINDEX",
+    "ANALYZE",
+]
+
+
+@pytest.mark.parametrize("query", QUERIES)
+def test_a_query_only_reads(stored: str, tmp_path: Path, query: str) -> None:
+    """A query changes nothing, makes no file, opens no other one, and loads nothing."""
+    evil = tmp_path / "evil"
+    before = Path(stored.removeprefix("sqlite:///")).read_bytes()
+    with SqlReader(stored) as reader, pytest.raises(UsageError):
+        list(reader.query(query.format(evil))[1])
+
+    assert (False, before) == (evil.exists(), Path(stored.removeprefix("sqlite:///")).read_bytes())
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        "1; DELETE FROM stored_runs",
+        "run = 'a'' OR 1=1 --'",
+        "run in (select run from stored_runs)",
+        "load_extension('x')",
+    ],
+)
+def test_a_condition_only_compares(stored: str, where: str) -> None:
+    """A condition is no SQL: what is more than a comparison is refused, or compared as the text that it is."""
+    with SqlReader(stored) as reader:
+        try:
+            found = list(reader.rows("runs", where=where))
+        except UsageError:
+            found = []
+        assert ([], 1) == (found, reader.count("runs"))
+
+
+def test_a_half_written_log_loses_whole_transactions(uri: str, tell: Any, tmp_path: Path) -> None:
+    """Wherever the write-ahead log is cut off: what is left is whole episodes, and nothing is damaged."""
+    connect_writing(uri)[1].close()  # the tables themselves are in the file
+    writer = SqlWriter(uri, "demo-1")
+    writer._connection.execute("PRAGMA wal_autocheckpoint = 0")
+    writer.apply("g", tell.begin())
+    writer.commit()
+    for episode in range(4):
+        writer.apply("c", tell.whole(episode))
+        writer.commit()
+    path = Path(uri.removeprefix("sqlite:///"))
+    log = path.with_name(path.name + "-wal").read_bytes()
+    seen = set()
+    for size in range(len(log), len(log) // 3, -1777):
+        copy = tmp_path / f"copy-{size}.db"
+        shutil.copy(path, copy)
+        copy.with_name(copy.name + "-wal").write_bytes(log[:size])
+        with SqlReader(f"sqlite:///{copy}") as reader:
+            if not list(reader.rows("runs")):
+                continue
+            assert [] == list(reader.verify("demo-1"))
+            seen.add(reader.count("episodes"))
+    writer.close()
+
+    assert {1, 2, 3, 4} <= seen

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ganglion.sdk.store import Nondeterministic, StoreError
+from ganglion.sdk.store import Nondeterministic, StoreError, StoreUnavailable
 from ganglion_store.writer import SqlWriter
 
 
@@ -274,3 +274,179 @@ def test_a_killed_writer_leaves_whole_episodes(uri: str, read: Any) -> None:
     for table, first in (("steps", 1), ("actions", 0)):
         found = [(row["episode"], row["step"]) for row in read(table, columns=["episode", "step"])]
         assert [(e, s) for e in episodes for s in range(first, first + 200)] == found
+
+
+# -- when nothing can be written --------------------------------------------------------------------------------------
+def path_of(uri: str) -> Path:
+    """Return the file of a store."""
+    return Path(uri.removeprefix("sqlite:///"))
+
+
+def test_a_full_disk_passes(writer: SqlWriter, tell: Any, read: Any) -> None:
+    """While the database cannot grow nothing is written; once it can, everything is, exactly once."""
+    pages = writer._connection.execute("PRAGMA page_count").fetchone()[0]
+    writer._connection.execute(f"PRAGMA max_page_count = {pages}")
+    writer.apply("c", [record for n in range(40) for record in tell.whole(n, 20)])
+    with pytest.raises(StoreUnavailable, match="full"):
+        writer.commit()
+    before = read("episodes")
+    writer.commit()  # on a connection of its own, which knows no such limit
+
+    assert ([], list(range(40))) == (before, [row["episode"] for row in read("episodes")])
+
+
+def test_a_read_only_database_passes(writer: SqlWriter, tell: Any, read: Any) -> None:
+    """The same where writing is not allowed."""
+    writer._connection.execute("PRAGMA query_only = ON")
+    writer.apply("c", tell.whole(0))
+    with pytest.raises(StoreUnavailable, match="readonly"):
+        writer.commit()
+    writer.commit()
+
+    assert 1 == len(read("episodes"))
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+def test_a_file_that_is_gone_takes_nothing(
+    writer: SqlWriter, tell: Any, uri: str, tmp_path: Path, replaced: bool
+) -> None:
+    """A file without its name would be written in vain: the writer waits for it, and makes no other."""
+    path = path_of(uri)
+    path.rename(tmp_path / "away")
+    if replaced:
+        path.write_bytes(b"")
+    writer.apply("c", tell.whole(0))
+    for _ in range(2):
+        with pytest.raises(StoreUnavailable, match="another file in its place" if replaced else "it is gone"):
+            writer.commit()
+    assert replaced == path.exists()
+    (tmp_path / "away").rename(path)
+    writer.commit()
+    connection = sqlite3.connect(path)
+    assert (1,) == connection.execute("SELECT count(*) FROM episodes").fetchone()
+    connection.close()
+
+
+class Breaking(sqlite3.Connection):
+    """Break the connection at the next COMMIT, before it is carried out or after."""
+
+    breaks = ""
+
+    def cursor(self, factory: Any = None) -> Any:
+        """Return a cursor that knows its connection."""
+        return super().cursor(factory or _BreakingCursor)
+
+
+class _BreakingCursor(sqlite3.Cursor):
+    def execute(self, statement: str, *arguments: Any) -> Any:
+        breaks = Breaking.breaks
+        if statement != "COMMIT" or not breaks:
+            return super().execute(statement, *arguments)
+        Breaking.breaks = ""
+        super().execute("COMMIT" if breaks == "after" else "ROLLBACK")
+        error = sqlite3.OperationalError("disk I/O error")
+        error.sqlite_errorcode = sqlite3.SQLITE_IOERR_FSYNC
+        raise error
+
+
+@pytest.mark.parametrize("breaks", ["before", "after"])
+@pytest.mark.parametrize("limit", [0, 1 << 20])
+def test_a_broken_commit_is_read_back(uri: str, tell: Any, read: Any, breaks: str, limit: int) -> None:
+    """Whether it was carried out is looked up: nothing is lost, nothing comes twice, open rows neither."""
+    with SqlWriter(uri, "demo-1", open_rows_bytes=limit, factory=Breaking) as writer:
+        writer.apply("g", tell.begin())
+        writer.commit()
+        signal_ = ["signal", 0, 0, 0, 1, "PAUSE", "operator", "", None, 0, 0]
+        writer.apply("c", [*tell.whole(0), signal_, tell.steps(1, 1, 2)])
+        Breaking.breaks = breaks
+        with pytest.raises(StoreUnavailable, match="disk I/O error"):
+            writer.commit()
+        with pytest.raises(StoreUnavailable, match="the outcome of the last is not known"):
+            writer.apply("c", [signal_])
+        writer.commit()
+        writer.apply("c", [tell.steps(1, 3, 1), tell.seal(1, 3)])
+        writer.commit()
+
+    assert [(0, 3), (1, 3)] == [(row["episode"], row["steps"]) for row in read("episodes")]
+    assert ([1, 2, 3] * 2, 1) == ([row["step"] for row in read("steps")], len(read("signals")))
+
+
+def test_two_writers_of_one_run_are_found(writer: SqlWriter, tell: Any, uri: str) -> None:
+    """A second writer of the same run makes the first one stop by name: nobody writes in between."""
+    with SqlWriter(uri, "demo-1", resume=True) as second:
+        second.apply("c", tell.whole(0))
+        second.commit()
+        writer.apply("c", tell.whole(0, worker=1))
+        with pytest.raises(StoreError, match="expected one writer, found that another one has written"):
+            writer.commit()
+        writer._pending.clear()
+
+
+def test_the_end_can_be_written_with_the_reserve(writer: SqlWriter, tell: Any, read: Any) -> None:
+    """A run that is given up has whole episodes, its status and reason, and is sealed."""
+    writer.apply("c", tell.whole(0))
+    writer.commit()
+    writer.apply("c", [*tell.whole(1), tell.steps(2, 1, 1)])
+    writer.abandon("failed", "failed: store: disk full", "now")
+
+    assert [("failed", "failed: store: disk full")] == [(r["status"], r["reason"]) for r in read("runs")]
+    assert ([0], 3) == ([row["episode"] for row in read("episodes")], len(read("steps")))
+    assert writer.heads() is not None
+
+
+def test_a_run_that_was_never_written_can_be_given_up(uri: str, tell: Any, read: Any) -> None:
+    """What is written then is the run itself and how it ended."""
+    with SqlWriter(uri, "demo-1") as writer:
+        writer.apply("g", tell.begin())
+        writer.abandon("failed", "failed: store: disk full", "now")
+
+    assert [("demo-1", "failed")] == [(row["run"], row["status"]) for row in read("runs")]
+
+
+def test_repeats_are_absorbed(writer: SqlWriter, tell: Any, read: Any) -> None:
+    """Signals that are numbered, evaluations and models that come again are there once; others by that name not."""
+    signal_ = ["signal", 0, 0, 0, 1, "PAUSE", "operator", "", None, 0, 0]
+    evaluation = ["evaluation", 0, "ada", 1, 3, {"return": 1.0}, None, "now"]
+    brain = ["brain", 0, "ada", "", 3, 6, "now", 10, "00", "brains/0/ada/model.npz"]
+    for now in ("now", "later"):
+        writer.apply(
+            "g", [[*signal_, 1], [*signal_, 2], [*evaluation[:-1], now], [*brain[:6], now, *brain[7:]]]
+        )
+        writer.commit()
+    assert (2, 1, 1) == tuple(len(read(table)) for table in ("signals", "evaluations", "brains"))
+    for other in ([*signal_[:6], "muscle", *signal_[7:], 2], [*evaluation[:5], {"return": 2.0}, None, "now"]):
+        writer.apply("g", [other])
+        with pytest.raises(Nondeterministic, match=r"nondeterministic: (signal 2|evaluation 1 of agent ada)"):
+            writer.commit()
+
+
+def test_a_small_file_size_is_named(uri: str) -> None:
+    """A real process whose files may not grow says so, and what it has sealed is whole."""
+    program = """
+import resource, sys
+sys.path.insert(0, sys.argv[2])
+from conftest import Teller
+from ganglion.sdk.store import StoreUnavailable
+from ganglion_store.writer import SqlWriter
+tell, writer = Teller(), SqlWriter(sys.argv[1], "demo-1")
+writer.apply("g", tell.begin())
+writer.commit()
+resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, 300_000))
+for episode in range(1000):
+    writer.apply("c", tell.whole(episode, 50))
+    try:
+        writer.commit()
+    except StoreUnavailable as error:
+        print(episode, error)
+        break
+"""
+    argv = [sys.executable, "-c", program, uri, str(Path(__file__).parent)]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+    from ganglion_store.reader import SqlReader
+
+    episode, _, message = done.stdout.partition(" ")
+    with SqlReader(uri) as reader:
+        damages, count = list(reader.verify("demo-1")), reader.count("episodes")
+
+    assert ([], int(episode)) == (damages, count), done.stderr
+    assert "cannot write results of run demo-1" in message
