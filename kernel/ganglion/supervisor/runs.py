@@ -5,16 +5,25 @@ from __future__ import annotations
 import asyncio
 import math
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ganglion.errors import LaunchError
-from ganglion.limits import ATTACH_WAIT_REPORT_S, PLAN_BYTES, PROCESSES_PER_RUN, WAIT_REPORT_S
+from ganglion.limits import (
+    ATTACH_WAIT_REPORT_S,
+    LOG_LINE_BYTES,
+    PLAN_BYTES,
+    PROCESSES_PER_RUN,
+    WAIT_REPORT_S,
+)
 from ganglion.run.plan import Plan, processes_of
 from ganglion.run.plan import Process as Place
 from ganglion.supervisor.child import State
+from ganglion.supervisor.event import WAITING
 from ganglion.supervisor.folder import RunFolder
 from ganglion.supervisor.member import Member
-from ganglion.wire.messages import Ended, Failure
+from ganglion.supervisor.output import printable
+from ganglion.wire.messages import Ended, Failure, RunEvent
 from ganglion.wire.name import Role, peer_name
 from ganglion.wire.parcel import plan_bytes
 
@@ -23,6 +32,9 @@ __all__ = ["FINISHED", "INTERRUPTED", "Outcome", "Run", "Wait", "check_size"]
 FINISHED, FAILED, INTERRUPTED = "finished", "failed", "interrupted"
 _REPORT_MAX_S = 60.0  # a wait is told after 2, 4, 8, 16, 32, 60, 120, 180 s ...
 _TOLD_MAX = 8  # of those that were dragged along, named in the report
+_HEARD_SPAN_S = 1.0  # a participant tells a wait of its own after two seconds, then ever more seldom
+_HEARD_CHARACTERS = 300
+_STORY_LINES_MAX = 200  # a message of a failure may be as long as a body
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +86,7 @@ class Run:
         self.defects: list[str] = []
         self.waits: dict[str, Wait] = {}
         self.told: set[str] = set()  # events that the governor has told by itself
+        self._heard_s: dict[str, float] = {}  # when each participant has last told for whom it waits
         self.phase = 0
 
     def places(self, phase: int) -> list[Place]:
@@ -98,6 +111,21 @@ class Run:
     def interrupted(self, reason: str) -> None:
         """End the run as interrupted, without the governor."""
         self.finish(Ended(self.id, INTERRUPTED, f"interrupted: {reason}", 130))
+
+    # -- what is told -------------------------------------------------------------------------------------------------
+    def heard(self, peer: str, news: RunEvent, now_s: float) -> RunEvent | None:
+        """Return what is to be shown of an event that a participant tells, None for what it has no say in.
+
+        How the run goes is the governor's to tell. Others say for whom they wait, in one line, once a second.
+        """
+        if peer == self.governor.name:
+            self.told.add(news.event)
+            return news
+        if news.event != WAITING or now_s - self._heard_s.get(peer, -math.inf) < _HEARD_SPAN_S:
+            return None
+        self._heard_s[peer] = now_s
+        text = printable(str(news.fields.get("text", "")))[:_HEARD_CHARACTERS]
+        return RunEvent(WAITING, {"text": text, "name": peer}, news.time_s, news.topic)
 
     # -- waits --------------------------------------------------------------------------------------------------------
     def unjoined(self) -> list[Member]:
@@ -146,6 +174,7 @@ class Run:
             exit_status = 1
         self.status = status
         took_s = time.monotonic() - self.started_s
+        reason, story = printable(reason.replace("\n", " ")), _plain(story)
         self.outcome = Outcome(self.id, status, reason, exit_status, story, took_s)
         return self.outcome
 
@@ -208,6 +237,17 @@ class Run:
         elif ended.reason and ended.reason.removeprefix("failed: ") not in ("failed", *lines):
             lines.append(ended.reason)
         return lines if member.process is None else lines + _quoted(member.last_words)
+
+
+def _plain(story: Sequence[str]) -> list[str]:
+    """Return a story as lines that a terminal shows and does not obey; a peer's new line begins none of ours."""
+    lines = [
+        ("    " if number else "") + printable(line)[:LOG_LINE_BYTES]
+        for text in story
+        for number, line in enumerate(text.split("\n"))
+    ]
+    more = len(lines) - _STORY_LINES_MAX
+    return [*lines[:_STORY_LINES_MAX], f"... and {more} more lines"] if more > 0 else lines
 
 
 def _told(failure: Failure) -> str:
