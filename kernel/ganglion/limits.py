@@ -20,6 +20,7 @@ __all__ = [
     "CLOSING_UNJOINED_S",
     "COMMANDS_PER_S",
     "COMMAND_BYTES",
+    "CONNECT_AGAIN_S",
     "DEADLINES_S",
     "DEADLINE_OTHER_S",
     "DOCUMENT_ALIASES",
@@ -36,6 +37,7 @@ __all__ = [
     "IDS_PER_ENVIRONMENT",
     "INTEGER_MAX",
     "KERNEL_BODY_BYTES",
+    "KERNEL_BODY_CONTAINERS",
     "LEAVE_ASK_S",
     "LEAVE_EPISODE_S",
     "LEAVE_KILL_S",
@@ -98,6 +100,7 @@ HANDSHAKE_S = (
 )
 CLOSING_S = 0.5  # what waits for a connection that ends is written for so long
 CLOSING_UNJOINED_S = 0.2  # and of a stranger, who is owed no more than the reason
+CONNECT_AGAIN_S = 0.01  # where so many connect that a unix socket holds no more of them
 LISTENER_REST_S = 0.1  # without descriptors, instead of asking again and again
 UNJOINED_PEERS = 64  # connections that have not said HELLO; the oldest goes
 UNJOINED_MESSAGE_BYTES = 16 * 1024  # a HELLO needs 1 KiB; 64 strangers never cost more than 1 MiB
@@ -117,7 +120,8 @@ MESSAGE_BYTES_LARGE = 256 * 1024 * 1024  # brains and governors: 64 million para
 MESSAGE_FRAMES = 1024  # libzmq bounds only the frame; empty frames cost it 32 times their size
 HEAD_BYTES = 256  # verb, serial, call, position, deadline
 BODY_BYTES = 1024 * 1024  # larger data are blobs
-KERNEL_BODY_BYTES = 256 * 1024  # of what the broker decodes; empty maps become 77 times as much
+KERNEL_BODY_BYTES = 256 * 1024  # of what the broker itself decodes: 1024 watched names need 140 KiB
+KERNEL_BODY_CONTAINERS = 4096  # in these; a body of empty maps takes 77 times its size, and a tenth of a second
 BODY_DEPTH = 32  # msgpack's own bound of 1,024 levels breaks repr()
 PARCEL_BYTES = 64 * 1024  # larger parts of a set-up message travel as blobs; there are at most seven in one
 PARCEL_DEPTH = 16  # and deeper ones, for they stand within others

@@ -9,8 +9,8 @@ from ganglion.broker.effect import Close, Effect, Send
 from ganglion.broker.link import Admission, Link, Peer, Route
 from ganglion.broker.rights import open_calls
 from ganglion.errors import GanglionError, RemoteProtocolError
-from ganglion.limits import KERNEL_BODY_BYTES, SUBSCRIPTIONS, WATCHES
-from ganglion.wire.codec import codec_of
+from ganglion.limits import KERNEL_BODY_BYTES, KERNEL_BODY_CONTAINERS, SUBSCRIPTIONS, WATCHES
+from ganglion.wire.codec import codec_of, openings
 from ganglion.wire.envelope import Head, encode_head
 from ganglion.wire.messages import (
     CALL_BY_NAME,
@@ -75,6 +75,9 @@ class Kernel:
             if len(body) > KERNEL_BODY_BYTES:
                 text = f"expected at most {KERNEL_BODY_BYTES} bytes (kernel_body_bytes), found {len(body)}"
                 raise RemoteProtocolError(f"body: {text}")
+            if openings(body) > KERNEL_BODY_CONTAINERS:
+                text = f"expected at most {KERNEL_BODY_CONTAINERS} maps and lists (kernel_body_containers)"
+                raise RemoteProtocolError(f"body: {text}, found what may be {openings(body)}")
             request = codec_of(call.request).decode(body)
             reply, effects = handler(link, request, now_s)
         except GanglionError as error:

@@ -78,7 +78,7 @@ _RELATIONS = {
 }
 _SECTIONS = ("handshake and strangers", "messages", "flow", "liveness", "spaces, memories, models")
 _NOT_ON_THE_WIRE = ("MEMORY_ROWS", "MODEL_", "PROCESSES_PER_RUN", "ADMISSIONS", "WORK_PER_CALLBACK",
-    "MESSAGES_PER_CALLBACK", "LISTENER_REST")  # fmt: skip
+    "MESSAGES_PER_CALLBACK", "LISTENER_REST", "CONNECT_AGAIN")  # fmt: skip
 
 
 def _table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:

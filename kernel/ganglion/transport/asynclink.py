@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import cast
 
 from ganglion.errors import DeadlineExceeded, PeerLost, RemoteProtocolError
+from ganglion.limits import CONNECT_AGAIN_S
 from ganglion.transport.endpoint import parse_endpoint
 from ganglion.transport.zmtp import Connection, State, encode
 
@@ -48,7 +49,7 @@ class AsyncLink(asyncio.Protocol):
         try:
             async with asyncio.timeout(timeout_s):
                 if where.path:
-                    await loop.create_unix_connection(lambda: link, where.path)
+                    await link._reach(where.path)
                 else:
                     await loop.create_connection(lambda: link, where.host, where.port)
                 await link._opened
@@ -61,6 +62,13 @@ class AsyncLink(asyncio.Protocol):
             link.close()
             raise PeerLost(_BROKER, f"{endpoint}: {error.strerror or error}") from error
         return link
+
+    async def _reach(self, path: str) -> None:
+        while self._transport is None:
+            try:
+                await asyncio.get_running_loop().create_unix_connection(lambda: self, path)
+            except BlockingIOError:  # where many connect at once it refuses instead of letting us wait
+                await asyncio.sleep(CONNECT_AGAIN_S)
 
     def send(self, frames: Sequence[bytes]) -> None:
         """Send one message; PeerLost when the connection has ended."""

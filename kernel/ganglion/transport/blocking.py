@@ -9,8 +9,10 @@ import struct
 import time
 from collections import deque
 from collections.abc import Sequence
+from typing import Any
 
 from ganglion.errors import DeadlineExceeded, PeerLost, RemoteProtocolError
+from ganglion.limits import CONNECT_AGAIN_S
 from ganglion.transport.endpoint import parse_endpoint
 from ganglion.transport.zmtp import Connection, State, encode
 
@@ -56,7 +58,7 @@ class BlockingLink:
         connected = socket.socket(family, socket.SOCK_STREAM)
         try:
             connected.settimeout(timeout_s)
-            connected.connect(where.path or (where.host, where.port))
+            _reach(connected, where.path or (where.host, where.port), deadline_s)
             if not where.path:
                 connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             link = cls(connected)
@@ -192,3 +194,15 @@ class BlockingLink:
     def _gone(self, reason: str) -> PeerLost:
         self._lost = self._lost or reason
         return PeerLost(_BROKER, self._lost)
+
+
+def _reach(connected: socket.socket, address: Any, deadline_s: float) -> None:
+    """Connect, and be patient: where many connect at once a unix socket refuses instead of letting us wait."""
+    while True:
+        try:
+            connected.connect(address)
+            return
+        except BlockingIOError as error:
+            if time.monotonic() >= deadline_s:
+                raise TimeoutError from error
+            time.sleep(CONNECT_AGAIN_S)

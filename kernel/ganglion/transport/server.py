@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import os
 import resource
 import signal
@@ -103,6 +104,7 @@ async def serve(order: Order) -> None:
         front.close()
         if remote is not None:
             remote.close()
+        exchange.note.tick(math.inf)  # what has been counted and not said
         notes.open()
 
 

@@ -19,7 +19,7 @@ import msgpack
 from ganglion.errors import LocalProtocolError, RemoteProtocolError
 from ganglion.limits import BODY_BYTES, BODY_DEPTH, INTEGER_MAX
 
-__all__ = ["Codec", "Content", "codec_of", "decode_map", "encode_map", "type_text"]
+__all__ = ["Codec", "Content", "codec_of", "decode_map", "encode_map", "openings", "type_text"]
 
 M = TypeVar("M")
 Check = Callable[[Any, str], Any]
@@ -83,10 +83,14 @@ _MSGPACK_OPENINGS = bytes([*range(0x80, 0xA0), 0xDC, 0xDD, 0xDE, 0xDF])  # what 
 _JSON_OPENINGS = b"{["
 
 
+def openings(data: bytes) -> int:
+    """Return how many bytes of a body may begin a map or a list: there are no more of these, and nothing is decoded."""
+    return len(data) - len(data.translate(None, _JSON_OPENINGS if data[:1] == b"{" else _MSGPACK_OPENINGS))
+
+
 def _too_deep(tree: Any, data: bytes) -> bool:
     """Say whether a body is nested too deeply; one with few openings cannot be, and is not walked."""
-    openings = _JSON_OPENINGS if data[:1] == b"{" else _MSGPACK_OPENINGS
-    if len(data) - len(data.translate(None, openings)) <= BODY_DEPTH:
+    if openings(data) <= BODY_DEPTH:
         return False
     level = [tree]
     for _ in range(BODY_DEPTH):

@@ -6,7 +6,15 @@ from typing import Any
 import pytest
 
 from ganglion.broker import Link
-from ganglion.limits import ADMISSIONS, KERNEL_BODY_BYTES, OPEN_CALLS, SUBSCRIPTIONS, WATCHES
+from ganglion.limits import (
+    ADMISSIONS,
+    KERNEL_BODY_BYTES,
+    KERNEL_BODY_CONTAINERS,
+    NAME_BYTES,
+    OPEN_CALLS,
+    SUBSCRIPTIONS,
+    WATCHES,
+)
 from ganglion.wire.codec import Content, codec_of
 from ganglion.wire.envelope import Head, encode_head
 from ganglion.wire.messages import (
@@ -290,12 +298,21 @@ def test_lost_supervisor_is_told_to_who_waits(bus: Any) -> None:
 # -- encodings --------------------------------------------------------------------------------------------------------
 def test_large_bodies_are_not_decoded(bus: Any) -> None:
     """What the broker itself would decode is bounded: many small things take far more memory than they say."""
-    empty_maps = b"\x81\xa1x\xdd" + KERNEL_BODY_BYTES.to_bytes(4, "big") + b"\x80" * KERNEL_BODY_BYTES
     governor = bus.join("farm/governor", Role.GOVERNOR)
-    said = bus.say(governor, "", Verb.CALL, 7, "kernel.watch", empty_maps)
+    for size, limit in ((KERNEL_BODY_CONTAINERS, "containers"), (KERNEL_BODY_BYTES, "bytes")):
+        empty_maps = b"\x81\xa1x\xdd" + size.to_bytes(4, "big") + b"\x80" * size
+        said = bus.say(governor, "", Verb.CALL, 7, "kernel.watch", empty_maps)
 
-    assert [("ERROR", "protocol")] == kinds(said)
-    assert "(kernel_body_bytes)" in said[0][5]["message"]
+        assert [("ERROR", "protocol")] == kinds(said)
+        assert f"(kernel_body_{limit})" in said[0][5]["message"]
+
+
+def test_longest_watch_passes(bus: Any) -> None:
+    """As many names as may be watched, as long as names may be, are no body that is refused."""
+    governor = bus.join("farm/governor", Role.GOVERNOR)
+    names = [f"farm/{i:04d}/".ljust(NAME_BYTES, "x") for i in range(WATCHES)]
+
+    assert [("REPLY", "")] == kinds(bus.ask(governor, "kernel.watch", Watch(names)))
 
 
 def test_kernel_speaks_json_to_who_asked_for_it(bus: Any) -> None:

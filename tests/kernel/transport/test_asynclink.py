@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import socket
 from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
@@ -12,12 +14,14 @@ from ganglion.transport import loop
 from ganglion.transport.asynclink import AsyncLink
 from ganglion.transport.link import connect_async
 from ganglion.transport.zmqlink import ZmqAsyncLink
+from ganglion.transport.zmtp import GREETING, encode_command
 from ganglion.wire.codec import codec_of
 from ganglion.wire.envelope import Envelope, Head, decode, encode
 from ganglion.wire.messages import Hello
 from ganglion.wire.name import Role
 from ganglion.wire.verb import Verb
 
+READY = encode_command(b"READY", b"\x0bSocket-Type\0\0\0\x06ROUTER")
 KINDS = {"ipc": AsyncLink, "tcp": AsyncLink, "zmq": ZmqAsyncLink}  # what is chosen for which front
 
 
@@ -54,7 +58,11 @@ def test_join_and_call(station: Any, front: str) -> None:
         )
         assert Verb.WELCOME is (await came.get()).head.verb
         for size in (1, 70_000, 300_000):
-            link.send(encode(Envelope(environment.name, Head(Verb.CALL, 2, "environment.update"), b"", (bytes(size),))))
+            link.send(
+                encode(
+                    Envelope(environment.name, Head(Verb.CALL, 2, "environment.update"), b"", (bytes(size),))
+                )
+            )
             await link.drain()
             asked = await asyncio.to_thread(environment.receive)
             environment.send(asked.peer, Head(Verb.REPLY, 2), b"", *asked.blobs)
@@ -114,3 +122,30 @@ def test_nobody_or_nobody_fit(tmp_path: Path) -> None:
         assert [] == ends
 
     within(main())
+
+
+def test_a_crowd_at_the_door(tmp_path: Path) -> None:
+    """Where so many connect that no more fit, a link waits for its turn instead of giving up."""
+
+    async def main(listening: socket.socket) -> None:
+        before = []
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                before.append(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
+                before[-1].setblocking(False)
+                before[-1].connect(listening.getsockname())
+        with pytest.raises(DeadlineExceeded):
+            await AsyncLink.connect(f"ipc://{listening.getsockname()}", print, print, 0.05)
+        linking = asyncio.create_task(AsyncLink.connect(f"ipc://{listening.getsockname()}", print, print))
+        listening.setblocking(False)
+        running = asyncio.get_running_loop()
+        taken = [(await running.sock_accept(listening))[0] for _ in before]
+        await running.sock_sendall(taken[-1], GREETING + READY)
+        (await linking).close()
+        for one in (*before, *taken):
+            one.close()
+
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listening:
+        listening.bind(str(tmp_path / "x.sock"))
+        listening.listen(1)
+        within(main(listening))

@@ -99,10 +99,14 @@ def test_both_sides_send_at_once(native: Any) -> None:
     """Two peers that send more to each other than all buffers hold do not stand: sending takes in what comes."""
     controller, environment = native.join(Role.CONTROLLER), native.join(Role.ENVIRONMENT)
     blob = bytes(8 * 1024 * 1024)
+    asked = Head(Verb.CALL, 2, "environment.update")
     controller.send(environment.name, Head(Verb.CALL, 1, "environment.update"))
     environment.receive()
     threads = [
-        threading.Thread(target=controller.send, args=(environment.name, Head(Verb.CALL, 2, "environment.update"), b"", blob)),
+        threading.Thread(
+            target=controller.send,
+            args=(environment.name, Head(Verb.CALL, 2, "environment.update"), b"", blob),
+        ),
         threading.Thread(target=environment.send, args=(controller.name, Head(Verb.REPLY, 1), b"", blob)),
     ]
     for thread in threads:
@@ -124,3 +128,41 @@ def test_closed_link_says_so(native: Any) -> None:
         peer.link.send([b"", b"x", b""])
     with pytest.raises(PeerLost):
         peer.link.receive(0.0)
+
+
+def crowd(path: str) -> list[socket.socket]:
+    """Connect until no more fit."""
+    waiting = []
+    while True:
+        made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        made.setblocking(False)
+        waiting.append(made)
+        try:
+            made.connect(path)
+        except BlockingIOError:
+            return waiting
+
+
+def test_a_crowd_at_the_door(tmp_path: Path) -> None:
+    """Where so many connect that no more fit, a link waits for its turn instead of giving up; in vain for its time."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listening:
+        listening.bind(str(tmp_path / "x.sock"))
+        listening.listen(1)
+        before = crowd(str(tmp_path / "x.sock"))
+        with pytest.raises(DeadlineExceeded):
+            BlockingLink.connect(f"ipc://{tmp_path}/x.sock", 0.05)
+        made: list[BlockingLink] = []
+        connecting = threading.Thread(
+            target=lambda: made.append(BlockingLink.connect(f"ipc://{tmp_path}/x.sock", 10.0))
+        )
+        connecting.start()
+        taken: list[socket.socket] = []
+        while len(taken) < len(before):  # the last of these has not been let in: its place is the link's
+            taken.append(listening.accept()[0])
+        taken[-1].sendall(GREETING + READY)
+        connecting.join(10.0)
+
+        assert 1 == len(made)
+        made[0].close()
+    for one in (*before, *taken):
+        one.close()

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ganglion.errors import LocalProtocolError, RemoteProtocolError
 from ganglion.limits import BODY_BYTES, BODY_DEPTH, INTEGER_MAX
-from ganglion.wire.codec import Codec, Content, codec_of, decode_map, encode_map, type_text
+from ganglion.wire.codec import Codec, Content, codec_of, decode_map, encode_map, openings, type_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -358,3 +358,16 @@ def test_codec_is_built_once() -> None:
     """The codec of a class is the same object each time."""
     assert codec_of(Outer) is codec_of(Outer)
     assert isinstance(codec_of(Outer), Codec)
+
+
+@given(st.recursive(st.none() | st.text() | st.integers(0, 9), st.lists, max_leaves=30))
+def test_openings_are_not_fewer_than_maps_and_lists(tree: Any) -> None:
+    """What is counted without decoding is never less than what decoding would make."""
+
+    def count(node: Any) -> int:
+        return 1 + sum(map(count, node)) if isinstance(node, list) else 0
+
+    for content in Content:
+        data = encode_map({"a": tree}, content)
+
+        assert 1 + count(tree) <= openings(data)
