@@ -213,8 +213,9 @@ class Governor:
         if signal is Signal.PAUSE or wish.steps is not None:
             self._promises.give(token, wish.worker, now_s)
         else:
-            text = "goes on" if signal is Signal.CONTINUE else "acts at the next step boundary"
-            effects.append(Answer(token, Signalled(True, f"{text} of phase {self._phase.index}")))
+            acts = f"acts at the next step boundary of phase {self._phase.index}"
+            text = "goes on" if signal is Signal.CONTINUE else acts
+            effects.append(Answer(token, Signalled(True, text)))
         return self._flow_on(effects, now_s)
 
     def _steer_evaluation(self, wish: FlowSignal) -> list[Effect]:

@@ -110,7 +110,13 @@ class Tally:
             for uid in report.ended:
                 ended[uid] = True
         workers = [
-            WorkerView(worker, tuple(finished), self._running[worker], _fired(reports.get(worker)))
+            WorkerView(
+                worker,
+                tuple(finished),
+                self._running[worker],
+                _fired(reports.get(worker)),
+                tuple(reports[worker].ended) if worker in reports else (),
+            )
             for worker, finished in enumerate(self._finished)
         ]
         return PhaseView(

@@ -77,12 +77,14 @@ class WorkerView:
         running: Whether it takes part in the phase; False after STOP_SIMULATION.
         fired: Condition's short name -> the reason of the signal by which its episode part ended this worker's
             episode at this boundary.
+        ended: The environments of this worker that have ended by themselves at this boundary, in document order.
     """
 
     worker: int
     finished: Sequence[EpisodeMeans] = ()
     running: bool = True
     fired: Mapping[str, str] = field(default_factory=dict)
+    ended: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,8 +45,8 @@ class EnvironmentCondition(TerminationCondition):
 
     def phase(self, view: PhaseView) -> Signal:
         """Return STOP_PHASE if the environments have ended in a worker at this boundary."""
-        ended = tuple(uid for uid, over in view.environments_ended.items() if over)
-        if not self._over(ended, tuple(view.environments_ended)):
+        environments = tuple(view.environments_ended)
+        if not any(self._over(worker.ended, environments) for worker in view.workers):
             return Signal.CONTINUE
         self.reason = "environment"
         return Signal.STOP_PHASE

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from ganglion.sdk import EpisodeView, Mode, PhaseView, Signal
+from ganglion.sdk import EpisodeView, Mode, PhaseView, Signal, WorkerView
 from ganglion_conditions.environment import EnvironmentCondition
 
 
@@ -27,7 +27,8 @@ CASES = [
 def test_when_says_which_must_have_ended(make, when, ended, over) -> None:
     """The episode is over, and at phase level the phase, when the environments of `when` have ended."""
     condition = make(EnvironmentCondition, when=when)
-    phase = PhaseView(Mode.TRAIN, [], environments_ended=ended)
+    worker = WorkerView(0, ended=tuple(uid for uid, over in ended.items() if over))
+    phase = PhaseView(Mode.TRAIN, [WorkerView(1), worker], environments_ended=ended)
 
     assert (Signal.RESET if over else Signal.CONTINUE) is condition.episode(_view(ended))
     assert (Signal.STOP_PHASE if over else Signal.CONTINUE) is condition.phase(phase)
@@ -46,7 +47,7 @@ def test_truncation_is_an_end_too(make) -> None:
 def test_the_reason_of_a_phase(make) -> None:
     """A phase that an environment ends says so."""
     condition = make(EnvironmentCondition)
-    condition.phase(PhaseView(Mode.TRAIN, [], environments_ended={"a": True}))
+    condition.phase(PhaseView(Mode.TRAIN, [WorkerView(0, ended=("a",))], environments_ended={"a": True}))
 
     assert "environment" == condition.reason
 
@@ -75,3 +76,14 @@ def test_warns_of_an_unknown_environment(make) -> None:
     assert ["condition can never fire: the phase has no environment 'lak'"] == list(
         make(EnvironmentCondition, when=["lak"]).warnings(document)
     )
+
+
+def test_all_means_all_of_one_worker() -> None:
+    """Environments that end in different workers at one boundary are not all environments of a worker."""
+    condition = EnvironmentCondition("all")
+    apart = [WorkerView(0, ended=("a",)), WorkerView(1, ended=("b",))]
+    together = [WorkerView(0, ended=("a", "b")), WorkerView(1)]
+    ended = {"a": True, "b": True}
+
+    assert condition.phase(PhaseView(Mode.TRAIN, apart, (0, 1), ended)) is Signal.CONTINUE
+    assert condition.phase(PhaseView(Mode.TRAIN, together, (0, 1), ended)) is Signal.STOP_PHASE
