@@ -103,10 +103,7 @@ def test_both_sides_send_at_once(native: Any) -> None:
     controller.send(environment.name, Head(Verb.CALL, 1, "environment.update"))
     environment.receive()
     threads = [
-        threading.Thread(
-            target=controller.send,
-            args=(environment.name, Head(Verb.CALL, 2, "environment.update"), b"", blob),
-        ),
+        threading.Thread(target=controller.send, args=(environment.name, asked, b"", blob)),
         threading.Thread(target=environment.send, args=(controller.name, Head(Verb.REPLY, 1), b"", blob)),
     ]
     for thread in threads:
