@@ -13,12 +13,13 @@ from ganglion.errors import (
     PeerLost,
     RemoteProtocolError,
 )
-from ganglion.limits import BEAT_AFTER_SILENCE_S, HANDSHAKE_S
+from ganglion.limits import BEAT_AFTER_SILENCE_S, HANDSHAKE_S, OPEN_CALLS
 from ganglion.peer.conversation import Answer, Gone, Leave, Told
 from ganglion.peer.failure import hook_failed
 from ganglion.peer.participant import DEFERRED, Participant, show_failure
+from ganglion.transport.memory import MemoryBus
 from ganglion.wire.codec import Content, codec_of
-from ganglion.wire.envelope import Head
+from ganglion.wire.envelope import Head, decode_head, encode_head, encode_reply
 from ganglion.wire.messages import (
     Bye,
     Done,
@@ -33,6 +34,7 @@ from ganglion.wire.messages import (
     Think,
     Thought,
 )
+from ganglion.wire.name import Role
 from ganglion.wire.verb import Verb
 
 A, B = "r/muscle/a/0", "r/muscle/b/0"
@@ -221,6 +223,46 @@ def test_a_busy_kernel_is_asked_again(participant: Participant, link: Any, clock
 
     assert [Done()] == participant.gather([asked])
     assert [asked.serial] * 3 == [call.head.serial for call in link.calls()]
+
+
+class SlowBrain:
+    """Be a muscle's link to a broker in memory; the brain answers when nothing is left to read, and time passes."""
+
+    def __init__(self) -> None:
+        self.bus = MemoryBus()
+        for name, role in (("r/muscle/a/0", Role.MUSCLE), ("r/brain/a", Role.BRAIN)):
+            self.bus.admit(name, role, "r", name, uid="a", worker=0)
+        self._link, self._brain = self.bus.connect(), self.bus.connect()
+        hello = codec_of(Hello).encode(Hello(1, "brain", "r/brain/a", "r/brain/a"))
+        self._brain.send([b"", encode_head(Head(Verb.HELLO, 1)), hello])
+        self.send = self._link.send
+        self.close = self._link.close
+        self.asked: list[int] = []
+
+    def receive(self, timeout_s: float | None) -> list[bytes] | None:
+        """Return what has come, or let the brain answer all that has reached it."""
+        frames = self._link.receive()
+        if frames is None:
+            while asked := self._brain.receive():
+                head = decode_head(asked[1])
+                if head.verb is Verb.CALL:
+                    self.asked.append(head.serial)
+                    self._brain.send(
+                        [asked[0], encode_reply(head.serial), codec_of(Thought).encode(Thought())]
+                    )
+            self.bus.now_s += 0.05
+        return frames
+
+
+def test_more_calls_than_may_be_open() -> None:
+    """Who asks more than may be open at once gets all answers: the broker refuses some, the library repeats them."""
+    link = SlowBrain()
+    muscle = Participant(link, {}, clock=lambda: link.bus.now_s, pulse=False)
+    muscle.join(muscle.hello("muscle", "r/muscle/a/0", "r/muscle/a/0"))
+    asked = [muscle.ask("r/brain/a", "brain.policy", Nothing(), 5.0) for _ in range(3 * OPEN_CALLS)]
+
+    assert [Thought()] * 3 * OPEN_CALLS == muscle.gather(asked)
+    assert sorted(pending.serial for pending in asked) == sorted(link.asked)  # each once
 
 
 def test_a_lost_callee_fails_its_calls(link: Any, clock: Any) -> None:
