@@ -202,6 +202,13 @@ def test_a_changed_file_opens_nothing(
     assert re.search(found, said), said
 
 
+def test_while_nobody_is_awaited_there_is_no_key_for_attaching(place: Elsewhere) -> None:
+    """Who comes to attach while no run waits for anybody does not even get through the handshake."""
+    status, said = place.run("attach", "environment", "dummy", "--as", "myenv")
+
+    assert (1, True) == (status, "does not admit our key" in said), said
+
+
 def test_a_file_that_others_may_read_is_refused(place: Elsewhere) -> None:
     """A copy that others can read is not used, and nothing is sent."""
     place.file.chmod(0o644)

@@ -25,6 +25,7 @@ from ganglion.limits import PEERS
 from ganglion.supervisor.connection import endpoint_folder, find_connections
 from ganglion.supervisor.linux import LINUX
 from ganglion.supervisor.operator import Operator
+from ganglion.transport.curve import new_pair
 from ganglion.wire.messages import Nothing
 
 __all__ = ["Finding", "command", "examine"]
@@ -65,6 +66,7 @@ def examine(settings: Settings) -> Iterator[Finding]:
     yield _packages()
     yield _processes()
     yield _socket()
+    yield _curve()
     yield _files()
     yield _results(settings.results)
     yield _store(settings)
@@ -75,7 +77,9 @@ def examine(settings: Settings) -> Iterator[Finding]:
 def _python() -> Finding:
     found = sys.version.split()[0]
     system = os.uname()  # `platform.platform()` would start a program to find out more
-    where = f"{found} at {sys.executable}, ganglion {ganglion.__version__} on {system.sysname} {system.release}"
+    where = (
+        f"{found} at {sys.executable}, ganglion {ganglion.__version__} on {system.sysname} {system.release}"
+    )
     if sys.version_info < _PYTHON:
         return Finding("python", "fail", where, "install Python 3.11 or newer")
     return Finding("python", "ok", where)
@@ -129,6 +133,16 @@ def _socket() -> Finding:
             "set XDG_RUNTIME_DIR or TMPDIR to a short, writable path",
         )
     return Finding("ipc", "ok", f"sockets in {folder.parent}")
+
+
+def _curve() -> Finding:
+    try:
+        new_pair()
+    except (ImportError, GanglionError) as error:
+        return Finding(
+            "curve", "warn", f"no other machine can be let in: {error}", "pip install --force-reinstall pyzmq"
+        )
+    return Finding("curve", "ok", "keys can be made; other machines may be let in by --bind")
 
 
 def _files() -> Finding:

@@ -64,8 +64,13 @@ def check_key(value: object, what: str) -> str:
 
 
 def new_pair() -> KeyPair:
-    """Return a new pair of keys, from the system's random numbers."""
+    """Return a new pair of keys, from the system's random numbers; UsageError if libzmq was built without CURVE."""
     import zmq  # not before it is needed: a kernel that only this machine reaches has no libzmq
 
-    public, secret = zmq.curve_keypair()
+    try:
+        public, secret = zmq.curve_keypair()
+    except zmq.ZMQError as error:
+        raise UsageError(
+            f"libzmq {zmq.zmq_version()} was built without CURVE ({error}): expected pyzmq's own, as its wheel has it"
+        ) from error
     return KeyPair(public.decode(), secret.decode())
