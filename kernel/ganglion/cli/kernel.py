@@ -12,6 +12,7 @@ import click
 from ganglion.cli import bind as binding
 from ganglion.cli.run import store_of
 from ganglion.cli.settings import Settings
+from ganglion.supervisor.output import printable
 
 __all__ = ["command", "status", "stop"]
 
@@ -111,7 +112,7 @@ def status(settings: Settings) -> int:
     )
     click.echo(f"endpoint {connection.endpoint}\nconnection file {path}")
     for run in runs:
-        click.echo(f"{run['run']}  {run['status']}  {run['age_s']:.0f} s  {run['reason'] or ''}".rstrip())
+        click.echo(f"{run['run']}  {run['status']}  {run['age_s']:.0f} s  {printable(run['reason'] or '')}".rstrip())
     return 0
 
 

@@ -15,6 +15,7 @@ import click
 from ganglion import __version__
 from ganglion.cli.settings import Settings, options
 from ganglion.errors import GanglionError
+from ganglion.supervisor.output import printable
 
 __all__ = ["COMMANDS", "Commands", "main"]
 
@@ -117,7 +118,7 @@ def _fail(error: GanglionError, verbose: bool) -> int:
     if verbose:
         traceback.print_exception(error)
     else:
-        text = str(error)
+        text = "\n".join(printable(line) for line in str(error).split("\n"))  # others may have a word in it
         click.echo(text if getattr(error, "faults", ()) else f"ganglion: {text}", err=True)
     return error.exit_status
 

@@ -30,7 +30,7 @@ def plain_line(news: RunEvent) -> str:
     stamp = time.strftime("%H:%M:%S", time.localtime(news.time_s)) + f".{int(news.time_s * 1000) % 1000:03d}"
     if news.event == event.WAITING:
         return f"{stamp} {printable(str(news.fields.get('text', '')))}"
-    return f"{stamp} {news.event:<{_NAME_WIDTH}} {' '.join(_fields(news.fields))}".rstrip()
+    return f"{stamp} {printable(news.event):<{_NAME_WIDTH}} {' '.join(_fields(news.fields))}".rstrip()
 
 
 def _fields(fields: Mapping[str, Any], prefix: str = "") -> list[str]:
@@ -39,7 +39,7 @@ def _fields(fields: Mapping[str, Any], prefix: str = "") -> list[str]:
         if isinstance(value, Mapping):
             words += _fields(value, f"{prefix}{'return' if name == 'returns' else name}.")
         elif value is not None:
-            words.append(f"{prefix}{name}={_value(value)}")
+            words.append(f"{prefix}{printable(str(name))}={_value(value)}")
     return words
 
 

@@ -110,7 +110,7 @@ class LiveProgress(Progress):
 
     # -- events -------------------------------------------------------------------------------------------------------
     def _run_started(self, run: str, fields: dict[str, Any]) -> None:
-        self._participants[run] = str(fields.get("participants", ""))
+        self._participants[run] = printable(str(fields.get("participants", "")))
 
     def _phase_started(self, run: str, fields: dict[str, Any]) -> None:
         if run in self._participants:

@@ -9,6 +9,7 @@ import click
 from ganglion.cli.settings import Settings
 from ganglion.limits import DEADLINE_OTHER_S, PAUSE_ANSWER_S
 from ganglion.supervisor.operator import Operator, find_run
+from ganglion.supervisor.output import printable
 from ganglion.wire.messages import RunSignal, Signalled
 
 __all__ = ["command", "say", "send"]
@@ -25,7 +26,7 @@ def say(settings: Settings, answer: Signalled) -> int:
     if settings.json:
         click.echo(json.dumps({"accepted": answer.accepted, "text": answer.text}))
     else:
-        click.echo(answer.text)
+        click.echo("\n".join(printable(line) for line in answer.text.split("\n")))
     return 0 if answer.accepted else 1
 
 

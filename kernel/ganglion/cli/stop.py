@@ -8,6 +8,7 @@ import click
 
 from ganglion.cli.settings import Settings
 from ganglion.supervisor.operator import find_run
+from ganglion.supervisor.output import printable
 from ganglion.wire.messages import RunRequest
 
 __all__ = ["command"]
@@ -25,5 +26,5 @@ def command(settings: Settings, run: str, now: bool, reason: str) -> int:
     if settings.json:
         click.echo(json.dumps({"accepted": answer.accepted, "text": answer.text}))
     else:
-        click.echo(answer.text)
+        click.echo("\n".join(printable(line) for line in answer.text.split("\n")))
     return 0 if answer.accepted else 1
