@@ -152,6 +152,33 @@ def test_a_silent_store_is_given_up(stage: Stage) -> None:
     assert 100.0 + (DEADLINES_S["record"] or 0.0) <= stage.clock.now_s
 
 
+def test_a_store_that_waits_itself_has_time(stage: Stage) -> None:
+    """While the store says that it tries, the deadline is its own; who has ended silent is given up."""
+    span_s = DEADLINES_S["record"]
+    assert span_s is not None
+    begun_s = stage.clock.now_s
+
+    def wait() -> None:
+        stage.clock.now_s += 0.9 * span_s
+        stage.link.tell(STORE, "record.ack", RecordAck(0, None, "disk full"))
+
+    stage.link.idle.extend([wait, wait, wait])
+    stage.records.add(["a"])
+    with pytest.raises(DeadlineExceeded, match="did not acknowledge"):
+        stage.records.drain()
+
+    assert ("disk full", True) == (stage.records.waiting, stage.clock.now_s - begun_s >= 3.6 * span_s)
+
+
+def test_what_protects_the_rows_is_kept(stage: Stage) -> None:
+    """The heads that come with one acknowledgement stay when others come without."""
+    for number, heads in ((1, None), (2, {"run": "00"}), (3, None)):
+        stage.link.tell(STORE, "record.ack", RecordAck(number, None, None, heads))
+        stage.participant.pump(0.01)
+
+    assert ({"run": "00"}, None) == (stage.records.heads, stage.records.waiting)
+
+
 def test_a_failure_of_the_store_is_raised(stage: Stage) -> None:
     """What the store says instead of an acknowledgement ends this and every later wait."""
     stage.records.add(["a"])

@@ -10,6 +10,7 @@ from hypothesis import given
 from ganglion.errors import UsageError
 from ganglion.run.plan import PhasePlan, Plan, PluginPlan, Process
 from ganglion.supervisor.folder import log_name, participants, reserve, run_id
+from ganglion.supervisor.manifest import read_manifest
 from ganglion.wire.name import Role, peer_name, safe
 
 
@@ -85,6 +86,25 @@ def test_manifest_tells_where_results_come_from(tmp_path: Path) -> None:
     assert ("42", "postgresql://me:***@host/db") == (manifest["seed"], manifest["store"])
     assert {"numpy", "msgpack", "ganglion-toys"} <= set(manifest["packages"])
     assert "uid: demo\n" == (folder.path / "document.yml").read_text()
+
+
+def test_a_folder_is_sealed_at_the_end(tmp_path: Path) -> None:
+    """The manifest then tells how the run ended, and the digests of the documents; what it told before stays."""
+    folder = reserve(tmp_path, "demo")
+    phase = PhasePlan(0, "train", [], [], PluginPlan("vanilla"), [], [])
+    plan = Plan(
+        "demo", "demo", "42", [phase], source="demo.yml", folder=str(tmp_path), document="uid: demo\n"
+    )
+    folder.fill(plan, ["run"], None)
+    before, _ = read_manifest(folder.path)
+    folder.seal("finished", "completed", {"run": "00"})
+    manifest, wrong = read_manifest(folder.path)
+
+    assert ("", before) == (wrong, {key: manifest[key] for key in before})
+    assert ("finished", "completed", {"run": "00"}) == tuple(
+        manifest[k] for k in ("status", "reason", "chain")
+    )
+    assert ["document.yml", "resolved.yml"] == list(manifest["files"])
 
 
 def test_log_names_differ(tmp_path: Path) -> None:

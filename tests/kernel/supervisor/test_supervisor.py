@@ -17,6 +17,7 @@ from ganglion.run.plan import AgentPlan, EnvironmentPlan, PhasePlan, Plan, Plugi
 from ganglion.supervisor.folder import RunFolder, reserve
 from ganglion.supervisor.launcher import Launcher
 from ganglion.supervisor.linux import children_of
+from ganglion.supervisor.manifest import read_manifest
 from ganglion.supervisor.member import Member
 from ganglion.supervisor.runs import Outcome, Run
 from ganglion.supervisor.supervisor import Settings, Supervisor
@@ -135,6 +136,23 @@ def test_run_is_carried_out(tmp_path: Path) -> None:
         p.name for p in folder.iterdir()
     }
     assert "hello from stand-in-1/muscle/ada/0\n" == (folder / "logs" / "muscle.ada.0.out").read_text()
+    manifest, wrong = read_manifest(folder)
+    assert ("", "finished", "completed") == (wrong, manifest["status"], manifest["reason"])
+
+
+def test_a_manifest_that_cannot_be_sealed_fails_the_run(tmp_path: Path) -> None:
+    """A run whose files nobody could verify later does not end with 0."""
+
+    def prepare(scene: Scene) -> None:
+        scene.moments["phase.started"] = lambda: (scene.folder.path / "manifest.json").write_text("?") and None
+
+    outcome, _ = _carry_out(tmp_path, plan("finish"), prepare)
+
+    assert ("finished", 1, True) == (
+        outcome.status,
+        outcome.exit_status,
+        "cannot be sealed" in "".join(outcome.story),
+    )
 
 
 def test_next_phase_ends_who_is_not_needed(tmp_path: Path) -> None:
