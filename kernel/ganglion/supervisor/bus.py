@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from ganglion.errors import (
     CallFailed,
@@ -48,6 +48,13 @@ class Listener:
         """Hear that the broker is gone."""
 
 
+class _Question(NamedTuple):
+    to: str
+    call: str
+    frames: list[bytes]
+    answer: asyncio.Future[bytes]
+
+
 class Bus:
     """Speak to the broker as the supervisor, on the running loop.
 
@@ -61,7 +68,7 @@ class Bus:
         self._loop = asyncio.get_running_loop()
         self._link: AsyncLink | None = None
         self._serial = 0
-        self._pending: dict[int, tuple[str, str, asyncio.Future[bytes]]] = {}
+        self._pending: dict[int, _Question] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._welcome: asyncio.Future[None] = self._loop.create_future()
         self.heard_s = self._loop.time()
@@ -99,15 +106,15 @@ class Bus:
             raise PeerLost("broker", self._reason)
         row = CALL_BY_NAME[call]
         self._serial = serial = self._serial + 1
-        answer: asyncio.Future[bytes] = self._loop.create_future()
-        self._pending[serial] = (to, call, answer)
         deadline_ms = None if span_s is None else int(1000 * span_s)
         head = encode_head(Head(Verb.CALL, serial, call, None, deadline_ms))
         try:
             request, parcels = detach(call, request)
-            self._send([to.encode(), head, codec_of(row.request).encode(request), *parcels])
+            frames = [to.encode(), head, codec_of(row.request).encode(request), *parcels]
+            question = self._pending[serial] = _Question(to, call, frames, self._loop.create_future())
+            self._send(frames)
             async with asyncio.timeout(span_s):
-                body = await answer
+                body = await question.answer
         except TimeoutError as error:
             raise DeadlineExceeded(f"{to or 'the broker'} did not answer {call} within {span_s} s") from error
         finally:
@@ -157,7 +164,7 @@ class Bus:
                 self._tasks.add(task)
                 task.add_done_callback(self._tasks.discard)
             case Verb.REPLY | Verb.ERROR:
-                self._settle(head, body)
+                self._settle(peer, head, body)
             case Verb.BEAT:
                 if not head.call:
                     self._send(_BEAT_HERE)
@@ -172,23 +179,34 @@ class Bus:
             case _:
                 pass  # a BYE is followed by the end of the connection; other news are not for a supervisor
 
-    def _settle(self, head: Head, body: bytes) -> None:
+    def _settle(self, peer: str, head: Head, body: bytes) -> None:
         if head.verb is Verb.ERROR and not self._welcome.done():
             tree = decode_map(body)
             self._welcome.set_exception(RemoteProtocolError(f"the broker refuses: {tree.get('message')}"))
             return
-        to, call, answer = self._pending.get(head.serial, ("", "", None))
-        if answer is None or answer.done():
+        question = self._pending.get(head.serial)
+        if question is None or question.answer.done():
             return  # late: nobody waits for it any more
         if head.verb is Verb.REPLY:
-            answer.set_result(body)
+            question.answer.set_result(body)
+            return
+        tree = decode_map(body)
+        after_ms = tree.get("retry_after_ms")
+        if peer == KERNEL and tree.get("kind") == "busy" and type(after_ms) is int and after_ms > 0:
+            self._loop.call_later(after_ms / 1000, self._repeat, head.serial)
         else:
-            answer.set_exception(CallFailed(to or "the broker", call, decode_map(body)))
+            question.answer.set_exception(CallFailed(question.to or "the broker", question.call, tree))
+
+    def _repeat(self, serial: int) -> None:
+        """Ask again what the broker was too busy for, unless nobody waits for it any more."""
+        question = self._pending.get(serial)
+        if question is not None:
+            self._send(question.frames)
 
     def _lose(self, lost: Lost) -> None:
-        for to, _, answer in self._pending.values():
-            if to == lost.peer and not answer.done():
-                answer.set_exception(PeerLost(lost.peer, lost.reason))
+        for question in self._pending.values():
+            if question.to == lost.peer and not question.answer.done():
+                question.answer.set_exception(PeerLost(lost.peer, lost.reason))
         self._listener.peer_lost(lost)
 
     def _lost(self, reason: str) -> None:
@@ -199,9 +217,9 @@ class Bus:
         if not self._welcome.done():
             self._welcome.set_exception(PeerLost("broker", reason))
             self._welcome.exception()  # `join` may have given up already
-        for _, _, answer in self._pending.values():
-            if not answer.done():
-                answer.set_exception(PeerLost("broker", reason))
+        for question in self._pending.values():
+            if not question.answer.done():
+                question.answer.set_exception(PeerLost("broker", reason))
         self._listener.bus_closed(reason)
 
     async def _answer(self, peer: str, head: Head, body: bytes) -> None:

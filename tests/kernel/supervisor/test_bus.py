@@ -11,11 +11,16 @@ import pytest
 
 from ganglion.broker.core import Broker
 from ganglion.errors import CallFailed, DeadlineExceeded, PeerLost, RemoteProtocolError
+from ganglion.limits import QUEUE_MARK_BYTES
 from ganglion.supervisor.bus import Bus, Handler, Listener
+from ganglion.transport.asynclink import AsyncLink
 from ganglion.transport.exchange import Exchange
 from ganglion.transport.native import NativeFront
+from ganglion.wire.codec import codec_of
+from ganglion.wire.envelope import Head, decode_head, encode_head
 from ganglion.wire.messages import (
     Admit,
+    Hello,
     Info,
     Joined,
     Lost,
@@ -26,6 +31,7 @@ from ganglion.wire.messages import (
     Subscribe,
     Watch,
 )
+from ganglion.wire.verb import Verb
 
 TOKEN = "t" * 43
 
@@ -103,6 +109,41 @@ def test_refusal_is_raised_with_the_kernels_words() -> None:
         return info
 
     assert 1 == _on_a_bus(body).peers
+
+
+def test_a_busy_broker_is_asked_again() -> None:
+    """A question to a peer for which too much waits is repeated until there is room, and then answered once."""
+
+    async def body(bus: Bus, heard: Heard, front: NativeFront) -> int:
+        await bus.ask("", "kernel.admit", Admit("r/governor", "governor", "r", hashlib.sha256(b"g").digest()))
+        serials: list[int] = []
+        welcomed = asyncio.Event()
+
+        def receive(frames: list[bytes]) -> None:
+            head = decode_head(frames[1])
+            if head.verb is Verb.WELCOME:
+                welcomed.set()
+            if head.verb is Verb.CALL:
+                serials.append(head.serial)
+                governor.send([frames[0], encode_head(Head(Verb.REPLY, head.serial)), b""])
+
+        endpoint = f"ipc://{front._paths[0][0]}"
+        governor = await AsyncLink.connect(endpoint, receive, lambda reason: None)
+        hello = Hello(1, "governor", "r/governor", "g")
+        governor.send([b"", encode_head(Head(Verb.HELLO, 1)), codec_of(Hello).encode(hello)])
+        joined = front._exchange.broker.joined
+        await welcomed.wait()
+        joined["r/governor"].queued_bytes = QUEUE_MARK_BYTES + 1
+        asked = asyncio.create_task(bus.ask("r/governor", "governor.stop", RunRequest("r")))
+        with pytest.raises(DeadlineExceeded):
+            await bus.ask("r/governor", "governor.stop", RunRequest("r"), 0.08)
+        assert ([], False) == (serials, asked.done())
+        joined["r/governor"].queued_bytes = 0
+        await asked
+        governor.close()
+        return serials.count(min(serials))
+
+    assert 1 == _on_a_bus(body)
 
 
 def test_wrong_token_is_refused_with_the_reason() -> None:
