@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -450,3 +452,56 @@ for episode in range(1000):
 
     assert ([], int(episode)) == (damages, count), done.stderr
     assert "cannot write results of run demo-1" in message
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Iterator[Path]:
+    """Return the folder of a small file system of its own; skip where none can be made."""
+    folder = tmp_path / "small"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=13m", "tmpfs", str(folder)]
+    if shutil.which("mount") is None or subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("no right to mount a file system")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", str(folder)], check=True)
+
+
+def until_full(writer: SqlWriter, tell: Any) -> int:
+    """Write episodes until that fails; return how many were written."""
+    for episode in range(10_000):
+        writer.apply("c", tell.whole(episode, 200))
+        try:
+            writer.commit()
+        except StoreUnavailable as error:
+            assert "disk is full" in str(error)
+            return episode
+    raise AssertionError("the disk is never full")
+
+
+def test_a_disk_that_is_really_full_takes_status_and_reason(small: Path, tell: Any) -> None:
+    """What was sealed is whole, nothing is half there, and how the run ended is written into the reserve."""
+    from ganglion_store.reader import SqlReader
+
+    uri = f"sqlite:///{small}/ganglion.db"
+    with SqlWriter(uri, "demo-1") as writer:
+        writer.apply("g", tell.begin())
+        writer.commit()
+        episode = until_full(writer, tell)
+        with pytest.raises(StoreUnavailable, match="disk is full"):
+            writer.commit()
+        writer.abandon("failed", "failed: store: disk is full", "now")
+    with SqlReader(uri) as reader:
+        damages, count = list(reader.verify("demo-1")), reader.count("episodes")
+        [run] = reader.rows("runs")
+
+    assert ([], episode) == (damages, count)
+    assert ("failed", "failed: store: disk is full") == (run["status"], run["reason"])
+
+
+def test_a_disk_without_room_for_the_reserve_is_named_at_once(small: Path) -> None:
+    """Nothing is begun that could not say how it ended."""
+    (small / "large").write_bytes(bytes(7 << 20))
+    with pytest.raises(StoreError, match=r"cannot keep 8388608 bytes in reserve: .*No space left"):
+        SqlWriter(f"sqlite:///{small}/ganglion.db", "demo-1")
