@@ -39,6 +39,7 @@ _HEARTBEAT_MS, _HEARTBEAT_TIMEOUT_MS = 500, 1500
 _LINGER_MS = 500
 _TELL_S = 1.0  # refused handshakes are counted and noted once in so long
 _RETRY_S = 0.01  # a ROUTER does not say when one of its connections takes more
+_MESSAGE_WORK_BYTES = 64  # what a message or frame without content counts as work
 _REFUSERS_MAX = 16  # addresses that a note tells
 _LARGE_ROLES = (Role.BRAIN, Role.GOVERNOR)
 
@@ -186,6 +187,7 @@ class ZmqFront:
         self._drain_due = False
         self._draining = False  # asks for more by itself
         self._closed = False
+        self._skipping = False  # in the middle of a message that is too large
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()  # each has one judge of handshakes
         self.zap = ZapHandler(self._context, self._admits, self._refuse)
         self.router: zmq.Socket[bytes] = self._context.socket(zmq.ROUTER)
@@ -350,10 +352,11 @@ class ZmqFront:
                 and readable(self.router)
                 and taken < WORK_PER_CALLBACK_BYTES
             ):
-                origin = self.router.recv(zmq.NOBLOCK, copy=False)
-                frames = self.router.recv_multipart(zmq.NOBLOCK)
-                taken += sum(map(len, frames)) + 64
-                connection = self._connection_of(origin)
+                if self._skipping:
+                    taken += self._skip()
+                    continue
+                connection, frames = self._receive()
+                taken += sum(map(len, frames)) + _MESSAGE_WORK_BYTES
                 if connection is not None:
                     self._take(connection, frames)
                 self._exchange.flush(connection)
@@ -361,6 +364,30 @@ class ZmqFront:
             self._draining = False
         if taken >= WORK_PER_CALLBACK_BYTES:
             self.drain_soon()
+
+    def _receive(self) -> tuple[ZmqConnection | None, list[bytes]]:
+        """Return the next message with its connection; of one beyond the bounds what led beyond, the rest is skipped.
+
+        libzmq bounds a frame and not how many there are, and would hand over all of them at once.
+        """
+        part = self.router.recv(zmq.NOBLOCK, copy=False)
+        connection = self._connection_of(part)
+        frames_max, bytes_left = (connection.frames_max, connection.bytes_max) if connection else (0, 0)
+        frames: list[bytes] = []
+        while part.more and len(frames) <= frames_max and bytes_left >= 0:
+            part = self.router.recv(zmq.NOBLOCK, copy=False)
+            frames.append(part.bytes)
+            bytes_left -= len(frames[-1])
+        self._skipping = bool(part.more)
+        return connection, frames
+
+    def _skip(self) -> int:
+        """Drop more of a message beyond the bounds; return what that counts as work."""
+        frames = 0
+        while self._skipping and frames < MESSAGE_FRAMES:
+            self._skipping = bool(self.router.recv(zmq.NOBLOCK, copy=False).more)
+            frames += 1
+        return frames * _MESSAGE_WORK_BYTES
 
     def _connection_of(self, origin: zmq.Frame) -> ZmqConnection | None:
         """Return the connection that a message came by, made if it is new; None if its key is not in the table."""

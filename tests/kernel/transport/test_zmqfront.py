@@ -13,7 +13,7 @@ from zmq.utils.monitor import recv_monitor_message
 
 from ganglion.broker.link import Admission
 from ganglion.errors import LaunchError, PeerLost
-from ganglion.limits import QUEUE_MARK_BYTES
+from ganglion.limits import MESSAGE_FRAMES, QUEUE_MARK_BYTES
 from ganglion.transport.curve import ClientKeys, KeyPair, new_pair
 from ganglion.transport.zmqfront import ZmqFront
 from ganglion.transport.zmqlink import ZmqBlockingLink
@@ -331,6 +331,26 @@ def test_a_strangers_bounds(station: Any) -> None:
     stranger.send("", Head(Verb.CALL, 1))
 
     assert "protocol" == stranger.failure()  # he is a new stranger
+    bus.close()
+
+
+@pytest.mark.parametrize("frames", [MESSAGE_FRAMES - 2, MESSAGE_FRAMES - 1, 100_000])
+def test_frames_are_counted(station: Any, frames: int) -> None:
+    """A message of too many frames ends its sender's place and is dropped to its last frame; others are not touched."""
+    bus = station.bus("zmq")
+    sender, peer = bus.join(Role.ENVIRONMENT), bus.join(Role.MUSCLE)
+    sender.send("", Head(Verb.CALL, 3, "kernel.info"), b"", *[b""] * (frames - 1))
+    for name in (peer, sender):
+        name.send("", Head(Verb.CALL, 4, "kernel.info"))
+    answers = [peer.receive().head.serial, sender.receive()]
+
+    assert 4 == answers[0]
+    if frames <= MESSAGE_FRAMES - 2:
+        assert (Verb.REPLY, 3) == (answers[1].head.verb, answers[1].head.serial)
+        assert 4 == sender.receive().head.serial
+    else:
+        assert Verb.ERROR is answers[1].head.verb  # he is a stranger, and did not begin with HELLO
+        assert sender.name not in station.call(lambda: dict(station.exchange.broker.joined))
     bus.close()
 
 
