@@ -33,6 +33,7 @@ _PASSING = frozenset(
         sqlite3.SQLITE_READONLY,
     }
 )
+_VALUE_BYTES = 64 * 1024 * 1024  # in one row that is read: sixteen times the longest document
 _CREATED = re.compile(r"CREATE (TABLE|VIEW|INDEX) (\w+)")
 # What a query may do. A connection that cannot write can still make files (ATTACH, VACUUM INTO), or lift its own bar.
 _READING = frozenset(
@@ -184,6 +185,7 @@ def connect_reading(path: Path) -> sqlite3.Connection:
             connection.execute("PRAGMA query_only = ON")
             connection.execute("PRAGMA trusted_schema = OFF")
             connection.execute("PRAGMA cell_size_check = ON")
+            connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _VALUE_BYTES)
             _check_revision(path, connection, writing=False)
             connection.set_authorizer(_authorize)
         except BaseException:

@@ -48,6 +48,7 @@ class SqlReader(StoreReader):
             self._session = engine.connect()
         self._catalogue = Catalogue(self._session)
         self._closed = False
+        self._file_verified = False
         self._results: list[CursorResult[Any]] = []  # that are being read
 
     def close(self) -> None:
@@ -118,12 +119,18 @@ class SqlReader(StoreReader):
             for name, value in zip(names, values, strict=True):
                 decode = decoders.get(name)
                 if decode is not None:
-                    row[name] = value if value is None else decode(value)
+                    row[name] = value if value is None else self._decode(decode, name, value)
                 elif value is not None and name in shown.decoded:
                     row[name] = self._values(shown, run, phase, member, name, value)
                 else:
                     row[name] = value
             yield row if plain else _widened(row, keys)
+
+    def _decode(self, decode: Decode, name: str, value: Any) -> Any:
+        try:
+            return decode(value)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise StoreError(f"{self._path}: {name}: {value!r:.60} cannot be read: {error}") from error
 
     def _values(
         self, shown: Shown, run: int, phase: int, member: str, name: str, blob: bytes
@@ -210,7 +217,8 @@ class SqlReader(StoreReader):
     def verify(self, run: str) -> Iterator[Damage]:
         """Yield what is damaged of a run; see `StoreReader.verify`."""
         [number] = self.run_numbers([run])
-        return Verification(self._connection, self._path, number, run).damages()
+        first, self._file_verified = not self._file_verified, True
+        return Verification(self._connection, self._path, number, run, whole_file=first).damages()
 
     def heads(self, run: str) -> Mapping[str, Any] | None:
         """Return the digests that protect a run that has ended; see `StoreReader.heads`."""
@@ -251,7 +259,7 @@ class SqlReader(StoreReader):
         """Turn what the database says into a StoreError with its file."""
         try:
             yield
-        except (DBAPIError, sqlite3.Error) as error:
+        except (DBAPIError, sqlite3.Error, TypeError, ValueError, RecursionError) as error:
             cause = error.orig if isinstance(error, DBAPIError) else error
             raise StoreError(f"{self._path}: cannot be read: {cause}") from error
 

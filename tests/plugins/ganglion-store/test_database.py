@@ -228,6 +228,30 @@ def test_extension_types_are_refused(writer: SqlWriter, tell: Any, uri: str, cod
         list(reader.rows("steps"))
 
 
+@pytest.mark.parametrize(
+    ("statement", "table"),
+    [
+        ("UPDATE stored_runs SET seed = '{'", "runs"),
+        (f"UPDATE stored_runs SET seed = '{'[' * 50_000}'", "runs"),
+        ("UPDATE stored_declarations SET shape = 'x'", "steps"),
+        ("UPDATE stored_declarations SET dtype = 'O', shape = '[1]'", "declarations"),
+        ("UPDATE stored_steps SET sensors = x'c1'", "steps"),
+        ("UPDATE stored_runs SET document = zeroblob(200000000)", "verify"),
+    ],
+)
+def test_rows_that_make_no_sense_are_named(stored: str, statement: str, table: str) -> None:
+    """Whatever somebody wrote into a column: reading it ends by name, and takes no more memory than it may."""
+    planted(stored, statement)
+    with SqlReader(stored) as reader:
+        if table == "verify":
+            assert ["store"] == [damage.kind for damage in reader.verify("demo-1")]
+        elif table == "declarations":
+            assert all(row["dtype"] == "O" for row in reader.rows("declarations"))
+        else:
+            with pytest.raises(StoreError, match=r"ganglion\.db"):
+                list(reader.rows(table))
+
+
 QUERIES = [
     "ATTACH DATABASE '{}' AS evil",
     "VACUUM INTO '{}'",
