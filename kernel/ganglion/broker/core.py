@@ -372,15 +372,15 @@ class Broker:
     def forbidden(self, link: Link, head: Head, text: str, now_s: float) -> list[Effect]:
         """Refuse what a peer may not say; the tenth within ten seconds ends its connection.
 
-        An answer that nobody awaits may be only late, and its serial belongs to the other side: an ERROR with it would
-        hit a call of the sender's own. It is noted, not answered.
+        A CALL is answered. All else is noted: nobody awaits an answer, and an ERROR would hit a call of the sender's
+        own, or be taken for the end of the connection.
         """
         times_s = [t for t in link.refusals_s if now_s - t < _REFUSALS_SPAN_S]
         link.refusals_s = [*times_s, now_s]
         serial = head.serial if head.verb is _CALL else 0
         if len(link.refusals_s) >= _REFUSALS_MAX:
             return self._refuse(link, serial, "forbidden", text, now_s)
-        if head.verb in _ANSWERS:
+        if head.verb is not _CALL:
             return [Note("warning", "message.forbidden", {"name": link.name, "reason": text[:300]})]
         return [self.error(link, serial, "forbidden", text)]
 

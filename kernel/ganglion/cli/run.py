@@ -17,6 +17,7 @@ from ganglion.cli.settings import Settings
 from ganglion.cli.stores import default_uri
 from ganglion.errors import DocumentError, UsageError
 from ganglion.supervisor.launcher import Launcher
+from ganglion.supervisor.output import without_password
 
 if TYPE_CHECKING:
     from ganglion.run.plan import Plan
@@ -152,7 +153,7 @@ def store_text(settings: Settings) -> str:
     """Return in words where the rows of a run are."""
     if settings.store == "none":
         return ""
-    return f" in {settings.store or settings.results / 'ganglion.db'}"
+    return f" in {without_password(settings.store or str(settings.results / 'ganglion.db'))}"
 
 
 class _Session:

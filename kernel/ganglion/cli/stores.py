@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ganglion.cli.settings import Settings
 from ganglion.errors import UsageError
+from ganglion.supervisor.output import without_password
 
 if TYPE_CHECKING:
     from ganglion.sdk.store import Store, StoreReader
@@ -34,7 +35,9 @@ def store_class(uri: str) -> type[Store]:
 
     scheme, colon, _ = uri.partition("://")
     if not colon:
-        raise UsageError(f"expected a store URI such as sqlite:///results/{_FILE}, found {uri!r}")
+        raise UsageError(
+            f"expected a store URI such as sqlite:///results/{_FILE}, found {without_password(uri)!r}"
+        )
     loaded: type[Store] = registry.load("store", scheme)
     return loaded
 

@@ -13,6 +13,7 @@ from ganglion.cli.settings import Settings
 from ganglion.errors import CallFailed, DocumentError, UsageError
 from ganglion.limits import DEADLINES_S
 from ganglion.supervisor.operator import Operator, find_kernel
+from ganglion.supervisor.output import without_password
 from ganglion.supervisor.runs import Outcome
 from ganglion.wire.messages import RunRequest, Submit
 
@@ -96,6 +97,8 @@ def _follow(operator: Operator, run: str, progress: Progress) -> int:
         [str(line) for line in story] if isinstance(story, list) else [],
         float(str(row["age_s"])),
     )
-    progress.end(outcome, f" in {operator.connection.store}" if operator.connection.store else "")
+    progress.end(
+        outcome, f" in {without_password(operator.connection.store)}" if operator.connection.store else ""
+    )
     progress.close()
     return outcome.exit_status

@@ -19,6 +19,7 @@ from ganglion.document import resolved
 from ganglion.errors import UsageError
 from ganglion.run.plan import Plan, Process
 from ganglion.supervisor.manifest import MANIFEST, seal, text_of
+from ganglion.supervisor.output import without_password
 from ganglion.wire.messages import PROTOCOL_VERSION
 from ganglion.wire.name import Role
 
@@ -123,8 +124,8 @@ class RunFolder:
             "packages": _versions(),
             "source": plan.source,
             "git": _git(Path(plan.folder or ".")),
-            "store": _without_secret(store),
-            "argv": [_without_secret(argument) for argument in argv],
+            "store": None if store is None else without_password(store),
+            "argv": [without_password(argument) for argument in argv],
         }
 
 
@@ -155,11 +156,6 @@ def _git(folder: Path) -> str | None:
         except OSError:
             continue
     return None
-
-
-def _without_secret(text: str | None) -> str | None:
-    """Return a text without the password of a URI: `postgresql://user:***@host/db`."""
-    return None if text is None else re.sub(r"(://[^:/@\s]*):[^@\s]*@", r"\1:***@", text)
 
 
 def participants(processes: Sequence[Process]) -> str:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 from collections import deque
 from pathlib import Path
 
 from ganglion.limits import LOG_FILE_BYTES, LOG_LINE_BYTES, OUTPUT_LINES_KEPT
 
-__all__ = ["Output", "printable"]
+__all__ = ["Output", "printable", "without_password"]
 
 _CHUNK_BYTES = 64 * 1024
 _CHUNKS_MAX = 16  # in one go; then the loop has other things to do
@@ -17,6 +18,12 @@ _CHUNKS_MAX = 16  # in one go; then the loop has other things to do
 def printable(text: str) -> str:
     """Return text of a stranger without control characters, so that a terminal that shows it does nothing else."""
     return "".join(c if c.isprintable() or c == "\t" else f"\\x{ord(c):02x}" for c in text)
+
+
+def without_password(text: str) -> str:
+    """Return a text without the passwords of the URIs in it: `postgresql://user:***@host/db?password=***`."""
+    hidden = re.sub(r"(://[^:/@\s]*):\S*@", r"\1:***@", text)
+    return re.sub(r"([?&]\w*pass\w*=)[^&\s]*", r"\1***", hidden)
 
 
 class Output:

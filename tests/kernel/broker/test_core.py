@@ -225,6 +225,16 @@ def test_wrong_token_is_answered_once_per_second(farm: Any) -> None:
     assert 3 == sum(note.event == "peer.refused" for note in farm.notes)
 
 
+@pytest.mark.parametrize("verb", [Verb.TELL, Verb.SIGNAL])
+@pytest.mark.parametrize("to", [CONTROLLER, "@farm/events", ""])
+def test_forbidden_words_without_an_answer_are_noted(farm: Any, verb: Verb, to: str) -> None:
+    """An ERROR to what is no CALL would be taken for the end of the connection: it is noted, and counted."""
+    brain = farm.peers[BRAIN]
+
+    assert [] == farm.say(brain, to, verb)
+    assert ("message.forbidden", 1) == (farm.notes[-1].event, len(brain.refusals_s))
+
+
 def test_tenth_forbidden_message_ends_the_connection(farm: Any) -> None:
     """Nine forbidden messages are answered; the tenth within ten seconds ends the connection."""
     brain = farm.peers[BRAIN]

@@ -9,7 +9,7 @@ from hypothesis import given
 
 from ganglion.limits import LOG_LINE_BYTES, OUTPUT_LINES_KEPT
 from ganglion.supervisor import output
-from ganglion.supervisor.output import Output, printable
+from ganglion.supervisor.output import Output, printable, without_password
 
 
 def _read(data: bytes, path: Path | None = None) -> Output:
@@ -77,3 +77,24 @@ def test_terminal_sequences_are_disarmed() -> None:
 def test_any_bytes_can_be_shown(data: bytes) -> None:
     """Whatever a process prints, its lines hold printable characters and tabs only."""
     assert all(printable(line) == line for line in _read(data).lines)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("postgresql://ada:s3cret@host/db", "postgresql://ada:***@host/db"),
+        ("postgresql://ada:s3@cr:et@host:5432/db", "postgresql://ada:***@host:5432/db"),
+        ("postgresql://:s3cret@/db", "postgresql://:***@/db"),
+        (
+            "postgresql://host/db?user=ada&password=s3cret&x=1",
+            "postgresql://host/db?user=ada&password=***&x=1",
+        ),
+        ("cannot open a://b:s3cret@c: refused", "cannot open a://b:***@c: refused"),
+        ("postgresql://ada@host/db", "postgresql://ada@host/db"),
+        ("sqlite:///results/a.db", "sqlite:///results/a.db"),
+        ("/path/to:some@where", "/path/to:some@where"),
+    ],
+)
+def test_passwords_are_hidden(text: str, shown: str) -> None:
+    """Of a URI everything is shown but what lets somebody in."""
+    assert shown == without_password(text)

@@ -14,7 +14,7 @@ from ganglion.run.plan import AgentPlan, EnvironmentPlan, PhasePlan, Plan, Plugi
 from ganglion.supervisor.folder import RunFolder
 from ganglion.supervisor.member import Member
 from ganglion.supervisor.runs import Run, check_size
-from ganglion.wire.messages import Ended, Failure
+from ganglion.wire.messages import Ended, Failure, RunEvent
 
 DUMMY = PluginPlan("dummy")
 PHASE = PhasePlan(
@@ -146,3 +146,39 @@ def test_typing_error_is_no_fork_bomb() -> None:
 
     with pytest.raises(LaunchError, match=r"found 4003 with 1000 workers"):
         check_size("r-1", plan)
+
+
+def test_participants_tell_waits_only() -> None:
+    """How a run goes is told by its governor; of others a wait is heard, once a second, in one plain line."""
+
+    def body(run: Run) -> None:
+        ended = RunEvent("phase.ended", {"phase": 0})
+        assert ended is run.heard(run.governor.name, ended, 0.0)
+        assert {"phase.ended"} == run.told
+        for name in ("phase.ended", "run.ended", "warning", "signal", ""):
+            assert run.heard("r-1/muscle/ada/0", RunEvent(name, {"text": "forged"}), 0.0) is None
+        news = RunEvent("waiting", {"text": "a\nb\x1b" + "x" * 1000, "other": 1}, 7.0, "waits")
+        heard = run.heard("r-1/muscle/ada/0", news, 10.0)
+        assert heard is not None
+        assert {"text": ("a\\x0ab\\x1b" + "x" * 1000)[:300], "name": "r-1/muscle/ada/0"} == heard.fields
+        assert run.heard("r-1/muscle/ada/0", news, 10.9) is None
+        assert run.heard("r-1/brain/ada", news, 10.9) is not None
+        assert run.heard("r-1/muscle/ada/0", news, 11.1) is not None
+        assert {"phase.ended"} == run.told
+
+    _on_loop(body)
+
+
+def test_stories_are_plain_lines() -> None:
+    """What a peer says begins no line of ours, moves no cursor, and ends somewhere."""
+
+    def body(run: Run) -> None:
+        failure = Failure("author", "a\nfinished\x1b[2J" + "\n" * 10_000)
+        run.finish(Ended("r-1", "failed", "failed: a\nfinished\r", 1, failure, "r-1/brain/ada"))
+        outcome = run.conclude()
+        assert "failed: a finished\\x0d" == outcome.reason
+        assert all(line.isprintable() for line in outcome.story)
+        assert not [line for line in outcome.story if line.startswith("finished")]
+        assert len(outcome.story) <= 201
+
+    _on_loop(body)
