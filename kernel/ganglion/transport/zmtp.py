@@ -92,7 +92,6 @@ TRANSITIONS: dict[State, dict[Item, State]] = {
     State.HELLO: {
         Item.MESSAGE: State.HELLO,
         Item.PING: State.HELLO,
-        Item.PONG: State.HELLO,
         Item.ERROR: State.CLOSING,
     },
     State.OPEN: {

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import itertools
 import os
 import select
@@ -14,7 +15,11 @@ from typing import Any
 
 import pytest
 import zmq
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from ganglion.broker.core import Broker
+from ganglion.broker.link import Admission
 from ganglion.errors import LaunchError, PeerLost
 from ganglion.limits import (
     FRAME_BYTES,
@@ -27,11 +32,14 @@ from ganglion.limits import (
     UNJOINED_PEERS,
 )
 from ganglion.transport import loop
-from ganglion.transport.exchange import LARGE_BYTES
-from ganglion.transport.native import NativeFront
+from ganglion.transport import native as native_module
+from ganglion.transport.exchange import LARGE_BYTES, Exchange
+from ganglion.transport.native import NativeConnection, NativeFront
 from ganglion.transport.zmtp import GREETING, encode, encode_command, frame_header
+from ganglion.wire.codec import codec_of
 from ganglion.wire.envelope import Envelope, Head, decode
 from ganglion.wire.envelope import encode as encode_envelope
+from ganglion.wire.messages import Hello
 from ganglion.wire.name import Role
 from ganglion.wire.verb import Verb
 
@@ -440,6 +448,106 @@ def test_refusals_are_counted(station: Any) -> None:
 
     assert len(broken) < 10
     assert 50 == sum(note.fields.get("count", 1) for note in broken)
+
+
+class Wire:
+    """Be a transport that writes at once, without a socket."""
+
+    def __init__(self) -> None:
+        self.written = b""
+        self.reading = True
+
+    def write(self, data: bytes) -> None:
+        """Take bytes."""
+        self.written += data
+
+    def writelines(self, pieces: list[bytes]) -> None:
+        """Take bytes."""
+        self.written += b"".join(pieces)
+
+    def pause_reading(self) -> None:
+        """Note it."""
+        self.reading = False
+
+    def resume_reading(self) -> None:
+        """Note it."""
+        self.reading = True
+
+    def get_write_buffer_size(self) -> int:
+        """Say that nothing waits."""
+        return 0
+
+    def ignore(self, *arguments: Any, **options: Any) -> None:
+        """Do nothing."""
+
+    set_write_buffer_limits = get_extra_info = close = abort = ignore
+
+
+def play(data: bytes, cuts: list[int]) -> tuple[bytes, bytes]:
+    """Let a controller say some bytes in pieces; return what its environment hears, and it itself."""
+    later: list[Callable[[], None]] = []
+    exchange = Exchange(
+        Broker(b"", "", 0, 5.0),
+        lambda note: None,
+        lambda: 5.0,
+        lambda seconds, call: None if seconds else later.append(call),
+    )
+    wires, connections = [Wire(), Wire()], [NativeConnection(exchange) for _ in range(2)]
+    for wire, connection, role in zip(wires, connections, ("controller", "environment"), strict=True):
+        name = f"r/{role}/0"
+        digest = hashlib.sha256(name.encode()).digest()
+        exchange.broker.admit(Admission(name, Role(role), "r", digest, worker=0))
+        hello = codec_of(Hello).encode(Hello(1, role, name, name))
+        said = encode(encode_envelope(Envelope("", Head(Verb.HELLO, 1), hello)))
+        connection.connection_made(wire)  # type: ignore[arg-type]
+        connection.data_received(GREETING + READY + b"".join(said))
+        while later:
+            later.pop(0)()
+        wire.written = b""
+    edges = [0, *sorted(cut % (len(data) + 1) for cut in cuts), len(data)]
+    for begin, end in itertools.pairwise(edges):
+        if begin < end:
+            connections[0].data_received(data[begin:end])
+        while later:
+            later.pop(0)()
+        assert wires[0].reading or connections[0]._closing
+    exchange.broker.check()
+    return wires[1].written, wires[0].written
+
+
+def packed(to: str, head: Head, *blobs: bytes) -> bytes:
+    """Return a message as bytes."""
+    return b"".join(encode(encode_envelope(Envelope(to, head, b"", blobs))))
+
+
+chatter = st.one_of(
+    st.sampled_from(
+        [
+            packed("r/environment/0", CALL),
+            packed("r/environment/0", CALL, b"x" * 300, b""),
+            packed("r/environment/0", Head(Verb.TELL, 1, "x")),
+            packed("nobody", CALL),
+            packed("nobody", Head(Verb.TELL, 1, "x")),
+            packed("", INFO),
+            encode_command(b"PING", b"\0\0ctx"),
+        ]
+    ),
+    st.binary(max_size=3),
+)
+
+
+@given(st.lists(chatter, max_size=12).map(b"".join), st.lists(st.integers(0, 5000), max_size=8))
+@settings(max_examples=100)
+def test_turns_change_nothing(data: bytes, cuts: list[int]) -> None:
+    """What is heard does not depend on the pieces in which it was said, nor on how much one turn allows."""
+    expected = play(data, [])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(native_module, "_WALK", range(2))
+        patch.setattr(native_module, "_DECISIONS_PER_CALLBACK", 1)
+        patch.setattr(native_module, "_FULL_READ_BYTES", 50)
+        found = play(data, cuts)
+
+    assert expected == found
 
 
 def test_socket_file_is_private(tmp_path: Path, station: Any) -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import itertools
+import sys
 
 import pytest
 from hypothesis import given, settings
@@ -160,6 +161,7 @@ def test_strangers_get_no_byte_more(stranger: bytes) -> None:
         (GREETING + wire(b"x"), "expected READY or ERROR, found MESSAGE"),
         (GREETING + encode_command(b"PING", b"\0\0"), "expected READY or ERROR, found PING"),
         (SHAKEN + READY, "found READY"),
+        (SHAKEN + encode_command(b"PONG", b""), "found PONG"),
         (SHAKEN + encode_command(b"SUBSCRIBE", b"a"), "found b'SUBSCRIBE'"),
         (SHAKEN + b"\x04\x00", "found b''"),
         (SHAKEN + b"\x04\x02\x05P", "found b'P'"),
@@ -323,6 +325,36 @@ def test_any_bytes_in_any_split(data: bytes, cuts: list[int], before: bytes, joi
     assert whole.state is split_up.state
     kept = sum(map(len, split_up._frame)) + len(split_up._held) + len(split_up._tail or b"")
     assert kept <= len(data) + len(before)
+
+
+@given(st.lists(pieces, max_size=8).map(b"".join), st.sampled_from([b"", GREETING]))
+def test_only_one_error_comes_out(data: bytes, before: bytes) -> None:
+    """The side that decides nothing gets messages or a RemoteProtocolError, and nothing else, from any bytes."""
+    connection = Connection(listening=False)
+    broken = False
+    try:
+        assert all(connection.messages(before + data, 0.0))
+    except RemoteProtocolError:
+        broken = True
+
+    assert broken == (connection.state is State.CLOSING)
+
+
+@given(st.integers(1, 5), st.integers(1, 5000), st.integers(0, 40))
+def test_unfinished_messages_cost_what_has_come(step: int, size: int, before: int) -> None:
+    """However small the pieces, an unfinished message is kept in little more than its own bytes, and is counted."""
+    connection = listening()
+    connection.receive(wire(*[b""] * before, b"x")[:-3])
+    header = frame_header(MESSAGE_BYTES_LARGE // 8, more=False)
+    connection.receive(header)
+    for _ in range(size // step):
+        connection.receive(b"y" * step)
+    held = [connection._frame, connection._frames, connection._tail]
+    kept = sum(map(sys.getsizeof, connection._frame)) + sys.getsizeof(connection._tail or b"")
+
+    assert size // step * step == connection.arrived_bytes
+    assert before == len(connection._frames), held
+    assert kept <= 2 * size + 1024
 
 
 @given(
