@@ -30,10 +30,13 @@ KEYS = ClientKeys(SERVER.public, CLIENT.public, CLIENT.secret)
 DIGEST = hashlib.sha256(TOKEN.encode()).hexdigest()
 
 
-def start(order: Any) -> tuple[subprocess.Popen[str], dict[str, Any]]:
-    """Start a broker with an order, and return it with its answer."""
+def start(order: Any, descriptors: int | None = None) -> tuple[subprocess.Popen[str], dict[str, Any]]:
+    """Start a broker with an order, and with so many descriptors, and return it with its answer."""
+    command = [sys.executable, "-m", "ganglion.transport.server"]
+    if descriptors is not None:
+        command = ["/bin/sh", "-c", f'ulimit -n {descriptors} && exec "$0" "$@"', *command]
     broker = subprocess.Popen(
-        [sys.executable, "-m", "ganglion.transport.server"],
+        command,
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     assert broker.stdin is not None
@@ -70,6 +73,43 @@ def test_serves_until_its_end(tmp_path: Path, end: str) -> None:
     assert 0 == status
     assert "peer.joined" == log[0]["event"]
     assert [] == list(tmp_path.iterdir())
+
+
+def test_few_descriptors(tmp_path: Path) -> None:
+    """Where descriptors are few, silent strangers take the places of each other and not of who has joined."""
+    order = {"endpoints": [f"ipc://{tmp_path}/b.sock"], "supervisor_token_sha256": DIGEST}
+    broker, answer = start(order, descriptors=74)  # ten for connections
+    link = BlockingLink.connect(answer["endpoints"][0])
+    hello = codec_of(Hello).encode(Hello(1, "supervisor", "supervisor", TOKEN))
+    link.send(encode(Envelope("", Head(Verb.HELLO, 1), hello)))
+    strangers = []
+    for _ in range(30):
+        strangers.append(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
+        strangers[-1].connect(str(tmp_path / "b.sock"))
+    for stranger in strangers[:20]:
+        while stranger.recv(4096):
+            pass
+    link.send(encode(Envelope("", Head(Verb.CALL, 2, "kernel.info"))))
+    verbs = []
+    while Verb.REPLY not in verbs:
+        frames = link.receive(10.0)
+        assert frames is not None
+        verbs.append(decode(frames).head.verb)
+    status, log = finish(broker)
+    link.close()
+    for stranger in strangers:
+        stranger.close()
+
+    assert 0 == status
+    assert [10] == [row["most"] for row in log if row["event"] == "peers.crowded"]
+
+
+def test_too_few_descriptors() -> None:
+    """Where there are not even those that a broker needs for itself it says so and ends."""
+    broker, answer = start({"endpoints": ["ipc:///x"], "supervisor_token_sha256": DIGEST}, descriptors=64)
+
+    assert {"error": "expected more than 64 descriptors (ulimit -n), found 64"} == answer
+    assert 1 == finish(broker)[0]
 
 
 def test_address_in_use(tmp_path: Path) -> None:
