@@ -45,6 +45,7 @@ __all__ = [
     "LISTENER_REST_S",
     "LOG_FILE_BYTES",
     "LOG_LINE_BYTES",
+    "LOSSES_AT_ONE_STEP",
     "MEMORY_ROWS",
     "MESSAGES_PER_CALLBACK",
     "MESSAGE_BYTES",
@@ -70,6 +71,9 @@ __all__ = [
     "PROCESSES_PER_RUN",
     "PROGRESS_S",
     "QUEUE_MARK_BYTES",
+    "RESTARTS_PER_NAME",
+    "RESTARTS_PER_RUN",
+    "RESTARTS_WITHIN_S",
     "SCALAR_BYTES",
     "SPACE_DEPTH",
     "SPACE_ELEMENTS",
@@ -176,6 +180,10 @@ DEADLINES_S: dict[str, float | None] = {  # by the last word of a call; None wai
     "leave": 2.0,
 }
 DEADLINE_OTHER_S = 30.0  # calls that the table above does not name
+RESTARTS_PER_NAME = 5  # of a lost process within RESTARTS_WITHIN_S; more often is no accident
+RESTARTS_WITHIN_S = 60.0  # long enough to tell a bad machine from a bad minute
+RESTARTS_PER_RUN = 20  # of all names together; then something else is wrong
+LOSSES_AT_ONE_STEP = 3  # who dies so often at one place dies of it
 PAUSE_ANSWER_S = 20.0  # who asks for PAUSE is told by then who stands; below the deadline of the call itself
 WAIT_REPORT_S = 2.0  # a wait shows after so long without progress, then at 4, 8, 16, 32, 60, 120 s
 ATTACH_WAIT_REPORT_S = 1.0  # somebody must act: said sooner

@@ -80,6 +80,7 @@ def _phase(root: Node, index: int, phase: Expanded) -> PhasePlan:
         evaluate_every=_value(config, "evaluate_every", None),
         evaluate_episodes=_value(config, "evaluate_episodes", 1),
         deadlines_s=_deadlines(root.map.get("recovery")) | _deadlines(phase.recovery),
+        on_loss=_value(phase.recovery, "on_loss", _value(root.map.get("recovery"), "on_loss", "fail")),
     )
 
 

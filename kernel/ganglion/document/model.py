@@ -170,7 +170,8 @@ class Recovery(Form):
     """Say how long calls may take and what a lost process means."""
 
     on_loss: Annotated[str, _choice("recover", "restart", "fail")] = Field(
-        "recover", description="what a lost process means"
+        "fail",
+        description="what a lost process means: `recover` mends lost environments, all else ends the run",
     )
     deterministic: Flag = Field(
         True, description="whether a process that is driven again gives the same answers"

@@ -42,7 +42,7 @@ UNBUILT: tuple[tuple[str, str, Test, str], ...] = (
     ("plugin", "on_error", _is("continue"), "`on_error: continue`"),
     ("environment", "on_error", _is("continue"), "`on_error: continue`"),
     ("simulation", "on_error", _is("continue"), "`on_error: continue`"),
-    ("recovery", "on_loss", _is("recover", "restart"), "any `on_loss` but `fail`"),
+    ("recovery", "on_loss", _is("restart"), "`on_loss: restart`"),
     ("recovery", "deterministic", _is(False), "`deterministic: false`"),
     ("recovery", "restarts", _given, "`restarts`"),
     ("recovery", "checkpoint_s", _given, "`checkpoint_s`"),

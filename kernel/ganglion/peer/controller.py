@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 from ganglion.errors import GanglionError, RemoteProtocolError, StoreError
@@ -10,7 +11,9 @@ from ganglion.peer.conversation import Gone, Request, Told
 from ganglion.peer.episode import Episode, Phase
 from ganglion.peer.failure import failure_of
 from ganglion.peer.hooks import Hooks, identity, seed_process
+from ganglion.peer.journal import Journal, digest
 from ganglion.peer.loader import Loader
+from ganglion.peer.mender import Mender
 from ganglion.peer.participant import Handler, Participant, show_failure
 from ganglion.peer.records import Records
 from ganglion.peer.world import Actor, World, select
@@ -150,16 +153,20 @@ class ControllerHost:
 
     def _reset(self, phase: Phase, verdict: Verdict, prepare: bool = False) -> None:
         """Begin an episode in place; with `prepare` the muscles take the newest policy before."""
-        asked = []
+        resets, asked = [], []
         for world in phase.worlds:
             seeds = (verdict.seeds or {}).get(world.uid, {})
             message = EnvironmentReset(verdict.episode, int(seeds.get("seed", 0)), seeds.get("stream", b""))
+            resets.append(message)
             asked.append(self._ask(phase, world.peer, "environment.reset", message))
         reset = MuscleReset(verdict.episode, prepare)
         asked += [self._ask(phase, a.peer, "muscle.reset", reset) for a in phase.actors]
-        answers = self.participant.gather(asked)
-        for world, answer in zip(phase.worlds, answers, strict=False):
+        mend = None if not phase.setup.mends else Mender(phase, phase.worlds, resets)
+        answers = self.participant.gather(asked, mend)
+        for world, answer, pending, message in zip(phase.worlds, answers, asked, resets, strict=False):
             world.began(answer)
+            if world.journal is not None:
+                world.journal.began(replace(message, state=answer.state), digest(pending.body))
 
     def _restart(self, phase: Phase, verdict: Verdict) -> None:
         """Begin the next episode with new objects: environments and muscles anew, brains stay."""
@@ -197,7 +204,7 @@ class ControllerHost:
     # -- setting up ---------------------------------------------------------------------------------------------------
     def _start_environments(self, phase: Phase, episode: int = 0) -> None:
         setup = phase.setup
-        asked = []
+        messages, asked = [], []
         for world in phase.worlds:
             e = world.setup
             message = EnvironmentStart(
@@ -216,9 +223,13 @@ class ControllerHost:
                 e["reward"],
                 e["transformer"],
             )
+            messages.append(message)
             asked.append(self._ask(phase, world.peer, "environment.start", message, episode))
-        for world, answer in zip(phase.worlds, self.participant.gather(asked), strict=True):
+        answers = self.participant.gather(asked)
+        for world, answer, pending, message in zip(phase.worlds, answers, asked, messages, strict=True):
             world.declare(answer)
+            if setup.mends:
+                world.journal = Journal(message, episode, digest(pending.body))
 
     def _setup_muscles(self, phase: Phase, start: ControllerStart, episode: int = 0) -> None:
         setup = phase.setup

@@ -47,6 +47,7 @@ class Pending:
     position: Position | None = None
     frames: tuple[bytes, ...] = ()  # as they were sent, to be said again
     again_s: float | None = None  # when, if the kernel was busy
+    body: bytes = b""  # of the answer, once it has come
 
     def describe(self, now_s: float) -> str:
         """Return the wait in words."""

@@ -15,6 +15,7 @@ from ganglion.peer.layout import Layout, declaration
 from ganglion.peer.loader import Loader
 from ganglion.peer.participant import Handler
 from ganglion.peer.plain import plain
+from ganglion.peer.state import Generators
 from ganglion.sdk.environment import (
     Environment,
     EnvironmentBaseline,
@@ -78,6 +79,7 @@ class EnvironmentHost:
             "mode": Mode(start.mode),
             **identity(start.stream),
         }
+        self._generators = {"rng": attributes["rng"]}
         self._reward = self._part("reward", start.reward, attributes)
         self._transformer = self._part("transformer", start.transformer, attributes)
         self._once = None if self._reward is None else _Once(self._reward)
@@ -90,7 +92,9 @@ class EnvironmentHost:
         self._rewards: Layout | None = None
         self._begin_episode(environment, episode_of(request))
         baseline = self._baseline(self._hooks("start_environment", environment.start_environment))
-        return self._declare(environment, baseline)
+        declared = self._declare(environment, baseline)
+        self._drawn = Generators(self._generators)
+        return declared
 
     def update(self, request: Request, update: EnvironmentUpdate) -> EnvironmentUpdated:
         """Advance by one step."""
@@ -121,6 +125,9 @@ class EnvironmentHost:
     def reset(self, request: Request, reset: EnvironmentReset) -> EnvironmentUpdated:
         """Open the next episode in place."""
         environment = self._running()
+        if reset.state is not None:
+            self._drawn.restore(reset.state)
+        state = self._drawn.save() or None
         self._begin_episode(environment, reset.episode)
         for part in (self._reward, self._transformer):
             if part is not None:
@@ -135,6 +142,7 @@ class EnvironmentHost:
             [],
             ticks=simtime.simtime_ticks,
             timestamp=None if simtime.simtime_timestamp is None else simtime.simtime_timestamp.isoformat(),
+            state=state,
         )
 
     def shutdown(self, request: Request, _: Any) -> Done:
@@ -151,6 +159,7 @@ class EnvironmentHost:
             return None
         words = derive(self._start.stream, kind)
         attributes = {**owner, **identity(words)}
+        self._generators[kind] = attributes["rng"]
         return self._hooks(f"{kind}.__init__", lambda: self._loader.make(kind, plugin, attributes))
 
     def _begin_episode(self, environment: Environment, episode: int) -> None:
@@ -189,7 +198,8 @@ class EnvironmentHost:
         environment.sensors, environment.actuators = tuple(sensors), tuple(actuators)
         for information in (*sensors, *actuators):
             words = derive(self._start.stream, "space", information.uid)
-            information.space.seed(generator_from_words(words))
+            self._generators[f"space.{information.uid}"] = generator = generator_from_words(words)
+            information.space.seed(generator)
         rewards = baseline.rewards_available
         if rewards is not None:
             self._rewards = self._layout("reward", rewards)

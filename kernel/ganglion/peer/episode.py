@@ -11,6 +11,8 @@ from typing import Any
 from ganglion.errors import AuthorError, GanglionError, RemoteProtocolError
 from ganglion.peer.boundary import Boundaries, Ending
 from ganglion.peer.hooks import Hooks
+from ganglion.peer.journal import Told, digest
+from ganglion.peer.mender import Mender
 from ganglion.peer.participant import Participant, wrong_answer
 from ganglion.peer.records import Records, declaration_rows, pack
 from ganglion.peer.turn import Turn
@@ -231,16 +233,22 @@ class Episode:
         for world in phase.worlds:
             if world.ended:
                 world.rest()
-        asked = []
+        updates, asked = [], []
         for i, world in stepped:
             row, indices = _given_row(given[i], len(world.actuators))
             message = EnvironmentUpdate([row], indices)
+            updates.append(message)
             position = (phase.setup.phase, phase.setup.worker, self.number, 0, self.step, 0)
             span_s = phase.span_s("environment.update")
             asked.append(phase.participant.ask(world.peer, "environment.update", message, span_s, position))
         declared = False
-        for (_, world), answer in zip(stepped, phase.participant.gather(asked), strict=True):
+        mend = None if not phase.setup.mends else Mender(phase, [world for _, world in stepped], updates)
+        for (_, world), answer in zip(stepped, phase.participant.gather(asked, mend), strict=True):
             declared |= world.updated(answer, self.step)
+        if mend is not None:
+            for (_, world), pending, message in zip(stepped, asked, updates, strict=True):
+                assert world.journal is not None
+                world.journal.steps.append(Told(message, digest(pending.body)))
         if declared:
             phase.connect_rewards()
         for actor in phase.actors:

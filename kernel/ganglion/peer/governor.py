@@ -39,6 +39,7 @@ from ganglion.wire.messages import (
     FlowSignal,
     GovernorStart,
     Joined,
+    Rebuild,
     RunEvent,
     RunRequest,
     Stands,
@@ -84,6 +85,7 @@ class GovernorHost:
             "governor.episode": self.episode,
             "governor.boundary": self.boundary,
             "governor.stands": self.stands,
+            "governor.rebuild": self.rebuild,
             "governor.failed": self.failed,
         }
 
@@ -127,6 +129,11 @@ class GovernorHost:
     def stands(self, request: Request, report: Stands) -> Any:
         """Take where a worker stands."""
         self._drive(lambda: self._running().stands(request, report, self._now_s()))
+        return DEFERRED
+
+    def rebuild(self, request: Request, report: Rebuild) -> Any:
+        """Take who waits for the successor of a lost peer."""
+        self._drive(lambda: self._running().rebuild(request, report, self._now_s()))
         return DEFERRED
 
     def failed(self, request: Request, report: WorkerFailed) -> Any:

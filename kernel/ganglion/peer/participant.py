@@ -26,7 +26,16 @@ from ganglion.wire.name import topic
 from ganglion.wire.parcel import attach, detach
 from ganglion.wire.verb import Verb
 
-__all__ = ["DEFERRED", "Handler", "LinkLike", "Participant", "show_failure", "wrong_answer"]
+__all__ = [
+    "DEFERRED",
+    "Handler",
+    "LinkLike",
+    "Mend",
+    "Participant",
+    "is_loss",
+    "show_failure",
+    "wrong_answer",
+]
 
 _PULSE_S = BEAT_AFTER_SILENCE_S / 2
 _TELL_LONGEST_S = 64.0
@@ -37,6 +46,10 @@ DEFERRED: Any = object()
 
 Handler = Callable[[Request, Any], Any]
 """Take a request and its decoded message; return the reply's message, or DEFERRED. What it raises is answered."""
+
+
+Mend = Callable[[int, GanglionError], Pending]
+"""Take the place of a call whose callee is lost, and the error; return the call asked anew, or raise."""
 
 
 class LinkLike(Protocol):
@@ -180,16 +193,20 @@ class Participant:
         self._send(frames)
         return pending
 
-    def gather(self, asked: Sequence[Pending]) -> list[Any]:
+    def gather(self, asked: Sequence[Pending], mend: Mend | None = None) -> list[Any]:
         """Wait for the answers to these calls; return their messages in the order of `asked`."""
-        return [message for message, _ in self.collect(asked)]
+        return [message for message, _ in self.collect(asked, mend)]
 
-    def collect(self, asked: Sequence[Pending]) -> list[tuple[Any, tuple[bytes, ...]]]:
+    def collect(
+        self, asked: Sequence[Pending], mend: Mend | None = None
+    ) -> list[tuple[Any, tuple[bytes, ...]]]:
         """Wait for the answers to these calls; return their messages and blobs in the order of `asked`.
 
         Raises the first failed answer's error, in order of arrival: what else was asked is still awaited by nobody.
-        Requests that come meanwhile wait; what is told is heard at once.
+        Requests that come meanwhile wait; what is told is heard at once. `mend` gets the place of a call whose callee
+        is lost, and the error; it returns the call as it was asked anew, or raises.
         """
+        given, asked = asked, list(asked)
         open_serials = {pending.serial for pending in asked}
         answers: dict[int, Answer] = {}
         while open_serials:
@@ -200,7 +217,13 @@ class Participant:
                 if type(one) is Answer and one.pending.serial in open_serials:
                     if one.error is not None:
                         self._inbox.extendleft(reversed(incoming[i + 1 :]))  # not ours to lose
-                        raise one.error
+                        if mend is None or not is_loss(one.error):
+                            raise one.error
+                        place = next(k for k, a in enumerate(asked) if a.serial == one.pending.serial)
+                        open_serials.discard(one.pending.serial)
+                        asked[place] = mend(place, one.error)
+                        open_serials.add(asked[place].serial)
+                        break
                     open_serials.discard(one.pending.serial)
                     answers[one.pending.serial] = one
                 elif type(one) is Told or type(one) is Gone:
@@ -208,8 +231,9 @@ class Participant:
                 else:
                     self._inbox.append(one)
         found = []
-        for pending in asked:
+        for first, pending in zip(given, asked, strict=True):
             answer = answers[pending.serial]
+            first.body = answer.body
             try:
                 message = codec_of(CALL_BY_NAME[pending.call].reply).decode(answer.body)
             except RemoteProtocolError as error:  # who answered is to blame, not who asked
@@ -387,6 +411,13 @@ class Participant:
                 return  # the main thread meets the same error as soon as it reads
             finally:
                 self._lock.release()
+
+
+def is_loss(error: GanglionError) -> bool:
+    """Say whether a call failed because its callee is not there any more."""
+    return isinstance(error, PeerLost) or (
+        isinstance(error, CallFailed) and error.remote_kind == "unreachable"
+    )
 
 
 def wrong_answer(peer: str, call: str, error: GanglionError) -> CallFailed:

@@ -9,6 +9,7 @@ from typing import Any
 
 from ganglion.errors import CallFailed, RemoteProtocolError
 from ganglion.peer.foreign import Declared
+from ganglion.peer.journal import Journal
 from ganglion.peer.participant import wrong_answer
 from ganglion.wire.messages import EnvironmentDeclared, EnvironmentUpdated
 
@@ -38,6 +39,7 @@ class World:
     truncated: bool = False
     state: Any = None  # what a transformer left in place of the world's state, for the store
     checks: Declared | None = None
+    journal: Journal | None = None  # of the open episode, where a lost environment is mended
 
     @property
     def ended(self) -> bool:

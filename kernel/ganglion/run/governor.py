@@ -11,6 +11,7 @@ from ganglion.run.agents import ResolvedAgent, declaration_rows, resolve, same_d
 from ganglion.run.effect import Answer, Ask, Await, Declare, Effect, Event, Finish, Record
 from ganglion.run.evaluation import Cast, Evaluations
 from ganglion.run.flow import Flow
+from ganglion.run.loss import mended
 from ganglion.run.plan import AgentPlan, PhasePlan, Plan, Process, processes_of
 from ganglion.run.promise import Promises
 from ganglion.run.setup import Setup
@@ -31,6 +32,8 @@ from ganglion.wire.messages import (
     FlowSignal,
     Need,
     Nothing,
+    Rebuild,
+    Rebuilt,
     Signalled,
     Stands,
     WorkerFailed,
@@ -86,6 +89,7 @@ class Governor:
         self._flow: Flow
         self._evaluations: Evaluations
         self._promises = Promises()
+        self._absent: dict[str, list[Any]] = {}  # lost peer -> calls that wait for its successor
         self._asked_s = 0.0  # when an evaluation was heard of last
         self._agents: list[ResolvedAgent] = []
         self._ready: dict[int, dict[str, Any]] = {}
@@ -116,6 +120,8 @@ class Governor:
         self._joined[peer] = content
         self.waits.came(peer)
         event = Event("peer.joined", {"name": peer})
+        if self.stage is Stage.RUNNING:
+            return [event, *(Answer(token, Rebuilt(True)) for token in self._absent.pop(peer, []))]
         return [event, *(self._setup_controllers(now_s) if self._all_joined() else [])]
 
     def lost(self, peer: str, reason: str, now_s: float) -> list[Effect]:
@@ -124,11 +130,26 @@ class Governor:
         event = Event("peer.lost", {"name": peer, "reason": reason})
         if self.stage is Stage.ENDED or peer not in self._awaited():
             return [event]
+        process = next((p for p in self._processes() if p.name == peer), None)
+        if self.stage is Stage.RUNNING and process is not None and mended(self._phase, process):
+            span_s = self._phase.deadline_s("join")
+            self.waits.begin(peer, peer, f"{process.label} to come back", now_s, span_s)
+            return [event]
         failure = Failure("lost", f"{self._label(peer)} is gone: {reason}")
         process = next((p for p in self._processes() if p.name == peer and p.is_controller), None)
         if process is not None and self.stage in (Stage.RUNNING, Stage.FAILING):
             self._gone(process.worker or 0, process.evaluation)  # nobody is left who could close its episode
         return [event, *self.fail(failure, peer, now_s), *self._after_cut(now_s)]
+
+    def rebuild(self, token: Any, report: Rebuild, now_s: float) -> list[Effect]:
+        """Hear that a controller waits for the successor of a lost peer."""
+        self._stepped = True
+        if self.stage is not Stage.RUNNING:
+            return [Answer(token, Rebuilt(False))]
+        if report.peer in self._joined:
+            return [Answer(token, Rebuilt(True))]
+        self._absent.setdefault(report.peer, []).append(token)
+        return []
 
     def answered(self, tag: tuple[Any, ...], reply: Any, now_s: float) -> list[Effect]:
         """Hear the answer to a call."""
@@ -219,7 +240,7 @@ class Governor:
         return self._flow_on(effects, now_s)
 
     def _steer_evaluation(self, wish: FlowSignal) -> list[Effect]:
-        """Pass on to a running evaluation what concerns it: PAUSE, whatever ends a pause, and SHUTDOWN, which cuts it."""
+        """Pass on to a running evaluation what concerns it: PAUSE, what ends a pause, and SHUTDOWN, which cuts it."""
         signal = Signal[wish.signal]
         if not self._evaluations.runs:
             return []
@@ -269,7 +290,10 @@ class Governor:
         self._cut_by_s = now_s + _CUT_S
         if not running:
             return self._finish(now_s)
-        cut = self._evaluations.cut(True, "failed") if self._evaluations.runs else []
+        waiting = [token for tokens in self._absent.values() for token in tokens]
+        self._absent.clear()
+        cut: list[Effect] = [Answer(token, Rebuilt(False)) for token in waiting]
+        cut += self._evaluations.cut(True, "failed") if self._evaluations.runs else []
         return [*cut, *self._flow.abort(), *self._after_cut(now_s)]
 
     def _after_cut(self, now_s: float) -> list[Effect]:

@@ -126,6 +126,7 @@ class PhasePlan:
     evaluate_every: int | None = None
     evaluate_episodes: int = 1
     deadlines_s: dict[str, float | None] = field(default_factory=dict)
+    on_loss: str = "fail"  # fail, recover
 
     @property
     def evaluates(self) -> bool:

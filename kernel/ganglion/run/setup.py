@@ -72,6 +72,7 @@ class Setup:
             peer_name(self._run, Role.GOVERNOR),
             self._store,
             evaluation,
+            mends=phase.on_loss == "recover" and phase.sync != "async",
         )
 
     def brain(

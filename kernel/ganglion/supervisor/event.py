@@ -9,6 +9,7 @@ __all__ = [
     "EVALUATION_ENDED",
     "PEER_JOINED",
     "PEER_LOST",
+    "PEER_RESTARTED",
     "PHASE_ENDED",
     "PHASE_STARTED",
     "RUN_ENDED",
@@ -28,6 +29,7 @@ RUN_STARTED = "run.started"
 RUN_ENDED = "run.ended"
 PEER_JOINED = "peer.joined"
 PEER_LOST = "peer.lost"
+PEER_RESTARTED = "peer.restarted"
 WAITING = "waiting"
 
 # told by the governor

@@ -23,6 +23,7 @@ from ganglion.supervisor.event import WAITING
 from ganglion.supervisor.folder import RunFolder
 from ganglion.supervisor.member import Member
 from ganglion.supervisor.output import printable
+from ganglion.supervisor.restarts import Restarts
 from ganglion.wire.messages import Ended, Failure, RunEvent
 from ganglion.wire.name import Role, peer_name
 from ganglion.wire.parcel import plan_bytes
@@ -88,6 +89,7 @@ class Run:
         self.told: set[str] = set()  # events that the governor has told by itself
         self._heard_s: dict[str, float] = {}  # when each participant has last told for whom it waits
         self.phase = 0
+        self.restarts = Restarts()
 
     def places(self, phase: int) -> list[Place]:
         """Return the processes that a phase needs besides governor and store."""

@@ -16,6 +16,7 @@ from typing import Any
 
 from ganglion.errors import DeadlineExceeded, GanglionError, LaunchError, PeerLost, StoreError, UsageError
 from ganglion.limits import DEADLINES_S, LEAVE_ASK_S, LEAVE_KILL_S, LEAVE_TERMINATE_S
+from ganglion.run.loss import mended
 from ganglion.run.plan import Plan
 from ganglion.run.plan import Process as Place
 from ganglion.supervisor import event
@@ -438,6 +439,8 @@ class Supervisor(Listener):
         run = self.runs.get(member.run)
         if run is None or not member.child.lost or (run.over.is_set() and member.child.code == 0):
             return
+        if self._mend(run, member):
+            return
         run.lost.append(member)
         text = f"{member.label} {member.end_text}"
         self._tell(
@@ -452,6 +455,40 @@ class Supervisor(Listener):
             run.fail(text, peer=member.name)
         else:  # the governor knows where the run stood, and ends it by name; it may be too slow
             asyncio.get_running_loop().call_later(LEAVE_ASK_S / 2, run.fail, text, None, member.name)
+
+    def _mend(self, run: Run, member: Member) -> bool:
+        """Begin to start a lost member anew if its loss is one that is mended; say whether it is."""
+        phase = run.plan.phases[run.phase]
+        if run.over.is_set() or not run.begun or not mended(phase, member.place):
+            return False
+        delay_s = run.restarts.next_s(member.name, time.monotonic())
+        if delay_s is None:
+            return False
+        run.former.append(member)
+        self._tell(
+            run, event.PEER_LOST, {"name": member.name, "label": member.label, "reason": member.end_text}
+        )
+        task = asyncio.ensure_future(self._restart(run, member, delay_s))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return True
+
+    async def _restart(self, run: Run, former: Member, delay_s: float) -> None:
+        """Start the successor of a lost member, under the next incarnation of its name."""
+        assert self.bus is not None
+        await asyncio.sleep(delay_s)
+        if run.over.is_set() or run.members.get(former.name) is not former:
+            return
+        member = Member(former.place, run.id, former.incarnation + 1, self._bid_leave, self._member_over)
+        run.members[member.name] = member
+        try:
+            await self.bus.ask_all("kernel.admit", [self._access.admission(member)])
+            await self.bus.ask(KERNEL, "kernel.watch", Watch([member.name]))
+            await self._start(run, member)
+        except GanglionError as error:
+            run.fail(f"{member.label} cannot be started again: {error}", peer=member.name)
+            return
+        self._tell(run, event.PEER_RESTARTED, {"name": member.name, "label": member.label})
 
     def _broker_ended(self, process: Process) -> None:
         if self._closing:

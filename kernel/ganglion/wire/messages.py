@@ -60,6 +60,8 @@ __all__ = [
     "Need",
     "Nothing",
     "Peers",
+    "Rebuild",
+    "Rebuilt",
     "RecordAck",
     "RecordBatch",
     "RunEvent",
@@ -376,6 +378,21 @@ class WorkerFailed:
 
 
 @message
+class Rebuild:
+    """Tell that a peer is lost, and ask for word when its successor has joined."""
+
+    worker: int
+    peer: str
+
+
+@message
+class Rebuilt:
+    """Answer: a successor has joined, or none will."""
+
+    joined: bool
+
+
+@message
 class Stands:
     """Report that a worker stands at a boundary because of PAUSE, where there is no common boundary."""
 
@@ -450,6 +467,7 @@ class ControllerSetup:
     store: str | None = None
     evaluation: bool = False  # this worker evaluates what others train
     parcels: dict[str, Any] | None = None  # field -> number of the blob that holds it
+    mends: bool = False  # a lost environment is started anew: it is to be led to where it stood
 
 
 @message
@@ -560,15 +578,17 @@ class EnvironmentUpdated:
     timestamp: str | None = None
     reward_ids: list[dict[str, Any]] | None = None  # declarations, in the first update if not made before
     world_state: Any = None
+    state: dict[str, Any] | None = None  # of generators before a reset, for who has to lead a successor here
 
 
 @message
 class EnvironmentReset:
-    """Begin the next episode in place."""
+    """Begin the next episode in place; `state` is put back before it, in the successor of a lost process."""
 
     episode: int
     seed: int
     stream: bytes = b""
+    state: dict[str, Any] | None = None
 
 
 # == muscle ===========================================================================================================
@@ -866,6 +886,7 @@ CALLS: tuple[Call, ...] = (
     Call("governor.episode", (Role.CONTROLLER,), Role.GOVERNOR, EpisodeEnded, Verdict),
     Call("governor.boundary", (Role.CONTROLLER,), Role.GOVERNOR, Boundary, Go),
     Call("governor.stands", (Role.CONTROLLER,), Role.GOVERNOR, Stands, Done),
+    Call("governor.rebuild", (Role.CONTROLLER,), Role.GOVERNOR, Rebuild, Rebuilt),
     Call("governor.failed", (Role.CONTROLLER,), Role.GOVERNOR, WorkerFailed, Done),
     Call("controller.setup", (Role.GOVERNOR,), Role.CONTROLLER, ControllerSetup, ControllerReady),
     Call("controller.start", (Role.GOVERNOR,), Role.CONTROLLER, ControllerStart, Done),

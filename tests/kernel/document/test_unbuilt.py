@@ -32,7 +32,7 @@ REFUSED = [
     (PHASE % "agents: [{filters: [norm]}]", "filters"),
     (PHASE % "agents: [{brain: {name: x, on_error: continue}}]", "`on_error: continue`"),
     (PHASE % "simulation: aeb", "the controller `aeb`"),
-    ("recovery: {on_loss: recover}", "any `on_loss` but `fail`"),
+    ("recovery: {on_loss: restart}", "`on_loss: restart`"),
     (PHASE % "recovery: {deterministic: false}", "`deterministic: false`"),
 ]  # fmt: skip
 

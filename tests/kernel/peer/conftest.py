@@ -484,7 +484,9 @@ class Worker:
         self.boundaries.append(report)
         return self.goes.pop(0) if self.goes else Go(round=report.round)
 
-    def setup(self, store: str | None = "r/store", evaluation: bool = False) -> ControllerReady:
+    def setup(
+        self, store: str | None = "r/store", evaluation: bool = False, mends: bool = False
+    ) -> ControllerReady:
         """Begin the phase."""
         mode = "evaluate" if evaluation else "train"
         environments = [
@@ -506,6 +508,7 @@ class Worker:
         message = ControllerSetup(
             *("r", 0, "one", mode, 0, plugin, self.conditions, environments),
             *(STREAM, {}, "r/governor", store, evaluation),
+            mends=mends,
         )
         found: ControllerReady = self.hosted.ask("controller.setup", message, "r/governor")
         return found

@@ -384,7 +384,7 @@ def test_a_failing_reset_is_reported(worker: Any, world: Any) -> None:
 
 # -- evaluations ------------------------------------------------------------------------------------------------------
 def test_an_evaluation_goes_on_where_the_last_one_ended(worker: Any) -> None:
-    """Its episodes begin in place with the number of the verdict; the muscles take the newest policy before the first."""
+    """Its episodes begin in place, with the verdict's number; muscles take the newest policy before the first."""
     it = worker()
     it.setup(evaluation=True)
     it.start(verdict=Verdict("RESET", round=7))

@@ -93,7 +93,7 @@ def test_metrics_are_means_overlaid_by_the_brain(kit: Any) -> None:
     farm.metrics = lambda number: {"skill": 0.5, "steps": 99.0}
     farm.begin().run()
 
-    phase, agent, number, episodes, metrics, brain, completed = farm.records("evaluation")[0]
+    phase, agent, number, episodes, metrics, brain, _ = farm.records("evaluation")[0]
     assert (0, "ada", 0, 2, None) == (phase, agent, number, episodes, brain)
     assert {"objective": 1.0, "return": 3.0, "steps": 99.0, "skill": 0.5} == metrics
     assert [ask.message.episodes for ask in farm.asks if ask.call == "brain.evaluate"] == [

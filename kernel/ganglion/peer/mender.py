@@ -1,0 +1,114 @@
+"""Menders: lead the successor of a lost environment through its open episode, to where the lost one stood."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from ganglion.errors import GanglionError, Nondeterministic, PeerLost
+from ganglion.limits import LOSSES_AT_ONE_STEP
+from ganglion.peer.conversation import Pending
+from ganglion.peer.journal import Journal, digest
+from ganglion.peer.participant import is_loss
+from ganglion.wire.codec import codec_of
+from ganglion.wire.messages import Rebuild, Rebuilt
+from ganglion.wire.name import label
+
+if TYPE_CHECKING:
+    from ganglion.peer.episode import Phase
+    from ganglion.peer.world import World
+
+__all__ = ["Mender"]
+
+
+class Mender:
+    """Mend the calls of one step, or of one reset: `messages` are what these worlds were asked, in their order.
+
+    The successor is told again what the lost one was told since its object was made, and must give the same answers;
+    then it is asked what the lost one did not answer.
+    """
+
+    def __init__(self, phase: Phase, worlds: Sequence[World], messages: Sequence[Any]) -> None:
+        self._phase, self._worlds, self._messages = phase, worlds, messages
+
+    def __call__(self, place: int, error: GanglionError) -> Pending:
+        """Return the call asked anew of a successor; raises the error if there is none, or no more.
+
+        Raises:
+            Nondeterministic: The successor answers otherwise.
+        """
+        if place >= len(self._worlds) or self._worlds[place].journal is None:
+            raise error
+        world = self._worlds[place]
+        journal = world.journal
+        assert journal is not None
+        while True:
+            self._count(world, journal, error)
+            try:
+                self._await(world, error)
+                self._lead(world, journal)
+            except GanglionError as again:
+                if not is_loss(again) or _peer_of(again) != world.peer:
+                    raise
+                error = again
+                continue
+            message = self._messages[place]
+            return self._ask(world, _CALLS[type(message).__name__], message, len(journal.steps) + 1)
+
+    def _count(self, world: World, journal: Journal, error: GanglionError) -> None:
+        """Note one more loss at this step; who dies too often at one place is not led there again."""
+        step = len(journal.steps) + 1
+        losses = journal.losses[step] = journal.losses.get(step, 0) + 1
+        if losses >= LOSSES_AT_ONE_STEP:
+            episode = journal.made if journal.reset is None else journal.reset.episode
+            text = f"poison: {label(world.peer)} died {losses} times at episode {episode}, step {step}"
+            raise PeerLost(world.peer, f"{text}: {getattr(error, 'reason', error)}") from error
+
+    def _await(self, world: World, error: GanglionError) -> None:
+        """Wait until a successor has joined; its deadline is the governor's."""
+        phase = self._phase
+        report = Rebuild(phase.setup.worker, world.peer)
+        answer: Rebuilt = phase.participant.call(phase.governor, "governor.rebuild", report, None)
+        if not answer.joined:
+            raise error
+
+    def _lead(self, world: World, journal: Journal) -> None:
+        self._same(world, "environment.start", journal.start, 0, journal.started)
+        if journal.reset is not None:
+            self._same(world, "environment.reset", journal.reset, 0, journal.opened)
+        for step, told in enumerate(journal.steps, 1):
+            self._same(world, "environment.update", told.update, step, told.answer)
+
+    def _same(self, world: World, call: str, message: Any, step: int, answer: bytes) -> None:
+        """Ask what was asked before, and refuse another answer."""
+        pending = self._ask(world, call, message, step)
+        found = self._phase.participant.gather([pending])[0]
+        if digest(pending.body) != answer and not _equal_but_for_rewards(found, answer):
+            where = f"episode {self._episode(world)}, step {step}"
+            text = f"{label(world.peer)}, {where}: {call} is answered otherwise than before it was lost"
+            raise Nondeterministic(text)
+
+    def _ask(self, world: World, call: str, message: Any, step: int) -> Pending:
+        phase = self._phase
+        position = (phase.setup.phase, phase.setup.worker, self._episode(world), 0, step, 0)
+        return phase.participant.ask(world.peer, call, message, phase.span_s(call), position)
+
+    def _episode(self, world: World) -> int:
+        journal = world.journal
+        assert journal is not None
+        return journal.made if journal.reset is None else journal.reset.episode
+
+
+def _equal_but_for_rewards(found: Any, answer: bytes) -> bool:
+    """Say whether an answer differs only in that it declares rewards: an object does so in its first update."""
+    if getattr(found, "reward_ids", None) is None:
+        return False
+    return digest(codec_of(type(found)).encode(replace(found, reward_ids=None))) == answer
+
+
+_CALLS = {"EnvironmentUpdate": "environment.update", "EnvironmentReset": "environment.reset"}
+
+
+def _peer_of(error: GanglionError) -> str:
+    return str(getattr(error, "peer", ""))

@@ -1,0 +1,138 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from ganglion.wire.messages import Failure, Rebuilt, Verdict
+
+GONE = Failure("unreachable", "nobody of that name is here")
+
+
+class Frail:
+    """Stand before an environment that is lost when it is asked for the n-th time, and comes back as it was made."""
+
+    def __init__(self, it: Any, losses: list[int], lies: bool = False) -> None:
+        self.it, self.losses, self.lies = it, losses, lies
+        self.asked: list[str] = []
+        self.told: list[Any] = []
+        answers = it.link.answers
+        for call in ("start", "update", "reset"):
+            answers[f"environment.{call}"] = self._frail(call, answers[f"environment.{call}"])
+        answers["governor.rebuild"] = self._back
+        self.comes_back = True
+
+    def _frail(self, call: str, answer: Any) -> Any:
+        def ask(peer: str, message: Any) -> Any:
+            self.asked.append(call)
+            if len(self.asked) in self.losses:
+                return GONE
+            answered = answer(peer, message)
+            lies = self.lies and self.told and call == "update"
+            return replace(answered, readings=[[99]]) if lies else answered
+
+        return ask
+
+    def _back(self, peer: str, message: Any) -> Rebuilt:
+        self.told.append((message.worker, message.peer))
+        return Rebuilt(self.comes_back)
+
+
+@pytest.fixture
+def mending(worker: Any, world: Any) -> Any:
+    """Return a function that stands a worker whose environment is lost at these calls, and runs its episodes."""
+
+    def make(losses: list[int], episodes: int = 1, lies: bool = False, ends: int = 3) -> Frail:
+        it = worker({"w": world(ends=ends)})
+        frail = Frail(it, losses, lies)
+        it.verdicts = [Verdict("RESET", episode=n) for n in range(1, episodes)]
+        it.setup(mends=True)
+        it.start()
+        it.hosted.host.tick()
+        return frail
+
+    return make
+
+
+def test_nothing_is_mended_where_nothing_is_lost(mending: Any) -> None:
+    """An undisturbed episode asks nothing twice, and nobody for help."""
+    frail = mending([])
+
+    assert (["start", "update", "update", "update"], []) == (frail.asked, frail.told)
+
+
+@pytest.mark.parametrize("lost", [2, 3, 4])
+def test_a_successor_is_led_to_where_the_lost_one_stood(mending: Any, lost: int) -> None:
+    """It is started, given the steps that were made, then the one that was not answered; rows are as if undisturbed."""
+    undisturbed, frail = mending([]), mending([lost])
+
+    before = ["update"] * (lost - 2)
+    again = ["start", *before, *["update"] * (4 - lost + 1)]
+    assert ["start", *before, "update", *again] == frail.asked
+    assert [(0, "r/environment/w/0")] == frail.told
+    assert [] == frail.it.failures
+    for kind in ("steps", "actions", "episode"):
+        assert undisturbed.it.records(kind) == frail.it.records(kind)
+
+
+def test_a_later_episode_begins_with_its_reset(mending: Any) -> None:
+    """In the second episode the successor is started, reset, and given the steps of that episode only."""
+    frail = mending([7], episodes=2)
+
+    first = ["start", "update", "update", "update", "reset", "update", "update"]
+    assert [*first, "start", "reset", "update", "update", "update"] == frail.asked
+    assert [] == frail.it.failures
+
+
+def test_a_reset_that_was_not_answered_is_asked_again(mending: Any) -> None:
+    """Between two episodes the successor is led through the one before."""
+    frail = mending([5], episodes=2)
+
+    first = ["start", "update", "update", "update", "reset"]
+    assert [
+        *first,
+        "start",
+        "update",
+        "update",
+        "update",
+        "reset",
+        "update",
+        "update",
+        "update",
+    ] == frail.asked
+
+
+def test_another_answer_than_before_fails_by_place(mending: Any) -> None:
+    """A successor that answers otherwise is not gone on with: episode and step are named."""
+    frail = mending([4], lies=True)
+
+    (failed,) = frail.it.failures
+    assert "nondeterministic" == failed.failure.kind
+    place = "environment w (worker 0), episode 0, step 1"
+    text = f"{place}: environment.update is answered otherwise than before it was lost"
+    assert text == failed.failure.message
+
+
+def test_who_dies_at_one_step_again_and_again_is_poisoned(mending: Any) -> None:
+    """After three losses at one place the run fails, with the place and how it died."""
+    frail = mending([3, 6, 9])
+
+    assert 1 == len(frail.it.failures)
+    assert (
+        "poison: environment w (worker 0) died 3 times at episode 0, step 2"
+        in frail.it.failures[0].failure.message
+    )
+
+
+def test_without_a_successor_the_loss_stands(mending: Any, worker: Any, world: Any) -> None:
+    """When the governor knows that nobody will come, the first error is what fails the worker."""
+    it = worker({"w": world(ends=3)})
+    frail = Frail(it, [3])
+    frail.comes_back = False
+    it.setup(mends=True)
+    it.start()
+    it.hosted.host.tick()
+
+    (failed,) = it.failures
+    assert "nobody of that name is here" in failed.failure.message

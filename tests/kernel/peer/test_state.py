@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import msgpack
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ganglion.errors import RemoteProtocolError
+from ganglion.peer.hooks import seed_process
+from ganglion.peer.state import Generators
+from ganglion.sdk.seed import generator_from_words, words
+
+STREAM = words(7, ["state"])
+
+
+def made() -> tuple[Generators, dict[str, Any]]:
+    """Return the generators of a new object in a freshly seeded process."""
+    seed_process(STREAM)
+    own = {"rng": generator_from_words(STREAM), "space.a": generator_from_words(words(7, ["space"]))}
+    return Generators(own), own
+
+
+DRAWS: dict[str, Callable[[dict[str, Any]], Any]] = {
+    "rng": lambda own: own["rng"].random(),
+    "half": lambda own: int(own["rng"].integers(0, 1000, dtype=np.uint32)),
+    "space": lambda own: own["space.a"].normal(),
+    "random": lambda own: random.random(),
+    "gauss": lambda own: random.gauss(),
+    "numpy": lambda own: float(np.random.random()),  # noqa: NPY002 - what authors do
+    "normal": lambda own: float(np.random.normal()),  # noqa: NPY002
+}
+
+
+@given(
+    before=st.lists(st.sampled_from(sorted(DRAWS)), max_size=12),
+    after=st.lists(st.sampled_from(sorted(DRAWS)), max_size=12),
+)
+def test_a_successor_draws_what_the_lost_one_would_have_drawn(before: list[str], after: list[str]) -> None:
+    """Whatever was drawn before, the state travels as plain values and gives the same numbers afterwards."""
+    generators, own = made()
+    for name in before:
+        DRAWS[name](own)
+    saved = msgpack.unpackb(msgpack.packb(generators.save()))
+    expected = [DRAWS[name](own) for name in after]
+
+    generators, own = made()
+    generators.restore(saved)
+    assert expected == [DRAWS[name](own) for name in after]
+
+
+def test_what_was_not_used_does_not_travel() -> None:
+    """An object that draws from its own generator alone sends that one alone; one that draws nothing, nothing."""
+    generators, own = made()
+    assert {} == generators.save()
+
+    own["rng"].random()
+    assert ["rng"] == list(generators.save())
+
+
+def test_what_was_left_out_is_as_at_first() -> None:
+    """Restoring takes generators back that had been used meanwhile."""
+    generators, own = made()
+    first = own["rng"].random()
+    generators.restore({})
+
+    assert first == own["rng"].random()
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        {"nobody": {}},
+        {"rng": {}},
+        {"rng": {"state": b"", "inc": 3, "has_half": 0, "half": 0}},
+        {"random": {"key": b"123", "position": 1, "gauss": None}},
+        {"numpy": {"key": b"\0" * 8, "position": 1, "has_gauss": 0, "gauss": 0.0}},
+    ],
+)
+def test_a_state_that_is_none_is_refused(state: dict[str, Any]) -> None:
+    """What cannot be put back is a breach of the protocol, by name."""
+    generators, _ = made()
+
+    with pytest.raises(RemoteProtocolError, match=next(iter(state))):
+        generators.restore(state)

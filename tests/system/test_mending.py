@@ -1,0 +1,70 @@
+"""Lost environments, on real processes: the run goes on by itself, with the rows of an undisturbed one."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+GANGLION = str(Path(sys.executable).with_name("ganglion"))
+MODULE = '''
+import os, random, signal
+from pathlib import Path
+from ganglion.sdk import ActuatorInformation, Box, Discrete, Environment, EnvironmentBaseline, EnvironmentState
+from ganglion.sdk import RewardInformation, SensorInformation
+
+class Frail(Environment):  # dies once, in the second step of its third episode, in worker 1
+    def __init__(self, grave):
+        self.grave = Path(grave)
+    def start_environment(self):
+        self.step = 0
+        return EnvironmentBaseline(self.read(), [ActuatorInformation(0, Discrete(3), "a")])
+    def reset(self, request):
+        return self.start_environment()
+    def read(self):  # numbers that go on over episodes, from every generator that there is
+        self.value = self.rng.random() + random.random()
+        return [SensorInformation(self.value, Box(0.0, 2.0, ()), "s")]
+    def update(self, actuators):
+        self.step += 1
+        if (self.worker, self.episode, self.step) == (1, 2, 2) and not self.grave.exists():
+            self.grave.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        reward = RewardInformation(self.step, Discrete(9), "r")
+        return EnvironmentState(self.read(), [reward], terminated=self.step >= 4)
+'''
+
+DOCUMENT = """
+uid: frail
+seed: 5
+version: "0.1"
+recovery: {on_loss: recover}
+run_config: {condition: vanilla}
+schedule:
+  - train:
+      environments: [environment: {uid: hut, name: "frail:Frail", params: {grave: GRAVE}}]
+      agents: [{name: ada, muscle: dummy, brain: dummy, sensors: [hut.s], actuators: [hut.a]}]
+      phase_config: {worker: 2, episodes: 4}
+"""
+
+
+def ganglion(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """Run the command as a user would."""
+    command = [GANGLION, "--results", str(folder / "results"), *words]
+    return subprocess.run(command, capture_output=True, text=True, cwd=folder, timeout=60, check=False)
+
+
+def test_a_run_goes_on_as_if_nothing_had_happened(tmp_path: Path) -> None:
+    """An environment that is killed in mid-episode comes back where it stood: exit 0, and no table differs."""
+    (tmp_path / "frail.py").write_text(MODULE)
+    (tmp_path / "frail.yml").write_text(DOCUMENT.replace("GRAVE", str(tmp_path / "grave")))
+    disturbed = ganglion(tmp_path, "run", "frail.yml", "--json")
+    undisturbed = ganglion(tmp_path, "run", "frail.yml", "--json")
+
+    events = [json.loads(line) for line in disturbed.stdout.splitlines()]
+    told = [(e["event"], e["label"]) for e in events if e["event"] in ("peer.lost", "peer.restarted")]
+    name = "environment hut (worker 1)"
+    assert [("peer.lost", name), ("peer.restarted", name)] == told, disturbed.stderr
+    assert (0, 0) == (disturbed.returncode, undisturbed.returncode), disturbed.stderr
+    compared = ganglion(tmp_path, "runs", "diff", "frail-1", "frail-2")
+    assert (0, "no difference\n") == (compared.returncode, compared.stdout)
