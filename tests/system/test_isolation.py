@@ -218,7 +218,7 @@ def carry_out(folder: Path, steps: int) -> dict[str, bytes]:
         env=variables,
         capture_output=True,
         text=True,
-        timeout=600,
+        timeout=3600,
     )
     assert 0 == done.returncode, done.stderr
     found = {}
@@ -240,7 +240,7 @@ def files_of(folder: Path, agent: str) -> dict[str, bytes]:
     }
 
 
-@pytest.mark.parametrize("steps", [10, pytest.param(6250, marks=pytest.mark.long)])
+@pytest.mark.parametrize("steps", [10, pytest.param(8500, marks=pytest.mark.long)])
 def test_nothing_foreign_is_seen(tmp_path: Path, steps: int) -> None:
     """No canary of another agent reaches an agent's muscles and brain, their logs, models or variables."""
     seen = carry_out(tmp_path, steps)
