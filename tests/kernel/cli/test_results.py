@@ -72,7 +72,7 @@ def test_a_query_in_sql(ganglion: Command) -> None:
         ganglion("results", "--sql", sql, "--json")[1]
     )
     for arguments, message in (
-        (("--sql", "DELETE FROM stored_runs"), "readonly"),
+        (("--sql", "DELETE FROM stored_runs"), "may only read"),
         (("steps", "--sql", sql), "cannot be combined with steps"),
         (("--sql", sql, "--limit", "1"), "cannot be combined with --limit"),
         (("--sql", "SELECT 1 AS a, 2 AS a"), "found a twice"),

@@ -27,6 +27,7 @@ from ganglion.limits import (
     MESSAGE_BYTES,
     MESSAGE_FRAMES,
     MESSAGES_PER_CALLBACK,
+    PROGRESS_S,
     QUEUE_MARK_BYTES,
     UNFINISHED_IDLE_S,
     UNJOINED_PEERS,
@@ -336,15 +337,51 @@ def test_who_is_held_is_not_accused(native: Any, station: Any) -> None:
     sending.start()
     sending.join(0.2)
     assert sending.is_alive()
-    asking = station.exchange.broker.joined[controller.name]
-    for _ in range(10):
-        station.call(lambda: setattr(asking, "heard_s", station.clock()))
-        station.pass_time(0.5)
+    pass_time_for(station, controller, 5)
     serials = [governor.receive().head.serial for _ in range(count)]
     sending.join(WAIT_S)
 
     assert list(range(count)) == serials
     assert store.name in station.call(lambda: list(station.exchange.broker.joined))
+
+
+def pass_time_for(station: Any, peer: Any, seconds: int) -> None:
+    """Let time pass in which one peer is not silent."""
+    link = station.exchange.broker.joined[peer.name]
+    for _ in range(2 * seconds):
+        station.call(lambda: setattr(link, "heard_s", station.clock()))
+        station.pass_time(0.5)
+
+
+def test_a_destination_that_takes_nothing_is_lost(native: Any, station: Any) -> None:
+    """Who has work may be silent, but not leave for ten seconds what waits for him; who asked him is told."""
+    controller, environment = native.join(Role.CONTROLLER), native.join(Role.ENVIRONMENT)
+    link = station.exchange.broker.joined[environment.name]
+    for _ in range(12):
+        controller.send(environment.name, CALL, b"", bytes(100_000))
+    until(station, lambda: link.queued_bytes > QUEUE_MARK_BYTES // 2)
+    pass_time_for(station, controller, int(PROGRESS_S) - 2)
+    assert environment.name in station.call(lambda: list(station.exchange.broker.joined))
+    pass_time_for(station, controller, 4)
+
+    assert Verb.LOST is controller.receive().head.verb
+    assert any("(progress_s)" in str(note.fields.get("reason")) for note in station.notes)
+
+
+def test_silence_beyond_ones_own_word(native: Any, station: Any) -> None:
+    """Who says by PING how long he may be silent, at most, is lost when he is so for longer."""
+    controller, environment = native.join(Role.CONTROLLER), native.join(Role.ENVIRONMENT)
+    controller.send(environment.name, CALL)  # work, so that BEAT asks in vain
+    environment.receive()
+    environment.link._send_all(encode_command(b"PING", b"\0\x32"))
+    link = station.exchange.broker.joined[environment.name]
+    until(station, lambda: link.sink._zmtp.silence_s == 5.0)
+    pass_time_for(station, controller, 4)
+    assert environment.name in station.call(lambda: list(station.exchange.broker.joined))
+    pass_time_for(station, controller, 2)
+
+    assert Verb.LOST is controller.receive().head.verb
+    assert any("its PING allowed" in str(note.fields.get("reason")) for note in station.notes)
 
 
 def begun(size: int, to: str = "r/controller/0") -> bytes:
