@@ -114,6 +114,22 @@ def test_busy(bus: Any) -> None:
         assert think == brain.receive().head
 
 
+def test_calls_that_are_no_right_do_not_pass(bus: Any) -> None:
+    """On a way that is known a call passes by its name only: not another one of the callee, nor one without a name."""
+    brain, muscle = bus.join(Role.BRAIN, None), bus.join(Role.MUSCLE)
+    for turn in range(3):  # the first time the broker decides, then the fronts know the way
+        muscle.send(brain.name, Head(Verb.CALL, turn + 1, "brain.think"))
+        assert "brain.think" == brain.receive().head.call
+        brain.send(muscle.name, Head(Verb.REPLY, turn + 1))
+        assert Verb.REPLY is muscle.receive().head.verb
+    for serial, call in enumerate(["brain.store", "brain.shutdown", "brain.thinking", "brain.thin", "", "x" * 60]):
+        muscle.send(brain.name, Head(Verb.CALL, 70_000 + serial, call, (0, 0, 1, 1, 2, 3), 1000))
+        assert "forbidden" == muscle.failure()
+    muscle.send(brain.name, Head(Verb.CALL, 2**40, "brain.leave"))
+
+    assert "brain.leave" == brain.receive().head.call
+
+
 def test_answers_need_a_call(bus: Any) -> None:
     """A REPLY that nobody has asked for does not arrive."""
     controller, environment = bus.join(Role.CONTROLLER), bus.join(Role.ENVIRONMENT)
