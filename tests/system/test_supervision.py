@@ -149,7 +149,7 @@ def standing(folder: Path, *arguments: str) -> dict[int, tuple[int, int]]:
     answer = json.loads(done.stdout)
     assert answer["accepted"]
     words = [line.split() for line in answer["text"].splitlines()]
-    return {int(w[1]): (int(w[8]), int(w[5])) for w in words if w[2] == "stands"}
+    return {int(w[1]): (int(w[8]), int(w[5])) for w in words if w[2:3] == ["stands"]}
 
 
 def test_paused_run_goes_on_step_by_step(folder: Path) -> None:

@@ -235,7 +235,7 @@ class Governor:
             self._promises.give(token, wish.worker, now_s)
         else:
             acts = f"acts at the next step boundary of phase {self._phase.index}"
-            text = "goes on" if signal is Signal.CONTINUE else acts
+            text = f"phase {self._phase.index} goes on" if signal is Signal.CONTINUE else acts
             effects.append(Answer(token, Signalled(True, text)))
         return self._flow_on(effects, now_s)
 
