@@ -115,6 +115,7 @@ class Budget:
         self._arrived: dict[Sink, int] = {}
         self._announced: dict[Sink, int] = {}
         self._stopped: list[Sink] = []
+        self.pressed = False  # somebody waited for room when the clocks were last looked at
 
     @property
     def tight(self) -> bool:
@@ -193,6 +194,7 @@ class Exchange:
     def tick(self) -> None:
         """Let the broker and all connections look at the clock; call it about four times a second."""
         now_s = self.clock()
+        self.budget.pressed = self.budget.tight  # the same for all, whoever is found guilty first
         links = list(self.broker.links.values())
         self.perform(self.broker.tick(now_s))
         for link in links:

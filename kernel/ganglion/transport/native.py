@@ -461,7 +461,7 @@ class NativeConnection(asyncio.Protocol):
         self._looked_s = now_s
         going = self._transport.get_write_buffer_size()
         # Where others wait for the room that it takes, a message must get on, and not by single bytes.
-        step = LARGE_BYTES if self._exchange.budget.tight else 1
+        step = LARGE_BYTES if self._exchange.budget.pressed else 1
         grown = zmtp.taken_bytes - self._coming[1] >= step
         if late or grown or not zmtp.unfinished or self._pauses or self._rest:
             self._coming = (now_s, zmtp.taken_bytes)

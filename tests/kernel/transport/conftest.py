@@ -146,6 +146,8 @@ class Station:
         finally:
             native.close()
             other.close()
+            for _ in range(5):  # who has just been accepted is to be handed over before the loop ends
+                await asyncio.sleep(0)
 
     def call(self, function: Callable[[], T]) -> T:
         """Run a function in the broker's thread and return what it returns."""
