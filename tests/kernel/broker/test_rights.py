@@ -39,7 +39,7 @@ CALLS_TABLE = """
 | supervisor  | governor    | start signal stop                    |
 | governor    | controller  | setup start evaluate shutdown        |
 | governor    | brain       | setup store evaluate shutdown        |
-| controller  | governor    | episode boundary stands failed       |
+| controller  | governor    | episode boundary stands failed rebuild |
 | controller  | environment | start update reset shutdown          |
 | controller  | muscle      | setup act reset shutdown             |
 | muscle      | brain       | join think update policy leave       |
