@@ -28,18 +28,22 @@ os._exit(0)
 """
 
 
-ADOPTED = """
+ADOPTED = '''
 import os, resource, subprocess, sys
 from ganglion.supervisor.linux import adopt_orphans, children_of, dump_nothing, end_adopted
 adopt_orphans()
 dump_nothing()
 spared = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
-middle = "import subprocess, sys; print(subprocess.Popen([sys.executable, '-c', 'input()'], stdin=subprocess.PIPE).pid)"
+middle = """
+import subprocess, sys
+none = {name: subprocess.DEVNULL for name in ("stdin", "stdout", "stderr")}
+print(subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"], **none).pid)
+"""
 left = subprocess.run([sys.executable, "-c", middle], capture_output=True, text=True).stdout.strip()
 print(end_adopted({spared.pid}) == [f"process {left}"], children_of(os.getpid()) == [spared.pid])
 print(end_adopted({spared.pid}), resource.getrlimit(resource.RLIMIT_CORE)[0])
 spared.kill()
-"""
+'''
 
 
 def test_stopped_process_is_told_from_a_sleeping_one() -> None:
