@@ -149,14 +149,14 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
         save_arrays(tmp_path / "file" / "m.npz", {})
 
 
-@pytest.mark.parametrize("planted", ["model.npz", f".model.npz.{os.getpid()}.part"])
-def test_planted_links_are_not_followed(tmp_path: Path, planted: str) -> None:
+@pytest.mark.parametrize("form", ["model.npz", ".model.npz.{}.part"])
+def test_planted_links_are_not_followed(tmp_path: Path, form: str) -> None:
     """A link in the place of a model, or of what is written beside it, is replaced; what it leads to stays."""
     victim = tmp_path / "victim"
     victim.write_text("mine")
     folder = tmp_path / "models"
     folder.mkdir()
-    (folder / planted).symlink_to(victim)
+    (folder / form.format(os.getpid())).symlink_to(victim)
     Models(folder).save({"a": np.zeros(1)})
 
     assert "mine" == victim.read_text()
