@@ -137,7 +137,9 @@ IDS_PER_ENVIRONMENT = 65_536  # sensors, actuators, rewards
 INTEGER_MAX = 2**53 - 1  # one meaning in every language: a double holds it
 UNFINISHED_BYTES = 64 * 1024 * 1024  # of all connections together; beyond it, who began last waits
 UNFINISHED_IDLE_S = 10.0  # a message that does not grow is an attack or a loss
-ADDRESS_SPACE_BYTES = 4 * 1024**3  # of a broker that other machines reach: all that bounds libzmq's unfinished messages
+ADDRESS_SPACE_BYTES = (
+    4 * 1024**3
+)  # of a broker that other machines reach: all that bounds libzmq's unfinished messages
 WORK_PER_CALLBACK_BYTES = 256 * 1024  # then the next connection has its turn
 MESSAGES_PER_CALLBACK = 1024  # the same for small messages; of those that need a decision a sixteenth
 

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 GANGLION = str(Path(sys.executable).with_name("ganglion"))
-MODULE = '''
+MODULE = """
 import os, random, signal
 from pathlib import Path
 from ganglion.sdk import ActuatorInformation, Box, Discrete, Environment, EnvironmentBaseline, EnvironmentState
@@ -32,7 +32,7 @@ class Frail(Environment):  # dies once, in the second step of its third episode,
             os.kill(os.getpid(), signal.SIGKILL)
         reward = RewardInformation(self.step, Discrete(9), "r")
         return EnvironmentState(self.read(), [reward], terminated=self.step >= 4)
-'''
+"""
 
 DOCUMENT = """
 uid: frail

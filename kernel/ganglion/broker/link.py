@@ -118,7 +118,9 @@ class Link:
         self.watches: set[str] = set()
         self.topics: set[bytes] = set()
         self.sink: Any = None
-        self.curve_key: str | None = None  # of an encrypted connection, set by its front; None on this machine
+        self.curve_key: str | None = (
+            None  # of an encrypted connection, set by its front; None on this machine
+        )
 
     @property
     def name(self) -> str:

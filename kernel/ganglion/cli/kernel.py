@@ -112,7 +112,9 @@ def status(settings: Settings) -> int:
     )
     click.echo(f"endpoint {connection.endpoint}\nconnection file {path}")
     for run in runs:
-        click.echo(f"{run['run']}  {run['status']}  {run['age_s']:.0f} s  {printable(run['reason'] or '')}".rstrip())
+        click.echo(
+            f"{run['run']}  {run['status']}  {run['age_s']:.0f} s  {printable(run['reason'] or '')}".rstrip()
+        )
     return 0
 
 

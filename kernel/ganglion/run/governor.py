@@ -249,7 +249,9 @@ class Governor:
         if signal is Signal.PAUSE:
             return self._evaluations.steer(wish) if wish.worker is None else []
         # Any other signal lifts the pause of the workers that it reaches: nobody may stand alone for ever.
-        return self._evaluations.steer(FlowSignal(Signal.CONTINUE.name, wish.issuer, wish.reason, steps=wish.steps))
+        return self._evaluations.steer(
+            FlowSignal(Signal.CONTINUE.name, wish.issuer, wish.reason, steps=wish.steps)
+        )
 
     def stop(self, now: bool, reason: str, now_s: float) -> list[Effect]:
         """Interrupt the run: after the running episodes, or at once."""

@@ -198,7 +198,9 @@ class Supervisor(Listener):
         folder = self._folder
         assert folder is not None, "open() comes first"
         tree = {**await asyncio.to_thread(plan.to_map), "allow": [*plan.allow, *self.settings.allow]}
-        await asyncio.to_thread(write_plan, folder, tree)  # seconds for a large one: the broker hears us meanwhile
+        await asyncio.to_thread(
+            write_plan, folder, tree
+        )  # seconds for a large one: the broker hears us meanwhile
         process = await self._launcher.fork(
             "ganglion-check", {VARIABLE: str(folder)}, _ignore, entry="check", log=None
         )
@@ -268,8 +270,9 @@ class Supervisor(Listener):
         tree = await asyncio.to_thread(run.plan.to_map)
         request = GovernorStart(run.id, tree, run.keeper.name if run.keeper else None)
         await self.bus.ask(run.governor.name, "governor.start", request)
+        unheard = run.interrupts and not run.begun
         run.begun = True
-        if run.interrupts:
+        if unheard:
             await self._ask_stop(run)
 
     async def _wait_joined(self, run: Run, names: Sequence[str]) -> None:
@@ -535,6 +538,8 @@ class Supervisor(Listener):
         if run is None:
             return  # our own
         shown = run.heard(peer, news, time.monotonic())
+        if shown is not None and shown.event == event.PHASE_STARTED:
+            run.begun = True  # the governor's word may be here before its answer
         if shown is not None and shown.event not in _OURS:
             self._report(run.id, shown)
 

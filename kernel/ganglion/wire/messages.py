@@ -828,7 +828,9 @@ class RecordAck:
 
     number: int
     error: Failure | None = None
-    waiting: str | None = None  # why nothing can be written at the moment; the store tries again and says when it stops
+    waiting: str | None = (
+        None  # why nothing can be written at the moment; the store tries again and says when it stops
+    )
     heads: dict[str, Any] | None = None  # what protects the rows of a run, once its end is durable
 
 

@@ -157,7 +157,9 @@ def test_any_params_survive_being_written(params: dict[str, Any]) -> None:
 # -- any document -----------------------------------------------------------------------------------------------------
 UIDS = ["hill", "net.1", "-x", "yes", "12", "ü n", "{}", "#", "a: b"]
 PLAIN = st.dictionaries(
-    st.sampled_from(["a", "null", "1"]), st.integers(-(2**53) + 1, 2**53 - 1) | st.text("ab:'", max_size=3), max_size=2
+    st.sampled_from(["a", "null", "1"]),
+    st.integers(-(2**53) + 1, 2**53 - 1) | st.text("ab:'", max_size=3),
+    max_size=2,
 )
 CHANCE = st.booleans()
 

@@ -762,7 +762,9 @@ class Leaves(StateTransformer):
 def test_what_a_transformer_leaves_is_for_the_store(stage: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """The world's state is for reward and transformer; what the last one leaves of it is answered as plain values."""
     answer = lambda world: EnvironmentState(  # noqa: E731
-        sensors(world), [reward()], world_state={"voltage": np.array([1.0, 2.0]), "step": np.int64(world.step)}
+        sensors(world),
+        [reward()],
+        world_state={"voltage": np.array([1.0, 2.0]), "step": np.int64(world.step)},
     )
     found = []
     for transformer, left in ((None, None), (Leaves, lambda state: state), (Leaves, lambda state: None)):
@@ -784,7 +786,9 @@ def test_what_a_transformer_leaves_is_for_the_store(stage: Any, monkeypatch: pyt
         (np.zeros(100_000), r"world_state: .*limit world_state_values"),
     ],
 )
-def test_what_cannot_be_stored_is_blamed(stage: Any, left: Any, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_cannot_be_stored_is_blamed(
+    stage: Any, left: Any, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A transformer that leaves what no store can keep is told so, with step and environment."""
     monkeypatch.setattr(Leaves, "left", staticmethod(lambda state: left))
     it = stage(transformer=Leaves)

@@ -144,7 +144,9 @@ def test_a_manifest_that_cannot_be_sealed_fails_the_run(tmp_path: Path) -> None:
     """A run whose files nobody could verify later does not end with 0."""
 
     def prepare(scene: Scene) -> None:
-        scene.moments["phase.started"] = lambda: (scene.folder.path / "manifest.json").write_text("?") and None
+        scene.moments["phase.started"] = lambda: (
+            (scene.folder.path / "manifest.json").write_text("?") and None
+        )
 
     outcome, _ = _carry_out(tmp_path, plan("finish"), prepare)
 

@@ -82,9 +82,7 @@ class Bus:
         """Admit a peer and return its name, which is its token too."""
         name = peer_name(self.run, role, None if role is Role.CONTROLLER else "x", worker)
         digest = hashlib.sha256(name.encode()).digest()
-        self._admit(
-            Admission(name, role, self.run, digest, uid="x", worker=worker, curve_key=CLIENT.public)
-        )
+        self._admit(Admission(name, role, self.run, digest, uid="x", worker=worker, curve_key=CLIENT.public))
         return name
 
     def peer(self, role: Role, worker: int | None = 0, connect: Callable[[], Any] | None = None) -> Peer:

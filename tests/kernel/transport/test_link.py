@@ -122,7 +122,9 @@ def test_calls_that_are_no_right_do_not_pass(bus: Any) -> None:
         assert "brain.think" == brain.receive().head.call
         brain.send(muscle.name, Head(Verb.REPLY, turn + 1))
         assert Verb.REPLY is muscle.receive().head.verb
-    for serial, call in enumerate(["brain.store", "brain.shutdown", "brain.thinking", "brain.thin", "", "x" * 60]):
+    for serial, call in enumerate(
+        ["brain.store", "brain.shutdown", "brain.thinking", "brain.thin", "", "x" * 60]
+    ):
         muscle.send(brain.name, Head(Verb.CALL, 70_000 + serial, call, (0, 0, 1, 1, 2, 3), 1000))
         assert "forbidden" == muscle.failure()
     muscle.send(brain.name, Head(Verb.CALL, 2**40, "brain.leave"))

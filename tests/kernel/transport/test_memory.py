@@ -39,7 +39,9 @@ def test_callbacks_are_pumped() -> None:
     join(bus, environment, "r/environment/0", Role.ENVIRONMENT)
     assert controller.receive() is not None
     assert 1 == bus.pump()
-    controller.send(encode_envelope(Envelope("r/environment/0", Head(Verb.CALL, 7, "environment.update"), b"?")))
+    controller.send(
+        encode_envelope(Envelope("r/environment/0", Head(Verb.CALL, 7, "environment.update"), b"?"))
+    )
     assert not controller.pending()
     frames = controller.receive()
 
