@@ -382,7 +382,7 @@ def _attached(folder: Path, document: Path, program: Program, *options: str) -> 
     "program",
     [
         pytest.param("python", marks=pytest.mark.long),
-        pytest.param("c", marks=pytest.mark.slow),
+        pytest.param("c", marks=pytest.mark.long),
         pytest.param("javascript", marks=pytest.mark.long),
     ],
     indirect=True,

@@ -56,7 +56,7 @@ def ganglion(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_large_and_deep_parameters_arrive(tmp_path: Path) -> None:
     """Two phases of environments and muscles get parameters that no body holds; the document is kept with the run."""
     text = document()
