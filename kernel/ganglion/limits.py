@@ -26,6 +26,7 @@ __all__ = [
     "DOCUMENT_ALIASES",
     "DOCUMENT_BYTES",
     "DOCUMENT_BYTES_REMOTE",
+    "DOCUMENT_COLLECTIONS",
     "DOCUMENT_DEPTH",
     "DOCUMENT_FAULTS",
     "DOCUMENT_NODES",
@@ -223,6 +224,9 @@ MODEL_NAME_CHARACTERS = 100  # of a file's name; most file systems end at 255 by
 # -- documents --------------------------------------------------------------------------------------------------------
 DOCUMENT_BYTES = 4 * 1024 * 1024  # 40 times the largest document that we have seen
 DOCUMENT_BYTES_REMOTE = 1024 * 1024  # of a document that came over the network; it has to pass as one body
+DOCUMENT_COLLECTIONS = (
+    100_000  # lists and maps among the values: an empty one costs twice what a number costs
+)
 DOCUMENT_NODES = 200_000  # expanded: nested aliases are exponential
 DOCUMENT_ALIASES = 1_000
 DOCUMENT_DEPTH = 64

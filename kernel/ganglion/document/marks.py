@@ -12,6 +12,7 @@ from ganglion.document.fault import Fault
 from ganglion.document.source import Source
 from ganglion.limits import (
     DOCUMENT_ALIASES,
+    DOCUMENT_COLLECTIONS,
     DOCUMENT_DEPTH,
     DOCUMENT_FAULTS,
     DOCUMENT_NODES,
@@ -208,6 +209,7 @@ class _Composer:
         self.root: Node | None = None
         self.documents = 0
         self.aliases = 0
+        self.collections = 0
         self.expanded = 0
 
     def run(self, text: str) -> Node | None:
@@ -235,7 +237,7 @@ class _Composer:
 
     def _weigh(self, text: str) -> None:
         """Refuse too many, too deep and too long values before any is made: a node costs three times its event."""
-        nodes = depth = 0
+        nodes = depth = collections = 0
         try:
             for event in _events(text):
                 kind = type(event)
@@ -247,8 +249,11 @@ class _Composer:
                     continue
                 elif kind in _BEGINS:
                     depth += 1
+                    collections += 1
                     if depth > DOCUMENT_DEPTH:
                         self._deep(event, depth)
+                    if collections > DOCUMENT_COLLECTIONS:
+                        self._too_many_collections(event)
                 elif kind is yaml.AliasEvent:
                     self._alias_counted(event)
                 else:
@@ -261,6 +266,12 @@ class _Composer:
         except yaml.MarkedYAMLError:
             pass  # said once, after what is wrong before it
         self.documents = self.aliases = 0  # counted again with what they stand for
+
+    def _too_many_collections(self, event: Any) -> None:
+        self._refuse(
+            event,
+            f"expected at most {DOCUMENT_COLLECTIONS} lists and maps, found more (limit document_collections)",
+        )
 
     def _stop(self, line: int, column: int, width: int, message: str) -> None:
         """Record a fault at a place and end the composition."""
@@ -356,6 +367,9 @@ class _Composer:
         self._add(event, node)
 
     def _begin(self, event: Any) -> None:
+        self.collections += 1
+        if self.collections > DOCUMENT_COLLECTIONS:
+            self._too_many_collections(event)
         self._count(event, 1)
         self._deep(event, 1)
         is_map = type(event) is yaml.MappingStartEvent

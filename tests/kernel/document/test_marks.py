@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ganglion.document import marks
 from ganglion.document.marks import Node, Source, compose, core_scalar, node_of
-from ganglion.limits import DOCUMENT_BYTES
+from ganglion.limits import DOCUMENT_BYTES, DOCUMENT_COLLECTIONS
 
 SOURCE = Source("a.yml")
 
@@ -309,3 +309,13 @@ def test_quoted_text_survives(value: dict[str, object]) -> None:
     )
 
     assert {key: repr(part) for key, part in value.items()} == read(text)[0]
+
+
+@pytest.mark.parametrize("empty", ["[]", "{}"])
+def test_empty_collections_have_a_bound_of_their_own(empty: str) -> None:
+    """Lists and maps cost twice what a number costs, also where nothing is in them: there may be half as many."""
+    _, faults = compose(Source.of("a.yml", ""), f"a: [{(empty + ',') * (DOCUMENT_COLLECTIONS + 9)}]\n")
+
+    assert [
+        f"expected at most {DOCUMENT_COLLECTIONS} lists and maps, found more (limit document_collections)"
+    ] == [fault.message for fault in faults]
