@@ -12,7 +12,7 @@ from ganglion.peer.conversation import Pending
 from ganglion.peer.journal import Journal, digest
 from ganglion.peer.participant import is_loss
 from ganglion.wire.codec import codec_of
-from ganglion.wire.messages import Rebuild, Rebuilt
+from ganglion.wire.messages import EnvironmentReset, EnvironmentUpdate, Rebuild, Rebuilt
 from ganglion.wire.name import label
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class Mender:
                 error = again
                 continue
             message = self._messages[place]
-            return self._ask(world, _CALLS[type(message).__name__], message, len(journal.steps) + 1)
+            return self._ask(world, _CALLS[type(message)], message, len(journal.steps) + 1)
 
     def _count(self, world: World, journal: Journal, error: GanglionError) -> None:
         """Note one more loss at this step; who dies too often at one place is not led there again."""
@@ -107,7 +107,10 @@ def _equal_but_for_rewards(found: Any, answer: bytes) -> bool:
     return digest(codec_of(type(found)).encode(replace(found, reward_ids=None))) == answer
 
 
-_CALLS = {"EnvironmentUpdate": "environment.update", "EnvironmentReset": "environment.reset"}
+_CALLS: dict[type[Any], str] = {
+    EnvironmentUpdate: "environment.update",
+    EnvironmentReset: "environment.reset",
+}
 
 
 def _peer_of(error: GanglionError) -> str:

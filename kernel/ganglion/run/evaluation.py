@@ -9,6 +9,7 @@ from typing import Any
 
 from ganglion.run.agents import ResolvedAgent, same_declarations
 from ganglion.run.effect import Answer, Effect, Event, Record, Steer
+from ganglion.run.flow import episode_ended
 from ganglion.run.plan import PhasePlan
 from ganglion.run.setup import EVALUATE, Setup
 from ganglion.sdk.condition import EvaluationView, TerminationCondition
@@ -134,7 +135,8 @@ class Evaluations:
         self._reports[worker].append(report)
         self._following[worker] += 1
         self.standing.pop(worker, None)
-        effects = self._told(report)
+        inner = sum(r.steps for r in self._reports[worker])
+        effects = episode_ended(self._phase, report, (self._position, inner), EVALUATE)
         if len(self._reports[worker]) < self._phase.evaluate_episodes and not self._cut:
             return [*effects, Answer(token, self._go_on(worker))]
         self.active.discard(worker)
@@ -161,34 +163,6 @@ class Evaluations:
         """Forget a worker that cannot go on."""
         self.active.discard(worker)
         self.standing.pop(worker, None)
-
-    def _told(self, report: EpisodeEnded) -> list[Effect]:
-        """Return the records and the event of an episode's end."""
-        records: list[Effect] = []
-        for cause in report.causes:
-            if not cause.get("known"):
-                steps = cause.get("steps", report.steps)
-                row = [
-                    report.worker,
-                    report.episode,
-                    steps,
-                    cause["signal"],
-                    cause["issuer"],
-                    cause["reason"],
-                ]
-                inner = sum(r.steps for r in self._reports[report.worker])
-                data = {"mode": EVALUATE}
-                records.append(Record(["signal", self._phase.index, *row, data, self._position, inner]))
-        fields = {
-            "phase": self._phase.index,
-            "mode": EVALUATE,
-            "worker": report.worker,
-            "episode": report.episode,
-            "steps": report.steps,
-            "returns": {name: agent["sum"] for name, agent in report.agents.items()},
-            "reason": report.reason,
-        }
-        return [*records, Event("episode.ended", fields)]
 
     # -- it ends ------------------------------------------------------------------------------------------------------
     def _ask_brains(self) -> list[Effect]:

@@ -13,7 +13,7 @@ from ganglion.sdk.flow import Signal
 from ganglion.wire.messages import Boundary, EpisodeEnded, FlowSignal, Go, Stands, Verdict
 from ganglion.wire.name import Role, peer_name
 
-__all__ = ["Flow", "Seeds"]
+__all__ = ["Flow", "Seeds", "episode_ended"]
 
 _PHASE_END = "phase end"
 _LOCAL = frozenset({"max_episodes", "vanilla"})  # phase parts that look at one worker at a time
@@ -180,24 +180,9 @@ class Flow:
 
     def sealed(self, report: EpisodeEnded) -> list[Effect]:
         """Return records and events of an episode that has ended."""
-        returns = {name: agent["sum"] for name, agent in report.agents.items()}
-        fields = {
-            "phase": self.phase.index,
-            "worker": report.worker,
-            "episode": report.episode,
-            "steps": report.steps,
-            "returns": returns,
-            "reason": report.reason,
-        }
-        records: list[Effect] = []
-        for cause in report.causes:
-            if not cause.get("known"):
-                steps = cause.get("steps", report.steps)
-                row = [report.worker, report.episode, steps, cause["signal"], cause["issuer"]]
-                records.append(self._record_signal(row, str(cause["reason"]), report.round))
         if self._stopping_failed():
             self.active.discard(report.worker)
-        return [*records, Event("episode.ended", fields)]
+        return episode_ended(self.phase, report, (report.round, 0))
 
     def stop_verdict(self, reason: str) -> Verdict:
         """Return the verdict that ends a worker's part."""
@@ -465,6 +450,32 @@ class Flow:
 
     def _steer(self, worker: int, wish: FlowSignal) -> Steer:
         return Steer(peer_name(self.run, Role.CONTROLLER, None, worker), wish)
+
+
+def episode_ended(
+    phase: PhasePlan, report: EpisodeEnded, moment: tuple[int, int], mode: str | None = None
+) -> list[Effect]:
+    """Return the signals that ended an episode as records, and its event; `mode` if it is not the phase's own.
+
+    `moment` is where the records stand: the round, and the steps of an evaluation within it.
+    """
+    data = None if mode is None else {"mode": mode}
+    records: list[Effect] = []
+    for cause in report.causes:
+        if not cause.get("known"):
+            steps = cause.get("steps", report.steps)
+            row = [report.worker, report.episode, steps, cause["signal"], cause["issuer"]]
+            records.append(Record(["signal", phase.index, *row, str(cause["reason"]), data, *moment]))
+    fields = {
+        "phase": phase.index,
+        **(data or {}),
+        "worker": report.worker,
+        "episode": report.episode,
+        "steps": report.steps,
+        "returns": {name: agent["sum"] for name, agent in report.agents.items()},
+        "reason": report.reason,
+    }
+    return [*records, Event("episode.ended", fields)]
 
 
 def _wants_common(phase: PhasePlan, conditions: Sequence[tuple[str, TerminationCondition, str]]) -> bool:

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from ganglion.run.agents import ResolvedAgent
 from ganglion.run.flow import Flow
+from ganglion.run.loss import mends
 from ganglion.run.plan import EnvironmentPlan, PhasePlan, Plan, PluginPlan
 from ganglion.sdk.condition import TerminationCondition
 from ganglion.sdk.models import file_name
@@ -72,7 +73,7 @@ class Setup:
             peer_name(self._run, Role.GOVERNOR),
             self._store,
             evaluation,
-            mends=phase.on_loss == "recover" and phase.sync != "async",
+            mends=mends(phase),
         )
 
     def brain(
