@@ -183,6 +183,7 @@ _PLACES = (
     "/dev/tty/",
     "/proc/",
     f"{ROOT}/.pytest_cache/",
+    f"{ROOT}/pytest-cache-files-",  # what pytest renames to the folder above
     f"{ROOT}/.hypothesis/",
 )
 _JUDGES: dict[str, Callable[[Any, tuple[Any, ...]], str | None]] = {

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from ganglion.run.agents import ResolvedAgent, same_declarations
+from ganglion.run.agents import same_declarations
 from ganglion.run.effect import Answer, Effect, Event, Record, Steer
 from ganglion.run.flow import episode_ended
 from ganglion.run.plan import PhasePlan
-from ganglion.run.setup import EVALUATE, Setup
-from ganglion.sdk.condition import EvaluationView, TerminationCondition
+from ganglion.run.setup import EVALUATE, Cast, Setup
+from ganglion.sdk.condition import EvaluationView
 from ganglion.sdk.flow import Signal
 from ganglion.wire.messages import (
     BrainEvaluate,
@@ -26,22 +25,10 @@ from ganglion.wire.messages import (
 )
 from ganglion.wire.name import Role, peer_name
 
-__all__ = ["Cast", "Evaluations"]
+__all__ = ["Evaluations"]
 
 Asker = Callable[[tuple[Any, ...], str, str, Any], Effect]
 """Make the effect of asking: tag, peer, call, message."""
-
-
-@dataclass(frozen=True, slots=True)
-class Cast:
-    """What a phase has been set up with: its evaluations use the same."""
-
-    conditions: Sequence[tuple[str, TerminationCondition, str]]
-    contents: Mapping[str, str]
-    agents: Sequence[ResolvedAgent]
-    models: Mapping[str, str]
-    static: Mapping[str, Any]
-    settle: bool
 
 
 class Evaluations:
@@ -115,17 +102,7 @@ class Evaluations:
         return [self._start(worker) for worker in sorted(self.active)]
 
     def _start(self, worker: int) -> Effect:
-        cast = self._cast
-        message = self._setup.start_evaluation(
-            self._phase,
-            worker,
-            cast.agents,
-            cast.models,
-            cast.contents,
-            cast.settle,
-            cast.static,
-            self._go_on(worker),
-        )
+        message = self._setup.start(self._phase, worker, self._cast, self._go_on(worker), evaluation=True)
         return self._ask_controller("start", worker, "controller.start", message)
 
     # -- it runs ------------------------------------------------------------------------------------------------------

@@ -9,12 +9,12 @@ from ganglion.errors import DocumentError, StoreError
 from ganglion.limits import LEAVE_EPISODE_S
 from ganglion.run.agents import ResolvedAgent, declaration_rows, resolve, same_declarations
 from ganglion.run.effect import Answer, Ask, Await, Declare, Effect, Event, Finish, Record
-from ganglion.run.evaluation import Cast, Evaluations
+from ganglion.run.evaluation import Evaluations
 from ganglion.run.flow import Flow
 from ganglion.run.loss import mended
 from ganglion.run.plan import AgentPlan, PhasePlan, Plan, Process, processes_of
 from ganglion.run.promise import Promises
-from ganglion.run.setup import Setup
+from ganglion.run.setup import Cast, Setup
 from ganglion.run.stage import Stage
 from ganglion.run.wait import Waits
 from ganglion.sdk.condition import TerminationCondition
@@ -403,10 +403,14 @@ class Governor:
         workers = [0] if self._learning() else range(self._phase.workers)
         return [self._start_worker(worker, now_s) for worker in workers]
 
+    def _cast(self) -> Cast:
+        settle = self._flow.settle
+        return Cast(self._conditions, self._joined, self._agents, self._models, self._static, settle)
+
     def _start_worker(self, worker: int, now_s: float) -> Effect:
-        message = self._setup.start(
-            self._phase, worker, self._agents, self._models, self._joined, self._flow, self._static
-        )
+        flow = self._flow
+        verdict = flow.first_verdict(worker)
+        message = self._setup.start(self._phase, worker, self._cast(), verdict, flow.common)
         return self._ask_controller("start", worker, "controller.start", message, now_s)
 
     def _worker_started(self, tag: tuple[Any, ...], reply: Any, now_s: float) -> list[Effect]:
@@ -448,8 +452,7 @@ class Governor:
     # -- an evaluation within a phase ---------------------------------------------------------------------------------
     def _evaluate(self, now_s: float) -> list[Effect]:
         flow, self._asked_s = self._flow, now_s
-        cast = Cast(self._conditions, self._joined, self._agents, self._models, self._static, flow.settle)
-        return self._evaluations.begin(len(flow.tally.evaluations), flow.position, cast)
+        return self._evaluations.begin(len(flow.tally.evaluations), flow.position, self._cast())
 
     def _evaluation_episode(self, token: Any, report: EpisodeEnded, now_s: float) -> list[Effect]:
         self._asked_s = now_s

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from ganglion.run.agents import ResolvedAgent
-from ganglion.run.flow import Flow
 from ganglion.run.loss import mends
 from ganglion.run.plan import EnvironmentPlan, PhasePlan, Plan, PluginPlan
 from ganglion.sdk.condition import TerminationCondition
@@ -14,7 +14,7 @@ from ganglion.sdk.models import file_name
 from ganglion.wire.messages import BrainSetup, ControllerSetup, ControllerStart, Verdict
 from ganglion.wire.name import Role, peer_name
 
-__all__ = ["EVALUATE", "Setup"]
+__all__ = ["EVALUATE", "Cast", "Setup"]
 
 EVALUATE = "evaluate"  # the mode of evaluations within a phase that trains
 
@@ -23,6 +23,18 @@ class _Streams(Protocol):
     def words(self, path: Sequence[str | int]) -> bytes: ...
 
     def integer(self, words: bytes) -> int: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Cast:
+    """What the workers of a phase are set up with, those that evaluate too."""
+
+    conditions: Sequence[tuple[str, TerminationCondition, str]]
+    contents: Mapping[str, str]
+    agents: Sequence[ResolvedAgent]
+    models: Mapping[str, str]
+    static: Mapping[str, Any]
+    settle: bool
 
 
 class Setup:
@@ -105,37 +117,24 @@ class Setup:
         self,
         phase: PhasePlan,
         worker: int,
-        agents: Sequence[ResolvedAgent],
-        models: Mapping[str, str],
-        contents: Mapping[str, str],
-        flow: Flow,
-        static: Mapping[str, Any],
-    ) -> ControllerStart:
-        """Return the message that sets up a worker's muscles and begins its first episode."""
-        return ControllerStart(
-            [self._agent(phase, agent, worker, models, contents) for agent in agents],
-            flow.common,
-            phase.sync,
-            flow.first_verdict(worker),
-            flow.settle,
-            dict(static) or None,
-            phase.evaluates,
-        )
-
-    def start_evaluation(
-        self,
-        phase: PhasePlan,
-        worker: int,
-        agents: Sequence[ResolvedAgent],
-        models: Mapping[str, str],
-        contents: Mapping[str, str],
-        settle: bool,
-        static: Mapping[str, Any],
+        cast: Cast,
         verdict: Verdict,
+        common: bool = False,
+        evaluation: bool = False,
     ) -> ControllerStart:
-        """Return the message that sets up the muscles of a worker that evaluates, and begins its first episode."""
-        rows = [self._agent(phase, agent, worker, models, contents, True) for agent in agents]
-        return ControllerStart(rows, False, phase.sync, verdict, settle, dict(static) or None)
+        """Return the message that sets up a worker's muscles, or those of one that evaluates, and begins its episodes.
+
+        `common` asks for a common boundary.
+        """
+        return ControllerStart(
+            [self._agent(phase, agent, worker, cast, evaluation) for agent in cast.agents],
+            common,
+            phase.sync,
+            verdict,
+            cast.settle,
+            dict(cast.static) or None,
+            phase.evaluates and not evaluation,
+        )
 
     def _environment_path(
         self, phase: PhasePlan, environment: EnvironmentPlan, worker: int, mode: str
@@ -173,9 +172,8 @@ class Setup:
         phase: PhasePlan,
         agent: ResolvedAgent,
         worker: int,
-        models: Mapping[str, str],
-        contents: Mapping[str, str],
-        evaluation: bool = False,
+        cast: Cast,
+        evaluation: bool,
     ) -> dict[str, Any]:
         plan, name = agent.plan, agent.plan.name
         mode = EVALUATE if evaluation else phase.mode
@@ -186,7 +184,7 @@ class Setup:
         return {
             "name": name,
             "peer": peer,
-            "content": contents.get(peer, "msgpack"),
+            "content": cast.contents.get(peer, "msgpack"),
             "brain": None if evaluation else brain,
             "policy": brain if evaluation else None,
             "muscle": _plugin(plan.muscle),
@@ -197,7 +195,7 @@ class Setup:
             "environments": agent.environments,
             "stream": self._streams.words([*path, "muscle", "worker", worker]),
             "objective_stream": self._streams.words([*path, "objective", "worker", worker]),
-            "models": models.get(name),
+            "models": cast.models.get(name),
         }
 
 

@@ -1,10 +1,11 @@
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ganglion.run.agents import resolve
 from ganglion.run.plan import EnvironmentPlan, PluginPlan
-from ganglion.run.setup import Setup
+from ganglion.run.setup import Cast, Setup
 from ganglion.sdk.condition import TerminationCondition
 from ganglion.sdk.flow import Signal
 
@@ -34,6 +35,11 @@ def setup_of(kit: Any, phase: Any) -> Setup:
     return Setup("farm-1", kit.plan(phase), "farm-1/store", "/results", Paths())
 
 
+def cast(agents: Sequence[Any], models: Mapping[str, str] | None = None) -> Cast:
+    """Return a cast of agents, without conditions and static values."""
+    return Cast([], {}, agents, models or {}, {}, False)
+
+
 def test_streams_are_the_documented_paths(kit: Any) -> None:
     """Every participant gets the stream of its documented path: names, not positions."""
     phase = kit.phase(agents=[kit.agent(brain="dummy")], mode="train", workers=2)
@@ -41,7 +47,7 @@ def test_streams_are_the_documented_paths(kit: Any) -> None:
     agents = resolve(phase, {"hill": kit.declared})
     controller = setup.controller(phase, 1, [], {})
     environment = controller.environments[0]
-    muscle = setup._agent(phase, agents[0], 1, {}, {})
+    muscle = setup._agent(phase, agents[0], 1, cast(agents), False)
 
     assert b"phase/phase 0/train/controller/worker/1" == controller.stream
     assert b"phase/phase 0/train/environment/hill/worker/1" == environment["stream"]
@@ -101,7 +107,8 @@ def test_only_training_asks_brains(kit: Any) -> None:
     declared = {"hill": kit.declared}
     for mode, brain in (("train", "farm-1/brain/ada"), ("test", None)):
         phase = kit.phase(agents=[kit.agent(brain="dummy")], mode=mode)
-        agent = setup_of(kit, phase)._agent(phase, resolve(phase, declared)[0], 0, {}, {})
+        agents = resolve(phase, declared)
+        agent = setup_of(kit, phase)._agent(phase, agents[0], 0, cast(agents), False)
         assert brain == agent["brain"]
 
 
@@ -120,4 +127,4 @@ def test_brain_and_muscle_begin_with_the_model_that_was_found(kit: Any) -> None:
 
     for models, source in (({"ada": "/m", "bob": "/n"}, "/m"), ({"bob": "/n"}, None)):
         assert source == setup.brain(phase, agent, models, {}).load
-        assert source == setup._agent(phase, agent, 0, models, {})["models"]
+        assert source == setup._agent(phase, agent, 0, cast([agent], models), False)["models"]
