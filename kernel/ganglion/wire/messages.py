@@ -59,6 +59,7 @@ __all__ = [
     "MuscleSetup",
     "Need",
     "Nothing",
+    "Overdue",
     "Peers",
     "Rebuild",
     "Rebuilt",
@@ -143,11 +144,12 @@ class Failure:
 
 @message
 class Lost:
-    """Tell a watcher that a peer is gone."""
+    """Tell a watcher, and who waits for its answer, that a peer is gone."""
 
     peer: str
     incarnation: int
     reason: str
+    returns: bool = False  # a successor will come: open calls are to be said again
 
 
 @message
@@ -229,6 +231,16 @@ class Admit:
     content: str = "msgpack"
     evaluation: bool = False  # of a worker that evaluates
     curve_key: str | None = None  # the public key that a connection from another machine must have
+    returns: bool = False  # a successor will come if it is lost
+
+
+@message
+class Overdue:
+    """Tell the supervisor that a peer has not answered a call within its deadline."""
+
+    peer: str
+    call: str
+    waited_s: float
 
 
 @message
@@ -338,6 +350,9 @@ class GovernorStart:
     plan: dict[str, Any]
     store: str | None = None  # name of the store's peer
     parcels: dict[str, Any] | None = None  # field -> number of the blob that holds it
+    resume: dict[str, Any] | None = (
+        None  # {phase, models: [[phase, agent, folder], ...]} of what is done already
+    )
 
 
 @message
@@ -808,6 +823,9 @@ class FlowSignal:
     episode: int | None = None
     steps: int | None = None  # CONTINUE for so many boundaries, then PAUSE
     data: dict[str, Any] | None = None
+    number: int = (
+        0  # counts the governor's signals to one controller from 1: one that comes again is not heard twice
+    )
 
 
 @message
@@ -882,6 +900,7 @@ CALLS: tuple[Call, ...] = (
     Call("kernel.leave", (Role.OPERATOR,), None, RunRequest, Done),
     Call("kernel.need", (Role.GOVERNOR,), None, Need, Done),
     Call("kernel.ended", (Role.GOVERNOR,), None, Ended, Done),
+    Call("kernel.overdue", (Role.GOVERNOR, Role.CONTROLLER, Role.MUSCLE), None, Overdue, Done),
     Call("governor.start", (Role.SUPERVISOR,), Role.GOVERNOR, GovernorStart, Done),
     Call("governor.signal", (Role.SUPERVISOR,), Role.GOVERNOR, FlowSignal, Signalled),
     Call("governor.stop", (Role.SUPERVISOR,), Role.GOVERNOR, RunRequest, Done),

@@ -50,10 +50,10 @@ KERNEL_TABLE = """
 | from        | calls                                               |
 | supervisor  | info peers watch subscribe admit withdraw           |
 | operator    | info peers watch subscribe submit runs processes signal stop leave |
-| governor    | info watch need ended                               |
-| controller  | info                                                |
+| governor    | info watch need ended overdue                       |
+| controller  | info overdue                                        |
 | environment | info                                                |
-| muscle      | info                                                |
+| muscle      | info overdue                                        |
 | brain       | info                                                |
 | store       | info watch                                          |
 | observer    | info peers watch subscribe                          |
