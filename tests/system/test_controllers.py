@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from system.command import ganglion
 
 from ganglion.sdk.seed import integer_from_words, words
-
-GANGLION = str(Path(sys.executable).with_name("ganglion"))
-SPAN_S = 60.0
 
 OWN = '''\
 import json
@@ -163,11 +159,7 @@ class Farm:
 
     def ganglion(self, *line: str) -> subprocess.CompletedProcess[str]:
         """Run a command in the folder."""
-        variables = {**os.environ, "XDG_RUNTIME_DIR": ""}
-        return subprocess.run(
-            [GANGLION, *line], cwd=self.folder, env=variables, capture_output=True, text=True, timeout=SPAN_S,
-            check=False,
-        )  # fmt: skip
+        return ganglion(self.folder, *line)
 
     def rows(self, table: str, run: str = "own-1") -> list[dict[str, Any]]:
         """Return the rows of a table of a run."""

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from system.command import ganglion
 
-GANGLION = str(Path(sys.executable).with_name("ganglion"))
 NEVER = "warning: condition can never fire"
-SPAN_S = 60.0  # a run of these takes a second; a machine under load has time
 
 DOCUMENT = """\
 uid: deep
@@ -33,15 +30,7 @@ schedule:
 
 def _ganglion(folder: Path, text: str, *words: str) -> subprocess.CompletedProcess[str]:
     (folder / "deep.yml").write_text(text)
-    return subprocess.run(
-        [GANGLION, *words],
-        cwd=folder,
-        env={**os.environ, "XDG_RUNTIME_DIR": ""},
-        capture_output=True,
-        text=True,
-        timeout=SPAN_S,
-        check=False,
-    )
+    return ganglion(folder, *words)
 
 
 def test_a_run_tells_the_warnings_of_its_conditions(tmp_path: Path) -> None:

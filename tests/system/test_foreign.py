@@ -17,6 +17,7 @@ from typing import Any
 import msgpack
 import pytest
 import zmq
+from system.command import GANGLION, ganglion
 
 from ganglion.supervisor.connection import find_connections, read_connection
 
@@ -25,7 +26,6 @@ pytestmark = pytest.mark.skipif(
 )
 
 FOREIGN = Path(__file__).parents[2] / "plugins" / "foreign"
-GANGLION = str(Path(sys.executable).with_name("ganglion"))
 NPM = ("zeromq@6.8.0", "@msgpack/msgpack@3.1.3")
 LANGUAGES = ("c", "javascript", "python")
 WAIT_S = 60.0  # nothing here takes so long unless it is broken
@@ -311,7 +311,7 @@ def _document(folder: Path, form: str, workers: int = 1, episodes: int = 1) -> P
 
 
 def _ganglion(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return _run([GANGLION, "--results", str(folder / "results"), *arguments], cwd=folder)
+    return ganglion(folder, *arguments)
 
 
 def _steps(folder: Path, run: str) -> list[dict[str, Any]]:

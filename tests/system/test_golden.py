@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-GANGLION = str(Path(sys.executable).with_name("ganglion"))
-SPAN_S = 60.0  # a run of these takes a second; a machine under load has time
+from system.command import ganglion
 
 DUMMIES = """\
 uid: golden
@@ -45,16 +41,7 @@ class Farm:
 
     def ganglion(self, *words: str) -> subprocess.CompletedProcess[str]:
         """Run a command in the folder."""
-        variables = {**os.environ, "XDG_RUNTIME_DIR": ""}
-        return subprocess.run(
-            [GANGLION, *words],
-            cwd=self.folder,
-            env=variables,
-            capture_output=True,
-            text=True,
-            timeout=SPAN_S,
-            check=False,
-        )
+        return ganglion(self.folder, *words)
 
     def rows(self, table: str, run: str) -> list[dict[str, Any]]:
         """Return the rows of a table of a run."""
@@ -258,9 +245,7 @@ schedule:
 run_config: {condition: {name: vanilla}}
 """
     (farm.folder / "pole.yml").write_text(document)
-    done = subprocess.run(
-        [GANGLION, "run", "pole.yml", "--plain"], cwd=farm.folder, capture_output=True, text=True, check=False
-    )
+    done = ganglion(farm.folder, "run", "pole.yml", "--plain", span_s=600.0)
 
     assert 0 == done.returncode, done.stderr
     returns = [row["return"] for row in farm.rows("returns", "pole-1")]

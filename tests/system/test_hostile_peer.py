@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import stat
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from system.command import Command, ganglion
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="command lines are read in /proc")
 
-GANGLION = str(Path(sys.executable).with_name("ganglion"))
 PASSWORD = "planted-password-3f9a"
 
 DOCUMENT = """\
@@ -90,9 +88,7 @@ def test_hostile_muscle_is_shown_and_not_obeyed(tmp_path: Path, form: str) -> No
     """Of what a hostile muscle says nothing reaches a terminal, a log or another peer as it would have it."""
     (tmp_path / "run.yml").write_text(DOCUMENT)
     (tmp_path / "hostile.py").write_text(HOSTILE)
-    done = subprocess.run(
-        [GANGLION, "run", "run.yml", form], cwd=tmp_path, capture_output=True, text=True, timeout=60
-    )
+    done = ganglion(tmp_path, "run", "run.yml", form)
     results = tmp_path / "results" / "hostile-1"
     written = {
         str(path): path.read_text()
@@ -122,7 +118,7 @@ def test_secrets_are_kept(tmp_path: Path) -> None:
     runtime = tmp_path / "runtime"
     runtime.mkdir(mode=0o700)
     uri = f"postgresql://someone:{PASSWORD}@nowhere.invalid/ganglion"
-    variables = {**os.environ, "XDG_RUNTIME_DIR": str(runtime)}
+    variables = {"XDG_RUNTIME_DIR": str(runtime)}
     said = ""
     for command in (
         ["run", "run.yml"],
@@ -132,26 +128,12 @@ def test_secrets_are_kept(tmp_path: Path) -> None:
         ["runs"],
         ["results", "steps"],
     ):
-        done = subprocess.run(
-            [GANGLION, *command],
-            cwd=tmp_path,
-            env={**variables, "GANGLION_STORE": uri},
-            capture_output=True,
-            text=True,
-            timeout=60,
-        )
+        done = ganglion(tmp_path, *command, more={**variables, "GANGLION_STORE": uri})
         said += done.stdout + done.stderr
         assert PASSWORD not in said, command
-    running = subprocess.Popen(
-        [GANGLION, "run", "run.yml", "--json"], cwd=tmp_path, env=variables, stdout=subprocess.PIPE, text=True
-    )
+    running = Command(tmp_path, "run", "run.yml", more=variables)
     try:
-        assert running.stdout is not None
-        lines = []
-        for line in running.stdout:
-            lines.append(line)
-            if json.loads(line)["event"] == "phase.started":
-                break
+        running.until("phase.started")
         connection = next(runtime.rglob("connection.json"))
         tokens = [
             value for key, value in json.loads(connection.read_text()).items() if key.endswith("_token")
@@ -159,13 +141,13 @@ def test_secrets_are_kept(tmp_path: Path) -> None:
         assert 3 == len(set(tokens))
         for path in (connection.parent, *connection.parent.iterdir()):
             assert not path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO), path
-        lines += [path.read_bytes().decode(errors="replace") for path in Path("/proc").glob("[0-9]*/cmdline")]
+        lines = [path.read_bytes().decode(errors="replace") for path in Path("/proc").glob("[0-9]*/cmdline")]
     finally:
-        running.terminate()
-        rest, _ = running.communicate(timeout=60)
-    text = said + rest + "".join(lines)
+        running.process.terminate()
+        running.output()
+    text = said + "".join([*running.out.lines, *running.err.lines, *lines])
     text += "".join(p.read_text(errors="replace") for p in (tmp_path / "results").rglob("*") if p.is_file())
 
-    assert 130 == running.returncode
+    assert 130 == running.process.returncode
     assert not [token for token in (*tokens, PASSWORD) if token in text]
     assert not connection.exists()

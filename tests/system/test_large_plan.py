@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from system.command import ganglion
 
 from ganglion.limits import BODY_BYTES, BODY_DEPTH
 
-GANGLION = str(Path(sys.executable).with_name("ganglion"))
 MODULE = Path(__file__).parents[1] / "documents" / "wide.py"
 LEVELS = 40
 
@@ -48,14 +45,6 @@ def document() -> str:
     return yaml.dump(whole, Dumper=getattr(yaml, "CSafeDumper", yaml.SafeDumper), sort_keys=False)
 
 
-def ganglion(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run a command in a folder."""
-    variables = {**os.environ, "XDG_RUNTIME_DIR": ""}
-    return subprocess.run(
-        [GANGLION, *arguments], cwd=folder, env=variables, capture_output=True, text=True, timeout=120
-    )
-
-
 @pytest.mark.long
 def test_large_and_deep_parameters_arrive(tmp_path: Path) -> None:
     """Two phases of environments and muscles get parameters that no body holds; the document is kept with the run."""
@@ -65,7 +54,7 @@ def test_large_and_deep_parameters_arrive(tmp_path: Path) -> None:
     assert BODY_BYTES < len(text)
     assert BODY_DEPTH < LEVELS
 
-    done = ganglion(tmp_path, "run", "wide.yml", "--plain")
+    done = ganglion(tmp_path, "run", "wide.yml", "--plain", span_s=120.0)
 
     assert (0, "") == (done.returncode, done.stderr), done.stdout
     rows = json.loads(ganglion(tmp_path, "results", "--table", "episodes", "last", "--json").stdout)

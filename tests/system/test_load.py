@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from system.command import ganglion
 
 from ganglion.sdk.models import load_arrays
-
-GANGLION = str(Path(sys.executable).with_name("ganglion"))
-SPAN_S = 60.0  # a run of these takes a second; a machine under load has time
 
 # Taking turns in m steps One decides ceil(m / 2) times and Two floor(m / 2) times: these numbers are their models.
 CROP = """\
@@ -69,16 +65,7 @@ class Fields:
 
     def ganglion(self, *words: str) -> subprocess.CompletedProcess[str]:
         """Run a command in the folder."""
-        variables = {**os.environ, "XDG_RUNTIME_DIR": ""}
-        return subprocess.run(
-            [GANGLION, *words],
-            cwd=self.folder,
-            env=variables,
-            capture_output=True,
-            text=True,
-            timeout=SPAN_S,
-            check=False,
-        )
+        return ganglion(self.folder, *words)
 
     def rows(self, table: str, run: str) -> list[dict[str, Any]]:
         """Return the rows of a table of a run."""

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
-GANGLION = str(Path(sys.executable).with_name("ganglion"))
+from system.command import ganglion
+
 MODULE = """
 import os, random, signal
 from pathlib import Path
@@ -46,12 +45,6 @@ schedule:
       agents: [{name: ada, muscle: dummy, brain: dummy, sensors: [hut.s], actuators: [hut.a]}]
       phase_config: {worker: 2, episodes: 4}
 """
-
-
-def ganglion(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """Run the command as a user would."""
-    command = [GANGLION, "--results", str(folder / "results"), *words]
-    return subprocess.run(command, capture_output=True, text=True, cwd=folder, timeout=60, check=False)
 
 
 def test_a_run_goes_on_as_if_nothing_had_happened(tmp_path: Path) -> None:

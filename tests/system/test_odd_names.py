@@ -3,31 +3,20 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import subprocess
-import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+from system.command import ganglion
 
-GANGLION = str(Path(sys.executable).with_name("ganglion"))
 DOCUMENTS = Path(__file__).parents[1] / "documents"
 NET, LONG = "net - 'Küche' \"2\" .x", "long " * 49 + "name"
 UIDS = ["a", "a.b", NET, "-", "..", LONG]
 SPANS = "agent - 'é' \"1\" ..y"
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
 Rows = list[dict[str, Any]]
-
-
-def ganglion(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run a command in a folder."""
-    variables = {**os.environ, "XDG_RUNTIME_DIR": ""}
-    return subprocess.run(
-        [GANGLION, *arguments], cwd=folder, env=variables, capture_output=True, text=True, timeout=60
-    )
 
 
 @pytest.fixture(scope="module")

@@ -4,10 +4,8 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -16,34 +14,19 @@ from typing import Any
 
 import numpy as np
 import pytest
+from system.command import ganglion
 
 from ganglion.sdk.seed import generator_from_words, integer_from_words, words
 from ganglion.sdk.spaces import Discrete
 
-GANGLION = str(Path(sys.executable).with_name("ganglion"))
 GOLDEN = Path(__file__).parents[1] / "documents" / "golden"
 TABLES = ("runs", "phases", "episodes", "steps", "actions", "signals")
-SPAN_S = 60.0  # a run of these takes a second; a machine under load has time
 SEED = 42
 COUNT = 10  # sensors and actuators of the dummy environment
 REWARD = "field.Dummy Reward"
 PLACES = {"One": 0, "Two": 1, "One_2": 2, "Two_2": 3}  # agent -> its sensor and its actuator
 
 Row = dict[str, Any]
-
-
-def ganglion(folder: Path, *line: str) -> subprocess.CompletedProcess[str]:
-    """Run a command in a folder."""
-    variables = {**os.environ, "XDG_RUNTIME_DIR": ""}
-    return subprocess.run(
-        [GANGLION, *line],
-        cwd=folder,
-        env=variables,
-        capture_output=True,
-        text=True,
-        timeout=SPAN_S,
-        check=False,
-    )
 
 
 def run_of(document: str) -> str:

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from system.command import ganglion
 
 DOCUMENTS = Path(__file__).parents[1] / "documents"
 BIN = Path(sys.executable).parent
@@ -15,14 +16,7 @@ BIN = Path(sys.executable).parent
 
 def _ganglion(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     path = f"{BIN}{os.pathsep}{os.environ['PATH']}"  # the document starts `python3`, and means ours
-    return subprocess.run(
-        [BIN / "ganglion", *arguments],
-        cwd=folder,
-        env={**os.environ, "PATH": path},
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+    return ganglion(folder, *arguments, more={"PATH": path})
 
 
 def test_client_knows_nothing_of_ours() -> None:

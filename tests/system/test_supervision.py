@@ -5,19 +5,16 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-
-from ganglion.supervisor.linux import children_of
+from system.command import Command as Held
+from system.command import ganglion, private
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processes are looked up in /proc")
 
-GANGLION = [str(Path(sys.executable).with_name("ganglion"))]
 DOCUMENT = """\
 uid: endless
 seed: 7
@@ -39,53 +36,12 @@ run_config:
 """
 
 
-class Command:
-    """Hold a running `ganglion`, its events so far, and the processes that it has started."""
+class Command(Held):
+    """Hold a command whose results, sockets and connection files are in its folder."""
 
-    def __init__(self, folder: Path, *arguments: str, output: str = "json") -> None:
-        self.folder = folder
-        words = [*GANGLION, *arguments, "--results", str(folder / "results"), f"--{output}"]
-        self.process = subprocess.Popen(
-            words,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            cwd=folder,
-            env=environment(folder),
-        )
-        self.events: list[dict[str, Any]] = []
-
-    def until(self, name: str) -> dict[str, Any]:
-        """Read events until one of that name comes; return it."""
-        assert self.process.stdout is not None
-        for line in self.process.stdout:
-            self.events.append(json.loads(line))
-            if self.events[-1]["event"] == name:
-                return self.events[-1]
-        raise AssertionError(f"no {name}: {self.events}, {self.process.stderr.read()}")  # type: ignore[union-attr]
-
-    def end(self) -> tuple[int, str]:
-        """Wait for the end; return exit status and what was said on stderr."""
-        out, err = self.process.communicate(timeout=30)
-        self.events += [json.loads(line) for line in out.splitlines()]
-        return self.process.returncode, err
-
-    def output(self) -> str:
-        """Wait for the end of a command that tells no events; return what it said on stdout."""
-        return self.process.communicate(timeout=30)[0]
-
-    def below(self) -> dict[int, str]:
-        """Return the processes that were started, with their names."""
-        found = {}
-        for pid in children_of(self.process.pid):
-            found[pid] = Path(f"/proc/{pid}/comm").read_text().strip()
-        return found
-
-
-def environment(folder: Path) -> dict[str, str]:
-    """Return the variables of a command whose private files are below `folder`."""
-    kept = {key: value for key, value in os.environ.items() if not key.startswith("GANGLION_")}
-    return {**kept, "TMPDIR": str(folder / "t"), "XDG_RUNTIME_DIR": ""}
+    def __init__(self, folder: Path, *words: str, output: str = "json") -> None:
+        results = str(folder / "results")
+        super().__init__(folder, *words, "--results", results, output=output, more=private(folder))
 
 
 @pytest.fixture
@@ -95,7 +51,6 @@ def folder() -> Iterator[Path]:
 
     with tempfile.TemporaryDirectory(prefix="gt-", dir="/tmp") as text:
         path = Path(text)
-        (path / "t").mkdir()
         (path / "endless.yml").write_text(DOCUMENT.replace("EPISODES", "1000000"))
         (path / "short.yml").write_text(DOCUMENT.replace("EPISODES", "3").replace("endless", "short"))
         yield path
@@ -119,9 +74,8 @@ def gone(pids: dict[int, str]) -> bool:
 
 def nothing_left(command: Command) -> bool:
     """Say whether sockets, connection files and private folders of a command have gone."""
-    return [] == list((command.folder / "t").iterdir()) and [] == list(
-        command.folder.rglob("connection.json")
-    )
+    left = [*command.folder.glob("ganglion-*"), *command.folder.rglob("connection.json")]
+    return [] == left
 
 
 def test_run_finishes_and_leaves_nothing(folder: Path) -> None:
@@ -139,12 +93,7 @@ def test_run_finishes_and_leaves_nothing(folder: Path) -> None:
 
 def standing(folder: Path, *arguments: str) -> dict[int, tuple[int, int]]:
     """Carry out a command that answers where workers stand; return worker -> (episode, step)."""
-    done = subprocess.run(
-        [*GANGLION, "--results", str(folder / "results"), "--json", *arguments],
-        capture_output=True,
-        text=True,
-        env=environment(folder),
-    )
+    done = ganglion(folder, "--json", *arguments, more=private(folder))
     assert (0, "") == (done.returncode, done.stderr)
     answer = json.loads(done.stdout)
     assert answer["accepted"]
@@ -181,8 +130,7 @@ def test_killed_supervisor_takes_everybody_with_it(folder: Path) -> None:
     command = Command(folder, "run", "endless.yml", "--store", "none")
     command.until("episode.ended")
     below = command.below()
-    command.process.kill()
-    command.process.communicate()
+    command.kill()
 
     assert {"ganglion-warm", "muscle.scout.0", "environment.fie"} <= set(below.values())
     assert gone(below)
@@ -230,10 +178,9 @@ def test_interruption_ends_with_130(folder: Path, times: int) -> None:
     command = Command(folder, "run", "endless.yml")
     command.until("episode.ended")
     below = command.below()
-    assert command.process.stderr is not None
     for _ in range(times):
         command.process.send_signal(signal.SIGINT)
-        assert "Ctrl-C" in command.process.stderr.readline() or times == 3
+        assert "Ctrl-C" in command.err.line() or times == 3
         if command.process.poll() is not None:
             break
     status, _ = command.end()
@@ -273,19 +220,15 @@ def test_signal_reaches_the_governor(folder: Path) -> None:
 def test_daemon_takes_documents(folder: Path) -> None:
     """The daemon tells where it is, carries out what is submitted, refuses what is faulty, and leaves when told."""
     daemon = Command(folder, "kernel", "--store", "none", output="plain")
-    assert daemon.process.stdout is not None
-    assert daemon.process.stdout.readline().startswith("endpoint ipc://")
-    assert daemon.process.stdout.readline().startswith("connection file ")
+    assert daemon.out.line().startswith("endpoint ipc://")
+    assert daemon.out.line().startswith("connection file ")
 
     waited = Command(folder, "submit", "short.yml", "--wait")
     assert (0, "") == waited.end()
     assert ("finished", "short-1") == (waited.events[-1]["status"], waited.events[-1]["run"])
 
     (folder / "faulty.yml").write_text("uid: x\nsead: 4\n")
-    faulty = subprocess.run(
-        [*GANGLION, "submit", "faulty.yml", "--results", str(folder / "results")],
-        capture_output=True, text=True, cwd=folder, env=environment(folder), check=False,
-    )  # fmt: skip
+    faulty = ganglion(folder, "submit", "faulty.yml", more=private(folder))
     assert 2 == faulty.returncode
     assert "sead" in faulty.stderr
 
@@ -303,7 +246,7 @@ def test_faulty_document_starts_nothing(folder: Path) -> None:
     params = "name: dummy, params: {colour: red}}\n      agents"
     (folder / "bad.yml").write_text(text.replace("name: dummy}\n      agents", params))
     command = Command(folder, "run", "bad.yml", output="plain")
-    out, err = command.process.communicate()
+    out, err = command.output(), command.err.rest()
 
     assert 2 == command.process.returncode, out + err
     assert "colour" in err
