@@ -15,7 +15,10 @@ __all__ = [
     "BEAT_AFTER_SILENCE_S",
     "BEAT_ANSWER_S",
     "BODY_BYTES",
+    "BODY_CONTAINERS",
     "BODY_DEPTH",
+    "BODY_KEYS",
+    "CHECKPOINT_S",
     "CLOSING_S",
     "CLOSING_UNJOINED_S",
     "COMMANDS_PER_S",
@@ -30,6 +33,7 @@ __all__ = [
     "DOCUMENT_DEPTH",
     "DOCUMENT_FAULTS",
     "DOCUMENT_NODES",
+    "EXIT_DIFFERS",
     "FRAME_BYTES",
     "GREETING_BYTES",
     "HANDSHAKE_S",
@@ -72,6 +76,7 @@ __all__ = [
     "PROCESSES_PER_RUN",
     "PROGRESS_S",
     "QUEUE_MARK_BYTES",
+    "RECONNECT_S",
     "RESTARTS_PER_NAME",
     "RESTARTS_PER_RUN",
     "RESTARTS_WITHIN_S",
@@ -83,6 +88,7 @@ __all__ = [
     "STREAM_CREDIT_BYTES",
     "STREAM_CREDIT_MESSAGES",
     "SUBSCRIPTIONS",
+    "TAPE_BYTES",
     "TOKEN_BYTES",
     "UID_BYTES",
     "UNFINISHED_BYTES",
@@ -128,6 +134,8 @@ BODY_BYTES = 1024 * 1024  # larger data are blobs
 KERNEL_BODY_BYTES = 256 * 1024  # of what the broker itself decodes: 1024 watched names need 140 KiB
 KERNEL_BODY_CONTAINERS = 4096  # in these; of empty maps a body takes 77 times its size
 BODY_DEPTH = 32  # msgpack's own bound of 1,024 levels breaks repr()
+BODY_CONTAINERS = 65_536  # maps and lists: as many as fill a body in earnest; empty ones would take 90 MiB
+BODY_KEYS = 32_768  # of one map: a step's world state may be one
 PARCEL_BYTES = 64 * 1024  # larger parts of a set-up message travel as blobs; there are at most seven in one
 PARCEL_DEPTH = 16  # and deeper ones, for they stand within others
 PLAN_BYTES = 31 * 1024 * 1024  # all phases of a run with the document; it has to pass as one blob
@@ -186,6 +194,10 @@ DEADLINE_OTHER_S = 30.0  # calls that the table above does not name
 RESTARTS_PER_NAME = 5  # of a lost process within RESTARTS_WITHIN_S; more often is no accident
 RESTARTS_WITHIN_S = 60.0  # long enough to tell a bad machine from a bad minute
 RESTARTS_PER_RUN = 20  # of all names together; then something else is wrong
+TAPE_BYTES = 1 << 30  # of what one process heard; a longer one takes longer to hear again than to do again
+RECONNECT_S = 30.0  # for a broker that is lost: as long as for a peer to join
+EXIT_DIFFERS = 3  # of a process that did not do again what its predecessor did; from process to supervisor only
+CHECKPOINT_S = 10.0  # least time between two checkpoints of a run; a loss costs no more than that again
 LOSSES_AT_ONE_STEP = 3  # who dies so often at one place dies of it
 PAUSE_ANSWER_S = 20.0  # who asks for PAUSE is told by then who stands; below the deadline of the call itself
 WAIT_REPORT_S = 2.0  # a wait shows after so long without progress, then at 4, 8, 16, 32, 60, 120 s
@@ -236,6 +248,8 @@ SCALAR_BYTES = 64 * 1024
 
 assert UNJOINED_MESSAGE_BYTES < BODY_BYTES < FRAME_BYTES <= MESSAGE_BYTES <= MESSAGE_BYTES_LARGE
 assert UNJOINED_MESSAGE_BYTES <= KERNEL_BODY_BYTES <= BODY_BYTES
+assert KERNEL_BODY_CONTAINERS <= BODY_CONTAINERS
+assert WORLD_STATE_VALUES <= BODY_KEYS <= BODY_CONTAINERS
 assert 8 * PARCEL_BYTES < BODY_BYTES < PLAN_BYTES < MESSAGE_BYTES - BODY_BYTES // 2
 assert OPEN_CALLS <= OPEN_CALLS_CONTROL
 assert BEAT_AFTER_SILENCE_S < BEAT_ANSWER_S

@@ -6,6 +6,7 @@ import base64
 import binascii
 import dataclasses
 import json
+import re
 import types
 import typing
 from collections.abc import Callable, Iterable
@@ -17,7 +18,7 @@ from typing import Any, TypeVar
 import msgpack
 
 from ganglion.errors import LocalProtocolError, RemoteProtocolError
-from ganglion.limits import BODY_BYTES, BODY_DEPTH, INTEGER_MAX
+from ganglion.limits import BODY_BYTES, BODY_CONTAINERS, BODY_DEPTH, BODY_KEYS, INTEGER_MAX
 
 __all__ = ["Codec", "Content", "codec_of", "decode_map", "encode_map", "openings", "type_text"]
 
@@ -44,16 +45,17 @@ def encode_map(tree: Any, content: Content = Content.MSGPACK) -> bytes:
         raise LocalProtocolError(f"body: {error}") from error
     if len(data) > BODY_BYTES:
         raise LocalProtocolError(f"body: expected at most {BODY_BYTES} bytes (body_bytes), found {len(data)}")
-    if _too_deep(tree, data):
-        raise LocalProtocolError(f"body: {_TOO_DEEP}")
+    excess = _excess(tree, data)
+    if excess:
+        raise LocalProtocolError(f"body: {excess}")
     return data
 
 
 def decode_map(data: bytes) -> dict[str, Any]:
     """Return the map that a body holds; JSON is told from msgpack by its first byte `{`.
 
-    An empty body is an empty map. Raises RemoteProtocolError for anything that is not a map with text keys, is nested
-    deeper than BODY_DEPTH, or larger than BODY_BYTES; nothing larger is decoded.
+    An empty body is an empty map. Raises RemoteProtocolError for anything that is not a map with text keys, or beyond
+    BODY_BYTES, BODY_DEPTH, BODY_CONTAINERS or BODY_KEYS; what is refused for its size has not been in memory.
     """
     if not data:
         return {}
@@ -62,25 +64,59 @@ def decode_map(data: bytes) -> dict[str, Any]:
             f"body: expected at most {BODY_BYTES} bytes (body_bytes), found {len(data)}"
         )
     try:
-        if data[:1] == b"{":
-            tree = json.loads(data, object_hook=_json_object, parse_constant=_refuse_constant)
-            if b"\\u" in data:  # half a surrogate pair passes the parser, and breaks whoever encodes the text
-                _json_text(tree).encode()
-        else:
-            tree = msgpack.unpackb(data, object_hook=_text_keys, ext_hook=_refuse_extension, max_ext_len=0)
+        tree = _from_json(data) if data[:1] == b"{" else _from_msgpack(data)
     except (ValueError, msgpack.UnpackException, RecursionError) as error:
         why = str(error) or type(error).__name__  # msgpack's FormatError has no text
         raise RemoteProtocolError(f"body: neither a msgpack map nor a JSON object: {why}") from error
     if type(tree) is not dict:
         raise RemoteProtocolError(f"body: expected a map, found {type(tree).__name__}")
-    if _too_deep(tree, data):
-        raise RemoteProtocolError(f"body: {_TOO_DEEP}")
+    excess = _excess(tree, data)
+    if excess:
+        raise RemoteProtocolError(f"body: {excess}")
     return tree
 
 
 _TOO_DEEP = f"expected at most {BODY_DEPTH} levels of maps and lists (body_depth)"
+_TOO_MANY = f"expected at most {BODY_CONTAINERS} maps and lists (body_containers)"
+_TOO_WIDE = f"expected at most {BODY_KEYS} keys in a map (body_keys)"
 _MSGPACK_OPENINGS = bytes([*range(0x80, 0xA0), 0xDC, 0xDD, 0xDE, 0xDF])  # what begins a map or a list
 _JSON_OPENINGS = b"{["
+_JSON_TEXT = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
+
+
+def _from_json(data: bytes) -> Any:
+    if openings(data) > BODY_CONTAINERS and openings(b"{" + _JSON_TEXT.sub(b"", data)) - 1 > BODY_CONTAINERS:
+        raise ValueError(_TOO_MANY)
+    tree = json.loads(data, object_hook=_json_object, parse_constant=_refuse_constant)
+    if b"\\u" in data:  # half a surrogate pair passes the parser, and breaks whoever encodes the text
+        _json_text(tree).encode()
+    return tree
+
+
+def _from_msgpack(data: bytes) -> Any:
+    if openings(data) <= BODY_CONTAINERS:
+        return _unpacked(data, _text_keys, None)
+    left = BODY_CONTAINERS
+
+    def count(container: Any) -> Any:
+        nonlocal left
+        left -= 1
+        if left < 0:
+            raise ValueError(_TOO_MANY)
+        return container
+
+    return _unpacked(data, lambda found: count(_text_keys(found)), count)
+
+
+def _unpacked(data: bytes, on_map: Callable[[Any], Any], on_list: Callable[[Any], Any] | None) -> Any:
+    return msgpack.unpackb(
+        data,
+        object_hook=on_map,
+        list_hook=on_list,
+        ext_hook=_refuse_extension,
+        max_ext_len=0,
+        max_map_len=BODY_KEYS,
+    )
 
 
 def openings(data: bytes) -> int:
@@ -88,16 +124,22 @@ def openings(data: bytes) -> int:
     return len(data) - len(data.translate(None, _JSON_OPENINGS if data[:1] == b"{" else _MSGPACK_OPENINGS))
 
 
-def _too_deep(tree: Any, data: bytes) -> bool:
-    """Say whether a body is nested too deeply; one with few openings cannot be, and is not walked."""
-    if openings(data) <= BODY_DEPTH:
-        return False
+def _excess(tree: Any, data: bytes) -> str:
+    """Return which bound of maps and lists a body breaks, empty if none; one with few openings is not walked."""
+    if openings(data) <= BODY_DEPTH and len(data) <= BODY_KEYS:
+        return ""
     level = [tree]
+    count = 0
     for _ in range(BODY_DEPTH):
+        count += len(level)
+        if count > BODY_CONTAINERS:
+            return _TOO_MANY
+        if any(len(node) > BODY_KEYS and isinstance(node, dict) for node in level):
+            return _TOO_WIDE
         level = [child for node in level for child in _containers(node)]
         if not level:
-            return False
-    return True
+            return ""
+    return _TOO_DEEP
 
 
 def _containers(node: Any) -> Iterable[Any]:

@@ -1,6 +1,8 @@
 # The annotations here are objects, not text, like those of the messages: codecs are built from them.
 import base64
 import json
+import re
+import tracemalloc
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,8 +11,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from ganglion.errors import LocalProtocolError, RemoteProtocolError
-from ganglion.limits import BODY_BYTES, BODY_DEPTH, INTEGER_MAX
+from ganglion.errors import LocalProtocolError, ProtocolError, RemoteProtocolError
+from ganglion.limits import BODY_BYTES, BODY_CONTAINERS, BODY_DEPTH, BODY_KEYS, INTEGER_MAX
 from ganglion.wire.codec import Codec, Content, codec_of, decode_map, encode_map, openings, type_text
 
 
@@ -282,6 +284,53 @@ def test_wide_body_is_not_deep(content: Content) -> None:
     wide = {"rows": [[{"a": [i]}] for i in range(1000)]}
 
     assert wide == decode_map(encode_map(wide, content))
+
+
+def both(tree: Any, content: Content) -> tuple[str, str]:
+    """Return what the sender and the receiver say of a tree, empty if nothing."""
+    said = []
+    data = msgpack.packb(tree) if content is Content.MSGPACK else json.dumps(tree).encode()
+    for act in (lambda: encode_map(tree, content), lambda: decode_map(data)):
+        try:
+            act()
+            said.append("")
+        except ProtocolError as error:
+            said.append(str(error))
+    return said[0], said[1]
+
+
+@pytest.mark.parametrize("content", Content)
+@pytest.mark.parametrize("child", [[], {}])
+def test_maps_and_lists_are_bounded_on_both_sides(content: Content, child: Any) -> None:
+    """As many maps and lists as the limit says travel, one more neither way; signs of them in a text are none."""
+    fits = [child] * (BODY_CONTAINERS - 2)
+
+    assert ("", "") == both({"rows": fits}, content)
+    for said in both({"rows": [*fits, child]}, content):
+        assert "body_containers" in said
+    assert ("", "") == both({"rows": fits, "text": '[{"' * 100}, content)
+
+
+@pytest.mark.parametrize("content", Content)
+def test_keys_are_bounded_on_both_sides(content: Content) -> None:
+    """A map of as many keys as the limit says travels, one more neither way."""
+    fits = {f"{i:x}": 1 for i in range(BODY_KEYS)}
+
+    assert ("", "") == both({"a": fits}, content)
+    assert "body_keys" in both({"a": {**fits, "one": 1}}, content)[0]
+    assert re.search("body_keys|max_map_len", both({"a": {**fits, "one": 1}}, content)[1])
+
+
+def test_a_bomb_is_refused_while_it_is_small() -> None:
+    """A body of empty maps, each of which takes 64 times its byte, has never been in memory as a whole."""
+    bomb = b"\x81\xa1a\xdd" + (BODY_BYTES - 16).to_bytes(4, "big") + b"\x80" * (BODY_BYTES - 16)
+    tracemalloc.start()
+    with pytest.raises(RemoteProtocolError, match="body_containers"):
+        decode_map(bomb)
+    _, peak_bytes = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert peak_bytes < 32 * 1024 * 1024
 
 
 def test_size_is_bounded_on_both_sides() -> None:
