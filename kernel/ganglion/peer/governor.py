@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from ganglion.errors import (
@@ -17,13 +18,14 @@ from ganglion.errors import (
 )
 from ganglion.peer.conversation import Answer as CallAnswer
 from ganglion.peer.conversation import Gone, Request, Told
+from ganglion.peer.cut import Cuts
 from ganglion.peer.failure import failure_of
 from ganglion.peer.hooks import Hooks, identity
 from ganglion.peer.library import Library
 from ganglion.peer.loader import Loader
 from ganglion.peer.participant import DEFERRED, Handler, Participant, show_failure
 from ganglion.peer.records import Records, declaration_rows
-from ganglion.run.effect import Answer, Ask, Await, Declare, Effect, Event, Finish, Record, Steer
+from ganglion.run.effect import Answer, Ask, Await, Cut, Declare, Effect, Event, Finish, Record, Steer
 from ganglion.run.governor import Governor
 from ganglion.run.plan import AgentPlan, PhasePlan, Plan
 from ganglion.sdk.condition import TerminationCondition
@@ -73,6 +75,7 @@ class GovernorHost:
         self._store: str | None = None  # None too when its failure has been told
         self._unwritten: GanglionError | None = None  # why nothing more is written
         self._signals = 0  # that were recorded
+        self._started = ""  # when the run began first, as UTC text
         self._unindexed = False  # whether the index of models cannot be written
         self.participant: Participant  # set before anything is served
 
@@ -99,11 +102,25 @@ class GovernorHost:
         self._library = Library(plan, start.run, self._results, self._store_uri, self._warn)
         services = _Services(int(plan.seed), self._loader, self._library)
         self._records = Records(self.participant, start.store)
+        self._cuts = Cuts(Path(self._results))
+        cut = self._resume(start.resume)
         self._governor = Governor(start.run, plan, start.store, self._results, services)
         self.participant.on_answer = self._answered
         self._store = start.store
-        self._drive(lambda: self._running().begin(self._now_s()))
+        self._drive(lambda: self._running().begin(self._now_s(), cut, self._started))
         return Done()
+
+    def _resume(self, resume: dict[str, Any] | None) -> Cut | None:
+        """Take over what a cut says; RemoteProtocolError if it is none."""
+        if resume is None:
+            return None
+        try:
+            self._started, self._signals = str(resume.get("started", "")), int(resume.get("signals", 0))
+            self._library.recall(resume.get("shelves", []), resume.get("rows", []))
+            return Cut(int(resume["phase"]), [[int(p), str(a), str(f)] for p, a, f in resume["models"]])
+        except (KeyError, IndexError, StopIteration, TypeError, ValueError) as error:
+            what = f"{type(error).__name__}: {error}"
+            raise RemoteProtocolError(f"governor.start: expected a cut as `resume`, found {what}") from error
 
     def signal(self, request: Request, wish: FlowSignal) -> Any:
         """Take an operator's signal."""
@@ -162,6 +179,7 @@ class GovernorHost:
         self._drive(lambda: self._running().tick(self._now_s()))
         self._write(self._records.flush)
         self._look_after_store()
+        self._keep_cuts()
         if self._finish is not None:
             finish, self._finish = self._finish, None
             self._end(finish)
@@ -222,6 +240,8 @@ class GovernorHost:
                 pending = participant.ask(effect.peer, effect.call, effect.message, effect.span_s)
                 self._tags[pending.serial] = effect.tag
             elif isinstance(effect, Record):
+                if effect.record[0] == "run":
+                    self._started = effect.record[1]["started"]
                 self._library.take(effect.record)
                 self._write(partial(self._records.add, self._numbered(effect.record)))
             elif isinstance(effect, Event):
@@ -232,6 +252,8 @@ class GovernorHost:
                 participant.ask("", "kernel.watch", Watch(list(effect.peers)), _SPAN_KERNEL_S)
             elif isinstance(effect, Declare):
                 self._declare(effect)
+            elif isinstance(effect, Cut):
+                self._write(partial(self._cut, effect))
             else:
                 self._finish = effect
         self._keep_index()
@@ -242,6 +264,18 @@ class GovernorHost:
             return record
         self._signals += 1
         return [*record, self._signals]
+
+    def _cut(self, cut: Cut) -> None:
+        """Note what the run needs to begin again with a phase; it counts when all before is durable."""
+        place = {"run": self._run, "phase": cut.phase, "models": cut.models, "started": self._started}
+        self._cuts.take(self._records.mark(), {**place, "signals": self._signals, **self._library.note()})
+
+    def _keep_cuts(self) -> None:
+        """Write the cuts that count by now; a run goes on without them, and says so."""
+        try:
+            self._cuts.settle(self._records.durable)
+        except StoreError as error:
+            self._warn(f"{error}; should all processes be lost, the run goes on from an earlier phase")
 
     def _keep_index(self) -> None:
         """Write which models there are; where that cannot be done the run ends, and it is not tried again."""

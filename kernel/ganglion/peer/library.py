@@ -46,6 +46,7 @@ class Library:
         self._document = Path(plan.folder or ".")
         self._shelves: dict[Path, Index] = {}  # what documents call `models` -> folder of this run in it
         self._heads: list[Sequence[Any]] = []  # records that an index begun later needs, too
+        self._rows: dict[tuple[Any, ...], Sequence[Any]] = {}  # newest records of phases and models
         self._index = Index(self._results / "brains", run)
         self._known: dict[str, _Found] = {}  # by folder
 
@@ -66,10 +67,24 @@ class Library:
                 index.take(record)
         return str(self._shelves[place].folder)
 
+    def note(self) -> dict[str, Any]:
+        """Return what a successor needs to know of the models of this run, as plain values."""
+        shelves = [[str(place), str(index.folder)] for place, index in self._shelves.items()]
+        return {"shelves": shelves, "rows": [list(row) for row in self._rows.values()]}
+
+    def recall(self, shelves: Sequence[Sequence[str]], rows: Sequence[Sequence[Any]]) -> None:
+        """Take over what was noted: the folders in second directories, and the records of phases and models."""
+        for place, folder in shelves:
+            self._shelves[Path(place)] = Index(Path(folder), self._run)
+        for row in rows:
+            self.take(row)
+
     def take(self, record: Sequence[Any]) -> None:
         """Take a record of the run: models that were stored are remembered, and written into the indices."""
         if record[0] in ("run", "phase"):
             self._heads.append(record)
+        if record[0] in ("phase", "brain"):
+            self._rows[tuple(record[:4])] = record
         if record[0] == "brain":
             self._remember(record)
             phase, agent = record[1], record[2]

@@ -91,6 +91,16 @@ class Records:
             batch, blobs = detach("record.batch", batch)
         self._participant.tell(self._store, "record.batch", batch, blobs=blobs)
 
+    def mark(self) -> int:
+        """Send what was taken; return the number up to which all is sent."""
+        self.flush()
+        return self._number
+
+    @property
+    def durable(self) -> int:
+        """Return the number up to which all is acknowledged."""
+        return self._unacknowledged[0][0] - 1 if self._unacknowledged else self._number
+
     def drain(self) -> None:
         """Send everything and wait until the store has acknowledged it."""
         self.flush()

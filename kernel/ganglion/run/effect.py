@@ -8,7 +8,7 @@ from typing import Any
 
 from ganglion.wire.messages import Failure, FlowSignal
 
-__all__ = ["Answer", "Ask", "Await", "Declare", "Effect", "Event", "Finish", "Record", "Steer"]
+__all__ = ["Answer", "Ask", "Await", "Cut", "Declare", "Effect", "Event", "Finish", "Record", "Steer"]
 
 Tag = tuple[Any, ...]
 
@@ -63,6 +63,14 @@ class Declare:
 
 
 @dataclass(frozen=True, slots=True)
+class Cut:
+    """Keep what the run needs to begin again with a phase: models are rows of (phase, agent, folder)."""
+
+    phase: int
+    models: list[list[Any]]
+
+
+@dataclass(frozen=True, slots=True)
 class Event:
     """Tell those who look on."""
 
@@ -81,4 +89,4 @@ class Finish:
     peer: str | None = None
 
 
-Effect = Ask | Await | Answer | Steer | Record | Declare | Event | Finish
+Effect = Ask | Await | Answer | Steer | Record | Declare | Cut | Event | Finish

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from ganglion.errors import DocumentError, StoreError
 from ganglion.limits import LEAVE_EPISODE_S
 from ganglion.run.agents import ResolvedAgent, declaration_rows, resolve, same_declarations
-from ganglion.run.effect import Answer, Ask, Await, Declare, Effect, Event, Finish, Record
+from ganglion.run.effect import Answer, Ask, Await, Cut, Declare, Effect, Event, Finish, Record
 from ganglion.run.evaluation import Evaluations
 from ganglion.run.flow import Flow
 from ganglion.run.loss import mended
@@ -107,13 +107,14 @@ class Governor:
         self._interrupt_by_s: float | None = None
 
     # -- events -------------------------------------------------------------------------------------------------------
-    def begin(self, now_s: float) -> list[Effect]:
-        """Begin the run."""
+    def begin(self, now_s: float, cut: Cut | None = None, started: str = "") -> list[Effect]:
+        """Begin the run, or begin it again where it was cut; `started` is when it began first, as UTC text."""
         plan = self.plan
         head = {"uid": plan.uid, "experiment": plan.experiment, "seed": plan.seed, "document": plan.document}
-        record = Record(["run", {**head, "started": self._services.now()}])
+        record = Record(["run", {**head, "started": started or self._services.now()}])
         event = Event("run.started", {"run": self.run, "seed": plan.seed, "phases": len(plan.phases)})
-        return [record, event, *self._enter(0, now_s)]
+        self._own = {(phase, agent): folder for phase, agent, folder in (cut.models if cut else ())}
+        return [record, event, *self._enter(cut.phase if cut else 0, now_s)]
 
     def joined(self, peer: str, content: str, now_s: float) -> list[Effect]:
         """Hear that a peer has joined."""
@@ -329,8 +330,9 @@ class Governor:
         except (DocumentError, StoreError) as error:
             self._faulty = isinstance(error, DocumentError)
             return [record, event, *self.fail(Failure(error.kind, str(error)), None, now_s)]
+        cut = Cut(index, [[*key, folder] for key, folder in self._own.items()])
         need = self._ask(("need",), "", "kernel.need", Need(self.run, index), now_s)
-        return [record, event, need]
+        return [record, event, cut, need]
 
     def _find_models(self) -> None:
         """Find out what every agent begins the phase with, before anybody is started for it."""

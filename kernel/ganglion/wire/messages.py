@@ -351,7 +351,7 @@ class GovernorStart:
     store: str | None = None  # name of the store's peer
     parcels: dict[str, Any] | None = None  # field -> number of the blob that holds it
     resume: dict[str, Any] | None = (
-        None  # {phase, models: [[phase, agent, folder], ...]} of what is done already
+        None  # a cut {phase, models: [[phase, agent, folder], ...], ...}: the run goes on with this phase
     )
 
 

@@ -16,7 +16,7 @@ __all__ = ["attach", "detach", "plan_bytes"]
 M = TypeVar("M")
 
 _PARTS: dict[str, tuple[str, ...]] = {  # call -> fields of its request that may travel as blobs
-    "governor.start": ("plan",),
+    "governor.start": ("plan", "resume"),
     "controller.setup": ("controller", "conditions", "environments"),
     "controller.start": ("agents", "static_models"),
     "environment.start": ("params", "plugin", "reward", "transformer"),

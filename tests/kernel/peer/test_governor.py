@@ -16,6 +16,7 @@ from ganglion.peer.governor import GovernorHost
 from ganglion.peer.muscle import MuscleHost
 from ganglion.peer.shelf import read_shelf
 from ganglion.peer.store import StoreHost
+from ganglion.run.cut import read_cut
 from ganglion.run.plan import AgentPlan, EnvironmentPlan, PhasePlan, Plan, PluginPlan, processes_of
 from ganglion.sdk import (
     ActuatorInformation,
@@ -321,8 +322,9 @@ class Stage:
             "kernel.ended": lambda peer, it: Done(),
         }
 
-    def start(self, store: str | None = STORE) -> Any:
-        return self.hosted.ask("governor.start", GovernorStart("r", plan().to_map(), store), "supervisor")
+    def start(self, store: str | None = STORE, resume: Any = None) -> Any:
+        request = GovernorStart("r", plan().to_map(), store, None, resume)
+        return self.hosted.ask("governor.start", request, "supervisor")
 
     def settle(self) -> None:
         """Take all that has come."""
@@ -356,6 +358,28 @@ def test_a_start_asks_for_processes_and_waits_for_them(stage: Stage) -> None:
         "kernel.watch"
     )[0][1].peers
     assert ["run.started", "phase.started"] == [event.event for _, event in stage.link.told("event")]
+
+
+def test_a_start_may_go_on_with_a_cut(stage: Stage, tmp_path: Path) -> None:
+    """The run began when it began first; signals are counted on; the cut is there once the store has all before it."""
+    cut = {"phase": 0, "models": [], "started": "long ago", "signals": 5, "shelves": [], "rows": []}
+    stage.start(resume=cut)
+    stage.settle()
+    batches = [message for _, message in stage.link.told("record.batch")]
+    path = tmp_path / "cuts" / "phase-000000.json"
+
+    assert "long ago" == batches[0].records[0][1]["started"]
+    assert not path.exists()
+    stage.link.tell(STORE, "record.ack", RecordAck(batches[-1].number, None))
+    stage.settle()
+    found = read_cut(path.read_bytes(), "it")
+    assert ("r", 0, "long ago", 5) == tuple(found[key] for key in ("run", "phase", "started", "signals"))
+
+
+def test_what_is_no_cut_is_refused(stage: Stage) -> None:
+    """A start with something else as `resume` begins nothing."""
+    with pytest.raises(RemoteProtocolError, match="expected a cut as `resume`"):
+        stage.start(resume={"phase": "first"})
 
 
 def test_a_governor_has_one_run(stage: Stage) -> None:

@@ -344,3 +344,37 @@ def test_a_folder_that_cannot_be_made_is_a_fault(tmp_path: Path) -> None:
 
     with pytest.raises(DocumentError, match=r"run\.yml:3:9: a\.models: .* cannot be written"):
         it.shelf(mine)
+
+
+def test_a_library_goes_on_where_another_was_cut(tmp_path: Path) -> None:
+    """What was noted gives the same index, the same folder in a second directory, and the same model."""
+    mine = agent(models="second")
+    results = tmp_path / "results" / "farm-1"
+
+    def library() -> Library:
+        return Library(plan(tmp_path, mine), "farm-1", str(results), None, lambda text: None)
+
+    def store(it: Library, phase: int) -> None:
+        for file in save(results / "brains" / str(phase) / "ada", phase):
+            row = [file["bytes"], file["sha256"], file["path"]]
+            it.take(["brain", phase, "ada", file["tag"], 1, 1, "", *row])
+
+    whole, begin = library(), ["run", {"uid": "farm", "experiment": "farms", "started": "2026"}]
+    whole.take(begin)
+    folder = whole.shelf(mine)
+    whole.take(["phase", 0, "phase 0", "train", "running", None])
+    store(whole, 0)
+    note = whole.note()
+    again = library()
+    again.recall(note["shelves"], note["rows"])
+    again.take(begin)
+    for it in (whole, again):
+        it.take(["phase", 1, "phase 1", "train", "running", None])
+        store(it, 1)
+        it.flush()
+
+    assert (folder, note) == (again.shelf(mine), {**note, "rows": note["rows"][:3]})
+    assert whole.note() == again.note()
+    found = [read_shelf(place) for place in (results / "brains", Path(folder))]
+    assert [("2026", 4), ("2026", 4)] == [(shelf.started, len(shelf.models)) for shelf in found if shelf]
+    assert [Path(folder)] == list((tmp_path / "second").iterdir())

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ganglion.errors import DocumentError
-from ganglion.run.effect import Answer, Ask, Await, Declare, Effect, Event, Finish, Record, Steer
+from ganglion.run.effect import Answer, Ask, Await, Cut, Declare, Effect, Event, Finish, Record, Steer
 from ganglion.run.governor import Governor
 from ganglion.run.plan import AgentPlan, EnvironmentPlan, PhasePlan, Plan, PluginPlan
 from ganglion.sdk.condition import PhaseView, TerminationCondition
@@ -326,9 +326,9 @@ class Farm:
         return found[0] if found else None
 
     # -- carrying out -------------------------------------------------------------------------------------------------
-    def begin(self) -> Farm:
-        """Begin the run."""
-        self.obey(self.governor.begin(self.now_s))
+    def begin(self, *cut: Any) -> Farm:
+        """Begin the run, or begin it again where it was cut."""
+        self.obey(self.governor.begin(self.now_s, *cut))
         return self
 
     def run(self, moves: int = 100_000, until: Callable[[], bool] = lambda: False) -> Farm:
@@ -378,7 +378,7 @@ class Farm:
             elif isinstance(effect, Steer):
                 self._worker(effect.peer).inbox.append(effect.signal)
             else:
-                assert isinstance(effect, Record | Event | Declare | Finish)
+                assert isinstance(effect, Record | Event | Declare | Cut | Finish)
 
     def _worker(self, peer: str) -> Worker:
         place = peer.rpartition("/")[2]

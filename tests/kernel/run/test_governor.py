@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ganglion.limits import LEAVE_EPISODE_S
-from ganglion.run.effect import Event, Finish, Steer
+from ganglion.run.effect import Cut, Event, Finish, Steer
 from ganglion.run.stage import Stage
 from ganglion.sdk.flow import Signal
 from ganglion.wire.messages import Failure, FlowSignal, Signalled, WorkerFailed
@@ -741,3 +741,40 @@ def test_answers_after_the_end_are_not_heard(kit: Any) -> None:
     assert Stage.ENDED is farm.governor.stage
     assert [Event] == [type(effect) for effect in farm.effects[before:]]
     assert Finish("finished", "completed", 0) == farm.finish
+
+
+# -- beginning again ---------------------------------------------------------------------------------------------------
+def test_a_cut_is_made_at_the_begin_of_each_phase(kit: Any) -> None:
+    """It knows the models that earlier phases have left."""
+    farm = (
+        kit.Farm(kit.plan(learner(kit), kit.phase(1)), [("limit", kit.FakeLimit(1), "phase")]).begin().run()
+    )
+    cuts = [effect for effect in farm.effects if isinstance(effect, Cut)]
+
+    assert [Cut(0, []), Cut(1, [[0, "ada", "/results/brains/0/ada"]])] == cuts
+
+
+def test_a_run_begins_again_at_a_cut(kit: Any) -> None:
+    """From there on everything is asked and recorded as in the run that was never cut; its begin is the former."""
+    phases = [learner(kit), kit.phase(1, agents=[kit.agent(brain="dummy")], mode="test"), learner(kit, 2)]
+    whole = kit.Farm(kit.plan(*phases), [("limit", kit.FakeLimit(2), "phase")]).begin().run()
+    places = [place for place, effect in enumerate(whole.effects) if isinstance(effect, Cut)]
+    cut = whole.effects[places[1]]
+    rest = kit.Farm(kit.plan(*phases), [("limit", kit.FakeLimit(2), "phase")]).begin(cut, "long ago").run()
+    again = next(place for place, effect in enumerate(rest.effects) if isinstance(effect, Cut))
+
+    assert cut == rest.effects[again]
+    assert ["long ago"] == [record[0]["started"] for record in rest.records("run")]
+    assert _after(whole, places[1]) == _after(rest, again)
+    assert whole.finish == rest.finish == Finish("finished", "completed", 0)
+
+
+def _after(farm: Any, place: int) -> list[Any]:
+    """Return what the governor decided behind a cut; who has joined in an earlier phase is there already."""
+    waits = ("Await", "Answer")
+    joins = ("peer.joined",)
+    return [
+        effect
+        for effect in farm.effects[place + 1 :]
+        if type(effect).__name__ not in waits and not (isinstance(effect, Event) and effect.name in joins)
+    ]
