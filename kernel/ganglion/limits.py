@@ -43,6 +43,7 @@ __all__ = [
     "INTEGER_MAX",
     "KERNEL_BODY_BYTES",
     "KERNEL_BODY_CONTAINERS",
+    "LATE_ANSWER_S",
     "LEAVE_ASK_S",
     "LEAVE_EPISODE_S",
     "LEAVE_KILL_S",
@@ -170,6 +171,7 @@ PROCESSES_PER_RUN = 256  # a typing error in `worker` is no fork bomb
 BEAT_AFTER_SILENCE_S = 0.5  # a silent peer is asked
 BEAT_ANSWER_S = 1.5  # and owes an answer within
 PROGRESS_S = 10.0  # a destination that takes nothing for so long is lost
+LATE_ANSWER_S = 10.0  # after a peer has joined, an answer that nobody awaits may be to its predecessor's question
 
 # -- waits ------------------------------------------------------------------------------------------------------------
 DEADLINES_S: dict[str, float | None] = {  # by the last word of a call; None waits for ever and says so

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from ganglion.document.fault import Fault, nearest
 from ganglion.document.marks import Node
+from ganglion.document.recovery import INNER
 from ganglion.limits import PHASES_PER_RUN, PROCESSES_PER_RUN
 
 __all__ = ["DEFINING", "Expanded", "cascade", "expand"]
@@ -97,7 +98,7 @@ def expand(before: Expanded | None, mark: Node, given: Node, replace: bool = Fal
         else _merge(phase.config, parts.get("phase_config"))
     )
     inherited = None if replace and "recovery" in parts else phase.recovery
-    phase.recovery = _change(inherited, parts.get("recovery"), "deadlines_s")
+    phase.recovery = _change(inherited, parts.get("recovery"), *INNER)
     return phase
 
 
@@ -203,21 +204,22 @@ def _merge(inherited: Node | None, given: Node | None) -> Node | None:
     return given.like({**inherited.map, **given.map}, {**inherited.keys, **given.keys})
 
 
-def _change(inherited: Node | None, given: Node | None, inner: str = "params") -> Node | None:
-    """Return two maps merged key by key; the maps at `inner` are merged key by key too."""
+def _change(inherited: Node | None, given: Node | None, *inner: str) -> Node | None:
+    """Return two maps merged key by key; the maps at `inner`, if not given at `params`, are merged key by key too."""
     merged = _merge(inherited, given)
-    if merged is None or inherited is None or given is None or not inherited.map.get(inner):
+    if merged is None or inherited is None or given is None or not isinstance(merged.value, dict):
         return merged
-    if not isinstance(merged.value, dict) or inner not in given.map:
-        return merged
-    part = _merge(inherited.map[inner], given.map[inner])
-    assert part is not None
-    return merged.like({**merged.map, inner: part}, merged.keys)
+    for key in inner or ("params",):
+        if inherited.map.get(key) and key in given.map:
+            part = _merge(inherited.map[key], given.map[key])
+            assert part is not None
+            merged = merged.like({**merged.map, key: part}, merged.keys)
+    return merged
 
 
 def _recovery(merged: Node, inherited: Node, given: Node) -> Node:
     """Return an entry whose `recovery` is merged too."""
-    part = _change(inherited.map.get("recovery"), given.map.get("recovery"), "deadlines_s")
+    part = _change(inherited.map.get("recovery"), given.map.get("recovery"), *INNER)
     return merged if part is None else merged.like({**merged.map, "recovery": part}, merged.keys)
 
 

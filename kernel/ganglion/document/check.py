@@ -6,14 +6,14 @@ import re
 from collections.abc import Callable
 from typing import TypeAlias
 
-from ganglion.document import model
+from ganglion.document import model, recovery
 from ganglion.document.cascade import DEFINING, Expanded
 from ganglion.document.fault import Fault, nearest
 from ganglion.document.marks import Node
 from ganglion.document.unbuilt import is_unbuilt
-from ganglion.limits import DEADLINES_S, PROCESSES_PER_RUN
+from ganglion.limits import PROCESSES_PER_RUN
 
-__all__ = ["AVERAGE", "Lookup", "check", "conditions_of"]
+__all__ = ["AVERAGE", "Lookup", "check", "conditions_of", "repeats"]
 
 Lookup: TypeAlias = Callable[[str, str], "str | None"]  # (kind, name of a plugin) -> what is wrong with it
 
@@ -27,7 +27,7 @@ def check(root: Node, phases: list[Expanded], lookup: Lookup) -> list[Fault]:
 
     What would only be the shadow of a fault of form (a key that is missing because it is misspelt) is left out.
     """
-    faults = [*_schedule(root), *_deadlines(root.map.get("recovery"))]
+    faults = [*_schedule(root), *recovery.faults([root.map.get("recovery")])]
     names = [phase.name for phase in phases]
     hazy = not _is_sound(root) or any(_blurred(phase.given) for phase in phases)
     agents = None if hazy else {a for p in phases for a in p.agents}
@@ -112,14 +112,6 @@ def _sound_entries(root: Node) -> int:
     return next((index for index, entry in enumerate(entries) if len(entry.map) != 1), len(entries))
 
 
-def _deadlines(recovery: Node | None) -> list[Fault]:
-    """Return a fault for each deadline of a call that there is not."""
-    table = recovery.map.get("deadlines_s") if recovery is not None else None
-    keys = {} if table is None else table.keys
-    unknown = [(name, mark) for name, mark in keys.items() if name not in DEADLINES_S]
-    return [mark.fault(f"unknown call `{name}`{nearest(name, DEADLINES_S)}") for name, mark in unknown]
-
-
 def _blurred(given: Node) -> bool:
     """Say whether it cannot be told which environments and agents a phase gives."""
     if not _clean(given, model.Phase):
@@ -145,6 +137,14 @@ def conditions_of(root: Node, phase: Expanded) -> tuple[list[Node], list[Node]]:
         config = root.map.get("run_config")
         own = config.map.get("conditions") if config is not None else None
     return ([] if episode is None else episode.items), ([] if own is None else own.items)
+
+
+def repeats(phase: Expanded) -> bool:
+    """Say whether a phase's controller asks in an order that it would keep if it were asked again."""
+    simulation = phase.simulation
+    if simulation is None or simulation.text("name") != "aeb" or "params" not in simulation.map:
+        return True
+    return simulation.map["params"].text("mode") != "free"
 
 
 class _Phase:
@@ -188,7 +188,10 @@ class _Phase:
         for conditions in conditions_of(self.root, phase):
             for condition in conditions:
                 self._condition(condition)
-        self.faults += _deadlines(phase.recovery)
+        levels = [self.root.map.get("recovery"), phase.recovery]
+        self.faults += recovery.faults(levels, repeats(phase))
+        for entry in (*phase.environments.values(), *phase.agents.values()):
+            self.faults += recovery.faults([*levels, entry.map.get("recovery")], repeats(phase))
         self._processes()
         return self.faults
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 import yaml
 
 from ganglion.document.cascade import Expanded
-from ganglion.document.check import conditions_of
+from ganglion.document.check import conditions_of, repeats
 from ganglion.document.marks import Node, core_scalar
-from ganglion.run.outline import outline, outline_plugin
+from ganglion.document.recovery import recovery
+from ganglion.run.outline import outline, outline_plugin, outline_recovery
 from ganglion.run.plan import AgentPlan, EnvironmentPlan, PhasePlan, Plan, PluginPlan
+from ganglion.run.recovery import Recovery
 
 __all__ = ["compile_plan", "resolved", "written"]
 
@@ -30,6 +33,7 @@ def compile_plan(
         folder=folder,
         document=text,
         allow=list(allow),
+        recovery=recovery([root.map.get("recovery")]),
     )
 
 
@@ -65,11 +69,18 @@ def _phase(root: Node, index: int, phase: Expanded) -> PhasePlan:
     if phase.simulation is not None and "name" in phase.simulation.map:
         controller = _plugin(phase.simulation)
     params = _value(phase.simulation, "params", {})
+    levels = [root.map.get("recovery"), phase.recovery]
+
+    def own(entry: Node) -> Recovery | None:
+        """Return what is said of an entry, None where nothing is."""
+        given = entry.map.get("recovery")
+        return recovery([*levels, given], repeats(phase)) if given is not None and given.map else None
+
     return PhasePlan(
         index=index,
         name=phase.name,
-        environments=[_environment(entry) for entry in phase.environments.values()],
-        agents=[_agent(agent) for agent in phase.agents.values()],
+        environments=[_environment(entry, own(entry)) for entry in phase.environments.values()],
+        agents=[_agent(agent, own(agent)) for agent in phase.agents.values()],
         controller=controller or PluginPlan("vanilla", params, at=_at(phase.simulation or phase.mark)),
         episode_conditions=_plugins(episode),
         phase_conditions=_plugins(whole),
@@ -79,16 +90,11 @@ def _phase(root: Node, index: int, phase: Expanded) -> PhasePlan:
         sync=_value(config, "sync", "lockstep"),
         evaluate_every=_value(config, "evaluate_every", None),
         evaluate_episodes=_value(config, "evaluate_episodes", 1),
-        deadlines_s=_deadlines(root.map.get("recovery")) | _deadlines(phase.recovery),
-        on_loss=_value(phase.recovery, "on_loss", _value(root.map.get("recovery"), "on_loss", "fail")),
+        **asdict(recovery(levels, repeats(phase))),
     )
 
 
-def _deadlines(recovery: Node | None) -> dict[str, float | None]:
-    return dict(_value(recovery, "deadlines_s", {}))
-
-
-def _environment(entry: Node) -> EnvironmentPlan:
+def _environment(entry: Node, own: Recovery | None) -> EnvironmentPlan:
     node = entry.map["environment"]
     return EnvironmentPlan(
         uid=str(node.map["uid"].value),
@@ -101,10 +107,11 @@ def _environment(entry: Node) -> EnvironmentPlan:
         transformer=_plugin(entry.map.get("state_transformer")),
         cwd=_value(node, "cwd", None),
         variables=_value(node, "variables", {}),
+        recovery=own,
     )
 
 
-def _agent(node: Node) -> AgentPlan:
+def _agent(node: Node, own: Recovery | None) -> AgentPlan:
     muscle = _plugin(node.map["muscle"])
     assert muscle is not None, "an agent without a muscle is a fault"
     brain = _plugin(node.map.get("brain"))
@@ -128,6 +135,7 @@ def _agent(node: Node) -> AgentPlan:
         rewards_at=[_at(item) for item in rewards],
         load_at=_at(node.map.get("load", node)),
         models_at=_at(node.map.get("models", node)),
+        recovery=own,
     )
 
 
@@ -154,6 +162,7 @@ def resolved(plan: Plan) -> str:
         "cascade": "replace",
         "run_config": {"conditions": [outline_plugin(c) for c in plan.phases[0].phase_conditions]},
         "schedule": [{phase.name: outline(phase)} for phase in plan.phases],
+        "recovery": outline_recovery(plan.recovery),
     }
     return written(document)
 

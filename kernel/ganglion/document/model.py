@@ -12,7 +12,15 @@ from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 from ganglion.document.fault import Fault, nearest
 from ganglion.document.marks import Node
 from ganglion.document.spelling import PLACES
-from ganglion.limits import DOCUMENT_FAULTS, UID_BYTES
+from ganglion.limits import (
+    CHECKPOINT_S,
+    DOCUMENT_FAULTS,
+    LOSSES_AT_ONE_STEP,
+    RESTARTS_PER_NAME,
+    RESTARTS_WITHIN_S,
+    UID_BYTES,
+)
+from ganglion.run.recovery import ON_LOSS
 
 __all__ = [
     "NAME_WORDS",
@@ -133,6 +141,18 @@ Version = Annotated[
 Deadline = Annotated[
     float | None, _or_null("a number of seconds > 0", _is_deadline, {"type": "number", "exclusiveMinimum": 0})
 ]
+Span = Annotated[
+    float,
+    Expect(
+        "a number of seconds > 0",
+        lambda v: v is not None and _is_deadline(v),
+        {"type": "number", "exclusiveMinimum": 0},
+    ),
+]
+User = Annotated[
+    str | None,
+    _or_null("the name of a user", lambda v: _is_text(v) and bool(v), {**_TEXT, "minLength": 1}),
+]
 PhaseReference = Annotated[
     Any,
     _or_null(
@@ -161,27 +181,34 @@ class Plugin(Form):
 class Restarts(Form):
     """Bound how often a lost process is replaced."""
 
-    max: Count = Field(5, description="losses of one name that are made good within the window")
-    within_s: Any = Field(60, description="the window, seconds")
-    poison: Count = Field(3, description="equal losses at one position after which the run fails")
+    max: Count = Field(
+        RESTARTS_PER_NAME, description="losses of one name that are made good within the window"
+    )
+    within_s: Span = Field(RESTARTS_WITHIN_S, description="the window, seconds")
+    poison: Count = Field(
+        LOSSES_AT_ONE_STEP, description="equal losses at one position after which the run fails"
+    )
 
 
 class Recovery(Form):
     """Say how long calls may take and what a lost process means."""
 
     on_loss: Annotated[str, _choice("recover", "restart", "fail")] = Field(
-        "fail",
-        description="what a lost process means: `recover` mends lost environments, all else ends the run",
+        ON_LOSS,
+        description="what a lost process means: `recover`: the run goes on as if nothing had happened; `restart`: the "
+        "open episode is lost, the next one follows; `fail`: the run ends",
     )
     deterministic: Flag = Field(
         True, description="whether a process that is driven again gives the same answers"
     )
     restarts: Restarts = Field(_ABSENT, description="how often a lost process is replaced")
-    checkpoint_s: Any = Field(10, description="least time between two checkpoints, seconds")
+    checkpoint_s: Span = Field(CHECKPOINT_S, description="least time between two checkpoints, seconds")
     deadlines_s: dict[str, Deadline] = Field(
         _ABSENT, description="how long a call may take by its last word, seconds; null: for ever"
     )
-    run_as: Any = Field(None, description="user under whose name the process runs")
+    run_as: User = Field(
+        None, description="user under whose name environments, muscles, brains and controllers run"
+    )
 
 
 class Environment(Form):

@@ -8,6 +8,7 @@ from typing import Any
 from ganglion.document.fault import Fault
 from ganglion.document.marks import Node
 from ganglion.document.spelling import PLACES
+from ganglion.limits import CHECKPOINT_S
 
 __all__ = ["UNBUILT", "is_unbuilt", "unbuilt"]
 
@@ -29,13 +30,6 @@ UNBUILT: tuple[tuple[str, str, Test, str], ...] = (
     ("entry", "budget", _given, "a budget of an environment"),
     ("entry", "max_steps", _given, "a bound on the episodes of one environment"),
     ("entry", "episode_end", _given, "`episode_end`"),
-    (
-        "entry",
-        "recovery",
-        _given,
-        "recovery of a single environment (of the document or a phase: `deadlines_s`)",
-    ),
-    ("agent", "recovery", _given, "recovery of a single agent (of the document or a phase: `deadlines_s`)"),
     ("agent", "filters", _given, "filters"),
     ("agent", "replay", _given, "pre-training by `replay`"),
     ("agent", "opponents", _given, "opponents"),
@@ -43,9 +37,7 @@ UNBUILT: tuple[tuple[str, str, Test, str], ...] = (
     ("environment", "on_error", _is("continue"), "`on_error: continue`"),
     ("simulation", "on_error", _is("continue"), "`on_error: continue`"),
     ("recovery", "on_loss", _is("restart"), "`on_loss: restart`"),
-    ("recovery", "deterministic", _is(False), "`deterministic: false`"),
-    ("recovery", "restarts", _given, "`restarts`"),
-    ("recovery", "checkpoint_s", _given, "`checkpoint_s`"),
+    ("recovery", "checkpoint_s", lambda value: value not in (None, CHECKPOINT_S), "`checkpoint_s`"),
     ("recovery", "run_as", _given, "`run_as`"),
     ("simulation", "name", _is("aeb"), "the controller `aeb`"),
 )

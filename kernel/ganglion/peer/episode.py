@@ -19,7 +19,7 @@ from ganglion.peer.turn import Turn
 from ganglion.peer.values import Layouts, Values, rows_of
 from ganglion.peer.world import Actor, Decision, World, select
 from ganglion.run.agents import full_ids
-from ganglion.run.plan import span_s
+from ganglion.run.recovery import span_s
 from ganglion.sdk.controller import Controller, EpisodeEnded, StepResult
 from ganglion.sdk.flow import Signal
 from ganglion.wire.messages import (

@@ -12,7 +12,7 @@ from ganglion.peer.hooks import Hooks, identity, seed_process
 from ganglion.peer.layout import Layout, freeze, thaw
 from ganglion.peer.loader import Loader
 from ganglion.peer.participant import Handler, Participant
-from ganglion.run.plan import span_s
+from ganglion.run.recovery import span_s
 from ganglion.sdk.information import ActuatorInformation, RewardInformation, SensorInformation, Template
 from ganglion.sdk.memory import Memory
 from ganglion.sdk.mode import Mode

@@ -133,7 +133,7 @@ class Governor:
             return [event]
         process = next((p for p in self._processes() if p.name == peer), None)
         if self.stage is Stage.RUNNING and process is not None and mended(self._phase, process):
-            span_s = self._phase.deadline_s("join")
+            span_s = self._phase.deadline_s("join", process)
             self.waits.begin(peer, peer, f"{process.label} to come back", now_s, span_s)
             return [event]
         failure = Failure("lost", f"{self._label(peer)} is gone: {reason}")
@@ -346,7 +346,7 @@ class Governor:
         self.stage = Stage.JOINING
         missing = [p for p in self._processes() if p.name not in self._joined]
         for process in missing:
-            span_s = self._phase.deadline_s("attach" if process.attached else "join")
+            span_s = self._phase.deadline_s("attach" if process.attached else "join", process)
             self.waits.begin(process.name, process.name, _join_text(process), now_s, span_s)
         names = [process.name for process in missing]
         if self.store is not None and self.store not in self._joined:
@@ -579,7 +579,8 @@ class Governor:
 
     # -- small questions ----------------------------------------------------------------------------------------------
     def _ask(self, tag: tuple[Any, ...], peer: str, call: str, message: Any, now_s: float) -> Ask:
-        span_s = self._phase.deadline_s(call)
+        process = next((p for p in self._processes() if p.name == peer), None)
+        span_s = self._phase.deadline_s(call, process)
         self._open.add(tag)
         self.waits.begin(tag, peer, f"{self._label(peer)} to answer {call}", now_s, None)
         return Ask(tag, peer, call, message, span_s)

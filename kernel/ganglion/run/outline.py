@@ -5,13 +5,30 @@ from __future__ import annotations
 from typing import Any
 
 from ganglion.run.plan import AgentPlan, EnvironmentPlan, PhasePlan, PluginPlan
+from ganglion.run.recovery import Recovery
 
-__all__ = ["outline", "outline_plugin"]
+__all__ = ["outline", "outline_plugin", "outline_recovery"]
 
 
 def outline_plugin(plugin: PluginPlan) -> dict[str, Any]:
     """Return a `{name, params, on_error}`."""
     return {"name": plugin.name, "params": plugin.params, "on_error": plugin.on_error}
+
+
+def outline_recovery(recovery: Recovery) -> dict[str, Any]:
+    """Return what holds of losses and deadlines."""
+    return {
+        "on_loss": recovery.on_loss,
+        "deterministic": recovery.deterministic,
+        "restarts": {
+            "max": recovery.restarts_max,
+            "within_s": recovery.restarts_within_s,
+            "poison": recovery.restarts_poison,
+        },
+        "checkpoint_s": recovery.checkpoint_s,
+        "deadlines_s": recovery.deadlines_s,
+        "run_as": recovery.run_as,
+    }
 
 
 def outline(phase: PhasePlan) -> dict[str, Any]:
@@ -32,7 +49,7 @@ def outline(phase: PhasePlan) -> dict[str, Any]:
         "agents": [_agent(a) for a in phase.agents],
         "simulation": simulation,
         "phase_config": config,
-        "recovery": {"deadlines_s": phase.deadlines_s},
+        "recovery": outline_recovery(phase),
     }
 
 
@@ -52,7 +69,7 @@ def _entry(environment: EnvironmentPlan) -> dict[str, Any]:
         entry["reward"] = outline_plugin(environment.reward)
     if environment.transformer is not None:
         entry["state_transformer"] = outline_plugin(environment.transformer)
-    return entry
+    return {**entry, **_own(environment.recovery)}
 
 
 def _agent(agent: AgentPlan) -> dict[str, Any]:
@@ -67,4 +84,10 @@ def _agent(agent: AgentPlan) -> dict[str, Any]:
         "filters": [outline_plugin(part) for part in agent.filters],
         "models": agent.models,
         "load": agent.load,
+        **_own(agent.recovery),
     }
+
+
+def _own(recovery: Recovery | None) -> dict[str, Any]:
+    """Return the `recovery` of an entry; one that has none has that of its phase."""
+    return {} if recovery is None else {"recovery": outline_recovery(recovery)}

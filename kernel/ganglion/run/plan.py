@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ganglion.limits import DEADLINE_OTHER_S, DEADLINES_S
+from ganglion.run.recovery import Recovery, span_s, widest
 from ganglion.wire.name import Role, peer_name
 
 __all__ = [
@@ -18,35 +17,7 @@ __all__ = [
     "PluginPlan",
     "Process",
     "processes_of",
-    "span_s",
 ]
-
-
-_INSIDE = {
-    "muscle.setup": ("think",),
-    "muscle.act": ("think",),
-    "muscle.shutdown": ("leave",),
-    "controller.setup": ("start",),
-    "controller.start": ("setup", "think"),
-    "controller.shutdown": ("shutdown", "record"),
-}
-"""What the callee waits for in turn: its own wait must end first, so that the error names who did not answer."""
-
-_SLACK_S = 1.0
-
-
-def span_s(call: str, deadlines_s: Mapping[str, float | None]) -> float | None:
-    """Return how long a call may take: by its last word, and by what is waited for inside it; None waits for ever."""
-    word = call.rpartition(".")[2]
-    total_s = _one_s(word, deadlines_s)
-    for inner in _INSIDE.get(call, ()):
-        inner_s = _one_s(inner, deadlines_s)
-        total_s = None if total_s is None or inner_s is None else total_s + inner_s + _SLACK_S
-    return total_s
-
-
-def _one_s(word: str, deadlines_s: Mapping[str, float | None]) -> float | None:
-    return deadlines_s[word] if word in deadlines_s else DEADLINES_S.get(word, DEADLINE_OTHER_S)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +32,10 @@ class PluginPlan:
 
 @dataclass(frozen=True, slots=True)
 class EnvironmentPlan:
-    """Describe one environment of a phase; exactly one of `plugin`, `command`, `attach` is set."""
+    """Describe one environment of a phase; exactly one of `plugin`, `command`, `attach` is set.
+
+    `recovery` None: that of the phase.
+    """
 
     uid: str
     plugin: PluginPlan | None = None
@@ -73,6 +47,7 @@ class EnvironmentPlan:
     transformer: PluginPlan | None = None
     cwd: str | None = None
     variables: dict[str, str] = field(default_factory=dict)
+    recovery: Recovery | None = None
 
     def params_of(self, worker: int) -> dict[str, Any]:
         """Return the constructor's arguments in a worker: those of `per_worker` win key by key."""
@@ -89,6 +64,7 @@ class AgentPlan:
     (`rewards_at`) None means those of all environments of which the agent has a sensor or an actuator. `brain` None
     never learns.
     `load` is None (continue), False (fresh) or a map; `load_at` and `models_at` are the places of these keys.
+    `recovery` None: that of the phase.
     """
 
     name: str
@@ -106,11 +82,12 @@ class AgentPlan:
     load_at: str = ""
     models_at: str = ""
     rewards_at: list[str] = field(default_factory=list)
+    recovery: Recovery | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class PhasePlan:
-    """Describe one phase after the cascade."""
+class PhasePlan(Recovery):
+    """Describe one phase after the cascade, with what losses mean in it."""
 
     index: int
     name: str
@@ -125,17 +102,34 @@ class PhasePlan:
     sync: str = "lockstep"
     evaluate_every: int | None = None
     evaluate_episodes: int = 1
-    deadlines_s: dict[str, float | None] = field(default_factory=dict)
-    on_loss: str = "fail"  # fail, recover
 
     @property
     def evaluates(self) -> bool:
         """Say whether there may be evaluations within this phase."""
         return self.mode == "train" and self.evaluate_every is not None
 
-    def deadline_s(self, call: str) -> float | None:
-        """Return how long a call may take: the phase's own numbers first, then the built-in ones."""
-        return span_s(call, self.deadlines_s)
+    def deadline_s(self, call: str, process: Process | None = None) -> float | None:
+        """Return how long a call may take: the numbers of who is asked first, then the phase's, then the built-in ones.
+
+        Who asks a controller waits for all whom that one asks in turn: for the slowest of them.
+        """
+        if call.startswith("controller."):
+            return span_s(call, widest(part.deadlines_s for part in self.parts()))
+        return span_s(call, (self if process is None else self.recovery_of(process)).deadlines_s)
+
+    def parts(self) -> list[Recovery]:
+        """Return what is said of the phase, then of each environment and each agent."""
+        own = [*(e.recovery for e in self.environments), *(a.recovery for a in self.agents)]
+        return [self, *(self if recovery is None else recovery for recovery in own)]
+
+    def recovery_of(self, process: Process) -> Recovery:
+        """Return what is said of one process of this phase."""
+        entries: dict[str, Recovery | None] = {}
+        if process.role in (Role.MUSCLE, Role.BRAIN):
+            entries = {agent.name: agent.recovery for agent in self.agents}
+        elif process.role is Role.ENVIRONMENT:
+            entries = {environment.uid: environment.recovery for environment in self.environments}
+        return entries.get(process.uid or "") or self
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +144,7 @@ class Plan:
     folder: str = ""  # where its paths begin
     document: str = ""  # its text, kept with the results
     allow: list[str] = field(default_factory=list)  # packages that import paths may name
+    recovery: Recovery = field(default_factory=Recovery)  # of what belongs to no phase: governor and store
 
     def to_map(self) -> dict[str, Any]:
         """Return the plan as a tree of plain values."""
@@ -159,21 +154,27 @@ class Plan:
     def from_map(cls, tree: dict[str, Any]) -> Plan:
         """Return the plan that `to_map` gave."""
         phases = [_phase(p) for p in tree["phases"]]
-        return cls(**{**tree, "phases": phases})
+        return cls(**{**tree, "phases": phases, "recovery": Recovery(**tree["recovery"])})
 
 
 def _plugin(tree: dict[str, Any] | None) -> PluginPlan | None:
     return None if tree is None else PluginPlan(**tree)
 
 
+def _recovery(tree: dict[str, Any]) -> Recovery | None:
+    return None if tree["recovery"] is None else Recovery(**tree["recovery"])
+
+
 def _environment(tree: dict[str, Any]) -> EnvironmentPlan:
-    parts = {key: _plugin(tree[key]) for key in ("plugin", "reward", "transformer")}
+    parts: dict[str, Any] = {key: _plugin(tree[key]) for key in ("plugin", "reward", "transformer")}
+    parts["recovery"] = _recovery(tree)
     return EnvironmentPlan(**{**tree, **parts})
 
 
 def _agent(tree: dict[str, Any]) -> AgentPlan:
     parts: dict[str, Any] = {key: _plugin(tree[key]) for key in ("muscle", "brain", "objective")}
     parts["filters"] = [PluginPlan(**f) for f in tree["filters"]]
+    parts["recovery"] = _recovery(tree)
     return AgentPlan(**{**tree, **parts})
 
 

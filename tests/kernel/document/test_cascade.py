@@ -133,10 +133,14 @@ def test_load_is_not_inherited() -> None:
 
 def test_recovery_merges_key_by_key() -> None:
     """Deadlines of a phase join those that it inherits."""
-    first = {"recovery": {"on_loss": "fail", "deadlines_s": {"act": 1, "update": 2}}}
-    _, second = expanded(first, {"recovery": {"deadlines_s": {"act": 3}}})
+    first = {"on_loss": "fail", "deadlines_s": {"act": 1, "update": 2}, "restarts": {"max": 3}}
+    _, second = expanded(
+        {"recovery": first}, {"recovery": {"deadlines_s": {"act": 3}, "restarts": {"poison": 2}}}
+    )
 
-    assert {"on_loss": "fail", "deadlines_s": {"act": 3, "update": 2}} == second.plain()["recovery"]
+    assert {
+        "on_loss": "fail", "deadlines_s": {"act": 3, "update": 2}, "restarts": {"max": 3, "poison": 2},
+    } == second.plain()["recovery"]  # fmt: skip
 
 
 def test_what_was_removed_may_come_back_behind() -> None:

@@ -183,9 +183,11 @@ CONFIG = keys(
     conditions=st.none() | CONDITIONS,
 )  # fmt: skip
 SIMULATION = keys(name=st.sampled_from(["vanilla", "taking_turns"]), params=PLAIN, conditions=CONDITIONS)
-RECOVERY = st.builds(
-    lambda table: {"deadlines_s": table},
-    st.dictionaries(st.sampled_from(["act", "update"]), st.none() | st.integers(1, 9)),
+RECOVERY = keys(
+    deadlines_s=st.dictionaries(st.sampled_from(["act", "update"]), st.none() | st.integers(1, 9)),
+    on_loss=st.just("fail"),
+    deterministic=st.just(True),
+    restarts=keys(max=st.integers(1, 9), within_s=st.integers(1, 9), poison=st.integers(1, 9)),
 )
 PART = st.just("dummy") | st.builds(lambda p: {"name": "dummy", "parameters": p}, PLAIN)
 
@@ -228,7 +230,10 @@ def documents(draw: st.DrawFn) -> dict[str, Any]:
         changed = draw(st.lists(st.sampled_from(uids), max_size=2, unique=True))
         known = draw(st.lists(st.sampled_from(names), max_size=2, unique=True))
         gift: dict[str, Any] = {
-            "environments": [{"environment": {"uid": uid, **draw(keys(params=PLAIN))}} for uid in changed],
+            "environments": [
+                {"environment": {"uid": uid, **draw(keys(params=PLAIN))}, **draw(keys(recovery=RECOVERY))}
+                for uid in changed
+            ],
             "agents": [
                 {"name": name, **draw(keys(muscle=PART, sensors=ids(uids, ("7",)), load=st.just({})))}
                 for name in known

@@ -33,7 +33,7 @@ REFUSED = [
     (PHASE % "agents: [{brain: {name: x, on_error: continue}}]", "`on_error: continue`"),
     (PHASE % "simulation: aeb", "the controller `aeb`"),
     ("recovery: {on_loss: restart}", "`on_loss: restart`"),
-    (PHASE % "recovery: {deterministic: false}", "`deterministic: false`"),
+    (PHASE % "recovery: {checkpoint_s: 3}", "`checkpoint_s`"),
 ]  # fmt: skip
 
 TAKEN = [
@@ -43,7 +43,8 @@ TAKEN = [
     PHASE % "agents: [{brain: {name: aeb, on_error: fail}}]",
     PHASE % "simulation: {conditions: [agent_objective]}",
     "run_config: {condition: evaluation_objective}",
-    PHASE % "recovery: {on_loss: fail, deadlines_s: {act: 3}, deterministic: true}",
+    PHASE % "recovery: {on_loss: fail, deadlines_s: {act: 3}, deterministic: false, restarts: {max: 3}}",
+    PHASE % "agents: [{recovery: {deadlines_s: {act: 3}}}]",
 ]
 
 

@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
-from ganglion.run.loss import mended
+from ganglion.run.loss import mended, policy
 from ganglion.run.plan import EnvironmentPlan, processes_of
+from ganglion.run.recovery import FAIL, RECOVER, RESTART, Recovery
 from ganglion.wire.name import Role
 
 
@@ -25,3 +26,21 @@ def test_who_is_started_by_others_is_not_mended(kit: Any) -> None:
     phase = replace(kit.phase(), on_loss="recover", environments=[EnvironmentPlan("hill", attach=True)])
 
     assert not any(mended(phase, process) for process in processes_of("r", phase))
+
+
+@pytest.mark.parametrize("said", [RECOVER, RESTART, FAIL])
+def test_what_the_loss_of_each_process_means(kit: Any, said: str) -> None:
+    """An entry's word is for its own processes; only who takes part in episodes can begin the next one anew."""
+    hill = EnvironmentPlan("hill", recovery=Recovery(on_loss=said))
+    phase = kit.phase(
+        environments=[hill, EnvironmentPlan("sea")], agents=[kit.agent(brain="dummy")], on_loss=FAIL
+    )
+    found = {process.label: policy(phase, process) for process in processes_of("r", phase)}
+    whole = {policy(replace(phase, on_loss=said), p) for p in processes_of("r", phase) if p.role in _LASTING}
+
+    assert found["environment hill (worker 0)"] == said
+    assert {FAIL} == {means for label, means in found.items() if "hill" not in label}
+    assert {RECOVER if said == RESTART else said} == whole
+
+
+_LASTING = (Role.CONTROLLER, Role.BRAIN)

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from ganglion.limits import DEADLINE_OTHER_S
-from ganglion.run.plan import AgentPlan, EnvironmentPlan, PhasePlan, Plan, PluginPlan, processes_of, span_s
+from ganglion.limits import DEADLINE_OTHER_S, DEADLINES_S
+from ganglion.run.plan import AgentPlan, EnvironmentPlan, PhasePlan, Plan, PluginPlan, processes_of
+from ganglion.run.recovery import Recovery, span_s
 from ganglion.wire.codec import decode_map, encode_map
 
 FULL = Plan(
@@ -27,7 +29,7 @@ FULL = Plan(
                     transformer=PluginPlan("counting"),
                 ),
                 EnvironmentPlan("lake", command=["java", "Lake"], cwd="x", variables={"A": "1"}),
-                EnvironmentPlan("moor", attach=True),
+                EnvironmentPlan("moor", attach=True, recovery=Recovery(run_as="bob")),
             ],
             [
                 AgentPlan(
@@ -137,3 +139,16 @@ def test_processes_of_a_phase() -> None:
         ]
     assert 13 == len(rows)
     assert [True, False] == [p.is_controller for p in processes_of("farm-1", FULL.phases[0])[1:3]]
+
+
+def test_deadlines_are_those_of_who_is_asked() -> None:
+    """An entry's numbers are for its own processes; who asks a controller waits as long as the slowest of all."""
+    slow, quick = Recovery(deadlines_s={"start": 90.0, "join": 2.0}), Recovery(deadlines_s={"start": 1.0})
+    hill, lake = EnvironmentPlan("hill", recovery=slow), EnvironmentPlan("lake", recovery=quick)
+    phase = replace(FULL.phases[0], environments=[hill, lake], workers=1, deadlines_s={"start": 5.0})
+    spans_s = {p.label: phase.deadline_s("x.start", p) for p in processes_of("r", phase)}
+
+    assert (90.0, 1.0) == (spans_s["environment hill (worker 0)"], spans_s["environment lake (worker 0)"])
+    assert {5.0} == {span for label, span in spans_s.items() if not label.startswith("environment")}
+    assert phase.deadline_s("controller.setup") == DEADLINES_S["setup"] + 90.0 + 1.0  # type: ignore[operator]
+    assert DEADLINES_S["join"] == phase.deadline_s("join")
