@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import contextlib
-import importlib.metadata
+import hashlib
 import os
 import platform
 import re
-import sys
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import ganglion
-from ganglion import registry
 from ganglion.document import resolved
 from ganglion.errors import UsageError
 from ganglion.run.plan import Plan, Process
+from ganglion.supervisor.fingerprint import fingerprint
 from ganglion.supervisor.manifest import MANIFEST, seal, text_of
+from ganglion.supervisor.origin import ORIGIN, origin_bytes
 from ganglion.supervisor.output import without_password
+from ganglion.supervisor.synced import write_synced
 from ganglion.wire.messages import PROTOCOL_VERSION
 from ganglion.wire.name import Role
 
@@ -28,7 +28,6 @@ __all__ = ["RunFolder", "log_name", "participants", "reserve", "run_id"]
 _ID_BYTES_MAX = 40  # with its number it stays one plain part of a wire name
 _NUMBERS_MAX = 1_000_000
 _NAME = re.compile(r"[a-z0-9][a-z0-9.-]{0,46}\Z")
-_KERNEL_PACKAGES = ("click", "msgpack", "numpy", "pydantic", "pyyaml", "pyzmq", "rich", "structlog", "uvloop")
 
 
 def run_id(uid: str) -> str:
@@ -89,15 +88,20 @@ class RunFolder:
             with contextlib.suppress(OSError):
                 folder.rmdir()
 
-    def fill(self, plan: Plan, argv: Sequence[str], store: str | None) -> None:
-        """Write what was given and what it became; UsageError if it cannot be written."""
+    def fill(self, plan: Plan, argv: Sequence[str], store: str | None, allow: Sequence[str] = ()) -> None:
+        """Write what was given and what it became; UsageError if it cannot be written.
+
+        `allow` are packages that import paths may name beside those of the plan.
+        """
         try:
             self.logs.mkdir(exist_ok=True)
+            origin = origin_bytes(plan, allow)
+            write_synced(self.path / ORIGIN, origin)
             (self.path / "brains").mkdir(exist_ok=True)
             (self.path / "document.yml").write_text(plan.document)
             (self.path / "resolved.yml").write_text(resolved(plan))
-            manifest = self._manifest(plan, argv, store)
-            (self.path / MANIFEST).write_text(text_of(manifest), encoding="utf-8")
+            manifest = self._manifest(plan, argv, store) | {"plan": hashlib.sha256(origin).hexdigest()}
+            write_synced(self.path / MANIFEST, text_of(manifest).encode())
         except OSError as error:
             raise UsageError(f"results folder {self.path}: cannot be written: {error.strerror}") from error
 
@@ -113,28 +117,14 @@ class RunFolder:
             "experiment": plan.experiment,
             "seed": plan.seed,
             "started": datetime.now(UTC).isoformat(timespec="milliseconds"),
-            "ganglion": ganglion.__version__,
             "protocol": PROTOCOL_VERSION,
-            "python": sys.version.split()[0],
-            "platform": {
-                "system": _system(),
-                "machine": os.uname().machine,
-                "cpus": os.cpu_count(),
-            },
-            "packages": _versions(),
+            **fingerprint(),
+            "platform": {"system": _system(), "cpus": os.cpu_count()},
             "source": plan.source,
             "git": _git(Path(plan.folder or ".")),
             "store": None if store is None else without_password(store),
             "argv": [without_password(argument) for argument in argv],
         }
-
-
-def _versions() -> dict[str, str]:
-    """Return the versions of what a result may depend on: our dependencies, and all distributions with plugins."""
-    found = {e.distribution: e.version for group in registry.GROUPS for e in registry.entries(group)}
-    for name in _KERNEL_PACKAGES:
-        found[name] = importlib.metadata.version(name)
-    return dict(sorted(found.items()))
 
 
 def _system() -> str:

@@ -12,12 +12,13 @@ from typing import Any
 
 from ganglion.errors import StoreError
 from ganglion.limits import MODEL_INDEX_BYTES
+from ganglion.supervisor.origin import ORIGIN
 
 __all__ = ["MANIFEST", "Files", "file_digest", "read_manifest", "seal", "text_of"]
 
 MANIFEST = "manifest.json"
 _INDEX = "brains/models.json"
-_SEALED = ("document.yml", "resolved.yml", _INDEX)
+_SEALED = ("document.yml", "resolved.yml", ORIGIN, _INDEX)
 _SEAL = "sha256"
 _KEYS = ("status", "reason", "ended", "chain", "files", _SEAL)  # what a seal adds, in this order
 

@@ -224,7 +224,7 @@ class Supervisor(Listener):
         run = self.runs[folder.run] = Run(plan, folder, store)  # from here on it can be interrupted
         try:
             await asyncio.to_thread(check_size, folder.run, plan)
-            await asyncio.to_thread(folder.fill, plan, self.settings.argv, store)
+            await asyncio.to_thread(folder.fill, plan, self.settings.argv, store, self.settings.allow)
         except BaseException:
             del self.runs[folder.run]
             raise

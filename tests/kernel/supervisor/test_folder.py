@@ -104,7 +104,7 @@ def test_a_folder_is_sealed_at_the_end(tmp_path: Path) -> None:
     assert ("finished", "completed", {"run": "00"}) == tuple(
         manifest[k] for k in ("status", "reason", "chain")
     )
-    assert ["document.yml", "resolved.yml"] == list(manifest["files"])
+    assert ["document.yml", "resolved.yml", "plan.msgpack"] == list(manifest["files"])
 
 
 def test_log_names_differ(tmp_path: Path) -> None:

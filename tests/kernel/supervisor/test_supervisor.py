@@ -132,9 +132,8 @@ def test_run_is_carried_out(tmp_path: Path) -> None:
     assert ["run.started", "run.ended"] == [scene.names()[0], scene.names()[-1]]
     assert "phase.started" in scene.names()
     folder = scene.folder.path
-    assert {"document.yml", "resolved.yml", "manifest.json", "logs", "brains"} == {
-        p.name for p in folder.iterdir()
-    }
+    names = {"document.yml", "resolved.yml", "plan.msgpack", "manifest.json", "logs", "brains"}
+    assert names == {p.name for p in folder.iterdir()}
     assert "hello from stand-in-1/muscle/ada/0\n" == (folder / "logs" / "muscle.ada.0.out").read_text()
     manifest, wrong = read_manifest(folder)
     assert ("", "finished", "completed") == (wrong, manifest["status"], manifest["reason"])
