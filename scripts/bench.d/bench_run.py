@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -39,7 +40,7 @@ def rows(options: Options) -> list[Row]:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ganglion-bench-")))
         bare = stack.enter_context(bare_loop(folder))
         cases = [(mode, store) for mode in ("test", "train") for store in (True, False)]
-        meters = {f"{mode} {store}": _meter(folder, mode, store) for mode, store in cases}
+        meters = {f"{mode} {store}": meter(folder, mode, store) for mode, store in cases}
         meters["bare"] = lambda: bare(options.round_s)
         rates = interleave(meters, min(options.rounds, ROUNDS_MAX))
         for mode, store in cases:
@@ -50,9 +51,11 @@ def rows(options: Options) -> list[Row]:
     return found
 
 
-def _meter(folder: Path, mode: str, store: bool):  # type: ignore[no-untyped-def]
+def meter(folder: Path, mode: str, store: bool, document: str = DOCUMENT) -> Callable[[], float]:
+    """Return what runs a document once, in a folder of its own, and gives its steps per second."""
+    folder.mkdir(exist_ok=True)
     file = folder / f"{mode}.yml"
-    file.write_text(DOCUMENT.format(mode=mode, steps=STEPS, episodes=EPISODES))
+    file.write_text(document.format(mode=mode, steps=STEPS, episodes=EPISODES))
     results = folder / f"results-{mode}-{store}"
     argv = [
         str(Path(sys.executable).with_name("ganglion")),

@@ -1,0 +1,47 @@
+"""Worlds: documents with learners that are disturbed, and how long they take undisturbed."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+__all__ = ["DOCUMENT", "EPISODES", "RUN", "Trip", "write_world"]
+
+RUN = "chaos"
+EPISODES = {1: 30, 2: 14, 3: 8}  # by the number of workers: three seconds and a half on two processors
+DOCUMENT = """\
+uid: chaos
+seed: 7
+version: "0.1"
+run_config: {condition: "stumbling:Ending"}
+recovery: {on_loss: RECOVER, deadlines_s: {setup: 8, start: 8, reset: 4, update: 4, act: 4, think: 8, evaluate: 8,
+  boundary: 8}}
+schedule:
+  - train:
+      environments: [environment: {uid: e, name: "stumbling:Pole", params: {longest: 60}}]
+      agents:
+        - {name: ada, brain: "stumbling:Learner", muscle: "stumbling:Actor", objective: aggregate_rewards,
+           sensors: [e.observation], actuators: [e.action]}
+      simulation: {name: "stumbling:Stepping", conditions: ["stumbling:Ending"]}
+      phase_config: {mode: train, worker: WORKERS, episodes: EPISODES, evaluate_every: EVERY, evaluate_episodes: 1}
+  - test: {phase_config: {mode: test, episodes: 2}}
+"""
+
+Trip = dict[str, Any]  # place, number, deed: see stumbling.py
+
+
+def write_world(
+    folder: Path, workers: int, episodes: int, trips: Sequence[Trip] = (), recover: str = "recover"
+) -> None:
+    """Write document, module and orders into a folder; the document is `chaos.yml`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    words = {"WORKERS": workers, "EPISODES": episodes, "EVERY": max(1, episodes // 3), "RECOVER": recover}
+    text = DOCUMENT
+    for word, value in words.items():
+        text = text.replace(word, str(value))
+    (folder / "chaos.yml").write_text(text)
+    shutil.copy(Path(__file__).with_name("stumbling.py"), folder / "stumbling.py")
+    (folder / "trips.json").write_text(json.dumps(list(trips)))
