@@ -87,6 +87,7 @@ class BrainHost:
     # -- a phase ------------------------------------------------------------------------------------------------------
     def setup(self, request: Request, setup: BrainSetup) -> Done:
         """Make the brain and load its model."""
+        self.participant.begin_tape([(request, None)])  # all of it is made here
         self._setup = setup
         blame = self._loader.blame("brain", str(setup.plugin["name"]))
         self._hooks = hooks = Hooks(f"brain {setup.agent}, {blame}")

@@ -79,7 +79,9 @@ class ControllerHost:
         """Start the environments; answer what they declare."""
         seed_process(setup.stream)
         if self._records is None:
-            self._records = Records(self.participant, setup.store)
+            self._records = Records(self.participant, setup.store, self.participant.base or 0)
+        if self._records.settled:
+            self.participant.begin_tape([(request, None)], self._records.number)
         worlds = [World(e["uid"], e["peer"], e) for e in setup.environments]
         phase = self._phase = Phase(self.participant, self._records, setup, worlds)
         for world in worlds:
@@ -228,7 +230,7 @@ class ControllerHost:
         answers = self.participant.gather(asked)
         for world, answer, pending, message in zip(phase.worlds, answers, asked, messages, strict=True):
             world.declare(answer)
-            if setup.mends:
+            if setup.mends and world.setup.get("mends", True):
                 world.journal = Journal(message, episode, digest(pending.body))
 
     def _setup_muscles(self, phase: Phase, start: ControllerStart, episode: int = 0) -> None:

@@ -47,6 +47,8 @@ class Pending:
     position: Position | None = None
     frames: tuple[bytes, ...] = ()  # as they were sent, to be said again
     again_s: float | None = None  # when, if the kernel was busy
+    span_s: float | None = None  # how long an answer may take
+    accused: bool = False  # whether the supervisor has been told that it is late
     body: bytes = b""  # of the answer, once it has come
 
     def describe(self, now_s: float) -> str:
@@ -87,6 +89,7 @@ class Gone:
     peer: str
     incarnation: int
     reason: str
+    returns: bool = False  # a successor will come, and answer what is open
 
 
 @dataclass(slots=True)
@@ -100,6 +103,7 @@ class Leave:
 
 Incoming = Request | Answer | Told | Gone | Leave
 
+_ABSENT_MS = 50  # a CALL to who is absent is said again so often
 _BEAT_HERE = encode_head(Head(Verb.BEAT, 0, "here"))
 
 
@@ -117,11 +121,36 @@ class Conversation:
         self._pending: dict[int, Pending] = {}
         self._answers: dict[str, OrderedDict[tuple[int, str], tuple[bytes, ...]]] = {}
         self._busy: dict[int, Pending] = {}  # those of the pending that are to be said again
+        self._doing: set[tuple[str, int, str]] = (
+            set()
+        )  # requests that are not answered yet: who, serial, call
         self._nearest_s = math.inf  # no deadline is earlier; those that were settled may have been
 
     def begin(self, incarnation: int) -> None:
-        """Take serials that no earlier incarnation of ours has used: nobody is to take us for its repetition."""
+        """Take serials that no earlier incarnation of ours has used: nobody is to take us for its repetition.
+
+        Whoever has a predecessor's tape goes on with its serials: what it repeats is to be taken for a repetition.
+        """
         self._serial = max(0, incarnation - 1) << 32
+
+    @property
+    def serial(self) -> int:
+        """Return the serial of the last CALL."""
+        return self._serial
+
+    @property
+    def idle(self) -> bool:
+        """Say whether nothing is asked, and nothing but one request to be answered."""
+        return not self._pending and len(self._doing) <= 1
+
+    def go_on(self, serial: int) -> None:
+        """Go on behind a serial."""
+        self._serial = serial
+
+    def answered(self, request: Request) -> tuple[bytes, ...] | None:
+        """Return the answer to a request, as it was sent, if it is still remembered."""
+        memory = self._answers.get(request.peer)
+        return None if memory is None else memory.get((request.head.serial, request.head.call))
 
     # -- what we say --------------------------------------------------------------------------------------------------
     def call(
@@ -142,7 +171,7 @@ class Conversation:
             self._nearest_s = deadline_s
         head = encode_call(self._serial, call, position, deadline_ms)
         frames = [peer.encode(), head, body, *blobs]
-        pending = Pending(self._serial, peer, call, now_s, deadline_s, position, tuple(frames))
+        pending = Pending(self._serial, peer, call, now_s, deadline_s, position, tuple(frames), span_s=span_s)
         self._pending[self._serial] = pending
         return pending, frames
 
@@ -195,7 +224,7 @@ class Conversation:
         if verb is Verb.BEAT:
             return [], ([] if head.call else [[b"", _BEAT_HERE, b""]])
         if verb is Verb.LOST:
-            return self._lost(codec_of(Lost).decode(body)), []
+            return self._lost(codec_of(Lost).decode(body), now_s), []
         if verb is Verb.BYE:
             return [
                 Leave(str(decode_map(body).get("reason", "")) or "asked to leave", serial=head.serial)
@@ -206,7 +235,24 @@ class Conversation:
 
     def expire(self, now_s: float) -> list[Answer]:
         """Return the calls whose deadline has passed, each with its error; they are forgotten."""
-        late = [p for p in self._pending.values() if p.deadline_s is not None and p.deadline_s <= now_s]
+        return self.give_up(self.late(now_s), now_s)
+
+    def late(self, now_s: float) -> list[Pending]:
+        """Return the calls whose deadline has passed; nothing changes."""
+        return [p for p in self._pending.values() if p.deadline_s is not None and p.deadline_s <= now_s]
+
+    def open(self, serials: Sequence[int]) -> list[Pending]:
+        """Return the calls of these serials that are not answered."""
+        return [self._pending[serial] for serial in serials if serial in self._pending]
+
+    def wait_on(self, pending: Pending, now_s: float) -> None:
+        """Let the whole time of a call begin again."""
+        if pending.span_s is not None:
+            pending.deadline_s = now_s + pending.span_s
+            self._nearest_s = min(self._nearest_s, pending.deadline_s)
+
+    def give_up(self, late: Sequence[Pending], now_s: float) -> list[Answer]:
+        """Return calls with the error of a deadline that has passed; they are forgotten."""
         answers: list[Answer] = []
         for pending in late:
             del self._pending[pending.serial]
@@ -251,6 +297,7 @@ class Conversation:
         memory[(request.head.serial, request.head.call)] = frames
         while len(memory) > ANSWERS_PER_CALLER:
             memory.popitem(last=False)
+        self._doing.discard((request.peer, request.head.serial, request.head.call))
         return list(frames)
 
     def _request(self, request: Request) -> tuple[list[Incoming], list[list[bytes]]]:
@@ -258,6 +305,10 @@ class Conversation:
         known = memory.get((request.head.serial, request.head.call)) if memory else None
         if known is not None:
             return [], [list(known)]  # a repeat: answered from memory, not executed again
+        doing = (request.peer, request.head.serial, request.head.call)
+        if doing in self._doing:
+            return [], []  # a repeat of what we are at: its answer is on the way
+        self._doing.add(doing)
         return [request], []
 
     def _settle(self, serial: int, peer: str) -> Pending | None:
@@ -294,17 +345,26 @@ class Conversation:
         pending, after_ms = self._pending.get(serial), tree.get("retry_after_ms")
         if pending is None or type(after_ms) is not int or after_ms <= 0:
             return False
+        data = tree.get("data")
+        if type(data) is dict and data.get("absent"):
+            self.wait_on(pending, now_s)  # its time stands still while there is nobody to answer
+            pending.accused = False
         pending.again_s = now_s + after_ms / 1000
         self._busy[serial] = pending
         self._nearest_s = min(self._nearest_s, pending.again_s)
         return True
 
-    def _lost(self, lost: Lost) -> list[Incoming]:
-        found: list[Incoming] = [Gone(lost.peer, lost.incarnation, lost.reason)]
-        self._answers.pop(lost.peer, None)
+    def _lost(self, lost: Lost, now_s: float) -> list[Incoming]:
+        found: list[Incoming] = [Gone(lost.peer, lost.incarnation, lost.reason, lost.returns)]
         waiting = [
             p for p in self._pending.values() if p.peer == lost.peer or self._in_its_place(p, lost.peer)
         ]
+        if lost.returns:
+            absent = {"retry_after_ms": _ABSENT_MS, "data": {"absent": True}}
+            for pending in waiting:
+                self._postpone(pending.serial, absent, now_s)
+            return found
+        self._answers.pop(lost.peer, None)
         for pending in waiting:
             del self._pending[pending.serial]
             self._busy.pop(pending.serial, None)

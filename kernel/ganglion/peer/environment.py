@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Mapping, Sequence
+from dataclasses import replace
 from inspect import isawaitable
 from operator import index
 from typing import Any
@@ -13,7 +14,7 @@ from ganglion.peer.conversation import Request, episode_of
 from ganglion.peer.hooks import Hooks, identity, seed_process
 from ganglion.peer.layout import Layout, declaration
 from ganglion.peer.loader import Loader
-from ganglion.peer.participant import Handler
+from ganglion.peer.participant import Handler, Participant
 from ganglion.peer.plain import plain
 from ganglion.peer.state import Generators
 from ganglion.sdk.environment import (
@@ -29,6 +30,7 @@ from ganglion.sdk.mode import Mode
 from ganglion.sdk.seed import derive, generator_from_words, integer_from_words
 from ganglion.sdk.simtime import SimTime
 from ganglion.sdk.spaces import Space
+from ganglion.wire.codec import codec_of
 from ganglion.wire.messages import (
     Done,
     EnvironmentDeclared,
@@ -39,6 +41,8 @@ from ganglion.wire.messages import (
 )
 
 __all__ = ["EnvironmentHost"]
+
+_TAPE_S = 5.0  # what took no longer is heard again soon enough
 
 
 class EnvironmentHost:
@@ -51,6 +55,9 @@ class EnvironmentHost:
         self._loader = loader
         self._own = plugin
         self._environment: Environment | None = None
+        self._answered: bytes | None = None  # what stands for the answer to the start
+        self._opened: Request | None = None  # the reset of this episode, as a successor should hear it
+        self.participant: Participant | None = None  # None where it is only tried out
 
     def handlers(self) -> dict[str, Handler]:
         """Return what this host answers."""
@@ -67,7 +74,11 @@ class EnvironmentHost:
         plugin = start.plugin if self._own is None else {"name": self._own}
         if plugin is None:
             raise RemoteProtocolError("environment.start.plugin: expected the name of a class, found nothing")
-        self._start = start
+        self._start, self._started, self._opened = start, request, None
+        self._answered = None
+        if self.participant is not None:
+            self.participant.begin_tape([(request, None)])  # all of it is made here
+            self._tape_s = self.participant.clock()
         loader = self._loader
         blame = loader.blame("environment", str(plugin["name"]))
         self._hooks = Hooks(f"environment {start.uid} (worker {start.worker}), {blame}")
@@ -89,7 +100,11 @@ class EnvironmentHost:
         )
         self._environment = environment
         self._layouts: tuple[Layout, Layout] | None = None
+        self._reward_ids: list[dict[str, Any]] | None = None  # as they were told with the first update
         self._rewards: Layout | None = None
+        if self.participant is not None and self.participant.base is not None:
+            self._reward_ids = list(self.participant.base)  # a predecessor has told them
+            self._rewards = Layout.of(self._reward_ids)
         self._begin_episode(environment, episode_of(request))
         baseline = self._baseline(self._hooks("start_environment", environment.start_environment))
         declared = self._declare(environment, baseline)
@@ -137,6 +152,8 @@ class EnvironmentHost:
         baseline = self._transformed(self._baseline(result))
         self._same_declarations(baseline)
         simtime = self._time(baseline.simtime)
+        body = codec_of(EnvironmentReset).encode(replace(reset, state=state))
+        self._opened = Request(request.peer, request.head, body, request.blobs)
         return EnvironmentUpdated(
             [self._reading_row(baseline.sensors_available)],
             [],
@@ -144,6 +161,25 @@ class EnvironmentHost:
             timestamp=None if simtime.simtime_timestamp is None else simtime.simtime_timestamp.isoformat(),
             state=state,
         )
+
+    def tick(self) -> None:
+        """Begin the tape anew with this episode, once what was before is long; called between two requests.
+
+        A short one is heard again as it was: an author may keep something between episodes.
+        """
+        opened, participant = self._opened, self.participant
+        self._opened = None
+        if participant is None:
+            return
+        if opened is None:
+            if self._answered is None and self._environment is not None:
+                self._answered = participant.answer_digest(self._started)
+            return
+        if participant.clock() - self._tape_s < _TAPE_S:
+            return
+        heard = [(self._started, self._answered), (opened, participant.answer_digest(opened))]
+        if participant.begin_tape(heard, self._reward_ids):
+            self._tape_s = participant.clock()
 
     def shutdown(self, request: Request, _: Any) -> Done:
         """End the phase for this environment."""
@@ -347,6 +383,7 @@ class EnvironmentHost:
         if self._rewards is None:
             self._rewards = self._layout("reward", rewards)
             declared = [declaration(r.uid, r.space, None, r.value_ids) for r in rewards]
+            self._reward_ids = declared
         return self._row("reward", self._rewards, rewards), declared
 
     def _time(self, simtime: SimTime | None) -> SimTime:

@@ -65,6 +65,8 @@ class GovernorHost:
         store: URI of the store, where models of other runs are looked for; None if there is none.
     """
 
+    timed = True  # deadlines of interruptions are its own
+
     def __init__(self, loader: Loader, results: str, store: str | None = None) -> None:
         self._loader = loader
         self._results = results

@@ -9,12 +9,15 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 from ganglion.errors import GanglionError, PeerLost, UsageError
+from ganglion.limits import EXIT_DIFFERS
 from ganglion.log import set_up
 from ganglion.peer.loader import Loader
-from ganglion.peer.participant import LinkLike, Participant
+from ganglion.peer.participant import Connect, Participant
+from ganglion.peer.tape import FileReel, Tape, TapeDiffers
 from ganglion.wire.name import Role
 
 __all__ = ["host_of", "live", "main", "serve"]
@@ -39,6 +42,9 @@ def main(variables: Mapping[str, str]) -> int:
     except GanglionError as error:
         _say(f"{variables.get('GANGLION_NAME', 'peer')}: {error}")
         return error.exit_status
+    except TapeDiffers as error:
+        _say(f"{variables.get('GANGLION_NAME', 'peer')}: {error}")
+        return EXIT_DIFFERS
     finally:
         gc.unfreeze()
         gc.set_threshold(*usual)
@@ -58,23 +64,31 @@ def serve(variables: dict[str, str]) -> int:
         raise UsageError(f"expected the variable {missing[0]}, found nothing")
     os.environ.update({name: value for name, value in variables.items() if name.startswith("PG")})
     host = host_of(Role(variables["GANGLION_ROLE"]), variables)
-    link = connect_blocking(variables["GANGLION_ENDPOINT"], keys=ClientKeys.of(variables))
-    return live(host, link, variables)
+    keys = ClientKeys.of(variables)
+    tape = Tape(FileReel(Path(variables["GANGLION_TAPE"]))) if variables.get("GANGLION_TAPE") else None
+    return live(
+        host, lambda: connect_blocking(variables["GANGLION_ENDPOINT"], keys=keys), variables, tape=tape
+    )
 
 
 def live(
     host: Any,
-    link: LinkLike,
+    connect: Connect,
     variables: Mapping[str, str],
     clock: Callable[[], float] = time.monotonic,
     pulse: bool = True,
+    tape: Tape | None = None,
+    pause: Callable[[float], None] = time.sleep,
 ) -> int:
-    """Join by a link, serve until told to leave, and leave; return the exit status. Errors are raised, as by `serve`.
+    """Join, serve until told to leave, and leave; return the exit status. Errors are raised, as by `serve`.
 
-    `clock` and `pulse` are those of `Participant`.
+    `connect`, `clock`, `pulse`, `tape` and `pause` are those of `Participant`. A host may have, beside its handlers:
+    `told`, `gone`, `joined` (once, before it serves), `tick`, `timed` (what it does at a tick depends on the time),
+    `reconnected` (`Participant.on_return`), `close`.
     """
     told, gone = getattr(host, "told", None), getattr(host, "gone", None)
-    participant = Participant(link, host.handlers(), told, gone, clock, pulse)
+    participant = Participant(connect, host.handlers(), told, gone, clock, pulse, tape, pause)
+    participant.on_return = getattr(host, "reconnected", None)
     host.participant = participant
     incarnation = int(variables.get("GANGLION_INCARNATION", "0"))
     hello = participant.hello(
@@ -83,11 +97,7 @@ def live(
         variables.get("GANGLION_TOKEN", ""),
         incarnation,
     )
-    try:
-        participant.join(hello)
-    except GanglionError:
-        link.close()
-        raise
+    participant.join(hello)
     log = set_up(participant.name, variables["GANGLION_LOG"]) if variables.get("GANGLION_LOG") else None
     if log is not None:
         log.say("info", "peer.joined", pid=os.getpid())
@@ -98,7 +108,7 @@ def live(
     if joined is not None:
         joined()
     tick = getattr(host, "tick", None)
-    leave = participant.serve(tick, getattr(host, "idle_s", 0.25))
+    leave = participant.serve(tick, getattr(host, "idle_s", 0.25), getattr(host, "timed", False))
     close = getattr(host, "close", None)
     if close is not None:
         close()

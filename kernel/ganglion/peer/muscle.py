@@ -90,6 +90,7 @@ class MuscleHost:
     # -- a phase ------------------------------------------------------------------------------------------------------
     def setup(self, request: Request, setup: MuscleSetup) -> Done:
         """Make muscle and objective, join the brain, take the first update or the stored policy."""
+        self.participant.begin_tape([(request, None)])  # all of it is made here
         self._setup = setup
         self._worker = setup.worker
         uid = f"{setup.agent}/{setup.worker}"

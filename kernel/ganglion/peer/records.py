@@ -47,21 +47,27 @@ def declaration_rows(declarations: Sequence[Mapping[str, Any]]) -> list[list[Any
 class Records:
     """Send records to the store; wait only when eight batches, or a mebibyte, are unacknowledged.
 
-    With `store` None everything is dropped: the run is not stored, as its user asked.
+    With `store` None everything is dropped: the run is not stored, as its user asked. `number` is that of the last
+    batch that was sent; who has a predecessor goes on behind it.
     """
 
-    def __init__(self, participant: Participant, store: str | None) -> None:
+    def __init__(self, participant: Participant, store: str | None, number: int = 0) -> None:
         self._participant = participant
         self._store = store
         self._open: list[Any] = []
         self._weight = 0
         self._bytes = 0
-        self._number = 0
+        self.number = number
         self._unacknowledged: deque[tuple[int, int]] = deque()  # number and bytes of each batch
         self._failure: str | None = None
         self._until_s = 0.0
         self.waiting: str | None = None  # why the store cannot write at the moment, as it says
         self.heads: dict[str, Any] | None = None  # what protects the rows, once the run's end is durable
+
+    @property
+    def settled(self) -> bool:
+        """Say whether everything that was taken is acknowledged."""
+        return not self._open and not self._unacknowledged
 
     def add(self, record: list[Any], rows: int = 1, size_bytes: int = 64) -> None:
         """Take one record; it leaves with the batch."""
@@ -82,9 +88,9 @@ class Records:
         if self._store is None or not self._open:
             return
         self._wait(STREAM_CREDIT_MESSAGES - 1, STREAM_CREDIT_BYTES - min(self._bytes, STREAM_CREDIT_BYTES))
-        self._number += 1
-        self._unacknowledged.append((self._number, self._bytes))
-        batch, size_bytes = RecordBatch(self._number, self._open), self._bytes
+        self.number += 1
+        self._unacknowledged.append((self.number, self._bytes))
+        batch, size_bytes = RecordBatch(self.number, self._open), self._bytes
         self._open, self._weight, self._bytes = [], 0, 0
         blobs: list[bytes] = []
         if size_bytes > _BATCH_BYTES_MAX:  # one record that is larger than a body should be
@@ -94,12 +100,12 @@ class Records:
     def mark(self) -> int:
         """Send what was taken; return the number up to which all is sent."""
         self.flush()
-        return self._number
+        return self.number
 
     @property
     def durable(self) -> int:
         """Return the number up to which all is acknowledged."""
-        return self._unacknowledged[0][0] - 1 if self._unacknowledged else self._number
+        return self._unacknowledged[0][0] - 1 if self._unacknowledged else self.number
 
     def drain(self) -> None:
         """Send everything and wait until the store has acknowledged it."""

@@ -184,7 +184,7 @@ class Hosted:
         self.clock = FakeClock()
         self.link = FakeLink(self.clock)
         told, gone = getattr(host, "told", None), getattr(host, "gone", None)
-        self.participant = Participant(self.link, host.handlers(), told, gone, self.clock)
+        self.participant = Participant(lambda: self.link, host.handlers(), told, gone, self.clock)
         host.participant = self.participant
         self.serial = 1000
 
@@ -250,7 +250,7 @@ class Crowd:
         self.failures: list[BaseException] = []
         self._threads: list[threading.Thread] = []
         self._done = threading.Event()
-        self.supervisor = Participant(ThreadLink(self.bus, self.change), {})
+        self.supervisor = Participant(lambda: ThreadLink(self.bus, self.change), {})
         self.supervisor.join(Participant.hello("supervisor", "supervisor", "supervisor"))
         self._members: list[Participant] = [self.supervisor]
 
@@ -261,7 +261,7 @@ class Crowd:
         with self.change:
             self.bus.admit(name, role, "r", name, uid=uid, worker=worker)
         told, gone = getattr(host, "told", None), getattr(host, "gone", None)
-        member = Participant(ThreadLink(self.bus, self.change), host.handlers(), told, gone)
+        member = Participant(lambda: ThreadLink(self.bus, self.change), host.handlers(), told, gone)
         host.participant = member
         member.join(Participant.hello(role.value, name, name))
         thread = threading.Thread(target=self._serve, args=(member, host), name=name, daemon=True)

@@ -275,11 +275,20 @@ def test_repeat_is_answered_from_memory() -> None:
     assert ([], [failure]) == ask(conversation, 2)
 
 
-def test_unanswered_repeat_and_other_callers_are_new() -> None:
-    """Only the same serial, call and caller, once answered, is a repeat."""
+def test_repeat_of_what_is_done_now_is_dropped() -> None:
+    """Who asks again while we are at it gets the one answer, and nothing is done twice."""
     conversation = Conversation()
     (request,), _ = ask(conversation, 1)
-    assert 1 == len(ask(conversation, 1)[0])
+
+    assert ([], []) == ask(conversation, 1)
+    conversation.reply(request, b"")
+    assert 1 == len(ask(conversation, 1)[1])
+
+
+def test_other_calls_and_callers_are_new() -> None:
+    """Only the same serial, call and caller is a repeat."""
+    conversation = Conversation()
+    (request,), _ = ask(conversation, 1)
     conversation.reply(request, b"")
 
     assert 1 == len(ask(conversation, 1, "brain.join")[0])

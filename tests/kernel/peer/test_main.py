@@ -71,7 +71,7 @@ def test_a_host_lives_on_any_link_and_clock(link: Any) -> None:
     """Whoever has made link and clock gets the same life from HELLO to BYE, in the thread that asks for it."""
     leave(link)
     host = program.host_of(Role.MUSCLE, VARIABLES)
-    status = program.live(host, link, VARIABLES, lambda: 17.0, pulse=False)
+    status = program.live(host, lambda: link, VARIABLES, lambda: 17.0, pulse=False)
 
     assert (0, True, [Verb.HELLO, Verb.BYE]) == (status, link.closed, [e.head.verb for e in link.sent])
     assert 17.0 == host.participant.clock()

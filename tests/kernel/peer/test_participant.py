@@ -1,7 +1,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from ganglion.limits import BEAT_AFTER_SILENCE_S, HANDSHAKE_S, OPEN_CALLS
 from ganglion.peer.conversation import Answer, Gone, Leave, Told
 from ganglion.peer.failure import hook_failed
 from ganglion.peer.participant import DEFERRED, Participant, show_failure
+from ganglion.peer.tape import MemoryReel, Tape, TapeDiffers
 from ganglion.transport.memory import MemoryBus
 from ganglion.wire.codec import Content, codec_of
 from ganglion.wire.envelope import Head, decode_head, encode_head, encode_reply
@@ -28,11 +30,14 @@ from ganglion.wire.messages import (
     Failure,
     FlowSignal,
     Hello,
+    Lost,
     MuscleReset,
     Nothing,
+    Overdue,
     RecordAck,
     Think,
     Thought,
+    UpdateAsked,
 )
 from ganglion.wire.name import Role
 from ganglion.wire.verb import Verb
@@ -43,7 +48,7 @@ A, B = "r/muscle/a/0", "r/muscle/b/0"
 @pytest.fixture
 def participant(link: Any, clock: Any) -> Iterator[Participant]:
     """Return a participant on the fake link, which has not joined."""
-    made = Participant(link, {}, clock=clock)
+    made = Participant(lambda: link, {}, clock=clock)
     yield made
     made._closed.set()
 
@@ -156,7 +161,7 @@ def test_the_first_error_to_arrive_is_raised(participant: Participant, link: Any
 def test_what_arrives_with_an_error_is_not_lost(link: Any, clock: Any) -> None:
     """What is told right behind an ERROR is still heard, for instance a store's acknowledgement."""
     heard: list[Told] = []
-    participant = Participant(link, {}, told=heard.append, clock=clock)
+    participant = Participant(lambda: link, {}, told=heard.append, clock=clock)
     asked = participant.ask(A, "muscle.reset", MuscleReset(1), 5.0)
     link.answer(link.calls()[0], Failure("author", "no"))
     participant._busy_since_s = -1000.0
@@ -257,7 +262,7 @@ class SlowBrain:
 def test_more_calls_than_may_be_open() -> None:
     """Who asks more than may be open at once gets all answers: the broker refuses some, the library repeats them."""
     link = SlowBrain()
-    muscle = Participant(link, {}, clock=lambda: link.bus.now_s, pulse=False)
+    muscle = Participant(lambda: link, {}, clock=lambda: link.bus.now_s, pulse=False)
     muscle.join(muscle.hello("muscle", "r/muscle/a/0", "r/muscle/a/0"))
     asked = [muscle.ask("r/brain/a", "brain.policy", Nothing(), 5.0) for _ in range(3 * OPEN_CALLS)]
 
@@ -268,7 +273,7 @@ def test_more_calls_than_may_be_open() -> None:
 def test_a_lost_callee_fails_its_calls(link: Any, clock: Any) -> None:
     """LOST of whom we wait for ends the wait at once, by name and reason, and is heard."""
     gone: list[Gone] = []
-    participant = Participant(link, {}, gone=gone.append, clock=clock)
+    participant = Participant(lambda: link, {}, gone=gone.append, clock=clock)
     asked = participant.ask(A, "muscle.reset", MuscleReset(1), 5.0)
     link.lose(A, "killed by signal 9")
     with pytest.raises(PeerLost) as caught:
@@ -287,7 +292,7 @@ def test_requests_wait_while_answers_are_awaited(link: Any, clock: Any) -> None:
         return Done()
 
     participant = Participant(
-        link, {"muscle.reset": handle}, told=lambda told: order.append("told"), clock=clock
+        lambda: link, {"muscle.reset": handle}, told=lambda told: order.append("told"), clock=clock
     )
     asked = participant.ask(A, "environment.reset", EnvironmentReset(1, 0), 5.0)
     link.request("r/controller/0", "muscle.reset", MuscleReset(1), 77)
@@ -341,7 +346,7 @@ def test_short_waits_are_not_told(participant: Participant, link: Any) -> None:
 def test_pumping_hears_what_is_told_although_a_request_waits(link: Any, clock: Any) -> None:
     """A request in the inbox does not keep the link from being read: who pumps waits for what is told."""
     heard: list[Told] = []
-    participant = Participant(link, {}, told=heard.append, clock=clock)
+    participant = Participant(lambda: link, {}, told=heard.append, clock=clock)
     link.request("r/controller/0", "muscle.reset", MuscleReset(1), 77)
     participant.pump(1.0)
     link.tell("r/store", "record.ack", RecordAck(1))
@@ -353,7 +358,7 @@ def test_pumping_hears_what_is_told_although_a_request_waits(link: Any, clock: A
 def test_pumping_hears_what_the_pulse_has_read(link: Any, clock: Any) -> None:
     """What came while a hook ran for long is heard by the next pump."""
     heard: list[Told] = []
-    participant = Participant(link, {}, told=heard.append, clock=clock)
+    participant = Participant(lambda: link, {}, told=heard.append, clock=clock)
     link.tell("r/store", "record.ack", RecordAck(1))
     participant._inbox.extend(participant._read(link.receive(0.0)))
     participant.pump(1.0)
@@ -370,7 +375,7 @@ def test_pumping_waits_for_the_span(participant: Participant, clock: Any) -> Non
 
 def test_a_request_that_waits_does_not_shorten_pumping(link: Any, clock: Any) -> None:
     """With a request in the inbox pumping still sleeps: nobody spins."""
-    participant = Participant(link, {}, clock=clock)
+    participant = Participant(lambda: link, {}, clock=clock)
     link.request("r/controller/0", "muscle.reset", MuscleReset(1), 77)
     participant.pump(1.0)
     before_s = clock.now_s
@@ -434,7 +439,7 @@ def test_beats_are_answered(participant: Participant, link: Any) -> None:
 
 def test_an_unknown_call_is_answered(participant: Participant, link: Any) -> None:
     """A call that no handler takes is answered with the names of those that there are."""
-    made = Participant(link, {"muscle.act": lambda request, act: DEFERRED}, clock=participant.clock)
+    made = Participant(lambda: link, {"muscle.act": lambda request, act: DEFERRED}, clock=participant.clock)
     link.request("r/controller/0", "environment.shutdown", Nothing(), 77)
     leave_when_idle(link)
     made.serve()
@@ -447,7 +452,7 @@ def test_an_unknown_call_is_answered(participant: Participant, link: Any) -> Non
 def test_a_body_that_does_not_fit_is_answered(link: Any, clock: Any) -> None:
     """A request whose body is not of its call is answered with the path of what is wrong; nothing is called."""
     called: list[Any] = []
-    made = Participant(link, {"muscle.reset": lambda request, it: called.append(it)}, clock=clock)
+    made = Participant(lambda: link, {"muscle.reset": lambda request, it: called.append(it)}, clock=clock)
     link.deliver("r/controller/0", Head(Verb.CALL, 77, "muscle.reset"), b"\x81\xa7episode\xa1x")
     leave_when_idle(link)
     made.serve()
@@ -464,7 +469,7 @@ def test_what_a_handler_raises_is_answered_and_shown(
         raise ValueError("no such thing")
 
     noted: list[tuple[str, Failure]] = []
-    made = Participant(link, {"muscle.reset": handle}, clock=clock)
+    made = Participant(lambda: link, {"muscle.reset": handle}, clock=clock)
     made.on_failure = lambda call, failure: noted.append((call, failure))
     link.request("r/controller/0", "muscle.reset", MuscleReset(1), 77)
     leave_when_idle(link)
@@ -484,7 +489,7 @@ def test_a_deferred_request_is_answered_later(link: Any, clock: Any) -> None:
         kept.append(request)
         return DEFERRED
 
-    made = Participant(link, {"muscle.reset": handle}, clock=clock)
+    made = Participant(lambda: link, {"muscle.reset": handle}, clock=clock)
     link.request("r/controller/0", "muscle.reset", MuscleReset(1), 77)
     leave_when_idle(link)
     made.serve()
@@ -502,7 +507,7 @@ def test_a_repeated_request_is_answered_from_memory(link: Any, clock: Any) -> No
         count.append(message.episode)
         return Done()
 
-    made = Participant(link, {"muscle.reset": handle}, clock=clock)
+    made = Participant(lambda: link, {"muscle.reset": handle}, clock=clock)
     for _ in range(3):
         link.request("r/controller/0", "muscle.reset", MuscleReset(1), 77)
     leave_when_idle(link)
@@ -520,7 +525,7 @@ def test_the_loss_of_somebody_else_within_a_handler_is_answered(link: Any, clock
         made.call("r/brain/a", "brain.think", Think(0, 0, 0, [], [], [], [], []), 5.0)
         return Done()
 
-    made = Participant(link, {"muscle.reset": handle}, clock=clock)
+    made = Participant(lambda: link, {"muscle.reset": handle}, clock=clock)
     link.request("r/controller/0", "muscle.reset", MuscleReset(1), 77)
     leave_when_idle(link)
     made.serve()
@@ -531,7 +536,7 @@ def test_the_loss_of_somebody_else_within_a_handler_is_answered(link: Any, clock
 def test_unanswered_calls_of_a_served_peer_go_to_on_answer(link: Any, clock: Any) -> None:
     """Who does not gather gets each answer, also that of a deadline, by `on_answer`."""
     answers: list[Answer] = []
-    made = Participant(link, {}, clock=clock)
+    made = Participant(lambda: link, {}, clock=clock)
     made.on_answer = answers.append
     made.ask(A, "muscle.reset", MuscleReset(1), 0.5)
     made.ask(B, "muscle.reset", MuscleReset(1), 5.0)
@@ -549,7 +554,7 @@ def test_unanswered_calls_of_a_served_peer_go_to_on_answer(link: Any, clock: Any
 def test_without_a_pulse_there_is_one_thread(link: Any, clock: Any) -> None:
     """Who steers all peers of a process from one thread gets no second one from them."""
     before = threading.active_count()
-    made = Participant(link, {}, clock=clock, pulse=False)
+    made = Participant(lambda: link, {}, clock=clock, pulse=False)
     made.join(made.hello("muscle", A, "t0ken"))
 
     assert before == threading.active_count()
@@ -619,7 +624,7 @@ def test_the_pulse_answers_beats_while_a_hook_runs_long(link: Any, where: str) -
     link.inbox.clear()
     wire = wire_with(link)
     handlers = {"muscle.reset": long_hook, "muscle.shutdown": shut}
-    made = Participant(wire, handlers)  # type: ignore[arg-type]
+    made = Participant(lambda: wire, handlers)  # type: ignore[arg-type]
     made.join(made.hello("muscle", "a", "?"))
     link.inbox.clear()
     if where == "handler":
@@ -660,3 +665,249 @@ def test_only_own_failures_are_shown(
     show_failure(error, Failure(error.kind, str(error), where, traceback))
 
     assert shown == capsys.readouterr().err
+
+
+# -- tapes ------------------------------------------------------------------------------------------------------------
+class _Dies(BaseException):
+    """End a process in the middle of what it does."""
+
+
+class MortalLink:
+    """Be a fake link that ends its process at its n-th CALL or REPLY: before it is sent, or after."""
+
+    def __init__(self, link: Any, place: int, sent: bool) -> None:
+        self.link, self.place, self.sent = link, place, sent
+
+    def send(self, frames: Any) -> None:
+        """Send, unless this is the end."""
+        counts = decode_head(bytes(frames[1])).verb in (Verb.CALL, Verb.REPLY)
+        self.place -= counts
+        if counts and self.place < 0 and not self.sent:
+            raise _Dies
+        self.link.send(frames)
+        if counts and self.place < 0:
+            raise _Dies
+
+    def receive(self, timeout_s: float | None) -> list[bytes] | None:
+        """Receive."""
+        found: list[bytes] | None = self.link.receive(timeout_s)
+        return found
+
+    def close(self) -> None:
+        """Close."""
+
+
+class Worker:
+    """Answer `muscle.reset` with what `think` says, summed up over all episodes."""
+
+    def __init__(self, connect: Any, clock: Any, reel: MemoryReel) -> None:
+        self.total, self.returns = 0, 0
+        handlers = {"muscle.reset": self.reset, "muscle.shutdown": lambda request, it: Done()}
+        self.participant = Participant(connect, handlers, clock=clock, pulse=False, tape=Tape(reel))
+        self.participant.on_return = self.come_back
+
+    def live(self) -> None:
+        """Join and serve."""
+        self.participant.join(self.participant.hello("muscle", "a", "t"))
+        self.participant.serve()
+
+    def reset(self, request: Any, reset: MuscleReset) -> Done:
+        """Ask twice, and sum up."""
+        for step in range(2):
+            asked = UpdateAsked(0, 10 * reset.episode + step)
+            thought = self.participant.call(A, "brain.update", asked, 5.0, (0, 0, reset.episode, 0, step, 0))
+            self.total = 3 * self.total + thought.signal["n"]
+        return Done()
+
+    def come_back(self) -> None:
+        """Count."""
+        self.returns += 1
+
+
+def brain_of(link: Any) -> list[int]:
+    """Let a link answer updates by their round, each serial once; return the serials that were executed."""
+    seen: dict[int, Thought] = {}
+    executed: list[int] = []
+
+    def update(peer: str, asked: UpdateAsked) -> Thought:
+        serial = link.sent[-1].head.serial
+        if serial not in seen:
+            executed.append(asked.round)
+            seen[serial] = Thought(signal={"n": asked.round})
+        return seen[serial]
+
+    link.answers["brain.update"] = update
+    return executed
+
+
+def requests(link: Any, episodes: Iterable[int] = (0, 1, 2)) -> None:
+    """Let these episodes be asked for once the peer has joined, then let it leave."""
+
+    def ask(episodes: Iterable[int]) -> None:
+        for episode in episodes:
+            link.request("r/controller/0", "muscle.reset", MuscleReset(episode), 70 + episode)
+
+    link.idle.append(lambda: ask(episodes))
+    leave_when_idle(link)
+
+
+@pytest.mark.parametrize("sent", [False, True])
+@pytest.mark.parametrize("place", range(9))
+def test_successor_stands_where_the_lost_one_stood(link: Any, clock: Any, place: int, sent: bool) -> None:
+    """Whenever a process is killed, its successor ends with the same state, and repeats only what may be lost."""
+    executed = brain_of(link)
+    requests(link)
+    reel = MemoryReel()
+    with pytest.raises(_Dies):
+        Worker(lambda: MortalLink(link, place, sent), clock, reel).live()
+    before = len(link.sent)
+    answered = {s for s in (70, 71, 72) if link.replied(s) is not None}
+    link.inbox.clear()
+    link.idle.clear()
+    requests(
+        link, [serial - 70 for serial in (70, 71, 72) if serial not in answered]
+    )  # who has no answer asks again
+    second = Worker(lambda: link, clock, reel)
+    second.live()
+
+    whole = Worker(lambda: link, clock, MemoryReel())
+    rounds = [0, 1, 10, 11, 20, 21]
+    assert rounds == executed
+    for n in rounds:
+        whole.total = 3 * whole.total + n
+    assert whole.total == second.total
+    assert all(link.replied(serial) == Done() for serial in (70, 71, 72))
+    spoken = [e for e in link.sent[before:] if e.head.verb in (Verb.CALL, Verb.REPLY)]
+    assert len(spoken) <= 9 - place + 3  # what is new, and what may have been lost
+
+
+def test_successor_that_does_otherwise_ends(link: Any, clock: Any) -> None:
+    """Who does not do again what is on the tape ends by name and place, and has said nothing."""
+    brain_of(link)
+    requests(link)
+    reel = MemoryReel()
+    with pytest.raises(_Dies):
+        Worker(lambda: MortalLink(link, 6, True), clock, reel).live()
+    before = len(link.sent)
+    other = Worker(lambda: link, clock, reel)
+    other.participant._handlers = {"muscle.reset": lambda request, it: Done()}
+
+    with pytest.raises(TapeDiffers, match=r"muscle\.reset it says muscle\.reset otherwise"):
+        other.live()
+    assert before == len(link.sent)
+
+
+def test_tape_begun_anew_is_all_that_is_heard_again(link: Any, clock: Any) -> None:
+    """Behind a new beginning a successor hears no more than what belongs to it, and gets the state that was left."""
+    brain_of(link)
+    reel = MemoryReel()
+    first = Worker(lambda: link, clock, reel)
+    begun: list[bool] = []
+
+    def setup(request: Any, it: Any) -> Done:
+        first.total = 0
+        begun.append(first.participant.begin_tape([(request, None)], {"kept": 5}))
+        return Done()
+
+    first.participant._handlers = {"muscle.reset": first.reset, "muscle.shutdown": setup}
+    for episode, serial in ((0, 70), (1, 71)):
+        link.idle.append(
+            partial(link.request, "r/controller/0", "muscle.reset", MuscleReset(episode), serial)
+        )
+    link.idle.append(lambda: link.request("r/controller/0", "muscle.shutdown", Nothing(), 80))
+    link.idle.append(lambda: link.request("r/controller/0", "muscle.reset", MuscleReset(2), 81))
+    leave_when_idle(link)
+    first.live()
+    leave_when_idle(link)
+    heard: list[str] = []
+    second = Worker(lambda: link, clock, reel)
+    second.participant._handlers = {
+        "muscle.reset": lambda request, it: heard.append("reset") or second.reset(request, it),
+        "muscle.shutdown": lambda request, it: heard.append("setup") or Done(),
+    }
+    second.live()
+
+    assert [True] == begun
+    assert ["setup", "reset"] == heard
+    assert {"kept": 5} == second.participant.base
+    assert first.total == second.total
+
+
+def test_absent_callee_is_waited_for_beyond_the_deadline(link: Any, clock: Any) -> None:
+    """The time of a call stands still while its callee is absent; once it is back the call is said again."""
+    participant = Participant(lambda: link, {}, clock=clock, pulse=False)
+    absent = Failure("busy", "absent", retry_after_ms=50, data={"absent": True})
+    tries = iter([absent] * 500)
+
+    def answer(peer: str, asked: UpdateAsked) -> Any:
+        found = next(tries, None)
+        if found is None:
+            return Thought(signal={"n": 1})
+        link.deliver("", Head(Verb.ERROR, link.sent[-1].head.serial), codec_of(Failure).encode(found))
+        return None
+
+    link.answers["brain.update"] = answer
+    began_s = clock()
+    thought = participant.call(A, "brain.update", UpdateAsked(0, 0), 5.0)
+
+    assert {"n": 1} == thought.signal
+    assert clock() - began_s > 5.0
+    assert 1 == len({e.head.serial for e in link.calls("brain.update")})
+
+
+def test_lost_callee_that_returns_is_asked_again(link: Any, clock: Any) -> None:
+    """A peer that is lost and will return fails no call: it is said again with its serial."""
+    gone: list[Gone] = []
+    participant = Participant(lambda: link, {}, gone=gone.append, clock=clock, pulse=False)
+    asked = participant.ask(A, "brain.update", UpdateAsked(0, 0), 5.0)
+    link.deliver("", Head(Verb.LOST), codec_of(Lost).encode(Lost(A, 1, "killed", True)))
+    link.answers["brain.update"] = lambda peer, it: Thought(signal={"n": 2})
+
+    assert {"n": 2} == participant.gather([asked])[0].signal
+    assert [True] == [one.returns for one in gone]
+    assert 2 == len(link.calls("brain.update"))
+
+
+@pytest.mark.parametrize("helps", [True, False])
+def test_who_is_late_is_accused_before_the_call_fails(link: Any, clock: Any, helps: bool) -> None:
+    """With a tape a deadline is told to the supervisor: what it sees to is waited for, else the call fails."""
+    answer = Done() if helps else Failure("refused", "not mine")
+    link.answers["kernel.overdue"] = lambda peer, overdue: answer
+    worker = Worker(lambda: link, clock, MemoryReel())
+    worker.participant.join(worker.participant.hello("muscle", "a", "t"))
+    asked = worker.participant.ask(A, "brain.update", UpdateAsked(0, 0), 5.0)
+    if helps:
+        late = [lambda: setattr(clock, "now_s", clock.now_s + 6.0)] * 3
+        link.idle.extend(
+            [*late, lambda: link.answer(link.calls("brain.update")[0], Thought(signal={"n": 3}))]
+        )
+        assert {"n": 3} == worker.participant.gather([asked])[0].signal
+    else:
+        with pytest.raises(DeadlineExceeded, match=r"brain\.update"):
+            worker.participant.gather([asked])
+    assert ("", Overdue(A, "brain.update", pytest.approx(5.0, abs=7.0))) == link.asked("kernel.overdue")[0]
+
+
+def test_lost_broker_is_waited_out(link: Any, clock: Any) -> None:
+    """With a tape a peer that loses the broker connects again, joins, repeats what is open, and tells its host."""
+    links = [type(link)(clock), type(link)(clock)]
+    brain_of(links[1])
+    made = iter([links[0], None, links[1]])
+    pauses: list[float] = []
+
+    def connect() -> Any:
+        found = next(made)
+        if found is None:
+            raise PeerLost("broker", "nobody listens")
+        return found
+
+    worker = Worker(connect, clock, MemoryReel())
+    worker.participant._pause = pauses.append
+    worker.participant.join(worker.participant.hello("muscle", "a", "t"))
+    asked = worker.participant.ask(A, "brain.update", UpdateAsked(0, 4), 5.0)
+    links[0].lost = "killed"
+
+    assert {"n": 4} == worker.participant.gather([asked])[0].signal
+    assert 1 == worker.returns
+    assert 1 == len(pauses)
+    assert links[0].calls("brain.update")[0] == links[1].calls("brain.update")[0]

@@ -22,7 +22,7 @@ class Stage:
 
     def __init__(self, link: Any, clock: Any, store: str | None = STORE) -> None:
         self.link, self.clock = link, clock
-        self.participant = Participant(link, {}, told=self.hear, clock=clock)
+        self.participant = Participant(lambda: link, {}, told=self.hear, clock=clock)
         self.records = Records(self.participant, store)
 
     def hear(self, told: Any) -> None:

@@ -73,7 +73,7 @@ def main(variables):
     joined = set()
     def told(one):
         joined.add(codec_of(Joined).decode(one.body).peer)
-    me = Participant(link, {"governor.start": start, "governor.stop": stop}, told, gone)
+    me = Participant(lambda: link, {"governor.start": start, "governor.stop": stop}, told, gone)
     print("hello from", name, flush=True)
     if "deaf" in name:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
