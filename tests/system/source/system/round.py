@@ -243,10 +243,14 @@ def _send(pid: int, signum: signal.Signals) -> None:
 
 
 class Round:
-    """Play a scene in a folder of its own, whose path is short, and judge what came of it."""
+    """Play a scene in a folder of its own, whose path is short, and judge what came of it.
 
-    def __init__(self, scene: Scene, reference: Reference, folder: Path) -> None:
+    `recover` is the document's `on_loss`.
+    """
+
+    def __init__(self, scene: Scene, reference: Reference, folder: Path, recover: str = "recover") -> None:
         self.scene, self.reference, self.folder = scene, reference, folder
+        self.recover = recover
         self.verdict = Verdict(scene, folder)
         self.events: list[dict[str, Any]] = []
         self._late: list[Strike] = []
@@ -256,7 +260,7 @@ class Round:
         """Run, disturb, resume where that is the scene; judge."""
         strikes = dict(enumerate(self.scene.strikes))
         trips = [strike.trip or {"place": "", "number": 1, "deed": "wait"} for strike in strikes.values()]
-        write_world(self.folder, self.scene.workers, EPISODES[self.scene.workers], trips)
+        write_world(self.folder, self.scene.workers, EPISODES[self.scene.workers], trips, self.recover)
         began_s = time.monotonic()
         resumed = self.scene.kind in _RESUMED
         first = {0: strikes.pop(0)} if resumed else strikes
@@ -267,7 +271,7 @@ class Round:
             status = self._carry_out(again, "resume", RUN)
         self.verdict.took_s = time.monotonic() - began_s
         self.verdict.over_s = self.verdict.took_s - self.reference.took_s
-        self._judge(status)
+        self.judge(status)
         return self.verdict
 
     def _carry_out(self, strikes: dict[int, Strike], *words: str) -> int:
@@ -306,7 +310,8 @@ class Round:
         if status != expected:
             self.verdict.defects.append(f"cut short, it ended with {status} in place of {expected}")
 
-    def _judge(self, status: int) -> None:
+    def judge(self, status: int) -> None:
+        """Note what is wrong with the results of a run that ended with a status, and with what it left."""
         defects = self.verdict.defects
         if status != 0:
             story = self.events[-1].get("story") if self.events else None

@@ -11,7 +11,7 @@ from typing import Any
 __all__ = ["DOCUMENT", "EPISODES", "RUN", "Trip", "write_world"]
 
 RUN = "chaos"
-EPISODES = {1: 30, 2: 14, 3: 8}  # by the number of workers: three seconds and a half on two processors
+EPISODES = {1: 30, 2: 10, 3: 8}  # by the number of workers: three seconds and a half on two processors
 DOCUMENT = """\
 uid: chaos
 seed: 7

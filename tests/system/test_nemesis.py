@@ -1,0 +1,103 @@
+"""Real runs that are disturbed: any process is killed, or all, and the results are those of an undisturbed run."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from system.command import Command, ganglion, private
+from system.fault import Moment, Scene, Strike, draw
+from system.processes import MARKER, ROLES, below, marked
+from system.round import Reference, Round, reference
+from system.world import EPISODES, RUN, write_world
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processes are looked up in /proc")
+
+
+@pytest.fixture(scope="module")
+def place() -> Iterator[Path]:
+    """Return a folder with a short path."""
+    with tempfile.TemporaryDirectory(prefix="gn-", dir="/tmp") as text:
+        yield Path(text)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(place: Path) -> Reference:
+    """Return what an undisturbed run of two workers comes to."""
+    return reference(2, place, times=1)
+
+
+def inside(name: str, number: int, role: str, own: bool = True, deed: str = "kill") -> Strike:
+    """Return a strike while a hook is being carried out: at whom it belongs to, or at somebody else."""
+    return Strike(Moment("inside", name=name, number=number), deed, role, own=own)
+
+
+def test_every_kind_of_process_is_found(place: Path) -> None:
+    """Of a run all kinds of processes are found below its supervisor, and all bear its marker."""
+    folder = place / "kinds"
+    write_world(folder, 1, EPISODES[1])
+    more = {**private(folder), MARKER: str(folder)}
+    command = Command(folder, "run", "chaos.yml", "--name", RUN, "--store", "sqlite:///rows.db", more=more)
+    command.until("phase.started")
+    seen = below(command.process.pid)
+    found = marked(str(folder))
+    command.process.terminate()
+
+    assert 130 == command.end()[0]
+    assert set(ROLES) == {process.role for process in seen}
+    assert {process.pid for process in seen} | {command.process.pid} <= set(found)
+    assert {} == marked(str(folder))
+
+
+def test_a_round_is_drawn_by_its_seed() -> None:
+    """Equal seeds draw equal scenes; in a hundred of them every kind of process is struck in every way."""
+    scenes = [draw(f"3/{number}", [1, 3]) for number in range(400)]
+    strikes = [strike for scene in scenes for strike in scene.strikes]
+
+    assert scenes == [draw(f"3/{number}", [1, 3]) for number in range(400)]
+    assert set(ROLES) | {"supervisor"} == {strike.role for strike in strikes}
+    assert {"share", "event", "inside", "storing"} == {strike.moment.kind for strike in strikes}
+    assert {1, 3} == {scene.workers for scene in scenes}
+
+
+def test_a_round_sees_what_is_wrong(undisturbed: Reference, place: Path) -> None:
+    """A run that fails and a run with other results are both told as defects, with where they differ."""
+    folder = place / "other"
+    write_world(folder, 2, EPISODES[2])
+    document = folder / "chaos.yml"
+    document.write_text(document.read_text().replace("longest: 60", "longest: 59"))
+    done = ganglion(folder, "run", "chaos.yml", "--name", RUN, "--quiet", more=private(folder))
+    assert 0 == done.returncode, done.stderr
+    judged = Round(Scene("one", 2), undisturbed, folder)
+    judged.judge(0)
+    assert 1 == len(judged.verdict.defects)
+    assert "other results: episodes row" in judged.verdict.defects[0]
+
+    failing = Round(
+        Scene("one", 2, [inside("brain.think", 5, "brain")]), undisturbed, place / "failing", "fail"
+    ).play()
+    assert 1 == failing.statuses[-1]
+    assert "it ended with 1" in failing.defects[0]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("number", range(200))
+def test_rounds(number: int, undisturbed: Reference, place: Path) -> None:
+    """Whatever is done to whom and when: the run ends in order, with the rows of an undisturbed one."""
+    scene = draw(f"long/{number}", [2])
+    verdict = Round(scene, undisturbed, place / f"long-{number}").play()
+
+    assert [] == verdict.defects, str(scene)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("number", range(50))
+def test_resumes(number: int, undisturbed: Reference, place: Path) -> None:
+    """All processes are killed, or the supervisor, or it is interrupted, and killed again while it resumes."""
+    scene = draw(f"resume/{number}", [2], kinds=["everything", "supervisor", "interrupt"])
+    verdict = Round(scene, undisturbed, place / f"resume-{number}").play()
+
+    assert [] == verdict.defects, str(scene)
