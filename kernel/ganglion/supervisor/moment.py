@@ -19,11 +19,9 @@ from ganglion.run.cut import FOLDER, cut_text, read_cut
 from ganglion.supervisor.standstill import standstill
 from ganglion.supervisor.synced import sync, write_synced
 
-__all__ = ["TAPES", "Moment", "Moments"]
+__all__ = ["Moment", "Moments"]
 
-TAPES = "tapes"
-"""Where the tapes of a run are, below its folder."""
-
+_TAPES = ("tapes/*.tape", "users/*/*.tape")  # where the tapes of a run are, below its folder
 _FACTS = "moment.json"
 _KEPT = 2
 _PIECE_BYTES = 1 << 20
@@ -31,7 +29,7 @@ _PIECE_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """A moment that was kept: its folder, what was noted, and the length of each tape in bytes.
+    """A moment that was kept: its folder, what was noted, and the length of each tape (by path below the run's folder).
 
     `stop` says that the run was interrupted then: what it did afterwards was to end.
     """
@@ -55,8 +53,8 @@ class Moments:
         self._cuts = folder / FOLDER
 
     # -- noting -------------------------------------------------------------------------------------------------------
-    def note(self, pids: Sequence[int], tapes: Sequence[str], stop: bool = False) -> Moment | None:
-        """Note how long these tapes are while these processes stand; it counts when it was kept.
+    def note(self, pids: Sequence[int], tapes: Sequence[Path], stop: bool = False) -> Moment | None:
+        """Note how long these tapes, of different names, are while these processes stand; it counts when it was kept.
 
         Returns None if they could not be made to stand at once, or if a tape is not there.
 
@@ -81,14 +79,14 @@ class Moments:
         numbers = [int(path.name.rpartition("-")[2]) for path in self._folders()]
         return self._cuts / f"{'stop' if stop else 'moment'}-{max(numbers, default=0) + 1:09}"
 
-    def _link(self, tapes: Sequence[str], path: Path) -> dict[str, int] | None:
+    def _link(self, tapes: Sequence[Path], path: Path) -> dict[str, int] | None:
         lengths = {}
-        for name in tapes:
+        for tape in tapes:
             try:
-                os.link(self._folder / TAPES / name, path / name, follow_symlinks=False)
+                os.link(tape, path / tape.name, follow_symlinks=False)
             except FileNotFoundError:
                 return None
-            lengths[name] = (path / name).stat().st_size
+            lengths[tape.relative_to(self._folder).as_posix()] = (path / tape.name).stat().st_size
         return lengths
 
     def keep(self, moment: Moment, facts: Mapping[str, Any]) -> None:
@@ -99,7 +97,7 @@ class Moments:
         """
         try:
             for name in moment.tapes:
-                sync(moment.folder / name)
+                sync(moment.folder / Path(name).name)
             text = cut_text({**facts, "tapes": dict(moment.tapes)})
             write_synced(moment.folder / _FACTS, text.encode(), 0o600)
             sync(self._cuts)
@@ -131,7 +129,7 @@ class Moments:
                 found = (path / Path(name).name).stat().st_size
                 if found < length:
                     text = f"expected at least {length} bytes, found {found}"
-                    raise StoreError(f"cut {path / name}: the file is damaged: {text}")
+                    raise StoreError(f"cut {path / Path(name).name}: the file is damaged: {text}")
         except (OSError, KeyError, AttributeError, TypeError, ValueError) as error:
             raise StoreError(f"cut {path}: cannot be read: {type(error).__name__}: {error}") from error
         return Moment(path, facts, tapes, path.name.startswith("stop-"))
@@ -152,16 +150,28 @@ class Moments:
         Raises:
             StoreError: The files cannot be read or written; it can be done again.
         """
-        tapes, fresh = self._folder / TAPES, self._folder / f".{TAPES}.new"
         try:
-            shutil.rmtree(fresh, ignore_errors=True)
-            fresh.mkdir(mode=0o700)
-            for name, length in moment.tapes.items():
-                _copy(moment.folder / name, fresh / name, length)
-            shutil.rmtree(tapes, ignore_errors=True)
-            fresh.rename(tapes)
+            fresh = {name: self._beside(moment, name) for name in moment.tapes}
+            for path in self._tapes():
+                path.unlink()
+            for name, path in fresh.items():
+                path.rename(self._folder / name)
         except OSError as error:
             raise StoreError(f"cut {moment.folder}: the tapes cannot be put back: {error}") from error
+
+    def _beside(self, moment: Moment, name: str) -> Path:
+        """Write the beginning of a tape beside its place, with its owner; return where."""
+        source, path = moment.folder / Path(name).name, self._folder / f"{name}.back"
+        path.parent.mkdir(mode=0o700, exist_ok=True)
+        path.unlink(missing_ok=True)
+        _copy(source, path, moment.tapes[name])
+        whose = source.stat()
+        if whose.st_uid != os.getuid():
+            os.chown(path, whose.st_uid, whose.st_gid, follow_symlinks=False)
+        return path
+
+    def _tapes(self) -> list[Path]:
+        return [path for pattern in _TAPES for path in self._folder.glob(pattern)]
 
     def went_on(self, moment: Moment) -> None:
         """Note that a run which was interrupted at a moment goes on from there: what comes later is newer."""
@@ -171,8 +181,10 @@ class Moments:
 
     def forget(self) -> None:
         """Remove all moments and all tapes: a run is begun again from a phase."""
-        for path in [*self._folders(), self._folder / TAPES]:
+        for path in self._folders():
             shutil.rmtree(path, ignore_errors=True)
+        for path in self._tapes():
+            path.unlink(missing_ok=True)
 
 
 def _copy(source: Path, target: Path, length: int) -> None:

@@ -21,7 +21,7 @@ def run(tmp_path: Path) -> Path:
 def keep(run: Path, stop: bool = False, **facts: object) -> None:
     """Note and keep a moment."""
     moments = Moments(run)
-    moment = moments.note([], ["a.tape", "b.tape"], stop)
+    moment = moments.note([], [run / "tapes" / "a.tape", run / "tapes" / "b.tape"], stop)
     assert moment is not None
     moments.keep(moment, facts)
 
@@ -46,6 +46,24 @@ def test_tapes_come_back_as_they_were(run: Path) -> None:
     assert {"a.tape": b"a.tape" * 10, "b.tape": b"b.tape" * 10} == tapes
 
 
+def test_tapes_of_other_users_come_back_to_their_places(run: Path) -> None:
+    """A run may have tapes in more than one folder."""
+    other = run / "users" / "1234" / "c.tape"
+    other.parent.mkdir(parents=True)
+    other.write_bytes(b"theirs")
+    moments = Moments(run)
+    moment = moments.note([], [run / "tapes" / "a.tape", other])
+    assert moment is not None
+    moments.keep(moment, {})
+    other.write_bytes(b"theirs, and more")
+    found, _ = moments.newest()
+    assert found is not None
+    moments.restore(found)
+
+    assert b"theirs" == other.read_bytes()
+    assert ["a.tape"] == [path.name for path in (run / "tapes").iterdir()]
+
+
 def test_what_was_put_back_is_no_link(run: Path) -> None:
     """Who goes on with a tape that was put back does not change the moment: it can be put back again."""
     keep(run)
@@ -62,7 +80,7 @@ def test_what_was_put_back_is_no_link(run: Path) -> None:
 def test_what_was_not_kept_does_not_count(run: Path) -> None:
     """Noted only, as when all ended at that moment: the one before it is the newest."""
     keep(run, number=1)
-    Moments(run).note([], ["a.tape"])
+    Moments(run).note([], [run / "tapes" / "a.tape"])
     moment, wrong = Moments(run).newest()
 
     assert moment is not None
@@ -122,7 +140,8 @@ def test_no_moment_without_all_tapes_or_with_somebody_gone(run: Path) -> None:
     program.wait()
     moments = Moments(run)
 
-    assert [None, None] == [moments.note([], ["a.tape", "z.tape"]), moments.note([program.pid], ["a.tape"])]
+    there, missing = run / "tapes" / "a.tape", run / "tapes" / "z.tape"
+    assert [None, None] == [moments.note([], [there, missing]), moments.note([program.pid], [there])]
     assert [] == list((run / "cuts").iterdir())
 
 
@@ -130,7 +149,7 @@ def test_what_cannot_be_written_is_named(run: Path) -> None:
     """A file in the place of the folder is named."""
     (run / "cuts").write_text("in the way")
     with pytest.raises(StoreError, match="cannot be written"):
-        Moments(run).note([], ["a.tape"])
+        Moments(run).note([], [run / "tapes" / "a.tape"])
 
 
 def test_all_is_forgotten_when_a_phase_begins_again(run: Path) -> None:
@@ -140,4 +159,4 @@ def test_all_is_forgotten_when_a_phase_begins_again(run: Path) -> None:
     Moments(run).forget()
 
     assert ["phase-000001.json"] == [path.name for path in (run / "cuts").iterdir()]
-    assert not (run / "tapes").exists()
+    assert [] == list((run / "tapes").iterdir())
