@@ -2,34 +2,44 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from random import Random
+from typing import Any
 
 from ganglion import registry
+from ganglion.broker.core import Broker
 from ganglion.document import load_document
+from ganglion.errors import PeerLost
 from ganglion.limits import BEAT_AFTER_SILENCE_S
 from ganglion.peer.main import host_of, live
 from ganglion.peer.participant import Participant
 from ganglion.run.plan import Plan
 from ganglion.run.plan import Process as Place
+from ganglion.transport.exchange import Exchange
 from ganglion.transport.memory import MemoryBus
 from ganglion.wire.envelope import Head, encode_head
 from ganglion.wire.name import Role, safe
 from ganglion.wire.verb import Verb
+from simulation.disk import Disk
 from simulation.keeper import Keeper
 from simulation.link import Delay, Wire
 from simulation.outcome import Outcome, read_tables, story_of
 from simulation.process import Process
+from simulation.reel import Reel, SimulatedTape
 from simulation.schedule import Schedule, Stuck
 
 __all__ = ["Act", "Disturbance", "Simulation", "read", "simulate"]
 
 _TICK_S = BEAT_AFTER_SILENCE_S / 2  # how often the broker looks at its clocks
 _SUPERVISOR_TOKEN = "s" * 43
+_SUPERVISOR_SHA256 = hashlib.sha256(_SUPERVISOR_TOKEN.encode()).digest()
 _EVENTS_MAX = 2_000_000
 _VIRTUAL_S_MAX = 300.0
 
@@ -46,11 +56,27 @@ class Disturbance:
 
 
 @dataclass
+class _Later:
+    """Do something at a time."""
+
+    do: Callable[[], None]
+    queued: bool = False
+    wake_s: float = field(default=float("inf"))
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def act(self) -> None:
+        self.do()
+
+
+@dataclass
 class _Ticker:
     """Let the broker look at its clocks."""
 
     bus: MemoryBus
     schedule: Schedule
+    down: bool = False  # there is no broker
     queued: bool = False
     wake_s: float = field(default=float("inf"))
 
@@ -59,7 +85,8 @@ class _Ticker:
 
     def act(self) -> None:
         self.bus.now_s = self.schedule.now_s
-        self.bus.exchange.tick()
+        if not self.down:
+            self.bus.exchange.tick()
         self.schedule.sleep(self, self.schedule.now_s + _TICK_S)
 
 
@@ -81,6 +108,7 @@ class Simulation:
         folder: Path,
         disturbance: Disturbance | None = None,
         stored: bool = True,
+        tables: Callable[[str, str], Any] = read_tables,
     ) -> None:
         self.plan, self.folder = plan, folder
         self.disturbance = disturbance or Disturbance()
@@ -89,37 +117,48 @@ class Simulation:
         self.bus.exchange.clock = self.schedule.clock
         self.processes: list[Process] = []
         self.killed: list[str] = []
+        self.counts: Counter[str] = Counter()
+        self.mines: dict[str, list[int]] = {}  # name -> when its next bearers are killed
+        self.slow_s: dict[str, float] = {}  # name -> how long its messages are on their way, at most
+        self.disk = Disk()
+        self.check_every = 0  # events between two looks at the books of all cores; 0: only at the end
         self.run = _free_name(folder, plan.uid)
         self.uri = f"sqlite:///{folder / 'ganglion.db'}" if stored else None
         self.keeper = Keeper(self, self.run, plan, self.uri)
+        self._tables = tables
         self._acts = sorted(self.disturbance.acts, key=lambda act: act[0])
+        self._ticker = _Ticker(self.bus, self.schedule)
+        self._tapes: dict[str, bytearray] = {}
+        self._reels: list[tuple[Reel, SimulatedTape, Role]] = []
 
     def carry_out(self) -> Outcome:
         """Run to the end; Stuck says who waits for what when there is none."""
         begun_s = time.perf_counter()
         supervisor = self._process("supervisor", self._supervise)
-        ticker = _Ticker(self.bus, self.schedule)
-        self.schedule.sleep(ticker, _TICK_S)
+        self.schedule.sleep(self._ticker, _TICK_S)
         try:
             self.schedule.run(partial(self._over, supervisor))
         except Stuck as stuck:
             stuck.add_note("\n".join(self._waits()))
             raise
         finally:
+            alive = [p.name for p in self.processes if p.lives and not p.zombie]
             for process in self.processes:
                 process.kill()
         self.bus.exchange.broker.check()
         took_s = time.perf_counter() - begun_s
         assert self.keeper.ended is not None
+        self._count_tapes()
+        self.counts["transaction disturbed"] += self.disk.hits
         return Outcome(
             self.run,
             self.schedule.seed,
             self.keeper.ended,
-            {} if self.uri is None else read_tables(self.uri, self.run),
+            {} if self.uri is None else self._tables(self.uri, self.run),
             self.keeper.events,
             self.keeper.answers,
-            self.keeper.defects,
-            sum(process.wire.delivered for process in self.processes),
+            self.keeper.defects + [f"{name} lives on" for name in alive],
+            sum(wire.delivered for process in self.processes for wire in process.wires),
             self.schedule.events,
             self.schedule.now_s,
             took_s,
@@ -141,12 +180,24 @@ class Simulation:
         }
         if place.role is Role.STORE and self.uri is not None:
             variables["GANGLION_STORE"] = self.uri
+        data = self._tape_of(place.name)
 
         def program(process: Process) -> int:
-            host = host_of(place.role, variables)
-            return live(host, process.wire, variables, self.schedule.clock, pulse=False)
+            reel = Reel(process, data)
+            tape = SimulatedTape(reel, process) if self.keeper.recovers else None
+            if tape is not None:
+                self._reels.append((reel, tape, place.role))
+            host = self._host(place.role, variables, process)
+            connect = partial(self._connect, process)
+            return live(host, connect, variables, self.schedule.clock, False, tape, process.sleep)
 
-        return self._process(place.name, program)
+        return self._process(place.name, program, incarnation)
+
+    def _host(self, role: Role, variables: dict[str, str], process: Process) -> Any:
+        host = host_of(role, variables)
+        if role is Role.STORE:
+            self.disk.spin(host._writer, process)
+        return host
 
     def bid_leave(self, participant: Participant, name: str) -> None:
         """Ask a peer to leave."""
@@ -155,6 +206,18 @@ class Simulation:
     def wake_supervisor(self) -> None:
         """Let the supervisor look at what it was told to do."""
         self.schedule.ready(self.processes[0])
+
+    def tape_bytes(self, name: str) -> int:
+        """Return how long the tape of a name is."""
+        return len(self._tapes.get(name, b""))
+
+    def forget_tape(self, name: str) -> None:
+        """Let the next process of a name begin afresh: the one before has left in order."""
+        self._tapes.pop(name, None)
+
+    def count(self, what: str) -> None:
+        """Count that something has happened."""
+        self.counts[what] += 1
 
     # -- for disturbances ---------------------------------------------------------------------------------------------
     def kill(self, name: str) -> bool:
@@ -165,18 +228,71 @@ class Simulation:
         self.killed += [process.name for process in found]
         return bool(found)
 
+    def later(self, span_s: float, do: Callable[[], None]) -> None:
+        """Do something after some seconds."""
+        self.schedule.sleep(_Later(do), self.schedule.now_s + span_s)
+
+    def crash_broker(self, span_s: float) -> None:
+        """Kill the broker; the supervisor starts a new one, which knows what it is told before it listens."""
+        if self._ticker.down:
+            return
+        self._ticker.down = True
+        for process in self.processes:
+            for wire in process.wires:
+                wire.orphan()
+        self.later(span_s, self._start_broker)
+
+    def _start_broker(self) -> None:
+        now_s = self.schedule.now_s
+        broker = Broker(_SUPERVISOR_SHA256, "memory", 0, now_s)
+        bus = self.bus
+        bus.exchange = Exchange(broker, bus.notes.append, self.schedule.clock, bus._later)
+        first, _ = broker.connect(now_s)
+        for admit in self.keeper.table.values():
+            broker._kernel._admit(first, admit, now_s)
+        broker.disconnect(first, "it has told", now_s)
+        self._ticker.down = False
+
     # -- inside -------------------------------------------------------------------------------------------------------
-    def _process(self, name: str, program: Callable[[Process], int]) -> Process:
-        process = Process(name, self.schedule, lambda: program(process))
-        process.wire = Wire(self.bus, self.schedule, process, self.disturbance.delay)
+    def _tape_of(self, name: str) -> bytearray:
+        """Return the tape of a name; beside a zombie, which still writes on it, a copy."""
+        data = self._tapes.get(name, bytearray())
+        if any(process.name == name and process.lives for process in self.processes):
+            data = bytearray(data)
+        self._tapes[name] = data
+        return data
+
+    def _process(self, name: str, program: Callable[[Process], int], incarnation: int = 1) -> Process:
+        process = Process(name, self.schedule, lambda: program(process), incarnation)
+        if self.mines.get(name):
+            process.mine = self.mines[name].pop(0)
         self.processes.append(process)
         self.schedule.ready(process)
         return process
 
+    def _connect(self, process: Process) -> Wire:
+        if self._ticker.down:
+            raise PeerLost("broker", "nobody listens")
+        wire = Wire(self.bus, self.schedule, process, self.disturbance.delay or self._delay)
+        process.wires.append(wire)
+        return wire
+
+    def _delay(self, random: Random, name: str) -> float:
+        slow_s = self.slow_s.get(name)
+        return 0.0 if slow_s is None else random.uniform(0.0, slow_s)
+
     def _supervise(self, process: Process) -> int:
         keeper = self.keeper
+        tape = SimulatedTape(Reel(process, bytearray()), process)
         participant = Participant(
-            process.wire, keeper.handlers(), keeper.told, clock=self.schedule.clock, pulse=False
+            partial(self._connect, process),
+            keeper.handlers(),
+            keeper.told,
+            keeper.gone,
+            self.schedule.clock,
+            False,
+            tape,
+            process.sleep,
         )
         return keeper.live(participant, _SUPERVISOR_TOKEN)
 
@@ -185,12 +301,20 @@ class Simulation:
         self.bus.now_s = self.schedule.now_s
         while self._acts and self._acts[0][0] <= self.schedule.events:
             self._acts.pop(0)[1](self)
+        if self.check_every and self.schedule.events % self.check_every == 0 and not self._ticker.down:
+            self.bus.exchange.broker.check()
         for process in self.processes:
             if process.crash is not None:
                 crash, process.crash = process.crash, None
                 crash.add_note(f"in {process.name}, schedule seed {self.schedule.seed}")
                 raise crash
         return not supervisor.lives
+
+    def _count_tapes(self) -> None:
+        for reel, tape, role in self._reels:
+            self.counts["torn"] += reel.torn
+            if tape.played:
+                self.counts[f"replay of a {role.value}"] += 1
 
     def _waits(self) -> list[str]:
         """Return who waits for what."""

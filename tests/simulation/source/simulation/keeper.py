@@ -1,19 +1,22 @@
-"""A stand-in for the supervisor: starts and ends processes as the governor needs them; nothing is forked."""
+"""A stand-in for the supervisor: starts, restarts and ends processes as a run needs them; nothing is forked."""
 
 from __future__ import annotations
 
 import hashlib
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ganglion.errors import GanglionError
-from ganglion.limits import DEADLINE_OTHER_S, LEAVE_ASK_S
-from ganglion.peer.conversation import Answer, Pending, Request, Told
+from ganglion.errors import GanglionError, PeerLost
+from ganglion.limits import DEADLINE_OTHER_S, EXIT_DIFFERS, LEAVE_ASK_S, LEAVE_KILL_S, LOSSES_AT_ONE_STEP
+from ganglion.peer.conversation import Answer, Gone, Request, Told
 from ganglion.peer.participant import Participant
 from ganglion.run.plan import Plan, processes_of
 from ganglion.run.plan import Process as Place
+from ganglion.supervisor.restarts import Restarts
 from ganglion.wire.codec import codec_of
 from ganglion.wire.messages import (
+    CALL_BY_NAME,
     Admit,
     Done,
     Ended,
@@ -21,13 +24,16 @@ from ganglion.wire.messages import (
     GovernorStart,
     Joined,
     Need,
+    Overdue,
     RunEvent,
     RunRequest,
     Signalled,
     Subscribe,
     Watch,
+    Withdraw,
 )
 from ganglion.wire.name import KERNEL, Role, peer_name, topic
+from simulation.process import KILLED
 
 if TYPE_CHECKING:
     from simulation.bus import Simulation
@@ -45,16 +51,21 @@ _STAGES: tuple[tuple[Role, ...], ...] = (  # who leaves first; the store after e
 
 
 class Member:
-    """Be one place that is taken: the process, and whether it was asked to leave."""
+    """Be one place that is taken: the process, whether it was asked to leave, since when it is cut off."""
 
     def __init__(self, place: Place, process: Process, incarnation: int) -> None:
         self.place, self.process, self.incarnation = place, process, incarnation
         self.asked = False
         self.noticed = False
+        self.kill_s: float | None = None  # when it is killed, if it has not joined again by then
 
 
 class Keeper:
-    """Carry out one run as the supervisor does: admit, start, answer `kernel.need`, end everything in order."""
+    """Carry out one run as the supervisor does: admit, start, answer `kernel.need`, end everything in order.
+
+    Whoever is lost where the document says `recover` is started again under the next incarnation, with its tape.
+    `table` is what a new broker is told before it listens.
+    """
 
     def __init__(self, simulation: Simulation, run: str, plan: Plan, store: str | None) -> None:
         self.run, self.plan = run, plan
@@ -62,33 +73,37 @@ class Keeper:
         self.store = None if store is None else Place(peer_name(run, Role.STORE), Role.STORE)
         self.members: dict[str, Member] = {}
         self.former: list[Member] = []
+        self.table: dict[str, Admit] = {}
         self.ended: Ended | None = None
         self.begun = False
         self.events: list[RunEvent] = []
         self.answers: list[Signalled | str] = []
         self.defects: list[str] = []
+        self.restarts = Restarts()
         self._joined: set[str] = set()
         self._lost: tuple[str, float] | None = None  # what is told when the governor says nothing until then
+        self._due_s: dict[str, float] = {}  # lost name -> when its successor is started
+        self._tapes: dict[str, list[int]] = defaultdict(list)  # how long they were when their writers died
         self._simulation = simulation
+        self._phase = 0
         self._orders: list[tuple[str, Any]] = []
         self._asked: set[int] = set()
+        self._open: set[int] = set()
+        self._replies: dict[int, Answer] = {}
 
     # -- the life of a run --------------------------------------------------------------------------------------------
     def live(self, participant: Participant, token: str) -> int:
         """Join, carry out the run and end all its processes; the program of the supervisor's process."""
         self.participant = participant
         participant.on_answer = self._answered
+        participant.on_return = self._returned
         participant.join(participant.hello(Role.SUPERVISOR.value, "supervisor", token))
         try:
             self._begin()
         except GanglionError as error:  # whatever prevents the beginning fails the run
             self._finish(Ended(self.run, "failed", f"failed: {error}", 1))
         while self.ended is None:
-            incoming = participant._next(_LOOK_S)
-            if incoming is not None:
-                participant._take(incoming)
-            self._look()
-            self._give_orders()
+            self._turn()
         self._stop()
         participant.leave()
         return 0
@@ -99,22 +114,38 @@ class Keeper:
         places = [self.governor, *([self.store] if self.store else [])]
         self._ensure([*places, *processes_of(self.run, self.plan.phases[0])])
         while not {place.name for place in places} <= self._joined and self.ended is None:
-            self.participant.pump(_LOOK_S)
-            self._look()
+            self._turn()
         if self.ended is None:
             store = None if self.store is None else self.store.name
-            self._ask(
-                self.governor.name, "governor.start", GovernorStart(self.run, self.plan.to_map(), store)
-            )
+            start = GovernorStart(self.run, self.plan.to_map(), store)
+            self._ask(self.governor.name, "governor.start", start)
             self.begun = True
+
+    def _turn(self) -> None:
+        """Take what comes next, and look after the processes."""
+        incoming = self.participant._next(_LOOK_S)
+        if incoming is not None:
+            self.participant._take(incoming)
+        self._look()
+        self._give_orders()
+
+    def _returned(self) -> None:
+        """Say to a new broker what the one before it has known."""
+        for name in ("events", "waits"):
+            self.participant.ask_aside(KERNEL, "kernel.subscribe", Subscribe(topic(self.run, name)))
+        self.participant.ask_aside(KERNEL, "kernel.watch", Watch(list(self.members)))
+        for member in self.members.values():
+            if member.asked and member.process.lives:
+                self._simulation.bid_leave(self.participant, member.place.name)
 
     def handlers(self) -> dict[str, Any]:
         """Return what the kernel hands on to the supervisor."""
-        return {"kernel.need": self.need, "kernel.ended": self.end}
+        return {"kernel.need": self.need, "kernel.ended": self.end, "kernel.overdue": self.overdue}
 
     def need(self, request: Request, need: Need) -> Done:
         """Let the processes of a phase be there."""
         assert request.peer == self.governor.name
+        self._phase = need.phase
         self._ensure(processes_of(self.run, self.plan.phases[need.phase]))
         return Done()
 
@@ -123,12 +154,33 @@ class Keeper:
         self._finish(ended)
         return Done()
 
+    def overdue(self, request: Request, overdue: Overdue) -> Done:
+        """End a process that does not answer: a loss like any other."""
+        self._simulation.count("overdue")
+        member = self.members.get(overdue.peer)
+        if member is not None and self.recovers and not member.asked:
+            member.process.kill()
+        return Done()
+
     def told(self, told: Told) -> None:
         """Hear who has joined, and how the run goes."""
         if told.head.call == "kernel.joined":
-            self._joined.add(codec_of(Joined).decode(told.body).peer)
+            joined = codec_of(Joined).decode(told.body)
+            member = self.members.get(joined.peer)
+            if member is not None and member.incarnation == joined.incarnation:
+                self._joined.add(joined.peer)
+                member.kill_s = None
         elif told.head.call == "event":
             self.events.append(codec_of(RunEvent).decode(told.body))
+
+    def gone(self, gone: Gone) -> None:
+        """Hear who has lost its connection; a process that lives on is ended, if it does not come back."""
+        member = self.members.get(gone.peer)
+        if member is None or member.incarnation != gone.incarnation:
+            return
+        self._joined.discard(gone.peer)
+        if self.recovers and member.process.lives and not member.asked:
+            member.kill_s = self.participant.clock() + LEAVE_KILL_S
 
     # -- what operators do --------------------------------------------------------------------------------------------
     def signal(self, signal: str, worker: int | None = None, steps: int | None = None) -> None:
@@ -152,6 +204,8 @@ class Keeper:
             self._asked.add(pending.serial)
 
     def _answered(self, answer: Answer) -> None:
+        if answer.pending.serial in self._open:
+            self._replies[answer.pending.serial] = answer
         if answer.pending.serial in self._asked:
             refused = answer.error is not None or answer.pending.call != "governor.signal"
             self.answers.append(str(answer.error) if refused else codec_of(Signalled).decode(answer.body))
@@ -164,49 +218,57 @@ class Keeper:
         fresh = []
         for place in places:
             former = self.members.get(place.name)
-            if former is not None and former.process.lives and not former.asked:
-                continue
             if former is not None and not former.asked:
-                continue  # it was lost: the run fails by its name
+                continue  # it is there, or was lost: then its successor comes, or the run fails by its name
             incarnation = 1
             if former is not None:
                 incarnation = former.incarnation + 1
                 self._await_end([former])
                 self.former.append(former)
+                self._simulation.forget_tape(place.name)
             fresh.append((place, incarnation))
-        for place, incarnation in fresh:
-            self._ask(KERNEL, "kernel.admit", self._admission(place, incarnation))
-        self._ask(KERNEL, "kernel.watch", Watch([place.name for place, _ in fresh]))
         leaving = [m for name, m in self.members.items() if name not in needed]
-        for place, incarnation in fresh:
-            process = self._simulation.start(place, incarnation, _token(place, incarnation))
-            self.members[place.name] = Member(place, process, incarnation)
-            self._joined.discard(place.name)
+        self._start(fresh)
         for member in leaving:
             self._bid_leave(member)
 
+    def _start(self, fresh: Sequence[tuple[Place, int]]) -> None:
+        """Announce processes, then start them."""
+        for place, incarnation in fresh:
+            admit = self._admission(place, incarnation)
+            self.table[place.name] = admit
+            self._ask(KERNEL, "kernel.admit", admit)
+        self._ask(KERNEL, "kernel.watch", Watch([place.name for place, _ in fresh]))
+        for place, incarnation in fresh:
+            if self.ended is None:
+                self._joined.discard(place.name)
+                process = self._simulation.start(place, incarnation, _token(place))
+                self.members[place.name] = Member(place, process, incarnation)
+
     def _admission(self, place: Place, incarnation: int) -> Admit:
-        digest = hashlib.sha256(_token(place, incarnation).encode()).digest()
-        role = place.role.value
+        digest = hashlib.sha256(_token(place).encode()).digest()
         return Admit(
             place.name,
-            role,
+            place.role.value,
             self.run,
             digest,
             incarnation,
             place.uid,
             place.worker,
             evaluation=place.evaluation,
+            returns=self.recovers,
         )
 
     def _bid_leave(self, member: Member) -> None:
         """Ask a process to leave; one that has not joined cannot hear us, and is ended."""
+        self._due_s.pop(member.place.name, None)
         if member.process.lives and not member.asked:
             member.asked = True
             if member.place.name in self._joined:
                 self._simulation.bid_leave(self.participant, member.place.name)
             else:
                 member.process.kill()
+        member.asked = True
 
     def _stop(self) -> None:
         """End all processes, stage by stage."""
@@ -216,7 +278,8 @@ class Keeper:
                 self._bid_leave(member)
             self._await_end(stage)
         for member in [*self.former, *self.members.values()]:
-            if member.process.status and member.place.name in self._joined:
+            bad = member.process.status and member.place.name in self._joined
+            if bad and not (self.recovers and member.process.status == KILLED):
                 self.defects.append(f"{member.place.label}: {member.process.status} {member.process.words}")
 
     def _await_end(self, members: Sequence[Member]) -> None:
@@ -227,30 +290,98 @@ class Keeper:
             self.participant.pump(_LOOK_S)
         for member in members:
             if member.process.lives:
-                self.defects.append(f"{member.place.label} did not leave")
+                if not member.process.frozen:
+                    self.defects.append(f"{member.place.label} did not leave")
                 member.process.kill()
 
+    # -- losses -------------------------------------------------------------------------------------------------------
+    @property
+    def recovers(self) -> bool:
+        """Say whether who is lost is started again."""
+        return self.plan.phases[self._phase].on_loss == "recover"
+
     def _look(self) -> None:
-        """Notice processes that have ended although nobody asked them to; the run fails by the first."""
+        """Notice processes that have ended although nobody asked them to; start successors that are due."""
+        if self.ended is not None:
+            return
         now_s = self.participant.clock()
-        for member in self.members.values():
-            if member.process.lives or member.asked or member.noticed:
+        for member in list(self.members.values()):
+            if member.asked or member.noticed:
                 continue
-            member.noticed = True
-            text = f"{member.place.label} ended with {member.process.status}: {member.process.words}"
-            known = self.begun and member.place.name in self._joined
-            known = known and member.place.role not in (Role.GOVERNOR, Role.STORE)
-            self._lost = self._lost or (text, now_s + (LEAVE_ASK_S / 2 if known else 0.0))
+            if member.process.lives and member.kill_s is not None and now_s >= member.kill_s:
+                self._end_cut_off(member)
+            if not member.process.lives or member.process.zombie:
+                member.noticed = True
+                self._lose(member, now_s)
+        for name, due_s in list(self._due_s.items()):
+            if now_s >= due_s and self.ended is None and self._due_s.pop(name, None) is not None:
+                former = self.members[name]
+                self.former.append(former)
+                self._simulation.count(f"restart of a {former.place.role.value}")
+                self._start([(former.place, former.incarnation + 1)])
         if self._lost is not None and now_s >= self._lost[1]:
             self._finish(Ended(self.run, "failed", f"failed: {self._lost[0]}", 1))
+
+    def _end_cut_off(self, member: Member) -> None:
+        """Kill a process that does not come back; one that cannot be killed wakes up beside its successor."""
+        if member.process.frozen and member.process.immortal:
+            member.process.zombie = True
+            self._simulation.count("zombie")
+        else:
+            member.process.kill()
+
+    def _lose(self, member: Member, now_s: float) -> None:
+        name, process = member.place.name, member.process
+        text = f"{member.place.label} ended with {process.status}: {process.words}"
+        if not self.recovers:
+            known = self.begun and name in self._joined
+            known = known and member.place.role not in (Role.GOVERNOR, Role.STORE)
+            self._lost = self._lost or (text, now_s + (LEAVE_ASK_S / 2 if known else 0.0))
+            return
+        tapes = self._tapes[name]
+        tapes.append(self._simulation.tape_bytes(name))
+        delay_s = self.restarts.next_s(name, now_s)
+        if process.status == EXIT_DIFFERS:
+            self._simulation.count("difference")
+            self._fail(process.words)
+        elif len(tapes) >= LOSSES_AT_ONE_STEP and len(set(tapes[-LOSSES_AT_ONE_STEP:])) == 1:
+            self._simulation.count("poison")
+            self._give_up(member, f"poison: {text}", now_s)
+        elif delay_s is None:
+            self._simulation.count("intensity")
+            self._give_up(member, f"died too often: {text}", now_s)
+        else:
+            self._due_s[name] = now_s + delay_s
+
+    def _give_up(self, member: Member, text: str, now_s: float) -> None:
+        """Say that a name does not come back; the governor ends the run, unless it is too slow or the lost one."""
+        name, role = member.place.name, member.place.role
+        self.table.pop(name, None)
+        self.participant.ask(KERNEL, "kernel.withdraw", Withdraw([name]), DEADLINE_OTHER_S)
+        known = self.begun and role not in (Role.GOVERNOR, Role.STORE)
+        self._lost = self._lost or (text, now_s + (LEAVE_ASK_S / 2 if known else 0.0))
+
+    def _fail(self, text: str) -> None:
+        self._finish(Ended(self.run, "failed", f"failed: {text}", 1))
 
     def _finish(self, ended: Ended) -> None:
         self.ended = self.ended or ended
 
     def _ask(self, peer: str, call: str, message: Any) -> Any:
-        pending: Pending = self.participant.ask(peer, call, message, DEADLINE_OTHER_S)
-        return self.participant.gather([pending])[0]
+        """Ask, and look after the processes until the answer has come: who is to answer may be lost."""
+        pending = self.participant.ask(peer, call, message, DEADLINE_OTHER_S)
+        self._open.add(pending.serial)
+        while pending.serial not in self._replies:
+            if self.ended is not None and peer != KERNEL:
+                raise PeerLost(peer, "the run is over")
+            self._turn()
+        self._open.discard(pending.serial)
+        answer = self._replies.pop(pending.serial)
+        if answer.error is not None:
+            raise answer.error
+        return codec_of(CALL_BY_NAME[call].reply).decode(answer.body)
 
 
-def _token(place: Place, incarnation: int) -> str:
-    return hashlib.sha256(f"{place.name} {incarnation}".encode()).hexdigest()[:43]
+def _token(place: Place) -> str:
+    """Return the token of a name: the same for each incarnation, so that nothing but these tells them apart."""
+    return hashlib.sha256(place.name.encode()).hexdigest()[:43]

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 from ganglion.broker.link import Link
 from ganglion.errors import PeerLost
 from ganglion.transport.memory import MemoryBus, MemorySink
+from ganglion.wire.envelope import Head, decode_head, encode_head
+from ganglion.wire.verb import Verb
 
 if TYPE_CHECKING:
     from simulation.process import Process
@@ -20,27 +22,29 @@ __all__ = ["Arrivals", "Delay", "Wire"]
 Delay = Callable[[random.Random, str], float]
 """Return how many seconds the next message of a peer is on its way; it never overtakes those before it."""
 
+_HERE = [b"", encode_head(Head(Verb.BEAT, 0, "here")), b""]
+
 
 class Arrivals(MemorySink):
-    """Be the inbox of one process, which runs when something arrives."""
+    """Be the inbox of one connection, whose process runs when something arrives."""
 
-    def __init__(self, link: Link, arrived: Callable[[], None]) -> None:
+    def __init__(self, link: Link, wire: Wire) -> None:
         super().__init__(link)
-        self._arrived = arrived
+        self._wire = wire
 
     def send(self, frames: Sequence[bytes]) -> None:
         """Take one message."""
         super().send(frames)
-        self._arrived()
+        self._wire.arrived()
 
     def finish(self, reason: str) -> None:
         """End the link."""
         super().finish(reason)
-        self._arrived()
+        self._wire.arrived()
 
 
 class Wire:
-    """Be a process's link, and the wire behind it.
+    """Be one connection of a process, and the wire behind it.
 
     Messages of one wire keep their order, those of different wires do not: which is delivered next is drawn.
     """
@@ -52,16 +56,19 @@ class Wire:
         self._schedule, self._process, self._delay = schedule, process, delay
         self._memory = bus.connect()
         link = self._memory._link
-        self._inbox = self._memory._sink = link.sink = Arrivals(link, self._arrived)
+        self._inbox = self._memory._sink = link.sink = Arrivals(link, self)
         # When each message arrives, at the earliest; None instead of frames is the end of the connection.
         self._waiting: deque[tuple[float, list[bytes] | None]] = deque()
 
     # -- for the participant ------------------------------------------------------------------------------------------
     def send(self, frames: Sequence[bytes]) -> None:
         """Put one message on the wire; PeerLost when the connection has ended."""
+        self._process.step()
         if self._inbox.ended:
             raise PeerLost("broker", self._inbox.ended)
-        self._put([bytes(frame) for frame in frames])
+        if self._process.lives:
+            self._put([bytes(frame) for frame in frames])
+        self._process.step()
 
     def receive(self, timeout_s: float | None = None) -> list[bytes] | None:
         """Return the next message, None after `timeout_s`; let others run meanwhile."""
@@ -96,11 +103,48 @@ class Wire:
         if self._waiting:
             self._next()
 
+    # -- for disturbances ---------------------------------------------------------------------------------------------
+    @property
+    def ended(self) -> bool:
+        """Say whether the connection has ended, as far as its process can see."""
+        return bool(self._inbox.ended)
+
+    def end(self) -> None:
+        """End the connection of a process that is killed: some of what it has sent still arrives."""
+        if self._waiting:
+            kept = self._schedule.random.randint(0, len(self._waiting))
+            self._waiting = deque(list(self._waiting)[:kept])
+        self._put(None)
+
     def cut(self) -> None:
-        """End the connection at once; what is on the wire is lost."""
+        """End the connection for both sides at once; what is on its way is lost."""
         self._waiting.clear()
         self._schedule.forget(self)
+        kept = self._schedule.random.randint(0, len(self._inbox.inbox))
+        while len(self._inbox.inbox) > kept:
+            self._inbox.inbox.pop()
         self._put(None)
+        self._inbox.finish("it was cut")
+
+    def orphan(self) -> None:
+        """Lose the broker: what was sent to it is lost, what it has sent can still be read."""
+        self._waiting.clear()
+        self._schedule.forget(self)
+        self._inbox.finish("the broker has ended")
+
+    def arrived(self) -> None:
+        """Let the process run: something has come."""
+        if self._process.hung:
+            self._answer_beats()
+        if self._process.waiting:
+            self._schedule.ready(self._process)
+
+    # -- inside -------------------------------------------------------------------------------------------------------
+    def _answer_beats(self) -> None:
+        """Do what the pulse of a process does while a hook runs."""
+        for frames in [frames for frames in self._inbox.inbox if decode_head(frames[1]).verb is Verb.BEAT]:
+            self._inbox.inbox.remove(frames)
+            self._put(_HERE)
 
     def _put(self, frames: list[bytes] | None) -> None:
         due_s = self._waiting[-1][0] if self._waiting else 0.0
@@ -117,7 +161,3 @@ class Wire:
             self._schedule.sleep(self, due_s)
         else:
             self._schedule.ready(self)
-
-    def _arrived(self) -> None:
-        if self._process.waiting:
-            self._schedule.ready(self._process)

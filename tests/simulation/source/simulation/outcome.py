@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -10,9 +11,19 @@ from typing import Any
 from ganglion import registry
 from ganglion.wire.messages import Ended, RunEvent, Signalled
 
-__all__ = ["Outcome", "plain", "read_tables", "story_of"]
+__all__ = ["Outcome", "plain", "read_rows", "read_tables", "story_of"]
 
 Rows = list[dict[str, Any]]
+
+_RESULTS = {  # as they lie in the file, without numbers of rows, run and wall clock
+    "phases": "phase, mode, name, status, reason FROM stored_phases",
+    "episodes": 'phase, mode, worker, environment, episode, steps, terminated, truncated, reason, round, "inner", '
+    "digest, predecessor FROM stored_episodes",
+    "signals": 'phase, worker, episode, step, signal, issuer, reason, data, round, "inner" FROM stored_signals',
+    "evaluations": "phase, agent, number, episode, metrics FROM stored_evaluations",
+    "brains": "phase, agent, tag, episode, updates, sha256 FROM stored_brains",
+    "declarations": "phase, environment, agent, kind, position, id, space, shape FROM stored_declarations",
+}
 
 _OF_THIS_RUN = {"run", "started", "ended", "created", "completed"}
 """Columns that differ between equal runs: the run's id and the wall clock."""
@@ -72,6 +83,26 @@ def read_tables(uri: str, run: str) -> dict[str, Rows]:
         if run not in {row["run"] for row in reader.rows("runs", columns=["run"])}:
             return {name: [] for name in names}  # it was lost before anything was written
         return {name: [plain(row, run) for row in reader.rows(name, [run])] for name in names}
+
+
+def read_rows(uri: str, run: str) -> dict[str, list[Any]]:
+    """Return the results of a run as they lie in its file, and how it ended; `digest` stands for the rows of episodes.
+
+    This takes a tenth of the time of `read_tables`, and is equal where that is equal.
+    """
+    connection = sqlite3.connect(uri.removeprefix("sqlite:///"))
+    try:
+        runs = "SELECT number, status, reason FROM stored_runs WHERE run = ?"
+        found = connection.execute(runs, (run,)).fetchone()
+        if found is None:
+            return {}
+        tables: dict[str, list[Any]] = {"run": list(found[1:])}
+        for name, columns in _RESULTS.items():
+            rows = connection.execute(f"SELECT {columns} WHERE run = ?", found[:1])
+            tables[name] = sorted(rows, key=repr)
+        return tables
+    finally:
+        connection.close()
 
 
 def plain(row: dict[str, Any], run: str) -> dict[str, Any]:

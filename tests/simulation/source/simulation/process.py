@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from greenlet import GreenletExit, getcurrent, greenlet
 
 from ganglion.errors import GanglionError
+from ganglion.peer.tape import TapeDiffers
 
 if TYPE_CHECKING:
     from simulation.link import Wire
     from simulation.schedule import Schedule
 
-__all__ = ["Process"]
+__all__ = ["KILLED", "Process"]
 
 FAILED = 1
 KILLED = -9
@@ -24,19 +25,27 @@ KILLED = -9
 class Process:
     """Be one process: it runs until it waits for its link, and goes on when the schedule says so.
 
-    `status` is its exit status, None while it lives. What its program must not raise stands in `crash`.
+    `status` is its exit status, None while it lives. What its program must not raise stands in `crash`. `wires` are
+    its connections; the last one is the one it has. `mine` counts the moments, between two system calls, after which
+    it is killed.
     """
 
-    def __init__(self, name: str, schedule: Schedule, program: Callable[[], int]) -> None:
-        self.name = name
+    def __init__(
+        self, name: str, schedule: Schedule, program: Callable[[], int], incarnation: int = 1
+    ) -> None:
+        self.name, self.incarnation = name, incarnation
         self.queued = False
         self.wake_s = float("inf")
         self.waiting = False
+        self.frozen = self.hung = False
+        self.immortal = False  # nobody can end it while it is stopped
+        self.zombie = False  # it was stopped, and its successor is there
         self.status: int | None = None
         self.words = ""
         self.crash: BaseException | None = None
-        self.wire: Wire
-        self.variables: Mapping[str, str] = {}
+        self.wires: list[Wire] = []
+        self.mine: int | None = None
+        self._due = False  # it would run if it were not frozen
         self._schedule = schedule
         self._program = program
         self._greenlet = greenlet(self._live)
@@ -46,16 +55,31 @@ class Process:
         """Say whether it has not ended."""
         return self.status is None
 
+    @property
+    def running(self) -> bool:
+        """Say whether this is who runs at the moment."""
+        return getcurrent() is self._greenlet
+
     def act(self) -> None:
         """Run until it waits or ends."""
+        if self.frozen:
+            self._due = True
+            return
         self._schedule.forget(self)
         if self.lives:
             self._greenlet.switch()
 
     def wait(self, timeout_s: float | None) -> None:
         """Let others run until a message has come or the time is over; called by the process itself."""
-        assert getcurrent() is self._greenlet, f"{self.name} waits on a link that is not its own"
-        self.waiting = True
+        self._yield(timeout_s, True)
+
+    def sleep(self, span_s: float) -> None:
+        """Let others run for some seconds, whatever comes."""
+        self._yield(span_s, False)
+
+    def _yield(self, timeout_s: float | None, waiting: bool) -> None:
+        assert self.running, f"{self.name} waits on a link that is not its own"
+        self.waiting = waiting
         self._schedule.sleep(self, float("inf") if timeout_s is None else self._schedule.now_s + timeout_s)
         loop, hooks = asyncio._get_running_loop(), sys.get_asyncgen_hooks()
         asyncio._set_running_loop(None)  # a process of its own would not see ours
@@ -67,28 +91,56 @@ class Process:
             sys.set_asyncgen_hooks(*hooks)
             self.waiting = False
 
+    # -- what happens to it -------------------------------------------------------------------------------------------
+    def freeze(self, hung: bool = False) -> None:
+        """Let it run no further: it is stopped, or hangs in a hook while its pulse still answers."""
+        self.frozen, self.hung = True, hung
+
+    def thaw(self) -> None:
+        """Let it run again."""
+        self.frozen = self.hung = False
+        if self._due:
+            self._due = False
+            self._schedule.ready(self)
+
+    def step(self) -> None:
+        """Pass one of the moments at which a process can be killed although it does not wait."""
+        if self.mine is not None and self.running:
+            self.mine -= 1
+            if self.mine < 0:
+                self.mine = None
+                self.die()
+
+    def die(self) -> None:
+        """End here and now; called by the process itself."""
+        self._die()
+        raise GreenletExit
+
     def kill(self) -> None:
-        """End it without a word, and its connection with it: what it has sent is lost on the way."""
-        if not self.lives:
-            return
+        """End it without a word, and its connection with it."""
+        if self.lives:
+            self._die()
+            if self._greenlet:
+                self._greenlet.throw()
+
+    def _die(self) -> None:
         self.status = KILLED
         self._schedule.forget(self)
-        if self._greenlet:
-            self._greenlet.throw()
-        self.wire.cut()
+        for wire in self.wires:
+            wire.end()
 
     def _live(self) -> None:
         try:
             status = self._program()
         except GreenletExit:
             return
+        except TapeDiffers as error:
+            self.words, status = str(error), int(error.code or 0)
         except GanglionError as error:
-            self.words = str(error)
-            status = error.exit_status or FAILED
-            self.wire.close()
+            self.words, status = str(error), error.exit_status or FAILED
         except BaseException as error:  # noqa: BLE001 - the schedule raises it
-            self.crash = error
-            status = FAILED
-            self.wire.close()
+            self.crash, status = error, FAILED
         if self.status is None:
             self.status = status
+            for wire in self.wires:
+                wire.close()

@@ -1,0 +1,108 @@
+"""Campaigns: one small run after another, each with its own faults, compared with the run that nothing disturbs."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from simulation.bus import Disturbance, Simulation
+from simulation.cases import CASES, DICE, Case, case
+from simulation.fault import Fault, drawn
+from simulation.outcome import Outcome, read_rows
+from simulation.process import KILLED
+
+__all__ = ["Campaign", "Failure", "Verdict", "carry_out", "case_of", "shrunk"]
+
+
+@dataclass
+class Verdict:
+    """Say what came of one seed: what is wrong with it, empty if nothing is, and what happened on the way."""
+
+    wrong: str
+    counts: Counter[str] = field(default_factory=Counter)
+    events: int = 0
+    virtual_s: float = 0.0
+
+
+class Failure(AssertionError):
+    """A run did not become what it should; the words hold all that is needed to see it again."""
+
+
+def case_of(seed: int, folder: Path) -> Case:
+    """Return the run of a seed."""
+    draw = random.Random(f"run {seed}")
+    return case(DICE if draw.random() < 0.03 else draw.randrange(CASES), folder)
+
+
+def carry_out(seed: int, faults: Sequence[Fault], folder: Path) -> Verdict:
+    """Carry out the run of a seed with these faults, and judge it."""
+    run = case_of(seed, folder)
+    disturbance = Disturbance([(fault.at, fault) for fault in faults])
+    simulation = Simulation(run.plan, seed, folder, disturbance, tables=read_rows)
+    simulation.check_every = 7
+    try:
+        outcome = simulation.carry_out()
+        wrong = _wrong(run, simulation, outcome)
+        events, virtual_s = outcome.events, outcome.virtual_s
+    except AssertionError as error:
+        wrong = "\n".join([f"{type(error).__name__}: {error}", *getattr(error, "__notes__", ())])
+        events, virtual_s = simulation.schedule.events, simulation.schedule.now_s
+    finally:
+        shutil.rmtree(folder / simulation.run, ignore_errors=True)
+    return Verdict(wrong, simulation.counts, events, virtual_s)
+
+
+def _wrong(run: Case, simulation: Simulation, outcome: Outcome) -> str:
+    """Return what is wrong with an outcome: rows that differ, or an end that nobody has caused."""
+    deaths = Counter(process.name for process in simulation.processes if process.status == KILLED)
+    most = max(deaths.values(), default=0)
+    if outcome.status == "failed":  # who waits for somebody that is given up may be too slow to leave
+        counts = simulation.counts
+        allowed = (counts["poison"] and most >= 3) or (
+            counts["intensity"] and (most >= 6 or deaths.total() > 20)
+        )
+        dice = run.name == DICE and "nondeterministic" in outcome.reason
+        return "" if allowed or dice else f"it ended with: {outcome.reason}"
+    if outcome.defects:
+        return f"defects: {outcome.defects}"
+    if outcome.status != "finished" or outcome.exit_status != 0:
+        return f"it ended as {outcome.status}: {outcome.reason}"
+    if run.name == DICE:
+        return ""
+    differing = [name for name, rows in run.rows.items() if outcome.tables.get(name) != rows]
+    return f"rows differ: {', '.join(differing)}" if differing else ""
+
+
+def shrunk(seed: int, faults: Sequence[Fault], folder: Path) -> list[Fault]:
+    """Return as few of the faults as still make the run of a seed go wrong."""
+    kept = list(faults)
+    for fault in faults:
+        fewer = [other for other in kept if other is not fault]
+        if carry_out(seed, fewer, folder).wrong:
+            kept = fewer
+    return kept
+
+
+@dataclass
+class Campaign:
+    """Carry out seed after seed, and count what happened in them."""
+
+    folder: Path
+    counts: Counter[str] = field(default_factory=Counter)
+    seeds: int = 0
+
+    def go(self, seed: int) -> None:
+        """Carry out one seed; Failure if it goes wrong."""
+        faults = drawn(seed, case_of(seed, self.folder).length)
+        verdict = carry_out(seed, faults, self.folder)
+        self.seeds += 1
+        self.counts += verdict.counts
+        self.counts.update({f"fault {fault.kind}": 1 for fault in faults})
+        if verdict.wrong:
+            fewest = shrunk(seed, faults, self.folder)
+            words = "\n".join(f"    {fault}" for fault in fewest)
+            raise Failure(f"seed {seed}, run {case_of(seed, self.folder).name}: {verdict.wrong}\nby\n{words}")

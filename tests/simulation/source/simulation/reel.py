@@ -1,0 +1,60 @@
+"""Tapes of the simulation: they outlive processes, are torn where one is killed, and let it be killed in between."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ganglion.peer.tape import MemoryReel, Tape
+from ganglion.wire.tape import Record
+
+if TYPE_CHECKING:
+    from simulation.process import Process
+
+__all__ = ["Reel", "SimulatedTape"]
+
+
+class Reel(MemoryReel):
+    """Keep the tape of one name; `data` is what its predecessor has left.
+
+    Killed while it writes, a process leaves a part of what it wrote; `torn` counts how often such a part was cut off.
+    """
+
+    def __init__(self, process: Process, data: bytearray) -> None:
+        super().__init__()
+        self.data = data
+        self.torn = 0
+        self._process = process
+
+    def cut(self, size: int) -> None:
+        """Forget what is behind `size`."""
+        self.torn += size < len(self.data)
+        super().cut(size)
+
+    def append(self, data: bytes) -> None:
+        """Write at its end, or only begin to."""
+        if self._process.mine == 0:
+            self.data += data[: len(data) // 2]
+        self._process.step()
+        super().append(data)
+        self._process.step()
+
+    def replace(self, data: bytes) -> None:
+        """Begin anew."""
+        self._process.step()
+        super().replace(data)
+        self._process.step()
+
+
+class SimulatedTape(Tape):
+    """Be a tape whose process may be killed while it hears it again; `played` counts the records that it has."""
+
+    def __init__(self, reel: Reel, process: Process) -> None:
+        self.played = 0
+        self._process = process
+        super().__init__(reel)
+
+    def take(self) -> Record:
+        """Take the next record."""
+        self._process.step()
+        self.played += 1
+        return super().take()
