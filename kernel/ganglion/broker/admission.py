@@ -6,11 +6,42 @@ import hashlib
 from collections.abc import Iterable
 
 from ganglion.broker.link import Admission
-from ganglion.errors import LimitExceeded, RemoteProtocolError
+from ganglion.errors import GanglionError, LimitExceeded, RemoteProtocolError
 from ganglion.limits import ADMISSIONS, TOKEN_BYTES, WRONG_TOKEN_ORIGINS, WRONG_TOKEN_SPAN_S
-from ganglion.wire.messages import PROTOCOL_VERSION, Hello
+from ganglion.wire.messages import PROTOCOL_VERSION, Admit, Hello
+from ganglion.wire.name import Role, check_name
 
-__all__ = ["Register", "Strangers"]
+__all__ = ["Register", "Strangers", "admission_of", "checked"]
+
+
+def checked(name: str) -> str:
+    """Return a name that is one; RemoteProtocolError says what it is instead."""
+    try:
+        return check_name(name)
+    except GanglionError as error:
+        raise RemoteProtocolError(str(error)) from error
+
+
+def admission_of(request: Admit) -> Admission:
+    """Return what the supervisor announces; RemoteProtocolError for a role or a name that cannot be."""
+    if request.role not in Role.__members__.values() or request.role == Role.SUPERVISOR.value:
+        raise RemoteProtocolError(f"admit.role: unknown role {request.role[:40]!r}")
+    if request.name.startswith("@"):
+        raise RemoteProtocolError(f"admit.name: {request.name[:80]!r} is the name of a topic")
+    checked(request.name.removesuffix("*") or "x")
+    return Admission(
+        request.name,
+        Role(request.role),
+        request.run,
+        request.token_sha256,
+        request.incarnation,
+        request.uid,
+        request.worker,
+        request.attach,
+        request.evaluation,
+        request.curve_key,
+        request.returns,
+    )
 
 
 class Strangers:
@@ -42,6 +73,7 @@ class Register:
         self._by_token: dict[bytes, list[str]] = {}
         self._numbers: dict[str, int] = {}
         self._keys: dict[str, set[str]] = {}
+        self._left: set[str] = set()  # who said that it goes: nobody waits for it
         for admission in first:
             self.admit(admission)
 
@@ -62,9 +94,24 @@ class Register:
         """Say whether a connection from another machine may have this public key: the table of keys."""
         return key in self._keys
 
+    def awaited(self, name: str) -> Admission | None:
+        """Return the place of one who will come, again or for the first time; None where nobody is waited for."""
+        admission = self._by_name.get(name)
+        return admission if admission is not None and admission.returns and name not in self._left else None
+
+    def came(self, name: str) -> None:
+        """Take note that somebody has joined under a name."""
+        self._left.discard(name)
+
+    def left(self, name: str) -> None:
+        """Take note that the bearer of a name has said that it goes."""
+        if name in self._by_name:
+            self._left.add(name)
+
     def withdraw(self, name: str) -> None:
         """Forget a name; one that is not known is none of our business."""
         old = self._by_name.pop(name, None)
+        self._left.discard(name)
         if old is None:
             return
         names = self._by_token[old.token_sha256]

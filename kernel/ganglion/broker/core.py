@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ganglion.broker.admission import Register, Strangers
@@ -19,6 +19,7 @@ from ganglion.limits import (
     FRAME_BYTES,
     HANDSHAKE_S,
     INTEGER_MAX,
+    LATE_ANSWER_S,
     MESSAGE_BYTES,
     MESSAGE_FRAMES,
     PEERS,
@@ -37,6 +38,7 @@ _SLEEPER_S = 0.75  # a tick that comes so late accuses nobody: the broker itself
 _CROWDED, _RELIEVED = 0.8, 0.7  # of the places: there is an alarm, and there could be the next one
 _REFUSALS_MAX = 10  # so many forbidden messages of one peer
 _REFUSALS_SPAN_S = 10.0  # within so long end its connection
+_AGAIN_MS = 50  # after so long a call for which there was no room, or nobody, is said again
 _CALL, _ANSWERS = Verb.CALL, (Verb.REPLY, Verb.ERROR)
 _LIMITS = {
     "body_bytes": BODY_BYTES,
@@ -53,13 +55,22 @@ class Broker:
     A front calls `connect` for a new connection, `receive` for each message that its fast path does not forward by
     itself, `disconnect` when a connection is lost and `tick` a few times a second; after each it carries out the
     effects in order. Times are monotonic seconds. Names, rights and open calls are known here; episodes are not.
+
+    `admissions` are the names that may join from the first moment on: a broker that takes the place of another knows
+    at once who has been succeeded.
     """
 
     def __init__(
-        self, supervisor_token_sha256: bytes, version: str, pid: int, now_s: float, peers_max: int = PEERS
+        self,
+        supervisor_token_sha256: bytes,
+        version: str,
+        pid: int,
+        now_s: float,
+        peers_max: int = PEERS,
+        admissions: Iterable[Admission] = (),
     ) -> None:
-        first = Admission("supervisor", Role.SUPERVISOR, "", supervisor_token_sha256)
-        self.register = Register([first])
+        first = Admission("supervisor", Role.SUPERVISOR, "", supervisor_token_sha256, returns=True)
+        self.register = Register([first, *admissions])
         self.links: dict[int, Link] = {}
         self.joined: dict[str, Link] = {}
         self.watchers: dict[str, dict[int, Link]] = {}
@@ -204,26 +215,14 @@ class Broker:
                 *self._end(former, "succeeded by a newer incarnation", now_s),
                 Close(former, "succeeded"),
             ]
-        return effects + self._join(link, head, hello, admission, content)
-
-    def _join(
-        self, link: Link, head: Head, hello: Hello, admission: Admission, content: Content
-    ) -> list[Effect]:
         beats = hello.features is not None and "beats_in_call" in hello.features
-        peer = Peer(
-            admission.name,
-            admission.role,
-            admission.run,
-            admission.incarnation,
-            admission.uid,
-            admission.worker,
-            content,
-            hello.language[:32],
-            beats,
-            admission.evaluation,
-        )
-        link.peer, link.state = peer, State.JOINED
+        peer = Peer.of(admission, content, hello.language[:32], beats)
+        return effects + self._join(link, head, peer, now_s)
+
+    def _join(self, link: Link, head: Head, peer: Peer, now_s: float) -> list[Effect]:
+        link.peer, link.state, link.joined_s = peer, State.JOINED, now_s
         self.joined[peer.name] = link
+        self.register.came(peer.name)
         welcome = Welcome(
             PROTOCOL_VERSION,
             peer.name,
@@ -262,7 +261,8 @@ class Broker:
             if back is not None and back.open:
                 told[route.target.key] = route.target
         link.routes.clear()  # a front may have more of this peer in its hands
-        lost = Lost(peer.name, peer.incarnation, reason)
+        returns = self.register.awaited(peer.name) is not None
+        lost = Lost(peer.name, peer.incarnation, reason, returns)
         effects: list[Effect] = [Note("info", "peer.lost", {"name": peer.name, "reason": reason})]
         effects += [self.tell(other, Head(Verb.LOST), lost) for other in told.values()]
         return effects
@@ -270,6 +270,7 @@ class Broker:
     def leave(self, link: Link, head: Head, now_s: float) -> list[Effect]:
         """Answer BYE and end the connection in order."""
         answer = self.say(link, Head(Verb.BYE, head.serial), b"")
+        self.register.left(link.name)
         return [answer, *self._end(link, "left", now_s), Close(link, "left")]
 
     def _refuse(self, link: Link, serial: int, kind: str, text: str, now_s: float) -> list[Effect]:
@@ -317,7 +318,7 @@ class Broker:
         route = self.route(link, peer, to)
         verb = head.verb
         if route is None:
-            return self._unreachable(link, head, to)
+            return self._nobody(link, peer, head, to, now_s)
         if not route.allowed & bit(verb):
             return self.forbidden(link, head, f"{peer.role} may not say {verb.name} to {_show(to)}", now_s)
         if verb is _CALL:
@@ -326,10 +327,12 @@ class Broker:
                 return self.forbidden(link, head, text, now_s)
             if route.open >= route.limit or route.target.queued_bytes > QUEUE_MARK_BYTES:
                 text = f"{_show(to)} has {route.open} open calls of yours, {route.target.queued_bytes} bytes wait"
-                return [self.error(link, head.serial, "busy", text, retry_after_ms=50)]
+                return [self.busy(link, head.serial, text)]
             route.open += 1
         elif verb in _ANSWERS:
             if route.back is None or route.back.open == 0:
+                if now_s - max(link.joined_s, route.target.joined_s) <= LATE_ANSWER_S:
+                    return [Note("info", "answer.late", {"source": link.name, "to": _show(to)})]
                 return self.forbidden(link, head, f"{_show(to)} has no open call to answer", now_s)
             route.back.open -= 1
         return [Send(route.target, (route.source, *frames[1:]))]
@@ -357,17 +360,19 @@ class Broker:
         gap = Gap(to.decode(errors="replace"), reader.gaps.pop(to))
         return self.tell(reader, Head(Verb.TELL, 0, "kernel.gap"), gap)
 
-    def _unreachable(self, link: Link, head: Head, to: bytes) -> list[Effect]:
-        text = f"nobody named {_show(to)} has joined"
-        if head.verb is _CALL:
-            return [self.error(link, head.serial, "unreachable", text)]
-        return [
-            Note(
-                "warning",
-                "message.undeliverable",
-                {"source": link.name, "to": _show(to), "verb": head.verb.name},
-            )
-        ]
+    def _nobody(self, link: Link, peer: Peer, head: Head, to: bytes, now_s: float) -> list[Effect]:
+        """Answer a CALL to who is not there: it is to be said again if its bearer will come; note all else."""
+        if head.verb is not _CALL:
+            fields = {"source": link.name, "to": _show(to), "verb": head.verb.name}
+            return [Note("warning", "message.undeliverable", fields)]
+        name = to.decode(errors="replace")
+        awaited = self.register.awaited(name) if name not in self.joined else None
+        if awaited is None:
+            return [self.error(link, head.serial, "unreachable", f"nobody named {_show(to)} has joined")]
+        if packed_call(head.call) not in calls(peer, Peer.of(awaited)):
+            text = f"{peer.role} may not call {head.call[:80]!r} of {_show(to)}"
+            return self.forbidden(link, head, text, now_s)
+        return [self.absent(link, head.serial, name)]
 
     def forbidden(self, link: Link, head: Head, text: str, now_s: float) -> list[Effect]:
         """Refuse what a peer may not say; the tenth within ten seconds ends its connection.
@@ -393,9 +398,20 @@ class Broker:
         """Return the effect that tells a connection a message in the encoding that it chose."""
         return self.say(link, head, codec_of(type(message)).encode(message, _content_of(link)))
 
-    def error(self, link: Link, serial: int, kind: str, text: str, retry_after_ms: int | None = None) -> Send:
+    def error(self, link: Link, serial: int, kind: str, text: str) -> Send:
         """Return the effect that answers with an ERROR."""
-        return self.tell(link, Head(Verb.ERROR, serial), Failure(kind, text, retry_after_ms=retry_after_ms))
+        return self.tell(link, Head(Verb.ERROR, serial), Failure(kind, text))
+
+    def busy(self, link: Link, serial: int, text: str) -> Send:
+        """Return the effect that answers a CALL for which there is no room now: it is to be said again."""
+        return self.tell(link, Head(Verb.ERROR, serial), Failure("busy", text, retry_after_ms=_AGAIN_MS))
+
+    def absent(self, link: Link, serial: int, name: str) -> Send:
+        """Return the effect that answers a CALL to who is lost and will come again: it is to be said again."""
+        failure = Failure(
+            "busy", f"{name} is absent and will return", retry_after_ms=_AGAIN_MS, data={"absent": True}
+        )
+        return self.tell(link, Head(Verb.ERROR, serial), failure)
 
     def admit(self, admission: Admission) -> None:
         """Let a name join from now on; LimitExceeded when the register is full."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ganglion.broker.admission import admission_of, checked
 from ganglion.broker.effect import Close, Effect, Send
-from ganglion.broker.link import Admission, Link, Peer, Route
+from ganglion.broker.link import Link, Peer, Route
 from ganglion.broker.rights import open_calls
 from ganglion.errors import GanglionError, RemoteProtocolError
 from ganglion.limits import KERNEL_BODY_BYTES, KERNEL_BODY_CONTAINERS, SUBSCRIPTIONS, WATCHES
@@ -16,15 +17,16 @@ from ganglion.wire.messages import (
     CALL_BY_NAME,
     PROTOCOL_VERSION,
     Admit,
+    Call,
     Done,
     Info,
     Joined,
+    Overdue,
     Peers,
     Subscribe,
     Watch,
     Withdraw,
 )
-from ganglion.wire.name import Role, check_name
 from ganglion.wire.verb import Verb
 
 if TYPE_CHECKING:
@@ -68,18 +70,12 @@ class Kernel:
         if peer.role not in call.callers:
             return broker.forbidden(link, head, f"{peer.role} may not call {call.name}", now_s)
         handler = self._handlers.get(call.name)
-        if handler is None:
-            return self._hand_on(link, peer, head, frames)
         try:
-            body = frames[2] if len(frames) > 2 else b""
-            if len(body) > KERNEL_BODY_BYTES:
-                text = f"expected at most {KERNEL_BODY_BYTES} bytes (kernel_body_bytes), found {len(body)}"
-                raise RemoteProtocolError(f"body: {text}")
-            if openings(body) > KERNEL_BODY_CONTAINERS:
-                text = f"expected at most {KERNEL_BODY_CONTAINERS} maps and lists (kernel_body_containers)"
-                raise RemoteProtocolError(f"body: {text}, found what may be {openings(body)}")
-            request = codec_of(call.request).decode(body)
-            reply, effects = handler(link, request, now_s)
+            if call.name == "kernel.overdue" and not _awaits(link, _decoded(call, frames)):
+                return [broker.error(link, head.serial, "forbidden", "you await no answer of that peer")]
+            if handler is None:
+                return self._hand_on(link, peer, head, frames)
+            reply, effects = handler(link, _decoded(call, frames), now_s)
         except GanglionError as error:
             return [broker.error(link, head.serial, error.kind, str(error))]
         return [broker.tell(link, Head(Verb.REPLY, head.serial), reply), *effects]
@@ -92,17 +88,13 @@ class Kernel:
     def _hand_on(self, link: Link, peer: Peer, head: Head, frames: Sequence[bytes]) -> list[Effect]:
         broker = self._broker
         supervisor = broker.joined.get("supervisor")
-        if supervisor is None or supervisor.peer is None:
-            return [broker.error(link, head.serial, "unreachable", "the kernel has no supervisor")]
+        if supervisor is None or supervisor.peer is None:  # a new broker's first peers may be here before it
+            return [broker.absent(link, head.serial, "supervisor")]
         route = broker.route(supervisor, supervisor.peer, peer.name.encode())
         if route is None or route.back is None:
             return [broker.error(link, head.serial, "unreachable", "the supervisor cannot reach you")]
         if route.back.open >= open_calls(peer):
-            return [
-                broker.error(
-                    link, head.serial, "busy", "too many open calls to the kernel", retry_after_ms=50
-                )
-            ]
+            return [broker.busy(link, head.serial, "too many open calls to the kernel")]
         _grant_answers(route)
         route.back.open += 1
         return [Send(supervisor, (peer.name.encode(), encode_head(head), *frames[2:]))]
@@ -139,7 +131,7 @@ class Kernel:
             raise RemoteProtocolError(f"watch.peers: expected at most {WATCHES} in all (watches)")
         effects: list[Effect] = []
         for name in request.peers:
-            _checked(name)
+            checked(name)
         for name in dict.fromkeys(request.peers):
             link.watches.add(name)
             self._broker.watchers.setdefault(name, {})[link.key] = link
@@ -155,31 +147,13 @@ class Kernel:
             raise RemoteProtocolError(
                 f"subscribe.topic: expected @<run>/<topic>, found {request.topic[:80]!r}"
             )
-        topic = _checked(request.topic).encode()
+        topic = checked(request.topic).encode()
         link.topics.add(topic)
         self._broker.topics.setdefault(topic, {})[link.key] = link
         return Done(), []
 
     def _admit(self, link: Link, request: Admit, now_s: float) -> tuple[Done, list[Effect]]:
-        if request.role not in Role.__members__.values() or request.role == Role.SUPERVISOR.value:
-            raise RemoteProtocolError(f"admit.role: unknown role {request.role[:40]!r}")
-        if request.name.startswith("@"):
-            raise RemoteProtocolError(f"admit.name: {request.name[:80]!r} is the name of a topic")
-        _checked(request.name.removesuffix("*") or "x")
-        self._broker.admit(
-            Admission(
-                request.name,
-                Role(request.role),
-                request.run,
-                request.token_sha256,
-                request.incarnation,
-                request.uid,
-                request.worker,
-                request.attach,
-                request.evaluation,
-                request.curve_key,
-            )
-        )
+        self._broker.admit(admission_of(request))
         return Done(), []
 
     def _withdraw(self, link: Link, request: Withdraw, now_s: float) -> tuple[Done, list[Effect]]:
@@ -192,11 +166,22 @@ class Kernel:
         return Done(), effects
 
 
-def _checked(name: str) -> str:
-    try:
-        return check_name(name)
-    except GanglionError as error:
-        raise RemoteProtocolError(str(error)) from error
+def _decoded(call: Call, frames: Sequence[bytes]) -> Any:
+    """Return a request; RemoteProtocolError for one that is no such message, or more than we would decode."""
+    body = frames[2] if len(frames) > 2 else b""
+    if len(body) > KERNEL_BODY_BYTES:
+        text = f"expected at most {KERNEL_BODY_BYTES} bytes (kernel_body_bytes), found {len(body)}"
+        raise RemoteProtocolError(f"body: {text}")
+    if openings(body) > KERNEL_BODY_CONTAINERS:
+        text = f"expected at most {KERNEL_BODY_CONTAINERS} maps and lists (kernel_body_containers)"
+        raise RemoteProtocolError(f"body: {text}, found what may be {openings(body)}")
+    return codec_of(call.request).decode(body)
+
+
+def _awaits(link: Link, overdue: Overdue) -> bool:
+    """Say whether a peer has an open call to whom it accuses."""
+    route = link.routes.get(overdue.peer.encode(errors="replace"))
+    return route is not None and route.open > 0
 
 
 def _grant_answers(route: Route) -> None:

@@ -18,7 +18,8 @@ class Admission:
 
     A `name` that ends in `*` admits any number of peers, which get a number in its place. `attach` is the name by
     which a program that somebody else starts asks for this place. `curve_key` is the public key that a connection
-    from another machine must have; without one the name is for this machine alone.
+    from another machine must have; without one the name is for this machine alone. `returns` says that whoever bears
+    the name will come again if it is lost: until then it is absent, not gone.
     """
 
     name: str
@@ -31,6 +32,7 @@ class Admission:
     attach: str | None = None
     evaluation: bool = False  # of a worker that evaluates: its numbers begin at 0 again
     curve_key: str | None = None
+    returns: bool = False
 
     @property
     def numbered(self) -> bool:
@@ -52,6 +54,28 @@ class Peer:
     language: str
     beats_in_call: bool
     evaluation: bool = False
+
+    @classmethod
+    def of(
+        cls,
+        admission: Admission,
+        content: Content = Content.MSGPACK,
+        language: str = "",
+        beats_in_call: bool = False,
+    ) -> Peer:
+        """Return who takes an admitted place."""
+        return cls(
+            admission.name,
+            admission.role,
+            admission.run,
+            admission.incarnation,
+            admission.uid,
+            admission.worker,
+            content,
+            language,
+            beats_in_call,
+            admission.evaluation,
+        )
 
 
 class Route:
@@ -91,6 +115,7 @@ class Link:
         "curve_key",
         "gaps",
         "heard_s",
+        "joined_s",
         "key",
         "origin",
         "peer",
@@ -110,6 +135,7 @@ class Link:
         self.peer: Peer | None = None
         self.routes: dict[bytes, Route] = {}
         self.born_s = now_s
+        self.joined_s = now_s  # when it has joined, once it has
         self.heard_s = now_s
         self.asked_s: float | None = None  # a BEAT is unanswered since
         self.queued_bytes = 0

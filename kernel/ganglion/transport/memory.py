@@ -143,11 +143,21 @@ class MemoryBus:
         self._links: list[MemoryLink] = []
 
     def admit(
-        self, name: str, role: Role, run: str, token: str, uid: str | None = None, worker: int | None = None
+        self,
+        name: str,
+        role: Role,
+        run: str,
+        token: str,
+        uid: str | None = None,
+        worker: int | None = None,
+        incarnation: int = 1,
+        returns: bool = False,
     ) -> None:
         """Let a name join, as the supervisor would."""
         digest = hashlib.sha256(token.encode()).digest()
-        self.exchange.broker.admit(Admission(name, role, run, digest, uid=uid, worker=worker))
+        self.exchange.broker.admit(
+            Admission(name, role, run, digest, incarnation, uid, worker, returns=returns)
+        )
 
     def connect(self, on_message: Callable[[list[bytes]], None] | None = None) -> MemoryLink:
         """Return a new connection, which has not joined."""

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from ganglion.broker.admission import Register, Strangers
+from ganglion.broker.admission import Register, Strangers, admission_of, checked
 from ganglion.broker.link import Admission
 from ganglion.errors import LimitExceeded, RemoteProtocolError
 from ganglion.limits import ADMISSIONS, WRONG_TOKEN_ORIGINS
-from ganglion.wire.messages import Hello
+from ganglion.wire.messages import Admit, Hello
 from ganglion.wire.name import Role
 
 
@@ -150,3 +150,54 @@ def test_strangers_are_bounded() -> None:
 
     assert WRONG_TOKEN_ORIGINS == len(strangers._answered_s)
     assert not strangers.may_answer(f"process {3 * WRONG_TOKEN_ORIGINS - 1}", 0.1)
+
+
+AWAITED = [
+    ("", False),
+    ("admit", True),
+    ("admit came", True),
+    ("admit left", False),
+    ("admit left came", True),
+    ("admit left admit", True),
+    ("admit withdraw", False),
+    ("admit withdraw admit", True),
+    ("admit left withdraw admit", True),
+    ("left admit", True),
+]
+
+
+@pytest.mark.parametrize(("history", "expected"), AWAITED)
+def test_awaited(history: str, expected: bool) -> None:
+    """Who was announced as one who returns is awaited until it says that it goes, or is given up."""
+    register = Register()
+    place = entry("farm/brain/ada", "brain", Role.BRAIN, returns=True)
+    steps = {"admit": lambda: register.admit(place)}
+    steps |= {
+        word: lambda word=word: getattr(register, word)(place.name) for word in ("came", "left", "withdraw")
+    }
+    for word in history.split():
+        steps[word]()
+
+    assert (place if expected else None) is register.awaited(place.name)
+
+
+def test_others_are_not_awaited() -> None:
+    """Who was not announced as one who returns is not waited for."""
+    assert not any(Register(REGISTER).awaited(place.name) for place in REGISTER)
+
+
+def test_announcement_becomes_a_place() -> None:
+    """Everything that is announced of a name is in its place."""
+    admit = Admit("r/muscle/a/1", "muscle", "r", b"t" * 32, 4, "a", 1, None, "msgpack", True, "k" * 40, True)
+
+    assert Admission(
+        "r/muscle/a/1", Role.MUSCLE, "r", b"t" * 32, 4, "a", 1, None, True, "k" * 40, True
+    ) == admission_of(admit)
+
+
+@pytest.mark.parametrize("name", ["", "A", "a b", "\ud800", "x" * 129])
+def test_checked_names(name: str) -> None:
+    """What is no name is refused as the other side's breach."""
+    with pytest.raises(RemoteProtocolError, match="expected a name"):
+        checked(name)
+    assert "r/store" == checked("r/store")

@@ -1,28 +1,29 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from ganglion.broker import Broker, Close, Effect, Link, Note, Send
+from ganglion.broker import Broker, Link, Note, Send
 from ganglion.broker.life import State
 from ganglion.broker.link import Admission
 from ganglion.limits import (
     BEAT_AFTER_SILENCE_S,
     BEAT_ANSWER_S,
     HANDSHAKE_S,
+    LATE_ANSWER_S,
     OPEN_CALLS,
     PEERS,
     QUEUE_MARK_BYTES,
     UNJOINED_PEERS,
 )
-from ganglion.wire.codec import codec_of
-from ganglion.wire.envelope import Head, decode_head, encode_head
-from ganglion.wire.messages import Hello, Subscribe, Watch, Welcome
+from ganglion.wire.codec import codec_of, decode_map
+from ganglion.wire.envelope import Head, encode_head
+from ganglion.wire.messages import Hello, Subscribe, Watch, Welcome, Withdraw
 from ganglion.wire.name import Role
 from ganglion.wire.verb import Verb
 
@@ -151,6 +152,7 @@ def test_answer_closes_the_call(farm: Any) -> None:
     assert [(CONTROLLER, MUSCLE, Verb.REPLY, 1)] == [
         row[:4] for row in farm.say(farm.peers[MUSCLE], CONTROLLER, Verb.REPLY, 1)
     ]
+    farm.now_s += LATE_ANSWER_S + 1.0
     assert [] == farm.say(farm.peers[MUSCLE], CONTROLLER, Verb.REPLY, 1)
     assert "message.forbidden" == farm.notes[-1].event
 
@@ -260,6 +262,7 @@ def test_refusal_of_an_answer_does_not_hit_the_sender_s_own_calls(farm: Any) -> 
     """Serials of answers belong to the other side: no ERROR goes out with one of them."""
     muscle = farm.peers[MUSCLE]
     farm.say(muscle, BRAIN, Verb.CALL, 5, "brain.think")
+    farm.now_s += LATE_ANSWER_S + 1.0
     said = [row for _ in range(10) for row in farm.say(muscle, CONTROLLER, Verb.REPLY, 5)]
 
     assert [0] == [row[3] for row in said if row[0] == MUSCLE and row[2] is Verb.ERROR]
@@ -273,6 +276,155 @@ def test_nothing_passes_from_who_has_been_ended(farm: Any) -> None:
 
     assert [farm.peers[CONTROLLER]] == farm.closed
     assert {} == farm.peers[CONTROLLER].routes
+
+
+# -- absent, not gone --------------------------------------------------------------------------------------------------
+@pytest.fixture
+def recovering(bus: Any) -> Any:
+    """Return a bus with one worker whose muscle and brain return if they are lost."""
+    bus.join("supervisor", Role.SUPERVISOR)
+    bus.join("farm/governor", Role.GOVERNOR)
+    bus.join(CONTROLLER, Role.CONTROLLER, worker=0)
+    bus.join(MUSCLE, Role.MUSCLE, uid="ada", worker=0, returns=True)
+    bus.join(BRAIN, Role.BRAIN, uid="ada", returns=True)
+    return bus
+
+
+def _lose(bus: Any, name: str) -> list[tuple[Any, ...]]:
+    said: list[tuple[Any, ...]] = bus.take(bus.broker.disconnect(bus.peers[name], "killed", bus.now_s))
+    return said
+
+
+def _again(bus: Any, name: str, role: str, **more: Any) -> Link:
+    link: Link = bus.connect()
+    assert Verb.WELCOME in [row[2] for row in bus.hello(link, name, role, name, **more)]
+    bus.peers[name] = link
+    return link
+
+
+def test_loss_of_who_returns_is_told_as_such(recovering: Any) -> None:
+    """LOST says to callers and watchers whether its bearer will come again."""
+    recovering.ask(recovering.peers["farm/governor"], "kernel.watch", Watch([BRAIN, CONTROLLER]))
+    recovering.say(recovering.peers[MUSCLE], BRAIN, Verb.CALL, 5, "brain.think")
+
+    assert {("farm/governor", True), (MUSCLE, True)} == {
+        (row[0], row[5]["returns"]) for row in _lose(recovering, BRAIN)
+    }
+    assert [("farm/governor", None)] == [
+        (row[0], row[5].get("returns")) for row in _lose(recovering, CONTROLLER)
+    ]
+
+
+def test_call_to_the_absent_is_busy(recovering: Any) -> None:
+    """Who is absent is awaited: a CALL is to be said again until the successor takes it; all else is noted."""
+    _lose(recovering, MUSCLE)
+    controller = recovering.peers[CONTROLLER]
+    for _ in range(30):  # no breach: nobody can know better
+        [said] = recovering.say(controller, MUSCLE, Verb.CALL, 8, "muscle.act")
+        assert (CONTROLLER, "", Verb.ERROR, 8, "busy") == (*said[:4], said[5]["kind"])
+        assert (50, {"absent": True}) == (said[5]["retry_after_ms"], said[5]["data"])
+    for verb in (Verb.TELL, Verb.SIGNAL, Verb.REPLY):
+        assert [] == recovering.say(controller, MUSCLE, verb)
+        assert "message.undeliverable" == recovering.notes[-1].event
+    recovering.admit(MUSCLE, Role.MUSCLE, incarnation=2, uid="ada", worker=0, returns=True)
+    assert "busy" == recovering.say(controller, MUSCLE, Verb.CALL, 8, "muscle.act")[0][5]["kind"]
+    _again(recovering, MUSCLE, "muscle", incarnation=2)
+
+    assert [(MUSCLE, CONTROLLER, Verb.CALL, 8)] == [
+        row[:4] for row in recovering.say(controller, MUSCLE, Verb.CALL, 8, "muscle.act")
+    ]
+
+
+@pytest.mark.parametrize("call", ["brain.think", "kernel.admit", ""])
+def test_the_absent_are_called_by_who_may_only(recovering: Any, call: str) -> None:
+    """What may not be asked of somebody who is there may not be asked of him while he is absent."""
+    _lose(recovering, MUSCLE)
+    [said] = recovering.say(recovering.peers[CONTROLLER], MUSCLE, Verb.CALL, 8, call)
+
+    assert "forbidden" == said[5]["kind"]
+
+
+def test_who_is_withdrawn_does_not_return(recovering: Any) -> None:
+    """Who has been given up is gone for good, whether he was absent or there."""
+    supervisor, controller = recovering.peers["supervisor"], recovering.peers[CONTROLLER]
+    recovering.say(recovering.peers[MUSCLE], BRAIN, Verb.CALL, 5, "brain.think")
+    _lose(recovering, MUSCLE)
+    said = recovering.ask(supervisor, "kernel.withdraw", Withdraw([MUSCLE, BRAIN]))
+    assert [Verb.REPLY] == [row[2] for row in said]
+
+    assert "unreachable" == recovering.say(controller, MUSCLE, Verb.CALL, 8, "muscle.act")[0][5]["kind"]
+
+
+def test_withdrawal_tells_callers_that_nobody_returns(recovering: Any) -> None:
+    """Who waits for an answer of somebody who is given up hears that it will not come."""
+    recovering.say(recovering.peers[MUSCLE], BRAIN, Verb.CALL, 5, "brain.think")
+    said = recovering.ask(recovering.peers["supervisor"], "kernel.withdraw", Withdraw([BRAIN]))
+
+    assert [(MUSCLE, None)] == [(row[0], row[5].get("returns")) for row in said if row[2] is Verb.LOST]
+
+
+def test_who_leaves_does_not_return(recovering: Any) -> None:
+    """BYE is no loss: nobody is awaited after it, until the name is announced anew."""
+    controller = recovering.peers[CONTROLLER]
+    recovering.say(controller, MUSCLE, Verb.CALL, 8, "muscle.act")
+    said = recovering.say(recovering.peers[MUSCLE], "", Verb.BYE, 1)
+    assert [(CONTROLLER, None)] == [(row[0], row[5].get("returns")) for row in said if row[2] is Verb.LOST]
+    assert "unreachable" == recovering.say(controller, MUSCLE, Verb.CALL, 9, "muscle.act")[0][5]["kind"]
+    recovering.admit(MUSCLE, Role.MUSCLE, incarnation=2, uid="ada", worker=0, returns=True)
+
+    assert "busy" == recovering.say(controller, MUSCLE, Verb.CALL, 9, "muscle.act")[0][5]["kind"]
+
+
+def test_the_living_come_again_under_the_same_incarnation(recovering: Any) -> None:
+    """Who has lost no more than its connection joins again; not beside the connection that it has."""
+    recovering.say(recovering.peers[CONTROLLER], MUSCLE, Verb.CALL, 8, "muscle.act")
+    second = recovering.connect()
+    assert "name" == recovering.hello(second, MUSCLE, "muscle", MUSCLE, incarnation=1)[0][5]["kind"]
+    _lose(recovering, MUSCLE)
+    link = _again(recovering, MUSCLE, "muscle", incarnation=1)
+
+    assert [] == recovering.say(link, CONTROLLER, Verb.REPLY, 8)  # to a call that was open before
+    said = recovering.say(recovering.peers[CONTROLLER], MUSCLE, Verb.CALL, 8, "muscle.act")
+    assert [(MUSCLE, Verb.CALL)] == [(row[0], row[2]) for row in said]
+    assert [CONTROLLER] == [row[0] for row in recovering.say(link, CONTROLLER, Verb.REPLY, 8)]
+
+
+@pytest.mark.parametrize("joins", [CONTROLLER, MUSCLE])
+def test_late_answers_are_no_breach(recovering: Any, joins: str) -> None:
+    """For ten seconds after either side has joined an answer that nobody awaits is noted, then it is a breach."""
+    recovering.now_s += 100.0
+    _lose(recovering, joins)
+    _again(recovering, joins, joins.split("/")[1])
+    recovering.now_s += LATE_ANSWER_S
+    for _ in range(20):
+        assert [] == recovering.say(recovering.peers[MUSCLE], CONTROLLER, Verb.REPLY, 8)
+        assert ("answer.late", "info") == (recovering.notes[-1].event, recovering.notes[-1].level)
+    assert [] == recovering.peers[MUSCLE].refusals_s
+    recovering.now_s += 0.001
+    assert [] == recovering.say(recovering.peers[MUSCLE], CONTROLLER, Verb.REPLY, 8)
+
+    assert "message.forbidden" == recovering.notes[-1].event
+
+
+def test_a_new_broker_awaits_who_has_not_come_yet() -> None:
+    """A broker that begins with a table refuses the stale and awaits the living before anybody has joined."""
+    table = [
+        _admission(CONTROLLER, Role.CONTROLLER),
+        replace(_admission(MUSCLE, Role.MUSCLE, 3), returns=True),
+    ]
+    broker = Broker(b"", "1", 1, 0.0, admissions=table)
+    link, _ = broker.connect(0.0)
+    broker.receive(link, _hello(CONTROLLER, Role.CONTROLLER), 0.0)
+    call = [MUSCLE.encode(), encode_head(Head(Verb.CALL, 7, "muscle.act")), b""]
+    answers = [broker.receive(link, call, 0.0)]
+    stale, _ = broker.connect(0.0)
+    hello = Hello(1, "muscle", MUSCLE, MUSCLE, incarnation=2)
+    answers.append(
+        broker.receive(stale, [b"", encode_head(Head(Verb.HELLO, 1)), codec_of(Hello).encode(hello)], 0.0)
+    )
+    kinds = [decode_map(effects[0].frames[2])["kind"] for effects in answers if isinstance(effects[0], Send)]
+
+    assert ["busy", "incarnation"] == kinds
 
 
 # -- losing -----------------------------------------------------------------------------------------------------------
@@ -547,7 +699,7 @@ def test_any_frames_are_survived(frames: list[bytes], joined: bool) -> None:
     assert State.JOINED is other.state
 
 
-# -- a machine of random events ---------------------------------------------------------------------------------------
+# -- peers without a bus ----------------------------------------------------------------------------------------------
 def _hello(name: str, role: Role) -> list[bytes]:
     hello = Hello(1, role.value, name, name)
     return [b"", encode_head(Head(Verb.HELLO, 1)), codec_of(Hello).encode(hello)]
@@ -571,195 +723,6 @@ def _join(broker: Broker, name: str, role: Role, incarnation: int = 1) -> Link:
 def _broker_with(name: str, role: Role) -> tuple[Broker, Link]:
     broker = Broker(b"", "1", 1, 0.0)
     return broker, _join(broker, name, role)
-
-
-CAST = {
-    "farm/governor": Role.GOVERNOR,
-    CONTROLLER: Role.CONTROLLER,
-    "farm/controller/1": Role.CONTROLLER,
-    MUSCLE: Role.MUSCLE,
-    "farm/muscle/ada/1": Role.MUSCLE,
-    BRAIN: Role.BRAIN,
-    STORE: Role.STORE,
-    "looker": Role.OBSERVER,
-}
-names = st.sampled_from(sorted(CAST))
-CALLING = [
-    ("farm/governor", CONTROLLER),
-    ("farm/governor", BRAIN),
-    (CONTROLLER, "farm/governor"),
-    (CONTROLLER, MUSCLE),
-    ("farm/controller/1", "farm/muscle/ada/1"),
-    (MUSCLE, BRAIN),
-    ("farm/muscle/ada/1", BRAIN),
-]
-pairs = st.one_of(st.sampled_from(CALLING), st.sampled_from(CALLING), st.tuples(names, names))
-
-
-class BrokerMachine(RuleBasedStateMachine):
-    """Let peers come, talk, die and return at random, and keep independent books of what each may expect."""
-
-    @initialize()
-    def begin(self) -> None:
-        """Begin with everybody there."""
-        self.now_s, self.serial = 0.0, 0
-        self.broker = Broker(b"", "1", 1, 0.0)
-        self.links: dict[str, Link] = {}
-        self.incarnations = dict.fromkeys(CAST, 0)
-        self.open: dict[tuple[str, str], list[int]] = {}  # (caller, callee) -> serials
-        self.watching: dict[str, set[str]] = {}
-        self.reading: set[str] = set()
-        for name in sorted(CAST):
-            self.join(name, True)
-
-    def said(self, effects: list[Effect]) -> list[tuple[str, bytes, Head]]:
-        """Return receiver, source and head of what is said."""
-        return [(e.link.name, e.frames[0], decode_head(e.frames[1])) for e in effects if isinstance(e, Send)]
-
-    def say(self, name: str, to: str, head: Head, message: Any = None) -> list[tuple[str, bytes, Head]]:
-        """Let a peer say something."""
-        body = b"" if message is None else codec_of(type(message)).encode(message)
-        frames = [to.encode(), encode_head(head), body]
-        link = self.links[name]
-        effects = self.broker.receive(link, frames, self.now_s)
-        if any(isinstance(effect, Close) and effect.link is link for effect in effects):
-            self.forget(name)
-        return self.said(effects)
-
-    def forget(self, name: str) -> set[str]:
-        """Take a peer out of the books; returns who has to hear of it."""
-        del self.links[name]
-        told = {watcher for watcher, watched in self.watching.items() if name in watched and watcher != name}
-        told |= {caller for (caller, callee), serials in self.open.items() if callee == name and serials}
-        self.open = {pair: serials for pair, serials in self.open.items() if name not in pair}
-        self.watching.pop(name, None)
-        self.reading.discard(name)
-        return told - {name}
-
-    @rule(name=names, newer=st.booleans())
-    def join(self, name: str, newer: bool) -> None:
-        """Join under a name, perhaps as the next incarnation."""
-        there = name in self.links
-        if newer or not self.incarnations[name]:
-            self.incarnations[name] += 1
-            self.broker.admit(_admission(name, CAST[name], self.incarnations[name]))
-        current = self.links[name].peer.incarnation if there else 0  # type: ignore[union-attr]
-        link, _ = self.broker.connect(self.now_s)
-        effects = self.broker.receive(link, _hello(name, CAST[name]), self.now_s)
-        said = self.said(effects)
-        if there and current >= self.incarnations[name]:
-            assert [Verb.ERROR] == [head.verb for _, _, head in said]
-            assert State.GONE is link.state
-            return
-        told = self.forget(name) if there else set()
-        assert told == {to for to, _, head in said if head.verb is Verb.LOST}
-        watchers = {w for w, watched in self.watching.items() if name in watched}
-        assert watchers == {to for to, _, head in said if head.call == "kernel.joined"}
-        self.links[name] = link
-
-    @rule(pair=pairs)
-    def call(self, pair: tuple[str, str]) -> None:
-        """Call somebody."""
-        name, to = pair
-        if name not in self.links:
-            return
-        self.serial += 1
-        said = self.say(name, to, Head(Verb.CALL, self.serial, "any.thing"))
-        assert 1 <= len(said)
-        if (to, name.encode(), Verb.CALL) == (said[0][0], said[0][1], said[0][2].verb):
-            assert to in self.links
-            self.open.setdefault((name, to), []).append(self.serial)
-        else:
-            assert (name, b"", Verb.ERROR, self.serial) == (*said[0][:2], said[0][2].verb, said[0][2].serial)
-
-    @precondition(lambda self: any(self.open.values()))
-    @rule(data=st.data(), verb=st.sampled_from([Verb.REPLY, Verb.ERROR]))
-    def answer(self, data: st.DataObject, verb: Verb) -> None:
-        """Answer an open call."""
-        caller, callee = data.draw(st.sampled_from(sorted(p for p, serials in self.open.items() if serials)))
-        serial = self.open[caller, callee].pop(0)
-
-        assert [(caller, callee.encode(), Head(verb, serial))] == self.say(callee, caller, Head(verb, serial))
-
-    @rule(name=names, to=names)
-    def answer_late(self, name: str, to: str) -> None:
-        """Answer what nobody has asked: nobody hears it, and no call of the sender's own is hit."""
-        if name in self.links and not self.open.get((to, name)):
-            said = self.say(name, to, Head(Verb.REPLY, self.serial))
-            assert to == name or to not in [receiver for receiver, _, head in said if head.verb is Verb.REPLY]
-            assert all(head.serial == 0 for _, _, head in said)
-
-    @rule(name=names, to=names)
-    def tell(self, name: str, to: str) -> None:
-        """Tell somebody something: it comes at most once, and only to whom it was told."""
-        if name in self.links:
-            heard = [
-                r for r, _, head in self.say(name, to, Head(Verb.TELL, 0, "x")) if head.verb is Verb.TELL
-            ]
-            assert heard in ([], [to])
-
-    @rule(name=names, watched=names)
-    def watch(self, name: str, watched: str) -> None:
-        """Watch somebody."""
-        if name in self.links:
-            said = self.say(name, "", Head(Verb.CALL, 1, "kernel.watch"), Watch([watched]))
-            if name in self.links and said[0][2].verb is Verb.REPLY:
-                self.watching.setdefault(name, set()).add(watched)
-                assert (watched in self.links) == ("kernel.joined" in [head.call for _, _, head in said])
-
-    @rule(name=names)
-    def subscribe(self, name: str) -> None:
-        """Read a topic."""
-        if name in self.links:
-            said = self.say(name, "", Head(Verb.CALL, 1, "kernel.subscribe"), Subscribe("@farm/x"))
-            if name in self.links and said[0][2].verb is Verb.REPLY:
-                self.reading.add(name)
-
-    @rule(name=names)
-    def publish(self, name: str) -> None:
-        """Publish: all readers hear it, or the publisher is refused."""
-        if name in self.links:
-            said = self.say(name, "@farm/x", Head(Verb.TELL, 0, "x"))
-            heard = {r for r, source, _ in said if source}
-            assert heard == self.reading or (not heard and [Verb.ERROR] == [h.verb for _, _, h in said[:1]])
-
-    @rule(name=names, polite=st.booleans())
-    def die(self, name: str, polite: bool) -> None:
-        """Leave, or just die."""
-        if name not in self.links:
-            return
-        link = self.links[name]
-        told = self.forget(name)
-        if polite:
-            effects = self.broker.receive(link, [b"", encode_head(Head(Verb.BYE, 1))], self.now_s)
-        else:
-            effects = self.broker.disconnect(link, "killed", self.now_s)
-        said = self.said(effects)
-        assert told == {to for to, _, head in said if head.verb is Verb.LOST}
-        assert polite == ((name, b"", Head(Verb.BYE, 1)) in said)
-
-    @rule(span_s=st.sampled_from([0.1, 0.25, 0.5, 10.0]))
-    def pass_time(self, span_s: float) -> None:
-        """Let time pass; those who are asked answer."""
-        self.now_s += span_s
-        for name, _, head in self.said(self.broker.tick(self.now_s)):
-            if head.verb is Verb.BEAT:
-                assert [] == self.say(name, "", Head(Verb.BEAT, head.serial, "here"))
-
-    @invariant()
-    def books_agree(self) -> None:
-        """Hold the broker's books against each other and against ours."""
-        if not hasattr(self, "broker"):
-            return
-        self.broker.check()
-        assert self.links == self.broker.joined
-        for name, link in self.links.items():
-            for to, route in link.routes.items():
-                assert len(self.open.get((name, to.decode()), [])) == route.open
-
-
-TestBroker = BrokerMachine.TestCase
-TestBroker.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
 
 
 def test_notes_have_a_level(farm: Any) -> None:

@@ -23,6 +23,7 @@ from ganglion.wire.messages import (
     Failure,
     Joined,
     Lost,
+    Overdue,
     Peers,
     Submit,
     Subscribe,
@@ -36,7 +37,9 @@ from ganglion.wire.verb import Verb
 PERMITTED = {
     "supervisor": "peers watch subscribe admit withdraw",
     "operator": "peers watch subscribe submit runs processes signal stop leave",
-    "governor": "watch need ended",
+    "governor": "watch need ended overdue",
+    "controller": "overdue",
+    "muscle": "overdue",
     "store": "watch",
     "observer": "peers watch subscribe",
 }
@@ -267,10 +270,70 @@ def test_supervisor_answers_in_the_kernel_s_place(bus: Any) -> None:
 
 
 def test_without_supervisor_the_call_is_answered(bus: Any) -> None:
-    """A call to a supervisor that is not there is answered, not kept."""
+    """A call to a supervisor that is not there yet, or again, is answered: it is to be said again."""
     operator = bus.join("operator-1", Role.OPERATOR, "")
+    said = bus.ask(operator, "kernel.runs")
 
-    assert [("ERROR", "unreachable")] == kinds(bus.ask(operator, "kernel.runs"))
+    assert [("ERROR", "busy")] == kinds(said)
+    assert {"absent": True} == said[0][5]["data"]
+
+
+def overdue(peer: str) -> Overdue:
+    """Return the accusation of a peer."""
+    return Overdue(peer, "muscle.act", 30.5)
+
+
+def test_who_waits_may_accuse(bus: Any) -> None:
+    """Who awaits an answer tells the supervisor that it is late; who awaits none has nobody to accuse."""
+    bus.join("supervisor", Role.SUPERVISOR)
+    controller = bus.join("farm/controller/0", Role.CONTROLLER, worker=0)
+    muscle = bus.join("farm/muscle/ada/0", Role.MUSCLE, uid="ada", worker=0, returns=True)
+    assert [("ERROR", "forbidden")] == kinds(
+        bus.ask(controller, "kernel.overdue", overdue("farm/muscle/ada/0"))
+    )
+    bus.say(controller, "farm/muscle/ada/0", Verb.CALL, 1, "muscle.act")
+    for other in ("farm/muscle/bob/0", "supervisor", "", "\udcff"):
+        said = bus.say(controller, "", Verb.CALL, 2, "kernel.overdue", _overdue_body(other))
+        assert [("ERROR", "forbidden" if other != "\udcff" else "protocol")] == kinds(said)
+    said = bus.ask(controller, "kernel.overdue", overdue("farm/muscle/ada/0"), 3)
+    assert [("supervisor", "farm/controller/0", Verb.CALL, 3)] == [row[:4] for row in said]
+    bus.say(muscle, "farm/controller/0", Verb.REPLY, 1)
+    assert [("ERROR", "forbidden")] == kinds(
+        bus.ask(controller, "kernel.overdue", overdue("farm/muscle/ada/0"))
+    )
+
+    assert [] == controller.refusals_s  # it cannot know that the answer is on its way
+
+
+def _overdue_body(peer: str) -> bytes:
+    if peer == "\udcff":
+        return b'{"peer": "\\udcff", "call": "muscle.act", "waited_s": 1.0}'
+    return codec_of(Overdue).encode(overdue(peer))
+
+
+def test_the_absent_are_not_accused(bus: Any) -> None:
+    """Whoever is absent has no open call: its successor is on the way."""
+    bus.join("supervisor", Role.SUPERVISOR)
+    controller = bus.join("farm/controller/0", Role.CONTROLLER, worker=0)
+    muscle = bus.join("farm/muscle/ada/0", Role.MUSCLE, uid="ada", worker=0, returns=True)
+    bus.say(controller, "farm/muscle/ada/0", Verb.CALL, 1, "muscle.act")
+    bus.take(bus.broker.disconnect(muscle, "killed", bus.now_s))
+
+    assert [("ERROR", "forbidden")] == kinds(
+        bus.ask(controller, "kernel.overdue", overdue("farm/muscle/ada/0"))
+    )
+
+
+def test_the_supervisor_answers_again_after_its_return(bus: Any) -> None:
+    """Who asked a supervisor that is lost hears that it returns, and asks it anew."""
+    supervisor = bus.join("supervisor", Role.SUPERVISOR)
+    operator = bus.join("operator-1", Role.OPERATOR, "")
+    bus.ask(operator, "kernel.runs", serial=4)
+    said = bus.take(bus.broker.disconnect(supervisor, "killed", bus.now_s))
+    assert [("operator-1", True)] == [(row[0], row[5]["returns"]) for row in said if row[2] is Verb.LOST]
+    bus.join("supervisor", Role.SUPERVISOR)
+
+    assert ["supervisor"] == [row[0] for row in bus.ask(operator, "kernel.runs", serial=4)]
 
 
 def test_calls_to_the_supervisor_are_bounded(bus: Any) -> None:

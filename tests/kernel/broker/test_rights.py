@@ -36,7 +36,7 @@ TABLE = """
 # Which calls those are. A call that is in no row may be asked by nobody.
 CALLS_TABLE = """
 | from        | to          | calls                                |
-| supervisor  | governor    | start signal stop                    |
+| supervisor  | governor    | start signal stop incident           |
 | governor    | controller  | setup start evaluate shutdown        |
 | governor    | brain       | setup store evaluate shutdown        |
 | controller  | governor    | episode boundary stands failed rebuild |
