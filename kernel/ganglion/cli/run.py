@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ganglion.run.plan import Plan
     from ganglion.supervisor.folder import RunFolder
 
-__all__ = ["Options", "command", "faults_of", "load", "store_of", "store_text"]
+__all__ = ["Options", "RunSession", "command", "faults_of", "load", "store_of", "store_text"]
 
 _INTERRUPTED = 130
 
@@ -89,7 +89,7 @@ def command(
         raise
     from ganglion.transport import loop
 
-    return loop.run(_Session(settings, options, launcher).carry_out(plans))
+    return loop.run(RunSession(settings, options, launcher).carry_out(plans))
 
 
 def load(files: Sequence[str], options: Options, verbose: bool = False) -> list[Plan]:
@@ -156,7 +156,7 @@ def store_text(settings: Settings) -> str:
     return f" in {without_password(settings.store or str(settings.results / 'ganglion.db'))}"
 
 
-class _Session:
+class RunSession:
     """Carry out the runs of one command line with one supervisor."""
 
     def __init__(self, settings: Settings, options: Options, launcher: Launcher) -> None:
@@ -170,21 +170,31 @@ class _Session:
     async def carry_out(self, plans: Sequence[Plan]) -> int:
         """Carry out all plans; return the exit status of the command."""
         from ganglion.supervisor.folder import reserve
-        from ganglion.supervisor.service import Service
-        from ganglion.supervisor.supervisor import Settings as SupervisorSettings
-        from ganglion.supervisor.supervisor import Supervisor
 
         first = reserve(self.settings.results, plans[0].uid, self.options.name)
         self.progress.begin(first.run, plans[0].seed, str(first.path))
         first.logs.mkdir()
+        try:
+            return await self.attend(first, plans, lambda: self._run_all(plans, first))
+        finally:
+            if first.run not in self.supervisor.runs:
+                first.release()
+
+    async def attend(
+        self, first: RunFolder, plans: Sequence[Plan], work: Callable[[], Awaitable[None]]
+    ) -> int:
+        """Do some work between the start of a supervisor and its end; return the exit status of the command."""
+        from ganglion.supervisor.service import Service
+        from ganglion.supervisor.supervisor import Settings as SupervisorSettings
+        from ganglion.supervisor.supervisor import Supervisor
+
         service = Service()
         self.supervisor = Supervisor(
             SupervisorSettings(
                 self.settings.results,
                 store_of(self.settings),
                 first.run,
-                "bind" in self.options.where
-                or any(e.command or e.attach for plan in plans for p in plan.phases for e in p.environments),
+                "bind" in self.options.where or any(plan.needs_tcp for plan in plans),
                 first.logs,
                 self.options.allow,
                 tuple(sys.argv),
@@ -201,12 +211,10 @@ class _Session:
             if self.options.where:
                 for line in binding.places(self.supervisor):
                     self.progress.note(line)
-            await self._run_all(plans, first)
+            await work()
         finally:
             self.progress.close()
             found = await self.supervisor.close()
-            if first.run not in self.supervisor.runs:
-                first.release()
         return self._status(found)
 
     def _listen(self) -> None:

@@ -161,7 +161,7 @@ def load_tree(
     found = [*faults, *translation.faults, *(fault for _, fault in validate(root)), *unbuilt(root)]
     found += numbers(root)
     found += check(root, phases, _lookup(plugins, folder, allow, local))
-    found += _reaches(phases, local)
+    found += _reaches(root, phases, local)
     wrong = {fault.place for fault in found}
     told = [fault for fault in warnings(root, phases, translation.versions) if fault.place not in wrong]
     found = settle([*found, *told])
@@ -273,7 +273,7 @@ def _lookup(plugins: Plugins, folder: str, allow: Sequence[str], local: bool) ->
     return ask
 
 
-def _reaches(phases: Sequence[Expanded], local: bool) -> list[Fault]:
+def _reaches(root: Node, phases: Sequence[Expanded], local: bool) -> list[Fault]:
     """Refuse programs, and places to write to or read from, in a document that came over the network.
 
     With GANGLION_COMMANDS=deny an operator has no document start programs.
@@ -290,6 +290,9 @@ def _reaches(phases: Sequence[Expanded], local: bool) -> list[Fault]:
         )
     agents = [agent for phase in phases for agent in phase.agents.values()]
     loads = [agent.map["load"] for agent in agents if "load" in agent.map]
+    holders = [root, *(e for p in phases for e in p.environments.values()), *agents]
+    parts = [p.recovery for p in phases] + [holder.map.get("recovery") for holder in holders]
+    users = [part.map.get("run_as") for part in parts if part is not None]
     whose = "a document that came over the network"
     return [
         *(node.fault(f"{whose} starts no programs") for node in commands),
@@ -301,6 +304,7 @@ def _reaches(phases: Sequence[Expanded], local: bool) -> list[Fault]:
             node.fault(f"{whose} names no place to read from")
             for node in _given([n.map.get("base") for n in loads])
         ),
+        *(node.fault(f"{whose} chooses no user") for node in _given(users)),
     ]
 
 

@@ -38,7 +38,6 @@ UNBUILT: tuple[tuple[str, str, Test, str], ...] = (
     ("simulation", "on_error", _is("continue"), "`on_error: continue`"),
     ("recovery", "on_loss", _is("restart"), "`on_loss: restart`"),
     ("recovery", "checkpoint_s", lambda value: value not in (None, CHECKPOINT_S), "`checkpoint_s`"),
-    ("recovery", "run_as", _given, "`run_as`"),
     ("simulation", "name", _is("aeb"), "the controller `aeb`"),
 )
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from ganglion import registry
 from ganglion.errors import DocumentError, GanglionError, StoreError
-from ganglion.peer.shelf import Index, Kept, files_of, reserve, shelves
+from ganglion.peer.shelf import Index, Kept, files_of, hand_over, reserve, shelves
 from ganglion.run import model
 from ganglion.run.model import Keeper, Wish
 from ganglion.run.plan import AgentPlan, PhasePlan, Plan
@@ -122,6 +122,7 @@ class Library:
             DocumentError: What `load` asks for is nowhere; with the places that were looked at.
             StoreError: It is damaged.
         """
+        self._hand_over(phase, agent)
         if agent.load is False:
             return None
         wish = model.wish_of(agent.load, agent.name, self._plan.uid, self._run)
@@ -140,6 +141,17 @@ class Library:
             raise DocumentError(text)
         self._warn(text)
         return None
+
+    def _hand_over(self, phase: PhasePlan, agent: AgentPlan) -> None:
+        """Give a brain that runs under another name the folder of its model."""
+        user = (agent.recovery or phase).run_as
+        if user is None or agent.brain is None:
+            return
+        shelf = self._results / "brains"
+        try:
+            hand_over(shelf, f"{phase.index}/{file_name(agent.name)}", user)
+        except OSError as error:
+            raise StoreError(f"models of agent `{agent.name}`: {shelf}: {error}") from error
 
     def _places(
         self, wish: Wish, phase: PhasePlan, agent: AgentPlan, own: Mapping[tuple[int, str], str]

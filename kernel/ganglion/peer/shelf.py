@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import json
 import os
+import pwd
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -15,7 +16,18 @@ from ganglion.errors import StoreError
 from ganglion.limits import MODEL_INDEX_BYTES
 from ganglion.sdk.models import load_meta
 
-__all__ = ["INDEX", "Index", "Kept", "Shelf", "copy_model", "files_of", "read_shelf", "reserve", "shelves"]
+__all__ = [
+    "INDEX",
+    "Index",
+    "Kept",
+    "Shelf",
+    "copy_model",
+    "files_of",
+    "hand_over",
+    "read_shelf",
+    "reserve",
+    "shelves",
+]
 
 INDEX = "models.json"
 _BRAINS = "brains"  # the folder of a run that is its shelf
@@ -155,6 +167,23 @@ def reserve(folder: Path, run: str) -> Path:
             path.mkdir()
             return path
     raise FileExistsError(f"{_NUMBERS_MAX} folders for run {run}")
+
+
+def hand_over(shelf: Path, place: str, user: str) -> None:
+    """Make a folder on a shelf in which one user writes and nobody else reads; others may pass by. OSError if not."""
+    entry = pwd.getpwnam(user)
+    *between, last = [
+        shelf.joinpath(*Path(place).parts[:count]) for count in range(len(Path(place).parts) + 1)
+    ]
+    for folder in between:
+        folder.mkdir(exist_ok=True)
+        folder.chmod(0o711)
+    last.mkdir(mode=0o700, exist_ok=True)
+    fd = os.open(last, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        os.fchown(fd, entry.pw_uid, entry.pw_gid)
+    finally:
+        os.close(fd)
 
 
 def shelves(folder: Path, run: str | None = None) -> tuple[list[Shelf], bool]:

@@ -146,6 +146,13 @@ class Plan:
     allow: list[str] = field(default_factory=list)  # packages that import paths may name
     recovery: Recovery = field(default_factory=Recovery)  # of what belongs to no phase: governor and store
 
+    @property
+    def needs_tcp(self) -> bool:
+        """Say whether somebody takes part who may not know our socket file, or may not open it."""
+        environments = [e for phase in self.phases for e in phase.environments]
+        users = [part.run_as for phase in self.phases for part in phase.parts()]
+        return any(e.command or e.attach for e in environments) or any(users)
+
     def to_map(self) -> dict[str, Any]:
         """Return the plan as a tree of plain values."""
         return dataclasses.asdict(self)
@@ -201,6 +208,7 @@ class Process:
     worker: int | None = None
     environment: EnvironmentPlan | None = None
     evaluation: bool = False  # of a worker that evaluates
+    run_as: str | None = None  # user under whose name it runs, None: ours
 
     @property
     def attached(self) -> bool:
@@ -225,7 +233,8 @@ def processes_of(run: str, phase: PhasePlan) -> list[Process]:
     found: list[Process] = []
     for agent in phase.agents:
         if agent.brain is not None:
-            found.append(Process(peer_name(run, Role.BRAIN, agent.name), Role.BRAIN, agent.name))
+            name = peer_name(run, Role.BRAIN, agent.name)
+            found.append(Process(name, Role.BRAIN, agent.name, run_as=(agent.recovery or phase).run_as))
     for evaluation in (False, True) if phase.evaluates else (False,):
         for worker in range(phase.workers):
             found += _worker(run, phase, worker, evaluation)
@@ -235,10 +244,12 @@ def processes_of(run: str, phase: PhasePlan) -> list[Process]:
 def _worker(run: str, phase: PhasePlan, worker: int, evaluation: bool) -> list[Process]:
     """Return the processes of one worker."""
 
-    def process(role: Role, uid: str | None, environment: EnvironmentPlan | None = None) -> Process:
+    def process(
+        role: Role, uid: str | None, own: Recovery | None, environment: EnvironmentPlan | None = None
+    ) -> Process:
         name = peer_name(run, role, uid, worker, evaluation)
-        return Process(name, role, uid, worker, environment, evaluation)
+        return Process(name, role, uid, worker, environment, evaluation, (own or phase).run_as)
 
-    environments = [process(Role.ENVIRONMENT, e.uid, e) for e in phase.environments]
-    muscles = [process(Role.MUSCLE, agent.name) for agent in phase.agents]
-    return [process(Role.CONTROLLER, None), *environments, *muscles]
+    environments = [process(Role.ENVIRONMENT, e.uid, e.recovery, e) for e in phase.environments]
+    muscles = [process(Role.MUSCLE, agent.name, agent.recovery) for agent in phase.agents]
+    return [process(Role.CONTROLLER, None, None), *environments, *muscles]

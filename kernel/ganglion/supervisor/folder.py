@@ -20,6 +20,7 @@ from ganglion.supervisor.manifest import MANIFEST, seal, text_of
 from ganglion.supervisor.origin import ORIGIN, origin_bytes
 from ganglion.supervisor.output import without_password
 from ganglion.supervisor.synced import write_synced
+from ganglion.supervisor.user import User, open_ways, user_of
 from ganglion.wire.messages import PROTOCOL_VERSION
 from ganglion.wire.name import Role
 
@@ -104,6 +105,28 @@ class RunFolder:
             write_synced(self.path / MANIFEST, text_of(manifest).encode())
         except OSError as error:
             raise UsageError(f"results folder {self.path}: cannot be written: {error.strerror}") from error
+
+    def tape(self, process: Process) -> Path:
+        """Return where a participant writes down what it hears."""
+        folder = self.path / "tapes" if process.run_as is None else self.own(user_of(process.run_as))
+        return folder / f"{log_name(process)}.tape"
+
+    def own(self, user: User) -> Path:
+        """Return the folder that only one user of this run enters."""
+        return self.path / "users" / str(user.uid)
+
+    def open_ways(self) -> None:
+        """Let the users of this run pass to what is theirs, and read nothing else."""
+        open_ways([self.path, self.logs, *(self.path / name for name in ("brains", "tapes", "users"))])
+
+    def give(self, process: Process) -> User | None:
+        """Give a process that runs under another name the files that it writes; return whose they are."""
+        if process.run_as is None:
+            return None
+        user = user_of(process.run_as)
+        user.own(self.logs / f"{log_name(process)}.jsonl")
+        user.own_folder(self.own(user))
+        return user
 
     def seal(self, status: str, reason: str, heads: Mapping[str, Any] | None) -> None:
         """Complete the manifest when the run has ended; StoreError if that cannot be written."""

@@ -1,8 +1,9 @@
 """The keeper of a program of any language: ends its whole tree of processes when it or the supervisor ends.
 
-`python -m ganglion.supervisor.keeper LIFELINE -- PROGRAM ARGUMENT...`: LIFELINE is the number of the read end of a
-pipe whose other end only the supervisor has; its end of file means that the supervisor is gone. The keeper ends as
-the program did: with its exit status, or killed by its signal.
+`python -m ganglion.supervisor.keeper LIFELINE [USER GROUP...] -- PROGRAM ARGUMENT...`: LIFELINE is the number of the
+read end of a pipe whose other end only the supervisor has; its end of file means that the supervisor is gone. With
+the numbers of a user and his groups the program runs under his name; the keeper stays who it is, so that the program
+cannot end it. The keeper ends as the program did: with its exit status, or killed by its signal.
 """
 
 from __future__ import annotations
@@ -27,19 +28,28 @@ _LOOK_S = 0.05  # how often the wait looks for the program where the system cann
 
 def main(arguments: Sequence[str]) -> NoReturn:
     """Start the program, wait until it or the supervisor ends, end what is left of its tree."""
-    lifeline, argv = int(arguments[0]), list(arguments[2:])
+    end = list(arguments).index("--")
+    lifeline, *user = (int(word) for word in arguments[:end])
+    argv = list(arguments[end + 1 :])
     adopt_orphans()
     name_process("ganglion-keeper")
     for signum in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(signum, lambda *_: None)  # meant for the whole group: the program has got it too
     try:
-        program = subprocess.Popen(argv, close_fds=True)
+        program = _start(argv, user)
     except OSError as error:
         sys.stderr.write(f"cannot start {argv[0]}: {error.strerror or error}\n")
         end_as(127)
     code = _wait(program, lifeline)
     end_tree()
     end_as(-signal.SIGKILL if code is None else code)
+
+
+def _start(argv: Sequence[str], user: Sequence[int]) -> subprocess.Popen[bytes]:
+    if not user:
+        return subprocess.Popen(argv, close_fds=True)
+    uid, gid, *groups = user
+    return subprocess.Popen(argv, close_fds=True, user=uid, group=gid, extra_groups=groups)
 
 
 def _wait(program: subprocess.Popen[bytes], lifeline: int) -> int | None:

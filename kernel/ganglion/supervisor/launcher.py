@@ -12,6 +12,7 @@ import sys
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgpack
 
@@ -22,6 +23,9 @@ from ganglion.supervisor.linux import LINUX, adopt_orphans
 from ganglion.supervisor.output import Output
 from ganglion.supervisor.process import Process
 from ganglion.supervisor.warm import ORDER_BYTES
+
+if TYPE_CHECKING:
+    from ganglion.supervisor.user import User
 
 __all__ = ["CREDENTIALS", "ENTRIES", "PRELOAD", "SINGLE_THREAD", "Launcher"]
 
@@ -224,17 +228,24 @@ class Launcher:
         on_exit: Callable[[Process], None],
         entry: str = "peer",
         log: Path | None = None,
+        user: User | None = None,
+        mask: int | None = None,
     ) -> Process:
-        """Start a participant from the warm parent; LaunchError if that is not possible."""
+        """Start a participant from the warm parent; LaunchError if that is not possible.
+
+        It runs under the name of `user`; what it writes is not for those in `mask`.
+        """
         if not (LINUX and self.adopted):
             module = self._entries[entry].partition(":")[0].removesuffix(".main")  # run as `python -m`
             argv = [*_PYTHON, "-m", module]
-            return self.execute(name, argv, {**SINGLE_THREAD, **variables}, on_exit, log)
+            known = {**SINGLE_THREAD, **variables}
+            return self.execute(name, argv, known, on_exit, log, user=user, mask=mask)
         self._take_warm()
         read, write = os.pipe()
         feed = os.open(os.devnull, os.O_RDONLY)
         number = next(self._numbers)
-        data = msgpack.packb([number, entry, dict(variables), name])
+        become = None if user is None else [user.uid, user.gid, user.groups, user.name, user.home]
+        data = msgpack.packb([number, entry, dict(variables), name, become, mask])
         if len(data) > ORDER_BYTES:
             _close_all([read, write, feed])
             raise LaunchError(f"{name}: expected at most {ORDER_BYTES} bytes of variables, found {len(data)}")
@@ -259,13 +270,17 @@ class Launcher:
         on_exit: Callable[[Process], None],
         log: Path | None = None,
         cwd: Path | str | None = None,
+        user: User | None = None,
+        mask: int | None = None,
     ) -> Process:
         """Start a program under a keeper, which ends its whole tree when it ends or we do; LaunchError if it cannot."""
         assert self._lifeline is not None, "open() comes first"
         if cwd is not None and not Path(cwd).is_dir():
             raise LaunchError(f"cannot start {' '.join(argv)}: there is no folder {cwd}")
         lifeline = self._lifeline[0]
-        keeper = [*_PYTHON, "-m", "ganglion.supervisor.keeper", str(lifeline), "--", *argv]
+        numbers = [] if user is None else [user.uid, user.gid, *user.groups]
+        words = [str(number) for number in (lifeline, *numbers)]
+        keeper = [*_PYTHON, "-m", "ganglion.supervisor.keeper", *words, "--", *argv]
         read, write = os.pipe()
         try:
             started = _popen(
@@ -273,9 +288,10 @@ class Launcher:
                 subprocess.DEVNULL,
                 write,
                 write,
-                {**_clean(os.environ), **variables},
+                {**_clean(os.environ), **_home(user), **variables},
                 cwd,
                 [lifeline],
+                mask,
             )
         except LaunchError:
             os.close(read)
@@ -365,6 +381,7 @@ def _popen(
     variables: Mapping[str, str],
     cwd: Path | str | None = None,
     keep: Sequence[int] = (),
+    mask: int | None = None,
 ) -> subprocess.Popen[bytes]:
     """Start a program in a session of its own; LaunchError names it if it cannot be started."""
     try:
@@ -377,6 +394,7 @@ def _popen(
             start_new_session=True,
             cwd=cwd,
             env=dict(variables),
+            umask=-1 if mask is None else mask,
         )
     except (OSError, ValueError) as error:
         raise LaunchError(f"cannot start {' '.join(argv)} in {cwd or '.'}: {error}") from error
@@ -426,6 +444,10 @@ def _forgetting(
         on_exit(process)
 
     return ended
+
+
+def _home(user: User | None) -> dict[str, str]:
+    return {} if user is None else {"HOME": user.home, "USER": user.name, "LOGNAME": user.name}
 
 
 def _clean(environment: Mapping[str, str]) -> dict[str, str]:

@@ -9,22 +9,26 @@ import resource
 import signal
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from ganglion.limits import LEAVE_KILL_S
 
 __all__ = [
     "adopt_orphans",
+    "become",
     "children_of",
     "die_with_parent",
     "dump_nothing",
     "end_adopted",
+    "may_change_user",
     "name_process",
     "stopped",
     "usage",
 ]
 
 _PR_SET_PDEATHSIG, _PR_SET_NAME, _PR_SET_CHILD_SUBREAPER = 1, 15, 36
+_TO_CHANGE_USER = (0, 5, 6, 7)  # capabilities CHOWN, KILL, SETGID, SETUID
 LINUX = sys.platform == "linux"
 
 
@@ -108,6 +112,27 @@ def end_adopted(spared: set[int]) -> list[str]:
                 os.kill(pid, signal.SIGKILL)
         time.sleep(0.002)
     return found
+
+
+def may_change_user() -> bool:
+    """Say whether this process may start others under the name of any user, give them files, and end them."""
+    try:
+        text = Path("/proc/self/status").read_text()
+    except OSError:
+        return os.geteuid() == 0
+    held = next((int(line.split()[1], 16) for line in text.splitlines() if line.startswith("CapEff:")), 0)
+    return all(held >> number & 1 for number in _TO_CHANGE_USER)
+
+
+def become(uid: int, gid: int, groups: Sequence[int], name: str, home: str) -> None:
+    """Become another user for good; OSError if that is not allowed. What the parent's end does to us is forgotten."""
+    if uid != os.geteuid() or gid != os.getegid():
+        os.setgroups(list(groups))
+        os.setresgid(gid, gid, gid)
+        os.setresuid(uid, uid, uid)
+    os.environ.update({"HOME": home, "USER": name, "LOGNAME": name})
+    if not os.access(".", os.X_OK):
+        os.chdir("/")
 
 
 def dump_nothing() -> None:

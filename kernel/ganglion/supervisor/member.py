@@ -65,8 +65,9 @@ class Member:
         """Return what must be equal for a process to stay when a phase changes."""
         environment = self.place.environment
         if environment is None or environment.plugin is not None:
-            return (None,)  # its class comes with the set-up of each phase
+            return (self.place.run_as,)  # its class comes with the set-up of each phase
         return (
+            self.place.run_as,
             environment.attach,
             tuple(environment.command or ()),
             environment.cwd,

@@ -24,6 +24,7 @@ from ganglion.supervisor.folder import RunFolder
 from ganglion.supervisor.member import Member
 from ganglion.supervisor.output import printable
 from ganglion.supervisor.restarts import Restarts
+from ganglion.supervisor.user import PRIVATE, users_of
 from ganglion.wire.messages import Ended, Failure, RunEvent
 from ganglion.wire.name import Role, peer_name
 from ganglion.wire.parcel import plan_bytes
@@ -96,9 +97,9 @@ class Run:
         return processes_of(self.id, self.plan.phases[phase])
 
     @property
-    def needs_tcp(self) -> bool:
-        """Say whether a program of another language takes part, which may not know Unix sockets."""
-        return any(e.command or e.attach for phase in self.plan.phases for e in phase.environments)
+    def mask(self) -> int | None:
+        """Return what new files of this run are not for, None where all its processes are ours."""
+        return PRIVATE if users_of(self.plan) else None
 
     def finish(self, ended: Ended) -> None:
         """Take the first word about the end; what comes later changes nothing."""

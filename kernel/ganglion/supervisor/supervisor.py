@@ -8,6 +8,7 @@ import json
 import os
 import shutil
 import signal
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -22,7 +23,7 @@ from ganglion.run.plan import Process as Place
 from ganglion.supervisor import event
 from ganglion.supervisor.access import Access, remote_path
 from ganglion.supervisor.bus import Bus, Handler, Listener
-from ganglion.supervisor.check import VARIABLE, read_faults, write_plan
+from ganglion.supervisor.check import PLAN, VARIABLE, read_faults, write_plan
 from ganglion.supervisor.child import State
 from ganglion.supervisor.connection import Connection, connection_path, endpoint_folder, write_private
 from ganglion.supervisor.folder import RunFolder, log_name, participants
@@ -31,6 +32,7 @@ from ganglion.supervisor.linux import children_of, dump_nothing, end_adopted
 from ganglion.supervisor.member import Member
 from ganglion.supervisor.process import Process, end
 from ganglion.supervisor.runs import Outcome, Run, check_size
+from ganglion.supervisor.user import User, check_users
 from ganglion.supervisor.vigil import Vigil
 from ganglion.wire.messages import (
     PROTOCOL_VERSION,
@@ -195,14 +197,23 @@ class Supervisor(Listener):
     # -- a run --------------------------------------------------------------------------------------------------------
     async def check(self, plan: Plan) -> list[dict[str, Any]]:
         """Return the faults of a plan that only the plugins themselves can tell, found in a child process."""
-        folder = self._folder
-        assert folder is not None, "open() comes first"
+        assert self._folder is not None, "open() comes first"
+        users = await asyncio.to_thread(check_users, plan, self.settings.results)
+        folder = Path(tempfile.mkdtemp(prefix="ganglion-check-")) if users else self._folder
         tree = {**await asyncio.to_thread(plan.to_map), "allow": [*plan.allow, *self.settings.allow]}
         await asyncio.to_thread(
             write_plan, folder, tree
         )  # seconds for a large one: the broker hears us meanwhile
+        for user in users[:1]:  # their code is not for us to run; one of them does it for all
+            user.own(folder / PLAN)
+            user.own_folder(folder)
         process = await self._launcher.fork(
-            "ganglion-check", {VARIABLE: str(folder)}, _ignore, entry="check", log=None
+            "ganglion-check",
+            {VARIABLE: str(folder)},
+            _ignore,
+            entry="check",
+            log=None,
+            user=users[0] if users else None,
         )
         try:
             async with asyncio.timeout(DEADLINES_S["setup"]):
@@ -211,6 +222,8 @@ class Supervisor(Listener):
             process.signal(signal.SIGKILL)
             await process.ended.wait()
         faults = read_faults(folder)
+        if users:
+            shutil.rmtree(folder, ignore_errors=True)
         if faults is None:
             words = "".join(f"\n    {line}" for line in process.output.lines)
             raise LaunchError(f"the check of the plugins ended with {process.code} and without a word{words}")
@@ -224,7 +237,12 @@ class Supervisor(Listener):
         run = self.runs[folder.run] = Run(plan, folder, store)  # from here on it can be interrupted
         try:
             await asyncio.to_thread(check_size, folder.run, plan)
+            users = await asyncio.to_thread(check_users, plan, self.settings.results)
+            if run.mask is not None:
+                os.umask(run.mask)  # from now on: who may see one run of this kernel may not see the next
             await asyncio.to_thread(folder.fill, plan, self.settings.argv, store, self.settings.allow)
+            if users:
+                await asyncio.to_thread(folder.open_ways)
         except BaseException:
             del self.runs[folder.run]
             raise
@@ -330,17 +348,22 @@ class Supervisor(Listener):
             return  # it ended while this one was being announced
         member.start()
         log = run.folder.logs / f"{log_name(member.place)}.out"
-        variables = self._variables(run, member)
         environment = member.place.environment
         try:
+            user = run.folder.give(member.place)
+            variables = self._variables(run, member)
             if environment is not None and environment.command is not None:
-                argv = self._argv(run, member, environment.command, variables)
+                argv = self._argv(run, member, environment.command, variables, user)
                 cwd = Path(run.plan.folder or ".", environment.cwd or "")
                 variables = {**variables, **environment.variables}
-                process = self._launcher.execute(member.label, argv, variables, member.exited, log, cwd)
+                process = self._launcher.execute(
+                    member.label, argv, variables, member.exited, log, cwd, user, run.mask
+                )
             else:
-                process = await self._launcher.fork(log_name(member.place), variables, member.exited, log=log)
-        except LaunchError as error:
+                process = await self._launcher.fork(
+                    log_name(member.place), variables, member.exited, log=log, user=user, mask=run.mask
+                )
+        except (LaunchError, OSError) as error:
             member.failed(str(error))
             return
         member.started(process)
@@ -349,8 +372,9 @@ class Supervisor(Listener):
         assert self.connection is not None
         environment = member.place.environment
         foreign = environment is not None and environment.command is not None
+        outside = foreign or member.place.run_as is not None  # who may not open our socket file
         variables = {
-            "GANGLION_ENDPOINT": (self.connection.tcp or "") if foreign else self.connection.endpoint,
+            "GANGLION_ENDPOINT": (self.connection.tcp or "") if outside else self.connection.endpoint,
             "GANGLION_NAME": member.name,
             "GANGLION_TOKEN": member.token,
             "GANGLION_ROLE": member.place.role.value,
@@ -369,14 +393,19 @@ class Supervisor(Listener):
             "GANGLION_LOG": str((run.folder.logs / f"{log_name(member.place)}.jsonl").resolve()),
         }
 
-    def _argv(self, run: Run, member: Member, argv: Sequence[str], variables: dict[str, str]) -> list[str]:
+    def _argv(
+        self, run: Run, member: Member, argv: Sequence[str], variables: dict[str, str], user: User | None
+    ) -> list[str]:
         """Return a program's arguments with `{connection}` replaced by the path of a file made for it alone."""
         if not any("{connection}" in argument for argument in argv):
             return list(argv)
         assert self._folder is not None
         words = {key.removeprefix("GANGLION_").lower(): value for key, value in variables.items()}
-        path = self._folder / f"{log_name(member.place)}.json"
+        name = f"{log_name(member.place)}.json"
+        path = self._folder / name if user is None else (run.folder.own(user) / name).resolve()
         write_private(path, json.dumps({"version": PROTOCOL_VERSION, **words}, indent=2).encode())
+        if user is not None:
+            user.own(path)
         return [argument.replace("{connection}", str(path)) for argument in argv]
 
     # -- ending a run -------------------------------------------------------------------------------------------------

@@ -29,7 +29,7 @@ from typing import Any, NoReturn
 import msgpack
 
 from ganglion.errors import LaunchError
-from ganglion.supervisor.linux import die_with_parent, name_process
+from ganglion.supervisor.linux import become, die_with_parent, name_process
 
 __all__ = ["ORDER_BYTES", "Entry", "enter", "fork_twice", "main", "serve"]
 
@@ -67,19 +67,21 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def serve(channel: socket.socket, entries: dict[str, Entry], supervisor: int) -> None:
-    """Carry out orders `[number, word, variables, name]` until the other end is closed.
+    """Carry out orders `[number, word, variables, name, user, mask]` until the other end is closed.
 
-    Each is answered with `[number, pid]`, or `[number, 0, reason]`.
+    `user` are the arguments of `become`, or None; `mask` is what new files are not for, or None. Each is answered
+    with `[number, pid]`, or `[number, 0, reason]`.
     """
     while True:
         data, fds, _, _ = socket.recv_fds(channel, ORDER_BYTES, _FDS)
         if not data:
             return
-        number, word, variables, name = msgpack.unpackb(data)
+        number, word, variables, name, user, mask = msgpack.unpackb(data)
         try:
             if word not in entries:
                 raise LaunchError(f"expected an entry of {sorted(entries)}, found {word!r}")
-            pid = fork_twice(lambda: _begin(channel, entries[word], variables, name, fds, supervisor))  # noqa: B023
+            entry, place = entries[word], (user, mask)
+            pid = fork_twice(lambda: _begin(channel, entry, variables, name, fds, supervisor, *place))  # noqa: B023
             answer: list[Any] = [number, pid]
         except (OSError, LaunchError) as error:
             answer = [number, 0, str(error)]
@@ -134,7 +136,13 @@ def _begin(
     name: str,
     fds: list[int],
     supervisor: int,
+    user: Sequence[Any] | None,
+    mask: int | None,
 ) -> NoReturn:
+    if mask is not None:
+        os.umask(mask)
+    if user is not None:
+        become(*user)  # first of all; and what follows would not survive it
     die_with_parent()
     if os.getppid() != supervisor:
         os._exit(1)  # it has just ended, or it cannot adopt: nobody would watch this process

@@ -62,7 +62,7 @@ class Runner:
     def session(self, points: Sequence[Point], launcher: Launcher) -> Session:
         """Return the session in which points are checked and carried out."""
         plans = [point.plan()[0] for point in _of_each_row(points)]
-        tcp = any(e.command or e.attach for plan in plans for p in plan.phases for e in p.environments)
+        tcp = any(plan.needs_tcp for plan in plans)
         name = f".sweep-{hashlib.sha256(self.folder.uid.encode()).hexdigest()[:8]}"  # plain, and found again
         return Session(
             self.settings, name, self.folder.logs, launcher, tcp, self.progress.event, self.progress.note

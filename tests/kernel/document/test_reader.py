@@ -184,6 +184,14 @@ def test_network_documents(load: Load, faults_of: Said) -> None:
         "a document that came over the network names no place to read from",
     ] == [fault.rpartition(": ")[2] for fault in faults_of(reads, local=False)]
     assert [] == faults_of(reads)
+    for other in (
+        TEXT + "recovery: {run_as: bob}\n",
+        TEXT.replace("muscle: dummy", "muscle: dummy, recovery: {run_as: bob}", 1),
+    ):
+        assert ["a document that came over the network chooses no user"] == [
+            fault.rpartition(": ")[2] for fault in faults_of(other, local=False)
+        ]
+        assert [] == faults_of(other)
     large = TEXT + "#" * DOCUMENT_BYTES_REMOTE
     assert [] == faults_of(large)
     assert 1 == len(faults_of(large, local=False))

@@ -2,6 +2,9 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
+import pwd
+import stat
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ganglion.errors import StoreError
-from ganglion.peer.shelf import INDEX, Index, copy_model, files_of, read_shelf, reserve, shelves
+from ganglion.peer.shelf import INDEX, Index, copy_model, files_of, hand_over, read_shelf, reserve, shelves
 from ganglion.sdk.models import Models, digest_of
 
 RUN: list[Any] = [
@@ -193,3 +196,17 @@ def test_a_copy_that_cannot_be_made_is_told(tmp_path: Path) -> None:
     (tmp_path / "a" / "model.npz").write_bytes(b"boo")
     with pytest.raises(StoreError, match="damaged or no model"):
         copy_model(files_of(tmp_path / "a"), tmp_path / "b")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives folders away")
+def test_a_folder_for_another_user(tmp_path: Path) -> None:
+    """The folder of a model goes to who writes it; those above it may be passed through, and are ours."""
+    (tmp_path / "brains").mkdir(mode=0o700)
+    for _ in range(2):
+        hand_over(tmp_path / "brains", "0/ada", "nobody")
+
+    found = [(tmp_path / "brains" / way).stat() for way in (".", "0", "0/ada")]
+    assert [0o711, 0o711, 0o700] == [stat.S_IMODE(status.st_mode) for status in found]
+    assert [0, 0, pwd.getpwnam("nobody").pw_uid] == [status.st_uid for status in found]
+    with pytest.raises(KeyError):
+        hand_over(tmp_path / "brains", "0/bob", "no-such-one")

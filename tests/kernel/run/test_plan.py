@@ -152,3 +152,22 @@ def test_deadlines_are_those_of_who_is_asked() -> None:
     assert {5.0} == {span for label, span in spans_s.items() if not label.startswith("environment")}
     assert phase.deadline_s("controller.setup") == DEADLINES_S["setup"] + 90.0 + 1.0  # type: ignore[operator]
     assert DEADLINES_S["join"] == phase.deadline_s("join")
+
+
+def test_who_needs_tcp() -> None:
+    """Programs may not know a socket file, and another user may not open ours; all others do without."""
+    hill, agent = (
+        EnvironmentPlan("hill", PluginPlan("dummy")),
+        AgentPlan("a", PluginPlan("m"), None, PluginPlan("o"), [], []),
+    )
+    own = replace(agent, recovery=Recovery(run_as="bob"))
+    phase = replace(FULL.phases[0], environments=[hill], agents=[agent])
+
+    def needs(**changes: Any) -> bool:
+        return Plan("u", "u", "1", [phase, replace(phase, **changes)]).needs_tcp
+
+    assert not needs()
+    assert needs(environments=[hill, EnvironmentPlan("lake", command=["lake"])])
+    assert needs(environments=[EnvironmentPlan("moor", attach=True)])
+    assert needs(agents=[agent, own])
+    assert needs(run_as="bob")

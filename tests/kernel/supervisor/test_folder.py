@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import stat
 from pathlib import Path
 
 import hypothesis.strategies as st
@@ -10,6 +11,7 @@ from hypothesis import given
 from ganglion.errors import UsageError
 from ganglion.run.plan import PhasePlan, Plan, PluginPlan, Process
 from ganglion.supervisor.folder import log_name, participants, reserve, run_id
+from ganglion.supervisor.linux import may_change_user
 from ganglion.supervisor.manifest import read_manifest
 from ganglion.wire.name import Role, peer_name, safe
 
@@ -125,3 +127,31 @@ def test_participants_in_words() -> None:
     places = [Process("x", role) for role in (Role.MUSCLE, Role.GOVERNOR, Role.BRAIN, Role.MUSCLE)]
 
     assert "governor, 2 muscles, 1 brain" == participants(places)
+
+
+def test_a_process_of_ours_needs_nothing(tmp_path: Path) -> None:
+    """Who runs under our own name is given nothing, and writes his tape beside those of others."""
+    folder = reserve(tmp_path, "demo")
+    process = Process(peer_name("demo-1", Role.MUSCLE, "ada", 0), Role.MUSCLE, "ada", 0)
+
+    assert folder.give(process) is None
+    assert tmp_path / "demo-1" / "tapes" / "muscle.ada.0.tape" == folder.tape(process)
+
+
+@pytest.mark.skipif(not may_change_user(), reason="only root gives files away")
+def test_a_process_of_another_user_gets_its_own(tmp_path: Path) -> None:
+    """Log and tape of a process under another name are its own, in places to which it can pass."""
+    folder = reserve(tmp_path, "demo")
+    folder.logs.mkdir()
+    folder.open_ways()
+    process = Process(peer_name("demo-1", Role.MUSCLE, "ada", 0), Role.MUSCLE, "ada", 0, run_as="nobody")
+    user = folder.give(process)
+
+    assert user is not None
+    assert {user.uid} == {
+        p.stat().st_uid for p in (folder.logs / "muscle.ada.0.jsonl", folder.tape(process).parent)
+    }
+    assert folder.path / "users" / str(user.uid) / "muscle.ada.0.tape" == folder.tape(process)
+    assert {0o711} == {
+        stat.S_IMODE(p.stat().st_mode) for p in (folder.path, folder.logs, folder.path / "users")
+    }

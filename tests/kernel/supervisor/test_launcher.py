@@ -12,10 +12,12 @@ import pytest
 
 from ganglion.errors import LaunchError
 from ganglion.supervisor.launcher import Launcher
-from ganglion.supervisor.linux import children_of
+from ganglion.supervisor.linux import children_of, may_change_user
 from ganglion.supervisor.process import Process
+from ganglion.supervisor.user import PRIVATE, user_of
 
 needs_linux = pytest.mark.skipif(sys.platform != "linux", reason="the warm parent works on Linux")
+needs_right = pytest.mark.skipif(not may_change_user(), reason="only root starts processes as another user")
 
 
 def ignore(process: Process) -> None:
@@ -245,3 +247,26 @@ def test_left_processes_are_found_and_ended(standin: Path) -> None:
     found, process = asyncio.run(body())
     assert [f"left (process {process.pid})"] == found
     assert process.ended.is_set()
+
+
+@needs_right
+@needs_linux
+def test_process_of_another_user(standin: Path) -> None:
+    """A participant runs under the name that it was given, without any of our groups, and can be ended all the same."""
+    user = user_of("nobody")
+
+    async def body() -> tuple[str, str, int | None]:
+        async with _opened() as launcher:
+            known = {"WHAT": "user"}
+            first = await launcher.fork("x", known, ignore, user=user, mask=PRIVATE)
+            second = launcher.execute(
+                "y", ["/bin/sh", "-c", "echo user $(id -u) $HOME; exec sleep 60"], {}, ignore, user=user
+            )
+            said = await _seen(second, "user")
+            second.signal(signal.SIGKILL)
+            await second.ended.wait()
+            await first.ended.wait()
+            return first.output.lines[-1], said, second.code
+
+    numbers = f"user {user.uid} {user.gid} {list(user.groups)} 0o77 nobody"
+    assert (numbers, f"user {user.uid} {user.home}", -signal.SIGKILL) == asyncio.run(body())

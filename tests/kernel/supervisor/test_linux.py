@@ -8,7 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from ganglion.supervisor.linux import adopt_orphans, children_of, name_process, stopped, usage
+from ganglion.supervisor.linux import (
+    adopt_orphans,
+    become,
+    children_of,
+    may_change_user,
+    name_process,
+    stopped,
+    usage,
+)
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="these means are Linux's")
 
@@ -97,3 +105,28 @@ def test_what_was_adopted_is_ended_and_told() -> None:
     done = subprocess.run([sys.executable, "-c", ADOPTED], capture_output=True, text=True, check=True)
 
     assert "True True\n[] 0\n" == done.stdout
+
+
+def test_who_we_are_already_needs_no_right() -> None:
+    """A process may become the user that it is; all that changes are its variables."""
+    child = os.fork()
+    if child == 0:
+        become(os.geteuid(), os.getegid(), [], "somebody", "/somewhere")
+        os._exit(os.environ["USER"] == "somebody" and os.environ["HOME"] == "/somewhere")
+
+    assert 1 == os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+@pytest.mark.skipif(not may_change_user(), reason="only root becomes another user")
+def test_who_became_another_user_stays_it() -> None:
+    """There is no way back, and the right is gone."""
+    child = os.fork()
+    if child == 0:
+        become(65534, 65534, [65534], "nobody", "/")
+        try:
+            os.setuid(0)
+        except PermissionError:
+            os._exit(0 if not may_change_user() and os.getresuid() == (65534,) * 3 else 2)
+        os._exit(1)
+
+    assert 0 == os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])

@@ -135,11 +135,6 @@ def test_waits_are_told_at_growing_intervals() -> None:
     _on_loop(body)
 
 
-def test_foreign_programs_need_tcp() -> None:
-    """A run with a program that is attached or started by command listens on TCP, too."""
-    assert _on_loop(lambda run: run.needs_tcp)
-
-
 def test_typing_error_is_no_fork_bomb() -> None:
     """More processes than a run may have are refused with the number of workers."""
     plan = Plan("r", "r", "1", [dataclasses.replace(PHASE, workers=1000)])

@@ -35,7 +35,7 @@ def _order(
     """Give an order; return the answer and what the new process printed to its end."""
     read, write = os.pipe()
     null = os.open(os.devnull, os.O_RDONLY)
-    socket.send_fds(channel, [msgpack.packb([number, word, variables, "x"])], [null, write])
+    socket.send_fds(channel, [msgpack.packb([number, word, variables, "x", None, None])], [null, write])
     os.close(null)
     os.close(write)
     answer = msgpack.unpackb(channel.recv(1024))
