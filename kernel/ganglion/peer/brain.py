@@ -8,7 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import msgpack
+
 from ganglion.errors import AuthorError, GanglionError, RemoteProtocolError
+from ganglion.peer.checkpoint import Checkpoints, export, restore
 from ganglion.peer.conversation import Request
 from ganglion.peer.failure import failure_of
 from ganglion.peer.hooks import Hooks, identity, seed_process
@@ -16,7 +19,16 @@ from ganglion.peer.layout import Layout, freeze, thaw
 from ganglion.peer.loader import Loader
 from ganglion.peer.participant import DEFERRED, Handler, Participant
 from ganglion.peer.shelf import copy_model, files_of
-from ganglion.sdk.brain import Brain, EpisodeSummary, Evaluation, EvaluationResult, Update, carries_update
+from ganglion.peer.state import Generators
+from ganglion.sdk.brain import (
+    Brain,
+    CheckpointableBrain,
+    EpisodeSummary,
+    Evaluation,
+    EvaluationResult,
+    Update,
+    carries_update,
+)
 from ganglion.sdk.flow import Signal
 from ganglion.sdk.information import ActuatorInformation, RewardInformation, SensorInformation
 from ganglion.sdk.memory import Memory
@@ -68,6 +80,7 @@ class BrainHost:
     def __init__(self, loader: Loader) -> None:
         self._loader = loader
         self._brain: Brain | None = None
+        self._answered: bytes | None = None  # what stands for the answer to the set-up
         self.participant: Participant  # set before anything is served
 
     def handlers(self) -> dict[str, Handler]:
@@ -88,7 +101,7 @@ class BrainHost:
     def setup(self, request: Request, setup: BrainSetup) -> Done:
         """Make the brain and load its model."""
         self.participant.begin_tape([(request, None)])  # all of it is made here
-        self._setup = setup
+        self._setup, self._began, self._answered = setup, request, None
         blame = self._loader.blame("brain", str(setup.plugin["name"]))
         self._hooks = hooks = Hooks(f"brain {setup.agent}, {blame}")
         seed_process(setup.stream)
@@ -96,9 +109,11 @@ class BrainHost:
         sensors = [SensorInformation(None, s, u) for u, s in self._sensor_layout.pairs()]
         actuators = [ActuatorInformation(None, s, u) for u, s in self._actuator_layout.pairs()]
         mine = identity(setup.stream)
+        self._generators = Generators({"rng": mine["rng"]})
         self._memory = Memory(rng=mine["rng"])
         self._memory.declare(sensors, actuators)
         self._rewards: Layout | None = None
+        self._reward_ids: list[dict[str, Any]] | None = None
         if setup.rewards is not None:
             self._declare_rewards(setup.rewards)
         self._models = Models(setup.models, setup.load)
@@ -131,7 +146,69 @@ class BrainHost:
         hooks("setup", brain.setup)
         if setup.load is not None:
             self._load(brain, setup.load)
+        checkpoint = self.participant.take_base()
+        if checkpoint is not None:
+            self._go_on(brain, checkpoint)
+        self._checkpoints = (
+            Checkpoints(setup.checkpoint_s, self.participant.clock)
+            if setup.checkpoint_s is not None and isinstance(brain, CheckpointableBrain)
+            else None
+        )
         return Done()
+
+    # -- checkpoints --------------------------------------------------------------------------------------------------
+    def tick(self) -> None:
+        """Take a checkpoint where one is due; called between two requests."""
+        brain, participant = self._brain, self.participant
+        if brain is None:
+            return
+        if self._answered is None:
+            self._answered = participant.answer_digest(self._began)
+        checkpoints = self._checkpoints
+        if checkpoints is None or not participant.tapes or self._rounds or self._late is not None:
+            return
+        if not checkpoints.due or not participant.idle:
+            return
+        began_s = participant.clock()
+        assert isinstance(brain, CheckpointableBrain)
+        state = self._hooks(
+            "export_checkpoint_state", export, brain, self._memory, self._generators, self._books()
+        )
+        participant.begin_tape([(self._began, self._answered)], state)
+        checkpoints.taken(began_s)
+
+    def _books(self) -> dict[str, Any]:
+        """Return what this host knows beside the brain."""
+        newest = {  # as they travel, which nobody is to take for what they are
+            muscle: [one.version, msgpack.packb(one.data), one.blobs] for muscle, one in self._updates.items()
+        }
+        return {
+            "rewards": self._reward_ids,
+            "updates": newest,
+            "version": self._version,
+            "has": self._has,
+            "thoughts": self._thoughts,
+            "last_update": self._last_update,
+            "signals": [[worker, signal] for worker, signal in self._signals.items()],
+        }
+
+    def _go_on(self, brain: Brain, checkpoint: Any) -> None:
+        """Go on where a predecessor stood."""
+        if not isinstance(brain, CheckpointableBrain):
+            raise RemoteProtocolError("checkpoint: the brain is none that can go on from one")
+        tree = checkpoint[0]["books"]["rewards"]
+        if tree is not None:
+            self._declare_rewards(tree)
+        books = self._hooks(
+            "restore_checkpoint_state", restore, brain, self._memory, self._generators, checkpoint
+        )
+        self._updates = {
+            muscle: _Newest(version, msgpack.unpackb(data), list(blobs))
+            for muscle, (version, data, blobs) in books["updates"].items()
+        }
+        self._version, self._has, self._thoughts = books["version"], dict(books["has"]), books["thoughts"]
+        self._last_update = brain.last_update = books["last_update"]
+        self._signals = dict(books["signals"])
 
     def _load(self, brain: Brain, folder: str) -> None:
         """Let the brain take over a model with its policy; what goes wrong is told with the model's folder."""
@@ -319,6 +396,7 @@ class BrainHost:
         return f"{self._setup.agent}/{worker}"
 
     def _declare_rewards(self, declarations: list[dict[str, Any]]) -> None:
+        self._reward_ids = declarations
         self._rewards = Layout.of(declarations, missing=True)
         self._memory.declare(
             rewards=[RewardInformation(None, space, uid) for uid, space in self._rewards.pairs()]

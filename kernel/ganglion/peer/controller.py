@@ -51,6 +51,7 @@ class ControllerHost:
         self._due: Verdict | None = None
         self._evaluates = False  # whether what is due is one more evaluation
         self._records: Records | None = None
+        self._heard = 0  # number of the governor's last signal
         self.participant: Participant  # set before anything is served
 
     def handlers(self) -> dict[str, Handler]:
@@ -67,11 +68,15 @@ class ControllerHost:
         if self._records is not None and self._records.heard(told):
             return
         if told.head.call == "" and self._phase is not None:
-            self._phase.signals.append(codec_of(FlowSignal).decode(told.body))
+            signal = codec_of(FlowSignal).decode(told.body)
+            if signal.number and signal.number <= self._heard:
+                return  # the governor says it again where it may have been lost
+            self._heard = max(self._heard, signal.number)
+            self._phase.signals.append(signal)
 
     def gone(self, gone: Gone) -> None:
         """Hear that a peer is lost."""
-        if self._records is not None:
+        if self._records is not None and not gone.returns:
             self._records.lost(gone.peer, gone.reason)
 
     # -- calls of the governor ----------------------------------------------------------------------------------------
@@ -79,7 +84,7 @@ class ControllerHost:
         """Start the environments; answer what they declare."""
         seed_process(setup.stream)
         if self._records is None:
-            self._records = Records(self.participant, setup.store, self.participant.base or 0)
+            self._records = Records(self.participant, setup.store, self.participant.take_base() or 0)
         if self._records.settled:
             self.participant.begin_tape([(request, None)], self._records.number)
         worlds = [World(e["uid"], e["peer"], e) for e in setup.environments]

@@ -143,9 +143,19 @@ class Conversation:
         """Say whether nothing is asked, and nothing but one request to be answered."""
         return not self._pending and len(self._doing) <= 1
 
-    def go_on(self, serial: int) -> None:
-        """Go on behind a serial."""
+    def go_on(self, serial: int, answers: Sequence[Any] = ()) -> None:
+        """Go on behind a serial, with the answers that `remembered` returned."""
         self._serial = serial
+        for peer, at, call, frames in answers:
+            self._answers.setdefault(peer, OrderedDict())[at, call] = tuple(frames)
+
+    def remembered(self) -> list[list[Any]]:
+        """Return the last answers to everybody: caller, serial, call, frames."""
+        return [
+            [peer, serial, call, list(frames)]
+            for peer, memory in self._answers.items()
+            for (serial, call), frames in memory.items()
+        ]
 
     def answered(self, request: Request) -> tuple[bytes, ...] | None:
         """Return the answer to a request, as it was sent, if it is still remembered."""

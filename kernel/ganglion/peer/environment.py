@@ -102,9 +102,10 @@ class EnvironmentHost:
         self._layouts: tuple[Layout, Layout] | None = None
         self._reward_ids: list[dict[str, Any]] | None = None  # as they were told with the first update
         self._rewards: Layout | None = None
-        if self.participant is not None and self.participant.base is not None:
-            self._reward_ids = list(self.participant.base)  # a predecessor has told them
-            self._rewards = Layout.of(self._reward_ids)
+        told = None if self.participant is None else self.participant.take_base()
+        if told is not None:  # by a predecessor
+            self._reward_ids = list(told)
+            self._rewards = Layout.of(told)
         self._begin_episode(environment, episode_of(request))
         baseline = self._baseline(self._hooks("start_environment", environment.start_environment))
         declared = self._declare(environment, baseline)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -40,6 +41,7 @@ from ganglion.wire.messages import (
     EpisodeEnded,
     FlowSignal,
     GovernorStart,
+    Incident,
     Joined,
     Rebuild,
     RunEvent,
@@ -77,6 +79,8 @@ class GovernorHost:
         self._store: str | None = None  # None too when its failure has been told
         self._unwritten: GanglionError | None = None  # why nothing more is written
         self._signals = 0  # that were recorded
+        self._numbers: dict[str, int] = {}  # of the last signal to each controller
+        self._said: dict[str, list[FlowSignal]] = {}  # controller -> signals of this phase
         self._started = ""  # when the run began first, as UTC text
         self._unindexed = False  # whether the index of models cannot be written
         self.participant: Participant  # set before anything is served
@@ -92,6 +96,7 @@ class GovernorHost:
             "governor.stands": self.stands,
             "governor.rebuild": self.rebuild,
             "governor.failed": self.failed,
+            "governor.incident": self.incident,
         }
 
     # -- events -------------------------------------------------------------------------------------------------------
@@ -160,19 +165,36 @@ class GovernorHost:
         self._drive(lambda: self._running().worker_failed(request, report, self._now_s()))
         return DEFERRED
 
+    def incident(self, request: Request, report: Incident) -> Done:
+        """Take what became of a process."""
+        self._drive(lambda: self._running().incident(report, self._now_s()))
+        return Done()
+
     def told(self, told: Told) -> None:
         """Hear who has joined, and the store's acknowledgements."""
         if told.head.call == "kernel.joined" and self._governor is not None:
             joined = codec_of(Joined).decode(told.body)
             self._drive(lambda: self._running().joined(joined.peer, joined.content, self._now_s()))
+            for signal in self._said.get(joined.peer, []):  # who has heard them knows by their numbers
+                self.participant.tell(joined.peer, "", signal, Verb.SIGNAL)
         elif self._governor is not None:
             self._records.heard(told)
 
     def gone(self, gone: Gone) -> None:
         """Hear that a peer is lost."""
         if self._governor is not None:
-            self._records.lost(gone.peer, gone.reason)
-            self._drive(lambda: self._running().lost(gone.peer, gone.reason, self._now_s()))
+            if not gone.returns:
+                self._records.lost(gone.peer, gone.reason)
+            lost = partial(self._running().lost, gone.peer, gone.reason, self._now_s(), gone.returns)
+            self._drive(lost)
+
+    def reconnected(self) -> None:
+        """Watch again whom the phase needs: the broker that knew it is gone, or our connection was.
+
+        Whoever is there is then told to us as joined, and hears our signals again.
+        """
+        if self._governor is not None:
+            self.participant.ask_aside("", "kernel.watch", Watch(sorted(self._governor.awaited())))
 
     def tick(self) -> None:
         """Look at the clock; finish when it is time."""
@@ -247,9 +269,11 @@ class GovernorHost:
                 self._library.take(effect.record)
                 self._write(partial(self._records.add, self._numbered(effect.record)))
             elif isinstance(effect, Event):
+                if effect.name == "phase.started":
+                    self._said.clear()  # controllers begin anew
                 self._tell(effect)
             elif isinstance(effect, Steer):
-                participant.tell(effect.peer, "", effect.signal, Verb.SIGNAL)
+                participant.tell(effect.peer, "", self._kept(effect), Verb.SIGNAL)
             elif isinstance(effect, Await):
                 participant.ask("", "kernel.watch", Watch(list(effect.peers)), _SPAN_KERNEL_S)
             elif isinstance(effect, Declare):
@@ -259,6 +283,13 @@ class GovernorHost:
             else:
                 self._finish = effect
         self._keep_index()
+
+    def _kept(self, steer: Steer) -> FlowSignal:
+        """Return a signal with its number, and keep it for a controller that may have missed it."""
+        number = self._numbers[steer.peer] = self._numbers.get(steer.peer, 0) + 1
+        signal = replace(steer.signal, number=number)
+        self._said.setdefault(steer.peer, []).append(signal)
+        return signal
 
     def _numbered(self, record: list[Any]) -> list[Any]:
         """Return a record with what names it for good: signals may be equal, and each is one of its own."""

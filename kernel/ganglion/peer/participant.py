@@ -134,7 +134,7 @@ class Participant:
         self._arrived: deque[list[bytes]] = deque()  # what the pulse has read
         self._returned = False  # whether `on_return` is due
         self._aside = _ASIDE
-        self.base: Any = None  # what a predecessor's host left for this one
+        self._base: Any = None
         self._accused: dict[int, Pending] = {}  # serial of what was told to the supervisor -> the late call
         self._handlers = handlers
         self._told = told
@@ -388,15 +388,17 @@ class Participant:
     def begin_tape(self, heard: Sequence[tuple[Request, bytes | None]], state: Any = None) -> bool:
         """Forget what was heard before these requests: a successor needs to hear no more than them.
 
-        With each goes the digest of its answer, None if that is still to be given. `state` is what the successor gets
-        as `base`. Nothing happens, and False is returned, without a tape or where something else is open.
+        With each goes the digest of its answer, None if that is still to be given. `state` is what `take_base` gives
+        the successor. Nothing happens, and False is returned, without a tape or where something else is open.
         """
         tape, conversation = self._tape, self._conversation
-        if tape is None or tape.playing or self._inbox or not conversation.idle:
+        if tape is None or tape.playing or not self.idle:
             return False
         now_s = self.clock()
         records = [wire_tape.heard_record(now_s, self._welcomed)]
-        records.append(wire_tape.base_record(now_s, conversation.serial, state))
+        again = {(request.peer, request.head.serial, request.head.call) for request, _ in heard}
+        answers = [one for one in conversation.remembered() if tuple(one[:3]) not in again]
+        records.append(wire_tape.base_record(now_s, conversation.serial, state, answers))
         for request, answer in heard:
             frames = [request.peer.encode(), encode_head(request.head), request.body, *request.blobs]
             records.append(wire_tape.heard_record(now_s, frames))
@@ -404,6 +406,21 @@ class Participant:
                 records.append(wire_tape.record(Kind.SAID, now_s, answer))
         tape.begin_anew(records)
         return True
+
+    @property
+    def tapes(self) -> bool:
+        """Say whether a tape is being written."""
+        return self._tape is not None and not self._tape.playing
+
+    @property
+    def idle(self) -> bool:
+        """Say whether nothing is asked, and nothing heard that is not answered but for one request."""
+        return not self._inbox and self._conversation.idle
+
+    def take_base(self) -> Any:
+        """Return, once, the state with which a predecessor began its tape; None if there is none."""
+        found, self._base = self._base, None
+        return found
 
     def _play(self, kind: Kind, what: str) -> wire_tape.Record:
         """Take the next record of the tape, which must be of this kind."""
@@ -419,8 +436,8 @@ class Participant:
         """Go on where a tape was begun anew."""
         tape = self._tape
         if tape is not None and tape.playing and tape.peek() is Kind.BASE:
-            serial, self.base = wire_tape.read_base(tape.take().payload)
-            self._conversation.go_on(serial)
+            serial, self._base, answers = wire_tape.read_base(tape.take().payload)
+            self._conversation.go_on(serial, answers)
 
     def _hear_again(self, awaited: AbstractSet[int] | None) -> list[Incoming] | None:
         """Return what was heard here before; None behind the end of the tape: from now on the bus is heard."""

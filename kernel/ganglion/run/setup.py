@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from ganglion.run.agents import ResolvedAgent
-from ganglion.run.loss import mends
+from ganglion.run.loss import led, mends
 from ganglion.run.plan import EnvironmentPlan, PhasePlan, Plan, PluginPlan
+from ganglion.run.recovery import FAIL
 from ganglion.sdk.condition import TerminationCondition
 from ganglion.sdk.models import file_name
 from ganglion.wire.messages import BrainSetup, ControllerSetup, ControllerStart, Verdict
@@ -94,6 +95,7 @@ class Setup:
         """Return the message that sets up a brain; `models` is agent -> folder of the model that it begins with."""
         assert agent.plan.brain is not None
         name = agent.plan.name
+        recovery = phase if agent.plan.recovery is None else agent.plan.recovery
         return BrainSetup(
             self._run,
             phase.index,
@@ -111,6 +113,7 @@ class Setup:
             phase.sync,
             models.get(name),
             {uid: static[uid] for uid in agent.environments if uid in static} or None,
+            checkpoint_s=None if recovery.on_loss == FAIL else recovery.checkpoint_s,
         )
 
     def start(
@@ -165,6 +168,7 @@ class Setup:
             "stream": words,
             "episode_seed": self._streams.integer(first),
             "episode_stream": first,
+            "mends": led(phase, environment),
         }
 
     def _agent(

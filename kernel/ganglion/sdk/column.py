@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -64,6 +64,23 @@ class Column(ABC):
     def fitted(self, capacity: int) -> Array:
         """Return the array in today's layout and dtype, with all that was written before."""
         return self.blank(capacity) if self.array is None else self.array
+
+    def export(self, rows: slice) -> dict[str, Any] | None:
+        """Return what is stored of these rows, as it can travel; None if no value was ever given."""
+        return None if self.array is None else {"array": self.fitted(len(self.array))[rows]}
+
+    def restore(self, state: Mapping[str, Any] | None, capacity: int) -> None:
+        """Take over what `export` returned, from row 0 on."""
+        if state is None:
+            return
+        array = self.restored(state)
+        self.array = self.blank(capacity)
+        self.array[: len(array)] = array
+
+    def restored(self, state: Mapping[str, Any]) -> Array:
+        """Return the rows of an exported state, and know again what the column knew."""
+        found: Array = state["array"]
+        return found
 
     def move(self, rows: slice | Array, capacity: int) -> None:
         """Take some rows over into new storage, from its row 0 on."""
@@ -142,6 +159,12 @@ class Objects(Column):
     def blank(self, rows: int) -> Array:  # noqa: D102
         return np.full(rows, None, dtype=object)
 
+    def export(self, rows: slice) -> dict[str, Any] | None:  # noqa: D102
+        return None if self.array is None else {"array": list(self.array[rows])}
+
+    def restored(self, state: Mapping[str, Any]) -> Array:  # noqa: D102
+        return self.store(state["array"])
+
     def show(self, stored: Array | None, rows: int) -> Array:  # noqa: D102
         return self.blank(rows) if stored is None else stored
 
@@ -169,6 +192,15 @@ class Texts(Column):
 
     def blank(self, rows: int) -> Array:  # noqa: D102
         return np.zeros(rows, dtype=np.int32)
+
+    def export(self, rows: slice) -> dict[str, Any] | None:  # noqa: D102
+        found = super().export(rows)
+        return None if found is None else {**found, "texts": list(self.texts)}
+
+    def restored(self, state: Mapping[str, Any]) -> Array:  # noqa: D102
+        for text in state["texts"]:
+            self.number(text)
+        return super().restored(state)
 
     def show(self, stored: Array | None, rows: int) -> Array:  # noqa: D102
         names = np.array([*self.texts, ""], dtype=object)
@@ -207,6 +239,11 @@ class Vectors(Column):
 
     def blank(self, rows: int) -> Array:  # noqa: D102
         return _missing((rows, self.width or 0), self.dtype)
+
+    def restored(self, state: Mapping[str, Any]) -> Array:  # noqa: D102
+        array = super().restored(state)
+        self.width, self.dtype = array.shape[1], array.dtype
+        return array
 
     def fitted(self, capacity: int) -> Array:  # noqa: D102
         return self.blank(capacity) if self.array is None else self.array.astype(self.dtype, copy=False)
@@ -283,6 +320,11 @@ class Tables(Column):
 
     def blank(self, rows: int) -> Array:  # noqa: D102
         return _missing((rows, self.layout.width), self._dtype())
+
+    def restored(self, state: Mapping[str, Any]) -> Array:  # noqa: D102
+        array = super().restored(state)
+        self.dtype, self.stored_layout = array.dtype, self.layout
+        return array
 
     def fitted(self, capacity: int) -> Array:  # noqa: D102
         if self.array is None:

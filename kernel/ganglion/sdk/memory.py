@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -249,6 +249,31 @@ class Memory:
         for column in self._columns.values():
             column.move(kept, self._capacity)
         self._start, self._end = 0, count
+
+    # -- checkpoints --------------------------------------------------------------------------------------------------
+    def export(self) -> dict[str, Any]:
+        """Return all rows as values that can travel: arrays, lists, numbers.
+
+        Raises:
+            AuthorError: There are rows with ids that were not declared.
+        """
+        self._flush()
+        for name, kind in TABLES.items():
+            column, declared = self._columns[name], self._declared.get(kind, NOTHING)
+            assert isinstance(column, Tables)
+            if column.layout.uids != declared.uids:
+                raise AuthorError(f"memory: {name}: rows with ids that were not declared cannot be exported")
+        rows = slice(self._start, self._end)
+        columns = {name: column.export(rows) for name, column in self._columns.items()}
+        return {"rows": self._end - self._start, "columns": columns}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take over what `export` returned, in place of all rows; declarations and limit are those of now."""
+        self.clear()
+        self._end = int(state["rows"])
+        self._capacity = max(FIRST_BLOCK_ROWS, 2 * self._end)
+        for name, column in self._columns.items():
+            column.restore(state["columns"][name], self._capacity)
 
     # -- bounds -------------------------------------------------------------------------------------------------------
 

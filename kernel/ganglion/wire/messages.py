@@ -52,6 +52,7 @@ __all__ = [
     "Go",
     "GovernorStart",
     "Hello",
+    "Incident",
     "Info",
     "Joined",
     "Lost",
@@ -353,6 +354,19 @@ class GovernorStart:
     resume: dict[str, Any] | None = (
         None  # a cut {phase, models: [[phase, agent, folder], ...], ...}: the run goes on with this phase
     )
+
+
+@message
+class Incident:
+    """Tell the governor what became of a process, for the table of incidents; no result depends on it."""
+
+    time: str  # of the wall clock, UTC
+    name: str  # whose, without the run
+    incarnation: int
+    kind: str  # lost, restarted, poison, restarts
+    position: str | None = None  # which call it heard last, and where in the run
+    detail: str | None = None
+    failure: Failure | None = None  # it does not come back: the run ends with this
 
 
 @message
@@ -707,6 +721,7 @@ class BrainSetup:
     load: str | None = None
     static_models: dict[str, Any] | None = None
     parcels: dict[str, Any] | None = None  # field -> number of the blob that holds it
+    checkpoint_s: float | None = None  # least time between two checkpoints; None takes none
 
 
 @message
@@ -904,6 +919,7 @@ CALLS: tuple[Call, ...] = (
     Call("governor.start", (Role.SUPERVISOR,), Role.GOVERNOR, GovernorStart, Done),
     Call("governor.signal", (Role.SUPERVISOR,), Role.GOVERNOR, FlowSignal, Signalled),
     Call("governor.stop", (Role.SUPERVISOR,), Role.GOVERNOR, RunRequest, Done),
+    Call("governor.incident", (Role.SUPERVISOR,), Role.GOVERNOR, Incident, Done),
     Call("governor.episode", (Role.CONTROLLER,), Role.GOVERNOR, EpisodeEnded, Verdict),
     Call("governor.boundary", (Role.CONTROLLER,), Role.GOVERNOR, Boundary, Go),
     Call("governor.stands", (Role.CONTROLLER,), Role.GOVERNOR, Stands, Done),

@@ -80,9 +80,9 @@ def late_record(time_s: float, serials: Sequence[int]) -> bytes:
     return record(Kind.LATE, time_s, msgpack.packb(list(serials)))
 
 
-def base_record(time_s: float, serial: int, state: Any) -> bytes:
-    """Return the record of where a process stood: its last serial, and what its host wants to know again."""
-    return record(Kind.BASE, time_s, msgpack.packb([serial, state]))
+def base_record(time_s: float, serial: int, state: Any, answers: Any = ()) -> bytes:
+    """Return the record of where a process stood: its last serial, what its host wants to know again, last answers."""
+    return record(Kind.BASE, time_s, msgpack.packb([serial, state, list(answers)]))
 
 
 def digest(frames: Sequence[bytes]) -> bytes:
@@ -111,10 +111,10 @@ def read_serials(payload: bytes) -> list[int]:
     return found
 
 
-def read_base(payload: bytes) -> tuple[int, Any]:
-    """Return serial and state of a base."""
-    serial, state = msgpack.unpackb(payload, strict_map_key=False)
-    return serial, state
+def read_base(payload: bytes) -> tuple[int, Any, list[Any]]:
+    """Return serial, state and answers of a base."""
+    serial, state, answers = msgpack.unpackb(payload, strict_map_key=False)
+    return serial, state, answers
 
 
 def read_records(tape: Any) -> Iterator[Record]:

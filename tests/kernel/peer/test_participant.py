@@ -829,7 +829,8 @@ def test_tape_begun_anew_is_all_that_is_heard_again(link: Any, clock: Any) -> No
 
     assert [True] == begun
     assert ["setup", "reset"] == heard
-    assert {"kept": 5} == second.participant.base
+    assert {"kept": 5} == second.participant.take_base()
+    assert second.participant.take_base() is None
     assert first.total == second.total
 
 

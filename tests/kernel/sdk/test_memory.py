@@ -137,6 +137,18 @@ class Mirror(RuleBasedStateMachine):
         assert replace or len(set(numbers)) == len(numbers)
         _check(shard, [population[number] for number in numbers])
 
+    @rule()
+    def go_on_elsewhere(self) -> None:
+        """What was exported and taken over elsewhere goes on as if nothing had been."""
+        fresh = _memory(size_limit=self.memory.size_limit, rng=self.memory.rng)
+        try:
+            state = self.memory.export()
+        except AuthorError as error:
+            assert "not declared" in str(error)
+            return
+        fresh.restore(state)
+        self.memory = fresh
+
     @invariant()
     def agrees(self) -> None:
         assert len(self.rows) == len(self.memory)

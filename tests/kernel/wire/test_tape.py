@@ -67,9 +67,9 @@ def test_no_bytes_break_the_reader(data: bytes) -> None:
 )
 def test_base_comes_back(serial: int, state: object) -> None:
     """Serial and state of a base are those that were written."""
-    (one,) = tape.read_records(MAGIC + tape.base_record(1.0, serial, state))
+    (one,) = tape.read_records(MAGIC + tape.base_record(1.0, serial, state, [["a", 1]]))
 
-    assert (Kind.BASE, (serial, state)) == (one.kind, tape.read_base(one.payload))
+    assert (Kind.BASE, (serial, state, [["a", 1]])) == (one.kind, tape.read_base(one.payload))
 
 
 def test_late_serials_come_back() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ganglion.sdk import Brain, MemoryShard
+from ganglion.sdk import CheckpointableBrain, MemoryShard
 from ganglion_learners.sarsa.config import SarsaConfig
 from ganglion_learners.sarsa.networks import FourierBasis, action_space, ranges
 
@@ -30,7 +30,7 @@ class _Path:
         self.trace = np.zeros((actions, len(features)))
 
 
-class SarsaBrain(Brain):
+class SarsaBrain(CheckpointableBrain):
     """Learn by expected Sarsa with eligibility traces, linear in a Fourier basis of the observation.
 
     For agents with one Discrete actuator and any sensors of few columns. Each completed decision is learned from as it
@@ -56,6 +56,9 @@ class SarsaBrain(Brain):
     Source: Sutton and Barto (2018), Reinforcement Learning, sections 6.6 (expected Sarsa) and 12.7 (Sarsa(lambda),
     accumulating traces).
     """
+
+    CHECKPOINT_FORMAT = "sarsa"
+    CHECKPOINT_SCHEMA_VERSION = 1
 
     def __init__(
         self,
@@ -175,3 +178,26 @@ class SarsaBrain(Brain):
             raise ValueError(f"the stored model has the basis {arrays['basis'].tolist()}, expected {basis}")
         self.weights = np.array(arrays["weights"], dtype=np.float64)
         self.exploration = float(arrays["exploration"])
+
+    def export_checkpoint_state(self) -> Mapping[str, NDArray[Any]]:
+        """Return values, exploration, the number of decisions, and the path of each muscle that is in an episode."""
+        paths = {
+            f"{part}:{muscle}": array
+            for muscle, path in self._paths.items()
+            for part, array in (("features", path.features), ("trace", path.trace))
+        }
+        scalars = {"exploration": np.array(self.exploration), "decisions": np.array(self.decisions)}
+        return {"weights": self.weights, **scalars, **paths}
+
+    def restore_checkpoint_state(self, state: Mapping[str, NDArray[Any]] | bytes) -> None:
+        """Take over what `export_checkpoint_state` returned."""
+        assert not isinstance(state, bytes)
+        self.weights = np.array(state["weights"])
+        self.exploration, self.decisions = float(state["exploration"]), int(state["decisions"])
+        self._paths = {}
+        for name in state:
+            part, _, muscle = name.partition(":")
+            if part == "features":
+                path = _Path(np.array(state[name]), self._space.n)
+                path.trace = np.array(state[f"trace:{muscle}"])
+                self._paths[muscle] = path

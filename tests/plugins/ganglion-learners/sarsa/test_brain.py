@@ -153,3 +153,21 @@ def test_the_model_of_another_brain_is_refused(make, params, change, told) -> No
     with pytest.raises(ValueError, match=told):
         brain.load_arrays({**_brain(make, **{**PARAMS, **params}).arrays(), **change})
     np.testing.assert_array_equal(before, brain.weights)
+
+
+def test_goes_on_bit_by_bit_from_a_checkpoint(make) -> None:
+    """In the middle of two episodes another brain takes over, and learns on as if it had been there from the start."""
+    one, two = _brain(make, **PARAMS), _brain(make, **PARAMS)
+    for i in range(7):
+        _think(one, f"a/{i % 2}", i / 10, 5 + i % 2, 0.3 * i, (i + 1) / 10, terminated=i == 3)
+    two.restore_checkpoint_state({name: array.copy() for name, array in one.export_checkpoint_state().items()})
+    for brain in (one, two):
+        _think(brain, "a/0", 0.2, 5, 1.0, 0.3, truncated=True)
+        _think(brain, "a/1", 0.4, 6, 1.0, 0.5)
+
+    assert one.weights.tobytes() == two.weights.tobytes()
+    assert (one.exploration, one.decisions, one._paths.keys()) == (
+        two.exploration,
+        two.decisions,
+        two._paths.keys(),
+    )
