@@ -202,9 +202,10 @@ class Participant:
         body = frames[2] if len(frames) > 2 else b""
         if head.verb is Verb.ERROR:
             tree = decode_map(body)
-            raise RemoteProtocolError(
-                f"the kernel refuses {self._hello.name!r}: {tree.get('message', 'no reason given')}"
-            )
+            text = f"the kernel refuses {self._hello.name!r}: {tree.get('message', 'no reason given')}"
+            if self._welcomed and tree.get("kind") == "name":
+                raise PeerLost("broker", text)  # it has not noticed yet that our former connection has ended
+            raise RemoteProtocolError(text)
         if head.verb is not Verb.WELCOME:
             raise RemoteProtocolError(f"expected WELCOME, found {head.verb.name}")
         self.welcome = codec_of(Welcome).decode(body)

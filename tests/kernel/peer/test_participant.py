@@ -912,3 +912,45 @@ def test_lost_broker_is_waited_out(link: Any, clock: Any) -> None:
     assert 1 == worker.returns
     assert 1 == len(pauses)
     assert links[0].calls("brain.update")[0] == links[1].calls("brain.update")[0]
+
+
+def test_our_own_former_connection_is_waited_out(link: Any, clock: Any) -> None:
+    """A broker that has not noticed the end of a connection yet takes its peer for another; it is asked again."""
+    bus, token = MemoryBus(), "t" * 43
+    bus.admit(A, Role.MUSCLE, "r", token, worker=0)
+    cut: list[Any] = []
+    pauses: list[float] = []
+
+    def pause(span_s: float) -> None:
+        pauses.append(span_s)
+        if len(pauses) == 3:  # now it notices
+            cut[0].close()
+
+    class Cut:
+        """Be a link of which one side knows that it was cut."""
+
+        def __init__(self) -> None:
+            cut.append(bus.connect())
+            self.send, self.close = cut[-1].send, cut[-1].close
+
+        def receive(self, timeout_s: float | None) -> Any:
+            """Receive until WELCOME has come."""
+            found = cut[0].receive(timeout_s)
+            if found is None:
+                raise PeerLost("broker", "it was cut")
+            return found
+
+    participant = Participant(
+        lambda: bus.connect() if cut else Cut(),
+        {},
+        clock=clock,
+        pulse=False,
+        tape=Tape(MemoryReel()),
+        pause=pause,
+    )
+    participant.join(participant.hello("muscle", A, token, 1))
+    participant.pump(0.1)
+
+    assert 3 == len(pauses)
+    assert {A} == set(bus.exchange.broker.joined)
+    assert participant.welcome is not None
