@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import itertools
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -18,6 +19,7 @@ from ganglion.broker.core import Broker
 from ganglion.document import load_document
 from ganglion.errors import PeerLost
 from ganglion.limits import BEAT_AFTER_SILENCE_S
+from ganglion.peer import brain, controller, environment, muscle
 from ganglion.peer.main import host_of, live
 from ganglion.peer.participant import Participant
 from ganglion.run.plan import Plan
@@ -40,7 +42,7 @@ __all__ = ["Act", "Disturbance", "Simulation", "read", "simulate"]
 _TICK_S = BEAT_AFTER_SILENCE_S / 2  # how often the broker looks at its clocks
 _SUPERVISOR_TOKEN = "s" * 43
 _SUPERVISOR_SHA256 = hashlib.sha256(_SUPERVISOR_TOKEN.encode()).digest()
-_EVENTS_MAX = 2_000_000
+_EVENTS_MAX = 300_000
 _VIRTUAL_S_MAX = 300.0
 
 Act = Callable[["Simulation"], None]
@@ -137,7 +139,8 @@ class Simulation:
         supervisor = self._process("supervisor", self._supervise)
         self.schedule.sleep(self._ticker, _TICK_S)
         try:
-            self.schedule.run(partial(self._over, supervisor))
+            with _shared_generators():
+                self.schedule.run(partial(self._over, supervisor))
         except Stuck as stuck:
             stuck.add_note("\n".join(self._waits()))
             raise
@@ -323,6 +326,19 @@ class Simulation:
         for name, link in broker.joined.items():
             lines += [f"{name} waits for {to.decode()}" for to, route in link.routes.items() if route.open]
         return [*lines, *story_of(self.keeper.events[-12:])]
+
+
+@contextlib.contextmanager
+def _shared_generators() -> Iterator[None]:
+    """Let nobody seed the generators of the interpreter: they are not one process's own, as they would be elsewhere."""
+    former = {host: host.seed_process for host in (brain, controller, environment, muscle)}
+    for host in former:
+        host.seed_process = lambda words: None  # type: ignore[attr-defined]
+    try:
+        yield
+    finally:
+        for host, seed_process in former.items():
+            host.seed_process = seed_process  # type: ignore[attr-defined]
 
 
 _numbers = itertools.count(1)

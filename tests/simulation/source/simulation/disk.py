@@ -25,6 +25,7 @@ class Disk:
     def spin(self, writer: Any, process: Process) -> None:
         """Stand between the writer of a process and its database."""
         writer._connection = _Connection(writer._connection, self, process)
+        process.held.append(lambda: writer._connection.close())
 
     def execute(self, process: Process, execute: Any, sql: str, rest: Any) -> Any:
         """Carry out a statement, or a fault."""

@@ -45,6 +45,7 @@ class Process:
         self.crash: BaseException | None = None
         self.wires: list[Wire] = []
         self.mine: int | None = None
+        self.held: list[Callable[[], None]] = []  # what the system takes from it when it is killed
         self._due = False  # it would run if it were not frozen
         self._schedule = schedule
         self._program = program
@@ -133,6 +134,8 @@ class Process:
         try:
             status = self._program()
         except GreenletExit:
+            for release in self.held:
+                release()
             return
         except TapeDiffers as error:
             self.words, status = str(error), int(error.code or 0)
