@@ -137,6 +137,12 @@ class RemoteProtocolError(ProtocolError):
     """Report that the other side said what the protocol does not allow."""
 
 
+class NotSetUp(RemoteProtocolError):
+    """Report that somebody was asked before he was set up: he may be a successor of whom the caller does not know."""
+
+    kind = "not_set_up"
+
+
 class CallFailed(GanglionError):
     """Report that a peer answered a CALL with ERROR.
 

@@ -8,7 +8,6 @@ from typing import Any
 from ganglion.document.fault import Fault
 from ganglion.document.marks import Node
 from ganglion.document.spelling import PLACES
-from ganglion.limits import CHECKPOINT_S
 
 __all__ = ["UNBUILT", "is_unbuilt", "unbuilt"]
 
@@ -36,8 +35,6 @@ UNBUILT: tuple[tuple[str, str, Test, str], ...] = (
     ("plugin", "on_error", _is("continue"), "`on_error: continue`"),
     ("environment", "on_error", _is("continue"), "`on_error: continue`"),
     ("simulation", "on_error", _is("continue"), "`on_error: continue`"),
-    ("recovery", "on_loss", _is("restart"), "`on_loss: restart`"),
-    ("recovery", "checkpoint_s", lambda value: value not in (None, CHECKPOINT_S), "`checkpoint_s`"),
     ("simulation", "name", _is("aeb"), "the controller `aeb`"),
 )
 

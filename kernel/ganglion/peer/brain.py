@@ -133,6 +133,7 @@ class BrainHost:
         brain: Brain = hooks("__init__", lambda: self._loader.make("brain", setup.plugin, attributes))
         self._brain = brain
         self._rounds: dict[int, _Round] = {}
+        self._round = -1  # the newest that was thought about
         self._updates: dict[str, _Newest] = {}  # muscle -> what is for it alone; "" -> what is for all
         self._version = 0
         self._has: dict[str, int] = {}
@@ -186,6 +187,7 @@ class BrainHost:
             "rewards": self._reward_ids,
             "updates": newest,
             "version": self._version,
+            "round": self._round,
             "has": self._has,
             "thoughts": self._thoughts,
             "last_update": self._last_update,
@@ -207,6 +209,7 @@ class BrainHost:
             for muscle, (version, data, blobs) in books["updates"].items()
         }
         self._version, self._has, self._thoughts = books["version"], dict(books["has"]), books["thoughts"]
+        self._round = books["round"]
         self._last_update = brain.last_update = books["last_update"]
         self._signals = dict(books["signals"])
 
@@ -286,13 +289,22 @@ class BrainHost:
         if len(awaited) == 1:
             self._think_together(request, [(request, message)])
             return DEFERRED
+        if message.round <= self._round and isinstance(message, UpdateAsked):
+            if not self._answers_first:  # the round went on without who asks: a lost muscle's successor
+                self._answer(request, message)
+            return DEFERRED
         found = self._rounds.setdefault(message.round, _Round(awaited))
         if found.awaited != awaited:
             text = f"think.workers: round {message.round} awaits {list(found.awaited)}, found {list(awaited)}"
             raise RemoteProtocolError(text)
-        found.rows[message.worker] = (request, message)
+        former = found.rows.get(message.worker)
+        if former is not None and isinstance(message, UpdateAsked):
+            found.rows[message.worker] = (request, former[1])  # of one who was lost since: his row counts
+        else:
+            found.rows[message.worker] = (request, message)
         if len(found.rows) == len(awaited):
             del self._rounds[message.round]
+            self._round = message.round
             self._think_together(request, [found.rows[worker] for worker in awaited])
         return DEFERRED
 

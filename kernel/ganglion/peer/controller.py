@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ganglion.errors import GanglionError, RemoteProtocolError, StoreError
+from ganglion.errors import CallFailed, GanglionError, NotSetUp, RemoteProtocolError, StoreError
 from ganglion.peer.conversation import Gone, Request, Told
 from ganglion.peer.episode import Episode, Phase
 from ganglion.peer.failure import failure_of
@@ -14,7 +15,7 @@ from ganglion.peer.hooks import Hooks, identity, seed_process
 from ganglion.peer.journal import Journal, digest
 from ganglion.peer.loader import Loader
 from ganglion.peer.mender import Mender
-from ganglion.peer.participant import Handler, Participant, show_failure
+from ganglion.peer.participant import Handler, Participant, is_loss, show_failure
 from ganglion.peer.records import Records
 from ganglion.peer.world import Actor, World, select
 from ganglion.sdk.controller import Controller
@@ -35,9 +36,12 @@ from ganglion.wire.messages import (
     MuscleReset,
     MuscleSetup,
     Nothing,
+    Rebuild,
+    Rebuilt,
     Verdict,
     WorkerFailed,
 )
+from ganglion.wire.name import label
 
 __all__ = ["ControllerHost"]
 
@@ -51,6 +55,7 @@ class ControllerHost:
         self._due: Verdict | None = None
         self._evaluates = False  # whether what is due is one more evaluation
         self._records: Records | None = None
+        self._fresh: set[str] = set()  # successors of who was lost, not set up yet
         self._heard = 0  # number of the governor's last signal
         self.participant: Participant  # set before anything is served
 
@@ -91,14 +96,14 @@ class ControllerHost:
         phase = self._phase = Phase(self.participant, self._records, setup, worlds)
         for world in worlds:
             self.participant.contents[world.peer] = Content(world.setup.get("content", "msgpack"))
-        self._start_environments(phase)
+        self._persist(phase, lambda: self._start_environments(phase))
         return ControllerReady({world.uid: world.declarations() for world in worlds})
 
     def start(self, request: Request, start: ControllerStart) -> Done:
         """Set up the muscles; the episodes begin as soon as this is answered."""
         phase = self._running()
         phase.begin(start, [self._actor(phase, agent) for agent in start.agents])
-        self._setup_muscles(phase, start)
+        self._persist(phase, lambda: self._setup_muscles(phase, start))
         self._due = start.verdict
         return Done()
 
@@ -112,9 +117,9 @@ class ControllerHost:
         """End the muscles' part of the phase, or the environments' and the records."""
         phase = self._phase
         if phase is not None and shutdown.muscles:
-            self._call_all("muscle.shutdown", [(a.peer, Nothing()) for a in phase.actors])
+            self._shut_down("muscle.shutdown", [actor.peer for actor in phase.actors], losing=True)
         if phase is not None and shutdown.environments:
-            self._call_all("environment.shutdown", [(w.peer, Nothing()) for w in phase.worlds])
+            self._shut_down("environment.shutdown", [world.peer for world in phase.worlds], losing=True)
             phase.hooks.close()
             self._phase = None
         if self._records is not None and shutdown.environments:
@@ -130,7 +135,7 @@ class ControllerHost:
         phase = self._phase
         try:
             if again:
-                self._reset(phase, verdict, prepare=True)
+                self._next(phase, verdict, Signal.RESET, prepare=True)
             else:
                 phase.controller = self._controller(phase)
             phase.evaluation = (verdict.round, phase.tick) if phase.setup.evaluation else None
@@ -145,7 +150,10 @@ class ControllerHost:
             while True:
                 running = Episode(phase, episode, verdict)
                 phase.episode = running
-                runner.run(running.run())
+                try:
+                    runner.run(running.run())
+                except GanglionError as error:
+                    self._lose(phase, running, error)
                 verdict = running.report()
                 signal = Signal[verdict.signal]
                 if signal > Signal.RESTART:
@@ -153,10 +161,18 @@ class ControllerHost:
                     phase.steps_left = None
                     return
                 episode = verdict.episode
-                if signal is Signal.RESTART:
-                    self._restart(phase, verdict)
-                else:
-                    self._reset(phase, verdict)
+                self._next(phase, verdict, signal)
+
+    def _next(self, phase: Phase, verdict: Verdict, signal: Signal, prepare: bool = False) -> None:
+        """Begin an episode in place, or with new objects: by a signal, or because somebody was lost."""
+        if signal is not Signal.RESTART:
+            try:
+                self._reset(phase, verdict, prepare)
+            except GanglionError as error:
+                self._await(phase, error)
+            else:
+                return
+        self._persist(phase, lambda: self._restart(phase, verdict))
 
     def _reset(self, phase: Phase, verdict: Verdict, prepare: bool = False) -> None:
         """Begin an episode in place; with `prepare` the muscles take the newest policy before."""
@@ -177,8 +193,8 @@ class ControllerHost:
 
     def _restart(self, phase: Phase, verdict: Verdict) -> None:
         """Begin the next episode with new objects: environments and muscles anew, brains stay."""
-        self._call_all("environment.shutdown", [(w.peer, Nothing()) for w in phase.worlds])
-        self._call_all("muscle.shutdown", [(a.peer, Nothing()) for a in phase.actors])
+        self._shut_down("environment.shutdown", [world.peer for world in phase.worlds])
+        self._shut_down("muscle.shutdown", [actor.peer for actor in phase.actors])
         for world in phase.worlds:
             seeds = (verdict.seeds or {}).get(world.uid, {})
             world.setup["episode_seed"] = int(seeds.get("seed", 0))
@@ -190,6 +206,66 @@ class ControllerHost:
             world.declares("actuators", actuators)
         assert phase.start is not None
         self._setup_muscles(phase, phase.start, verdict.episode)
+
+    # -- losses -------------------------------------------------------------------------------------------------------
+    def _lose(self, phase: Phase, running: Episode, error: GanglionError) -> None:
+        """Give up an episode in which somebody was lost; the others of its round go on."""
+        peer = self._whom(phase, error)
+        if peer is None:
+            raise error
+        running.lose(f"lost: {label(peer).partition(' (')[0]}")
+        self._await(phase, error)
+        if running.participants is not None:
+            self._persist(phase, lambda: self._pass_on(phase, running))
+
+    def _pass_on(self, phase: Phase, running: Episode) -> None:
+        """Have everybody pass whom brains await, those too who are new."""
+        assert phase.start is not None
+        self._setup_muscles(phase, phase.start, running.number, only_fresh=True)
+        running.let_pass()
+
+    def _persist(self, phase: Phase, act: Callable[[], None]) -> None:
+        """Do something, and from its beginning again while somebody who takes part in it is lost."""
+        while True:
+            try:
+                return act()
+            except GanglionError as error:
+                self._await(phase, error)
+
+    def _await(self, phase: Phase, error: GanglionError) -> None:
+        """Wait for the successor of who was lost; raises the error if there is none, or if it is another one."""
+        peer = self._whom(phase, error)
+        if peer is None:
+            raise error
+        report = Rebuild(phase.setup.worker, peer)
+        answer: Rebuilt = self.participant.call(phase.governor, "governor.rebuild", report, None)
+        if not answer.joined:
+            raise error
+        self._fresh.add(peer)
+
+    def _whom(self, phase: Phase, error: GanglionError) -> str | None:
+        """Return who is lost and costs no more than an episode, None for any other error."""
+        unknown = isinstance(error, CallFailed) and error.remote_kind == NotSetUp.kind
+        if not unknown and not is_loss(error):
+            return None
+        peer = error.culprit if isinstance(error, CallFailed) else str(getattr(error, "peer", ""))
+        parts = {world.peer: world.setup for world in phase.worlds}
+        parts |= {actor.peer: actor.setup for actor in phase.actors}
+        return peer if parts.get(peer, {}).get("restarts") else None
+
+    def _shut_down(self, call: str, peers: Sequence[str], losing: bool = False) -> None:
+        """End the part of these in the phase; who has joined since he was lost has none.
+
+        With `losing` it does not matter if one is lost: nothing is asked of them any more.
+        """
+        phase = self._running()
+        asked = [self._ask(phase, peer, call, Nothing()) for peer in peers if peer not in self._fresh]
+        for pending in asked:
+            try:
+                self.participant.gather([pending])
+            except GanglionError as error:
+                if not losing or self._whom(phase, error) is None:
+                    raise
 
     def _failed(self, phase: Phase, error: Exception) -> None:
         episode = phase.episode
@@ -233,16 +309,21 @@ class ControllerHost:
             messages.append(message)
             asked.append(self._ask(phase, world.peer, "environment.start", message, episode))
         answers = self.participant.gather(asked)
+        self._fresh.difference_update(world.peer for world in phase.worlds)
         for world, answer, pending, message in zip(phase.worlds, answers, asked, messages, strict=True):
             world.declare(answer)
             if setup.mends and world.setup.get("mends", True):
                 world.journal = Journal(message, episode, digest(pending.body))
 
-    def _setup_muscles(self, phase: Phase, start: ControllerStart, episode: int = 0) -> None:
+    def _setup_muscles(
+        self, phase: Phase, start: ControllerStart, episode: int = 0, only_fresh: bool = False
+    ) -> None:
         setup = phase.setup
         static = start.static_models or {}
         asked = []
         for actor in phase.actors:
+            if only_fresh and actor.peer not in self._fresh:
+                continue
             a = actor.setup
             message = MuscleSetup(
                 setup.run,
@@ -262,11 +343,12 @@ class ControllerHost:
                 None,
                 a["models"],
                 {uid: static[uid] for uid in a["environments"] if uid in static} or None,
-                setup.deadlines_s or None,
+                a.get("deadlines_s", setup.deadlines_s) or None,
                 a.get("policy"),
             )
             asked.append(self._ask(phase, actor.peer, "muscle.setup", message, episode))
         self.participant.gather(asked)
+        self._fresh.difference_update(actor.peer for actor in phase.actors)
 
     def _actor(self, phase: Phase, agent: dict[str, Any]) -> Actor:
         self.participant.contents[agent["peer"]] = Content(agent.get("content", "msgpack"))
@@ -309,14 +391,10 @@ class ControllerHost:
     # -- asking -------------------------------------------------------------------------------------------------------
     def _ask(self, phase: Phase, peer: str, call: str, message: Any, episode: int | None = None) -> Any:
         position = None if episode is None else (phase.setup.phase, phase.setup.worker, episode, 0, 0, 0)
-        return self.participant.ask(peer, call, message, phase.span_s(call), position)
+        return self.participant.ask(peer, call, message, phase.span_s(call, peer), position)
 
     def _call(self, phase: Phase, peer: str, call: str, message: Any) -> Any:
         return self.participant.gather([self._ask(phase, peer, call, message)])[0]
-
-    def _call_all(self, call: str, messages: list[tuple[str, Any]]) -> None:
-        phase = self._running()
-        self.participant.gather([self._ask(phase, peer, call, message) for peer, message in messages])
 
     def _running(self) -> Phase:
         if self._phase is None:

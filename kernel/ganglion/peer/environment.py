@@ -8,7 +8,7 @@ from inspect import isawaitable
 from operator import index
 from typing import Any
 
-from ganglion.errors import AuthorError, LocalProtocolError, RemoteProtocolError, SpaceError
+from ganglion.errors import AuthorError, LocalProtocolError, NotSetUp, RemoteProtocolError, SpaceError
 from ganglion.limits import IDS_PER_ENVIRONMENT
 from ganglion.peer.conversation import Request, episode_of
 from ganglion.peer.hooks import Hooks, identity, seed_process
@@ -278,7 +278,7 @@ class EnvironmentHost:
     # -- stepping -----------------------------------------------------------------------------------------------------
     def _running(self) -> Environment:
         if self._environment is None:
-            raise RemoteProtocolError("expected environment.start first")
+            raise NotSetUp("expected environment.start first")
         return self._environment
 
     def _setpoints(self, update: EnvironmentUpdate) -> list[Any]:

@@ -60,13 +60,15 @@ class Phase:
         self.common = self.settle = self.patient = False
         self.evaluation: tuple[int, int] | None = None  # round of training, and `tick` when it began
         self.steps_left: int | None = None  # boundaries to go before the next PAUSE
-        self._spans_s: dict[str, float | None] = {}
+        self._spans_s: dict[tuple[str, str], float | None] = {}
+        self._tables = {world.peer: world.setup.get("deadlines_s") for world in worlds}
         self.layouts = Layouts({})
 
     def begin(self, start: ControllerStart, actors: list[Actor]) -> None:
         """Take the agents of the phase."""
         self.start, self.actors = start, actors
         self.by_name = {actor.name: actor for actor in actors}
+        self._tables |= {actor.peer: actor.setup.get("deadlines_s") for actor in actors}
         self.layouts = Layouts(self.by_name)
         self.common, self.settle, self.patient = start.common, start.settle, start.patient
         if all(world.rewards is not None for world in self.worlds):
@@ -113,11 +115,13 @@ class Phase:
         assert rewards is not None
         return {**rewards[place[1]], "id": uid}
 
-    def span_s(self, call: str) -> float | None:
-        """Return how long a call may take: the document's number first."""
-        if call not in self._spans_s:
-            self._spans_s[call] = span_s(call, self.setup.deadlines_s)
-        return self._spans_s[call]
+    def span_s(self, call: str, peer: str = "") -> float | None:
+        """Return how long a call may take: the document's number for this peer first, then that for all."""
+        key = (call, peer)
+        if key not in self._spans_s:
+            own = self._tables.get(peer)
+            self._spans_s[key] = span_s(call, self.setup.deadlines_s if own is None else own)
+        return self._spans_s[key]
 
 
 class _Rows:
@@ -154,6 +158,8 @@ class Episode:
         self._wishes: list[dict[str, Any]] = []
         self._turn = Turn(phase.controller, list(phase.by_name), phase.hooks)
         self._closed = False
+        self._lost = False
+        self._acting = True  # in a round whose step is not recorded yet
         phase.hooks.step = 0
         for actor in phase.actors:
             actor.decision, actor.decisions, actor.objectives, actor.given = None, 0, [], []
@@ -239,7 +245,7 @@ class Episode:
             message = EnvironmentUpdate([row], indices)
             updates.append(message)
             position = (phase.setup.phase, phase.setup.worker, self.number, 0, self.step, 0)
-            span_s = phase.span_s("environment.update")
+            span_s = phase.span_s("environment.update", world.peer)
             asked.append(phase.participant.ask(world.peer, "environment.update", message, span_s, position))
         declared = False
         mend = None if not phase.setup.mends else Mender(phase, [world for _, world in stepped], updates)
@@ -282,17 +288,25 @@ class Episode:
         """
         if self.participants is None or self._turn.full:
             return {}
+        awaited = self._awaited()
+        return self._pass({name: awaited[name] for name in self._turn.passing(awaited, complete)})
+
+    def _pass(self, awaited: Mapping[str, list[int]]) -> dict[str, Any]:
+        """Have muscles pass in this round: name -> call."""
+        found = {}
+        for name, workers in awaited.items():
+            message = Act([], decide=False, round=self.round, workers=workers, passing=True)
+            found[name] = self._ask_actor(self.phase.by_name[name], message, 0)
+        return found
+
+    def _awaited(self) -> dict[str, list[int]]:
+        """Return whom their brains await in this round, each with the workers of the round."""
         worker = self.phase.setup.worker
-        awaited = {
+        return {
             actor.name: workers
             for actor in self.phase.actors
             if actor.setup["brain"] is not None and worker in (workers := self._workers(actor))
         }
-        found = {}
-        for name in self._turn.passing(awaited, complete):
-            message = Act([], decide=False, round=self.round, workers=awaited[name], passing=True)
-            found[name] = self._ask_actor(self.phase.by_name[name], message, 0)
-        return found
 
     def _wish(self, agents: Iterable[str], answers: Iterable[Acted]) -> None:
         """Take the signals of brains that came with answers of these agents."""
@@ -315,7 +329,8 @@ class Episode:
     def _ask_actor(self, actor: Actor, message: Act, leg: int) -> Any:
         phase = self.phase
         position = (phase.setup.phase, phase.setup.worker, self.number, 0, self.step, leg)
-        return phase.participant.ask(actor.peer, "muscle.act", message, phase.span_s("muscle.act"), position)
+        span_s = phase.span_s("muscle.act", actor.peer)
+        return phase.participant.ask(actor.peer, "muscle.act", message, span_s, position)
 
     def _decided(self, actor: Actor, answer: Acted, row: list[Any]) -> None:
         actor.decision = Decision(
@@ -419,7 +434,7 @@ class Episode:
             if rows.full:
                 self._flush_steps(world.uid)
         self.phase.tick += 1
-        self._recorded = self.step
+        self._recorded, self._acting = self.step, False
 
     # -- the boundary and the end -------------------------------------------------------------------------------------
     def _boundary(self) -> None:
@@ -431,6 +446,7 @@ class Episode:
             self._ending = ending
             self._close(ending)
             raise EpisodeEnded(ending.reason)
+        self._acting = True
 
     def _close(self, ending: Ending) -> None:
         """Tell every agent that has decided how it ended, and record the last rows."""
@@ -463,6 +479,19 @@ class Episode:
             self._seal(False, True, reason)
         self.phase.records.drain()
 
+    def lose(self, reason: str) -> None:
+        """Record what is complete, and the episode as lost: somebody who took part is not there any more."""
+        self._ending, self._lost = Ending(False, True, reason, []), True
+        if self.phase.common and self._acting:
+            self.phase.tick += 1  # the others make this step
+        if not self._closed:
+            self._seal(False, True, reason)
+
+    def let_pass(self) -> None:
+        """Have all muscles pass in the round in which this episode was lost: brains think without them."""
+        passing = self._pass(self._awaited())
+        self._wish(passing, self.phase.participant.gather(list(passing.values())))
+
     def _seal(self, terminated: bool, truncated: bool, reason: str) -> None:
         phase, setup = self.phase, self.phase.setup
         self._closed = True
@@ -470,7 +499,7 @@ class Episode:
             self._flush_steps(world.uid)
         for actor in phase.actors:
             self._flush_actions(actor.name)
-        if self._recorded:
+        if self._recorded or self._lost:
             record = ["episode", setup.phase, setup.mode, setup.worker, None, self.number, self._recorded]
             phase.records.add([*record, terminated, truncated, reason, *phase.moment])
         phase.records.flush()
@@ -485,7 +514,7 @@ class Episode:
         report = EpisodeReport(
             phase.setup.worker,
             self.number,
-            self.step,
+            self._recorded if self._lost else self.step,
             ending.terminated,
             ending.truncated,
             ending.reason,
@@ -496,6 +525,7 @@ class Episode:
             phase.worlds[0].ticks,
             phase.tick,
             phase.setup.evaluation,
+            self._lost,
         )
         # The verdict may wait for other workers and for an evaluation, each of whose steps has a deadline.
         span = None if phase.common or phase.patient else phase.span_s("governor.episode")

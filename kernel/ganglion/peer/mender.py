@@ -92,7 +92,7 @@ class Mender:
     def _ask(self, world: World, call: str, message: Any, step: int) -> Pending:
         phase = self._phase
         position = (phase.setup.phase, phase.setup.worker, self._episode(world), 0, step, 0)
-        return phase.participant.ask(world.peer, call, message, phase.span_s(call), position)
+        return phase.participant.ask(world.peer, call, message, phase.span_s(call, world.peer), position)
 
     def _episode(self, world: World) -> int:
         journal = world.journal

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ganglion.errors import GanglionError, RemoteProtocolError
+from ganglion.errors import GanglionError, NotSetUp, RemoteProtocolError
 from ganglion.peer.conversation import Request, episode_of
 from ganglion.peer.hooks import Hooks, identity, seed_process
 from ganglion.peer.layout import Layout, freeze, thaw
@@ -358,5 +358,5 @@ class MuscleHost:
 
     def _running(self) -> Muscle:
         if self._muscle is None:
-            raise RemoteProtocolError("expected muscle.setup first")
+            raise NotSetUp("expected muscle.setup first")
         return self._muscle

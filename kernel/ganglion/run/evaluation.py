@@ -114,8 +114,9 @@ class Evaluations:
         self.standing.pop(worker, None)
         inner = sum(r.steps for r in self._reports[worker])
         effects = episode_ended(self._phase, report, (self._position, inner), EVALUATE)
-        if len(self._reports[worker]) < self._phase.evaluate_episodes and not self._cut:
-            return [*effects, Answer(token, self._go_on(worker))]
+        if len(self._counted(worker)) < self._phase.evaluate_episodes and not self._cut:
+            signal = Signal.RESTART if report.lost else Signal.RESET
+            return [*effects, Answer(token, self._go_on(worker, signal))]
         self.active.discard(worker)
         effects.append(Answer(token, Verdict(Signal.STOP_SIMULATION.name, "the evaluation is over")))
         return effects if self.active or self._cut else effects + self._ask_brains()
@@ -199,9 +200,13 @@ class Evaluations:
                 "terminated": report.terminated,
                 "truncated": report.truncated,
             }
-            for worker, reports in sorted(self._reports.items())
-            for report in reports
+            for worker in sorted(self._reports)
+            for report in self._counted(worker)
         ]
+
+    def _counted(self, worker: int) -> list[EpisodeEnded]:
+        """Return the episodes of a worker that count: those that were lost do not."""
+        return [report for report in self._reports[worker] if not report.lost]
 
     def _means(self, agent: str) -> dict[str, float]:
         """Return an agent's own three metrics; one for which there is no value is left out."""
@@ -214,10 +219,10 @@ class Evaluations:
                 found[name] = math.fsum(values) / len(values)
         return found
 
-    def _go_on(self, worker: int) -> Verdict:
+    def _go_on(self, worker: int, signal: Signal = Signal.RESET) -> Verdict:
         episode = self._following[worker]
         seeds = self._setup.episode_seeds(self._phase, worker, episode, EVALUATE)
-        return Verdict(Signal.RESET.name, "", episode, seeds, self._position)
+        return Verdict(signal.name, "", episode, seeds, self._position)
 
     def _controller(self, worker: int) -> str:
         return peer_name(self._run, Role.CONTROLLER, None, worker, True)

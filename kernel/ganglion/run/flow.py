@@ -32,7 +32,8 @@ class Flow:
 
     Without a common boundary a worker is judged when its episode ends. With one, all active workers stand after each
     round; those whose episodes end there end them one by one in worker order, then all verdicts are given, then the
-    next round begins: what arrives first changes nothing.
+    next round begins: what arrives first changes nothing. A worker whose episode was lost has ended it before the
+    others stand; it counts as standing.
 
     Where an evaluation is due (`evaluating`), the verdicts of the boundary are held until it has come in
     (`evaluated`); all others stand.
@@ -71,6 +72,7 @@ class Flow:
         self._resumed = False  # a PAUSE that workers ask for at this boundary is over
         self._wished: list[FlowSignal] = []
         self._stood: dict[int, tuple[Any, Boundary]] = {}
+        self._told = False  # whether the first of the queue is ending its episode
         self._queue: list[tuple[int, Go]] = []
         self._ended: dict[int, tuple[Any, EpisodeEnded]] = {}
         self._counted: set[int] = set()
@@ -95,14 +97,20 @@ class Flow:
         self._ended[report.worker] = (token, report)
         if self.evaluating:  # its turn comes when the evaluation is over
             return effects
-        if self.common:
-            return effects + self._next_in_queue()
-        return effects + self._judge()
+        if not self.common:
+            return effects + self._judge()
+        if report.lost and not self._told:
+            return effects + self._gathered()
+        return effects + self._next_in_queue()
 
     def boundary(self, token: Any, report: Boundary) -> list[Effect]:
         """Take a worker's stand at the common boundary."""
         self._stood[report.worker] = (token, report)
-        if not self._stood.keys() >= self.active:
+        return self._gathered()
+
+    def _gathered(self) -> list[Effect]:
+        """Decide about a round if all workers stand, or have lost their episodes in it."""
+        if not self._stood.keys() | self._ended.keys() >= self.active:
             return []
         if self._left is not None:
             self._left -= 1
@@ -137,7 +145,8 @@ class Flow:
             return [self._steer(worker, wish) for worker in sorted(workers)]
         if signal > Signal.PAUSE:
             self._wished.append(wish)
-        standing = self._stood.keys() >= self.active and not self._queue and not self._ended
+        here = self._stood.keys() | self._ended.keys() >= self.active
+        standing = here and not self._queue and not self._told and not self.evaluating
         return self._round() if standing else []
 
     def _forget_standing(self, worker: int | None) -> None:
@@ -199,7 +208,9 @@ class Flow:
         if not self._resumed and any(_asks_for_pause(report) for _, report in self._stood.values()):
             self._paused = True
         if self._paused:
-            self.standing = {w: (report.episode, report.steps) for w, (_, report) in self._stood.items()}
+            here: dict[int, Any] = {w: report for w, (_, report) in self._ended.items()}
+            here |= {w: report for w, (_, report) in self._stood.items()}
+            self.standing = {w: (report.episode, report.steps) for w, report in here.items()}
             return []
         self._resumed = False
         self.standing = {}
@@ -218,7 +229,7 @@ class Flow:
                     self._queue.append((worker, go))
                 elif report.ending:
                     self._queue.append((worker, Go()))
-        return self._next_in_queue() if self._queue else self._release()
+        return self._next_in_queue() if self._queue or self._ended else self._release()
 
     def _greatest_stop(self) -> tuple[Signal, str, str] | None:
         """Return the signal that ends the whole phase at this boundary, with issuer and reason, or None."""
@@ -236,6 +247,7 @@ class Flow:
 
     def _next_in_queue(self) -> list[Effect]:
         """Let the next worker end its episode; when all have, give the verdicts."""
+        self._told = bool(self._queue)
         if self._queue:
             worker, go = self._queue.pop(0)
             token, _ = self._stood.pop(worker)
@@ -263,14 +275,18 @@ class Flow:
         fresh = self._count()
         effects: list[Effect] = []
         judgement = Judgement()
-        if not self._stopping:
+        if fresh and not self._stopping:
             judgement = self.tally.judge(fresh)
             effects += self._record_judgement(judgement, fresh)
         return effects + self._hold_or_conclude(judgement)
 
     def _count(self) -> dict[int, EpisodeEnded]:
-        """Take the episodes into the tally that have ended since the last time; return them by worker."""
-        fresh = {w: report for w, (_, report) in sorted(self._ended.items()) if w not in self._counted}
+        """Take the episodes into the tally that have ended since the last time; return them by worker.
+
+        Those that were lost are no episodes for anybody who counts them.
+        """
+        ended = {w: report for w, (_, report) in sorted(self._ended.items()) if not report.lost}
+        fresh = {worker: report for worker, report in ended.items() if worker not in self._counted}
         for worker, report in fresh.items():
             self.tally.count(report, report.reason == f"truncated: {_PHASE_END}")
             self._counted.add(worker)
@@ -402,7 +418,8 @@ class Flow:
         if worker in judgement.workers:
             wishes.append(judgement.workers[worker])
         signal, issuer, reason = max(wishes, key=lambda wish: wish[0], default=(Signal.RESET, "", ""))
-        return max(Signal.RESET, signal), _phase_reason(issuer, reason)
+        least = Signal.RESTART if report.lost else Signal.RESET
+        return max(least, signal), _phase_reason(issuer, reason)
 
     def _go_on(
         self,

@@ -11,7 +11,7 @@ from ganglion.run.agents import ResolvedAgent, declaration_rows, resolve, same_d
 from ganglion.run.effect import Answer, Ask, Await, Cut, Declare, Effect, Event, Finish, Record
 from ganglion.run.evaluation import Evaluations
 from ganglion.run.flow import Flow
-from ganglion.run.loss import mended
+from ganglion.run.loss import led, restarts
 from ganglion.run.plan import AgentPlan, PhasePlan, Plan, Process, processes_of
 from ganglion.run.promise import Promises
 from ganglion.run.setup import Cast, Setup
@@ -30,6 +30,7 @@ from ganglion.wire.messages import (
     EpisodeEnded,
     Failure,
     FlowSignal,
+    Incident,
     Need,
     Nothing,
     Rebuild,
@@ -43,6 +44,7 @@ from ganglion.wire.name import Role, label, peer_name
 __all__ = ["Governor", "Services"]
 
 _CUT_S = 1.5  # how long workers may take to close their episodes when a run fails
+_IN_PHASE = (Stage.SETTING_UP, Stage.BRAINS, Stage.RUNNING)  # somebody may wait for who was lost
 _NOTHING_STARTED = ("document", "plugin", "usage")  # kinds of failure that a faulty document explains
 
 
@@ -121,18 +123,24 @@ class Governor:
         self._joined[peer] = content
         self.waits.came(peer)
         event = Event("peer.joined", {"name": peer})
-        if self.stage is Stage.RUNNING:
+        if self.stage in _IN_PHASE:
             return [event, *(Answer(token, Rebuilt(True)) for token in self._absent.pop(peer, []))]
         return [event, *(self._setup_controllers(now_s) if self._all_joined() else [])]
 
-    def lost(self, peer: str, reason: str, now_s: float) -> list[Effect]:
-        """Hear that a peer is gone."""
+    def lost(self, peer: str, reason: str, now_s: float, returns: bool = False) -> list[Effect]:
+        """Hear that a peer is gone; who `returns` is started anew, and whoever waits for it goes on waiting."""
         self._joined.pop(peer, None)
         event = Event("peer.lost", {"name": peer, "reason": reason})
-        if self.stage is Stage.ENDED or peer not in self._awaited():
+        if self.stage is Stage.ENDED or peer not in self.awaited() or returns:
             return [event]
         process = next((p for p in self._processes() if p.name == peer), None)
-        if self.stage is Stage.RUNNING and process is not None and mended(self._phase, process):
+        environment = None if process is None else process.environment
+        led_back = self.stage is Stage.RUNNING and environment is not None and led(self._phase, environment)
+        if (
+            process is not None
+            and self.stage is not Stage.FAILING
+            and (led_back or restarts(self._phase, process))
+        ):
             span_s = self._phase.deadline_s("join", process)
             self.waits.begin(peer, peer, f"{process.label} to come back", now_s, span_s)
             return [event]
@@ -144,8 +152,8 @@ class Governor:
 
     def rebuild(self, token: Any, report: Rebuild, now_s: float) -> list[Effect]:
         """Hear that a controller waits for the successor of a lost peer."""
-        self._stepped = True
-        if self.stage is not Stage.RUNNING:
+        self._stepped |= self.stage is Stage.RUNNING
+        if self.stage not in _IN_PHASE:
             return [Answer(token, Rebuilt(False))]
         if report.peer in self._joined:
             return [Answer(token, Rebuilt(True))]
@@ -280,6 +288,25 @@ class Governor:
             peer, text = late
             effects += self.fail(Failure("deadline", text), peer, now_s)
         return effects
+
+    def incident(self, report: Incident, now_s: float) -> list[Effect]:
+        """Hear what became of a process, from who starts them; one that does not come back ends the run."""
+        if self.stage is Stage.ENDED:
+            return []
+        fields = [report.time, report.name, report.incarnation, report.kind, report.position, report.detail]
+        record = Record(["incident", *fields])
+        if report.failure is None:
+            return [record]
+        return [
+            record,
+            *self.fail(report.failure, f"{self.run}/{report.name}", now_s),
+            *self._after_cut(now_s),
+        ]
+
+    def awaited(self) -> set[str]:
+        """Return the names that the present phase needs."""
+        names = {process.name for process in self._processes()}
+        return names | ({self.store} if self.store is not None else set())
 
     # -- failing ------------------------------------------------------------------------------------------------------
     def fail(self, failure: Failure, peer: str | None, now_s: float) -> list[Effect]:
@@ -612,12 +639,8 @@ class Governor:
     def _processes(self) -> list[Process]:
         return processes_of(self.run, self._phase)
 
-    def _awaited(self) -> set[str]:
-        names = {process.name for process in self._processes()}
-        return names | ({self.store} if self.store is not None else set())
-
     def _all_joined(self) -> bool:
-        return self.stage is Stage.JOINING and self._awaited() <= self._joined.keys()
+        return self.stage is Stage.JOINING and self.awaited() <= self._joined.keys()
 
     def _label(self, peer: str) -> str:
         if peer == self.store:

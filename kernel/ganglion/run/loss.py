@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from ganglion.run.plan import PhasePlan, Process
-from ganglion.run.recovery import RECOVER, RESTART
+from ganglion.run.plan import EnvironmentPlan, PhasePlan, Plan, Process
+from ganglion.run.recovery import FAIL, RECOVER, RESTART
 from ganglion.wire.name import Role
 
-__all__ = ["mended", "mends", "policy"]
+__all__ = ["led", "mended", "mends", "ours", "policy", "recovers", "restarts", "returns"]
 
-_MENDED = frozenset({Role.ENVIRONMENT})
 _IN_EPISODES = frozenset({Role.ENVIRONMENT, Role.MUSCLE})
 
 
@@ -22,14 +21,45 @@ def policy(phase: PhasePlan, process: Process) -> str:
     return RECOVER if found == RESTART and process.role not in _IN_EPISODES else found
 
 
-def mends(phase: PhasePlan) -> bool:
-    """Say whether losses are mended in a phase.
+def recovers(plan: Plan) -> bool:
+    """Say whether there is anybody in a run who comes back when he is lost: then all of ours write down what they hear.
 
-    Not where updates come in order of arrival: nobody could say what a successor has to be driven through.
+    A process may live through several phases, and what it heard in one is needed in the next.
     """
-    return phase.on_loss == "recover" and phase.sync != "async"
+    return any(part.on_loss != FAIL for phase in plan.phases for part in phase.parts())
+
+
+def ours(process: Process) -> bool:
+    """Say whether a process runs our own program, and not one that speaks for itself."""
+    return process.environment is None or process.environment.plugin is not None
+
+
+def returns(phase: PhasePlan, process: Process) -> bool:
+    """Say whether a lost process comes back as if nothing had happened, so that others wait for it."""
+    return ours(process) and policy(phase, process) == RECOVER
+
+
+def led(phase: PhasePlan, environment: EnvironmentPlan) -> bool:
+    """Say whether the successor of a program is led by its controller to where the lost one stood.
+
+    Programs write nothing down. Not where updates come in order of arrival: nobody could say in which a successor has
+    to be led.
+    """
+    said = (environment.recovery or phase).on_loss
+    return environment.command is not None and said == RECOVER and phase.sync != "async"
+
+
+def mends(phase: PhasePlan) -> bool:
+    """Say whether there are programs in a phase whose successors are led."""
+    return any(led(phase, environment) for environment in phase.environments)
+
+
+def restarts(phase: PhasePlan, process: Process) -> bool:
+    """Say whether a lost process costs its worker the open episode, and no more."""
+    return policy(phase, process) == RESTART and not process.attached
 
 
 def mended(phase: PhasePlan, process: Process) -> bool:
-    """Say whether a process that is lost while episodes run is started anew and driven to where it stood."""
-    return mends(phase) and process.role in _MENDED and not process.attached
+    """Say whether a process that is lost is started anew."""
+    program = process.environment is not None and led(phase, process.environment)
+    return program or returns(phase, process) or restarts(phase, process)

@@ -8,8 +8,8 @@ from typing import Any, Protocol
 
 from ganglion.run.agents import ResolvedAgent
 from ganglion.run.loss import led, mends
-from ganglion.run.plan import EnvironmentPlan, PhasePlan, Plan, PluginPlan
-from ganglion.run.recovery import FAIL
+from ganglion.run.plan import AgentPlan, EnvironmentPlan, PhasePlan, Plan, PluginPlan
+from ganglion.run.recovery import FAIL, RESTART
 from ganglion.sdk.condition import TerminationCondition
 from ganglion.sdk.models import file_name
 from ganglion.wire.messages import BrainSetup, ControllerSetup, ControllerStart, Verdict
@@ -169,6 +169,7 @@ class Setup:
             "episode_seed": self._streams.integer(first),
             "episode_stream": first,
             "mends": led(phase, environment),
+            **_recovery(phase, environment),
         }
 
     def _agent(
@@ -200,7 +201,16 @@ class Setup:
             "stream": self._streams.words([*path, "muscle", "worker", worker]),
             "objective_stream": self._streams.words([*path, "objective", "worker", worker]),
             "models": cast.models.get(name),
+            **_recovery(phase, plan),
         }
+
+
+def _recovery(phase: PhasePlan, entry: EnvironmentPlan | AgentPlan) -> dict[str, Any]:
+    """Return what a controller has to know of deadlines and losses of an environment or a muscle."""
+    own = entry.recovery or phase
+    attached = isinstance(entry, EnvironmentPlan) and entry.attach
+    table = {} if entry.recovery is None else {"deadlines_s": dict(own.deadlines_s)}
+    return {"restarts": own.on_loss == RESTART and not attached, **table}
 
 
 def _plugin(plan: PluginPlan) -> dict[str, Any]:

@@ -389,6 +389,7 @@ class EpisodeEnded:
     ticks: int | None = None
     round: int = 0  # steps of this worker in this phase
     evaluation: bool = False  # by a worker that evaluates
+    lost: bool = False  # given up with somebody who took part: it does not count as an episode
 
 
 @message

@@ -32,8 +32,6 @@ REFUSED = [
     (PHASE % "agents: [{filters: [norm]}]", "filters"),
     (PHASE % "agents: [{brain: {name: x, on_error: continue}}]", "`on_error: continue`"),
     (PHASE % "simulation: aeb", "the controller `aeb`"),
-    ("recovery: {on_loss: restart}", "`on_loss: restart`"),
-    (PHASE % "recovery: {checkpoint_s: 3}", "`checkpoint_s`"),
 ]  # fmt: skip
 
 TAKEN = [

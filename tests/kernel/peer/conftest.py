@@ -485,7 +485,11 @@ class Worker:
         return self.goes.pop(0) if self.goes else Go(round=report.round)
 
     def setup(
-        self, store: str | None = "r/store", evaluation: bool = False, mends: bool = False
+        self,
+        store: str | None = "r/store",
+        evaluation: bool = False,
+        mends: bool = False,
+        restarts: bool = False,
     ) -> ControllerReady:
         """Begin the phase."""
         mode = "evaluate" if evaluation else "train"
@@ -501,6 +505,7 @@ class Worker:
                 "stream": STREAM,
                 "episode_seed": 2,
                 "episode_stream": STREAM,
+                "restarts": restarts,
             }
             for uid in self.worlds
         ]

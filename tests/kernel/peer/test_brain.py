@@ -374,6 +374,29 @@ def test_rounds_do_not_mix(stage: Stage) -> None:
     assert ["first", "second"] == [entry[1] for entry in stage.brain.log[1:]]
 
 
+@pytest.mark.parametrize("sync", ["lockstep", "pipelined"])
+def test_who_comes_after_his_round_is_answered_at_once(stage: Stage, sync: str) -> None:
+    """A successor passes in a round that the lost muscle may have completed: nothing waits for others any more."""
+    stage.setup(sync=sync)
+    for worker in (0, 1):
+        stage.send("brain.think", row(worker, worker, round=5, workers=[0, 1]))
+    late = stage.send("brain.update", UpdateAsked(1, 5, [0, 1]))
+
+    assert Thought() == stage.link.replied(late, "brain.update")
+    assert [("a/0", 0, 1), ("a/1", 1, 2)] == stage.brain.log[1:]
+
+
+def test_the_row_of_a_lost_muscle_counts(stage: Stage) -> None:
+    """What it told before it was lost is thought about; its successor is answered in its place."""
+    stage.setup()
+    stage.send("brain.think", row(1, "told", round=5, workers=[0, 1]))
+    successor = stage.send("brain.update", UpdateAsked(1, 5, [0, 1]))
+    stage.send("brain.think", row(0, "last", round=5, workers=[0, 1]))
+
+    assert ["last", "told"] == [entry[1] for entry in stage.brain.log[1:]]
+    assert Thought() == stage.link.replied(successor, "brain.update")
+
+
 def test_who_is_not_awaited_is_refused(stage: Stage) -> None:
     """A row belongs to a round that awaits its worker, and all of a round await the same."""
     stage.setup()

@@ -17,6 +17,7 @@ from ganglion.wire.messages import (
     Failure,
     FlowSignal,
     MuscleReset,
+    Rebuilt,
     RecordAck,
     Verdict,
 )
@@ -449,3 +450,127 @@ def test_a_failure_says_that_the_worker_evaluates(worker: Any, world: Any) -> No
     it.hosted.host.tick()
 
     assert [True] == [failure.evaluation for failure in it.failures]
+
+
+# -- losses -----------------------------------------------------------------------------------------------------------
+class Mortal:
+    """Stand before a worker whose environment or muscle is gone when it is asked for the n-th time."""
+
+    def __init__(self, it: Any, call: str, at: int, gone: Failure | None = None) -> None:
+        self.it, self.count = it, 0
+        self.waits: list[str] = []
+        self.comes_back = True
+        answer = it.link.answers[call]
+
+        def ask(peer: str, message: Any) -> Any:
+            self.count += 1
+            return (gone or GONE) if self.count == at else answer(peer, message)
+
+        def rebuild(peer: str, message: Any) -> Rebuilt:
+            self.waits.append(message.peer)
+            return Rebuilt(self.comes_back)
+
+        it.link.answers |= {call: ask, "governor.rebuild": rebuild}
+
+    def run(self, *verdicts: Verdict, common: bool = False, first: Verdict | None = None) -> Mortal:
+        """Run a phase in which every loss costs an episode."""
+        self.it.verdicts = list(verdicts)
+        self.it.setup(restarts=True)
+        self.it.start(common, verdict=first)
+        self.it.hosted.host.tick()
+        return self
+
+
+GONE = Failure("unreachable", "nobody of that name is here")
+NEXT = (Verdict("RESTART", episode=1),)
+
+
+@pytest.mark.parametrize("gone", [GONE, Failure("not_set_up", "expected environment.start first")])
+def test_an_episode_is_lost_with_an_environment(worker: Any, world: Any, gone: Failure) -> None:
+    """Its rows up to the cut are kept with the reason; the next one begins with new objects, and is whole."""
+    mortal = Mortal(worker({"w": world(ends=3)}), "environment.update", 2, gone).run(*NEXT)
+    it = mortal.it
+
+    assert ([], ["r/environment/w/0"]) == (it.failures, mortal.waits)
+    assert [(0, 1, True, "lost: environment w"), (1, 3, False, "terminated")] == [
+        (report.episode, report.steps, report.lost, report.reason) for report in it.reports
+    ]
+    assert [(0, 1, "lost: environment w"), (1, 3, "terminated")] == [
+        (record[5], record[6], record[9]) for record in it.records("episode")
+    ]
+    assert [[1], [1, 2, 3]] == [[row[0] for row in record[6]] for record in it.records("steps")]
+    assert ["environment.start"] * 2 == [call for _, call in calls(it) if call == "environment.start"]
+    assert 1 == [call for _, call in calls(it)].count("muscle.shutdown")
+    assert 0 == [call for _, call in calls(it)].count("environment.shutdown"), (
+        "a new process has nothing to end"
+    )
+
+
+def test_an_episode_is_lost_with_a_muscle(worker: Any, agent: Any) -> None:
+    """Before the first step of all: the episode is told and recorded with no step."""
+    it = worker(agents={"one": agent(restarts=True)})
+    mortal = Mortal(it, "muscle.act", 1).run(Verdict("RESTART", episode=1), Verdict("STOP_PHASE"))
+
+    assert ["r/muscle/one/0"] == mortal.waits
+    assert (0, 0, True, "lost: muscle one") == (
+        it.reports[0].episode, it.reports[0].steps, it.reports[0].lost, it.reports[0].reason,
+    )  # fmt: skip
+    assert 2 == len(it.link.asked("muscle.setup"))
+
+
+def test_whom_brains_await_passes(worker: Any, world: Any, agent: Any) -> None:
+    """The others of the round go on: everybody of a lost episode has no row in it, who is new too."""
+    it = worker(
+        {"w": world(ends=2)},
+        {"one": agent(brain="r/brain/one", restarts=True), "two": agent(sensors=[], brain="r/brain/two")},
+    )
+    first = Verdict("RESET", round=7, participants={"one": [0, 1], "two": [0]})
+    Mortal(it, "muscle.act", 1).run(*NEXT, common=True, first=first)
+    passed = [(peer, act.round, act.workers) for peer, act in it.link.asked("muscle.act") if act.passing]
+    order = [call for peer, call in calls(it) if peer != "w"]
+
+    assert [("r/muscle/one/0", 7, [0, 1]), ("r/muscle/two/0", 7, [0])] == passed
+    assert order.index("governor.rebuild") < order.index("muscle.setup", 2)
+    assert [1, 3] == [report.round for report in it.reports], "the others made a step meanwhile"
+
+
+@pytest.mark.parametrize(
+    ("call", "at"),
+    [("environment.start", 1), ("muscle.setup", 1), ("environment.reset", 1), ("muscle.reset", 1)],
+)
+def test_a_loss_between_episodes_costs_none(worker: Any, world: Any, agent: Any, call: str, at: int) -> None:
+    """Who is lost while he is set up, or while the next episode is begun, is awaited, and it is begun again."""
+    it = worker({"w": world(ends=2)}, {"one": agent(restarts=True)})
+    mortal = Mortal(it, call, at).run(Verdict("RESET", episode=1))
+
+    assert ([], 1) == (it.failures, len(mortal.waits))
+    assert [(0, 2, False), (1, 2, False)] == [(r.episode, r.steps, r.lost) for r in it.reports]
+
+
+def test_a_loss_at_the_end_of_a_phase_costs_nothing(worker: Any, world: Any) -> None:
+    """Who is lost when nothing more is asked of him is not awaited."""
+    mortal = Mortal(worker({"w": world(ends=2)}), "environment.shutdown", 1).run()
+    mortal.it.hosted.ask("controller.shutdown", ControllerShutdown(True, True), "r/governor")
+
+    assert [] == mortal.waits
+
+
+def test_without_a_successor_the_worker_fails(worker: Any, world: Any) -> None:
+    """Where nobody comes back the loss is told as it is, and the rows are kept."""
+    mortal = Mortal(worker({"w": world(ends=3)}), "environment.update", 2)
+    mortal.comes_back = False
+    mortal.run()
+
+    assert ["unreachable"] == [failed.failure.kind for failed in mortal.it.failures]
+    assert [(0, 1, "lost: environment w")] == [(r[5], r[6], r[9]) for r in mortal.it.records("episode")]
+
+
+def test_other_losses_fail_the_worker(worker: Any, world: Any) -> None:
+    """Only whose loss costs no more than an episode by the document is awaited; so it is with other errors."""
+    it = worker({"w": world(ends=3)})
+    mortal = Mortal(it, "muscle.act", 2).run()  # the environment would be awaited, the muscle is not
+    assert (1, []) == (len(it.failures), mortal.waits)
+    broken = Mortal(
+        worker({"w": world(ends=3)}), "environment.update", 2, Failure("author", "ValueError: no")
+    ).run()
+    assert (1, []) == (len(broken.it.failures), broken.waits)

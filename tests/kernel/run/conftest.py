@@ -221,6 +221,10 @@ class Worker:
         self.step += 1
         self.steps += 1
         self.farm.steps += 1
+        if self.farm.loses(self.evaluation, self.number, self.episode, self.step):
+            self.step -= 1  # it was not made
+            self._report("lost: environment hill", False, [], True)
+            return
         causes = self.wish(self.number, self.episode, self.step)
         if self.step >= self.length(self.number, self.episode):
             causes = [{"signal": "RESET", "issuer": "condition:environment", "reason": "terminated"}, *causes]
@@ -261,13 +265,17 @@ class Worker:
             reason = "truncated: phase end"
         elif winner["issuer"] in ("interrupted", "failed"):
             reason = winner["issuer"]
+        self._report(reason, own, causes)
+
+    def _report(self, reason: str, own: bool, causes: list[dict[str, Any]], lost: bool = False) -> None:
         self.state = "judged"
         agents = {
             name: {"decisions": self.step, "sum": float(self.step), "mean": 1.0} for name in self.agents
         }
         ended = ["hill"] if own else []
         place = (self.number, self.episode, self.step, own, not own, reason)
-        report = EpisodeEnded(*place, agents, causes, ended, self.agents, None, self.steps, self.evaluation)
+        rest = (None, self.steps, self.evaluation, lost)
+        report = EpisodeEnded(*place, agents, causes, ended, self.agents, *rest)
         episodes = self.farm.evaluation_episodes if self.evaluation else self.farm.episodes
         episodes.append((self.number, self.episode, self.step, reason))
         self._tell(lambda: self.farm.governor.episode(self, report, self.farm.now_s))
@@ -294,6 +302,7 @@ class Farm:
         self.workers = [Worker(self, w, length, wish) for w in numbers]
         self.evaluators = [Worker(self, w, length, lambda w, e, s: [], evaluation=True) for w in numbers]
         self.metrics: Callable[[int], dict[str, float]] = lambda number: {}
+        self.loses: Callable[[bool, int, int, int], bool] = lambda evaluation, worker, episode, step: False
         self.to_governor: dict[Any, deque[Callable[[], list[Effect]]]] = {}
         self.effects: list[Effect] = []
         self.asks: list[Ask] = []

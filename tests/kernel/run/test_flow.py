@@ -238,3 +238,53 @@ def test_worker_that_is_gone_is_not_awaited(kit: Any) -> None:
 
     assert {1} == flow.active
     assert [] == [token for token, _ in answers(flow.abort())]
+
+
+# -- lost episodes ----------------------------------------------------------------------------------------------------
+def lose(flow: Flow, worker: int, episode: int = 0, round_: int = 1) -> list[Any]:
+    """Let a worker say that its episode is lost."""
+    reason = "lost: environment hill"
+    ended = (worker, episode, 2, False, True, reason, {}, [], [], ["ada"], None, round_, False, True)
+    return flow.episode(f"lost {worker}", EpisodeEnded(*ended))
+
+
+def test_who_lost_its_episode_stands_with_the_others(kit: Any) -> None:
+    """The round goes on when the others have made their step; the worker begins anew, with the next number."""
+    flow = common(kit, workers=2, conditions=[("max_episodes", kit.FakeLimit(1), "phase")])
+    assert [] == [e for e in lose(flow, 1) if isinstance(e, Answer)]
+    effects = stand(flow, 0)
+    answers = {e.token: e.message for e in effects if isinstance(e, Answer)}
+
+    assert ["lost 1", "stand 0"] == list(answers)
+    assert ("RESTART", 1, 1) == (answers["lost 1"].signal, answers["lost 1"].episode, answers["lost 1"].round)
+    assert {"ada": [0, 1]} == answers["stand 0"].participants == answers["lost 1"].participants
+    assert 0 == flow.tally.episodes()
+
+
+def test_the_last_one_to_lose_lets_the_others_go_on(kit: Any) -> None:
+    """It does not matter who comes first; all may lose their episodes in one round."""
+    flow = common(kit, workers=2)
+    stand(flow, 0)
+    assert ["lost 1", "stand 0"] == [e.token for e in lose(flow, 1) if isinstance(e, Answer)]
+    lose(flow, 0, round_=2)
+    assert ["lost 0", "lost 1"] == [e.token for e in lose(flow, 1, 1, 2) if isinstance(e, Answer)]
+
+
+def test_without_common_boundary_a_loss_is_nobody_elses_matter(kit: Any) -> None:
+    """The worker goes on at once; conditions do not hear of it."""
+    flow = flow_of(kit, [("max_episodes", kit.FakeLimit(1), "phase")], workers=2)
+    [answer] = [e for e in lose(flow, 1) if isinstance(e, Answer)]
+
+    assert ("RESTART", 1) == (answer.message.signal, answer.message.episode)
+
+
+def test_pause_counts_who_lost_its_episode_as_standing(kit: Any) -> None:
+    """Who pauses a run is told that all stand, and CONTINUE lets all go on."""
+    flow = common(kit, workers=2)
+    flow.steer(FlowSignal("PAUSE", "operator"))
+    lose(flow, 1)
+    assert [] == stand(flow, 0)
+    assert {0: (0, 1), 1: (0, 2)} == flow.standing
+    effects = flow.steer(FlowSignal("CONTINUE", "operator"))
+
+    assert ["lost 1", "stand 0"] == [e.token for e in effects if isinstance(e, Answer)]

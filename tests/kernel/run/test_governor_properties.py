@@ -344,3 +344,34 @@ def test_no_wish_of_a_worker_hangs_a_run(
     if world.total is None and all(signal < Signal.STOP_SIMULATION for *_, signal in wishes):
         counted = Counter(worker for worker, *_ in farm.episodes)
         assert dict.fromkeys(range(world.workers), 2 * world.limit) == counted
+
+
+@settings(max_examples=60)
+@given(data=st.data(), workers=st.integers(1, 3), brain=st.sampled_from([None, "dummy"]))
+def test_lost_episodes_are_none(kit: Any, data: Any, workers: int, brain: str | None) -> None:
+    """Whatever is lost whenever: each worker has its whole episodes, numbered behind the lost ones, in any order."""
+    places = st.tuples(st.booleans(), st.integers(0, workers - 1), st.integers(0, 3), st.integers(1, 3))
+    lost = data.draw(st.frozensets(places, max_size=5))
+    every = data.draw(st.sampled_from([None, 2]))
+    phase = kit.phase(workers=workers, mode="train", agents=[kit.agent(brain=brain)], evaluate_every=every)
+
+    def story(pick: Any) -> Any:
+        farm = kit.Farm(kit.plan(phase), [("max_episodes", kit.FakeLimit(2), "phase")], pick=pick)
+        farm.loses = lambda *place: place in lost
+        farm.begin().run(MOVES_MAX)
+        assert farm.finish == Finish("finished", "completed", 0)
+        for found in (farm.episodes, farm.evaluation_episodes):
+            for worker in range(workers):
+                mine = [row for row in found if row[0] == worker]
+                assert [row[1] for row in mine] == list(range(len(mine)))
+        whole = Counter(row[0] for row in farm.episodes if not row[3].startswith("lost: "))
+        assert {2} == set(whole.values())
+        begun = {(row[0], row[2]): row[1] for row in farm.began}
+        for worker, episode, _, reason in farm.episodes:
+            if reason.startswith("lost: ") and (worker, episode + 1) in begun:
+                assert begun[worker, episode + 1] == "RESTART"
+        rounds = sorted(map(str, farm.rounds)) if brain else []  # all make their steps together
+        return sorted(farm.episodes), sorted(farm.evaluation_episodes), rounds
+
+    shuffled = random.Random(data.draw(st.integers(0, 99)))
+    assert story(lambda count: 0) == story(shuffled.randrange)

@@ -5,27 +5,65 @@ from typing import Any
 
 import pytest
 
-from ganglion.run.loss import mended, policy
-from ganglion.run.plan import EnvironmentPlan, processes_of
+from ganglion.run.loss import mended, mends, policy, recovers, restarts, returns
+from ganglion.run.plan import EnvironmentPlan, PluginPlan, processes_of
 from ganglion.run.recovery import FAIL, RECOVER, RESTART, Recovery
 from ganglion.wire.name import Role
 
 
+PROGRAM = EnvironmentPlan("mill", command=["mill"])
+OURS = EnvironmentPlan("hill", PluginPlan("dummy"))
+THEIRS = EnvironmentPlan("moor", attach=True)
+
+
+def run(kit: Any, **more: Any) -> Any:
+    """Return a phase with an environment of each form, and an agent that learns."""
+    return kit.phase(environments=[OURS, PROGRAM, THEIRS], agents=[kit.agent(brain="dummy")], **more)
+
+
 @pytest.mark.parametrize("sync", ["lockstep", "pipelined", "async"])
-@pytest.mark.parametrize("on_loss", ["fail", "recover"])
-def test_environments_are_mended_where_that_is_asked_for(kit: Any, sync: str, on_loss: str) -> None:
-    """Only a lost environment, only with `recover`, and not where nobody knows the order of what it was told."""
-    phase = replace(kit.phase(workers=2), sync=sync, on_loss=on_loss)
-    found = {process.role for process in processes_of("r", phase) if mended(phase, process)}
+def test_with_recover_all_of_ours_come_back(kit: Any, sync: str) -> None:
+    """Who writes down what he hears comes back as he was; a program is led, unless nobody knows the order."""
+    phase = run(kit, on_loss=RECOVER, sync=sync)
+    places = processes_of("r", phase)
+    labels = {process.label for process in places if returns(phase, process)}
+    back = {process.label for process in places if mended(phase, process)}
+    programs = {"environment mill (worker 0)"}
 
-    assert found == ({Role.ENVIRONMENT} if on_loss == "recover" and sync != "async" else set())
+    assert labels == {
+        "brain ada", "controller (worker 0)", "environment hill (worker 0)", "muscle ada (worker 0)",
+    }  # fmt: skip
+    assert back == labels | (programs if sync != "async" else set())
+    assert mends(phase) == (sync != "async")
+    assert not any(restarts(phase, process) for process in places)
 
 
-def test_who_is_started_by_others_is_not_mended(kit: Any) -> None:
-    """A program that somebody else starts comes back when he starts it."""
-    phase = replace(kit.phase(), on_loss="recover", environments=[EnvironmentPlan("hill", attach=True)])
+def test_with_restart_who_takes_part_in_episodes_begins_anew(kit: Any) -> None:
+    """Environments and muscles are started anew, programs too; all others of ours come back as they were."""
+    phase = run(kit, on_loss=RESTART)
+    places = processes_of("r", phase)
+    anew = {process.label for process in places if restarts(phase, process)}
+
+    assert anew == {
+        "environment hill (worker 0)", "environment mill (worker 0)", "muscle ada (worker 0)",
+    }  # fmt: skip
+    assert {"brain ada", "controller (worker 0)"} == {p.label for p in places if returns(phase, p)}
+    assert {p.label for p in places if mended(phase, p)} == anew | {"brain ada", "controller (worker 0)"}
+
+
+def test_with_fail_nobody_comes_back(kit: Any) -> None:
+    """The run ends with the first loss; nobody needs to write anything down."""
+    phase = run(kit, on_loss=FAIL)
 
     assert not any(mended(phase, process) for process in processes_of("r", phase))
+    assert not recovers(kit.plan(phase))
+
+
+def test_one_who_comes_back_is_enough_to_write(kit: Any) -> None:
+    """If anybody of a run recovers or begins anew, all of ours write down what they hear."""
+    hill = replace(OURS, recovery=Recovery(on_loss=RESTART))
+
+    assert recovers(kit.plan(kit.phase(on_loss=FAIL), kit.phase(1, on_loss=FAIL, environments=[hill])))
 
 
 @pytest.mark.parametrize("said", [RECOVER, RESTART, FAIL])
