@@ -49,6 +49,7 @@ class Pending:
     again_s: float | None = None  # when, if the kernel was busy
     span_s: float | None = None  # how long an answer may take
     accused: bool = False  # whether the supervisor has been told that it is late
+    absent: bool = False  # whether nobody has been there to answer
     body: bytes = b""  # of the answer, once it has come
 
     def describe(self, now_s: float) -> str:
@@ -222,6 +223,8 @@ class Conversation:
             raise RemoteProtocolError(f"{label(peer)} sent what is no message: {error}") from error
         body = frames[2] if len(frames) > 2 else b""
         verb = head.verb
+        if peer and self._busy:
+            self._hasten(peer, now_s)
         if verb is Verb.CALL:
             return self._request(Request(peer, head, body, tuple(frames[3:])))
         if verb is Verb.REPLY:
@@ -356,13 +359,23 @@ class Conversation:
         if pending is None or type(after_ms) is not int or after_ms <= 0:
             return False
         data = tree.get("data")
-        if type(data) is dict and data.get("absent"):
+        pending.absent = type(data) is dict and bool(data.get("absent"))
+        if pending.absent:
             self.wait_on(pending, now_s)  # its time stands still while there is nobody to answer
             pending.accused = False
         pending.again_s = now_s + after_ms / 1000
         self._busy[serial] = pending
         self._nearest_s = min(self._nearest_s, pending.again_s)
         return True
+
+    def _hasten(self, peer: str, now_s: float) -> None:
+        """Say again at once what somebody was not there to answer: who speaks is back.
+
+        Otherwise he might have left in order before he is asked again, his answer to the first time being lost.
+        """
+        for pending in self._busy.values():
+            if pending.absent and pending.peer == peer:
+                pending.again_s = now_s
 
     def _lost(self, lost: Lost, now_s: float) -> list[Incoming]:
         found: list[Incoming] = [Gone(lost.peer, lost.incarnation, lost.reason, lost.returns)]

@@ -257,6 +257,20 @@ def test_incarnations_share_no_serial() -> None:
     assert max(serials) < 2**53
 
 
+def test_who_speaks_is_asked_again_at_once() -> None:
+    """What an absent peer is to be asked again is said before all else that follows from its first word."""
+    conversation = Conversation()
+    _, said = conversation.call(BRAIN, "brain.think", b"", 0.0, None)
+    other, _ = conversation.call(MUSCLE, "muscle.act", b"", 0.0, None)
+    for peer in (BRAIN, MUSCLE):
+        heard(conversation, "", Head(Verb.LOST), Lost(peer, 1, "killed", True))
+    assert [] == conversation.repeat(0.01)
+    heard(conversation, BRAIN, Head(Verb.TELL, 0, "event"), now_s=0.02)
+
+    assert [tuple(said)] == conversation.repeat(0.02)
+    assert other in conversation.waits()
+
+
 # -- answering --------------------------------------------------------------------------------------------------------
 def ask(conversation: Conversation, serial: int, call: str = "brain.think", peer: str = MUSCLE) -> Any:
     """Let a CALL come; returns what it means and what is sent at once."""
