@@ -18,10 +18,11 @@ if TYPE_CHECKING:
     from ganglion.supervisor.runs import Outcome
     from ganglion.wire.messages import RunEvent
 
-__all__ = ["JsonProgress", "PlainProgress", "Progress", "make_progress", "plain_line"]
+__all__ = ["JsonProgress", "PlainProgress", "Progress", "following", "make_progress", "plain_line"]
 
 _NAME_WIDTH = 16
 _EPISODES_PER_S = 20  # more than that become one line per second
+_INTERRUPTED = 130
 _QUIET = (event.PEER_JOINED,)  # shown with -v
 
 
@@ -48,6 +49,13 @@ def _value(value: Any) -> str:
         return f"{value:.6g}"
     text = printable(str(value))
     return json.dumps(text) if " " in text else text
+
+
+def following(outcome: Outcome, store: str) -> list[str]:
+    """Return what a person may do next, as a line; `store` is empty where nothing was stored."""
+    if outcome.status == "finished":
+        return [f"next: ganglion results episodes {outcome.run} · ganglion runs"] if store else []
+    return [f"next: ganglion resume {outcome.run}"] if outcome.exit_status in (1, _INTERRUPTED) else []
 
 
 class Progress:
@@ -137,8 +145,8 @@ class PlainProgress(Progress):
         self._story(outcome)
         if self.settings.verbosity >= 0:
             self._write(self._summary(outcome, store))
-            if outcome.status == "finished" and store:
-                self._write(f"next: ganglion results episodes {outcome.run} · ganglion runs")
+            for line in following(outcome, store):
+                self._write(line)
 
     def _holds(self, run: str, news: RunEvent) -> bool:
         """Say whether an episode is summed up instead of shown."""

@@ -12,7 +12,7 @@ from rich.live import Live
 from rich.text import Text
 
 from ganglion import __version__
-from ganglion.cli.progress import Progress
+from ganglion.cli.progress import Progress, following
 from ganglion.cli.settings import Settings
 from ganglion.supervisor import event
 from ganglion.supervisor.output import printable
@@ -101,8 +101,8 @@ class LiveProgress(Progress):
         self._phases.clear()
         self._story(outcome)
         self._print(self._summary(outcome, store))
-        if outcome.status == "finished" and store:
-            self._print(f"next: ganglion results episodes {outcome.run} · ganglion runs")
+        for line in following(outcome, store):
+            self._print(line)
 
     def close(self) -> None:
         """Give the terminal back."""

@@ -16,6 +16,7 @@ from ganglion.errors import LaunchError, UsageError
 from ganglion.transport.curve import ClientKeys
 
 __all__ = [
+    "CONNECTION",
     "RIGHTS",
     "Connection",
     "connection_path",
@@ -26,7 +27,9 @@ __all__ = [
     "write_private",
 ]
 
-_FILE = "connection.json"
+CONNECTION = "connection.json"
+"""The name of a connection file."""
+
 _SOCKET = "bus"
 _PATH_BYTES_MAX = 100  # of a socket's path; systems allow 104 to 108
 _FILE_BYTES_MAX = 64 * 1024
@@ -115,8 +118,8 @@ def connection_path(folder: Path, results: Path, run: str | None) -> Path:
     """Return where the connection file belongs: beside the socket in the runtime folder, else with the results."""
     runtime = _runtime_folder()
     if runtime is not None and folder.parent == runtime:
-        return folder / _FILE
-    return results / run / _FILE if run else results / ".kernel" / _FILE
+        return folder / CONNECTION
+    return results / run / CONNECTION if run else results / ".kernel" / CONNECTION
 
 
 def write_private(path: Path, data: bytes) -> None:
@@ -161,7 +164,7 @@ def find_connections(results: Path) -> Sequence[tuple[Path, Connection]]:
     """Return the connection files of living kernels of ours, newest first; other files are passed over."""
     found: list[tuple[float, Path, Connection]] = []
     for place in places(results):
-        for path in place.glob(f"*/{_FILE}"):  # `.kernel` too
+        for path in place.glob(f"*/{CONNECTION}"):  # `.kernel` too
             try:
                 connection = read_connection(path)
                 os.kill(connection.pid, 0)

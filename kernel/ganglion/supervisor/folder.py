@@ -16,7 +16,7 @@ from ganglion.document import resolved
 from ganglion.errors import UsageError
 from ganglion.run.plan import Plan, Process
 from ganglion.supervisor.fingerprint import fingerprint
-from ganglion.supervisor.manifest import MANIFEST, seal, text_of
+from ganglion.supervisor.manifest import MANIFEST, reopen, seal, text_of
 from ganglion.supervisor.origin import ORIGIN, origin_bytes
 from ganglion.supervisor.output import without_password
 from ganglion.supervisor.synced import write_synced
@@ -127,6 +127,15 @@ class RunFolder:
         user.own(self.logs / f"{log_name(process)}.jsonl")
         user.own_folder(self.own(user))
         return user
+
+    def reopen(self, words: str, others: Sequence[str]) -> None:
+        """Note in the manifest that the run goes on: how, in `words`, and in what the installation is another.
+
+        Raises:
+            StoreError: That cannot be written.
+        """
+        note: dict[str, Any] = {"at": datetime.now(UTC).isoformat(timespec="milliseconds"), "how": words}
+        reopen(self.path, note | ({"accepted": list(others)} if others else {}))
 
     def seal(self, status: str, reason: str, heads: Mapping[str, Any] | None) -> None:
         """Complete the manifest when the run has ended; StoreError if that cannot be written."""

@@ -14,7 +14,7 @@ from ganglion.errors import StoreError
 from ganglion.limits import MODEL_INDEX_BYTES
 from ganglion.supervisor.origin import ORIGIN
 
-__all__ = ["MANIFEST", "Files", "file_digest", "read_manifest", "seal", "text_of"]
+__all__ = ["MANIFEST", "Files", "file_digest", "read_manifest", "reopen", "seal", "text_of"]
 
 MANIFEST = "manifest.json"
 _INDEX = "brains/models.json"
@@ -58,6 +58,21 @@ def seal(folder: Path, status: str, reason: str, ended: str, chain: Mapping[str,
         _replace(path, text_of(manifest))
     except (OSError, ValueError, AttributeError) as error:
         raise StoreError(f"manifest {path}: cannot be sealed: {error}") from error
+
+
+def reopen(folder: Path, note: Mapping[str, Any]) -> None:
+    """Take the seal off the manifest of a run that goes on, and add how that was done to its `resumed`.
+
+    Raises:
+        StoreError: It cannot be read or written; the old one stays.
+    """
+    path = folder / MANIFEST
+    try:
+        manifest = {k: v for k, v in json.loads(_text(path)).items() if k not in _KEYS}
+        manifest["resumed"] = [*manifest.get("resumed", []), dict(note)]
+        _replace(path, text_of(manifest))
+    except (OSError, ValueError, AttributeError, TypeError) as error:
+        raise StoreError(f"manifest {path}: cannot be written: {error}") from error
 
 
 def _row(path: Path) -> dict[str, Any]:

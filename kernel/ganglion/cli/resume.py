@@ -1,0 +1,165 @@
+"""`ganglion resume`: goes on with a run that was interrupted, has failed, or whose processes have vanished."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ganglion.cli import bind as binding
+from ganglion.cli.run import Options, RunSession, store_of, store_text
+from ganglion.cli.settings import Settings
+from ganglion.errors import UsageError
+from ganglion.supervisor.launcher import Launcher
+from ganglion.supervisor.output import without_password
+
+if TYPE_CHECKING:
+    from ganglion.run.plan import Plan
+    from ganglion.supervisor.folder import RunFolder
+    from ganglion.supervisor.way import Way
+
+__all__ = ["command"]
+
+_FINISHED = "finished"
+
+
+@click.command("resume")
+@click.argument("run", metavar="RUN")
+@click.option(
+    "--accept-fingerprint",
+    "accept",
+    is_flag=True,
+    help="go on with other versions or another processor; results may differ, and the manifest says so",
+)
+@click.option("--allow", multiple=True, metavar="PACKAGE", help="a package that import paths may name")
+@binding.options
+@click.pass_obj
+def command(
+    settings: Settings, run: str, accept: bool, allow: tuple[str, ...], bind: str | None, no_curve: bool
+) -> int:
+    """Go on with RUN under its id; its results are those of a run that was never cut."""
+    where = binding.checked(bind, no_curve)
+    folder, manifest = _find(settings.results, run)
+    if manifest.get("status") == _FINISHED:
+        why = manifest.get("reason")
+        raise UsageError(f"run {folder.run} has finished ({why}): there is nothing to go on with")
+    launcher = Launcher()
+    launcher.warm_up()  # its imports run while we look at what is there
+    try:
+        from ganglion.supervisor.origin import read_origin
+
+        others = _other_installation(manifest, accept)
+        plan, allowed = read_origin(folder.path, manifest.get("plan"))
+        settings = replace(settings, store=_store(settings, manifest))
+        way = _way(settings, folder, manifest, plan)
+    except BaseException:
+        launcher.abandon()
+        raise
+    from ganglion.transport import loop
+
+    options = Options(allow=(*allowed, *allow), where=where)
+    return loop.run(_Session(settings, options, launcher).resume(plan, folder, way, others))
+
+
+def _find(results: Path, run: str) -> tuple[RunFolder, dict[str, Any]]:
+    """Return folder and manifest of a run: by its id, else the newest with that uid."""
+    from ganglion.supervisor.folder import RunFolder
+    from ganglion.supervisor.manifest import MANIFEST, read_manifest
+
+    if Path(run).name == run and (results / run / MANIFEST).is_file():
+        found = [results / run]
+    else:
+        found = [path.parent for path in results.glob(f"*/{MANIFEST}")]
+        found = [path for path in found if read_manifest(path)[0].get("uid") == run]
+    if not found:
+        raise UsageError(f"expected a run in {results}, found no {run!r}; `ganglion runs` lists them")
+    path = max(found, key=lambda one: str(read_manifest(one)[0].get("started")))
+    manifest, wrong = read_manifest(path)
+    if wrong or manifest.get("run") != path.name:
+        raise UsageError(
+            f"{path / MANIFEST}: expected the manifest of the run: {wrong or 'it is of another'}"
+        )
+    return RunFolder(path.name, path), manifest
+
+
+def _way(settings: Settings, folder: RunFolder, manifest: Mapping[str, Any], plan: Plan) -> Way:
+    """Return how the run goes on; what was left of its processes is ended before."""
+    from ganglion.run.loss import ours, recovers
+    from ganglion.run.plan import processes_of
+    from ganglion.supervisor.census import boot_id, read_census
+    from ganglion.supervisor.remains import end_remains, remove_connection
+    from ganglion.supervisor.way import way_on
+
+    census = read_census(folder.path)
+    here = census is not None and census.boot == boot_id() != ""
+    if census is not None and here:
+        end_remains(folder.run, census)
+    elif census is None:
+        _refuse_live(settings.results, folder.run)
+    remove_connection(settings.results, folder.run)
+    taped = census is not None and here and census.begun and recovers(plan)
+    if census is not None and taped:
+        taped = all(ours(place) for place in processes_of(folder.run, plan.phases[census.phase]))
+    return way_on(folder.path, folder.run, manifest.get("status"), taped)
+
+
+def _refuse_live(results: Path, run: str) -> None:
+    """Raise if a supervisor that has not written down anything yet carries the run out."""
+    from ganglion.supervisor.connection import find_connections
+
+    for path, connection in find_connections(results):
+        if connection.run == run:
+            raise UsageError(f"run {run} goes on already (process {connection.pid}, {path})")
+
+
+def _other_installation(manifest: Mapping[str, Any], accept: bool) -> list[str]:
+    """Return in which versions this installation is not that of the run; UsageError unless that is accepted."""
+    from ganglion.supervisor.fingerprint import differences, fingerprint
+
+    now = fingerprint()
+    found = differences({name: manifest.get(name) for name in now}, now)
+    if found and not accept:
+        lines = "\n  ".join(found)
+        raise UsageError(
+            f"this installation is not the one that the run was begun with, so results may differ:\n  {lines}\n"
+            "--accept-fingerprint goes on all the same"
+        )
+    return found
+
+
+def _store(settings: Settings, manifest: Mapping[str, Any]) -> str | None:
+    """Return the URI of the run's store: as it was, or as it is given now, where that is the same."""
+    then = manifest.get("store")
+    if then is None:
+        return "none"
+    given = store_of(settings)
+    if given is not None and without_password(given) == then:
+        return given
+    if settings.store is not None:
+        found = "none" if given is None else without_password(given)
+        raise UsageError(f"--store: expected that of the run, {then}, found {found}")
+    if "***" in str(then):
+        raise UsageError(f"expected --store with the password of {then}, which is kept nowhere")
+    return str(then)
+
+
+class _Session(RunSession):
+    """Carry a run on."""
+
+    async def resume(self, plan: Plan, folder: RunFolder, way: Way, others: Sequence[str]) -> int:
+        """Go on; return the exit status of the command."""
+
+        async def work() -> None:
+            outcome = await self.supervisor.execute(plan, folder, store_of(self.settings), way)
+            self.progress.end(outcome, store_text(self.settings))
+            self.statuses.append(outcome.exit_status)
+
+        self.progress.begin(folder.run, plan.seed, str(folder.path))
+        for text in (*way.wrong, *(f"accepted: {text}" for text in others)):
+            self.progress.note(f"warning: {text}")
+        self.progress.note(f"resuming {folder.run}: {way.words}")
+        folder.reopen(way.words, others)
+        return await self.attend(folder, [plan], work)

@@ -1,0 +1,120 @@
+"""Going on and going back: a run that was begun before goes on, or begins again from its newest cut."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ganglion.errors import GanglionError, LaunchError
+from ganglion.limits import DEADLINES_S, LEAVE_KILL_S
+from ganglion.supervisor import event
+from ganglion.supervisor.census import read_census
+from ganglion.supervisor.folder import participants
+from ganglion.supervisor.moment import Moments
+from ganglion.supervisor.way import Way, newest_cut
+from ganglion.wire.messages import Failure, GovernorStart, Withdraw
+from ganglion.wire.name import KERNEL
+
+if TYPE_CHECKING:
+    from ganglion.supervisor.runs import Run
+    from ganglion.supervisor.supervisor import Supervisor
+
+__all__ = ["begin", "prepare", "rewind"]
+
+_HEARD_BYTES_PER_S = 1_000_000  # a tape is heard at least so fast
+
+
+async def prepare(run: Run, way: Way) -> None:
+    """Put the tapes of a run that goes on where they belong; StoreError if that cannot be done."""
+    moments = Moments(run.folder.path)
+    run.way = way
+    run.incarnations = await asyncio.to_thread(_incarnations, run)
+    if way.cut is not None:
+        run.phase = int(way.cut["phase"])
+        await asyncio.to_thread(moments.forget)
+    elif way.moment is not None:
+        run.phase = int(way.moment.facts["phase"])
+        await asyncio.to_thread(moments.restore, way.moment)
+
+
+def _incarnations(run: Run) -> dict[str, int]:
+    """Return those that were given out before: nobody bears one twice."""
+    census = read_census(run.folder.path)
+    known = {} if census is None else {name: life.incarnation for name, life in census.lives.items()}
+    return {**known, **{name: max(n, known.get(name, 0)) for name, n in run.incarnations.items()}}
+
+
+async def begin(supervisor: Supervisor, run: Run) -> None:
+    """Start everybody whom the present phase of a run needs, and have the governor begin, or go on."""
+    way = run.way
+    places = [run.governor, *([run.keeper] if run.keeper else []), *run.places(run.phase)]
+    told: dict[str, Any] = {"seed": run.plan.seed, "processes": len(places) + 1}
+    resumed = {} if way is None else {"resumed": way.words}
+    supervisor.tell(run, event.RUN_STARTED, {**told, "participants": participants(places), **resumed})
+    await supervisor.ensure(run, places)
+    first = [run.governor.name, *([run.keeper.name] if run.keeper else [])]
+    await supervisor.wait_joined(run, first, _patience_s(run, first))
+    if way is None or way.cut is not None:
+        await _start(supervisor, run, None if way is None else way.cut)
+    unheard = run.interrupts and not run.begun
+    run.begun = True
+    await supervisor.note(run)
+    if way is not None and way.moment is not None:
+        await asyncio.to_thread(Moments(run.folder.path).went_on, way.moment)
+    if unheard:
+        await supervisor.ask_stop(run)
+
+
+def _patience_s(run: Run, names: Sequence[str]) -> float:
+    """Return how long these may take to join: they hear their tapes before."""
+    tapes = [tape for name in names if (tape := run.members[name].tape) is not None]
+    longest = max((tape.stat().st_size for tape in tapes if tape.exists()), default=0)
+    return (DEADLINES_S["join"] or 0.0) + longest / _HEARD_BYTES_PER_S
+
+
+async def _start(supervisor: Supervisor, run: Run, cut: Mapping[str, Any] | None) -> None:
+    assert supervisor.bus is not None
+    tree = await asyncio.to_thread(run.plan.to_map)
+    keeper = run.keeper.name if run.keeper else None
+    request = GovernorStart(run.id, tree, keeper, None, None if cut is None else dict(cut))
+    await supervisor.bus.ask(run.governor.name, "governor.start", request)
+
+
+# -- going back --------------------------------------------------------------------------------------------------------
+async def rewind(supervisor: Supervisor, run: Run, reason: str, peer: str) -> None:
+    """Begin a run again from its newest cut at the begin of a phase, once; a second time it fails by name."""
+    text = reason.partition("\n")[0]
+    if run.rewound:
+        run.fail(f"nondeterministic: {text}", Failure("nondeterministic", reason), peer)
+        return
+    run.rewound = True
+    async with run.changing:
+        try:
+            await _end_all(supervisor, run)
+            cut, wrong = await asyncio.to_thread(newest_cut, run.folder.path, run.id)
+            words = f"it goes back to the begin of phase {cut['phase']}: {text}"
+            for warning in (*wrong, words):
+                supervisor.tell(run, event.WARNING, {"text": warning})
+            await prepare(run, Way(words, cut))
+            await begin(supervisor, run)
+        except (GanglionError, OSError) as error:
+            run.fail(f"nondeterministic: {text}; and it cannot begin again: {error}", None, peer)
+
+
+async def _end_all(supervisor: Supervisor, run: Run) -> None:
+    """End all processes of a run at once; none of them is mended."""
+    run.begun = False
+    members = list(run.members.values())
+    run.members = {}
+    for member in members:
+        member.kill()
+    run.former += members
+    waits = [asyncio.ensure_future(member.gone.wait()) for member in members]
+    _, late = await asyncio.wait(waits, timeout=2 * LEAVE_KILL_S) if waits else (set(), set())
+    for wait in late:
+        wait.cancel()
+    if late:
+        raise LaunchError(f"{len(late)} processes cannot be ended")
+    if supervisor.bus is not None:
+        await supervisor.bus.ask(KERNEL, "kernel.withdraw", Withdraw([member.name for member in members]))
