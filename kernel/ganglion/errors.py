@@ -13,6 +13,7 @@ GanglionError
 ├── ProtocolError            the wire
 │   ├── LocalProtocolError   we: our own side broke the protocol
 │   └── RemoteProtocolError  they: the other side broke the protocol
+│       └── NotSetUp         they: asked too early, or after their predecessor was lost
 ├── CallFailed               they: a peer answered ERROR
 ├── PeerLost                 operator: a process is gone
 ├── LimitExceeded            operator: a bound of `limits.py`
@@ -39,6 +40,7 @@ __all__ = [
     "LimitExceeded",
     "LocalProtocolError",
     "Nondeterministic",
+    "NotSetUp",
     "OutOfActionSpaceError",
     "OutOfObservationSpaceError",
     "OutOfRewardSpaceError",

@@ -10,7 +10,6 @@ from ganglion.run.plan import EnvironmentPlan, PluginPlan, processes_of
 from ganglion.run.recovery import FAIL, RECOVER, RESTART, Recovery
 from ganglion.wire.name import Role
 
-
 PROGRAM = EnvironmentPlan("mill", command=["mill"])
 OURS = EnvironmentPlan("hill", PluginPlan("dummy"))
 THEIRS = EnvironmentPlan("moor", attach=True)
