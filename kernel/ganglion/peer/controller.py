@@ -18,6 +18,7 @@ from ganglion.peer.mender import Mender
 from ganglion.peer.participant import Handler, Participant, is_loss, show_failure
 from ganglion.peer.records import Records
 from ganglion.peer.world import Actor, World, select
+from ganglion.run.recovery import span_s
 from ganglion.sdk.controller import Controller
 from ganglion.sdk.flow import Signal
 from ganglion.sdk.mode import Mode
@@ -88,6 +89,7 @@ class ControllerHost:
     def setup(self, request: Request, setup: ControllerSetup) -> ControllerReady:
         """Start the environments; answer what they declare."""
         seed_process(setup.stream)
+        self.participant.patience_s = span_s("controller.boundary", setup.deadlines_s or {})
         if self._records is None:
             self._records = Records(self.participant, setup.store, self.participant.take_base() or 0)
         if self._records.settled:

@@ -29,6 +29,7 @@ from ganglion.peer.records import Records, declaration_rows
 from ganglion.run.effect import Answer, Ask, Await, Cut, Declare, Effect, Event, Finish, Record, Steer
 from ganglion.run.governor import Governor
 from ganglion.run.plan import AgentPlan, PhasePlan, Plan
+from ganglion.run.recovery import span_s, widest
 from ganglion.sdk.condition import TerminationCondition
 from ganglion.sdk.mode import Mode
 from ganglion.sdk.seed import words
@@ -105,6 +106,8 @@ class GovernorHost:
         if self._governor is not None:
             raise RemoteProtocolError("governor.start: this governor has a run already")
         plan = Plan.from_map(start.plan)
+        deadlines_s = widest(phase.deadlines_s for phase in plan.phases)
+        self.participant.patience_s = span_s("governor.boundary", deadlines_s)
         self._run = start.run
         self._library = Library(plan, start.run, self._results, self._store_uri, self._warn)
         services = _Services(int(plan.seed), self._loader, self._library)

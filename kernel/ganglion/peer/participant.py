@@ -11,6 +11,8 @@ What the thread that runs the hooks hears, in this order, decides what it does: 
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 import threading
 import time
@@ -102,6 +104,9 @@ class Participant:
         pause: Sleeps for some seconds.
 
     Attributes:
+        patience_s: How long we may work without hearing anything; then the pulse ends this process, which prints its
+            stacks. For those whose answer nobody awaits by a deadline; None: for ever.
+        hang: Ends this process.
         on_return: Called when the broker may have lost what was on its way: after the tape of a predecessor has ended,
             and after each new connection. What it says goes by `tell` and `ask_aside`.
     """
@@ -124,6 +129,8 @@ class Participant:
         self.on_answer: Callable[[Answer], None] | None = None
         self.on_failure: Callable[[str, Failure], None] | None = None
         self.on_return: Callable[[], None] | None = None
+        self.patience_s: float | None = None
+        self.hang: Callable[[], None] = _abort
         self._connect = connect
         self._link: LinkLike = _Unjoined(connect)
         self._tape = tape
@@ -699,8 +706,15 @@ class Participant:
 
     def _pulse(self) -> None:
         """Read the link while a hook runs for long, so that BEAT is answered; what else comes is kept."""
+        since_s, looks = None, 0
         while not self._closed.wait(_PULSE_S):
             busy_s = self._busy_since_s
+            # Looks are counted, since time passes for who is stopped, too.
+            looks = looks + 1 if busy_s is not None and busy_s == since_s and not self.playing else 0
+            since_s = busy_s
+            if self.patience_s is not None and looks * _PULSE_S > self.patience_s:
+                sys.stderr.write(f"{self.name}: it has heard nothing for {self.patience_s:g} s: it hangs\n")
+                self.hang()
             if busy_s is None or self.playing or self.clock() - busy_s < _PULSE_S:
                 continue
             if not self._lock.acquire(blocking=False):
@@ -748,6 +762,11 @@ class _Unjoined:
         """Close what was made."""
         if self._made is not None:
             self._made.close()
+
+
+def _abort() -> None:
+    """End this process; its stacks are printed by whoever handles that signal."""
+    os.kill(os.getpid(), signal.SIGABRT)
 
 
 def _asks_for_beat(frames: Sequence[bytes]) -> bool:

@@ -593,6 +593,36 @@ def wire_with(link: Any) -> FakeWire:
     return wire
 
 
+def test_who_works_longer_than_patience_allows_is_ended(link: Any) -> None:
+    """A hook that never returns is ended by the pulse; one that hears something now and then is not."""
+    hung = threading.Event()
+
+    def endless(*_: Any) -> Done:
+        if not hung.wait(10.0):
+            raise AssertionError("nobody ended it")
+        return Done()
+
+    wire = wire_with(link)
+    made = Participant(lambda: wire, {"muscle.reset": endless})  # type: ignore[arg-type]
+    made.hang = hung.set
+    made.patience_s = 0.3
+    made.join(made.hello("muscle", "a", "?"))
+    link.inbox.clear()
+    link.request("r/controller/0", "muscle.reset", MuscleReset(1), 77)
+
+    def tick() -> None:
+        if hung.is_set():
+            made.leaving = Leave("seen")
+            return
+        for _ in range(12):  # together more than is allowed, each less
+            made.pump(0.1)
+        assert not hung.is_set()
+        wire.inbox += list(link.inbox)
+
+    made.serve(tick, idle_s=0.05)
+    made.leave()
+
+
 @pytest.mark.parametrize("where", ["handler", "tick"])
 def test_the_pulse_answers_beats_while_a_hook_runs_long(link: Any, where: str) -> None:
     """A hook that runs for long keeps nobody from hearing that the process is alive; requests wait for its end."""
