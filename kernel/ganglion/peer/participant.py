@@ -488,6 +488,7 @@ class Participant:
                 self._greet(HANDSHAKE_S * 5)
                 for pending in self._conversation.waits():
                     self._link.send(pending.frames)
+                    self._conversation.wait_on(pending, self.clock())  # nobody could hear it
                 break
             except RemoteProtocolError as error:  # refused: somebody else has our name
                 raise PeerLost("broker", str(error)) from error

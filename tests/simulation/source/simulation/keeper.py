@@ -170,6 +170,8 @@ class Keeper:
             if member is not None and member.incarnation == joined.incarnation:
                 self._joined.add(joined.peer)
                 member.kill_s = None
+                if member.asked:  # it may not have heard it, as it was cut off
+                    self._simulation.bid_leave(self.participant, joined.peer)
         elif told.head.call == "event":
             self.events.append(codec_of(RunEvent).decode(told.body))
 
@@ -278,7 +280,7 @@ class Keeper:
                 self._bid_leave(member)
             self._await_end(stage)
         for member in [*self.former, *self.members.values()]:
-            bad = member.process.status and member.place.name in self._joined
+            bad = member.process.status and member.place.name in self._joined and not member.noticed
             if bad and not (self.recovers and member.process.status == KILLED):
                 self.defects.append(f"{member.place.label}: {member.process.status} {member.process.words}")
 
@@ -290,7 +292,7 @@ class Keeper:
             self.participant.pump(_LOOK_S)
         for member in members:
             if member.process.lives:
-                if not member.process.frozen:
+                if not member.process.frozen and not member.process.severed:
                     self.defects.append(f"{member.place.label} did not leave")
                 member.process.kill()
 
