@@ -190,7 +190,7 @@ class Simulation:
             tape = SimulatedTape(reel, process) if self.keeper.recovers else None
             if tape is not None:
                 self._reels.append((reel, tape, place.role))
-            host = self._host(place.role, variables, process)
+            host = process.host = self._host(place.role, variables, process)
             connect = partial(self._connect, process)
             return live(host, connect, variables, self.schedule.clock, False, tape, process.sleep)
 
@@ -237,7 +237,7 @@ class Simulation:
 
     def crash_broker(self, span_s: float) -> None:
         """Kill the broker; the supervisor starts a new one, which knows what it is told before it listens."""
-        if self._ticker.down:
+        if self._ticker.down or "supervisor" not in self.bus.exchange.broker.joined:
             return
         self._ticker.down = True
         for process in self.processes:

@@ -106,9 +106,11 @@ def _pause(fault: Fault, simulation: Simulation) -> None:
 
 
 def _hang(fault: Fault, simulation: Simulation) -> None:
-    """Let a process hang in a hook for ever; its pulse answers."""
+    """Let a process hang for ever in what it was asked to do, and has to answer in time; its pulse answers."""
     victim = fault.victim(simulation)
-    if victim is not None:
+    if victim is None or victim.participant is None or "/governor" in victim.name:
+        return
+    if victim.participant._conversation._doing:
         victim.freeze(hung=True)
 
 
@@ -116,9 +118,10 @@ def _cut(fault: Fault, simulation: Simulation) -> None:
     """Cut the connection of a process, with all that is on its way."""
     victim = fault.victim(simulation)
     if victim is not None:
+        victim.severed = fault.pick & 7 == 0
         for wire in victim.wires:
             if not wire.ended:
-                wire.cut()
+                wire.cut(half=victim.severed)
 
 
 def _broker(fault: Fault, simulation: Simulation) -> None:

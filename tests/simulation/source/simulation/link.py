@@ -54,7 +54,8 @@ class Wire:
         self.wake_s = float("inf")
         self.delivered = 0
         self._schedule, self._process, self._delay = schedule, process, delay
-        self._memory = bus.connect()
+        self._orphan = False  # its broker has ended
+        self._bus, self._memory = bus, bus.connect()
         link = self._memory._link
         self._inbox = self._memory._sink = link.sink = Arrivals(link, self)
         # When each message arrives, at the earliest; None instead of frames is the end of the connection.
@@ -94,7 +95,7 @@ class Wire:
             return  # it was cut
         _, frames = self._waiting.popleft()
         if frames is None:
-            self._memory.close()
+            self._disconnect()
             self._waiting.clear()
             return
         self.delivered += 1
@@ -116,20 +117,22 @@ class Wire:
             self._waiting = deque(list(self._waiting)[:kept])
         self._put(None)
 
-    def cut(self) -> None:
-        """End the connection for both sides at once; what is on its way is lost."""
+    def cut(self, half: bool) -> None:
+        """End the connection; what is on its way is lost. If only `half` of it has ended the broker does not notice."""
         self._waiting.clear()
         self._schedule.forget(self)
         kept = self._schedule.random.randint(0, len(self._inbox.inbox))
         while len(self._inbox.inbox) > kept:
             self._inbox.inbox.pop()
-        self._put(None)
         self._inbox.finish("it was cut")
+        if not half:
+            self._put(None)
 
     def orphan(self) -> None:
         """Lose the broker: what was sent to it is lost, what it has sent can still be read."""
         self._waiting.clear()
         self._schedule.forget(self)
+        self._orphan = True
         self._inbox.finish("the broker has ended")
 
     def arrived(self) -> None:
@@ -140,6 +143,15 @@ class Wire:
             self._schedule.ready(self._process)
 
     # -- inside -------------------------------------------------------------------------------------------------------
+    def _disconnect(self) -> None:
+        """Let the broker see the end of the connection."""
+        if not self._orphan:
+            exchange = self._bus.exchange
+            reason = "it closed the connection"
+            exchange.perform(exchange.broker.disconnect(self._memory._link, reason, self._schedule.now_s))
+            exchange.flush()
+            self._inbox.finish(reason)
+
     def _answer_beats(self) -> None:
         """Do what the pulse of a process does while a hook runs."""
         for frames in [frames for frames in self._inbox.inbox if decode_head(frames[1]).verb is Verb.BEAT]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from greenlet import GreenletExit, getcurrent, greenlet
 
@@ -13,6 +13,7 @@ from ganglion.errors import GanglionError
 from ganglion.peer.tape import TapeDiffers
 
 if TYPE_CHECKING:
+    from ganglion.peer.participant import Participant
     from simulation.link import Wire
     from simulation.schedule import Schedule
 
@@ -38,6 +39,7 @@ class Process:
         self.wake_s = float("inf")
         self.waiting = False
         self.frozen = self.hung = False
+        self.severed = False  # the broker takes a connection for whole that has ended for us
         self.immortal = False  # nobody can end it while it is stopped
         self.zombie = False  # it was stopped, and its successor is there
         self.status: int | None = None
@@ -45,6 +47,7 @@ class Process:
         self.crash: BaseException | None = None
         self.wires: list[Wire] = []
         self.mine: int | None = None
+        self.host: Any = None
         self.held: list[Callable[[], None]] = []  # what the system takes from it when it is killed
         self._due = False  # it would run if it were not frozen
         self._schedule = schedule
@@ -55,6 +58,12 @@ class Process:
     def lives(self) -> bool:
         """Say whether it has not ended."""
         return self.status is None
+
+    @property
+    def participant(self) -> Participant | None:
+        """Return what stands between its host and the bus, once it is there."""
+        found: Participant | None = getattr(self.host, "participant", None)
+        return found
 
     @property
     def running(self) -> bool:
