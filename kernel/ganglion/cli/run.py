@@ -166,6 +166,7 @@ class RunSession:
         self.progress: Progress = make_progress(settings)
         self.interrupts = 0
         self.statuses: list[int] = []
+        self.planned = 0
 
     async def carry_out(self, plans: Sequence[Plan]) -> int:
         """Carry out all plans; return the exit status of the command."""
@@ -188,6 +189,7 @@ class RunSession:
         from ganglion.supervisor.supervisor import Settings as SupervisorSettings
         from ganglion.supervisor.supervisor import Supervisor
 
+        self.planned = len(plans)
         service = Service()
         self.supervisor = Supervisor(
             SupervisorSettings(
@@ -270,7 +272,8 @@ class RunSession:
         """Return what the command ends with: interruption before failure before what was left behind."""
         for text in found:
             click.echo(f"defect: {text} was left behind and has been ended", err=True)
-        if self.interrupts or _INTERRUPTED in self.statuses:
+        whole = self.statuses == [0] * self.planned  # Ctrl-C came behind the last step
+        if _INTERRUPTED in self.statuses or (self.interrupts and not whole):
             return _INTERRUPTED
         failed = bool(found) or 1 in self.statuses
         return 1 if failed else max(self.statuses, default=0)

@@ -109,6 +109,27 @@ def test_a_folder_is_sealed_at_the_end(tmp_path: Path) -> None:
     assert ["document.yml", "resolved.yml", "plan.msgpack"] == list(manifest["files"])
 
 
+def test_a_folder_is_opened_again_when_its_run_goes_on(tmp_path: Path) -> None:
+    """The seal is taken off, and each time it is noted how the run went on, and what was accepted for that."""
+    folder = reserve(tmp_path, "demo")
+    phase = PhasePlan(0, "train", [], [], PluginPlan("vanilla"), [], [])
+    folder.fill(Plan("demo", "demo", "42", [phase], document="uid: demo\n"), ["run"], None)
+    before, _ = read_manifest(folder.path)
+    folder.seal("interrupted", "operator", None)
+    folder.reopen("with its tapes", [])
+    folder.reopen("from a phase", ["python: 2 then, 3 now"])
+    manifest, wrong = read_manifest(folder.path)
+    resumed = manifest.pop("resumed")
+
+    assert ("", before) == (wrong, manifest)
+    assert [("with its tapes", None), ("from a phase", ["python: 2 then, 3 now"])] == [
+        (note["how"], note.get("accepted")) for note in resumed
+    ]
+    folder.seal("finished", "completed", None)
+    sealed, wrong = read_manifest(folder.path)
+    assert ("", resumed) == (wrong, sealed["resumed"])
+
+
 def test_log_names_differ(tmp_path: Path) -> None:
     """No two processes of a run share a log file, whatever their uids."""
     uids = ["a", "a.0", "a/0", "a-0", "A"]
