@@ -77,10 +77,14 @@ def rounds(arguments: argparse.Namespace) -> int:
 def _tell(number: int, verdict: Verdict) -> None:
     word = "FAILED" if verdict.defects else "ok" if verdict.hits else "missed"
     times = f"{verdict.took_s:5.1f} s (+{verdict.over_s:.1f})"
-    print(f"{number:4d} {word:6} {times} {verdict.restarts:2d} restarts  {verdict.scene}", flush=True)
+    print(f"{number:4d} {word:6} {times} {_spans(verdict.restarts_s):14}  {verdict.scene}", flush=True)
     for kind, lines in (("missed", verdict.missed), ("note", verdict.notes), ("DEFECT", verdict.defects)):
         for line in lines:
             print(f"       {kind}: {line}", flush=True)
+
+
+def _spans(spans_s: list[float]) -> str:
+    return f"{len(spans_s)} back {max(spans_s):.2f} s" if spans_s else "-"
 
 
 def _put_away(verdict: Verdict, keep: Path | None, number: int) -> None:
@@ -112,6 +116,11 @@ def _sum_up(verdicts: list[Verdict], arguments: argparse.Namespace) -> int:
     over = [v.over_s for v in verdicts if v.hits and not v.defects]
     if over:
         print(f"time over the undisturbed run: median {statistics.median(over):.2f} s, max {max(over):.2f} s")
+    back = [span for v in verdicts for span in v.restarts_s]
+    if back:
+        print(
+            f"{len(back)} back: median {statistics.median(back):.2f} s after the loss, max {max(back):.2f} s"
+        )
     print(f"seed {arguments.seed}: {len(verdicts)} rounds, {hit} hit somebody, {len(failed)} failed {failed}")
     return 1 if failed or not hit else 0
 

@@ -53,7 +53,7 @@ class Verdict:
     over_s: float = 0.0
     hits: list[str] = field(default_factory=list)
     missed: list[str] = field(default_factory=list)
-    restarts: int = 0
+    restarts_s: list[float] = field(default_factory=list)  # from each loss until its successor has joined
     defects: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
@@ -298,7 +298,8 @@ class Round:
         self.verdict.statuses.append(status)
         self.verdict.hits += map(str, driver.hits)
         self.verdict.missed += driver.missed
-        self.verdict.restarts += driver.counts["peer.restarted"]
+        told = [event for event in command.events if event["event"] == "peer.restarted"]
+        self.verdict.restarts_s += [float(event.get("took_s", 0.0)) for event in told]
         self.events += command.events
         self._late += driver.late
         self._names += driver.names
