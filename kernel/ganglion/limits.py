@@ -1,10 +1,16 @@
 """Every bound of the system: unit in the name, reason beside it.
 
 Bounds are applied before memory is taken. Relations between them are asserted at import, so that a change that makes
-no sense is found before anything starts.
+no sense is found before anything starts. An operator changes them by the setting `limits.<name>`; the command hands
+them to all processes in the variable GANGLION_LIMITS.
 """
 
 from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from types import SimpleNamespace
+from typing import Any
 
 __all__ = [
     "ADDRESS_SPACE_BYTES",
@@ -104,6 +110,9 @@ __all__ = [
     "WORLD_STATE_VALUES",
     "WRONG_TOKEN_ORIGINS",
     "WRONG_TOKEN_SPAN_S",
+    "broken",
+    "changeable",
+    "defaults",
 ]
 
 # -- handshake and strangers ------------------------------------------------------------------------------------------
@@ -171,7 +180,9 @@ PROCESSES_PER_RUN = 256  # a typing error in `worker` is no fork bomb
 BEAT_AFTER_SILENCE_S = 0.5  # a silent peer is asked
 BEAT_ANSWER_S = 1.5  # and owes an answer within
 PROGRESS_S = 10.0  # a destination that takes nothing for so long is lost
-LATE_ANSWER_S = 10.0  # after a peer has joined, an answer that nobody awaits may be to its predecessor's question
+LATE_ANSWER_S = (
+    10.0  # after a peer has joined, an answer that nobody awaits may be to its predecessor's question
+)
 
 # -- waits ------------------------------------------------------------------------------------------------------------
 DEADLINES_S: dict[str, float | None] = {  # by the last word of a call; None waits for ever and says so
@@ -198,7 +209,9 @@ RESTARTS_WITHIN_S = 60.0  # long enough to tell a bad machine from a bad minute
 RESTARTS_PER_RUN = 20  # of all names together; then something else is wrong
 TAPE_BYTES = 1 << 30  # of what one process heard; a longer one takes longer to hear again than to do again
 RECONNECT_S = 30.0  # for a broker that is lost: as long as for a peer to join
-EXIT_DIFFERS = 3  # of a process that did not do again what its predecessor did; from process to supervisor only
+EXIT_DIFFERS = (
+    3  # of a process that did not do again what its predecessor did; from process to supervisor only
+)
 CHECKPOINT_S = 10.0  # least time between two checkpoints of a run; a loss costs no more than that again
 LOSSES_AT_ONE_STEP = 3  # who dies so often at one place dies of it
 PAUSE_ANSWER_S = 20.0  # who asks for PAUSE is told by then who stands; below the deadline of the call itself
@@ -248,13 +261,74 @@ DOCUMENT_FAULTS = 200  # of each stage of reading; who has mended so many reads 
 PHASES_PER_RUN = 1_000  # each is expanded with all that it inherits
 SCALAR_BYTES = 64 * 1024
 
-assert UNJOINED_MESSAGE_BYTES < BODY_BYTES < FRAME_BYTES <= MESSAGE_BYTES <= MESSAGE_BYTES_LARGE
-assert UNJOINED_MESSAGE_BYTES <= KERNEL_BODY_BYTES <= BODY_BYTES
-assert KERNEL_BODY_CONTAINERS <= BODY_CONTAINERS
-assert WORLD_STATE_VALUES <= BODY_KEYS <= BODY_CONTAINERS
-assert 8 * PARCEL_BYTES < BODY_BYTES < PLAN_BYTES < MESSAGE_BYTES - BODY_BYTES // 2
-assert OPEN_CALLS <= OPEN_CALLS_CONTROL
-assert BEAT_AFTER_SILENCE_S < BEAT_ANSWER_S
-assert STREAM_CREDIT_BYTES <= QUEUE_MARK_BYTES
-assert PROCESSES_PER_RUN < PEERS
-assert SPACE_ELEMENTS * 8 <= MESSAGE_BYTES
+
+def changeable() -> dict[str, int | float]:
+    """Return the limits that an operator may change, by their names in small letters.
+
+    Left out is what the protocol fixes, what belongs to documents, and what a result could depend on.
+    """
+    fixed = {
+        "BODY_CONTAINERS",
+        "BODY_DEPTH",
+        "BODY_KEYS",
+        "EXIT_DIFFERS",
+        "GREETING_BYTES",
+        "INTEGER_MAX",
+        "MEMORY_ROWS",
+        "NAME_BYTES",
+        "TOKEN_BYTES",
+    }
+    known = {name: globals()[name] for name in __all__ if name.isupper() and name not in fixed}
+    return {name.lower(): value for name, value in known.items() if isinstance(value, int | float)}
+
+
+def defaults() -> dict[str, int | float]:
+    """Return the values of changeable limits that hold where nobody has changed them."""
+    return dict(_built_in)
+
+
+def broken(limits: Mapping[str, Any]) -> list[str]:
+    """Return the relations that do not hold among limits, given by their names in capitals: then nothing is started."""
+    v = SimpleNamespace(**limits)
+    relations = {
+        "unjoined_message_bytes < body_bytes < frame_bytes <= message_bytes <= message_bytes_large": (
+            v.UNJOINED_MESSAGE_BYTES
+            < v.BODY_BYTES
+            < v.FRAME_BYTES
+            <= v.MESSAGE_BYTES
+            <= v.MESSAGE_BYTES_LARGE
+        ),
+        "unjoined_message_bytes <= kernel_body_bytes <= body_bytes": (
+            v.UNJOINED_MESSAGE_BYTES <= v.KERNEL_BODY_BYTES <= v.BODY_BYTES
+        ),
+        "kernel_body_containers <= body_containers": v.KERNEL_BODY_CONTAINERS <= v.BODY_CONTAINERS,
+        "world_state_values <= body_keys <= body_containers": (
+            v.WORLD_STATE_VALUES <= v.BODY_KEYS <= v.BODY_CONTAINERS
+        ),
+        "8 * parcel_bytes < body_bytes < plan_bytes < message_bytes - body_bytes / 2": (
+            8 * v.PARCEL_BYTES < v.BODY_BYTES < v.PLAN_BYTES < v.MESSAGE_BYTES - v.BODY_BYTES // 2
+        ),
+        "open_calls <= open_calls_control": v.OPEN_CALLS <= v.OPEN_CALLS_CONTROL,
+        "beat_after_silence_s < beat_answer_s": v.BEAT_AFTER_SILENCE_S < v.BEAT_ANSWER_S,
+        "stream_credit_bytes <= queue_mark_bytes": v.STREAM_CREDIT_BYTES <= v.QUEUE_MARK_BYTES,
+        "processes_per_run < peers": v.PROCESSES_PER_RUN < v.PEERS,
+        "8 * space_elements <= message_bytes": 8 * v.SPACE_ELEMENTS <= v.MESSAGE_BYTES,
+    }
+    return [text for text, holds in relations.items() if not holds]
+
+
+def _take(text: str) -> None:
+    """Take the limits that an operator has changed, `name=value,...`; ValueError for what no command has written."""
+    known = changeable()
+    for part in text.split(","):
+        name, _, number = part.partition("=")
+        if name not in known:
+            raise ValueError(f"GANGLION_LIMITS: expected one of {', '.join(known)}, found {name[:80]!r}")
+        globals()[name.upper()] = type(known[name])(number)
+
+
+_built_in = changeable()
+# From the command to the broker and all participants: limits are constants, and every process has the same.
+if os.environ.get("GANGLION_LIMITS"):
+    _take(os.environ["GANGLION_LIMITS"])
+assert not broken(globals()), broken(globals())

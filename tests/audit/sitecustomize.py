@@ -29,6 +29,7 @@ LIBRARY = sysconfig.get_path("stdlib")
 STARTS = (
     "supervisor/launcher.py",
     "supervisor/keeper.py",
+    "cli/again.py",
     "cli/child.py",
 )  # these start programs; nothing else does
 MAKERS = (

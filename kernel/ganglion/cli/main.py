@@ -13,6 +13,7 @@ from typing import Any
 import click
 
 from ganglion import __version__
+from ganglion.cli.again import begin_again
 from ganglion.cli.settings import Settings, options
 from ganglion.errors import GanglionError
 from ganglion.supervisor.output import printable
@@ -24,6 +25,7 @@ INTERRUPTED = 130
 # name -> (module:attribute, line of the help); a command is imported when it is called
 COMMANDS: dict[str, tuple[str, str]] = {
     "run": ("ganglion.cli.run:command", "Run documents; without one the demo."),
+    "resume": ("ganglion.cli.resume:command", "Go on with a run that was cut short."),
     "check": ("ganglion.cli.check:command", "Check documents; start nothing."),
     "graph": ("ganglion.cli.graph:command", "Draw the processes or the phases of a document."),
     "schema": ("ganglion.cli.schema:command", "Print the JSON Schema of documents."),
@@ -40,6 +42,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "continue": ("ganglion.cli.pause:go_on", "Let the paused workers of a live run go on."),
     "signal": ("ganglion.cli.signal:command", "Send a flow signal to a live run."),
     "stop": ("ganglion.cli.stop:command", "Interrupt a live run."),
+    "config": ("ganglion.cli.config:command", "Show the settings, and where each comes from."),
     "doctor": ("ganglion.cli.doctor:command", "Look whether this machine has what is needed."),
 }
 
@@ -132,6 +135,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     settings = Settings()
     given = list(sys.argv[1:] if arguments is None else arguments)
     try:
+        settings = Settings.load()
+        if settings.hand_on() and arguments is None:
+            begin_again()
         status = ganglion.main(given, prog_name="ganglion", standalone_mode=False, obj=settings)
         sys.stdout.flush()
     except click.ClickException as error:

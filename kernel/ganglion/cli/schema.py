@@ -10,6 +10,7 @@ import click
 
 from ganglion import registry
 from ganglion.document import schema
+from ganglion.document.config import config_schema
 from ganglion.document.fault import nearest
 from ganglion.document.schema import PARAMETERISED, with_parameters
 from ganglion.errors import UsageError
@@ -18,13 +19,16 @@ __all__ = ["command"]
 
 
 @click.command("schema")
-@click.argument("kind", default="run", metavar="[run|sweep|...]")
+@click.argument("kind", default="run", metavar="[run|config|...]")
 @click.option(
     "--plugins", is_flag=True, help="the parameters of installed plugins, too; imports them in a child"
 )
 @click.option("--out", type=click.Path(dir_okay=False), metavar="FILE", help="write to a new file")
 def command(kind: str, plugins: bool, out: str | None) -> None:
-    """Print the JSON Schema (2020-12) of a kind of documents; installed plugins are examples, not a closed list."""
+    """Print the JSON Schema (2020-12) of a kind of documents, or of settings files (`config`).
+
+    Installed plugins are examples, not a closed list.
+    """
     text = json.dumps(_schema(kind, plugins), indent=2)
     if out is None:
         click.echo(text)
@@ -44,7 +48,11 @@ def _schema(kind: str, plugins: bool) -> dict[str, Any]:
     That one may have the definitions of run documents inside; then it takes the parameters of plugins, too.
     """
     installed = {group: [entry.name for entry in registry.entries(group)] for group in registry.GROUPS}
-    kinds = {"run": schema, **{entry.name: None for entry in registry.entries("schema")}}
+    kinds = {
+        "run": schema,
+        "config": config_schema,
+        **{entry.name: None for entry in registry.entries("schema")},
+    }
     if kind not in kinds:
         names = ", ".join(repr(name) for name in kinds)
         raise UsageError(f"expected a kind of documents, {names}, found {kind!r}{nearest(kind, kinds)}")

@@ -15,6 +15,7 @@ from ganglion.cli.child import Children
 from ganglion.limits import DEADLINE_OTHER_S, DEADLINES_S
 from ganglion.run.agents import misfits
 from ganglion.run.plan import EnvironmentPlan, PhasePlan, Plan
+from ganglion.run.recovery import span_s
 from ganglion.supervisor.child import exit_text
 
 __all__ = ["CHILD", "try_environments"]
@@ -89,7 +90,8 @@ def _key(environment: EnvironmentPlan, worker: int) -> str:
 def _try(children: Children, plan: Plan, order: Mapping[str, Any]) -> dict[str, Any]:
     """Return what a child found, or what its end says."""
     phase = plan.phases[order["phase"]]
-    start_s, shutdown_s = (_span_s(phase, word) for word in ("start", "shutdown"))
+    environment = next(e for e in phase.environments if e.uid == order["environment"])
+    start_s, shutdown_s = (_span_s(phase, environment, word) for word in ("start", "shutdown"))
     answer = children.ask(CHILD, {"trial": order}, start_s + shutdown_s + _IMPORT_S)
     if answer.status == 0:
         found: dict[str, Any] = json.loads(answer.text)
@@ -104,9 +106,10 @@ def _try(children: Children, plan: Plan, order: Mapping[str, Any]) -> dict[str, 
     return {"message": f"{where}: {text}", "traceback": answer.text}
 
 
-def _span_s(phase: PhasePlan, word: str) -> float:
+def _span_s(phase: PhasePlan, environment: EnvironmentPlan, word: str) -> float:
     """Return how long a call of an environment may take; one that may take for ever gets the usual time."""
-    return phase.deadline_s(f"environment.{word}") or DEADLINES_S.get(word) or DEADLINE_OTHER_S
+    table = (environment.recovery or phase).deadlines_s
+    return span_s(f"environment.{word}", table) or DEADLINES_S.get(word) or DEADLINE_OTHER_S
 
 
 def _faults(plan: Plan, answers: Mapping[str, dict[str, Any]]) -> Iterator[tuple[str, str]]:

@@ -16,6 +16,7 @@ from ganglion.peer.failure import failure_of
 from ganglion.peer.loader import Loader
 from ganglion.run.outline import outline_plugin
 from ganglion.run.plan import EnvironmentPlan, PhasePlan, Plan, PluginPlan
+from ganglion.run.recovery import Deadlines, span_s
 from ganglion.sdk.seed import integer_from_words, words
 from ganglion.wire.envelope import Head
 from ganglion.wire.messages import EnvironmentDeclared, EnvironmentStart, Nothing
@@ -46,9 +47,10 @@ def try_out(order: Mapping[str, Any], watch: TextIO) -> dict[str, Any]:
     host = EnvironmentHost(Loader(plan.folder, tuple(plan.allow)))
     start = _start(plan, phase, environment, order["worker"])
     try:
-        _set_watch(phase, "environment.start", watch)
+        table = (environment.recovery or phase).deadlines_s
+        _set_watch(table, "environment.start", watch)
         declared = host.start(_request("environment.start"), start)
-        _set_watch(phase, "environment.shutdown", watch)
+        _set_watch(table, "environment.shutdown", watch)
         host.shutdown(_request("environment.shutdown"), Nothing())
     except SystemExit as stop:
         where = f"environment {environment.uid} (worker {order['worker']})"
@@ -62,10 +64,10 @@ def try_out(order: Mapping[str, Any], watch: TextIO) -> dict[str, Any]:
     return _declared(declared)
 
 
-def _set_watch(phase: PhasePlan, call: str, watch: TextIO) -> None:
+def _set_watch(table: Deadlines, call: str, watch: TextIO) -> None:
     """Let the process end if the call takes longer than it may; one that may take for ever gets the usual time."""
-    span_s = phase.deadline_s(call) or DEADLINES_S.get(call.rpartition(".")[2]) or DEADLINE_OTHER_S
-    faulthandler.dump_traceback_later(span_s, exit=True, file=watch)
+    longest_s = span_s(call, table) or DEADLINES_S.get(call.rpartition(".")[2]) or DEADLINE_OTHER_S
+    faulthandler.dump_traceback_later(longest_s, exit=True, file=watch)
 
 
 def _request(call: str) -> Request:

@@ -56,3 +56,13 @@ def test_parameters_of_plugins(kind: str, capsys: pytest.CaptureFixture[str]) ->
     }
     form = cases["dummy", "ganglion-toys:dummy"]["properties"]["params"]
     assert {"discrete", "max_iter"} <= set(form["properties"])
+
+
+def test_settings_have_a_schema(capsys: pytest.CaptureFixture[str]) -> None:
+    """`schema config` describes the settings files; they name no plugins."""
+    assert 0 == main(["schema", "config"])
+    tree = json.loads(capsys.readouterr().out)
+    Draft202012Validator.check_schema(tree)
+
+    assert {"results", "store", "kernel", "bind", "allow", "commands", "limits"} == set(tree["properties"])
+    assert 2 == main(["schema", "config", "--plugins"])

@@ -1,0 +1,53 @@
+"""`ganglion config`: the settings, and where each of them comes from."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+
+from ganglion import limits
+from ganglion.cli.settings import BUILT_IN, KEYS, Settings
+from ganglion.cli.stores import default_uri
+from ganglion.supervisor.output import printable, without_password
+
+__all__ = ["command"]
+
+
+@click.command("config")
+@click.option("--all", "everything", is_flag=True, help="also the limits that nobody has changed")
+@click.pass_obj
+def command(settings: Settings, everything: bool) -> None:
+    """Show the settings with their origins: built in, a line of a file, a variable or an option.
+
+    Files are /etc/ganglion/config.yml, ~/.config/ganglion/config.yml and .ganglion.yml of the working folder; the later
+    one wins, key by key. `ganglion schema config` describes them.
+    """
+    rows: list[tuple[str, Any, str]] = [(key, _value(settings, key), settings.origin(key)) for key in KEYS]
+    for name, number in {**(limits.defaults() if everything else {}), **settings.limits}.items():
+        rows.append((f"limits.{name}", number, settings.origin(f"limits.{name}")))
+    if settings.json:
+        tree = {name: {"value": value, "origin": origin} for name, value, origin in rows}
+        click.echo(json.dumps(tree, indent=2))
+        return
+    shown = [(name, _text(value), origin) for name, value, origin in rows]
+    widths = [max(len(row[column]) for row in shown) for column in (0, 1)]
+    for name, value, origin in shown:
+        click.echo(f"{name:<{widths[0]}}  {value:<{widths[1]}}  {printable(origin)}".rstrip())
+
+
+def _value(settings: Settings, key: str) -> Any:
+    """Return a setting as it may be seen, None for one that is not set."""
+    value = getattr(settings, key)
+    if key == "store" and value is None and settings.origin(key) == BUILT_IN:
+        value = default_uri(settings.results)
+    if isinstance(value, tuple):
+        return list(value)
+    return None if value is None else without_password(str(value))
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, list):
+        return ", ".join(printable(part) for part in value) or "-"
+    return "-" if value is None else printable(str(value))
