@@ -7,7 +7,7 @@ import hashlib
 import itertools
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -24,6 +24,7 @@ from ganglion.peer.main import host_of, live
 from ganglion.peer.participant import Participant
 from ganglion.run.plan import Plan
 from ganglion.run.plan import Process as Place
+from ganglion.supervisor.way import newest_cut
 from ganglion.transport.exchange import Exchange
 from ganglion.transport.memory import MemoryBus
 from ganglion.wire.envelope import Head, encode_head
@@ -131,16 +132,18 @@ class Simulation:
         self._acts = sorted(self.disturbance.acts, key=lambda act: act[0])
         self._ticker = _Ticker(self.bus, self.schedule)
         self._tapes: dict[str, bytearray] = {}
+        self._moment: dict[str, bytes] | None = None
         self._reels: list[tuple[Reel, SimulatedTape, Role]] = []
 
     def carry_out(self) -> Outcome:
         """Run to the end; Stuck says who waits for what when there is none."""
         begun_s = time.perf_counter()
-        supervisor = self._process("supervisor", self._supervise)
+        (self.folder / self.run).mkdir(exist_ok=True)
+        self._supervisor = self._process("supervisor", self._supervise)
         self.schedule.sleep(self._ticker, _TICK_S)
         try:
             with _shared_generators():
-                self.schedule.run(partial(self._over, supervisor))
+                self.schedule.run(self._over)
         except Stuck as stuck:
             stuck.add_note("\n".join(self._waits()))
             raise
@@ -208,7 +211,7 @@ class Simulation:
 
     def wake_supervisor(self) -> None:
         """Let the supervisor look at what it was told to do."""
-        self.schedule.ready(self.processes[0])
+        self.schedule.ready(self._supervisor)
 
     def tape_bytes(self, name: str) -> int:
         """Return how long the tape of a name is."""
@@ -218,11 +221,20 @@ class Simulation:
         """Let the next process of a name begin afresh: the one before has left in order."""
         self._tapes.pop(name, None)
 
+    def forget_tapes(self) -> None:
+        """Let all begin afresh."""
+        self._tapes.clear()
+
     def count(self, what: str) -> None:
         """Count that something has happened."""
         self.counts[what] += 1
 
     # -- for disturbances ---------------------------------------------------------------------------------------------
+    @property
+    def victims(self) -> list[Process]:
+        """Return the participants that live."""
+        return [p for p in self.processes if p.lives and not p.zombie and p.name != "supervisor"]
+
     def kill(self, name: str) -> bool:
         """Kill the living process of this name; False if there is none."""
         found = [process for process in self.processes if process.name == name and process.lives]
@@ -239,11 +251,41 @@ class Simulation:
         """Kill the broker; the supervisor starts a new one, which knows what it is told before it listens."""
         if self._ticker.down or "supervisor" not in self.bus.exchange.broker.joined:
             return
+        self._end_broker()
+        self.later(span_s, self._start_broker)
+
+    def _end_broker(self) -> None:
         self._ticker.down = True
         for process in self.processes:
             for wire in process.wires:
                 wire.orphan()
-        self.later(span_s, self._start_broker)
+
+    def keep_moment(self) -> None:
+        """Keep the tapes as they are at this moment, as a checkpoint does."""
+        self._moment = {name: bytes(data) for name, data in self._tapes.items()}
+
+    def lose_all(self, kept: str) -> None:
+        """Kill everybody at once, the supervisor too; then the run goes on.
+
+        `kept` is what is there: the `tapes`, those of the last `moment`, or only the `cut` at the begin of a phase.
+        """
+        if not self.keeper.begun or self.keeper.ended is not None or self._ticker.down:
+            return
+        for process in self.processes:
+            process.kill()
+        self._end_broker()
+        cut: Mapping[str, Any] | None = None
+        if kept == "moment" and self._moment is not None:
+            self._tapes = {name: bytearray(data) for name, data in self._moment.items()}
+        elif kept == "cut":
+            self.forget_tapes()
+            cut, _ = newest_cut(self.folder / self.run, self.run)
+        else:
+            kept = "tapes"
+        self.count(f"resume with {kept}")
+        self.keeper = Keeper(self, self.run, self.plan, self.uri, self.keeper, cut)
+        self._start_broker()
+        self._supervisor = self._process("supervisor", self._supervise)
 
     def _start_broker(self) -> None:
         now_s = self.schedule.now_s
@@ -299,7 +341,7 @@ class Simulation:
         )
         return keeper.live(participant, _SUPERVISOR_TOKEN)
 
-    def _over(self, supervisor: Process) -> bool:
+    def _over(self) -> bool:
         """Do what is due from outside; say whether the run is over."""
         self.bus.now_s = self.schedule.now_s
         while self._acts and self._acts[0][0] <= self.schedule.events:
@@ -311,7 +353,7 @@ class Simulation:
                 crash, process.crash = process.crash, None
                 crash.add_note(f"in {process.name}, schedule seed {self.schedule.seed}")
                 raise crash
-        return not supervisor.lives
+        return not self._supervisor.lives
 
     def _count_tapes(self) -> None:
         for reel, tape, role in self._reels:

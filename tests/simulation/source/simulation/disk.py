@@ -25,7 +25,11 @@ class Disk:
     def spin(self, writer: Any, process: Process) -> None:
         """Stand between the writer of a process and its database."""
         writer._connection = _Connection(writer._connection, self, process)
-        process.held.append(lambda: writer._connection.close())
+
+        def close() -> None:  # the one that it has then: it may have connected again
+            writer._connection.close()
+
+        process.held.append(close)
 
     def execute(self, process: Process, execute: Any, sql: str, rest: Any) -> Any:
         """Carry out a statement, or a fault."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ganglion.wire.name import Role
@@ -45,7 +45,7 @@ class Fault:
 
     def victim(self, simulation: Simulation) -> Process | None:
         """Return whom it hits: one of its role, anybody if there is none."""
-        found = [p for p in simulation.processes[1:] if p.lives and not p.zombie]
+        found = simulation.victims
         mine = [p for p in found if f"/{self.role.value}" in p.name] or found
         return mine[self.pick % len(mine)] if mine else None
 
@@ -66,7 +66,7 @@ def _mine(fault: Fault, simulation: Simulation) -> None:
 
 def _massacre(fault: Fault, simulation: Simulation) -> None:
     """End several processes, or all, at once."""
-    found = [p for p in simulation.processes[1:] if p.lives and not p.zombie]
+    found = simulation.victims
     for place, process in enumerate(found):
         if fault.count % 3 == 0 or (fault.pick >> place % 16) & 1:
             simulation.kill(process.name)
@@ -118,10 +118,11 @@ def _cut(fault: Fault, simulation: Simulation) -> None:
     """Cut the connection of a process, with all that is on its way."""
     victim = fault.victim(simulation)
     if victim is not None:
-        victim.severed = fault.pick & 7 == 0
+        half = fault.pick & 7 == 0
+        victim.severed |= half
         for wire in victim.wires:
             if not wire.ended:
-                wire.cut(half=victim.severed)
+                wire.cut(half)
 
 
 def _broker(fault: Fault, simulation: Simulation) -> None:
@@ -131,9 +132,19 @@ def _broker(fault: Fault, simulation: Simulation) -> None:
 
 def _slow(fault: Fault, simulation: Simulation) -> None:
     """Let each message of some processes be on its way for some time."""
-    for process in simulation.processes[1:]:
-        if process.lives and (fault.pick >> hash_of(process.name) % 16) & 1:
+    for process in simulation.victims:
+        if (fault.pick >> hash_of(process.name) % 16) & 1:
             simulation.slow_s[process.name] = 0.001 * fault.count
+
+
+def _moment(fault: Fault, simulation: Simulation) -> None:
+    """Take a checkpoint of the run; this disturbs nobody."""
+    simulation.keep_moment()
+
+
+def _all(fault: Fault, simulation: Simulation) -> None:
+    """Lose everything but what is on the disk, then go on."""
+    simulation.lose_all(("tapes", "tapes", "moment", "cut")[fault.pick % 4])
 
 
 def _commit(fault: Fault, simulation: Simulation) -> None:
@@ -159,8 +170,11 @@ KINDS: dict[str, Callable[[Fault, Simulation], None]] = {
     "broker": _broker,
     "slow": _slow,
     "commit": _commit,
+    "moment": _moment,
+    "all": _all,
 }
 _USUAL = (
+    "all",
     "kill",
     "kill",
     "mine",
@@ -192,4 +206,9 @@ def drawn(seed: int, length: int) -> list[Fault]:
         found.append(
             Fault(kind, at, role, draw.randrange(1 << 16), draw.randrange(30), draw.choice(_SPANS_S))
         )
+    found += [
+        replace(fault, kind="moment", at=draw.randrange(fault.at + 1))
+        for fault in found
+        if fault.kind == "all"
+    ]
     return sorted(found, key=lambda fault: fault.at)

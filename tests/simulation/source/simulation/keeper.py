@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ganglion.errors import GanglionError, PeerLost
-from ganglion.limits import DEADLINE_OTHER_S, EXIT_DIFFERS, LEAVE_ASK_S, LEAVE_KILL_S, LOSSES_AT_ONE_STEP
+from ganglion.limits import (
+    DEADLINE_OTHER_S,
+    EXIT_DIFFERS,
+    LEAVE_ASK_S,
+    LEAVE_KILL_S,
+    LOSSES_AT_ONE_STEP,
+    RECONNECT_S,
+)
 from ganglion.peer.conversation import Answer, Gone, Request, Told
 from ganglion.peer.participant import Participant
 from ganglion.run.plan import Plan, processes_of
 from ganglion.run.plan import Process as Place
 from ganglion.supervisor.restarts import Restarts
+from ganglion.supervisor.way import newest_cut
 from ganglion.wire.codec import codec_of
 from ganglion.wire.messages import (
     CALL_BY_NAME,
@@ -64,10 +72,19 @@ class Keeper:
     """Carry out one run as the supervisor does: admit, start, answer `kernel.need`, end everything in order.
 
     Whoever is lost where the document says `recover` is started again under the next incarnation, with its tape.
-    `table` is what a new broker is told before it listens.
+    `table` is what a new broker is told before it listens. `before` is the keeper of a run that goes on after all was
+    lost: with its tapes, or, with `cut`, at the begin of a phase.
     """
 
-    def __init__(self, simulation: Simulation, run: str, plan: Plan, store: str | None) -> None:
+    def __init__(
+        self,
+        simulation: Simulation,
+        run: str,
+        plan: Plan,
+        store: str | None,
+        before: Keeper | None = None,
+        cut: Mapping[str, Any] | None = None,
+    ) -> None:
         self.run, self.plan = run, plan
         self.governor = Place(peer_name(run, Role.GOVERNOR), Role.GOVERNOR)
         self.store = None if store is None else Place(peer_name(run, Role.STORE), Role.STORE)
@@ -90,6 +107,13 @@ class Keeper:
         self._asked: set[int] = set()
         self._open: set[int] = set()
         self._replies: dict[int, Answer] = {}
+        self._incarnations: dict[str, int] = {}  # those that were given out: synced, before a process starts
+        self._before, self._cut = before, cut
+        self._going_back = ""  # why the run begins again
+        self._went_back = False
+        if before is not None:
+            self.events, self.defects, self._went_back = before.events, before.defects, before._went_back
+            self._incarnations, self._phase = before._incarnations, before._phase
 
     # -- the life of a run --------------------------------------------------------------------------------------------
     def live(self, participant: Participant, token: str) -> int:
@@ -98,28 +122,53 @@ class Keeper:
         participant.on_answer = self._answered
         participant.on_return = self._returned
         participant.join(participant.hello(Role.SUPERVISOR.value, "supervisor", token))
-        try:
-            self._begin()
-        except GanglionError as error:  # whatever prevents the beginning fails the run
-            self._finish(Ended(self.run, "failed", f"failed: {error}", 1))
+        self._try_to_begin(self._before is None or self._cut is not None)
         while self.ended is None:
+            if self._going_back:
+                self._go_back()
             self._turn()
         self._stop()
         participant.leave()
         return 0
 
-    def _begin(self) -> None:
+    def _try_to_begin(self, afresh: bool) -> None:
+        try:
+            self._begin(afresh)
+        except GanglionError as error:  # whatever prevents the beginning fails the run
+            if not self._going_back:
+                self._finish(Ended(self.run, "failed", f"failed: {error}", 1))
+
+    def _begin(self, afresh: bool) -> None:
+        """Start everybody whom the phase needs; the governor begins, or goes on with its tape."""
         for name in ("events", "waits"):
             self._ask(KERNEL, "kernel.subscribe", Subscribe(topic(self.run, name)))
         places = [self.governor, *([self.store] if self.store else [])]
-        self._ensure([*places, *processes_of(self.run, self.plan.phases[0])])
-        while not {place.name for place in places} <= self._joined and self.ended is None:
+        self._ensure([*places, *processes_of(self.run, self.plan.phases[self._phase])])
+        while not {place.name for place in places} <= self._joined and not self._over:
             self._turn()
-        if self.ended is None:
-            store = None if self.store is None else self.store.name
-            start = GovernorStart(self.run, self.plan.to_map(), store)
-            self._ask(self.governor.name, "governor.start", start)
+        if not self._over:
+            if afresh:
+                store = None if self.store is None else self.store.name
+                cut = None if self._cut is None else dict(self._cut)
+                start = GovernorStart(self.run, self.plan.to_map(), store, None, cut)
+                self._ask(self.governor.name, "governor.start", start)
             self.begun = True
+
+    @property
+    def _over(self) -> bool:
+        return self.ended is not None or bool(self._going_back)
+
+    def _go_back(self) -> None:
+        """Begin the run again with its newest cut at the begin of a phase."""
+        text, self._going_back = self._going_back, ""
+        self._simulation.count("going back")
+        self.participant.ask(KERNEL, "kernel.withdraw", Withdraw(list(self.table)), DEADLINE_OTHER_S)
+        self.table.clear()
+        self._simulation.forget_tapes()
+        self._cut, wrong = newest_cut(self._simulation.folder / self.run, self.run)
+        self.events.append(RunEvent("warning", {"text": f"it goes back: {text}", "wrong": wrong}))
+        self._phase = int(self._cut["phase"])
+        self._try_to_begin(True)
 
     def _turn(self) -> None:
         """Take what comes next, and look after the processes."""
@@ -137,6 +186,9 @@ class Keeper:
         for member in self.members.values():
             if member.asked and member.process.lives:
                 self._simulation.bid_leave(self.participant, member.place.name)
+            elif self.recovers and member.place.name in self._joined:  # who hangs does not come back
+                self._joined.discard(member.place.name)
+                member.kill_s = self.participant.clock() + RECONNECT_S
 
     def handlers(self) -> dict[str, Any]:
         """Return what the kernel hands on to the supervisor."""
@@ -222,27 +274,27 @@ class Keeper:
             former = self.members.get(place.name)
             if former is not None and not former.asked:
                 continue  # it is there, or was lost: then its successor comes, or the run fails by its name
-            incarnation = 1
             if former is not None:
-                incarnation = former.incarnation + 1
                 self._await_end([former])
                 self.former.append(former)
                 self._simulation.forget_tape(place.name)
-            fresh.append((place, incarnation))
+            fresh.append(place)
         leaving = [m for name, m in self.members.items() if name not in needed]
         self._start(fresh)
         for member in leaving:
             self._bid_leave(member)
 
-    def _start(self, fresh: Sequence[tuple[Place, int]]) -> None:
-        """Announce processes, then start them."""
-        for place, incarnation in fresh:
-            admit = self._admission(place, incarnation)
-            self.table[place.name] = admit
+    def _start(self, fresh: Sequence[Place]) -> None:
+        """Announce processes under their next incarnations, then start them."""
+        found = []
+        for place in fresh:
+            incarnation = self._incarnations[place.name] = self._incarnations.get(place.name, 0) + 1
+            found.append((place, incarnation))
+            admit = self.table[place.name] = self._admission(place, incarnation)
             self._ask(KERNEL, "kernel.admit", admit)
-        self._ask(KERNEL, "kernel.watch", Watch([place.name for place, _ in fresh]))
-        for place, incarnation in fresh:
-            if self.ended is None:
+        self._ask(KERNEL, "kernel.watch", Watch([place.name for place in fresh]))
+        for place, incarnation in found:
+            if not self._over and self._incarnations[place.name] == incarnation:
                 self._joined.discard(place.name)
                 process = self._simulation.start(place, incarnation, _token(place))
                 self.members[place.name] = Member(place, process, incarnation)
@@ -304,11 +356,11 @@ class Keeper:
 
     def _look(self) -> None:
         """Notice processes that have ended although nobody asked them to; start successors that are due."""
-        if self.ended is not None:
+        if self._over:
             return
         now_s = self.participant.clock()
         for member in list(self.members.values()):
-            if member.asked or member.noticed:
+            if member.asked or member.noticed or self._over:
                 continue
             if member.process.lives and member.kill_s is not None and now_s >= member.kill_s:
                 self._end_cut_off(member)
@@ -316,11 +368,11 @@ class Keeper:
                 member.noticed = True
                 self._lose(member, now_s)
         for name, due_s in list(self._due_s.items()):
-            if now_s >= due_s and self.ended is None and self._due_s.pop(name, None) is not None:
+            if now_s >= due_s and not self._over and self._due_s.pop(name, None) is not None:
                 former = self.members[name]
                 self.former.append(former)
                 self._simulation.count(f"restart of a {former.place.role.value}")
-                self._start([(former.place, former.incarnation + 1)])
+                self._start([former.place])
         if self._lost is not None and now_s >= self._lost[1]:
             self._finish(Ended(self.run, "failed", f"failed: {self._lost[0]}", 1))
 
@@ -345,7 +397,7 @@ class Keeper:
         delay_s = self.restarts.next_s(name, now_s)
         if process.status == EXIT_DIFFERS:
             self._simulation.count("difference")
-            self._fail(process.words)
+            self._differs(process.words)
         elif len(tapes) >= LOSSES_AT_ONE_STEP and len(set(tapes[-LOSSES_AT_ONE_STEP:])) == 1:
             self._simulation.count("poison")
             self._give_up(member, f"poison: {text}", now_s)
@@ -354,6 +406,18 @@ class Keeper:
             self._give_up(member, f"died too often: {text}", now_s)
         else:
             self._due_s[name] = now_s + delay_s
+
+    def _differs(self, text: str) -> None:
+        """Go back once; a second time the run fails."""
+        if self._went_back:
+            self._fail(text)
+            return
+        self._went_back, self._going_back, self.begun = True, text, False
+        members, self.members = self.members, {}
+        self._due_s.clear()
+        for member in members.values():
+            member.process.kill()
+            self.former.append(member)
 
     def _give_up(self, member: Member, text: str, now_s: float) -> None:
         """Say that a name does not come back; the governor ends the run, unless it is too slow or the lost one."""
@@ -374,8 +438,8 @@ class Keeper:
         pending = self.participant.ask(peer, call, message, DEADLINE_OTHER_S)
         self._open.add(pending.serial)
         while pending.serial not in self._replies:
-            if self.ended is not None and peer != KERNEL:
-                raise PeerLost(peer, "the run is over")
+            if self._over and peer != KERNEL:
+                raise PeerLost(peer, "the run is over, or begins again")
             self._turn()
         self._open.discard(pending.serial)
         answer = self._replies.pop(pending.serial)
