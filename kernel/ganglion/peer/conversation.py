@@ -302,6 +302,23 @@ class Conversation:
         self._nearest_s = math.inf if nearest_s is None else nearest_s
         return nearest_s if nearest_s is not None and nearest_s < until_s else None
 
+    def check(self) -> None:
+        """Assert that the books agree with each other; for tests."""
+        for serial, pending in self._pending.items():
+            assert serial == pending.serial
+            assert serial <= self._serial, f"serial {serial} was given out after {self._serial}"
+            assert pending.call, f"nobody knows what call {serial} waits for"
+            assert pending.deadline_s is None or pending.deadline_s >= self._nearest_s
+        for serial, pending in self._busy.items():
+            assert self._pending.get(serial) is pending, (
+                f"call {serial} has an outcome, and is to be said again"
+            )
+            assert pending.again_s is not None
+        for peer, serial, call in self._doing:
+            assert (serial, call) not in self._answers.get(peer, {}), (
+                f"{call} of {peer} is answered, and is not"
+            )
+
     # -- inside -------------------------------------------------------------------------------------------------------
     def _answer(self, request: Request, frames: tuple[bytes, ...]) -> list[bytes]:
         memory = self._answers.get(request.peer)

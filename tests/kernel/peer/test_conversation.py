@@ -425,6 +425,7 @@ class TwoPeers(RuleBasedStateMachine):
         self.outcomes: tuple[dict[int, str], ...] = ({}, {})
         self.executed: tuple[dict[int, int], ...] = ({}, {})  # by callee: serial of the caller -> times
         self.open: tuple[list[Request], ...] = ([], [])
+        self.forgot = False  # a loss for good has made one forget whom it answered what
 
     def send(self, source: int, frames: list[bytes]) -> None:
         """Put a message on the wire, as the broker would hand it on."""
@@ -503,12 +504,14 @@ class TwoPeers(RuleBasedStateMachine):
             for answer in self.talks[who].expire(self.now_s):
                 assert isinstance(answer.error, DeadlineExceeded)
                 self.settle(who, answer, "expired")
+            self.say_again(who)
             deadline_s = self.talks[who].next_deadline_s()
             assert deadline_s is None or deadline_s > self.now_s
 
     @rule(who=st.integers(0, 1))
     def lose_peer(self, who: int) -> None:
         """Tell one that the other is lost: its calls end."""
+        self.forgot = True
         message = sent("", Head(Verb.LOST), codec_of(Lost).encode(lost(self.names[1 - who])))
         incoming, _ = self.talks[who].receive(message, self.now_s)
         for one in incoming[1:]:
@@ -516,12 +519,46 @@ class TwoPeers(RuleBasedStateMachine):
             self.settle(who, one, "lost")
         assert {} == self.asked[who]
 
+    @rule(who=st.integers(0, 1))
+    def lose_peer_for_a_while(self, who: int) -> None:
+        """Tell one that the other is lost and returns: its calls stay open, and what it was asked is remembered."""
+        before = {pending.serial for pending in self.talks[who].waits()}
+        message = sent(
+            "", Head(Verb.LOST), codec_of(Lost).encode(Lost(self.names[1 - who], 1, "killed", True))
+        )
+        incoming, _ = self.talks[who].receive(message, self.now_s)
+        assert [Gone(self.names[1 - who], 1, "killed", True)] == incoming
+        assert before == {pending.serial for pending in self.talks[who].waits()}
+
+    @rule(who=st.integers(0, 1), serial=st.integers(1, 8))
+    def absent(self, who: int, serial: int) -> None:
+        """Let the kernel say that the other is absent: the call is said again, and its time begins anew."""
+        failure = Failure("busy", "absent", retry_after_ms=50, data={"absent": True})
+        message = sent("", Head(Verb.ERROR, serial), codec_of(Failure).encode(failure))
+        assert ([], []) == self.talks[who].receive(message, self.now_s)
+
+    @rule(who=st.integers(0, 1))
+    def say_again(self, who: int) -> None:
+        """Say again what is due; it is what was said, and nothing that has an outcome."""
+        for frames in self.talks[who].repeat(self.now_s):
+            serial = decode_head(frames[1]).serial
+            assert list(frames) == list(self.asked[who][serial])
+            self.send(who, list(frames))
+
+    @invariant()
+    def nothing_is_done_twice(self) -> None:
+        """See that what was asked is executed once, however often it was said, unless its caller is forgotten."""
+        if hasattr(self, "talks") and not self.forgot:
+            for counts in self.executed:
+                assert all(count == 1 for count in counts.values()), counts
+
     @invariant()
     def books_agree(self) -> None:
         """Compare what is awaited with what was asked and has no outcome."""
         if hasattr(self, "talks"):
             for who in (0, 1):
                 assert set(self.asked[who]) == {pending.serial for pending in self.talks[who].waits()}
+                self.talks[who].check()
 
 
 TestTwoPeers = TwoPeers.TestCase
