@@ -627,8 +627,7 @@ class Participant:
             with self._lock:
                 frames = self._arrived.popleft() if self._arrived else self._hear_link(wait_s)
                 incoming = self._read(frames)
-                for said_again in conversation.repeat(self.clock()):
-                    self._link.send(said_again)
+                self._send_known(conversation.repeat(self.clock()))
         except PeerLost as error:
             self._lost = error
             raise
@@ -685,14 +684,26 @@ class Participant:
         if frames is None:
             return []
         incoming, answers = self._conversation.receive(frames, self.clock())
-        for answer in answers:
-            self._link.send(answer)
+        self._send_known(answers)
         if incoming:
             if self._tape is not None:
                 self._tape.heard(self.clock(), frames)
         elif self._accused:
             self._hear_aside(frames)
         return incoming
+
+    def _send_known(self, messages: Sequence[Sequence[bytes]]) -> None:
+        """Send what was said before, or belongs to no tape; the lock is held.
+
+        If the broker is gone nothing of it is missed: calls are repeated when it is back, answers are asked for again.
+        """
+        try:
+            for message in messages:
+                self._link.send(message)
+        except PeerLost:
+            if self._tape is None or self._closed.is_set():
+                raise
+            self._come_back()
 
     def _hear_aside(self, frames: Sequence[bytes]) -> None:
         """Hear what the supervisor makes of somebody who is late."""
