@@ -16,6 +16,7 @@ from typing import Any
 
 from ganglion import registry
 from ganglion.broker.core import Broker
+from ganglion.broker.effect import Note
 from ganglion.document import load_document
 from ganglion.errors import PeerLost
 from ganglion.limits import BEAT_AFTER_SILENCE_S
@@ -30,6 +31,7 @@ from ganglion.transport.memory import MemoryBus
 from ganglion.wire.envelope import Head, encode_head
 from ganglion.wire.name import Role, safe
 from ganglion.wire.verb import Verb
+from simulation.counting import counting
 from simulation.disk import Disk
 from simulation.keeper import Keeper
 from simulation.link import Delay, Wire
@@ -132,6 +134,8 @@ class Simulation:
         self._acts = sorted(self.disturbance.acts, key=lambda act: act[0])
         self._ticker = _Ticker(self.bus, self.schedule)
         self._tapes: dict[str, bytearray] = {}
+        self._brokers = 0  # that took the place of another
+        self._notes: list[tuple[int, Note]] = []
         self._moment: dict[str, bytes] | None = None
         self._reels: list[tuple[Reel, SimulatedTape, Role]] = []
 
@@ -142,7 +146,7 @@ class Simulation:
         self._supervisor = self._process("supervisor", self._supervise)
         self.schedule.sleep(self._ticker, _TICK_S)
         try:
-            with _shared_generators():
+            with _shared_generators(), counting(self.counts):
                 self.schedule.run(self._over)
         except Stuck as stuck:
             stuck.add_note("\n".join(self._waits()))
@@ -154,8 +158,7 @@ class Simulation:
         self.bus.exchange.broker.check()
         took_s = time.perf_counter() - begun_s
         assert self.keeper.ended is not None
-        self._count_tapes()
-        self.counts["transaction disturbed"] += self.disk.hits
+        self._count_the_end()
         return Outcome(
             self.run,
             self.schedule.seed,
@@ -262,7 +265,8 @@ class Simulation:
 
     def keep_moment(self) -> None:
         """Keep the tapes as they are at this moment, as a checkpoint does."""
-        self._moment = {name: bytes(data) for name, data in self._tapes.items()}
+        if self.keeper.begun:
+            self._moment = {name: bytes(data) for name, data in self._tapes.items()}
 
     def lose_all(self, kept: str) -> None:
         """Kill everybody at once, the supervisor too; then the run goes on.
@@ -291,7 +295,10 @@ class Simulation:
         now_s = self.schedule.now_s
         broker = Broker(_SUPERVISOR_SHA256, "memory", 0, now_s)
         bus = self.bus
-        bus.exchange = Exchange(broker, bus.notes.append, self.schedule.clock, bus._later)
+        self._brokers += 1
+        number = self._brokers
+        note = lambda one: self._notes.append((number, one))  # noqa: E731 - of this broker
+        bus.exchange = Exchange(broker, note, self.schedule.clock, bus._later)
         first, _ = broker.connect(now_s)
         for admit in self.keeper.table.values():
             broker._kernel._admit(first, admit, now_s)
@@ -346,8 +353,8 @@ class Simulation:
         self.bus.now_s = self.schedule.now_s
         while self._acts and self._acts[0][0] <= self.schedule.events:
             self._acts.pop(0)[1](self)
-        if self.check_every and self.schedule.events % self.check_every == 0 and not self._ticker.down:
-            self.bus.exchange.broker.check()
+        if self.check_every and self.schedule.events % self.check_every == 0:
+            self._check()
         for process in self.processes:
             if process.crash is not None:
                 crash, process.crash = process.crash, None
@@ -355,11 +362,30 @@ class Simulation:
                 raise crash
         return not self._supervisor.lives
 
-    def _count_tapes(self) -> None:
+    def _check(self) -> None:
+        """Let all cores look at their books."""
+        if not self._ticker.down:
+            self.bus.exchange.broker.check()
+        for process in self.processes:
+            if process.lives and process.participant is not None:
+                process.participant._conversation.check()
+
+    def _count_the_end(self) -> None:
+        """Count what is seen of processes when all is over."""
         for reel, tape, role in self._reels:
             self.counts["torn"] += reel.torn
             if tape.played:
                 self.counts[f"replay of a {role.value}"] += 1
+                self.counts["killed while it hears its tape"] += tape.playing
+        for process in self.processes:
+            self.counts["reconnect"] += len(process.wires) > 1
+            self.counts["half-open connection"] += process.severed
+        for broker, note in self._notes:
+            if note.event == "peer.refused" and note.fields.get("kind") == "incarnation":
+                self.counts["zombie refused"] += 1
+                self.counts["zombie refused by a new broker"] += broker > 0
+        self.counts["new broker"] += self._brokers
+        self.counts["transaction disturbed"] += self.disk.hits
 
     def _waits(self) -> list[str]:
         """Return who waits for what."""

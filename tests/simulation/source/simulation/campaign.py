@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ganglion.limits import EXIT_DIFFERS
 from simulation.bus import Disturbance, Simulation
 from simulation.cases import CASES, DICE, Case, case
 from simulation.fault import Fault, drawn
@@ -71,8 +72,20 @@ def _wrong(run: Case, simulation: Simulation, outcome: Outcome) -> str:
         return f"defects: {outcome.defects}"
     if outcome.status != "finished" or outcome.exit_status != 0:
         return f"it ended as {outcome.status}: {outcome.reason}"
+    astray = [
+        f"{process.name}: {process.words}"
+        for process in simulation.processes
+        if process.status not in (0, KILLED, EXIT_DIFFERS)
+        and not process.zombie
+        and process.participant is not None
+        and process.participant.welcome is not None
+    ]
+    if astray:
+        return f"ended by themselves: {astray}"
     if run.name == DICE:
         return ""
+    if simulation.counts["difference"]:
+        return "a successor found a difference where there is none"
     differing = [name for name, rows in run.rows.items() if outcome.tables.get(name) != rows]
     return f"rows differ: {', '.join(differing)}" if differing else ""
 

@@ -147,6 +147,13 @@ def _all(fault: Fault, simulation: Simulation) -> None:
     simulation.lose_all(("tapes", "tapes", "moment", "cut")[fault.pick % 4])
 
 
+def _halt(fault: Fault, simulation: Simulation) -> None:
+    """Let the operator say PAUSE, and CONTINUE later, once more where that was lost with the supervisor."""
+    simulation.keeper.signal("PAUSE")
+    for span_s in (fault.span_s, 30.0, 60.0, 90.0):
+        simulation.later(span_s, lambda: simulation.keeper.signal("CONTINUE"))
+
+
 def _commit(fault: Fault, simulation: Simulation) -> None:
     """Disturb the next transaction of the store: see `simulation.disk`."""
     simulation.disk.faults.append(fault.pick)
@@ -172,9 +179,11 @@ KINDS: dict[str, Callable[[Fault, Simulation], None]] = {
     "commit": _commit,
     "moment": _moment,
     "all": _all,
+    "halt": _halt,
 }
 _USUAL = (
     "all",
+    "halt",
     "kill",
     "kill",
     "mine",

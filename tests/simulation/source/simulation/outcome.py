@@ -19,7 +19,7 @@ _RESULTS = {  # as they lie in the file, without numbers of rows, run and wall c
     "phases": "phase, mode, name, status, reason FROM stored_phases",
     "episodes": 'phase, mode, worker, environment, episode, steps, terminated, truncated, reason, round, "inner", '
     "digest, predecessor FROM stored_episodes",
-    "signals": 'phase, worker, episode, step, signal, issuer, reason, data, round, "inner" FROM stored_signals',
+    "signals": "phase, worker, episode, step, signal, issuer, reason, data FROM stored_signals",
     "evaluations": "phase, agent, number, episode, metrics FROM stored_evaluations",
     "brains": "phase, agent, tag, episode, updates, sha256 FROM stored_brains",
     "declarations": "phase, environment, agent, kind, position, id, space, shape FROM stored_declarations",
@@ -100,6 +100,8 @@ def read_rows(uri: str, run: str) -> dict[str, list[Any]]:
         for name, columns in _RESULTS.items():
             rows = connection.execute(f"SELECT {columns} WHERE run = ?", found[:1])
             tables[name] = sorted(rows, key=repr)
+        # What an operator says at some moment is recorded, and changes nothing else.
+        tables["signals"] = [row for row in tables["signals"] if row[5] != "operator"]
         return tables
     finally:
         connection.close()

@@ -1,0 +1,82 @@
+"""What happened on the way of a simulated run: counted where the cores decide it."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from ganglion.peer.controller import ControllerHost
+from ganglion.peer.conversation import Conversation, Told
+
+__all__ = ["SOMETIMES", "counting"]
+
+SOMETIMES = (
+    "answer from memory",
+    "repeat of what is being done",
+    "absent callee",
+    "batch said again",
+    "signal said again",
+    "reconnect",
+    "new broker",
+    "half-open connection",
+    "zombie refused",
+    "zombie refused by a new broker",
+    "torn",
+    "overdue",
+    "poison",
+    "intensity",
+    "difference",
+    "going back",
+    "resume with tapes",
+    "resume with moment",
+    "resume with cut",
+    "killed while it hears its tape",
+    "transaction disturbed",
+    *(
+        f"replay of a {role}"
+        for role in ("environment", "muscle", "brain", "controller", "governor", "store")
+    ),
+)
+"""What a campaign must have seen."""
+
+
+@contextlib.contextmanager
+def counting(counts: Counter[str]) -> Iterator[None]:
+    """Count what conversations and hosts do meanwhile."""
+    request, postpone, told = Conversation._request, Conversation._postpone, ControllerHost.told
+
+    def counted_request(self: Conversation, one: Any) -> Any:
+        incoming, answers = request(self, one)
+        if answers:
+            counts["answer from memory"] += 1
+        elif not incoming:
+            counts["repeat of what is being done"] += 1
+        return incoming, answers
+
+    def counted_postpone(self: Conversation, serial: int, tree: dict[str, Any], now_s: float) -> bool:
+        found = postpone(self, serial, tree, now_s)
+        pending = self._pending.get(serial)
+        counts["absent callee"] += pending is not None and pending.absent
+        return found
+
+    def counted_told(self: ControllerHost, one: Told) -> None:
+        before = len(self._phase.signals) if self._phase is not None else 0
+        told(self, one)
+        if one.head.call == "" and self._phase is not None and len(self._phase.signals) == before:
+            counts["signal said again"] += 1
+
+    replaced: list[tuple[type, str, Callable[..., Any]]] = [
+        (Conversation, "_request", counted_request),
+        (Conversation, "_postpone", counted_postpone),
+        (ControllerHost, "told", counted_told),
+    ]
+    former = [(kind, name, getattr(kind, name)) for kind, name, _ in replaced]
+    for kind, name, function in replaced:
+        setattr(kind, name, function)
+    try:
+        yield
+    finally:
+        for kind, name, function in former:
+            setattr(kind, name, function)
