@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from types import NoneType
 from typing import Any
 
 from ganglion.errors import LaunchError, UsageError
@@ -149,9 +150,23 @@ def read_connection(path: Path) -> Connection:
         data = file.read(_FILE_BYTES_MAX)
     try:
         tree = json.loads(data)
-        return Connection(**{key: tree.get(key) for key in Connection.__dataclass_fields__})
-    except (ValueError, TypeError, AttributeError) as error:
+        found = {key: tree.get(key) for key in Connection.__dataclass_fields__}
+    except (ValueError, AttributeError, RecursionError) as error:
         raise UsageError(f"{path}: expected a connection file in JSON: {error}") from error
+    for key, kinds in _KINDS.items():
+        if not isinstance(found[key], kinds) or isinstance(found[key], bool):
+            raise UsageError(f"{path}: expected a connection file: {key} is of type {type(found[key]).__name__}")
+    if found["pid"] not in _PIDS:
+        raise UsageError(f"{path}: expected a connection file: its pid is none of a process")
+    return Connection(**found)
+
+
+_PIDS = range(1, 1 << 31)  # kill(2) takes others for groups of processes
+_KINDS: dict[str, tuple[type, ...]] = {
+    **dict.fromkeys(("version", "pid"), (int,)),
+    **dict.fromkeys(("endpoint", "results", *(f"{right}_token" for right in RIGHTS)), (str,)),
+    **dict.fromkeys(("tcp", "run", "store"), (str, NoneType)),
+}
 
 
 def places(results: Path) -> list[Path]:

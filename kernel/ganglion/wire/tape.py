@@ -3,8 +3,9 @@
 A participant writes down what it hears before it acts on it. Its successor hears it again, and stands where it stood:
 message logging by the receiver (Strom and Yemini, 1985; Alvisi and Marzullo, 1998).
 
-A tape is `MAGIC` and records `[head][payload]`; the head, little-endian, is length and CRC-32 of the payload, the kind,
-and the monotonic time in seconds. What follows the last whole record was never acted on, and does not count.
+A tape is `MAGIC` and records `[head][payload]`; the head, little-endian, is the length of the payload, the CRC-32 of
+all that follows, the kind, and the monotonic time in seconds. What follows the last whole record was never acted on,
+and does not count.
 """
 
 from __future__ import annotations
@@ -39,9 +40,12 @@ __all__ = [
 ]
 
 MAGIC = b"ganglion tape 1\n"
-_HEAD = struct.Struct("<IIBd")
+_HEAD = struct.Struct("<II")
+_MARK = struct.Struct("<Bd")
 _LENGTH = struct.Struct("<I")
+_BOTH_BYTES = _HEAD.size + _MARK.size
 _DIGEST_BYTES = 16
+_LATEST_S = 1e12  # no clock that counts from the start of a machine gets there
 
 
 class Kind(IntEnum):
@@ -66,7 +70,8 @@ class Record(NamedTuple):
 
 def record(kind: Kind, time_s: float, payload: bytes = b"") -> bytes:
     """Return a record as bytes."""
-    return _HEAD.pack(len(payload), zlib.crc32(payload), kind, time_s) + payload
+    mark = _MARK.pack(kind, time_s)
+    return _HEAD.pack(len(payload), zlib.crc32(payload, zlib.crc32(mark))) + mark + payload
 
 
 def heard_record(time_s: float, frames: Sequence[bytes]) -> bytes:
@@ -95,26 +100,40 @@ def digest(frames: Sequence[bytes]) -> bytes:
 
 
 def frames_of(payload: bytes) -> list[bytes]:
-    """Return the frames of a message that was heard."""
+    """Return the frames of a message that was heard; RemoteProtocolError if they are none."""
     frames, place = [], 0
     while place < len(payload):
-        (length,) = _LENGTH.unpack_from(payload, place)
-        place += _LENGTH.size
-        frames.append(payload[place : place + length])
-        place += length
+        start = place + _LENGTH.size
+        place = start + int.from_bytes(payload[place:start], "little")
+        frames.append(payload[start:place])
+    if place != len(payload):
+        raise RemoteProtocolError(f"tape: expected {place} bytes of frames, found {len(payload)}")
     return frames
 
 
 def read_serials(payload: bytes) -> list[int]:
-    """Return the serials of calls whose deadline has passed."""
-    found: list[int] = msgpack.unpackb(payload)
+    """Return the serials of calls whose deadline has passed; RemoteProtocolError if they are none."""
+    found = _unpacked(payload)
+    if not isinstance(found, list) or not all(type(serial) is int for serial in found):
+        raise RemoteProtocolError(f"tape: expected a list of serials, found {type(found).__name__}")
     return found
 
 
 def read_base(payload: bytes) -> tuple[int, Any, list[Any]]:
-    """Return serial, state and answers of a base."""
-    serial, state, answers = msgpack.unpackb(payload, strict_map_key=False)
-    return serial, state, answers
+    """Return serial, state and answers of a base; RemoteProtocolError if it is none."""
+    found = _unpacked(payload)
+    if not isinstance(found, list) or [int, list] != [type(part) for part in found[::2]] or len(found) != 3:
+        raise RemoteProtocolError(
+            f"tape: expected serial, state and answers of a base, found {type(found).__name__}"
+        )
+    return found[0], found[1], found[2]
+
+
+def _unpacked(payload: bytes) -> Any:
+    try:
+        return msgpack.unpackb(payload, strict_map_key=False)
+    except (ValueError, TypeError, msgpack.UnpackException) as error:
+        raise RemoteProtocolError(f"tape: expected msgpack, found {payload[:16].hex()}") from error
 
 
 def read_records(tape: Any) -> Iterator[Record]:
@@ -128,13 +147,19 @@ def read_records(tape: Any) -> Iterator[Record]:
         return  # it was begun, and nothing was heard
     if bytes(tape[:place]) != MAGIC:
         raise RemoteProtocolError(f"expected a tape, found {bytes(tape[:16])!r}")
-    while place + _HEAD.size <= size:
-        length, check, kind, time_s = _HEAD.unpack(tape[place : place + _HEAD.size])
-        end = place + _HEAD.size + length
+    while place + _BOTH_BYTES <= size:
+        length, check = _HEAD.unpack(tape[place : place + _HEAD.size])
+        start = place + _BOTH_BYTES
+        end = start + length
         if end > size:
             return  # the last one was not written to its end
-        payload = bytes(tape[place + _HEAD.size : end])
-        if zlib.crc32(payload) != check or kind not in _KINDS:
+        mark, payload = bytes(tape[place + _HEAD.size : start]), bytes(tape[start:end])
+        kind, time_s = _MARK.unpack(mark)
+        if (
+            zlib.crc32(payload, zlib.crc32(mark)) != check
+            or kind not in _KINDS
+            or not abs(time_s) < _LATEST_S  # nor is it not a number
+        ):
             if end == size:
                 return
             raise RemoteProtocolError(f"tape: the record at byte {place} of {size} is damaged")
@@ -147,8 +172,7 @@ def last_request(tape: Any) -> str:
     found = ""
     for one in read_records(tape):
         if one.kind is Kind.HEARD:
-            frames = frames_of(one.payload)
-            head = decode_head(frames[1])
+            head = decode_head((*frames_of(one.payload), b"", b"")[1])
             if head.verb is Verb.CALL:
                 place = (
                     "" if head.position is None else f", episode {head.position[2]}, step {head.position[4]}"

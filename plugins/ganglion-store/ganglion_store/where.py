@@ -31,9 +31,10 @@ from ganglion_store.nearest import nearest
 __all__ = ["condition"]
 
 _DEPTH_MAX = 64  # parentheses and `not`; SQLite itself stops at a depth of 1000
+_TOKENS_MAX = 1500  # a chain of `and` is as deep as it is long
 _TOKEN = re.compile(
     r"""\s*(?:
-    (?P<number>[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)(?![\w.])
+    (?P<number>[+-]?+(?:\d++\.?+\d*+|\.\d++)(?:[eE][+-]?\d++)?+)(?![\w.])
   | (?P<text>'(?:[^']|'')*'|"(?:[^"]|"")*")
   | (?P<word>[^\W\d][\w]*)
   | (?P<sign><=|>=|!=|=|<|>|\(|\)|,)
@@ -101,6 +102,8 @@ class _Parser:
             if kind == "word" and word.lower() in _WORDS:
                 kind, word = "keyword", word.lower()
             tokens.append(_Token(kind, word, found.start(found.lastgroup or 0)))
+            if len(tokens) > _TOKENS_MAX:
+                raise UsageError(f"where: expected at most {_TOKENS_MAX} words and signs, found more")
             if kind == "end":
                 return tokens
             at = found.end()

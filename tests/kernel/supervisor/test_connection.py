@@ -69,7 +69,20 @@ def test_link_is_not_followed(tmp_path: Path) -> None:
     assert not path.is_symlink()
 
 
-@pytest.mark.parametrize("data", [b"", b"[]", b"{", b'"text"'])
+@pytest.mark.parametrize(
+    "change",
+    [{"pid": 0}, {"pid": -1}, {"pid": True}, {"pid": 1 << 40}, {"endpoint": None}, {"tcp": 7}, {"attach_token": []}],
+)
+def test_values_of_another_kind_are_refused(tmp_path: Path, change: dict[str, object]) -> None:
+    """What is no text, or no process (whoever signals 0 or -1 signals many), is refused by its key."""
+    path = tmp_path / "connection.json"
+    write_private(path, json.dumps({**dataclasses.asdict(CONNECTION), **change}).encode())
+
+    with pytest.raises(UsageError, match=next(iter(change))):
+        read_connection(path)
+
+
+@pytest.mark.parametrize("data", [b"", b"[]", b"{", b'"text"', b"[" * 60_000])
 def test_noise_is_refused(tmp_path: Path, data: bytes) -> None:
     """What is no JSON object is answered with the path and what was expected."""
     path = tmp_path / "connection.json"

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
@@ -42,16 +43,45 @@ def test_torn_end_does_not_count(heard: list[tuple[float, list[bytes]]], data: s
 
 @given(RECORDS.filter(lambda heard: len(heard) > 1), st.data())
 def test_damage_before_the_end_is_found(heard: list[tuple[float, list[bytes]]], data: st.DataObject) -> None:
-    """A byte of a payload that is another one, with whole records behind it, is an error and never another message."""
+    """A byte of a record that is another one, with whole records behind it, is an error and never another message.
+
+    Its length apart: a tape may end within any record.
+    """
     whole = bytearray(written(heard))
     first = next(tape.read_records(bytes(whole)))
-    if not first.payload:
-        return
-    place = data.draw(st.integers(first.end - len(first.payload), first.end - 1))
+    place = data.draw(st.integers(len(MAGIC) + 4, first.end - 1))
     whole[place] ^= data.draw(st.integers(1, 255))
 
     with pytest.raises(RemoteProtocolError, match="damaged"):
         list(tape.read_records(bytes(whole)))
+
+
+@pytest.mark.parametrize("time_s", [float("nan"), float("inf"), float("-inf"), 1e300])
+def test_a_time_that_is_none_is_damage(time_s: float) -> None:
+    """A clock never says such a time, and nothing is reckoned with it."""
+    whole = MAGIC + tape.record(Kind.TICK, time_s) + tape.record(Kind.TICK, 1.0)
+
+    with pytest.raises(RemoteProtocolError, match="damaged"):
+        list(tape.read_records(whole))
+
+
+@pytest.mark.parametrize(
+    ("read", "payload"),
+    [
+        (tape.frames_of, b"\x05\0\0\0abc"),
+        (tape.frames_of, b"\x01"),
+        (tape.read_serials, b"\xc1"),
+        (tape.read_serials, b"\x91\xa1a"),
+        (tape.read_serials, b"\x80"),
+        (tape.read_base, b"\x93\x01\xc0\x01"),
+        (tape.read_base, b"\x92\x01\x90"),
+        (tape.read_base, b"\x07"),
+    ],
+)
+def test_payloads_of_another_kind_are_refused(read: Callable[[bytes], object], payload: bytes) -> None:
+    """A supervisor reads the tapes of its participants: what they wrote ends in an error that it expects."""
+    with pytest.raises(RemoteProtocolError, match="tape"):
+        read(payload)
 
 
 @given(st.binary(max_size=300))

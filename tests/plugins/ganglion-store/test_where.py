@@ -231,6 +231,9 @@ def test_literals_are_parameters() -> None:
         ("t = 'open", "character 5"),
         ("n = 99999999999999999999", "64 bits"),
         ("(" * 100 + "b" + ")" * 100, "at most 64 nested"),
+        ("b" + " and b" * 1000, "at most 1500 words and signs"),
+        ("n in (1" + ", 1" * 1000 + ")", "at most 1500 words and signs"),
+        ("1" * 100_000 + "x", "character 1"),  # read once, not once for each way to cut it
     ],
 )
 def test_faults_have_a_place(text: str, message: str) -> None:
