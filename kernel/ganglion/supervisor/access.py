@@ -14,6 +14,7 @@ from ganglion.supervisor.connection import RIGHTS, Connection
 from ganglion.supervisor.member import Member
 from ganglion.transport.curve import KeyPair, new_pair
 from ganglion.transport.endpoint import Endpoint, parse_endpoint
+from ganglion.wire.codec import Content, codec_of
 from ganglion.wire.messages import Admit
 from ganglion.wire.name import Role
 
@@ -37,12 +38,26 @@ class Access:
         self.server: KeyPair | None = new_pair() if remote else None
         self.keys: dict[str, KeyPair] = {right: new_pair() for right in RIGHTS} if remote else {}
 
-    def order(self, endpoints: Sequence[str], remote: Sequence[str]) -> bytes:
-        """Return what the broker is told before it serves."""
+    def order(
+        self,
+        endpoints: Sequence[str],
+        remote: Sequence[str],
+        listening: Sequence[int] = (),
+        admissions: Sequence[Admit] = (),
+    ) -> bytes:
+        """Return what the broker is told before it serves.
+
+        `listening` are the descriptors that it inherits for `endpoints`, `admissions` who may join from the beginning.
+        """
         order: dict[str, object] = {
             "endpoints": list(endpoints),
             "supervisor_token_sha256": _sha256(self.supervisor_token).hex(),
         }
+        if listening:
+            order["listening"] = list(listening)
+        if admissions:
+            codec = codec_of(Admit)
+            order["admissions"] = [json.loads(codec.encode(admit, Content.JSON)) for admit in admissions]
         if self.server is not None:
             order |= {"remote": list(remote), "secret_key": self.server.secret}
         return json.dumps(order).encode()

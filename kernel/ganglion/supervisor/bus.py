@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 from ganglion.errors import (
     CallFailed,
@@ -15,10 +16,21 @@ from ganglion.errors import (
     RemoteProtocolError,
 )
 from ganglion.limits import DEADLINE_OTHER_S, HANDSHAKE_S
+from ganglion.supervisor.answers import Answers
 from ganglion.transport.asynclink import AsyncLink
 from ganglion.wire.codec import Content, codec_of, decode_map
 from ganglion.wire.envelope import Head, decode_head, encode_head
-from ganglion.wire.messages import CALL_BY_NAME, PROTOCOL_VERSION, Failure, Hello, Joined, Lost, RunEvent
+from ganglion.wire.messages import (
+    CALL_BY_NAME,
+    PROTOCOL_VERSION,
+    Failure,
+    Hello,
+    Joined,
+    Lost,
+    RunEvent,
+    Subscribe,
+    Watch,
+)
 from ganglion.wire.name import KERNEL, Role
 from ganglion.wire.parcel import detach
 from ganglion.wire.verb import Verb
@@ -28,6 +40,8 @@ __all__ = ["Bus", "Handler", "Listener"]
 Handler = Callable[[str, Any], Awaitable[Any]]
 """Take the caller's name and its request; return the reply's message. A GanglionError is answered as ERROR."""
 
+_ABSENT_S = 0.05  # between two tries to reach who will return
+_NUMBERED = ("operator/", "observer/")  # names that a new broker gives to others
 _BEAT_HERE = [b"", encode_head(Head(Verb.BEAT, 0, "here")), b""]
 _BEAT_ASK = [b"", encode_head(Head(Verb.BEAT, 1)), b""]
 
@@ -44,22 +58,34 @@ class Listener:
     def told(self, peer: str, event: RunEvent) -> None:
         """Hear an event of a run."""
 
-    def bus_closed(self, reason: str) -> None:
-        """Hear that the broker is gone."""
+    def bus_closed(self, reason: str) -> bool:
+        """Hear that the broker is gone; say whether questions are to wait until `join` is called again."""
+        return False
 
 
-class _Question(NamedTuple):
+@dataclass(slots=True)
+class _Question:
     to: str
     call: str
     frames: list[bytes]
     answer: asyncio.Future[bytes]
+    span_s: float | None
+    scope: asyncio.Timeout | None = None  # of who waits for the answer
+
+    def wait_on(self, now_s: float) -> None:
+        """Let the whole time begin again: there was nobody who could have answered."""
+        if self.span_s is not None and self.scope is not None and not self.answer.done():
+            self.scope.reschedule(now_s + self.span_s)
 
 
 class Bus:
     """Speak to the broker as the supervisor, on the running loop.
 
     `handlers` are called by the name of a call, each in a task of its own: a supervisor is asked a few times a
-    second, not a few thousand times. `heard_s` is when the broker last spoke.
+    second, not a few thousand times; what is asked twice is carried out once. `heard_s` is when the broker last spoke.
+
+    A broker that is lost may be replaced: if the listener says so, questions wait for the next `join` and are said
+    again then. `closed` says that nothing more will be answered.
     """
 
     def __init__(self, handlers: Mapping[str, Handler], listener: Listener) -> None:
@@ -69,31 +95,67 @@ class Bus:
         self._link: AsyncLink | None = None
         self._serial = 0
         self._pending: dict[int, _Question] = {}
+        self._answers = Answers()
         self._tasks: set[asyncio.Task[None]] = set()
         self._welcome: asyncio.Future[None] = self._loop.create_future()
         self.heard_s = self._loop.time()
         self.closed = False
         self._reason = "we have left"
 
-    async def join(self, endpoint: str, token: str) -> None:
-        """Connect and join; PeerLost, DeadlineExceeded or RemoteProtocolError say why that failed."""
-        self._link = await AsyncLink.connect(endpoint, self._receive, self._lost, timeout_s=HANDSHAKE_S)
+    async def join(
+        self, endpoint: str, token: str, topics: Sequence[str] = (), watched: Sequence[str] = ()
+    ) -> None:
+        """Connect, join, read topics, watch peers, and say again what is not answered.
+
+        PeerLost, DeadlineExceeded or RemoteProtocolError say why that failed; it may be tried again, unless the bus is
+        closed.
+        """
+        self.heard_s = self._loop.time()
+        self._welcome = self._loop.create_future()
+        self._answers.forget(_NUMBERED)
+        self._link = link = await AsyncLink.connect(
+            endpoint, self._receive, self._lost, timeout_s=HANDSHAKE_S
+        )
         hello = Hello(PROTOCOL_VERSION, Role.SUPERVISOR.value, "supervisor", token, "python")
-        self._link.send([b"", encode_head(Head(Verb.HELLO, 1)), codec_of(Hello).encode(hello)])
         try:
+            link.send([b"", encode_head(Head(Verb.HELLO, 1)), codec_of(Hello).encode(hello)])
             async with asyncio.timeout(HANDSHAKE_S):
                 await self._welcome
-        except TimeoutError as error:
-            raise DeadlineExceeded(f"the broker did not answer HELLO within {HANDSHAKE_S} s") from error
+        except BaseException as error:
+            link.close()
+            self._link = None
+            if isinstance(error, TimeoutError):
+                text = f"the broker did not answer HELLO within {HANDSHAKE_S} s"
+                raise DeadlineExceeded(text) from error
+            raise
+        held = list(self._pending)
+        await self.ask_all("kernel.subscribe", [Subscribe(topic) for topic in topics])
+        if watched:
+            await self.ask(KERNEL, "kernel.watch", Watch(list(watched)))
+        for serial in held:
+            self._repeat(serial)
 
     def close(self) -> None:
         """Say BYE and close; no callback follows."""
         if self._link is not None:
             self._send([b"", encode_head(Head(Verb.BYE, 1)), b""])
             self._link.close()
-        self.closed = True
+        self.fail(self._reason)
         for task in self._tasks:
             task.cancel()
+
+    def lose(self, reason: str) -> None:
+        """Take note that the broker is gone, whatever the connection says."""
+        self._lost(reason)
+
+    def fail(self, reason: str) -> None:
+        """Close without a word: all that is asked, now or later, fails for this reason."""
+        if self.closed:
+            return
+        self.closed, self._reason = True, reason
+        for question in self._pending.values():
+            if not question.answer.done():
+                question.answer.set_exception(PeerLost("broker", reason))
 
     # -- what we say --------------------------------------------------------------------------------------------------
     async def ask(self, to: str, call: str, request: Any, span_s: float | None = DEADLINE_OTHER_S) -> Any:
@@ -111,9 +173,10 @@ class Bus:
         try:
             request, parcels = detach(call, request)
             frames = [to.encode(), head, codec_of(row.request).encode(request), *parcels]
-            question = self._pending[serial] = _Question(to, call, frames, self._loop.create_future())
+            question = _Question(to, call, frames, self._loop.create_future(), span_s)
+            self._pending[serial] = question
             self._send(frames)
-            async with asyncio.timeout(span_s):
+            async with asyncio.timeout(span_s) as question.scope:
                 body = await question.answer
         except TimeoutError as error:
             raise DeadlineExceeded(f"{to or 'the broker'} did not answer {call} within {span_s} s") from error
@@ -141,7 +204,7 @@ class Bus:
 
     def _send(self, frames: list[bytes]) -> None:
         if self._link is None or self.closed:
-            return  # every question that is open has been answered with PeerLost
+            return  # questions are said again, or have been answered with PeerLost
         try:
             self._link.send(frames)
         except PeerLost as error:
@@ -160,9 +223,7 @@ class Bus:
         body = frames[2] if len(frames) > 2 else b""
         match head.verb:
             case Verb.CALL:
-                task = self._loop.create_task(self._answer(peer, head, body))
-                self._tasks.add(task)
-                task.add_done_callback(self._tasks.discard)
+                self._hear_call(peer, head, body)
             case Verb.REPLY | Verb.ERROR:
                 self._settle(peer, head, body)
             case Verb.BEAT:
@@ -193,36 +254,53 @@ class Bus:
         tree = decode_map(body)
         after_ms = tree.get("retry_after_ms")
         if peer == KERNEL and tree.get("kind") == "busy" and type(after_ms) is int and after_ms > 0:
+            data = tree.get("data")
+            if type(data) is dict and data.get("absent"):
+                question.wait_on(self._loop.time())
             self._loop.call_later(after_ms / 1000, self._repeat, head.serial)
         else:
             question.answer.set_exception(CallFailed(question.to or "the broker", question.call, tree))
 
     def _repeat(self, serial: int) -> None:
-        """Ask again what the broker was too busy for, unless nobody waits for it any more."""
+        """Ask again what was not answered, unless nobody waits for it any more."""
         question = self._pending.get(serial)
-        if question is not None:
+        if question is not None and not question.answer.done():
             self._send(question.frames)
 
     def _lose(self, lost: Lost) -> None:
-        for question in self._pending.values():
+        for serial, question in self._pending.items():
             if question.to == lost.peer and not question.answer.done():
-                question.answer.set_exception(PeerLost(lost.peer, lost.reason))
+                if lost.returns:
+                    question.wait_on(self._loop.time())
+                    self._loop.call_later(_ABSENT_S, self._repeat, serial)
+                else:
+                    question.answer.set_exception(PeerLost(lost.peer, lost.reason))
         self._listener.peer_lost(lost)
 
     def _lost(self, reason: str) -> None:
-        if self.closed:
+        if self.closed or self._link is None:
             return
-        self.closed = True
-        self._reason = reason
+        link, self._link = self._link, None
+        link.close()
         if not self._welcome.done():
             self._welcome.set_exception(PeerLost("broker", reason))
             self._welcome.exception()  # `join` may have given up already
+        if not self._listener.bus_closed(reason):
+            self.fail(reason)
+            return
         for question in self._pending.values():
-            if not question.answer.done():
-                question.answer.set_exception(PeerLost("broker", reason))
-        self._listener.bus_closed(reason)
+            question.wait_on(self._loop.time())
 
-    async def _answer(self, peer: str, head: Head, body: bytes) -> None:
+    def _hear_call(self, peer: str, head: Head, body: bytes) -> None:
+        known = self._answers.begin(peer, head.serial, head.call)
+        if known is None:
+            task = self._loop.create_task(self._answer(peer, head, body, self._link))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+        elif known:
+            self._send(known)
+
+    async def _answer(self, peer: str, head: Head, body: bytes, link: AsyncLink | None) -> None:
         row, handler = CALL_BY_NAME.get(head.call), self._handlers.get(head.call)
         content = Content.JSON if body[:1] == b"{" else Content.MSGPACK  # as we are asked, so we answer
         try:
@@ -236,4 +314,7 @@ class Bus:
         except Exception as error:  # noqa: BLE001 - the outermost frame of the task: a caller is answered always
             failure = Failure("internal", f"{type(error).__name__}: {error}")
             verb, data = Verb.ERROR, codec_of(Failure).encode(failure, content)
-        self._send([peer.encode(), encode_head(Head(verb, head.serial)), data])
+        frames = [peer.encode(), encode_head(Head(verb, head.serial)), data]
+        self._answers.end(peer, head.serial, head.call, frames)
+        if link is self._link or not peer.startswith(_NUMBERED):
+            self._send(frames)

@@ -307,37 +307,42 @@ class Launcher:
         first: bytes,
         on_exit: Callable[[Process], None],
         log: Path | None = None,
+        keep: Sequence[int] = (),
     ) -> tuple[Process, bytes, int]:
         """Start a program of our own that reads one line and answers with one; return process, answer and lifeline.
 
         The lifeline is the write end of its standard input: it ends when that is closed. The caller closes it.
-        LaunchError if it ends or is silent instead of answering; its last words are in the error.
+        `keep` are descriptors that it inherits under the same numbers. LaunchError if it ends or is silent instead of
+        answering; its last words are in the error.
         """
         feed, lifeline = os.pipe()
         answer_fd, answer_write = os.pipe()
         read, write = os.pipe()
         try:
-            started = _popen([*_PYTHON, *argv], feed, answer_write, write, _clean(os.environ))
+            started = _popen([*_PYTHON, *argv], feed, answer_write, write, _clean(os.environ), keep=keep)
         except LaunchError:
             _close_all([lifeline, answer_fd, read])
             raise
         finally:
             _close_all([feed, answer_write, write])
         process = self._watch(name, started.pid, Output(read, log), _forgetting(started, on_exit))
-        os.write(lifeline, first + b"\n")
+        # More than a pipe holds waits until it is read, and we are not to wait with it.
+        writing = asyncio.create_task(asyncio.to_thread(_write_all, lifeline, first + b"\n"))
         try:
             answer = await _line(answer_fd)
         finally:
             os.close(answer_fd)
         if not answer:
-            os.close(lifeline)
             ended = await _ends_soon(process)
             if not ended:
                 process.signal(signal.SIGKILL)
                 await process.ended.wait()
+            await writing
+            os.close(lifeline)
             how = exit_text(process.code) if ended else f"said nothing within {_START_S} s"
             words = "".join(f"\n    {line}" for line in process.output.lines)
             raise LaunchError(f"{name} did not come up: {how}{words}")
+        await writing
         return process, answer, lifeline
 
     # -- ending -------------------------------------------------------------------------------------------------------
@@ -432,6 +437,16 @@ async def _line(fd: int) -> bytes:
     finally:
         loop.remove_reader(fd)
     return data.partition(b"\n")[0]
+
+
+def _write_all(fd: int, data: bytes) -> None:
+    """Write to a pipe until all is in it, or nobody reads it any more."""
+    left = memoryview(data)
+    while left:
+        try:
+            left = left[os.write(fd, left) :]
+        except BrokenPipeError:
+            return
 
 
 def _forgetting(

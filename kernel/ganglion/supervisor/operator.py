@@ -20,6 +20,7 @@ from ganglion.wire.verb import Verb
 
 __all__ = ["Operator", "find_kernel", "find_run"]
 
+_AGAIN_S = 0.05  # after the loss of a supervisor, until it is asked again
 _BEAT_HERE = (b"", encode_head(Head(Verb.BEAT, 0, "here")), b"")
 
 
@@ -58,20 +59,31 @@ class Operator:
         self._link.close()
 
     def ask(self, call: str, request: Any, span_s: float = DEADLINE_OTHER_S) -> Any:
-        """Ask the kernel and return its reply; CallFailed with what it says, DeadlineExceeded after `span_s`."""
+        """Ask the kernel and return its reply; CallFailed with what it says, DeadlineExceeded after `span_s`.
+
+        What it is too busy for, or nobody there who could answer it, is said again as long as there is time.
+        """
         row = CALL_BY_NAME[call]
         self._serial += 1
         head = encode_head(Head(Verb.CALL, self._serial, call, None, int(1000 * span_s)))
-        self._link.send([KERNEL.encode(), head, codec_of(row.request).encode(request)])
+        frames = [KERNEL.encode(), head, codec_of(row.request).encode(request)]
+        self._link.send(frames)
         until_s = time.monotonic() + span_s
         while True:
             head_in, body = self._next(until_s, call)
-            if head_in.serial != self._serial:
+            again_s: float | None = _AGAIN_S if head_in.verb is Verb.LOST else None
+            if head_in.verb is not Verb.LOST and head_in.serial != self._serial:
                 continue
             if head_in.verb is Verb.REPLY:
                 return codec_of(row.reply).decode(body)
             if head_in.verb is Verb.ERROR:
-                raise CallFailed("the kernel", call, decode_map(body))
+                tree = decode_map(body)
+                again_s = _again_s(tree)
+                if again_s is None or time.monotonic() + again_s > until_s:
+                    raise CallFailed("the kernel", call, tree)
+            if again_s is not None:
+                time.sleep(again_s)
+                self._link.send(frames)
 
     def follow(self, run: str, show: Callable[[RunEvent], None], over: Callable[[], bool]) -> None:
         """Show the events of a run until `over` says so; it is asked after each event, and every second."""
@@ -97,6 +109,14 @@ class Operator:
                     self._link.send(_BEAT_HERE)
                 continue
             return head, frames[2] if len(frames) > 2 else b""
+
+
+def _again_s(failure: dict[str, Any]) -> float | None:
+    """Return after how long a CALL is to be said again; None if the failure is its answer."""
+    after_ms = failure.get("retry_after_ms")
+    if failure.get("kind") != "busy" or type(after_ms) is not int or after_ms <= 0:
+        return None
+    return after_ms / 1000
 
 
 def find_kernel(results: Path, file: Path | None, daemon: bool = False) -> tuple[Path, Connection]:

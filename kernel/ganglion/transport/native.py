@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import errno
 import os
 import socket
 import struct
 from collections import deque
 from collections.abc import Sequence
-from pathlib import Path
 from typing import cast
 
 from ganglion.broker.effect import Note
-from ganglion.errors import LaunchError
 from ganglion.limits import (
     CLOSING_S,
     CLOSING_UNJOINED_S,
@@ -27,7 +23,7 @@ from ganglion.limits import (
     UNFINISHED_IDLE_S,
     URGENT_MESSAGES,
 )
-from ganglion.transport.endpoint import Endpoint, parse_endpoint
+from ganglion.transport.binding import Bound, bind_local
 from ganglion.transport.exchange import (
     ANSWERS,
     CALL,
@@ -45,7 +41,6 @@ from ganglion.wire.name import Role
 
 __all__ = ["NativeConnection", "NativeFront"]
 
-_BACKLOG = 128  # connections that the system holds until we accept them
 _LARGE_ROLES = (Role.BRAIN, Role.GOVERNOR)
 _BODY_FRAMES = range(MESSAGE_FRAMES - 2)
 _WALK = range(MESSAGES_PER_CALLBACK)
@@ -501,87 +496,23 @@ class NativeFront:
     def __init__(self, exchange: Exchange) -> None:
         self._exchange = exchange
         self._listeners: list[Listener] = []
-        self._paths: list[tuple[Path, int]] = []
+        self._bound: list[Bound] = []
 
     async def listen(self, text: str) -> str:
-        """Listen at an endpoint and return it as bound; LaunchError says why it cannot be.
+        """Listen at an endpoint and return it as bound; LaunchError says why it cannot be."""
+        bound = bind_local(text)
+        self._bound.append(bound)
+        self.adopt(bound.listening)
+        return bound.endpoint
 
-        A socket file has mode 0600, a folder that is missing is made with 0700. A file that nobody listens at any
-        more is replaced; it belongs to a broker that has died.
-        """
-        endpoint = parse_endpoint(text)
-        if not endpoint.local:
-            raise LaunchError(
-                f"endpoint {text!r}: expected one that only this machine can reach, without encryption"
-            )
-        try:
-            listening = self._bind_ipc(endpoint) if endpoint.path else _bind_tcp(endpoint)
-        except OSError as error:
-            if error.errno == errno.EADDRINUSE:
-                raise LaunchError(f"{text} is in use: somebody listens there already") from error
-            raise LaunchError(f"{text} cannot be bound: {error.strerror or error}") from error
+    def adopt(self, listening: socket.socket) -> None:
+        """Serve who connects, or has connected already, to a socket that listens; its file is somebody else's."""
         made = Listener(listening, lambda: NativeConnection(self._exchange), self._exchange.note)
         self._listeners.append(made)
-        return str(
-            endpoint if endpoint.path else Endpoint(host=endpoint.host, port=listening.getsockname()[1])
-        )
 
     def close(self) -> None:
-        """Listen no more and remove the socket files; connections end with the event loop."""
+        """Listen no more and remove our socket files; connections end with the event loop."""
         for listener in self._listeners:
             listener.close()
-        for path, inode in self._paths:
-            with contextlib.suppress(OSError):
-                if path.lstat().st_ino == inode:  # a successor may have put its own there
-                    path.unlink()
-
-    def _bind_ipc(self, endpoint: Endpoint) -> socket.socket:
-        path = Path(endpoint.path)
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        _check_unused(path)
-        fresh = path.with_name(
-            f".{os.getpid()}.new"
-        )  # renamed when it listens: nobody finds one that does not
-        fresh.unlink(missing_ok=True)
-        listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        try:
-            mask = os.umask(0o177)
-            try:
-                listening.bind(str(fresh))
-            finally:
-                os.umask(mask)
-            listening.listen(_BACKLOG)
-            fresh.rename(path)
-        except OSError:
-            listening.close()
-            fresh.unlink(missing_ok=True)
-            raise
-        self._paths.append((path, path.lstat().st_ino))
-        return listening
-
-
-def _bind_tcp(endpoint: Endpoint) -> socket.socket:
-    host = "127.0.0.1" if endpoint.host == "localhost" else endpoint.host
-    listening = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
-    try:
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind((host, endpoint.port))
-        listening.listen(_BACKLOG)
-    except OSError:
-        listening.close()
-        raise
-    return listening
-
-
-def _check_unused(path: Path) -> None:
-    """Raise LaunchError if somebody listens at `path`, or something else than a socket is there."""
-    if not path.exists():
-        return
-    if not path.is_socket():
-        raise LaunchError(f"ipc://{path} cannot be bound: a file that is no socket is there")
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as trial:
-        try:
-            trial.connect(str(path))
-        except (ConnectionRefusedError, FileNotFoundError):
-            return
-    raise LaunchError(f"ipc://{path} is in use: somebody listens there already")
+        for bound in self._bound:
+            bound.close()

@@ -5,6 +5,9 @@ to its output: `{"endpoints": [as bound]}`, or `{"error": reason}` and ends with
 it gets SIGTERM. What happens is written to its error output, one line of JSON per event.
 
 With `"remote": [...]` and `"secret_key": Z85` in the order it also listens there, with CURVE, and answers `"remote"`.
+`"listening": [...]` are the numbers of descriptors that it inherits, one for each of `endpoints`: sockets that listen
+there already. `"admissions": [...]` is the table of names that may join, as in `kernel.admit`: a broker that takes the
+place of another knows it before it hears anybody.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ import math
 import os
 import resource
 import signal
+import socket
 import sys
 import time
 from collections import deque
@@ -22,8 +26,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ganglion import __version__
+from ganglion.broker.admission import admission_of
 from ganglion.broker.core import Broker
 from ganglion.broker.effect import Note
+from ganglion.broker.link import Admission
 from ganglion.errors import GanglionError, LaunchError
 from ganglion.limits import ADDRESS_SPACE_BYTES, PEERS
 from ganglion.log import Log, set_up
@@ -31,6 +37,8 @@ from ganglion.transport import loop
 from ganglion.transport.curve import check_key
 from ganglion.transport.exchange import Exchange
 from ganglion.transport.native import NativeFront
+from ganglion.wire.codec import codec_of
+from ganglion.wire.messages import Admit
 
 if TYPE_CHECKING:
     from ganglion.transport.zmqfront import ZmqFront
@@ -39,19 +47,25 @@ __all__ = ["Order", "main", "serve"]
 
 _TICK_S = 0.25
 _DESCRIPTORS_SPARE = 64  # for what is not a peer: the loop's own, listeners, standard streams
-_LINE_BYTES_MAX = 64 * 1024
+_LINE_BYTES_MAX = 8 * 1024 * 1024  # as many names as there may be, each with all that may be said of it
+_CHUNK_BYTES = 64 * 1024
 _LOG_AFTER_S = 0.3  # when a run's processes have had the processors for themselves
 _NOTES_WAITING = 4096
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """Hold what a broker is told before it serves; `remote` endpoints are encrypted with `secret_key`."""
+    """Hold what a broker is told before it serves; `remote` endpoints are encrypted with `secret_key`.
+
+    `listening` are the sockets of `endpoints`, or none: then they are to be bound.
+    """
 
     endpoints: list[str]
     supervisor_token_sha256: bytes
     remote: list[str]
     secret_key: str = field(repr=False)
+    listening: list[socket.socket] = field(default_factory=list)
+    admissions: list[Admission] = field(default_factory=list)
 
 
 class _Notes:
@@ -79,7 +93,8 @@ class _Notes:
 async def serve(order: Order) -> None:
     """Bind, say where, and serve until the input ends or SIGTERM comes; LaunchError if something cannot be bound."""
     running = asyncio.get_running_loop()
-    broker = Broker(order.supervisor_token_sha256, __version__, os.getpid(), running.time(), _peers_max())
+    token, now_s = order.supervisor_token_sha256, running.time()
+    broker = Broker(token, __version__, os.getpid(), now_s, _peers_max(), order.admissions)
     notes = _Notes()
     exchange = Exchange(broker, notes, running.time, running.call_later)
     front = NativeFront(exchange)
@@ -88,7 +103,7 @@ async def serve(order: Order) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         running.add_signal_handler(number, ended.set)
     try:
-        answer = {"endpoints": [await front.listen(endpoint) for endpoint in order.endpoints]}
+        answer = {"endpoints": await _listen(front, order)}
         if remote is not None:
             answer["remote"] = [remote.listen(endpoint) for endpoint in order.remote]
         _answer(answer)
@@ -106,6 +121,13 @@ async def serve(order: Order) -> None:
             remote.close()
         exchange.note.tick(math.inf)  # what has been counted and not said
         notes.open()
+
+
+async def _listen(front: NativeFront, order: Order) -> list[str]:
+    """Listen where it is ordered; return the endpoints as bound."""
+    for listening in order.listening:
+        front.adopt(listening)
+    return order.endpoints if order.listening else [await front.listen(text) for text in order.endpoints]
 
 
 def _remote_front(exchange: Exchange, order: Order) -> ZmqFront | None:
@@ -137,17 +159,18 @@ def _answer(fields: dict[str, Any]) -> None:
 
 
 def _read_order() -> Order:
-    # Byte by byte from the descriptor: what a buffered reader took too much of would be lost for the lifeline.
+    # From the descriptor itself: a buffered reader would keep the end of the lifeline to itself.
     line = b""
     while not line.endswith(b"\n"):
-        byte = os.read(sys.stdin.fileno(), 1)
-        if not byte or len(line) > _LINE_BYTES_MAX:
+        chunk = os.read(sys.stdin.fileno(), _CHUNK_BYTES)
+        if not chunk or len(line) > _LINE_BYTES_MAX:
             break
-        line += byte
+        line += chunk
     try:
         order = json.loads(line)
         endpoints, digest = order["endpoints"], bytes.fromhex(order["supervisor_token_sha256"])
         remote, secret_key = order.get("remote", []), order.get("secret_key", "")
+        listening, admissions = order.get("listening", []), order.get("admissions", [])
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise LaunchError(
             f"expected one line of JSON with endpoints and supervisor_token_sha256: {error}"
@@ -159,7 +182,26 @@ def _read_order() -> Order:
         raise LaunchError("endpoints: expected at least one")
     if remote:
         check_key(secret_key, "secret_key")
-    return Order(endpoints, digest, remote, secret_key)
+    sockets = _inherited(listening, len(endpoints))
+    return Order(endpoints, digest, remote, secret_key, sockets, _admissions(admissions))
+
+
+def _inherited(numbers: Any, count: int) -> list[socket.socket]:
+    if numbers == []:
+        return []
+    if not isinstance(numbers, list) or len(numbers) != count or not all(type(n) is int for n in numbers):
+        raise LaunchError("listening: expected the number of a descriptor for each of the endpoints")
+    try:
+        return [socket.socket(fileno=number) for number in numbers]
+    except OSError as error:
+        raise LaunchError(f"listening: expected sockets: {error.strerror}") from error
+
+
+def _admissions(rows: Any) -> list[Admission]:
+    if not isinstance(rows, list):
+        raise LaunchError("admissions: expected a list")
+    codec = codec_of(Admit)
+    return [admission_of(codec.decode(json.dumps(row).encode())) for row in rows]
 
 
 def _raise_descriptors() -> None:

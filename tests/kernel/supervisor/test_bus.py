@@ -44,6 +44,7 @@ class Heard(Listener):
         self.lost: list[str] = []
         self.events: list[tuple[str, str]] = []
         self.closed: list[str] = []
+        self.holds = False
 
     def peer_joined(self, joined: Joined) -> None:
         self.joined.append(joined.peer)
@@ -54,8 +55,9 @@ class Heard(Listener):
     def told(self, peer: str, event: RunEvent) -> None:
         self.events.append((peer, event.event))
 
-    def bus_closed(self, reason: str) -> None:
+    def bus_closed(self, reason: str) -> bool:
         self.closed.append(reason)
+        return self.holds
 
 
 def _on_a_bus(
@@ -127,7 +129,7 @@ def test_a_busy_broker_is_asked_again() -> None:
                 serials.append(head.serial)
                 governor.send([frames[0], encode_head(Head(Verb.REPLY, head.serial)), b""])
 
-        endpoint = f"ipc://{front._paths[0][0]}"
+        endpoint = front._bound[0].endpoint
         governor = await AsyncLink.connect(endpoint, receive, lambda reason: None)
         hello = Hello(1, "governor", "r/governor", "g")
         governor.send([b"", encode_head(Head(Verb.HELLO, 1)), codec_of(Hello).encode(hello)])
@@ -227,7 +229,7 @@ def test_caller_is_always_answered(call: str, said: str) -> None:
 
         sent: list[list[bytes]] = []
         bus._link.send = sent.append  # type: ignore[union-attr, method-assign, assignment]
-        await bus._answer("r/governor", Head(Verb.CALL, 9, call), codec_of(Need).encode(Need("r", 0)))
+        await bus._answer("r/governor", Head(Verb.CALL, 9, call), codec_of(Need).encode(Need("r", 0)), None)
         return sent[0]
 
     frames = _on_a_bus(body, handlers={"kernel.need": boom})

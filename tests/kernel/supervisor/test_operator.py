@@ -14,10 +14,14 @@ from ganglion.broker.link import Admission
 from ganglion.errors import CallFailed, PeerLost, RemoteProtocolError
 from ganglion.supervisor.connection import Connection
 from ganglion.supervisor.operator import Operator
+from ganglion.transport.blocking import BlockingLink
 from ganglion.transport.exchange import Exchange
 from ganglion.transport.native import NativeFront
-from ganglion.wire.messages import Nothing, RunRequest
+from ganglion.wire.codec import codec_of
+from ganglion.wire.envelope import Head, decode_head, encode_head
+from ganglion.wire.messages import Hello, Nothing, RunRequest, Runs
 from ganglion.wire.name import Role
+from ganglion.wire.verb import Verb
 
 
 @pytest.fixture
@@ -28,7 +32,7 @@ def connection() -> Iterator[Connection]:
         ended = asyncio.Event()
 
         async def serve() -> None:
-            broker = Broker(b"x" * 32, "0", os.getpid(), loop.time())
+            broker = Broker(hashlib.sha256(b"boss").digest(), "0", os.getpid(), loop.time())
             digest = hashlib.sha256(b"operator's").digest()
             broker.admit(Admission("operator/*", Role.OPERATOR, "", digest))
             front = NativeFront(Exchange(broker, lambda note: None, loop.time, loop.call_later))
@@ -59,9 +63,41 @@ def test_operators_ask(connection: Connection) -> None:
 
 
 def test_refusal_is_raised(connection: Connection) -> None:
-    """What only a supervisor could answer is refused when there is none, with the kernel's words."""
-    with Operator(connection) as operator, pytest.raises(CallFailed, match="the kernel has no supervisor"):
-        operator.ask("kernel.runs", RunRequest())
+    """What only a supervisor could answer is asked until the time is over, then refused with the kernel's words."""
+    with Operator(connection) as operator, pytest.raises(CallFailed, match="supervisor is absent"):
+        operator.ask("kernel.runs", RunRequest(), 0.2)
+
+
+def test_supervisor_that_comes_again_is_asked_again(connection: Connection) -> None:
+    """A supervisor that is lost before it has answered, and comes again, hears the question once more."""
+    serials: list[int] = []
+
+    def supervise() -> None:
+        for number in range(2):
+            link = BlockingLink.connect(connection.endpoint)
+            hello = codec_of(Hello).encode(Hello(1, "supervisor", "supervisor", "boss"))
+            link.send([b"", encode_head(Head(Verb.HELLO, 1)), hello])
+            while True:
+                frames = link.receive(5.0)
+                assert frames is not None
+                head = decode_head(frames[1])
+                if head.verb is Verb.CALL:
+                    serials.append(head.serial)
+                    break
+            if number:
+                link.send(
+                    [frames[0], encode_head(Head(Verb.REPLY, head.serial)), codec_of(Runs).encode(Runs([]))]
+                )
+                link.receive(0.1)
+            link.close()
+
+    thread = threading.Thread(target=supervise)
+    thread.start()
+    with Operator(connection) as operator:
+        assert [] == operator.ask("kernel.runs", RunRequest(), 10.0).rows
+    thread.join()
+
+    assert [2, 2] == serials
 
 
 def test_wrong_token_is_refused(connection: Connection) -> None:

@@ -1,0 +1,397 @@
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import signal
+import tempfile
+from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ganglion.errors import LaunchError, PeerLost
+from ganglion.limits import RESTARTS_PER_NAME
+from ganglion.supervisor.access import Access
+from ganglion.supervisor.bus import Bus, Listener
+from ganglion.supervisor.child import exit_text
+from ganglion.supervisor.hub import Hub
+from ganglion.supervisor.launcher import Launcher
+from ganglion.transport.asynclink import AsyncLink
+from ganglion.transport.binding import bind_local
+from ganglion.transport.curve import ClientKeys
+from ganglion.transport.link import connect_async
+from ganglion.wire.codec import codec_of, decode_map
+from ganglion.wire.envelope import Head, decode_head, encode_head
+from ganglion.wire.messages import Admit, Done, Hello, Info, Joined, Need, Nothing, RunEvent, RunRequest
+from ganglion.wire.verb import Verb
+
+WAIT_S = 20.0  # nothing here takes so long unless it is broken
+
+
+class Home(Listener):
+    """Want a broker, let two participants in, and take down what is heard."""
+
+    def __init__(self, access: Access) -> None:
+        self.access = access
+        self.wants = True
+        self.table = [
+            Admit("r/governor", "governor", "r", hashlib.sha256(b"g").digest(), 3, returns=True),
+            Admit("r/muscle/ada/0", "muscle", "r", hashlib.sha256(b"m").digest(), 1, "ada", 0, returns=True),
+        ]
+        self.losses: list[tuple[str, bool]] = []
+        self.returned, self.failed = asyncio.Event(), asyncio.Event()
+        self.joined: list[str] = []
+        self.events: list[str] = []
+        self.at_loss: Callable[[], None] = lambda: None
+        self.hub: Hub
+
+    def wants_broker(self) -> bool:
+        return self.wants
+
+    def admissions(self) -> list[Admit]:
+        return [*self.access.admissions(), *self.table]
+
+    def interests(self) -> tuple[list[str], list[str]]:
+        return ["@r/events"], [admit.name for admit in self.table]
+
+    def broker_lost(self, how: str, words: list[str], returns: bool) -> None:
+        self.losses.append((how, returns))
+        if not returns:
+            self.failed.set()
+        self.at_loss()
+
+    def broker_back(self, took_s: float) -> None:
+        assert took_s > 0.0
+        self.returned.set()
+
+    def peer_joined(self, joined: Joined) -> None:
+        self.joined.append(joined.peer)
+
+    def told(self, peer: str, event: RunEvent) -> None:
+        self.events.append(event.event)
+
+    def bus_closed(self, reason: str) -> bool:
+        return self.hub.bus_closed()
+
+
+class Peer:
+    """Be a participant that a test drives by hand."""
+
+    def __init__(self) -> None:
+        self.heard: asyncio.Queue[tuple[Head, list[bytes]]] = asyncio.Queue()
+        self.ended = asyncio.Event()
+        self.link: Any = None
+
+    async def join(
+        self, endpoint: str, hello: Hello, keys: ClientKeys | None = None
+    ) -> tuple[Head, list[bytes]]:
+        """Connect, say HELLO and return what is answered."""
+        self.ended.clear()
+        self.link = await connect_async(endpoint, self._hear, lambda reason: self.ended.set(), WAIT_S, keys)
+        self.link.send([b"", encode_head(Head(Verb.HELLO, 1)), codec_of(Hello).encode(hello)])
+        return await self.next()
+
+    def _hear(self, frames: list[bytes]) -> None:
+        head = decode_head(frames[1])
+        if head.verb is Verb.BEAT:
+            self.link.send([b"", encode_head(Head(Verb.BEAT, 0, "here")), b""])
+        else:
+            self.heard.put_nowait((head, frames))
+
+    async def next(self) -> tuple[Head, list[bytes]]:
+        """Return the next message that is no beat."""
+        async with asyncio.timeout(WAIT_S):
+            return await self.heard.get()
+
+
+GOVERNOR = Hello(1, "governor", "r/governor", "g")
+MUSCLE = Hello(1, "muscle", "r/muscle/ada/0", "m")
+
+
+@contextlib.asynccontextmanager
+async def _home(
+    remote: bool = False, handlers: Any = None
+) -> AsyncIterator[tuple[Home, Hub, dict[str, list[str]]]]:
+    with tempfile.TemporaryDirectory(prefix="gh-", dir="/tmp") as folder:
+        launcher = Launcher()
+        await launcher.open()
+        access = Access(remote)
+        home = Home(access)
+        bus = Bus(handlers or {}, home)
+        hub = home.hub = Hub(
+            launcher, access, home, bus, lambda process: exit_text(process.code), Path(folder) / "broker.out"
+        )
+        try:
+            where = ["tcp://127.0.0.1:0"] if remote else []
+            bound = await hub.open([f"ipc://{folder}/bus", "tcp://127.0.0.1:0"], where)
+            yield home, hub, bound
+        finally:
+            await hub.close()
+            assert [] == await launcher.close()
+        assert not (Path(folder) / "bus").exists()
+
+
+async def _killed(home: Home, hub: Hub, number: int = signal.SIGKILL) -> None:
+    assert hub.process is not None
+    former = hub.process
+    home.returned.clear()
+    former.signal(number)
+    async with asyncio.timeout(WAIT_S):
+        await home.returned.wait()
+    assert hub.process is not former
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_a_lost_broker_is_replaced(number: int) -> None:
+    """Another broker serves at the same endpoints; participants come again, and nobody is told of a failure."""
+
+    async def body() -> None:
+        async with _home() as (home, hub, bound):
+            governor, muscle = Peer(), Peer()
+            head, _ = await governor.join(bound["endpoints"][0], GOVERNOR)
+            assert Verb.WELCOME is head.verb
+            assert hub.there_since(asyncio.get_running_loop().time())
+            moment_s = asyncio.get_running_loop().time()
+            await _killed(home, hub, number)
+            await governor.ended.wait()
+            assert not hub.there_since(moment_s)
+            assert not hub.bus.closed
+            for peer, hello, endpoint in zip(
+                (governor, muscle), (GOVERNOR, MUSCLE), bound["endpoints"], strict=True
+            ):
+                head, _ = await peer.join(endpoint, hello)
+                assert Verb.WELCOME is head.verb
+            info = await hub.bus.ask("", "kernel.info", Nothing())
+            assert isinstance(info, Info)
+            assert hub.process is not None
+            assert (hub.process.pid, 3) == (info.pid, info.peers)
+            assert {"r/governor", "r/muscle/ada/0"} == set(home.joined)
+        how = "was killed by SIGKILL" if number == signal.SIGKILL else "ended with exit status 0"
+        assert [(how, True)] == home.losses
+
+    asyncio.run(body())
+
+
+def test_a_new_broker_has_not_forgotten_who_was_succeeded() -> None:
+    """Whoever has a successor is refused by a new broker, and who is awaited is absent, before anybody has joined."""
+
+    async def body() -> None:
+        async with _home() as (home, hub, bound):
+            home.table[0] = replace(home.table[0], incarnation=4)
+            stale, muscle = Peer(), Peer()
+            assert hub.process is not None
+            hub.process.signal(signal.SIGSTOP)  # it hears nobody until it is replaced
+            joining = asyncio.ensure_future(
+                stale.join(bound["endpoints"][0], replace(GOVERNOR, incarnation=3))
+            )
+            await asyncio.sleep(0)
+            await _killed(home, hub)
+            with contextlib.suppress(PeerLost):  # the first broker had accepted it
+                await joining
+            head, frames = await stale.join(bound["endpoints"][0], replace(GOVERNOR, incarnation=3))
+            assert (Verb.ERROR, "incarnation") == (head.verb, decode_map(frames[2])["kind"])
+            await muscle.join(bound["endpoints"][0], MUSCLE)
+            muscle.link.send([b"", encode_head(Head(Verb.CALL, 2, "kernel.info")), b""])
+            assert Verb.REPLY is (await muscle.next())[0].verb
+
+    asyncio.run(body())
+
+
+def test_what_was_asked_is_asked_again() -> None:
+    """A question that a broker took with it is said again with its serial, and answered once."""
+
+    async def body() -> None:
+        async with _home() as (home, hub, bound):
+            governor = Peer()
+            await governor.join(bound["endpoints"][0], GOVERNOR)
+            asked = asyncio.ensure_future(hub.bus.ask("r/governor", "governor.stop", RunRequest("r"), 3.0))
+            first, _ = await governor.next()
+            await _killed(home, hub)
+            await governor.join(bound["endpoints"][0], GOVERNOR)
+            again, frames = await governor.next()
+            assert (first.serial, "governor.stop") == (again.serial, again.call)
+            governor.link.send([frames[0], encode_head(Head(Verb.REPLY, again.serial)), b""])
+            assert isinstance(await asked, Done)
+
+    asyncio.run(body())
+
+
+def test_what_is_asked_meanwhile_waits() -> None:
+    """A question that is asked while there is no broker is answered by the next one."""
+
+    async def body() -> None:
+        async with _home() as (home, hub, _):
+            asked: list[asyncio.Future[Any]] = []
+            home.at_loss = lambda: asked.append(
+                asyncio.ensure_future(hub.bus.ask("", "kernel.info", Nothing(), WAIT_S))
+            )
+            await _killed(home, hub)
+            info = await asked[0]
+            assert hub.process is not None
+            assert hub.process.pid == info.pid
+
+    asyncio.run(body())
+
+
+def test_what_we_are_asked_twice_is_done_once() -> None:
+    """A participant that says a question again to another broker gets the answer of the first time."""
+    needs: list[Need] = []
+
+    async def need(peer: str, request: Need) -> Done:
+        needs.append(request)
+        return Done()
+
+    async def body() -> None:
+        async with _home(handlers={"kernel.need": need}) as (home, hub, bound):
+            governor = Peer()
+            question = [
+                b"",
+                encode_head(Head(Verb.CALL, 9, "kernel.need")),
+                codec_of(Need).encode(Need("r", 1)),
+            ]
+            for number in range(2):
+                if number:
+                    await _killed(home, hub)
+                await governor.join(bound["endpoints"][0], GOVERNOR)
+                governor.link.send(question)
+                head, _ = await governor.next()
+                assert (Verb.REPLY, 9) == (head.verb, head.serial)
+
+    asyncio.run(body())
+    assert 1 == len(needs)
+
+
+def test_topics_are_read_again() -> None:
+    """What is told by way of another broker is heard as before."""
+
+    async def body() -> None:
+        async with _home() as (home, hub, bound):
+            await _killed(home, hub)
+            governor = Peer()
+            await governor.join(bound["endpoints"][0], GOVERNOR)
+            event = codec_of(RunEvent).encode(RunEvent("episode.ended", {}, 1.0))
+            governor.link.send([b"@r/events", encode_head(Head(Verb.TELL, 0, "event")), event])
+            governor.link.send([b"", encode_head(Head(Verb.CALL, 2, "kernel.info")), b""])
+            await governor.next()
+            await hub.bus.ask("", "kernel.info", Nothing())
+            assert ["episode.ended"] == home.events
+
+    asyncio.run(body())
+
+
+def test_nobody_listens_there_meanwhile() -> None:
+    """While there is no broker its endpoints stay ours, and who connects waits for the next one."""
+
+    async def body() -> None:
+        async with _home() as (home, hub, bound):
+            refused: list[str] = []
+            joins: list[asyncio.Future[Any]] = []
+            peers = [Peer(), Peer()]
+
+            def intrude() -> None:
+                for endpoint in bound["endpoints"]:
+                    with pytest.raises(LaunchError, match="is in use") as raised:
+                        bind_local(endpoint)
+                    refused.append(str(raised.value))
+                for peer, hello, endpoint in zip(peers, (GOVERNOR, MUSCLE), bound["endpoints"], strict=True):
+                    joins.append(asyncio.ensure_future(peer.join(endpoint, hello)))
+
+            home.at_loss = intrude
+            await _killed(home, hub)
+            assert [Verb.WELCOME, Verb.WELCOME] == [(await join)[0].verb for join in joins]
+            assert 2 == len(refused)
+
+    asyncio.run(body())
+
+
+def test_other_machines_find_it_again() -> None:
+    """The encrypted front comes back at its port with its key; keys that were admitted are admitted again."""
+
+    async def body() -> None:
+        async with _home(remote=True) as (home, hub, bound):
+            access = home.access
+            assert access.server is not None
+            pair = access.keys["operator"]
+            keys = ClientKeys(access.server.public, pair.public, pair.secret)
+            hello = Hello(1, "operator", "operator", access.tokens["operator"])
+            for number in range(2):
+                if number:
+                    await _killed(home, hub)
+                peer = Peer()
+                head, _ = await peer.join(bound["remote"][0], hello, keys)
+                assert Verb.WELCOME is head.verb
+                peer.link.close()
+
+    asyncio.run(body())
+
+
+def test_a_broker_that_nobody_wants_is_not_replaced() -> None:
+    """Without anybody who outlives it, questions fail with how it ended, and nobody waits at its endpoints."""
+
+    async def body() -> None:
+        async with _home() as (home, hub, bound):
+            home.wants = False
+            asked = asyncio.ensure_future(hub.bus.ask("r/governor", "governor.stop", RunRequest("r"), None))
+            assert hub.process is not None
+            hub.process.signal(signal.SIGKILL)
+            with pytest.raises(PeerLost):
+                await asked
+            async with asyncio.timeout(WAIT_S):
+                await home.failed.wait()
+            assert [("was killed by SIGKILL", False)] == home.losses
+            with pytest.raises(PeerLost):
+                await AsyncLink.connect(bound["endpoints"][1], lambda frames: None, lambda reason: None)
+
+    asyncio.run(body())
+
+
+@pytest.mark.long
+def test_a_broker_that_dies_too_often_is_given_up() -> None:
+    """Five brokers within a minute are replaced, the sixth is not."""
+
+    async def body() -> None:
+        async with _home() as (home, hub, _):
+            for _ in range(RESTARTS_PER_NAME):
+                await _killed(home, hub)
+            assert hub.process is not None
+            hub.process.signal(signal.SIGKILL)
+            async with asyncio.timeout(WAIT_S):
+                await home.failed.wait()
+            assert [True] * RESTARTS_PER_NAME + [False] == [returns for _, returns in home.losses]
+
+    asyncio.run(body())
+
+
+@pytest.mark.parametrize("when", ["at the loss", "while it comes up"])
+def test_the_end_comes_first(when: str) -> None:
+    """A hub that is closed while another broker comes up leaves nobody behind."""
+
+    async def body() -> None:
+        async with _home() as (home, hub, _):
+            lost = asyncio.Event()
+            home.at_loss = lost.set
+            assert hub.process is not None
+            hub.process.signal(signal.SIGKILL)
+            await lost.wait()
+            for _ in range(0 if when == "at the loss" else 20):
+                await asyncio.sleep(0)
+
+    asyncio.run(body())
+
+
+def test_a_bus_that_is_lost_ends_its_broker() -> None:
+    """A broker that has left the supervisor is ended and replaced: nothing it says can be trusted."""
+
+    async def body() -> None:
+        async with _home() as (home, hub, _):
+            former = hub.process
+            hub.bus.lose("it said what no broker says")
+            async with asyncio.timeout(WAIT_S):
+                await home.returned.wait()
+            assert former is not hub.process
+            assert isinstance(await hub.bus.ask("", "kernel.info", Nothing()), Info)
+
+    asyncio.run(body())
