@@ -55,6 +55,7 @@ __all__ = [
     "LEAVE_KILL_S",
     "LEAVE_TERMINATE_S",
     "LISTENER_REST_S",
+    "LOG_FILES",
     "LOG_FILE_BYTES",
     "LOG_LINE_BYTES",
     "LOSSES_AT_ONE_STEP",
@@ -73,6 +74,7 @@ __all__ = [
     "OPEN_CALLS",
     "OPEN_CALLS_CONTROL",
     "OPEN_ROWS_BYTES",
+    "OUTPUT_BYTES_PER_S",
     "OUTPUT_LINES_KEPT",
     "PARCEL_BYTES",
     "PARCEL_DEPTH",
@@ -92,6 +94,7 @@ __all__ = [
     "SPACE_ELEMENTS",
     "SPACE_TEXT_BYTES",
     "STORE_RESERVE_BYTES",
+    "STORE_TAPE_BYTES",
     "STREAM_CREDIT_BYTES",
     "STREAM_CREDIT_MESSAGES",
     "SUBSCRIPTIONS",
@@ -227,9 +230,12 @@ LEAVE_TERMINATE_S = 1.5  # SIGTERM to the process group, then
 LEAVE_KILL_S = 0.5  # SIGKILL to the group
 OUTPUT_LINES_KEPT = 20  # last words of a process that are shown when it dies
 LOG_FILE_BYTES = 64 * 1024 * 1024  # a chatty process costs neither memory nor disk
+LOG_FILES = 3  # of one process; the oldest goes
+OUTPUT_BYTES_PER_S = 1024 * 1024  # of one process into its file; what is more is counted
 LOG_LINE_BYTES = 8 * 1024  # what is cut is counted
 
 # -- rows -------------------------------------------------------------------------------------------------------------
+STORE_TAPE_BYTES = 8 * 1024 * 1024  # a longer tape of a store is begun anew: heard again in well below a second
 STORE_RESERVE_BYTES = 8 * 1024 * 1024  # kept back beside the store: a full disk takes how the run ended
 OPEN_ROWS_BYTES = (
     8 * 1024 * 1024

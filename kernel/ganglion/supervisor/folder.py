@@ -83,7 +83,7 @@ class RunFolder:
 
     def release(self) -> None:
         """Remove the folder of a run that is not begun after all; what is not ours in it stays."""
-        for log in self.logs.glob("*.out"):
+        for log in self.logs.glob("*.out*"):
             log.unlink(missing_ok=True)
         for folder in (self.logs, self.path):
             with contextlib.suppress(OSError):

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import os
 import re
+import time
 from collections import deque
+from collections.abc import Callable
 from pathlib import Path
 
-from ganglion.limits import LOG_FILE_BYTES, LOG_LINE_BYTES, OUTPUT_LINES_KEPT
+from ganglion.limits import (
+    LOG_FILE_BYTES,
+    LOG_FILES,
+    LOG_LINE_BYTES,
+    OUTPUT_BYTES_PER_S,
+    OUTPUT_LINES_KEPT,
+)
 
 __all__ = ["Output", "printable", "without_password"]
 
@@ -27,15 +37,23 @@ def without_password(text: str) -> str:
 
 
 class Output:
-    """Read the output of one process: `fd` is the read end of its pipe, `path` the file that keeps it (or None)."""
+    """Read the output of one process: `fd` is the read end of its pipe, `path` the file that keeps it (or None).
 
-    def __init__(self, fd: int, path: Path | None) -> None:
+    A full file becomes `<path>.1`, that one `<path>.2`; there are LOG_FILES of them. What comes faster than
+    OUTPUT_BYTES_PER_S, or in lines longer than LOG_LINE_BYTES, is not kept; the file says how much that was.
+    """
+
+    def __init__(self, fd: int, path: Path | None, clock: Callable[[], float] = time.monotonic) -> None:
         self.fd = fd
         self.lines: deque[str] = deque(maxlen=OUTPUT_LINES_KEPT)
         self.dropped_bytes = 0
         self.ended = False
         self._rest = b""
         self._room_bytes = LOG_FILE_BYTES
+        self._told_bytes = 0  # of what was dropped
+        self._clock = clock
+        self._credit_bytes = float(OUTPUT_BYTES_PER_S)
+        self._credit_s = clock()
         self._path = path
         self._file: int | None = None
         os.set_blocking(fd, False)
@@ -64,8 +82,7 @@ class Output:
         if self._rest:
             self._line(self._rest)
             self._rest = b""
-        if self.dropped_bytes:
-            self._write(f"... {self.dropped_bytes} bytes were not kept\n".encode())
+        self._tell_dropped()
         os.close(self.fd)
         self.fd = -1
         if self._file is not None:
@@ -87,20 +104,51 @@ class Output:
         text = printable(cut.decode(errors="replace").rstrip("\r"))
         self.lines.append(text)
         data = text.encode() + b"\n"
-        if len(data) > self._room_bytes:
+        if not self._may_come(len(data)):
             self.dropped_bytes += len(data)
             return
-        self._room_bytes -= len(data)
+        if self.dropped_bytes > self._told_bytes + len(line) - len(cut):
+            self._tell_dropped()
         self._write(data)
+
+    def _may_come(self, size: int) -> bool:
+        """Take from what may come in a second; a second's worth may come at once."""
+        now_s = self._clock()
+        self._credit_bytes += (now_s - self._credit_s) * OUTPUT_BYTES_PER_S
+        self._credit_bytes = min(self._credit_bytes, float(OUTPUT_BYTES_PER_S))
+        self._credit_s = now_s
+        if size > self._credit_bytes:
+            return False
+        self._credit_bytes -= size
+        return True
+
+    def _tell_dropped(self) -> None:
+        missing = self.dropped_bytes - self._told_bytes
+        if missing:
+            self._told_bytes = self.dropped_bytes
+            self._write(f"... {missing} bytes were not kept\n".encode())
 
     def _write(self, data: bytes) -> None:
         if self._path is None:
             return
         try:
+            if self._file is not None and len(data) > self._room_bytes:
+                self._turn(self._path)
             if self._file is None:
                 flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
                 self._file = os.open(self._path, flags, 0o644)
-            os.write(self._file, data)
+                self._room_bytes = LOG_FILE_BYTES - os.fstat(self._file).st_size
+            self._room_bytes -= os.write(self._file, data)
         except OSError:
             self.dropped_bytes += len(data)  # the disk is full: the last lines are still in memory
             self._path = None
+
+    def _turn(self, path: Path) -> None:
+        """Put the file aside, and those before it; a link in the place of one is replaced, never followed."""
+        assert self._file is not None
+        os.close(self._file)
+        self._file = None
+        names = [path, *(path.with_name(f"{path.name}.{number}") for number in range(1, LOG_FILES))]
+        for older, newer in reversed(list(itertools.pairwise(names))):
+            with contextlib.suppress(FileNotFoundError):
+                older.replace(newer)

@@ -48,14 +48,40 @@ def test_long_line_is_cut_and_counted() -> None:
     assert "end" == out.lines[-1]
 
 
-def test_file_has_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Beyond the bound nothing more is written, and the file says how much was not kept."""
+def test_files_have_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A full file is put aside; there are so many, each of whole lines, and the newest lines are kept."""
     monkeypatch.setattr(output, "LOG_FILE_BYTES", 100)
-    _read(b"0123456789\n" * 50, tmp_path / "x.out")
+    (tmp_path / "target").write_text("mine")
+    (tmp_path / "x.out.1").symlink_to(tmp_path / "target")
+    _read(b"".join(b"line %05d\n" % i for i in range(50)), tmp_path / "x.out")
+    files = [tmp_path / name for name in ("x.out.2", "x.out.1", "x.out")]
+
+    assert {*files, tmp_path / "target"} == set(tmp_path.iterdir())
+    assert all(path.stat().st_size <= 100 for path in files)
+    assert [f"line {i:05}" for i in range(27, 50)] == [
+        line for path in files for line in path.read_text().splitlines()
+    ]
+    assert "mine" == (tmp_path / "target").read_text()
+
+
+def test_output_has_a_rate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What comes faster is not kept, how much that was is said as soon as there is room; the last words are known."""
+    monkeypatch.setattr(output, "OUTPUT_BYTES_PER_S", 100)
+    now = [0.0]
+    read, write = os.pipe()
+    out = Output(read, tmp_path / "x.out", lambda: now[0])
+    for _ in range(2):
+        os.write(write, b"012345678\n" * 50 + b"last\n")
+        out.read()
+        assert "last" == out.lines[-1]
+        now[0] += 10.0
+    os.write(write, b"calm\n")
+    os.close(write)
+    out.close()
     lines = (tmp_path / "x.out").read_text().splitlines()
 
-    assert ["0123456789"] * 9 == lines[:-1]
-    assert f"... {41 * 11} bytes were not kept" == lines[-1]
+    assert [*["012345678"] * 10, "... 405 bytes were not kept"] * 2 + ["calm"] == lines
+    assert 810 == out.dropped_bytes
 
 
 def test_link_in_the_place_of_the_file_is_not_followed(tmp_path: Path) -> None:
