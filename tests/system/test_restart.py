@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import random
+import signal
 from pathlib import Path
 from typing import Any
 
 import pytest
-from system.command import ganglion
+from system.command import Command, ganglion
 
 MODULE = """
 import os, random, signal, time
@@ -87,14 +91,15 @@ def table(folder: Path, name: str) -> list[dict[str, Any]]:
     return rows
 
 
+ALL = "recovery: {on_loss: restart}"
+DICE = ", recovery: {deterministic: false}"
+SHORT = ", recovery: {deadlines_s: {update: 1}}"
 CASES = {
-    "environment": ("recovery: {on_loss: restart}", {"hut": "at: [1, 2, 3]"}, "hut", (1, 2, 2)),
-    "without seed": ("", {"hut": "at: [0, 1, 1]", "more": ", recovery: {deterministic: false}"}, "hut", (0, 1, 0)),
-    "hang": (
-        "recovery: {on_loss: restart, deadlines_s: {update: 1}}", {"hut": "at: [0, 3, 4], how: hang"}, "hut", (0, 3, 3),
-    ),
-    "muscle": ("recovery: {on_loss: restart}", {"muscle": "at: [0, 1, 2]"}, "ada", (0, 1, 1)),
-}  # fmt: skip
+    "environment": (ALL, {"hut": "at: [1, 2, 3]"}, "hut", (1, 2, 2)),
+    "without seed": ("", {"hut": "at: [0, 1, 1]", "more": DICE}, "hut", (0, 1, 0)),
+    "hang": (ALL, {"hut": "at: [0, 3, 4], how: hang", "more": SHORT}, "hut", (0, 3, 3)),
+    "muscle": (ALL, {"muscle": "at: [0, 1, 2]"}, "ada", (0, 1, 1)),
+}
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -137,3 +142,36 @@ def test_who_dies_again_and_again_ends_the_run(tmp_path: Path) -> None:
     assert "environment hut (worker 0) was killed by SIGKILL" in ended.stderr
     mine = [row["reason"] for row in table(tmp_path, "episodes") if row["worker"] == 0]
     assert ["lost: environment hut"] * 3 == mine
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("sync", ["lockstep", "pipelined", "async"])
+def test_whoever_is_killed_whenever(tmp_path: Path, seed: int, sync: str) -> None:
+    """Ten processes of ours are killed at drawn moments: each worker has its whole episodes, numbered without a gap."""
+    write(tmp_path, "recovery: {on_loss: restart, restarts: {max: 20}}")
+    text = (tmp_path / "dice.yml").read_text()
+    more = "evaluate_every: 10, evaluate_episodes: 2, episodes: 60"
+    (tmp_path / "dice.yml").write_text(text.replace("episodes: 4", more))
+    run, draw, killed = Command(tmp_path, "run", "dice.yml", "--sync", sync), random.Random(seed), 0
+    while (event := run.next_event()) is not None:
+        if event["event"] != "episode.ended" or killed == 10 or draw.random() > 0.3:
+            continue
+        found = sorted(pid for pid, name in run.below().items() if name.startswith(KILLED))
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(draw.choice(found), signal.SIGKILL)
+            killed += 1
+    status, words = run.end()
+
+    assert (0, 10) == (status, killed), (run.events, words)
+    rows = table(tmp_path, "episodes")
+    assert {"terminated", "lost"} >= {row["reason"].partition(":")[0] for row in rows}
+    for mode, count in (("train", 60), ("evaluate", 24)):
+        for worker in range(2):
+            mine = [row for row in rows if (row["mode"], row["worker"]) == (mode, worker)]
+            assert list(range(len(mine))) == sorted(row["episode"] for row in mine)
+            assert count == sum(row["reason"] == "terminated" for row in mine)
+    assert "dice-1: whole\n" == ganglion(tmp_path, "verify", "dice-1").stdout
+
+
+KILLED = ("environment", "muscle", "controller", "brain")

@@ -8,10 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ganglion.limits import LEAVE_EPISODE_S
-from ganglion.run.effect import Cut, Event, Finish, Steer
+from ganglion.run.effect import Answer, Cut, Event, Finish, Steer
+from ganglion.run.plan import EnvironmentPlan
+from ganglion.run.recovery import Recovery
 from ganglion.run.stage import Stage
 from ganglion.sdk.flow import Signal
-from ganglion.wire.messages import Failure, FlowSignal, Signalled, WorkerFailed
+from ganglion.wire.messages import Failure, FlowSignal, Rebuild, Rebuilt, Signalled, WorkerFailed
 
 
 def learner(kit: Any, index: int = 0, **more: Any) -> Any:
@@ -778,3 +780,46 @@ def _after(farm: Any, place: int) -> list[Any]:
         for effect in farm.effects[place + 1 :]
         if type(effect).__name__ not in waits and not (isinstance(effect, Event) and effect.name in joins)
     ]
+
+
+# -- losses that cost an episode --------------------------------------------------------------------------------------
+HUT = "farm-1/environment/hill/0"
+
+
+def test_who_is_lost_while_the_phase_is_set_up_is_awaited(kit: Any) -> None:
+    """A controller that waits for a successor hears of it in any stage of the phase, and the run does not fail."""
+    farm = kit.Farm(kit.plan(kit.phase(on_loss="restart")))
+    farm.begin().run(until=lambda: farm.governor.stage is Stage.SETTING_UP)
+    lost = farm.governor.lost(HUT, "exit 9", farm.now_s)
+    asked = farm.governor.rebuild("token", Rebuild(0, HUT), farm.now_s)
+    back = farm.governor.joined(HUT, "msgpack", farm.now_s)
+
+    assert [Event("peer.lost", {"name": HUT, "reason": "exit 9"})] == lost
+    assert [] == asked
+    assert Answer("token", Rebuilt(True)) in back
+
+
+def test_who_does_not_come_back_is_late(kit: Any) -> None:
+    """The successor has the time of its own entry to join; then the run fails by its name."""
+    slow = EnvironmentPlan("hill", recovery=Recovery(on_loss="restart", deadlines_s={"join": 7.0}))
+    farm = kit.Farm(kit.plan(kit.phase(environments=[slow])))
+    farm.begin().run(until=lambda: farm.governor.stage is Stage.RUNNING)
+    farm.obey(farm.governor.lost(HUT, "exit 9", farm.now_s))
+    farm.tick(6.9)
+    assert farm.governor.stage is Stage.RUNNING
+    farm.tick(0.2)
+    farm.run()
+
+    assert farm.finish is not None
+    assert "environment hill (worker 0) to come back" in farm.finish.reason
+
+
+@pytest.mark.parametrize("role", ["controller", "store"])
+def test_others_are_not_begun_anew(kit: Any, role: str) -> None:
+    """Who has more to remember than an episode, and does not come back by himself, ends the run."""
+    farm = kit.Farm(kit.plan(kit.phase(on_loss="restart")), store="farm-1/store")
+    farm.begin().run(until=lambda: farm.governor.stage is Stage.RUNNING)
+    peer = "farm-1/store" if role == "store" else "farm-1/controller/0"
+    farm.obey(farm.governor.lost(peer, "exit 9", farm.now_s))
+
+    assert farm.governor.stage is not Stage.RUNNING

@@ -5,6 +5,7 @@ from typing import Any
 
 from ganglion.run.agents import resolve
 from ganglion.run.plan import EnvironmentPlan, PluginPlan
+from ganglion.run.recovery import Recovery
 from ganglion.run.setup import Cast, Setup
 from ganglion.sdk.condition import TerminationCondition
 from ganglion.sdk.flow import Signal
@@ -128,3 +129,24 @@ def test_brain_and_muscle_begin_with_the_model_that_was_found(kit: Any) -> None:
     for models, source in (({"ada": "/m", "bob": "/n"}, "/m"), ({"bob": "/n"}, None)):
         assert source == setup.brain(phase, agent, models, {}).load
         assert source == setup._agent(phase, agent, 0, cast([agent], models), False)["models"]
+
+
+def test_controllers_know_whose_loss_costs_an_episode(kit: Any) -> None:
+    """Each environment and muscle comes with what its loss means, and with deadlines where it has its own."""
+    own = Recovery(on_loss="restart", deadlines_s={"update": 3.0})
+    environments = [
+        EnvironmentPlan("hill", recovery=own),
+        EnvironmentPlan("lake"),
+        EnvironmentPlan("moor", attach=True, recovery=own),
+    ]
+    phase = kit.phase(environments=environments, deadlines_s={"act": 5.0}, on_loss="fail")
+    declared = dict.fromkeys(("hill", "lake", "moor"), kit.declared)
+    agents = resolve(phase, declared)
+    setup = setup_of(kit, phase)
+    hill, lake, moor = setup.controller(phase, 0, [], {}).environments
+    ada = setup._agent(phase, agents[0], 0, cast(agents), False)
+
+    assert [True, False, False, False] == [part["restarts"] for part in (hill, lake, moor, ada)]
+    assert {"update": 3.0} == hill["deadlines_s"] == moor["deadlines_s"]
+    assert "deadlines_s" not in {**lake, **ada}
+    assert {"act": 5.0} == setup.controller(phase, 0, [], {}).deadlines_s
