@@ -24,9 +24,10 @@ if TYPE_CHECKING:
 __all__ = ["BUILT_IN", "KEYS", "Settings", "options"]
 
 BUILT_IN = "built in"
-KEYS = ("results", "store", "kernel", "bind", "allow", "commands")
+KEYS = ("results", "store", "kernel", "bind", "allow", "block", "commands")
 """The settings beside `limits`; each has a variable."""
 _PATHS = ("results", "kernel")
+_LISTS = ("allow", "block")
 _LIMITS = "GANGLION_LIMITS"
 
 
@@ -40,8 +41,9 @@ class Settings:
 
     `store` is a URI, None: the file `ganglion.db` of the results folder. `kernel` is a connection file, None: the
     newest of this user. `bind` is an endpoint for other machines, `allow` names packages that import paths may lead
-    into, `commands` is `allow` or `deny`, `limits` has those that were changed. `verbosity` is -1 with `-q`, 0, or the
-    number of `-v`. `origins` says where each setting comes from, if it is not built in.
+    into, `block` plugins or distributions that nobody may use, `commands` is `allow` or `deny`, `limits` has those that
+    were changed. `verbosity` is -1 with `-q`, 0, or the number of `-v`. `origins` says where each setting comes from, if
+    it is not built in.
     """
 
     results: Path = field(default_factory=lambda: Path(_variable("GANGLION_RESULTS") or "results"))
@@ -54,6 +56,7 @@ class Settings:
     plain: bool = False
     bind: str | None = None
     allow: tuple[str, ...] = ()
+    block: tuple[str, ...] = ()
     commands: str = "allow"
     limits: dict[str, int | float] = field(default_factory=dict)
     origins: dict[str, str] = field(default_factory=dict)
@@ -83,6 +86,7 @@ class Settings:
         """Put into variables what other processes take from there; say whether this one has other limits than these."""
         for name, value in (
             ("ALLOW", ",".join(self.allow)),
+            ("BLOCK", ",".join(self.block)),
             ("COMMANDS", "" if self.commands == "allow" else self.commands),
             ("BIND", self.bind or ""),
         ):
@@ -119,7 +123,7 @@ class Settings:
         elif head == "kernel":
             self.kernel = Path(value).expanduser() if value else None
         else:
-            setattr(self, head, tuple(value) if head == "allow" else value or None)
+            setattr(self, head, tuple(value) if head in _LISTS else value or None)
         self.origins[key] = origin
 
     def _check(self) -> None:
@@ -146,7 +150,7 @@ def _place(node: Node) -> str:
 
 
 def _value(key: str, text: str) -> Any:
-    if key == "allow":
+    if key in _LISTS:
         return [part.strip() for part in text.split(",") if part.strip()]
     if key == "commands" and text not in ("allow", "deny"):
         raise UsageError(f"variable GANGLION_COMMANDS: expected one of allow, deny, found {text[:80]!r}")

@@ -20,7 +20,7 @@ __all__ = ["Config", "config_schema", "is_limit", "read_config"]
 Packages = Annotated[
     list[str],
     Expect(
-        "a list of names of packages",
+        "a list of names",
         lambda v: isinstance(v, list) and all(isinstance(part, str) and part for part in v),
         {"type": "array", "items": {"type": "string", "minLength": 1}},
     ),
@@ -39,6 +39,7 @@ class Config(Form):
     kernel: Text = Field("", description="connection file of the kernel to talk to")
     bind: Text = Field("", description="endpoint for programs on other machines, encrypted")
     allow: Packages = Field([], description="packages that import paths in documents may name")
+    block: Packages = Field([], description="plugins and distributions that nobody may use, by name")
     commands: Commands = Field("allow", description="whether documents may start programs")
     limits: Limits = Field({}, description="bounds of all processes of a kernel, by name")
 

@@ -6,9 +6,8 @@ import pytest
 
 from ganglion.cli.seeds import path_of, seeds_of
 from ganglion.run.agents import ResolvedAgent
-from ganglion.run.flow import Flow
 from ganglion.run.plan import AgentPlan, EnvironmentPlan, PhasePlan, Plan, PluginPlan, processes_of
-from ganglion.run.setup import Setup
+from ganglion.run.setup import Cast, Setup
 from ganglion.wire.messages import Verdict
 
 DUMMY = PluginPlan("dummy")
@@ -51,10 +50,8 @@ def test_paths_are_those_of_the_run(evaluation: bool) -> None:
     setup.brain(PHASE, agent, {}, {})
     for worker in range(2):
         setup.controller(PHASE, worker, [], {}, evaluation)
-        if evaluation:
-            setup.start_evaluation(PHASE, worker, [agent], {}, {}, False, {}, Verdict("CONTINUE"))
-        else:
-            setup.start(PHASE, worker, [agent], {}, {}, Flow("run", PHASE, [], setup), {})
+        cast = Cast([], {}, [agent], {}, {}, False)
+        setup.start(PHASE, worker, cast, Verdict("CONTINUE"), evaluation=evaluation)
 
     shown = [
         path_of(PHASE, p)

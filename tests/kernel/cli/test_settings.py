@@ -72,7 +72,7 @@ def test_without_anything_all_is_built_in(place: Path) -> None:
     """No file, no variable: what the options say without being given."""
     settings = Settings.load()
 
-    assert (Path("results"), None, None, None, (), "allow", {}, {}) == (
+    assert (Path("results"), None, None, None, (), (), "allow", {}, {}) == (
         *(getattr(settings, key) for key in KEYS), settings.limits, settings.origins,
     )  # fmt: skip
     assert {"built in"} == {settings.origin(key) for key in KEYS}
@@ -178,14 +178,22 @@ def test_limits_that_do_not_fit_are_refused(place: Path) -> None:
 
 def test_what_others_take_from_variables_is_handed_on(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Other processes hear of packages, programs and limits; who has other limits than these is told so, once."""
-    for name in ("ALLOW", "COMMANDS", "LIMITS"):
+    for name in ("ALLOW", "BLOCK", "COMMANDS", "LIMITS"):
         monkeypatch.setenv(f"GANGLION_{name}", "")
-    write(place, project="allow: [one, two]\ncommands: deny\nlimits: {watches: 20, peers: 300}\n")
+    write(
+        place,
+        project="allow: [one, two]\nblock: [sarsa]\ncommands: deny\nlimits: {watches: 20, peers: 300}\n",
+    )
     settings = Settings.load()
 
     assert settings.hand_on()
-    found = {name: os.environ[f"GANGLION_{name}"] for name in ("ALLOW", "COMMANDS", "LIMITS")}
-    assert {"ALLOW": "one,two", "COMMANDS": "deny", "LIMITS": "peers=300,watches=20"} == found
+    found = {name: os.environ[f"GANGLION_{name}"] for name in ("ALLOW", "BLOCK", "COMMANDS", "LIMITS")}
+    assert {
+        "ALLOW": "one,two",
+        "BLOCK": "sarsa",
+        "COMMANDS": "deny",
+        "LIMITS": "peers=300,watches=20",
+    } == found
     assert not Settings.load().hand_on()
     write(place)
     assert Settings.load().hand_on()
