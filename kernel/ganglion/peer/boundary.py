@@ -206,6 +206,10 @@ def _greatest(causes: list[dict[str, Any]]) -> dict[str, Any] | None:
     return max(causes, key=lambda cause: Signal[cause["signal"]], default=None)
 
 
+_OURS = ("interrupted", "failed", "lost")
+"""How reasons begin that are not an author's: by them it is known which episodes are no whole ones."""
+
+
 def _reason(winner: dict[str, Any]) -> str:
     """Return an episode's reason, in the words of the results."""
     issuer, reason = str(winner["issuer"]), str(winner["reason"])
@@ -217,7 +221,7 @@ def _reason(winner: dict[str, Any]) -> str:
     if word == "operator":
         return f"truncated: signal {winner['signal']}"
     if word == "condition":
-        return reason
+        return reason if reason.partition(":")[0] not in _OURS else f"condition: {reason}"
     return word if not reason else f"{word}: {reason}"
 
 

@@ -85,6 +85,11 @@ class ControllerHost:
         if self._records is not None and not gone.returns:
             self._records.lost(gone.peer, gone.reason)
 
+    def reconnected(self) -> None:
+        """Say again what the store may not have heard."""
+        if self._records is not None:
+            self._records.again()
+
     # -- calls of the governor ----------------------------------------------------------------------------------------
     def setup(self, request: Request, setup: ControllerSetup) -> ControllerReady:
         """Start the environments; answer what they declare."""
@@ -94,6 +99,7 @@ class ControllerHost:
             self._records = Records(self.participant, setup.store, self.participant.take_base() or 0)
         if self._records.settled:
             self.participant.begin_tape([(request, None)], self._records.number)
+        self._records.span_s = span_s("record", setup.deadlines_s)
         worlds = [World(e["uid"], e["peer"], e) for e in setup.environments]
         phase = self._phase = Phase(self.participant, self._records, setup, worlds)
         for world in worlds:

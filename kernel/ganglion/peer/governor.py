@@ -112,6 +112,7 @@ class GovernorHost:
         self._library = Library(plan, start.run, self._results, self._store_uri, self._warn)
         services = _Services(int(plan.seed), self._loader, self._library)
         self._records = Records(self.participant, start.store)
+        self._records.span_s = span_s("record", widest(phase.deadlines_s for phase in plan.phases))
         self._cuts = Cuts(Path(self._results))
         cut = self._resume(start.resume)
         self._governor = Governor(start.run, plan, start.store, self._results, services)
@@ -180,6 +181,8 @@ class GovernorHost:
             self._drive(lambda: self._running().joined(joined.peer, joined.content, self._now_s()))
             for signal in self._said.get(joined.peer, []):  # who has heard them knows by their numbers
                 self.participant.tell(joined.peer, "", signal, Verb.SIGNAL)
+            if joined.peer == self._store:
+                self._records.again()
         elif self._governor is not None:
             self._records.heard(told)
 
@@ -198,6 +201,7 @@ class GovernorHost:
         """
         if self._governor is not None:
             self.participant.ask_aside("", "kernel.watch", Watch(sorted(self._governor.awaited())))
+            self._records.again()
 
     def tick(self) -> None:
         """Look at the clock; finish when it is time."""
@@ -264,6 +268,9 @@ class GovernorHost:
                 self._write(self._records.flush)
                 participant.reply(effect.token, effect.message)
             elif isinstance(effect, Ask):
+                if effect.call == "controller.start":
+                    # Its rows must not be there before what we declare, also where a lost store hears all again.
+                    self._write(self._records.drain)
                 pending = participant.ask(effect.peer, effect.call, effect.message, effect.span_s)
                 self._tags[pending.serial] = effect.tag
             elif isinstance(effect, Record):

@@ -161,7 +161,12 @@ def _store_host(variables: Mapping[str, str]) -> Any:
 
     uri = variables["GANGLION_STORE"]
     store = registry.load("store", uri.partition(":")[0])
-    return StoreHost(store.writer(uri, variables["GANGLION_RUN"]))
+    again = int(variables.get("GANGLION_INCARNATION", "1")) > 1
+    writer = store.writer(uri, variables["GANGLION_RUN"], resume=again)
+    if variables.get("GANGLION_WITHDRAW"):  # the run goes on, after it was cut short, in this phase
+        writer.withdraw(int(variables["GANGLION_WITHDRAW"]))
+    span = variables.get("GANGLION_RECORD_S")
+    return StoreHost(writer) if span is None else StoreHost(writer, float(span) if span else None)
 
 
 def _say(text: str) -> None:

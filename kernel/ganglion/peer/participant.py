@@ -17,7 +17,7 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any, Protocol
 
@@ -393,11 +393,12 @@ class Participant:
         answer = self._conversation.answered(request)
         return None if answer is None else wire_tape.digest(answer)
 
-    def begin_tape(self, heard: Sequence[tuple[Request, bytes | None]], state: Any = None) -> bool:
+    def begin_tape(self, heard: Sequence[tuple[Request | Told, bytes | None]], state: Any = None) -> bool:
         """Forget what was heard before these requests: a successor needs to hear no more than them.
 
-        With each goes the digest of its answer, None if that is still to be given. `state` is what `take_base` gives
-        the successor. Nothing happens, and False is returned, without a tape or where something else is open.
+        With each goes the digest of its answer, None if that is still to be given, or if none is due. `state` is what
+        `take_base` gives the successor. Nothing happens, and False is returned, without a tape or where something else
+        is open.
         """
         tape, conversation = self._tape, self._conversation
         if tape is None or tape.playing or not self.idle:
@@ -419,6 +420,20 @@ class Participant:
     def tapes(self) -> bool:
         """Say whether a tape is being written."""
         return self._tape is not None and not self._tape.playing
+
+    @property
+    def tape_bytes(self) -> int:
+        """Return how long the tape is that is being written; 0 without one."""
+        return self._tape.size_bytes if self._tape is not None and self.tapes else 0
+
+    def told_on_tape(self) -> Iterator[Told]:
+        """Yield what was told since the tape was begun, read from there: it may be more than memory should hold."""
+        for record in [] if self._tape is None else self._tape.records():
+            if record.kind is Kind.HEARD:
+                peer, head, *rest = wire_tape.frames_of(record.payload)
+                found = decode_head(head)
+                if found.verb is Verb.TELL:
+                    yield Told(peer.decode(), found, rest[0] if rest else b"", tuple(rest[1:]))
 
     @property
     def idle(self) -> bool:

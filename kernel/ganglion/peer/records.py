@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgpack
 
 from ganglion.errors import DeadlineExceeded, StoreError
-from ganglion.limits import DEADLINES_S, STREAM_CREDIT_BYTES, STREAM_CREDIT_MESSAGES
+from ganglion.limits import DEADLINES_S, STREAM_CREDIT_BYTES, STREAM_CREDIT_MESSAGES, WAIT_REPORT_S
 from ganglion.peer.conversation import Told
+from ganglion.peer.numbering import LIFE_BITS
 from ganglion.peer.participant import Participant
 from ganglion.sdk.spaces import space_from_wire
 from ganglion.wire.codec import codec_of
-from ganglion.wire.messages import RecordAck, RecordBatch
+from ganglion.wire.messages import RecordAck, RecordBatch, RunEvent
+from ganglion.wire.name import topic
 from ganglion.wire.parcel import detach
 
 __all__ = ["Records", "declaration_rows", "pack"]
 
 _ROWS_PER_BATCH = 250
 _BATCH_BYTES_MAX = 512 * 1024  # half of what a body may have
+_AGAIN_S, _AGAIN_MOST_S = 0.25, 4.0  # after so long without a word of the store all is said again
 
 pack = msgpack.Packer(autoreset=True).pack
 """Encode one row of values for the store."""
@@ -44,11 +48,24 @@ def declaration_rows(declarations: Sequence[Mapping[str, Any]]) -> list[list[Any
     return rows
 
 
+class _Sent(NamedTuple):
+    """Hold a batch that is not acknowledged, as it travels."""
+
+    number: int
+    size_bytes: int
+    batch: RecordBatch
+    blobs: list[bytes]
+
+
 class Records:
     """Send records to the store; wait only when eight batches, or a mebibyte, are unacknowledged.
 
+    What is not acknowledged is kept, and said again under the same numbers: by `again`, and where the store has not
+    said anything for a while. It knows what it has, so that nothing is lost and nothing comes twice. A process that
+    has no predecessor's tape begins its numbers anew, above all that a process of its name has used.
+
     With `store` None everything is dropped: the run is not stored, as its user asked. `number` is that of the last
-    batch that was sent; who has a predecessor goes on behind it.
+    batch that was sent; who has a predecessor goes on behind it. `span_s` is the deadline `record`.
     """
 
     def __init__(self, participant: Participant, store: str | None, number: int = 0) -> None:
@@ -57,17 +74,20 @@ class Records:
         self._open: list[Any] = []
         self._weight = 0
         self._bytes = 0
-        self.number = number
-        self._unacknowledged: deque[tuple[int, int]] = deque()  # number and bytes of each batch
+        self.number = number or _first_number(participant)
+        self.span_s = DEADLINES_S["record"]
+        self._sent: deque[_Sent] = deque()  # what is not acknowledged
         self._failure: str | None = None
         self._until_s = 0.0
+        self._again_s, self._pause_s = 0.0, _AGAIN_S  # when all is said again, and how long after that
+        self._told_s, self._tell_after_s = 0.0, WAIT_REPORT_S
         self.waiting: str | None = None  # why the store cannot write at the moment, as it says
         self.heads: dict[str, Any] | None = None  # what protects the rows, once the run's end is durable
 
     @property
     def settled(self) -> bool:
         """Say whether everything that was taken is acknowledged."""
-        return not self._open and not self._unacknowledged
+        return not self._open and not self._sent
 
     def add(self, record: list[Any], rows: int = 1, size_bytes: int = 64) -> None:
         """Take one record; it leaves with the batch."""
@@ -85,17 +105,45 @@ class Records:
 
     def flush(self) -> None:
         """Send what was taken; StoreError or DeadlineExceeded if the store does not take it."""
-        if self._store is None or not self._open:
+        if self._store is None:
+            return
+        self._remind()
+        if not self._open:
             return
         self._wait(STREAM_CREDIT_MESSAGES - 1, STREAM_CREDIT_BYTES - min(self._bytes, STREAM_CREDIT_BYTES))
         self.number += 1
-        self._unacknowledged.append((self.number, self._bytes))
         batch, size_bytes = RecordBatch(self.number, self._open), self._bytes
         self._open, self._weight, self._bytes = [], 0, 0
         blobs: list[bytes] = []
         if size_bytes > _BATCH_BYTES_MAX:  # one record that is larger than a body should be
             batch, blobs = detach("record.batch", batch)
-        self._participant.tell(self._store, "record.batch", batch, blobs=blobs)
+        if not self._sent:
+            self._heard_something()
+        sent = _Sent(self.number, size_bytes, batch, blobs)
+        self._sent.append(sent)
+        self._send(sent)
+
+    def again(self) -> None:
+        """Say all that is not acknowledged again, in its order: it, or its acknowledgement, may have been lost."""
+        for sent in list(self._sent):
+            self._send(sent)
+
+    def _send(self, sent: _Sent) -> None:
+        assert self._store is not None
+        self._participant.tell(self._store, "record.batch", sent.batch, blobs=sent.blobs)
+
+    def _heard_something(self) -> None:
+        """Begin to wait for a word of the store."""
+        self._pause_s = _AGAIN_S
+        self._again_s = self._participant.clock() + _AGAIN_S
+
+    def _remind(self) -> None:
+        """Say all again if the store has said nothing for a while; ever more rarely, since it may only be slow."""
+        now_s = self._participant.clock()
+        if self._sent and now_s >= self._again_s and self._failure is None:
+            self._pause_s = min(2 * self._pause_s, _AGAIN_MOST_S)
+            self._again_s = now_s + self._pause_s
+            self.again()
 
     def mark(self) -> int:
         """Send what was taken; return the number up to which all is sent."""
@@ -105,7 +153,7 @@ class Records:
     @property
     def durable(self) -> int:
         """Return the number up to which all is acknowledged."""
-        return self._unacknowledged[0][0] - 1 if self._unacknowledged else self.number
+        return self._sent[0].number - 1 if self._sent else self.number
 
     def drain(self) -> None:
         """Send everything and wait until the store has acknowledged it."""
@@ -115,18 +163,34 @@ class Records:
     def _wait(self, messages: int, size_bytes: int) -> None:
         """Wait until no more than these batches and bytes are unacknowledged."""
         clock = self._participant.clock
-        span_s = DEADLINES_S["record"]
-        self._until_s = clock() + (span_s or 0.0)
+        since_s = self._told_s = clock()
+        self._tell_after_s = WAIT_REPORT_S
+        self._until_s = since_s + (self.span_s or 0.0)
         while self._beyond(messages, size_bytes) and self._failure is None:
-            if span_s is not None and clock() >= self._until_s:
-                raise DeadlineExceeded(f"the store did not acknowledge rows within {span_s} s (record)")
-            self._participant.pump(min(1.0, max(0.0, self._until_s - clock())))
+            now_s = clock()
+            if self.span_s is not None and now_s >= self._until_s:
+                raise DeadlineExceeded(f"the store did not acknowledge rows within {self.span_s} s (record)")
+            self._tell_wait(since_s, now_s)
+            left_s = _AGAIN_MOST_S if self.span_s is None else self._until_s - now_s
+            self._participant.pump(max(0.0, min(1.0, left_s, self._again_s - now_s)))
+            self._remind()
         if self._failure is not None:
             raise StoreError(self._failure)
 
+    def _tell_wait(self, since_s: float, now_s: float) -> None:
+        """Say that we wait for the store, ever more rarely; while it waits itself it says so."""
+        welcome = self._participant.welcome
+        if welcome is None or self.waiting is not None or now_s - self._told_s < self._tell_after_s:
+            return
+        self._told_s, self._tell_after_s = now_s, 2 * self._tell_after_s
+        left = "" if self.span_s is None else f"; gives up in {self._until_s - now_s:.1f} s"
+        text = f"waiting {now_s - since_s:.1f} s for the store to acknowledge rows{left}"
+        fields = {"text": text, "name": self._participant.name}
+        event = RunEvent("waiting", fields, time.time(), "waits")
+        self._participant.tell(topic(welcome.run, "waits"), "event", event)
+
     def _beyond(self, messages: int, size_bytes: int) -> bool:
-        sent = self._unacknowledged
-        return len(sent) > messages or sum(size for _, size in sent) > size_bytes
+        return len(self._sent) > messages or sum(sent.size_bytes for sent in self._sent) > size_bytes
 
     def heard(self, told: Told) -> bool:
         """Take an acknowledgement; says whether it was one."""
@@ -137,13 +201,22 @@ class Records:
             self._failure = ack.error.message
         self.waiting = ack.waiting
         if ack.waiting is not None:  # it lives and tries: the deadline of its tries is its own
-            self._until_s = self._participant.clock() + (DEADLINES_S["record"] or 0.0)
+            self._until_s = self._participant.clock() + (self.span_s or 0.0)
         self.heads = ack.heads or self.heads
-        while self._unacknowledged and self._unacknowledged[0][0] <= ack.number:
-            self._unacknowledged.popleft()
+        while self._sent and self._sent[0].number <= ack.number:
+            self._sent.popleft()
+        self._heard_something()
+        if ack.waiting is not None:
+            self._again_s += _AGAIN_MOST_S
         return True
 
     def lost(self, peer: str, reason: str) -> None:
-        """Note that a peer is gone; if it was the store, nothing can be written any more."""
+        """Note that a peer is gone for good; if it was the store, nothing can be written any more."""
         if peer == self._store:
             self._failure = f"the store is gone: {reason}"
+
+
+def _first_number(participant: Participant) -> int:
+    """Return the number behind which a process counts that has no predecessor's tape."""
+    welcome = participant.welcome
+    return 0 if welcome is None else max(0, welcome.incarnation - 1) << LIFE_BITS

@@ -10,19 +10,27 @@ from dataclasses import dataclass
 from typing import Any
 
 from ganglion.errors import GanglionError, StoreError, StoreUnavailable
-from ganglion.limits import DEADLINE_OTHER_S, DEADLINES_S, WAIT_REPORT_S
+from ganglion.limits import DEADLINES_S, STORE_TAPE_BYTES, WAIT_REPORT_S
 from ganglion.peer.conversation import Gone, Told
 from ganglion.peer.failure import failure_of
+from ganglion.peer.numbering import Numbering, Place
 from ganglion.peer.participant import Handler, Participant, show_failure
 from ganglion.sdk.store import StoreWriter
 from ganglion.wire.codec import codec_of
 from ganglion.wire.messages import RecordAck, RecordBatch, RunEvent, Watch
 from ganglion.wire.name import Role, peer_name, topic
-from ganglion.wire.parcel import attach
+from ganglion.wire.parcel import attach, detach
 
 __all__ = ["StoreHost"]
 
 _COMMIT_ROWS = 1000
+_REPLAY_ROWS = 100_000  # while a tape is heard nothing needs to be durable but what memory should not hold
+_GAP_S = 10.0  # who notices that a batch was lost says it again much sooner
+_TOLD_OF_PHASES = (
+    "phase",
+    "signal",
+    "brain",
+)  # what a run that is taken up again withdraws of its newest phases
 COMMIT_S = 0.05
 """Rows wait at most so long for others to share their transaction."""
 AGAIN_S = 1.0
@@ -47,6 +55,11 @@ class StoreHost:
     batches that come meanwhile are held, which credit bounds. It is tried again every second until the deadline
     `record`; then the run fails by name, with whole episodes.
 
+    A batch that comes again is not written again, only acknowledged. With a tape a successor hears what its predecessor
+    heard, and writes all of it: what the database has is compared. The tape is begun anew now and then with what a
+    successor still needs: rows of open episodes, and what is told of the newest phases, which a run that is taken up
+    again has withdrawn.
+
     Args:
         writer: Of the run.
         span_s: The deadline of its tries, in seconds; None is none.
@@ -58,6 +71,11 @@ class StoreHost:
         self._writer = writer
         self._span_s = span_s
         self._unacknowledged: dict[str, int] = {}
+        self._heard = Numbering()
+        self._missed_s: dict[str, float] = {}  # since when a batch of this writer is missing
+        self._base: dict[str, int] = {}  # last numbers when the tape was begun
+        self._shorten_at_bytes = STORE_TAPE_BYTES
+        self._phase = 0  # the newest of which we were told
         self._rows = 0
         self._since_s = 0.0
         self._trouble: _Trouble | None = None
@@ -76,11 +94,36 @@ class StoreHost:
         if told.head.call != "record.batch":
             return
         batch = attach(told.head.call, codec_of(RecordBatch).decode(told.body), told.blobs)
-        self._begun |= any(record[:1] == ["run"] for record in batch.records)
-        if self._trouble is not None:
-            self._held.append((told.peer, batch))
-        else:
-            self._take(told.peer, batch)
+        if batch.number == 0 and self.participant.playing:  # kept from an earlier tape
+            self._guard(lambda: self._writer.apply(told.peer, batch.records))
+        elif self._comes_next(told.peer, batch.number):
+            self._begun |= any(record[:1] == ["run"] for record in batch.records)
+            self._phase = max(
+                [self._phase, *(phase for record in batch.records for phase in _phases(record))]
+            )
+            if self._trouble is not None:
+                self._held.append((told.peer, batch))
+            else:
+                self._take(told.peer, batch)
+
+    def _comes_next(self, peer: str, number: int) -> bool:
+        """Say whether a batch is the next of its writer; acknowledge again what has come, miss what has not."""
+        expected, place = self._heard.expected(peer, number), self._heard.place(peer, number)
+        if place is Place.NEXT:
+            self._missed_s.pop(peer, None)
+        elif place is Place.KNOWN:
+            self._owe(peer)
+        elif self.participant.clock() - self._missed_s.setdefault(peer, self.participant.clock()) > _GAP_S:
+            self._fail(StoreError(f"records of {peer}: expected batch {expected}, found {number}"))
+            self._owe(peer)
+        return place is Place.NEXT
+
+    def _owe(self, peer: str) -> None:
+        """Acknowledge to a writer with the next commit all that has come of it; what is held is not."""
+        if self._trouble is None:
+            if not self._unacknowledged:
+                self._since_s = self.participant.clock()
+            self._unacknowledged[peer] = self._heard.last.get(peer, 0)
 
     def _take(self, peer: str, batch: RecordBatch) -> None:
         if not self._unacknowledged:
@@ -89,19 +132,35 @@ class StoreHost:
         self._guard(lambda: self._writer.apply(peer, batch.records))
         self._ended |= any(record[:1] == ["end"] for record in batch.records)
         self._rows += sum(_weight(record) for record in batch.records)
-        if self._rows >= _COMMIT_ROWS:
+        if self._rows >= (_REPLAY_ROWS if self.participant.playing else _COMMIT_ROWS):
             self.commit()
 
     def joined(self) -> None:
         """Ask to be told when the governor is lost: then nobody else is left to write how the run ended."""
-        welcome = self.participant.welcome
+        welcome, base = self.participant.welcome, self.participant.take_base()
         assert welcome is not None
+        if base is not None:
+            self._heard, self._base = Numbering(base["numbers"]), dict(base["numbers"])
+            self._begun, self._ended, self._phase = base["begun"], base["ended"], base["phase"]
         self._governor = peer_name(welcome.run, Role.GOVERNOR)
-        self.participant.ask("", "kernel.watch", Watch([self._governor]), DEADLINE_OTHER_S)
+        self._watch()
+
+    def reconnected(self) -> None:
+        """Make durable what a predecessor heard, and acknowledge it again; what was on its way to us is said again."""
+        self._watch()
+        for peer in self._heard.last:
+            self._owe(peer)
+        self.commit()
+
+    def _watch(self) -> None:
+        self.participant.ask_aside("", "kernel.watch", Watch([self._governor]))
 
     def gone(self, gone: Gone) -> None:
-        """Hear that the governor is lost; what nobody sealed stays invisible, and the run does not stay `running`."""
-        if gone.peer == self._governor and self._begun and not self._ended:
+        """Hear that the governor is lost; what nobody sealed stays invisible, and the run does not stay `running`.
+
+        One that will return goes on where it was.
+        """
+        if gone.peer == self._governor and not gone.returns and self._begun and not self._ended:
             self._ended = True
             end = ["end", "failed", f"lost: governor: {gone.reason}", _now()]
             if self._trouble is not None:
@@ -113,6 +172,8 @@ class StoreHost:
     def tick(self) -> None:
         """Commit what has waited long enough, or try again; called at least every `COMMIT_S`."""
         now_s = self.participant.clock()
+        if self.participant.playing:
+            return
         if self._trouble is not None:
             self._wait(self._trouble, now_s)
         elif self._unacknowledged and now_s - self._since_s >= COMMIT_S:
@@ -125,16 +186,16 @@ class StoreHost:
         self._guard(self._writer.commit)
         if self._trouble is None:
             self._acknowledge()
+            self._shorten_tape()
 
     def _acknowledge(self) -> None:
         error = None if self._failed is None else failure_of(self._failed)
         heads = self._writer.heads() if self._ended and error is None else None
         heads = None if heads is None else dict(heads)
-        for writer, number in self._unacknowledged.items():
-            if number:  # 0: our own words, which nobody waits for
+        due, self._unacknowledged, self._rows = self._unacknowledged, {}, 0
+        for writer, number in due.items():  # while we speak the broker may be lost, and found: that owes more
+            if writer != self.participant.name:  # nobody waits for our own words
                 self.participant.tell(writer, "record.ack", RecordAck(number, error, None, heads))
-        self._unacknowledged.clear()
-        self._rows = 0
 
     def close(self) -> None:
         """Commit and close; what has failed by name before does not fail again."""
@@ -154,6 +215,8 @@ class StoreHost:
         try:
             act()
         except StoreUnavailable as error:
+            if self.participant.playing:
+                raise  # the time of a tape is no time to wait for a disk: the next successor begins later
             now_s = self.participant.clock()
             self._trouble = _Trouble(now_s, error, now_s + AGAIN_S, now_s)
             self._tell_trouble(self._trouble, now_s)
@@ -161,8 +224,54 @@ class StoreHost:
             self._fail(error)
 
     def _fail(self, error: GanglionError) -> None:
-        show_failure(error, failure_of(error))
-        self._failed = error
+        if self._failed is None:
+            show_failure(error, failure_of(error))
+            self._failed = error
+
+    # -- the tape -----------------------------------------------------------------------------------------------------
+    def _shorten_tape(self) -> None:
+        """Begin the tape anew, once it is long and all that came is durable, with what a successor still needs."""
+        size_bytes = self.participant.tape_bytes
+        if size_bytes < self._shorten_at_bytes or self._failed is not None:
+            return
+        if self._held or not self.participant.idle:
+            return
+        kept = self._needed(size_bytes // 2)
+        state = {
+            "numbers": self._heard.last,
+            "begun": self._begun,
+            "ended": self._ended,
+            "phase": self._phase,
+        }
+        if kept is not None and self.participant.begin_tape([(told, None) for told in kept], state):
+            self._base = dict(self._heard.last)
+            size_bytes = self.participant.tape_bytes
+        self._shorten_at_bytes = max(STORE_TAPE_BYTES, 2 * size_bytes)
+
+    def _needed(self, bytes_max: int) -> list[Told] | None:
+        """Return the batches on the tape without what is not needed any more; None if hardly anything can go."""
+        numbering, kept, size_bytes = Numbering(self._base), list[Told](), 0
+        codec = codec_of(RecordBatch)
+        for told in self.participant.told_on_tape():
+            if told.head.call != "record.batch":
+                continue
+            batch = attach(told.head.call, codec.decode(told.body), told.blobs)
+            if batch.number and numbering.place(told.peer, batch.number) is not Place.NEXT:
+                continue
+            records = [record for record in batch.records if self._needs(record)]
+            if records:
+                rest, blobs = detach(told.head.call, RecordBatch(0, records))
+                kept.append(Told(told.peer, told.head, codec.encode(rest), tuple(blobs)))
+                size_bytes += len(kept[-1].body) + sum(map(len, blobs))
+                if size_bytes > bytes_max:
+                    return None
+        return kept
+
+    def _needs(self, record: Sequence[Any]) -> bool:
+        """Say whether a successor has to hear a record although it is durable."""
+        if record[0] in ("steps", "actions"):
+            return self._writer.is_open(record)
+        return record[0] in _TOLD_OF_PHASES and type(record[1]) is int and record[1] >= self._phase - 1
 
     # -- when nothing can be written ----------------------------------------------------------------------------------
     def _wait(self, trouble: _Trouble, now_s: float) -> None:
@@ -226,6 +335,11 @@ class StoreHost:
 
 def _now() -> str:
     return dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds")
+
+
+def _phases(record: Sequence[Any]) -> list[int]:
+    """Return the phase that a record tells of, if it does."""
+    return [record[1]] if record[:1] == ["phase"] and len(record) > 1 and type(record[1]) is int else []
 
 
 def _weight(record: Sequence[Any]) -> int:

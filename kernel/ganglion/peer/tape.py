@@ -167,6 +167,11 @@ class Tape:
         """Return how long it is."""
         return self._size
 
+    def records(self) -> Iterator[Record]:
+        """Yield what is on it, while nothing is being written."""
+        self.flush()
+        return wire.read_records(self._reel.read())
+
     def heard(self, time_s: float, frames: Sequence[bytes]) -> None:
         """Note a message that is going to be acted on."""
         self._waiting.append(wire.heard_record(time_s, frames))

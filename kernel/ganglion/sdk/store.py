@@ -68,6 +68,7 @@ class StoreWriter(ABC):
                  ordinal: its number in the run, from who counts them; a repeat is harmless
         evaluation  phase, agent, number, episode|nil, metrics, brain|nil, completed      a repeat is harmless
         brain    phase, agent, tag, episode, updates, created, bytes, sha256, path        a repeat is harmless
+        incident  time, name, incarnation, kind, position|nil, detail|nil         a repeat is harmless
         end      status, reason, ended
         ```
 
@@ -92,6 +93,28 @@ class StoreWriter(ABC):
             StoreError: Nothing was written, and it will not be by trying again.
             Nondeterministic: An episode was sealed before with other rows; that seal is dropped, all else is durable.
         """
+
+    def is_open(self, record: Sequence[Any]) -> bool:
+        """Say whether the rows of a record `steps` or `actions` that was applied belong to an episode not sealed yet.
+
+        A store that was started again needs these rows once more; who does not know says so of all.
+        """
+        return True
+
+    def withdraw(self, phase: int = 0) -> int:
+        """Withdraw what keeps a run that was cut short from going on in this phase, durably; return how many episodes.
+
+        In one transaction go: the episodes from this phase on that interruption or failure has cut short, always the
+        last of their worker (by their reasons, `interrupted...` and `failed...`); signals and models from this phase
+        on, which are told again; the end of the run. A run that is not there, or was not cut short, stays as it is. To
+        be called before anything is applied.
+
+        Raises:
+            StoreError: It cannot be written; nothing was withdrawn.
+        """
+        raise StoreError(
+            "expected a store whose runs can be taken up again; this kind keeps them as they ended"
+        )
 
     def heads(self) -> Mapping[str, Any] | None:
         """Return what a run's rows can be checked by once `end` is durable, as plain values; None if there is nothing.
@@ -249,10 +272,10 @@ class Store(ABC):
         Args:
             uri: Where it is, such as `sqlite:////home/ada/results/ganglion.db` (three slashes: a relative path).
             run: The run's id.
-            resume: Go on with a run that is there; otherwise it must not be.
+            resume: Go on with the run if it is there; otherwise it must not be.
 
         Raises:
-            StoreError: It cannot be opened or made, is of another program or revision, or the run is (not) there.
+            StoreError: It cannot be opened or made, is of another program or revision, or the run is there.
         """
 
     @classmethod

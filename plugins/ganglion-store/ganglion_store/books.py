@@ -9,6 +9,7 @@ from typing import Any
 
 from ganglion.sdk.store import Nondeterministic, StoreError
 from ganglion_store import statements as sql
+from ganglion_store.difference import first_difference
 from ganglion_store.records import STEPS
 from ganglion_store.seals import phase_head, seal_run
 from ganglion_store.segment import Seal, Segment
@@ -146,6 +147,15 @@ class Books:
         self.stale.add((phase, mode))
         self.newest[links, seal.environment] = episode
 
+    def shorten(self, links: Chain, environment: str, head: bytes, newest: int | None) -> None:
+        """Note that the last episode of a chain is gone: what its head is now, and the newest in the environment."""
+        self.stale.add(links[:2])
+        self.counts[links] -= 1
+        self.heads[links] = head
+        if not head:
+            del self.heads[links], self.counts[links]
+        self.newest[links, environment] = -1 if newest is None else newest
+
     def insert_rows(self, cursor: sqlite3.Cursor) -> None:
         """Insert the rows of all segments of this transaction: one call per table, however short the episodes are."""
         for table, statement in ((STEPS.table, sql.INSERT_STEP), ("actions", sql.INSERT_ACTION)):
@@ -205,8 +215,10 @@ class Books:
             raise StoreError(
                 f"{seal}: expected episodes of a worker in their order, found a later one sealed before"
             )
-        if seal.digest(found[1]) != found[0]:
-            raise Nondeterministic(f"nondeterministic: {seal}: sealed before with other rows")
+        digest, predecessor, number, *outcome = found
+        if seal.digest(predecessor) != digest:
+            where = first_difference(cursor.connection, number, outcome, seal)
+            raise Nondeterministic(f"nondeterministic: {seal}: it was sealed before with other rows: {where}")
 
 
 def _number(cursor: sqlite3.Cursor) -> int:

@@ -20,6 +20,7 @@ from sqlalchemy import (
     func,
     insert,
     literal_column,
+    or_,
     select,
     update,
 )
@@ -34,6 +35,7 @@ _DIALECT = sqlite.dialect(paramstyle="qmark")
 _BRAIN = ("phase", "agent", "tag", "episode", "updates", "sha256", "path")
 _SEALED_OUTCOME = "steps terminated truncated reason round inner digest predecessor"
 _PHASE = ("run", "phase", "mode")
+_OUTCOME = ("steps", "terminated", "truncated", "reason", "round", "inner")
 _POINT = ("row", "repetition", "seed", "factors", "digest", "state", "run", "reason")
 
 _HEAD = '''"""What a writer says to SQLite; made from `schema.py` by `python -m ganglion_store.generate`, never edited.
@@ -88,6 +90,7 @@ def _statements() -> dict[str, str]:
         where=points.state != literal_column("'done'"),
     )
     p, g, b, ev = schema.phases, schema.signals, schema.brains, schema.evaluations
+    lost = schema.incidents
     of_run = select(schema.members.c.number).where(schema.members.c.run == bindparam("run_"))
     return {
         "INSERT_STORE": _insert(schema.store),
@@ -102,6 +105,7 @@ def _statements() -> dict[str, str]:
         "INSERT_SIGNAL": _insert(schema.signals, "number"),
         "INSERT_BRAIN": _insert(schema.brains, "number"),
         "INSERT_EVALUATION": _insert(schema.evaluations, "number_of_row"),
+        "INSERT_INCIDENT": _insert(schema.incidents, "number"),
         "INSERT_LEDGER": _insert(schema.ledger),
         "INSERT_SEAL": _insert(schema.seals),
         "UPSERT_PHASE": _sql(phase),
@@ -125,6 +129,15 @@ def _statements() -> dict[str, str]:
         "UPDATE_PHASE_HEAD": _sql(
             update(p).values(head=bindparam("h")).where(*(p.c[name] == bindparam(name) for name in _PHASE))
         ),
+        "UPDATE_CUT_PHASES": _sql(
+            update(p)
+            .values(status=bindparam("s"), reason=bindparam("t"))
+            .where(
+                p.c.run == bindparam("r"),
+                p.c.phase >= bindparam("p"),
+                or_(p.c.status == bindparam("a"), p.c.status == bindparam("b")),
+            )
+        ),
         "UPDATE_LEDGER": _sql(
             update(schema.ledger)
             .values(commits=bindparam("c"))
@@ -138,6 +151,9 @@ def _statements() -> dict[str, str]:
         "UPDATE_SEGMENT": _sql(update(s).values(episode=bindparam("e")).where(s.c.number == bindparam("n"))),
         "DELETE_SEGMENT": _sql(delete(s).where(s.c.number == bindparam("n"))),
         "DELETE_OPEN": _sql(delete(s).where(s.c.episode.is_(None), s.c.member.in_(of_run))),
+        "DELETE_EPISODE": _sql(delete(e).where(e.c.number == bindparam("n"))),
+        "DELETE_SIGNALS": _sql(delete(g).where(g.c.run == bindparam("r"), g.c.phase >= bindparam("p"))),
+        "DELETE_BRAINS": _sql(delete(b).where(b.c.run == bindparam("r"), b.c.phase >= bindparam("p"))),
         "DELETE_SEALS": _sql(delete(schema.seals).where(schema.seals.c.run == bindparam("r"))),
         "DELETE_RUN": _sql(delete(r).where(r.c.run == bindparam("r"))),
         "SELECT_REVISION": _sql(select(schema.store.c.revision)),
@@ -158,7 +174,26 @@ def _statements() -> dict[str, str]:
             .order_by(e.c.number)
         ),
         "SELECT_EPISODE": _sql(
-            select(e.c.digest, e.c.predecessor).where(*(column == keyed[column.name] for column in chain))
+            select(e.c.digest, e.c.predecessor, e.c.number, *_named(e, " ".join(_OUTCOME))).where(
+                *(column == keyed[column.name] for column in chain)
+            )
+        ),
+        "SELECT_CUT": _sql(
+            select(*_named(e, "number phase mode worker environment reason digest predecessor"))
+            .where(
+                e.c.run == bindparam("r"),
+                e.c.phase >= bindparam("p"),
+                or_(
+                    e.c.reason == bindparam("a"),
+                    e.c.reason == bindparam("b"),
+                    e.c.reason.like(bindparam("c")),
+                    e.c.reason.like(bindparam("d")),
+                ),
+            )
+            .order_by(e.c.number.desc())
+        ),
+        "SELECT_NEWEST": _sql(
+            select(func.max(e.c.episode)).where(*(column == keyed[column.name] for column in chain[:-1]))
         ),
         "SELECT_LEDGER": _sql(select(schema.ledger.c.commits).where(schema.ledger.c.run == bindparam("r"))),
         "SELECT_HEAD": _sql(select(r.c.head).where(r.c.number == bindparam("r"))),
@@ -179,6 +214,11 @@ def _statements() -> dict[str, str]:
             select(b.c.number).where(
                 b.c.run == bindparam("r"),
                 *(b.c[name].is_not_distinct_from(bindparam(name)) for name in _BRAIN),
+            )
+        ),
+        "SELECT_INCIDENT": _sql(
+            select(lost.c.number).where(
+                *(lost.c[name] == bindparam(name) for name in ("run", "time", "name", "incarnation", "kind"))
             )
         ),
         **{f"SELECT_ALL_{name.upper()}": _sql(query) for name, query in _sealed().items()},

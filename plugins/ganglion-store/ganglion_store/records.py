@@ -98,6 +98,14 @@ FIELDS: dict[str, tuple[tuple[str, tuple[type, ...]], ...]] = {
         ("sha256", _MAYBE_TEXT),
         ("path", _MAYBE_TEXT),
     ),
+    "incident": (
+        ("time", _TEXT),
+        ("name", _TEXT),
+        ("incarnation", _COUNT),
+        ("kind", _TEXT),
+        ("position", _MAYBE_TEXT),
+        ("detail", _MAYBE_TEXT),
+    ),
     "end": (("status", _TEXT), ("reason", _MAYBE_TEXT), ("ended", _TEXT)),
 }
 _DEFAULTS: dict[str, tuple[Any, ...]] = {

@@ -8,15 +8,19 @@ from __future__ import annotations
 __all__ = [
     "COUNT_EPISODES",
     "CREATE",
+    "DELETE_BRAINS",
+    "DELETE_EPISODE",
     "DELETE_OPEN",
     "DELETE_RUN",
     "DELETE_SEALS",
     "DELETE_SEGMENT",
+    "DELETE_SIGNALS",
     "INSERT_ACTION",
     "INSERT_BRAIN",
     "INSERT_DECLARATION",
     "INSERT_EPISODE",
     "INSERT_EVALUATION",
+    "INSERT_INCIDENT",
     "INSERT_LEDGER",
     "INSERT_MEMBER",
     "INSERT_RETURN",
@@ -39,12 +43,15 @@ __all__ = [
     "SELECT_ALL_SIGNALS",
     "SELECT_BRAIN",
     "SELECT_CHAINS",
+    "SELECT_CUT",
     "SELECT_DECLARATIONS",
     "SELECT_EPISODE",
     "SELECT_EVALUATION",
     "SELECT_HEAD",
+    "SELECT_INCIDENT",
     "SELECT_LEDGER",
     "SELECT_MEMBERS",
+    "SELECT_NEWEST",
     "SELECT_POINTS",
     "SELECT_RETURNS",
     "SELECT_REVISION",
@@ -53,6 +60,7 @@ __all__ = [
     "SELECT_SEGMENTS",
     "SELECT_SIGNAL",
     "SELECT_STEPS",
+    "UPDATE_CUT_PHASES",
     "UPDATE_LEDGER",
     "UPDATE_MEMBER",
     "UPDATE_PHASE_HEAD",
@@ -75,12 +83,10 @@ INSERT_DECLARATION = (
     "INSERT INTO stored_declarations (run, phase, environment, agent, kind, position, id, space, unit, dtype, "
     "shape) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
-INSERT_MEMBER = (
-    "INSERT INTO stored_members (run, phase, kind, name, environment, position) VALUES (?, ?, ?, ?, ?, ?)"
-)
+INSERT_MEMBER = "INSERT INTO stored_members (run, phase, kind, name, environment, position) VALUES (?, ?, ?, ?, ?, ?)"
 INSERT_EPISODE = (
     "INSERT INTO stored_episodes (run, phase, mode, worker, environment, episode, steps, terminated, "
-    'truncated, reason, round, "inner", digest, predecessor) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, '
+    "truncated, reason, round, \"inner\", digest, predecessor) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, "
     "?)"
 )
 INSERT_SEGMENT = "INSERT INTO stored_segments (member, episode) VALUES (?, ?)"
@@ -95,7 +101,7 @@ INSERT_ACTION = (
 INSERT_RETURN = "INSERT INTO stored_returns (segment, body, steps, return, objective) VALUES (?, ?, ?, ?, ?)"
 INSERT_SIGNAL = (
     "INSERT INTO stored_signals (run, phase, worker, episode, step, signal, issuer, reason, data, round, "
-    '"inner", ordinal) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)'
+    "\"inner\", ordinal) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
 INSERT_BRAIN = (
     "INSERT INTO stored_brains (run, phase, agent, tag, episode, updates, created, bytes, sha256, path) "
@@ -105,6 +111,10 @@ INSERT_EVALUATION = (
     "INSERT INTO stored_evaluations (run, phase, agent, number, episode, metrics, brain, completed) VALUES "
     "(?, ?, ?, ?, ?, ?, ?, ?)"
 )
+INSERT_INCIDENT = (
+    "INSERT INTO stored_incidents (run, time, name, incarnation, kind, position, detail) VALUES (?, ?, ?, ?, "
+    "?, ?, ?)"
+)
 INSERT_LEDGER = "INSERT INTO stored_ledger (run, commits) VALUES (?, ?)"
 INSERT_SEAL = "INSERT INTO stored_seals (run, name, position, digests) VALUES (?, ?, ?, ?)"
 UPSERT_PHASE = (
@@ -113,9 +123,9 @@ UPSERT_PHASE = (
     "excluded.reason"
 )
 UPSERT_POINT = (
-    'INSERT INTO stored_points (experiment, point, "row", repetition, seed, factors, digest, state, run, '
-    'reason) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (experiment, point) DO UPDATE SET "row" = '
-    'excluded."row", repetition = excluded.repetition, seed = excluded.seed, factors = excluded.factors, '
+    "INSERT INTO stored_points (experiment, point, \"row\", repetition, seed, factors, digest, state, run, "
+    "reason) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (experiment, point) DO UPDATE SET \"row\" = "
+    "excluded.\"row\", repetition = excluded.repetition, seed = excluded.seed, factors = excluded.factors, "
     "digest = excluded.digest, state = excluded.state, run = excluded.run, reason = excluded.reason WHERE "
     "stored_points.state != 'done'"
 )
@@ -124,7 +134,7 @@ UPDATE_POINT = (
     "stored_points.point = ?"
 )
 SELECT_POINTS = (
-    'SELECT stored_points.point, stored_points."row", stored_points.repetition, stored_points.seed, '
+    "SELECT stored_points.point, stored_points.\"row\", stored_points.repetition, stored_points.seed, "
     "stored_points.factors, stored_points.digest, stored_points.state, stored_points.run, "
     "stored_points.reason FROM stored_points WHERE stored_points.experiment = ? ORDER BY stored_points.point"
 )
@@ -134,6 +144,10 @@ UPDATE_PHASE_HEAD = (
     "UPDATE stored_phases SET head=? WHERE stored_phases.run = ? AND stored_phases.phase = ? AND "
     "stored_phases.mode = ?"
 )
+UPDATE_CUT_PHASES = (
+    "UPDATE stored_phases SET status=?, reason=? WHERE stored_phases.run = ? AND stored_phases.phase >= ? AND "
+    "(stored_phases.status = ? OR stored_phases.status = ?)"
+)
 UPDATE_LEDGER = "UPDATE stored_ledger SET commits=? WHERE stored_ledger.run = ? AND stored_ledger.commits = ?"
 UPDATE_MEMBER = "UPDATE stored_members SET environment=?, position=? WHERE stored_members.number = ?"
 UPDATE_SEGMENT = "UPDATE stored_segments SET episode=? WHERE stored_segments.number = ?"
@@ -142,6 +156,9 @@ DELETE_OPEN = (
     "DELETE FROM stored_segments WHERE stored_segments.episode IS NULL AND stored_segments.member IN (SELECT "
     "stored_members.number FROM stored_members WHERE stored_members.run = ?)"
 )
+DELETE_EPISODE = "DELETE FROM stored_episodes WHERE stored_episodes.number = ?"
+DELETE_SIGNALS = "DELETE FROM stored_signals WHERE stored_signals.run = ? AND stored_signals.phase >= ?"
+DELETE_BRAINS = "DELETE FROM stored_brains WHERE stored_brains.run = ? AND stored_brains.phase >= ?"
 DELETE_SEALS = "DELETE FROM stored_seals WHERE stored_seals.run = ?"
 DELETE_RUN = "DELETE FROM stored_runs WHERE stored_runs.run = ?"
 SELECT_REVISION = "SELECT ganglion_store.revision FROM ganglion_store"
@@ -162,16 +179,30 @@ SELECT_CHAINS = (
     "BY stored_episodes.number"
 )
 SELECT_EPISODE = (
-    "SELECT stored_episodes.digest, stored_episodes.predecessor FROM stored_episodes WHERE "
-    "stored_episodes.run = ? AND stored_episodes.phase = ? AND stored_episodes.mode = ? AND "
-    "stored_episodes.worker = ? AND stored_episodes.environment = ? AND stored_episodes.episode = ?"
+    "SELECT stored_episodes.digest, stored_episodes.predecessor, stored_episodes.number, "
+    "stored_episodes.steps, stored_episodes.terminated, stored_episodes.truncated, stored_episodes.reason, "
+    "stored_episodes.round, stored_episodes.\"inner\" FROM stored_episodes WHERE stored_episodes.run = ? AND "
+    "stored_episodes.phase = ? AND stored_episodes.mode = ? AND stored_episodes.worker = ? AND "
+    "stored_episodes.environment = ? AND stored_episodes.episode = ?"
+)
+SELECT_CUT = (
+    "SELECT stored_episodes.number, stored_episodes.phase, stored_episodes.mode, stored_episodes.worker, "
+    "stored_episodes.environment, stored_episodes.reason, stored_episodes.digest, stored_episodes.predecessor "
+    "FROM stored_episodes WHERE stored_episodes.run = ? AND stored_episodes.phase >= ? AND "
+    "(stored_episodes.reason = ? OR stored_episodes.reason = ? OR stored_episodes.reason LIKE ? OR "
+    "stored_episodes.reason LIKE ?) ORDER BY stored_episodes.number DESC"
+)
+SELECT_NEWEST = (
+    "SELECT max(stored_episodes.episode) AS max_1 FROM stored_episodes WHERE stored_episodes.run = ? AND "
+    "stored_episodes.phase = ? AND stored_episodes.mode = ? AND stored_episodes.worker = ? AND "
+    "stored_episodes.environment = ?"
 )
 SELECT_LEDGER = "SELECT stored_ledger.commits FROM stored_ledger WHERE stored_ledger.run = ?"
 SELECT_HEAD = "SELECT stored_runs.head FROM stored_runs WHERE stored_runs.number = ?"
 SELECT_SIGNAL = (
     "SELECT stored_signals.phase, stored_signals.worker, stored_signals.episode, stored_signals.step, "
     "stored_signals.signal, stored_signals.issuer, stored_signals.reason, stored_signals.data, "
-    'stored_signals.round, stored_signals."inner" FROM stored_signals WHERE stored_signals.run = ? AND '
+    "stored_signals.round, stored_signals.\"inner\" FROM stored_signals WHERE stored_signals.run = ? AND "
     "stored_signals.ordinal = ?"
 )
 SELECT_EVALUATION = (
@@ -183,6 +214,11 @@ SELECT_BRAIN = (
     "SELECT stored_brains.number FROM stored_brains WHERE stored_brains.run = ? AND stored_brains.phase IS ? "
     "AND stored_brains.agent IS ? AND stored_brains.tag IS ? AND stored_brains.episode IS ? AND "
     "stored_brains.updates IS ? AND stored_brains.sha256 IS ? AND stored_brains.path IS ?"
+)
+SELECT_INCIDENT = (
+    "SELECT stored_incidents.number FROM stored_incidents WHERE stored_incidents.run = ? AND "
+    "stored_incidents.time = ? AND stored_incidents.name = ? AND stored_incidents.incarnation = ? AND "
+    "stored_incidents.kind = ?"
 )
 SELECT_ALL_RUNS = (
     "SELECT stored_runs.run, stored_runs.uid, stored_runs.experiment, stored_runs.seed, stored_runs.status, "
@@ -208,7 +244,7 @@ SELECT_ALL_MEMBERS = (
 SELECT_ALL_SIGNALS = (
     "SELECT stored_signals.phase, stored_signals.worker, stored_signals.episode, stored_signals.step, "
     "stored_signals.signal, stored_signals.issuer, stored_signals.reason, stored_signals.data, "
-    'stored_signals.round, stored_signals."inner", stored_signals.ordinal FROM stored_signals WHERE '
+    "stored_signals.round, stored_signals.\"inner\", stored_signals.ordinal FROM stored_signals WHERE "
     "stored_signals.run = ? ORDER BY stored_signals.number"
 )
 SELECT_ALL_BRAINS = (
@@ -230,7 +266,7 @@ SELECT_ALL_INCIDENTS = (
 SELECT_ALL_EPISODES = (
     "SELECT stored_episodes.number, stored_episodes.phase, stored_episodes.mode, stored_episodes.worker, "
     "stored_episodes.environment, stored_episodes.episode, stored_episodes.steps, stored_episodes.terminated, "
-    'stored_episodes.truncated, stored_episodes.reason, stored_episodes.round, stored_episodes."inner", '
+    "stored_episodes.truncated, stored_episodes.reason, stored_episodes.round, stored_episodes.\"inner\", "
     "stored_episodes.digest, stored_episodes.predecessor FROM stored_episodes WHERE stored_episodes.run = ? "
     "ORDER BY stored_episodes.number"
 )
@@ -264,7 +300,7 @@ COUNT_EPISODES = "SELECT count(*) AS count_1 FROM stored_episodes WHERE stored_e
 CREATE = (
     "CREATE TABLE ganglion_store ( revision INTEGER NOT NULL, PRIMARY KEY (revision) )",
     (
-        'CREATE TABLE stored_points ( experiment TEXT NOT NULL, point INTEGER NOT NULL, "row" INTEGER NOT NULL, '
+        "CREATE TABLE stored_points ( experiment TEXT NOT NULL, point INTEGER NOT NULL, \"row\" INTEGER NOT NULL, "
         "repetition INTEGER NOT NULL, seed TEXT NOT NULL, factors TEXT NOT NULL, digest TEXT NOT NULL, state TEXT "
         "NOT NULL, run TEXT, reason TEXT, PRIMARY KEY (experiment, point) ) WITHOUT ROWID"
     ),
@@ -290,7 +326,7 @@ CREATE = (
         "CREATE TABLE stored_episodes ( number INTEGER NOT NULL, run INTEGER NOT NULL, phase INTEGER NOT NULL, "
         "mode TEXT NOT NULL, worker INTEGER NOT NULL, environment TEXT NOT NULL, episode INTEGER NOT NULL, steps "
         "INTEGER NOT NULL, terminated BOOLEAN NOT NULL, truncated BOOLEAN NOT NULL, reason TEXT NOT NULL, round "
-        'INTEGER NOT NULL, "inner" INTEGER NOT NULL, digest BLOB NOT NULL, predecessor BLOB NOT NULL, PRIMARY KEY '
+        "INTEGER NOT NULL, \"inner\" INTEGER NOT NULL, digest BLOB NOT NULL, predecessor BLOB NOT NULL, PRIMARY KEY "
         "(number), UNIQUE (run, phase, mode, worker, environment, episode), FOREIGN KEY(run) REFERENCES "
         "stored_runs (number) ON DELETE CASCADE )"
     ),
@@ -328,7 +364,7 @@ CREATE = (
     (
         "CREATE TABLE stored_signals ( number INTEGER NOT NULL, run INTEGER NOT NULL, phase INTEGER, worker "
         "INTEGER, episode INTEGER, step INTEGER, signal TEXT NOT NULL, issuer TEXT NOT NULL, reason TEXT, data "
-        'TEXT, round INTEGER NOT NULL, "inner" INTEGER NOT NULL, ordinal INTEGER, PRIMARY KEY (number), FOREIGN '
+        "TEXT, round INTEGER NOT NULL, \"inner\" INTEGER NOT NULL, ordinal INTEGER, PRIMARY KEY (number), FOREIGN "
         "KEY(run) REFERENCES stored_runs (number) ON DELETE CASCADE )"
     ),
     (
@@ -447,7 +483,7 @@ CREATE = (
     ),
     (
         "CREATE VIEW points AS SELECT stored_points.run AS run, stored_points.experiment AS experiment, "
-        'stored_points.point AS point, stored_points."row" AS "row", stored_points.repetition AS repetition, '
+        "stored_points.point AS point, stored_points.\"row\" AS \"row\", stored_points.repetition AS repetition, "
         "stored_points.seed AS seed, stored_points.state AS state, stored_points.reason AS reason, "
         "stored_points.factors AS factors, stored_points.digest AS digest FROM stored_points LEFT OUTER JOIN "
         "stored_runs ON stored_points.run = stored_runs.run"

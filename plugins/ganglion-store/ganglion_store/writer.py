@@ -26,6 +26,7 @@ from ganglion_store.records import ACTIONS, STEPS, RowKind, fields_of, to_json
 from ganglion_store.reserve import Reserve
 from ganglion_store.segment import Episode, Seal, Segment
 from ganglion_store.values import Declared
+from ganglion_store.withdrawal import withdraw
 
 __all__ = ["SqlWriter"]
 
@@ -95,8 +96,9 @@ class SqlWriter(StoreWriter):
             if found:
                 raise StoreError(f"{self._path}: expected a new run, found results of run {self._run}")
             return
+        self._begun = bool(found)
         if not found:
-            raise StoreError(f"{self._path}: expected results of run {self._run} to go on with, found none")
+            return  # it was lost before it had written anything
         self._books = Books.read(self._connection, found[0])
         for phase, environment, agent, kind, declared in _stored_declarations(self._connection, found[0]):
             self._declarations.add((phase, environment, agent, kind), declared)
@@ -216,7 +218,7 @@ class SqlWriter(StoreWriter):
             if found is None:
                 cursor.execute(sql.INSERT_EVALUATION, (*key, *row, completed))
             else:
-                _compare(f"evaluation {number} of agent {agent}, phase {phase}", found, row)
+                _compare(f"evaluation {number} of agent {agent}, phase {phase}", found[:2], row[:2])
 
         self._pending.append(write)
 
@@ -230,9 +232,21 @@ class SqlWriter(StoreWriter):
 
         self._pending.append(write)
 
+    def _on_incident(self, fields: Sequence[Any]) -> None:
+        time, name, incarnation, kind, *_ = fields
+
+        def write(cursor: sqlite3.Cursor, books: Books) -> None:
+            key = (books.run, time, name, incarnation, kind)
+            if cursor.execute(sql.SELECT_INCIDENT, key).fetchone() is None:
+                cursor.execute(sql.INSERT_INCIDENT, (books.run, *fields))
+
+        self._pending.append(write)
+
     def _on_end(self, fields: Sequence[Any]) -> None:
         def write(cursor: sqlite3.Cursor, books: Books) -> None:
-            cursor.execute(sql.UPDATE_RUN, (*fields, books.run))
+            found = cursor.execute(sql.SELECT_ALL_RUNS, (books.run,)).fetchone()
+            if found is None or list(found[4:6]) != list(fields[:2]):  # else the first time stays
+                cursor.execute(sql.UPDATE_RUN, (*fields, books.run))
             books.ended = True
 
         self._pending.append(write)
@@ -353,6 +367,20 @@ class SqlWriter(StoreWriter):
         if found != self._schema:
             check_schema(self._path, self._connection, writing=True)
             self._schema = found
+
+    def is_open(self, record: Sequence[Any]) -> bool:
+        """Say whether rows belong to an episode that is not sealed; see `StoreWriter.is_open`."""
+        phase, mode, worker, name, number, _ = fields_of(record)
+        return (record[0], name) in self._open.get(Episode(phase, mode, worker, number), ())
+
+    def withdraw(self, phase: int = 0) -> int:
+        """Withdraw what keeps a run that was cut short from going on; see `StoreWriter.withdraw`."""
+        if self._books.run is None:
+            return 0
+        episodes: list[int] = []
+        self._pending.append(lambda cursor, books: episodes.append(withdraw(cursor, books, phase)))
+        self.commit()
+        return episodes[-1]
 
     def heads(self) -> Mapping[str, Any] | None:
         """Return the digests that protect the run, None until its end is durable; see `StoreWriter.heads`."""

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import msgpack
@@ -11,7 +12,7 @@ from ganglion.limits import BODY_BYTES, DEADLINES_S, STREAM_CREDIT_MESSAGES
 from ganglion.peer.participant import Participant
 from ganglion.peer.records import Records, declaration_rows, pack
 from ganglion.sdk import Box, Discrete
-from ganglion.wire.messages import Failure, MuscleReset, RecordAck, RecordBatch
+from ganglion.wire.messages import Failure, MuscleReset, RecordAck, RecordBatch, Welcome
 from ganglion.wire.parcel import attach
 
 STORE = "r/store"
@@ -204,6 +205,77 @@ def test_a_lost_store_is_raised(stage: Stage, peer: str, fails: bool) -> None:
         stage.records.flush()
 
     assert fails == (not stage.batches)
+
+
+def test_what_is_not_acknowledged_is_said_again(stage: Stage) -> None:
+    """Under the same numbers and in the same order; what is acknowledged is forgotten."""
+    for number in range(3):
+        stage.records.add([number])
+        stage.records.flush()
+    stage.acknowledge(1)()
+    stage.participant.pump(0.01)
+    stage.records.again()
+
+    assert [1, 2, 3, 2, 3] == [batch.number for batch in stage.batches]
+    assert stage.batches[3:] == stage.batches[1:3]
+    assert (1, False) == (stage.records.durable, stage.records.settled)
+
+
+def test_a_silent_store_is_reminded_ever_more_rarely(stage: Stage) -> None:
+    """Who waits says all again after a quarter of a second, then after twice as long each time, up to four seconds."""
+    times_s: list[float] = []
+    tell = stage.participant.tell
+
+    def note(*arguments: Any, **options: Any) -> None:
+        times_s.append(stage.clock.now_s - 100.0)
+        tell(*arguments, **options)
+
+    stage.participant.tell = note  # type: ignore[method-assign]
+    stage.records.add(["a"])
+    with pytest.raises(DeadlineExceeded):
+        stage.records.drain()
+
+    gaps_s = [later - earlier for earlier, later in pairwise(times_s)]
+    assert pytest.approx([0.25, 0.5, 1.0, 2.0, 4.0, 4.0]) == gaps_s[:6]
+
+
+def test_who_does_not_wait_reminds_too(stage: Stage) -> None:
+    """Each flush looks whether the store has been silent for too long."""
+    stage.records.add(["a"])
+    stage.records.flush()
+    stage.records.flush()
+    before = len(stage.batches)
+    stage.clock.now_s += 0.3
+    stage.records.flush()
+
+    assert (1, [1, 1]) == (before, [batch.number for batch in stage.batches])
+
+
+def test_a_wait_for_the_store_is_told(link: Any, clock: Any) -> None:
+    """Those who look on hear for whom the writer waits, after 2, 4, 8 ... seconds, and until when."""
+    stage = Stage(link, clock)
+    stage.participant.join(stage.participant.hello("muscle", "r/muscle/a/0", "?"))
+    stage.participant._closed.set()
+    stage.records.span_s = 10.0
+    stage.records.add(["a"])
+    with pytest.raises(DeadlineExceeded, match=r"within 10.0 s \(record\)"):
+        stage.records.drain()
+
+    texts = [event.fields["text"] for _, event in link.told("event")]
+    assert ["waiting 2.", "waiting 6."] == [text[:10] for text in texts]
+    assert "s for the store to acknowledge rows; gives up in " in texts[0]
+
+
+def test_a_new_life_begins_new_numbers(link: Any, clock: Any) -> None:
+    """A third incarnation without a tape counts above all that the two before it have used."""
+    stage = Stage(link, clock)
+    stage.participant.welcome = Welcome(1, "r/controller/0", 3, 0.5, 1.5, {}, "r", 0)
+    records = Records(stage.participant, STORE)
+    records.add(["a"])
+    records.flush()
+
+    assert [(2 << 32) + 1] == [batch.number for batch in stage.batches]
+    assert 7 == Records(stage.participant, STORE, 7).number
 
 
 def test_without_a_store_all_is_dropped(link: Any, clock: Any) -> None:

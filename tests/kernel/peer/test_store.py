@@ -7,9 +7,15 @@ import pytest
 
 from ganglion.errors import GanglionError, StoreError, StoreUnavailable
 from ganglion.limits import BODY_BYTES
+from ganglion.peer import store as module
+from ganglion.peer.participant import Participant
 from ganglion.peer.store import AGAIN_S, COMMIT_S, StoreHost
-from ganglion.wire.messages import RecordAck, RecordBatch, RunEvent
+from ganglion.peer.tape import MemoryReel, Tape
+from ganglion.wire.codec import codec_of
+from ganglion.wire.envelope import Head
+from ganglion.wire.messages import Lost, RecordAck, RecordBatch, RunEvent
 from ganglion.wire.parcel import detach
+from ganglion.wire.verb import Verb
 
 SPAN_S = 10.0
 ONE, TWO = "r/controller/0", "r/controller/1"
@@ -21,6 +27,7 @@ class FakeWriter:
     def __init__(self) -> None:
         self.log: list[Any] = []
         self.fails: dict[str, GanglionError] = {}
+        self.open_episodes: set[int] = set()
 
     def apply(self, writer: str, records: list[Any]) -> None:
         """Take records."""
@@ -33,6 +40,10 @@ class FakeWriter:
         if "commit" in self.fails:
             raise self.fails["commit"]
         self.log.append("commit")
+
+    def is_open(self, record: list[Any]) -> bool:
+        """Say whether rows are still needed."""
+        return record[5] in self.open_episodes
 
     def heads(self) -> dict[str, Any] | None:
         """Return what protects the rows."""
@@ -185,13 +196,14 @@ def test_nothing_is_asked_of_a_store(stage: Stage) -> None:
     assert {} == stage.host.handlers()
 
 
-def lost_governor(stage: Stage, before: Callable[[], Any] = lambda: None) -> list[Any]:
+def lost_governor(stage: Stage, before: Callable[[], Any] = lambda: None, returns: bool = False) -> list[Any]:
     """Let a store that has joined lose its governor; return what is written then."""
     stage.hosted.participant.join(stage.hosted.participant.hello("store", "r/store", "?"))
     stage.host.joined()
     before()
     count = len(stage.writer.log)
-    stage.link.lose("r/governor", "killed by signal 9")
+    lost = Lost("r/governor", 1, "killed by signal 9", returns)
+    stage.link.deliver("", Head(Verb.LOST), codec_of(Lost).encode(lost))
     stage.hosted.participant.pump(0.01)
     stage.hosted.participant._closed.set()
     return stage.writer.log[count:]
@@ -369,3 +381,196 @@ def test_the_end_is_acknowledged_with_what_protects_it(stage: Stage) -> None:
     stage.pass_time(2 * COMMIT_S)
 
     assert [None, {"run": "4"}] == [ack.heads for _, ack in stage.link.told("record.ack")]
+
+
+# -- batches that come again ------------------------------------------------------------------------------------------
+def test_a_batch_that_comes_again_is_acknowledged_again(stage: Stage) -> None:
+    """It is not written again; its writer hears how far all is durable."""
+    stage.batch(ONE, 1, [["a"]])
+    stage.batch(ONE, 2, [["b"]])
+    stage.pass_time(2 * COMMIT_S)
+    stage.batch(ONE, 1, [["a"]])
+    stage.pass_time(2 * COMMIT_S)
+
+    assert [(ONE, [["a"]]), (ONE, [["b"]])] == [entry for entry in stage.writer.log if entry != "commit"]
+    assert [(ONE, 2, None), (ONE, 2, None)] == stage.acks
+
+
+def test_a_repeat_is_not_acknowledged_before_its_commit(stage: Stage) -> None:
+    """Also a batch that came twice is acknowledged only when it is durable."""
+    stage.batch(ONE, 1)
+    stage.batch(ONE, 1)
+    before = list(stage.acks)
+    stage.pass_time(2 * COMMIT_S)
+
+    assert ([], [(ONE, 1, None)]) == (before, stage.acks)
+
+
+def test_what_is_held_is_not_acknowledged_by_its_repeat(stage: Stage, stuck: Stuck) -> None:
+    """While nothing can be written a repeat changes nothing."""
+    stage.batch(ONE, 2, [["b"]])
+    stage.batch(ONE, 2, [["b"]])
+    stage.writer.fails["apply"] = FULL
+    del stage.writer.fails["commit"]
+    stage.pass_time(AGAIN_S)
+
+    assert [1] == [number for _, number, _ in stage.acks if number]
+
+
+def test_a_missing_batch_is_waited_for(stage: Stage) -> None:
+    """What comes too early is not taken; said again in order, all is there once."""
+    for number in (1, 3, 2, 3):
+        stage.batch(ONE, number, [[number]])
+
+    assert [(ONE, [[1]]), (ONE, [[2]]), (ONE, [[3]])] == stage.writer.log
+
+
+def test_a_batch_that_stays_missing_is_told(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
+    """A writer that goes on without it is told what is missing, and nothing more is acknowledged."""
+    stage.batch(ONE, 1)
+    stage.pass_time(2 * COMMIT_S)
+    for _ in range(2):
+        stage.batch(ONE, 3)
+        stage.clock.now_s += 11.0
+    stage.batch(ONE, 3)
+    stage.pass_time(2 * COMMIT_S)
+
+    assert (ONE, 1, f"records of {ONE}: expected batch 2, found 3") == stage.acks[-1]
+    assert 1 == capsys.readouterr().err.count("expected batch 2")
+
+
+def test_who_lost_its_numbers_is_heard_from_its_first(stage: Stage) -> None:
+    """A writer without a memory counts above all before; nothing of it is taken for a repeat."""
+    stage.batch(ONE, 1, [["a"]])
+    stage.batch(ONE, (1 << 32) + 1, [["b"]])
+
+    assert [(ONE, [["a"]]), (ONE, [["b"]])] == stage.writer.log
+
+
+def test_a_governor_that_returns_ends_nothing(stage: Stage) -> None:
+    """Its successor writes how the run ends."""
+    written = lost_governor(stage, lambda: stage.batch("r/governor", 1, [["run", {}]]), returns=True)
+
+    assert [] == written
+
+
+# -- the tape ---------------------------------------------------------------------------------------------------------
+def steps(episode: int, size: int = 10) -> list[Any]:
+    """Return rows of an episode."""
+    return ["steps", 0, "train", 0, "w", episode, [[1, bytes(size)]]]
+
+
+class Taped:
+    """Let a store with a tape hear batches, die at any place, and come again on the same tape."""
+
+    def __init__(self, link: Any, clock: Any) -> None:
+        self.link, self.clock, self.reel = link, clock, MemoryReel()
+        self.open_episodes: set[int] = set()
+        self.begin()
+
+    def begin(self, **fails: GanglionError) -> None:
+        """Begin a process; it hears its predecessor's tape, and comes back."""
+        self.writer = FakeWriter()
+        self.writer.fails |= fails
+        self.writer.open_episodes = self.open_episodes
+        self.host = StoreHost(self.writer, SPAN_S)  # type: ignore[arg-type]
+        participant = Participant(
+            lambda: self.link, {}, self.host.told, self.host.gone, self.clock, False, Tape(self.reel)
+        )
+        self.host.participant, participant.on_return = participant, self.host.reconnected
+        participant.join(participant.hello("store", "r/store", "?"))
+        self.host.joined()
+        while participant.playing:
+            participant.pump(0.01)
+            self.host.tick()
+        participant.pump(0.01)
+
+    def batch(self, writer: str, number: int, records: list[Any]) -> None:
+        """Let it hear a batch, and make it durable."""
+        self.link.tell(writer, "record.batch", RecordBatch(number, records))
+        self.host.participant.pump(0.01)
+        self.clock.now_s += 2 * COMMIT_S
+        self.host.tick()
+
+    @property
+    def rows(self) -> list[Any]:
+        """Return what the writer was given by whom, one by one."""
+        return [(peer, record) for peer, records in map(_pair, self.writer.log) for record in records]
+
+
+def _pair(entry: Any) -> tuple[str, list[Any]]:
+    return entry if type(entry) is tuple else ("", [])
+
+
+@pytest.fixture
+def taped(link: Any, clock: Any) -> Taped:
+    """Return a store with a tape."""
+    return Taped(link, clock)
+
+
+def test_a_successor_writes_what_was_heard(taped: Taped) -> None:
+    """It hears all batches again in one transaction, acknowledges them all again, and goes on with the next."""
+    taped.batch(ONE, 1, [steps(0)])
+    taped.batch(TWO, 1, [steps(1)])
+    count = len(taped.link.told("record.ack"))
+    taped.begin()
+    log = list(taped.writer.log)
+    taped.batch(ONE, 1, [steps(0)])
+    taped.batch(ONE, 2, [steps(2)])
+
+    assert [(ONE, [steps(0)]), (TWO, [steps(1)]), "commit"] == log
+    again = [(peer, ack.number) for peer, ack in taped.link.told("record.ack")[count:]]
+    assert [(ONE, 1), (TWO, 1), (ONE, 1), (ONE, 2)] == again
+    assert [(ONE, steps(0)), (TWO, steps(1)), (ONE, steps(2))] == taped.rows
+
+
+def test_a_long_tape_is_begun_anew(taped: Taped, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is left is rows of open episodes, and what is told of the newest phases; all else is known as heard."""
+    monkeypatch.setattr(module, "STORE_TAPE_BYTES", 50_000)
+    taped.host._shorten_at_bytes = 50_000
+    phases = [["phase", n, "p", "train", "running", None] for n in range(3)]
+    signals = [["signal", n, None, None, None, "RESET", "c", "", None, 0, 0, n + 1] for n in range(3)]
+    taped.batch("r/governor", 1, [["run", {}], *phases, *signals])
+    taped.open_episodes |= {0, 1}
+    taped.batch(ONE, 1, [steps(0), steps(1), steps(2)])
+    taped.batch(ONE, 1, [steps(0), steps(1), steps(2)])  # once more: it counts once
+    for number in range(2, 50):
+        taped.batch(ONE, number, [steps(2, 1000)])
+    taped.open_episodes -= {1}
+    for number in range(50, 110):
+        taped.batch(ONE, number, [steps(3, 1000)])
+    size_bytes = len(taped.reel.data)
+    sent = len(taped.link.told("record.ack"))
+    taped.begin()
+    kept = taped.rows[:6]
+    taped.batch(ONE, 109, [["again"]])
+    taped.batch(ONE, 110, [steps(4)])
+
+    assert size_bytes < 60_000
+    expected = [*phases[1:], *signals[1:]]
+    assert [*(("r/governor", row) for row in expected), (ONE, steps(0))] == kept[:5]
+    assert (ONE, 109) in [(peer, ack.number) for peer, ack in taped.link.told("record.ack")[sent:]]
+    assert (ONE, steps(4)) == taped.rows[-1]
+    assert (ONE, ["again"]) not in taped.rows
+
+
+def test_a_tape_that_is_needed_is_kept(taped: Taped) -> None:
+    """Where hardly anything can go the tape may grow to twice its length before it is looked at again."""
+    taped.host._shorten_at_bytes = 20_000
+    taped.open_episodes |= {0}
+    for number in range(1, 40):
+        taped.batch(ONE, number, [steps(0, 1000)])
+    taped.begin()
+
+    assert [(ONE, steps(0, 1000))] * 39 == taped.rows
+
+
+def test_a_store_that_cannot_write_what_it_heard_ends(taped: Taped, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The time of a tape is none to wait for a disk: the process ends, and its successor hears all once more."""
+    monkeypatch.setattr(module, "_REPLAY_ROWS", 1)
+    taped.batch(ONE, 1, [steps(0)])
+    with pytest.raises(StoreUnavailable, match="disk full"):
+        taped.begin(commit=FULL)
+    taped.begin()
+
+    assert [(ONE, steps(0))] == taped.rows

@@ -147,3 +147,13 @@ def test_link_is_no_tape(tmp_path: Path) -> None:
 
     with pytest.raises(OSError, match="symbolic link"):
         FileReel(tmp_path / "a.tape")
+
+
+def test_what_is_written_can_be_read(reel: Any) -> None:
+    """Who writes a tape reads what is on it, also what was only noted; then it goes on."""
+    tape = Tape(reel)
+    tape.heard(1.0, [b"a"])
+    found = [record.kind for record in tape.records()]
+    tape.tick(2.0)
+
+    assert ([Kind.HEARD], [Kind.HEARD, Kind.TICK]) == (found, [record.kind for record in tape.records()])

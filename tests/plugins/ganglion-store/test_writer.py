@@ -153,15 +153,19 @@ def test_a_sealed_episode_may_be_cut_short(writer: SqlWriter, tell: Any, read: A
     assert 2 == len(read("steps"))
 
 
-def test_a_run_is_never_overwritten(uri: str, tell: Any) -> None:
-    """The id of a run that is there is refused, and only such a run can be gone on with."""
+def test_a_run_is_never_overwritten(uri: str, tell: Any, read: Any) -> None:
+    """The id of a run that is there is refused; who goes on with a run that had written nothing begins it."""
     with SqlWriter(uri, "demo-1") as writer:
         writer.apply("governor", tell.begin())
 
     with pytest.raises(StoreError, match="found results of run demo-1"):
         SqlWriter(uri, "demo-1")
-    with pytest.raises(StoreError, match="run demo-2 to go on with, found none"):
-        SqlWriter(uri, "demo-2", resume=True)
+    with SqlWriter(uri, "demo-2", resume=True) as writer:
+        with pytest.raises(StoreError, match="expected the record `run` before any other"):
+            writer.apply("c", tell.whole(0))
+        assert 0 == writer.withdraw()
+        writer.apply("governor", tell.begin())
+    assert ["demo-1", "demo-2"] == [row["run"] for row in read("runs")]
 
 
 def test_the_run_comes_first(uri: str, tell: Any) -> None:
