@@ -136,7 +136,7 @@ class Simulation:
         self._tapes: dict[str, bytearray] = {}
         self._brokers = 0  # that took the place of another
         self._notes: list[tuple[int, Note]] = []
-        self._moment: dict[str, bytes] | None = None
+        self._moment: tuple[int, dict[str, bytes]] | None = None  # phase, and the tapes
         self._reels: list[tuple[Reel, SimulatedTape, Role]] = []
 
     def carry_out(self) -> Outcome:
@@ -266,7 +266,8 @@ class Simulation:
     def keep_moment(self) -> None:
         """Keep the tapes as they are at this moment, as a checkpoint does."""
         if self.keeper.begun:
-            self._moment = {name: bytes(data) for name, data in self._tapes.items()}
+            tapes = {name: bytes(data) for name, data in self._tapes.items()}
+            self._moment = (self.keeper.phase, tapes)
 
     def lose_all(self, kept: str) -> None:
         """Kill everybody at once, the supervisor too; then the run goes on.
@@ -279,15 +280,19 @@ class Simulation:
             process.kill()
         self._end_broker()
         cut: Mapping[str, Any] | None = None
+        phase = self.keeper.phase
         if kept == "moment" and self._moment is not None:
-            self._tapes = {name: bytearray(data) for name, data in self._moment.items()}
+            phase, tapes = self._moment
+            self._tapes = {name: bytearray(data) for name, data in tapes.items()}
         elif kept == "cut":
             self.forget_tapes()
             cut, _ = newest_cut(self.folder / self.run, self.run)
+            phase = int(cut["phase"])
         else:
             kept = "tapes"
         self.count(f"resume with {kept}")
         self.keeper = Keeper(self, self.run, self.plan, self.uri, self.keeper, cut)
+        self.keeper.phase = phase
         self._start_broker()
         self._supervisor = self._process("supervisor", self._supervise)
 

@@ -30,7 +30,7 @@ _DEADLINES_S = {
     "setup": 2,
     "reset": 2,
     "join": 20,
-    "record": 3,
+    "record": 10,
 }
 
 
@@ -76,13 +76,13 @@ def _document(name: int | str) -> dict[str, Any]:
 
 
 def _phase(draw: random.Random, kind: str, learns: bool) -> dict[str, Any]:
-    workers = draw.choice([1, 1, 2, 2, 3])
+    workers = draw.choice([1, 1, 1, 2, 2, 3])
     uids = draw.sample(["hill", "lake"], draw.choice([1, 1, 2]))
     names = draw.sample(["ada", "bob"], draw.choice([1, 2]))
     config = {
         "mode": "train" if learns else "test",
         "worker": workers,
-        "episodes": draw.randint(1, 3),
+        "episodes": draw.randint(1, 2),
         "sync": draw.choice(["lockstep", "lockstep", "pipelined"]),
     }
     if learns and draw.random() < 0.25:
@@ -93,7 +93,7 @@ def _phase(draw: random.Random, kind: str, learns: bool) -> dict[str, Any]:
                 "environment": {
                     "uid": uid,
                     "name": f"simulation.chain:{kind}",
-                    "per_worker": [{"length": draw.randint(1, 4)} for _ in range(workers)],
+                    "per_worker": [{"length": draw.randint(1, 3)} for _ in range(workers)],
                 }
             }
             for uid in uids

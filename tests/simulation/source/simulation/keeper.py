@@ -102,7 +102,7 @@ class Keeper:
         self._due_s: dict[str, float] = {}  # lost name -> when its successor is started
         self._tapes: dict[str, list[int]] = defaultdict(list)  # how long they were when their writers died
         self._simulation = simulation
-        self._phase = 0
+        self.phase = 0
         self._orders: list[tuple[str, Any]] = []
         self._asked: set[int] = set()
         self._open: set[int] = set()
@@ -113,7 +113,7 @@ class Keeper:
         self._went_back = False
         if before is not None:
             self.events, self.defects, self._went_back = before.events, before.defects, before._went_back
-            self._incarnations, self._phase = before._incarnations, before._phase
+            self._incarnations = before._incarnations
 
     # -- the life of a run --------------------------------------------------------------------------------------------
     def live(self, participant: Participant, token: str) -> int:
@@ -143,7 +143,7 @@ class Keeper:
         for name in ("events", "waits"):
             self._ask(KERNEL, "kernel.subscribe", Subscribe(topic(self.run, name)))
         places = [self.governor, *([self.store] if self.store else [])]
-        self._ensure([*places, *processes_of(self.run, self.plan.phases[self._phase])])
+        self._ensure([*places, *processes_of(self.run, self.plan.phases[self.phase])])
         while not {place.name for place in places} <= self._joined and not self._over:
             self._turn()
         if not self._over:
@@ -167,7 +167,7 @@ class Keeper:
         self._simulation.forget_tapes()
         self._cut, wrong = newest_cut(self._simulation.folder / self.run, self.run)
         self.events.append(RunEvent("warning", {"text": f"it goes back: {text}", "wrong": wrong}))
-        self._phase = int(self._cut["phase"])
+        self.phase = int(self._cut["phase"])
         self._try_to_begin(True)
 
     def _turn(self) -> None:
@@ -197,7 +197,7 @@ class Keeper:
     def need(self, request: Request, need: Need) -> Done:
         """Let the processes of a phase be there."""
         assert request.peer == self.governor.name
-        self._phase = need.phase
+        self.phase = need.phase
         self._ensure(processes_of(self.run, self.plan.phases[need.phase]))
         return Done()
 
@@ -352,7 +352,7 @@ class Keeper:
     @property
     def recovers(self) -> bool:
         """Say whether who is lost is started again."""
-        return self.plan.phases[self._phase].on_loss == "recover"
+        return self.plan.phases[self.phase].on_loss == "recover"
 
     def _look(self) -> None:
         """Notice processes that have ended although nobody asked them to; start successors that are due."""
