@@ -53,6 +53,7 @@ def command(
 
         others = _other_installation(manifest, accept)
         plan, allowed = read_origin(folder.path, manifest.get("plan"))
+        _refuse_commands(settings, plan)
         settings = replace(settings, store=_store(settings, manifest))
         way = _way(settings, folder, manifest, plan)
     except BaseException:
@@ -83,6 +84,13 @@ def _find(results: Path, run: str) -> tuple[RunFolder, dict[str, Any]]:
             f"{path / MANIFEST}: expected the manifest of the run: {wrong or 'it is of another'}"
         )
     return RunFolder(path.name, path), manifest
+
+
+def _refuse_commands(settings: Settings, plan: Plan) -> None:
+    """Raise if the run starts programs and the setting `commands` has documents start none."""
+    found = [e.uid for phase in plan.phases for e in phase.environments if e.command]
+    if found and settings.commands == "deny":
+        raise UsageError(f"environment {found[0]}: documents start no programs here (commands: deny)")
 
 
 def _way(settings: Settings, folder: RunFolder, manifest: Mapping[str, Any], plan: Plan) -> Way:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from ganglion.supervisor.connection import RIGHTS, Connection
+from ganglion.supervisor.connection import REMOTE, RIGHTS, Connection
 from ganglion.supervisor.member import Member
 from ganglion.transport.curve import KeyPair, new_pair
 from ganglion.transport.endpoint import Endpoint, parse_endpoint
@@ -22,7 +22,6 @@ __all__ = ["Access", "advertised", "remote_path"]
 
 _EVERYWHERE = ("*", "0.0.0.0", "::")  # noqa: S104 - compared, not bound
 _MANY = (("operator/*", Role.OPERATOR, "operator"), ("observer/*", Role.OBSERVER, "observer"))
-_REMOTE_FILE = "remote.json"
 
 
 class Access:
@@ -99,7 +98,7 @@ def advertised(bound: str) -> str:
 
 def remote_path(local: Path) -> Path:
     """Return where the connection file for other machines belongs: beside the one for this machine."""
-    return local.with_name(_REMOTE_FILE)
+    return local.with_name(REMOTE)
 
 
 def _sha256(token: str) -> bytes:

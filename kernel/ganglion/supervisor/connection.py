@@ -18,6 +18,7 @@ from ganglion.transport.curve import ClientKeys
 
 __all__ = [
     "CONNECTION",
+    "REMOTE",
     "RIGHTS",
     "Connection",
     "connection_path",
@@ -30,6 +31,9 @@ __all__ = [
 
 CONNECTION = "connection.json"
 """The name of a connection file."""
+
+REMOTE = "remote.json"
+"""The name of the one for other machines, beside it."""
 
 _SOCKET = "bus"
 _PATH_BYTES_MAX = 100  # of a socket's path; systems allow 104 to 108
@@ -155,7 +159,9 @@ def read_connection(path: Path) -> Connection:
         raise UsageError(f"{path}: expected a connection file in JSON: {error}") from error
     for key, kinds in _KINDS.items():
         if not isinstance(found[key], kinds) or isinstance(found[key], bool):
-            raise UsageError(f"{path}: expected a connection file: {key} is of type {type(found[key]).__name__}")
+            raise UsageError(
+                f"{path}: expected a connection file: {key} is of type {type(found[key]).__name__}"
+            )
     if found["pid"] not in _PIDS:
         raise UsageError(f"{path}: expected a connection file: its pid is none of a process")
     return Connection(**found)

@@ -11,7 +11,7 @@ import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from ganglion.errors import StoreError
@@ -126,6 +126,8 @@ class Moments:
             facts = read_cut(file.read_bytes(), str(file))
             tapes = {str(name): int(length) for name, length in facts["tapes"].items()}
             for name, length in tapes.items():
+                if not _is_tape(name) or length < 0:
+                    raise ValueError(f"{name!r:.80} of {length} bytes is no tape of a run")
                 found = (path / Path(name).name).stat().st_size
                 if found < length:
                     text = f"expected at least {length} bytes, found {found}"
@@ -185,6 +187,14 @@ class Moments:
             shutil.rmtree(path, ignore_errors=True)
         for path in self._tapes():
             path.unlink(missing_ok=True)
+
+
+def _is_tape(name: str) -> bool:
+    """Say whether a name leads to a tape below the folder of a run, and nowhere else."""
+    path = PurePosixPath(name)
+    return ".." not in path.parts and any(
+        path.match(pattern) and len(path.parts) == len(PurePosixPath(pattern).parts) for pattern in _TAPES
+    )
 
 
 def _copy(source: Path, target: Path, length: int) -> None:

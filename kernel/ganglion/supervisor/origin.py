@@ -26,7 +26,7 @@ def read_origin(folder: Path, sha256: object) -> tuple[Plan, tuple[str, ...]]:
     """Return plan and allowed packages of the run in a folder; `sha256` is what its manifest says of the file.
 
     Raises:
-        UsageError: The file cannot be read, or is not what the manifest says.
+        UsageError: The file cannot be read, is not what the manifest says, or holds no plan.
     """
     path = folder / ORIGIN
     try:
@@ -38,5 +38,8 @@ def read_origin(folder: Path, sha256: object) -> tuple[Plan, tuple[str, ...]]:
     found = hashlib.sha256(data).hexdigest()
     if found != sha256:
         raise UsageError(f"{path}: the file is damaged: expected SHA-256 {sha256!s:.64}, found {found}")
-    tree = msgpack.unpackb(data, strict_map_key=False)
-    return Plan.from_map(tree["plan"]), tuple(tree["allow"])
+    try:
+        tree = msgpack.unpackb(data, strict_map_key=False)
+        return Plan.from_map(tree["plan"]), tuple(tree["allow"])
+    except (AttributeError, KeyError, TypeError, ValueError, msgpack.UnpackException) as error:
+        raise UsageError(f"{path}: expected the plan of a run: {type(error).__name__}: {error}") from error

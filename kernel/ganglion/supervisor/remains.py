@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import signal
 import time
 from pathlib import Path
@@ -12,11 +11,12 @@ from pathlib import Path
 from ganglion.errors import LaunchError, UsageError
 from ganglion.limits import LEAVE_KILL_S
 from ganglion.supervisor.census import Census, lives
-from ganglion.supervisor.connection import CONNECTION, places, read_connection
+from ganglion.supervisor.connection import CONNECTION, REMOTE, places, read_connection
 
 __all__ = ["end_remains", "remove_connection"]
 
 _LOOK_S = 0.005
+_OURS = (CONNECTION, REMOTE)  # what may lie beside a socket
 
 
 def end_remains(run: str, census: Census) -> list[str]:
@@ -47,7 +47,10 @@ def end_remains(run: str, census: Census) -> list[str]:
 
 
 def remove_connection(results: Path, run: str) -> None:
-    """Remove the connection file of a run whose supervisor is gone, and the folder with its socket."""
+    """Remove the connection file of a run whose supervisor is gone, and the folder with its socket.
+
+    The file may have come with the results from elsewhere: of the folder that it names goes what we put into one.
+    """
     for place in places(results):
         path = place / run / CONNECTION
         try:
@@ -57,7 +60,16 @@ def remove_connection(results: Path, run: str) -> None:
         socket = Path(connection.endpoint.removeprefix("ipc://"))
         path.unlink(missing_ok=True)
         if connection.run == run and socket.is_absolute() and _is_ours(socket.parent, run):
-            shutil.rmtree(socket.parent, ignore_errors=True)
+            _empty(socket.parent)
+
+
+def _empty(folder: Path) -> None:
+    """Remove sockets, connection files, and the folder if there is nothing else in it."""
+    with contextlib.suppress(OSError):
+        for path in folder.iterdir():
+            if path.is_socket() or path.name in _OURS:
+                path.unlink()
+        folder.rmdir()
 
 
 def _is_ours(folder: Path, run: str) -> bool:
