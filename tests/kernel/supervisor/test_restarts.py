@@ -20,7 +20,6 @@ def test_old_restarts_are_forgotten() -> None:
 
     assert restarts.next_s("a", RESTARTS_WITHIN_S) is None
     assert 0.0 == restarts.next_s("a", RESTARTS_WITHIN_S + 0.1)
-    assert 1 == restarts.count("a")
 
 
 def test_names_do_not_count_for_each_other_but_for_the_run() -> None:
@@ -29,3 +28,20 @@ def test_names_do_not_count_for_each_other_but_for_the_run() -> None:
     found = [restarts.next_s(f"n{n}", 0.0) for n in range(RESTARTS_PER_RUN + 1)]
 
     assert [0.0] * RESTARTS_PER_RUN + [None] == found
+
+
+def test_a_document_sets_the_bound() -> None:
+    """How many restarts within how long are no accident any more is the document's to say."""
+    restarts = Restarts()
+
+    assert [0.0, 0.1, None] == [restarts.next_s("a", 0.0, 2, 10.0) for _ in range(3)]
+    assert 0.0 == restarts.next_s("a", 10.1, 2, 10.0)
+
+
+def test_equal_deaths_are_counted_until_there_is_another() -> None:
+    """Who dies again where and how it died before is told from who dies elsewhere, or otherwise."""
+    restarts = Restarts()
+    found = [restarts.died("a", place) for place in ((1, "SIGSEGV"), (1, "SIGSEGV"), (2, "SIGSEGV"))]
+    others = [restarts.died("b", (2, "SIGSEGV")), restarts.died("a", (2, "SIGKILL"))]
+
+    assert ([1, 2, 1], [1, 1]) == (found, others)

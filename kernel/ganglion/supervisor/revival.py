@@ -1,0 +1,273 @@
+"""Revival: processes that nobody asked to end are started again, as often as that is reasonable, and it is told."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Coroutine
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from ganglion.errors import GanglionError, RemoteProtocolError
+from ganglion.limits import DEADLINES_S, EXIT_DIFFERS, LEAVE_ASK_S
+from ganglion.run.loss import mended, ours, restarts
+from ganglion.supervisor import event, reel
+from ganglion.supervisor.child import State, exit_text
+from ganglion.supervisor.member import Member
+from ganglion.wire.messages import Done, Failure, Incident, Overdue, Withdraw
+from ganglion.wire.name import KERNEL, Role
+
+if TYPE_CHECKING:
+    from ganglion.supervisor.runs import Run
+    from ganglion.supervisor.supervisor import Supervisor
+
+__all__ = ["Revival", "Story"]
+
+_AGAIN_S = 0.05  # between two looks for a broker, or for the begin of a run
+_REPLAY_FACTOR = (
+    2.0  # a successor may take so many times as long to hear a tape as its predecessor to write it
+)
+_LISTED = 20  # losses in a report
+
+
+@dataclass(slots=True)
+class Story:
+    """What happened to the processes of one run: losses, in words, and what the governor has not been told."""
+
+    losses: deque[str] = field(default_factory=lambda: deque(maxlen=_LISTED))
+    untold: deque[Incident] = field(default_factory=deque)
+    telling: bool = False
+
+
+class Revival:
+    """Look at every process that has ended, and begin to start its successor where its loss is one that is mended."""
+
+    def __init__(self, supervisor: Supervisor) -> None:
+        self._supervisor = supervisor
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._clock = time.monotonic
+
+    # -- a process has ended ------------------------------------------------------------------------------------------
+    def over(self, member: Member) -> None:
+        """Look at a process that has ended: wanted, mended, or a loss that ends its run."""
+        run = self._supervisor.runs.get(member.run)
+        if run is None:
+            return
+        if member.dismissed and not run.over.is_set() and member.tape is not None:
+            member.tape.unlink(missing_ok=True)  # whoever bears this name next has another life before it
+        if not member.child.lost or (run.over.is_set() and member.child.code == 0):
+            return
+        if self._mended(run, member):
+            self._revive(run, member)
+            return
+        self._lose(run, member)
+        if run.over.is_set():
+            return
+        text = f"{member.label} {member.end_text}"
+        unknown = (
+            not run.begun or not member.here.is_set()
+        )  # the governor has not met it, and will hear nothing
+        if unknown or member.place.role in (Role.GOVERNOR, Role.STORE):
+            run.fail(text, peer=member.name)
+        else:  # the governor knows where the run stood, and ends it by name; it may be too slow
+            asyncio.get_running_loop().call_later(LEAVE_ASK_S / 2, run.fail, text, None, member.name)
+
+    def _lose(self, run: Run, member: Member) -> None:
+        """Take note of a loss that is not made good."""
+        run.lost.append(member)
+        self._tell(run, event.PEER_LOST, member, reason=member.end_text, kind=_way(member))
+
+    def _mended(self, run: Run, member: Member) -> bool:
+        """Say whether a successor of a member is to be started."""
+        if run.over.is_set() or member.dismissed or run.members.get(member.name) is not member:
+            return False
+        if not mended(run.plan.phases[run.phase], member.place):
+            return False
+        if not ours(member.place):  # a program is led by its controller, while episodes run
+            return run.begun and member.here.is_set()
+        refused = (member.child.code or 0) > 0 and not member.here.is_set() and member.incarnation == 1
+        return not refused or self._supervisor.disturbed_since(member.since_s)
+
+    def _revive(self, run: Run, member: Member) -> None:
+        """Start the successor of a member after a while, unless it died too often or does not do the same again."""
+        way, place = _way(member), reel.place(member.tape)
+        run.story.losses.append(f"{datetime.now(UTC):%H:%M:%S} {member.label} {member.end_text}")
+        member.lost_s = self._clock()
+        recovery = run.plan.phases[run.phase].recovery_of(member.place)
+        if member.child.code == EXIT_DIFFERS and member.incarnation > 1:
+            self._lose(run, member)
+            run.rewind(_last_words(member), member.name)
+            return
+        times = run.restarts.died(member.name, (place, way)) if member.returns else 0
+        if times >= recovery.restarts_poison:
+            self._begin(self._poison(run, member, times))
+            return
+        delay_s = run.restarts.next_s(
+            member.name, self._clock(), recovery.restarts_max, recovery.restarts_within_s
+        )
+        if delay_s is None:
+            self._give_up(run, member, "restarts", _too_often(run, member))
+            return
+        run.former.append(member)
+        self._tell(run, event.PEER_LOST, member, reason=member.end_text, kind=way)
+        self._begin(self._restart(run, member, delay_s))
+
+    async def _restart(self, run: Run, former: Member, delay_s: float) -> None:
+        """Start the successor of a lost member, under the next incarnation of its name."""
+        supervisor = self._supervisor
+        position = await asyncio.to_thread(reel.position, former.tape)
+        self._report(run, former, "lost", former.end_text, position)
+        await asyncio.sleep(delay_s)
+        if run.over.is_set() or run.members.get(former.name) is not former or not run.needs(former.name):
+            return
+        member = supervisor.member(run, former.place)
+        member.lost_s, member.lost_way = former.lost_s, _way(former)
+        heard_s = reel.age_s(member.tape) if member.returns else 0.0
+        member.due_s = (
+            asyncio.get_running_loop().time() + (DEADLINES_S["join"] or 0.0) + _REPLAY_FACTOR * heard_s
+        )
+        run.members[member.name] = member
+        while not run.over.is_set():
+            try:
+                await supervisor.bring_up(run, [member])
+                return
+            except GanglionError as error:
+                if not supervisor.disturbed_since(member.since_s):
+                    run.fail(f"{member.label} cannot be started again: {error}", peer=member.name)
+                    return
+            await asyncio.sleep(_AGAIN_S)
+
+    def left(self, run: Run, member: Member) -> None:
+        """Take note that one has left whom somebody else starts; he is awaited where that costs no more than an episode."""
+        if not restarts(run.plan.phases[run.phase], member.place):
+            self._lose(run, member)
+            return
+        member.lost_s, member.lost_way = self._clock(), member.lost_reason
+        self._tell(run, event.PEER_LOST, member, reason=member.end_text, kind=member.lost_reason)
+        self._report(run, member, "lost", member.end_text)
+
+    def joined(self, run: Run, member: Member) -> None:
+        """Take note that a member has joined; tell it of a successor."""
+        if member.lost_s is None:
+            return
+        took_s, member.lost_s = self._clock() - member.lost_s, None
+        self._tell(run, event.PEER_RESTARTED, member, kind=member.lost_way, took_s=round(took_s, 3))
+        self._report(run, member, "restarted", f"after {took_s:.2f} s; {member.lost_way}")
+
+    # -- no successor -------------------------------------------------------------------------------------------------
+    async def _poison(self, run: Run, member: Member, times: int) -> None:
+        found = await asyncio.to_thread(reel.position, member.tape, 1 << 40)
+        where = f" ({found})" if found else ""
+        text = f"poison: {member.label} died {times} times by {_way(member)} at the same place{where}"
+        self._give_up(run, member, "poison", text, found)
+
+    def _give_up(self, run: Run, member: Member, kind: str, text: str, position: str | None = None) -> None:
+        """End a run because a name of it does not come back."""
+        if run.over.is_set():
+            return
+        self._lose(run, member)
+        failure = Failure("lost", text)
+        if member.place.role in (Role.GOVERNOR, Role.STORE) or not run.begun:
+            run.fail(text.partition("\n")[0], failure, member.name)
+            return
+        self._report(run, member, kind, text.partition("\n")[0], position, failure)
+        loop = asyncio.get_running_loop()
+        loop.call_later(LEAVE_ASK_S, run.fail, text.partition("\n")[0], failure, member.name)
+
+    # -- who does not answer ------------------------------------------------------------------------------------------
+    async def overdue(self, caller: str, overdue: Overdue) -> Done:
+        """Kill who has not answered a call within its time, so that a successor answers it.
+
+        Raises:
+            RemoteProtocolError: There is nothing that could be done about it: the call has failed.
+        """
+        run = self._supervisor.runs.get(caller.partition("/")[0])
+        member = None if run is None else run.members.get(overdue.peer)
+        if run is None or member is None or run.over.is_set():
+            raise RemoteProtocolError(f"expected a participant of your run, found {overdue.peer[:80]!r}")
+        if member.place.attached or not mended(run.plan.phases[run.phase], member.place):
+            raise RemoteProtocolError(f"{member.label} is not started again")
+        if member.child.state is State.RUNNING and member.here.is_set() and self._supervisor.kills:
+            call, waited_s = overdue.call[:80], overdue.waited_s
+            member.dump_and_shoot(f"it did not answer {call} within {waited_s:.1f} s")
+        return Done()
+
+    # -- telling ------------------------------------------------------------------------------------------------------
+    def _tell(self, run: Run, name: str, member: Member, **fields: Any) -> None:
+        known = {"name": member.name, "label": member.label, "incarnation": member.incarnation}
+        self._supervisor.tell(run, name, {**known, **fields})
+
+    def _report(
+        self,
+        run: Run,
+        member: Member,
+        kind: str,
+        detail: str,
+        position: str | None = None,
+        failure: Failure | None = None,
+    ) -> None:
+        name = member.name.partition("/")[2]
+        self.report(run, Incident(_now(), name, member.incarnation, kind, position, detail, failure))
+
+    def report_broker(self, run: Run, number: int, kind: str, detail: str) -> None:
+        """Have it written down that the broker was lost, or replaced."""
+        self.report(run, Incident(_now(), "broker", number, kind, None, detail))
+
+    def report(self, run: Run, incident: Incident) -> None:
+        """Have the governor write an incident down, in the order in which they came."""
+        run.story.untold.append(incident)
+        if not run.story.telling:
+            run.story.telling = True
+            self._begin(self._tell_governor(run))
+
+    async def _tell_governor(self, run: Run) -> None:
+        untold = run.story.untold
+        while untold and not run.over.is_set():
+            if run.begun and await self._told(run, untold[0]):
+                untold.popleft()
+            else:
+                await asyncio.sleep(_AGAIN_S)
+        run.story.telling = False
+
+    async def _told(self, run: Run, incident: Incident) -> bool:
+        """Tell the governor; False if there is no broker, and it is to be told again by another."""
+        bus = self._supervisor.bus
+        if bus is None:
+            return False
+        try:
+            await bus.ask(run.governor.name, "governor.incident", incident)
+            if incident.failure is not None:  # it knows why: nobody needs to wait any more
+                await bus.ask(KERNEL, "kernel.withdraw", Withdraw([f"{run.id}/{incident.name}"]))
+        except GanglionError:
+            return not bus.closed
+        return True
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+def _way(member: Member) -> str:
+    """Return how a member has died, in words that are equal for equal ways."""
+    if member.child.code is None:
+        return "not being started" if member.process is None else "an end that is not known"
+    return exit_text(member.child.code).removeprefix("killed by ")
+
+
+def _too_often(run: Run, member: Member) -> str:
+    listed = "".join(f"\n    {line}" for line in run.story.losses)
+    return f"too many losses: {member.label} {member.end_text} and is not started again{listed}"
+
+
+def _last_words(member: Member) -> str:
+    """Return why a process says that it cannot go on as its predecessor did."""
+    last = next((line for line in reversed(member.last_words) if line.strip()), "")
+    text = last.partition(": ")[2] if last.startswith(f"{member.name}: ") else last
+    return f"{member.label}: {text or 'it does not do the same again'}"
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")

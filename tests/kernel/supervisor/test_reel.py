@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from ganglion.supervisor.reel import age_s, place, position
+from ganglion.wire.envelope import Head, Position, encode_head
+from ganglion.wire.tape import MAGIC, Kind, heard_record, record
+from ganglion.wire.verb import Verb
+
+
+def act(episode: int, step: int) -> list[bytes]:
+    """Return a CALL of a controller."""
+    where: Position = (0, 0, episode, 0, step, 0)
+    return [b"r/controller/0", encode_head(Head(Verb.CALL, 1, "muscle.act", where, 1000)), b""]
+
+
+@pytest.fixture
+def tape(tmp_path: Path) -> Path:
+    """Return the tape of a muscle that began a hundred seconds ago, and has heard two calls."""
+    path = tmp_path / "muscle.tape"
+    begun_s = time.monotonic() - 100.0
+    records = [heard_record(begun_s + n, act(7, 117 + n)) for n in range(2)]
+    path.write_bytes(b"".join([MAGIC, *records, record(Kind.SAID, begun_s + 2, bytes(16))]))
+    return path
+
+
+def test_the_last_call_tells_where_a_process_stood(tape: Path) -> None:
+    """The position is what it heard last; a tape that is too long to be looked through has none."""
+    assert "muscle.act, episode 7, step 118" == position(tape)
+    assert position(tape, 10) is None
+
+
+def test_the_place_changes_with_whatever_is_heard(tape: Path) -> None:
+    """Two moments are the same place if nothing was written in between, and no new tape was begun."""
+    before = place(tape)
+    same = place(tape)
+    tape.write_bytes(tape.read_bytes() + heard_record(0.0, act(7, 119)))
+    longer = place(tape)
+    data = tape.read_bytes()
+    tape.with_suffix(".new").write_bytes(data)
+    tape.with_suffix(".new").rename(tape)
+
+    assert before == same
+    assert 4 == len({before, longer, place(tape), (0, 0)})
+
+
+def test_a_tape_is_as_old_as_its_first_record(tape: Path) -> None:
+    """It may take a successor as long to hear as it took to write."""
+    assert 100.0 <= age_s(tape)
+
+
+@pytest.mark.parametrize("data", [None, b"", MAGIC, b"something else, and more of it", MAGIC + b"\xff" * 40])
+def test_without_a_tape_nothing_is_known(tmp_path: Path, data: bytes | None) -> None:
+    """No file, an empty one and one that is no tape have no age and no position."""
+    path = tmp_path / "x.tape"
+    if data is not None:
+        path.write_bytes(data)
+
+    assert (0.0, None) == (age_s(path), position(path))
+    assert (0.0, None, (0, 0)) == (age_s(None), position(None), place(None))
