@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import random
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,13 +17,13 @@ UNPROTECTED = {"logs", "cuts"}  # what was said on the way, and where a run coul
 
 
 @pytest.fixture(scope="module")
-def results(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the results folder of one run that has finished."""
     folder = tmp_path_factory.mktemp("whole")
     shutil.copy(DOCUMENTS / "dummy.yml", folder)
     ran = ganglion(folder, "run", "dummy.yml", "--quiet")
     assert 0 == ran.returncode, ran.stderr
-    yield folder / "results"
+    return folder / "results"
 
 
 def verified(results: Path, capsys: pytest.CaptureFixture[str]) -> tuple[int, list[tuple[str, str]]]:

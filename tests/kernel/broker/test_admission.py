@@ -201,3 +201,32 @@ def test_checked_names(name: str) -> None:
     with pytest.raises(RemoteProtocolError, match="expected a name"):
         checked(name)
     assert "r/store" == checked("r/store")
+
+
+def test_every_pair_of_who_one_is_and_who_one_claims_to_be() -> None:
+    """A token of its own for each place of two runs: whoever claims name or role of another with his is refused."""
+    places = [("supervisor", Role.SUPERVISOR), ("operator/*", Role.OPERATOR), ("observer/*", Role.OBSERVER)]
+    for run in ("farm-1", "farm-2"):
+        places += [(f"{run}/{role.value}", role) for role in (Role.GOVERNOR, Role.STORE)]
+        places += [(f"{run}/controller/{worker}", Role.CONTROLLER) for worker in (0, 1)]
+        for uid in ("ada", "bob"):
+            places.append((f"{run}/brain/{uid}", Role.BRAIN))
+            for role in (Role.MUSCLE, Role.ENVIRONMENT):
+                places += [(f"{run}/{role.value}/{uid}/{worker}", role) for worker in (0, 1)]
+    register = Register([entry(name, f"of {name}", role) for name, role in places])
+    admitted = []
+    for real, _ in places:
+        for name, _ in places:
+            for role in Role:
+                said = hello(name, role.value, f"of {real}", {})
+                try:
+                    place = register.entitled(said, ())
+                except RemoteProtocolError:
+                    continue
+                admitted.append((real, place.role, role))
+                numbered = place.name.rstrip("0123456789") == real.removesuffix("*")
+                assert real == place.name if "*" not in real else numbered, (real, said)
+
+    own = [(name, role, role) for name, role in places]
+    many = [row for row in own if "*" in row[0]]  # these give the name themselves, whatever was claimed
+    assert sorted(own + many * (len(places) - 1)) == sorted(admitted)
