@@ -7,13 +7,14 @@ import hashlib
 import secrets
 import signal
 from collections.abc import Callable
+from pathlib import Path
 
 from ganglion.run.plan import Process as Place
 from ganglion.supervisor.child import Child, Effect, Event, State
 from ganglion.supervisor.process import Process
 from ganglion.wire.messages import Admit
 
-__all__ = ["Member"]
+__all__ = ["Member", "definition"]
 
 _DUMP_S = 0.2  # for the stacks
 
@@ -43,7 +44,13 @@ class Member:
         self.here = asyncio.Event()  # it has joined, once
         self.lost_reason = ""  # what the broker said
         self.asked = False  # to leave
+        self.dismissed = False  # its end is wanted
         self.overdue = False
+        self.returns = False  # a successor comes if it is lost, and others wait for it
+        self.tape: Path | None = None  # where it writes down what it hears
+        self.lost_s: float | None = None  # when its predecessor was lost, until it has joined
+        self.lost_way = ""  # how
+        self.due_s: float | None = None  # when it must have come back
         self.gone = asyncio.Event()
         self._loop = asyncio.get_running_loop()
         self.since_s = self._loop.time()
@@ -63,21 +70,12 @@ class Member:
     @property
     def definition(self) -> tuple[object, ...]:
         """Return what must be equal for a process to stay when a phase changes."""
-        environment = self.place.environment
-        if environment is None or environment.plugin is not None:
-            return (self.place.run_as,)  # its class comes with the set-up of each phase
-        return (
-            self.place.run_as,
-            environment.attach,
-            tuple(environment.command or ()),
-            environment.cwd,
-            tuple(environment.variables.items()),
-        )
+        return definition(self.place)
 
     @property
     def stays(self) -> bool:
         """Say whether it can go on to serve: it is not gone, not leaving, and has not lost its connection."""
-        if self.gone.is_set() or self.lost_reason:
+        if self.gone.is_set() or (self.lost_reason and not self.returns):
             return False
         return self.place.attached or self.child.state in (State.PLANNED, State.STARTING, State.RUNNING)
 
@@ -95,6 +93,7 @@ class Member:
             self.place.uid if self.place.attached else None,
             evaluation=self.place.evaluation,
             curve_key=attach_key if self.place.attached else None,
+            returns=self.returns,
         )
 
     # -- its life -----------------------------------------------------------------------------------------------------
@@ -118,6 +117,7 @@ class Member:
 
     def leave(self, patience_s: float | None = None) -> None:
         """Begin the ladder: ask it to leave if it can hear us, else end it by signal."""
+        self.dismissed = True
         if self.place.attached:
             if self.joined:
                 self._ask(self)
@@ -134,11 +134,13 @@ class Member:
 
     def end(self) -> None:
         """Go on to SIGTERM at once."""
+        self.dismissed = True
         if not self.place.attached:
             self._receive(Event.END)
 
     def kill(self) -> None:
         """Go on to SIGKILL at once."""
+        self.dismissed = True
         if not self.place.attached:
             self._receive(Event.KILL)
 
@@ -193,3 +195,17 @@ class Member:
         if self.child.code is None:
             return f"has {self.child.reason}"
         return f"{'ended with' if self.child.code >= 0 else 'was'} {self.child.reason}"
+
+
+def definition(place: Place) -> tuple[object, ...]:
+    """Return what must be equal of two places for one process to serve both."""
+    environment = place.environment
+    if environment is None or environment.plugin is not None:
+        return (place.run_as,)  # its class comes with the set-up of each phase
+    return (
+        place.run_as,
+        environment.attach,
+        tuple(environment.command or ()),
+        environment.cwd,
+        tuple(environment.variables.items()),
+    )

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import math
+import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from ganglion.errors import LaunchError
@@ -16,15 +17,20 @@ from ganglion.limits import (
     PROCESSES_PER_RUN,
     WAIT_REPORT_S,
 )
+from ganglion.run.loss import ours, recovers, restarts, returns
 from ganglion.run.plan import Plan, processes_of
 from ganglion.run.plan import Process as Place
+from ganglion.supervisor.census import Census, boot_id, life_of
+from ganglion.supervisor.checkpoints import Checkpoints
 from ganglion.supervisor.child import State
 from ganglion.supervisor.event import WAITING
 from ganglion.supervisor.folder import RunFolder
 from ganglion.supervisor.member import Member
 from ganglion.supervisor.output import printable
 from ganglion.supervisor.restarts import Restarts
+from ganglion.supervisor.revival import Story
 from ganglion.supervisor.user import PRIVATE, users_of
+from ganglion.supervisor.way import Way
 from ganglion.wire.messages import Ended, Failure, RunEvent
 from ganglion.wire.name import Role, peer_name
 from ganglion.wire.parcel import plan_bytes
@@ -91,6 +97,17 @@ class Run:
         self._heard_s: dict[str, float] = {}  # when each participant has last told for whom it waits
         self.phase = 0
         self.restarts = Restarts()
+        self.story = Story()
+        self.incarnations: dict[str, int] = {}  # name -> the newest
+        self.taped = recovers(plan)
+        self.noting = asyncio.Lock()
+        self.changing = asyncio.Lock()  # held while it is decided who lives
+        self.way: Way | None = None  # how it goes on, if it was begun before
+        self.beginning: asyncio.Future[None] | None = None
+        self.rewound = False
+        self.withdrawn: int | None = None  # what was cut short from this phase on does not count any more
+        self.on_rewind: Callable[[str, str], None] | None = None
+        self.checkpoints = Checkpoints(self, lambda text: None)
 
     def places(self, phase: int) -> list[Place]:
         """Return the processes that a phase needs besides governor and store."""
@@ -100,6 +117,35 @@ class Run:
     def mask(self) -> int | None:
         """Return what new files of this run are not for, None where all its processes are ours."""
         return PRIVATE if users_of(self.plan) else None
+
+    def needs(self, name: str) -> bool:
+        """Say whether the present phase needs a process of this name."""
+        places = [self.governor, *([self.keeper] if self.keeper else []), *self.places(self.phase)]
+        return any(place.name == name for place in places)
+
+    def member(self, place: Place, ask: Callable[[Member], None], over: Callable[[Member], None]) -> Member:
+        """Return the next one to bear the name of a place, with what the present phase says of its loss."""
+        number = self.incarnations[place.name] = self.incarnations.get(place.name, 0) + 1
+        member = Member(place, self.id, number, ask, over)
+        member.returns = returns(self.plan.phases[self.phase], place)
+        member.tape = self.folder.tape(place).resolve() if self.taped and ours(place) else None
+        if member.tape is not None and place.run_as is None:
+            member.tape.parent.mkdir(mode=0o700, exist_ok=True)
+        if member.tape is not None and restarts(self.plan.phases[self.phase], place):
+            member.tape.unlink(missing_ok=True)  # who would not do the same again begins anew
+        return member
+
+    def census(self) -> Census:
+        """Return who lives for it, and whose incarnations have been given out."""
+        pids = {name: member.process.pid for name, member in self.members.items() if member.process}
+        found = {name: life_of(number, pids.get(name)) for name, number in self.incarnations.items()}
+        begun = self.begun or (self.way is not None and self.way.cut is None and not self.rewound)
+        return Census(boot_id(), life_of(0, os.getpid()), self.phase, begun, found)
+
+    def rewind(self, reason: str, peer: str) -> None:
+        """Begin again where everybody stood alike, because a process does not do the same again."""
+        if self.on_rewind is not None:
+            self.on_rewind(reason, peer)
 
     def finish(self, ended: Ended) -> None:
         """Take the first word about the end; what comes later changes nothing."""
@@ -132,14 +178,14 @@ class Run:
 
     # -- waits --------------------------------------------------------------------------------------------------------
     def unjoined(self) -> list[Member]:
-        """Return those whose coming the governor does not await: itself, the store, and who is started by others."""
+        """Return whose coming the governor does not await: itself, the store, successors, who is started by others."""
         awaited = (State.PLANNED, State.STARTING, State.RUNNING)
         return [
             m
             for m in self.members.values()
             if not m.here.is_set()
             and m.child.state in awaited
-            and (m.place.attached or m.place.role in (Role.GOVERNOR, Role.STORE))
+            and (m.place.attached or m.due_s is not None or m.place.role in (Role.GOVERNOR, Role.STORE))
         ]
 
     def waits_due(self, now_s: float) -> list[tuple[Member, float]]:

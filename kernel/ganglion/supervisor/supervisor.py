@@ -10,35 +10,43 @@ import shutil
 import signal
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from ganglion.errors import DeadlineExceeded, GanglionError, LaunchError, PeerLost, StoreError, UsageError
 from ganglion.limits import DEADLINES_S, LEAVE_ASK_S, LEAVE_KILL_S, LEAVE_TERMINATE_S
-from ganglion.run.loss import mended
+from ganglion.run.loss import returns
 from ganglion.run.plan import Plan
 from ganglion.run.plan import Process as Place
+from ganglion.run.recovery import span_s, widest
 from ganglion.supervisor import event
 from ganglion.supervisor.access import Access, remote_path
 from ganglion.supervisor.bus import Bus, Handler, Listener
+from ganglion.supervisor.census import forget, write_census
 from ganglion.supervisor.check import PLAN, VARIABLE, read_faults, write_plan
+from ganglion.supervisor.checkpoints import Checkpoints
 from ganglion.supervisor.child import State
 from ganglion.supervisor.connection import Connection, connection_path, endpoint_folder, write_private
-from ganglion.supervisor.folder import RunFolder, log_name, participants
+from ganglion.supervisor.folder import RunFolder, log_name
+from ganglion.supervisor.guests import Guests
+from ganglion.supervisor.hub import Hub
 from ganglion.supervisor.launcher import CREDENTIALS, Launcher
 from ganglion.supervisor.linux import children_of, dump_nothing, end_adopted
-from ganglion.supervisor.member import Member
-from ganglion.supervisor.process import Process, end
-from ganglion.supervisor.runs import Outcome, Run, check_size
+from ganglion.supervisor.member import Member, definition
+from ganglion.supervisor.moment import Moments
+from ganglion.supervisor.process import Process
+from ganglion.supervisor.revival import Revival
+from ganglion.supervisor.rewind import begin, prepare, rewind
+from ganglion.supervisor.runs import FINISHED, Outcome, Run, check_size
 from ganglion.supervisor.user import User, check_users
 from ganglion.supervisor.vigil import Vigil
+from ganglion.supervisor.way import Way
 from ganglion.wire.messages import (
     PROTOCOL_VERSION,
     Done,
     Ended,
-    GovernorStart,
     Joined,
     Lost,
     Need,
@@ -56,6 +64,7 @@ _OURS = (event.RUN_STARTED, event.RUN_ENDED, event.PEER_JOINED, event.PEER_LOST)
 """Events that governors tell those who look on; here the supervisor knows more about them."""
 _ANY_PORT = "tcp://127.0.0.1:0"
 _STORED = (Role.STORE, Role.GOVERNOR)  # the governor looks for models of other runs there
+_LOOK_S = 0.01
 _STOP_NOW_S = 1.0  # for the governor to cut open episodes; the ladder needs the rest of the five seconds
 _STAGES: tuple[tuple[Role, ...], ...] = (  # who leaves first; the store after everybody who writes
     (Role.ENVIRONMENT, Role.MUSCLE, Role.CONTROLLER),
@@ -116,13 +125,13 @@ class Supervisor(Listener):
         self.bus: Bus | None = None
         self._report = report
         self._launcher = launcher or Launcher(logs=settings.logs)
-        self._broker: Process | None = None
-        self._lifeline = -1
+        self._hub: Hub | None = None
         self._folder: Path | None = None
         self._closing = False
         self._tasks: set[asyncio.Task[None]] = set()
         self._spared: set[int] = set()
         self._vigil = Vigil(self)
+        self.revival = Revival(self)
 
     # -- coming up and going down -------------------------------------------------------------------------------------
     async def open(self) -> Connection:
@@ -134,8 +143,12 @@ class Supervisor(Listener):
         try:
             await self._launcher.open()
             self._folder, endpoint = endpoint_folder(name)
-            bound = await self._start_broker([endpoint, *self.settings.further()])
-            await self._let_in(bound)
+            self.bus = Bus(self._handlers(), self)
+            log = None if self.settings.logs is None else self.settings.logs / "broker.out"
+            guests = Guests(self, self._access)
+            self._hub = Hub(self._launcher, self._access, guests, self.bus, self._vigil.words_of, log)
+            remote = [self.settings.remote] if self.settings.remote else []
+            self._let_in(await self._hub.open([endpoint, *self.settings.further()], remote))
         except BaseException:
             await self.close()
             raise
@@ -143,23 +156,10 @@ class Supervisor(Listener):
         assert self.connection is not None
         return self.connection
 
-    async def _start_broker(self, endpoints: list[str]) -> dict[str, list[str]]:
-        order = self._access.order(endpoints, [self.settings.remote] if self.settings.remote else [])
-        log = None if self.settings.logs is None else self.settings.logs / "broker.out"
-        self._broker, line, self._lifeline = await self._launcher.serve(
-            "broker", ["-m", "ganglion.transport.server"], order, self._broker_ended, log
-        )
-        answer: dict[str, list[str]] = json.loads(line)
-        if "endpoints" not in answer:
-            raise LaunchError(f"the broker does not come up: {answer.get('error', 'no reason given')}")
-        return answer
-
-    async def _let_in(self, answer: dict[str, list[str]]) -> None:
+    def _let_in(self, answer: dict[str, list[str]]) -> None:
+        """Write down where the broker is, for those whom it lets in."""
         assert self._folder is not None
         bound = answer["endpoints"]
-        self.bus = Bus(self._handlers(), self)
-        await self.bus.join(bound[0], self._access.supervisor_token)
-        await self.bus.ask_all("kernel.admit", self._access.admissions())
         tcp = next((e for e in bound if e.startswith("tcp://")), None)
         results, run = str(self.settings.results.resolve()), self.settings.run
         place = Connection(
@@ -179,13 +179,8 @@ class Supervisor(Listener):
         for run in self.runs.values():
             if run.outcome is None:
                 run.interrupted("the kernel ends")
-        if self.bus is not None:
-            self.bus.close()
-        if self._lifeline >= 0:
-            os.close(self._lifeline)
-            self._lifeline = -1
-        if self._broker is not None:
-            await end(self._broker)
+        if self._hub is not None:
+            await self._hub.close()
         found = await self._launcher.close()
         found += end_adopted(self._spared)
         for file in filter(None, (self.connection_file, self.remote_file)):
@@ -229,18 +224,26 @@ class Supervisor(Listener):
             raise LaunchError(f"the check of the plugins ended with {process.code} and without a word{words}")
         return faults
 
-    async def execute(self, plan: Plan, folder: RunFolder, store: str | None) -> Outcome:
+    async def execute(
+        self, plan: Plan, folder: RunFolder, store: str | None, way: Way | None = None
+    ) -> Outcome:
         """Carry out a run that `check` has passed, to its end; every process of it is gone when this returns.
 
-        Raises LaunchError or UsageError before anything of the run was started.
+        With `way` it goes on: it was begun before. Raises LaunchError, StoreError or UsageError before anything of
+        the run was started.
         """
         run = self.runs[folder.run] = Run(plan, folder, store)  # from here on it can be interrupted
+        run.checkpoints = Checkpoints(run, lambda text: self.tell(run, event.WARNING, {"text": text}))
+        run.on_rewind = lambda reason, peer: self._spawn(rewind(self, run, reason, peer))
         try:
             await asyncio.to_thread(check_size, folder.run, plan)
             users = await asyncio.to_thread(check_users, plan, self.settings.results)
             if run.mask is not None:
                 os.umask(run.mask)  # from now on: who may see one run of this kernel may not see the next
-            await asyncio.to_thread(folder.fill, plan, self.settings.argv, store, self.settings.allow)
+            if way is None:
+                await asyncio.to_thread(folder.fill, plan, self.settings.argv, store, self.settings.allow)
+            else:
+                await prepare(run, way)
             if users:
                 await asyncio.to_thread(folder.open_ways)
         except BaseException:
@@ -251,7 +254,11 @@ class Supervisor(Listener):
         finally:
             await self._stop(run)
         outcome = await _sealed(run, run.conclude())
-        self._tell(run, event.RUN_ENDED, {"status": outcome.status, "reason": outcome.reason})
+        if outcome.status == FINISHED:
+            async with run.noting:
+                await asyncio.to_thread(forget, folder.path)  # only a run that goes on needs it
+                await asyncio.to_thread(Moments(folder.path).forget)
+        self.tell(run, event.RUN_ENDED, {"status": outcome.status, "reason": outcome.reason})
         return outcome
 
     async def _carry_out(self, run: Run) -> None:
@@ -277,34 +284,36 @@ class Supervisor(Listener):
         assert self.bus is not None
         for name in (event.TOPIC, event.WAITS):
             await self.bus.ask(KERNEL, "kernel.subscribe", Subscribe(topic(run.id, name)))
-        places = [run.governor, *([run.keeper] if run.keeper else []), *run.places(0)]
-        self._tell(
-            run,
-            event.RUN_STARTED,
-            {"seed": run.plan.seed, "processes": len(places) + 1, "participants": participants(places)},
-        )
-        await self._ensure(run, places)
-        await self._wait_joined(run, [run.governor.name, *([run.keeper.name] if run.keeper else [])])
-        tree = await asyncio.to_thread(run.plan.to_map)
-        request = GovernorStart(run.id, tree, run.keeper.name if run.keeper else None)
-        await self.bus.ask(run.governor.name, "governor.start", request)
-        unheard = run.interrupts and not run.begun
-        run.begun = True
-        if unheard:
-            await self._ask_stop(run)
+        run.beginning = asyncio.ensure_future(begin(self, run))
+        try:
+            await asyncio.wait([run.beginning])
+        finally:
+            run.beginning.cancel()
+        if not run.beginning.cancelled():  # else it begins anew
+            run.beginning.result()
+        await run.checkpoints.watch()
 
-    async def _wait_joined(self, run: Run, names: Sequence[str]) -> None:
-        members = [run.members[name] for name in names]
-        span_s = DEADLINES_S["join"]
+    async def wait_joined(self, run: Run, names: Sequence[str], span_s: float) -> None:
+        """Wait until these have joined, or their successors."""
         try:
             async with asyncio.timeout(span_s):
-                for member in members:
-                    await member.here.wait()
+                for name in names:
+                    while not run.members[name].here.is_set():
+                        member = run.members[name]
+                        waits = [asyncio.ensure_future(e.wait()) for e in (member.here, member.gone)]
+                        try:
+                            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+                        finally:
+                            for wait in waits:
+                                wait.cancel()
+                        if member.gone.is_set():
+                            await asyncio.sleep(_LOOK_S)
         except TimeoutError as error:
+            members = [run.members[name] for name in names]
             late = ", ".join(member.label for member in members if not member.here.is_set())
-            raise DeadlineExceeded(f"{late} did not join within {span_s} s") from error
+            raise DeadlineExceeded(f"{late} did not join within {span_s:.0f} s") from error
 
-    async def _ensure(self, run: Run, places: Sequence[Place]) -> None:
+    async def ensure(self, run: Run, places: Sequence[Place]) -> None:
         """Let the processes that are needed be there, and those that are not be gone; return when all are admitted."""
         assert self.bus is not None
         assert self.connection is not None
@@ -313,29 +322,63 @@ class Supervisor(Listener):
             | {run.governor.name}
             | ({run.keeper.name} if run.keeper else set())
         )
-        fresh = []
+        fresh, others = [], []
         for place in places:
             former = run.members.get(place.name)
-            member = Member(place, run.id, 1, self._bid_leave, self._member_over)
             if former is not None:
                 if former in run.lost:
                     continue  # the run fails by its name; a successor would hide who it was
-                if former.definition == member.definition and former.stays:
-                    former.place = place
+                if former.lost_s is not None and former.gone.is_set():
+                    former.place = place  # its successor is about to be started
                     continue
-                member.incarnation = former.incarnation + 1
+                if former.definition == definition(place) and former.stays:
+                    former.place = place
+                    if former.returns != returns(run.plan.phases[run.phase], place):
+                        former.returns = not former.returns
+                        others.append(former)
+                    continue
                 await self._retire(run, former)
             if run.over.is_set():
                 raise UsageError(f"run {run.id} is over: nobody is started for it any more")
-            run.members[place.name] = member
+            run.members[place.name] = member = self.member(run, place)
             fresh.append(member)
         leaving = [m for name, m in run.members.items() if name not in needed]
-        await self.bus.ask_all("kernel.admit", [self._access.admission(m) for m in fresh])
-        await self.bus.ask(KERNEL, "kernel.watch", Watch([member.name for member in fresh]))
-        starts = asyncio.gather(*(self._start(run, member) for member in fresh if not member.place.attached))
-        await asyncio.shield(starts)  # a start that is cut short would leave a process that nobody knows
+        await self.bus.ask_all("kernel.admit", [self._access.admission(m) for m in others])
+        await self.bring_up(run, fresh)
         for member in leaving:
             member.leave()
+
+    def member(self, run: Run, place: Place) -> Member:
+        """Return the next one to bear the name of a place."""
+        return run.member(place, self._bid_leave, self.revival.over)
+
+    async def bring_up(self, run: Run, members: Sequence[Member]) -> None:
+        """Admit members and start their processes, once it is written down who they are."""
+        assert self.bus is not None
+        await self.note(run)
+        await self.bus.ask_all("kernel.admit", [self._access.admission(m) for m in members])
+        await self.bus.ask(KERNEL, "kernel.watch", Watch([member.name for member in members]))
+        starts = asyncio.gather(
+            *(self._start(run, member) for member in members if not member.place.attached)
+        )
+        await asyncio.shield(starts)  # a start that is cut short would leave a process that nobody knows
+        self._spawn(self.note(run))
+
+    async def note(self, run: Run) -> None:
+        """Write down who lives for a run; LaunchError if that cannot be done."""
+        async with run.noting:
+            if run.outcome is not None:
+                return
+            try:
+                await asyncio.to_thread(write_census, run.folder.path, run.census())
+            except OSError as error:
+                raise LaunchError(f"run {run.id}: who takes part cannot be written down: {error}") from error
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do something that nobody waits for."""
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     async def _retire(self, run: Run, member: Member) -> None:
         """Wait until a member whose definition has changed is gone: two of one name are never there."""
@@ -387,6 +430,13 @@ class Supervisor(Listener):
             variables |= {"GANGLION_RESULTS": str(self.settings.results.resolve())}
             known = {**os.environ, "GANGLION_STORE": run.store or "", "GANGLION_KERNEL": ""}
             variables |= {name: known[name] for name in CREDENTIALS if known.get(name)}
+        if member.tape is not None:
+            variables["GANGLION_TAPE"] = str(member.tape)
+        if member.place.role is Role.STORE and run.withdrawn is not None:
+            variables["GANGLION_WITHDRAW"] = str(run.withdrawn)
+        if member.place.role is Role.STORE:
+            span = span_s("record", widest(phase.deadlines_s for phase in run.plan.phases))
+            variables["GANGLION_RECORD_S"] = "" if span is None else str(span)
         return variables | {
             "GANGLION_FOLDER": run.plan.folder,
             "GANGLION_ALLOW": ",".join([*run.plan.allow, *self.settings.allow]),
@@ -424,12 +474,12 @@ class Supervisor(Listener):
         elif not run.begun:
             run.interrupted(reason)
         else:
-            task = asyncio.ensure_future(self._ask_stop(run))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            self._spawn(self.ask_stop(run))
 
-    async def _ask_stop(self, run: Run) -> None:
+    async def ask_stop(self, run: Run) -> None:
+        """Have the governor end a run: after the episodes, or now; before that, keep where it stands."""
         assert self.bus is not None
+        await run.checkpoints.stop()
         now = run.interrupts >= 2
         if now:
             loop = asyncio.get_running_loop()
@@ -466,80 +516,18 @@ class Supervisor(Listener):
             self.bus.bid_leave(member.name)
 
     # -- what happens -------------------------------------------------------------------------------------------------
-    def _member_over(self, member: Member) -> None:
-        """Look at a process that has ended: wanted, or a loss that ends its run."""
-        run = self.runs.get(member.run)
-        if run is None or not member.child.lost or (run.over.is_set() and member.child.code == 0):
-            return
-        if self._mend(run, member):
-            return
-        run.lost.append(member)
-        text = f"{member.label} {member.end_text}"
-        self._tell(
-            run, event.PEER_LOST, {"name": member.name, "label": member.label, "reason": member.end_text}
-        )
-        if run.over.is_set():
-            return
-        unknown = (
-            not run.begun or not member.here.is_set()
-        )  # the governor has not met it, and will hear nothing
-        if unknown or member.place.role in (Role.GOVERNOR, Role.STORE):
-            run.fail(text, peer=member.name)
-        else:  # the governor knows where the run stood, and ends it by name; it may be too slow
-            asyncio.get_running_loop().call_later(LEAVE_ASK_S / 2, run.fail, text, None, member.name)
-
-    def _mend(self, run: Run, member: Member) -> bool:
-        """Begin to start a lost member anew if its loss is one that is mended; say whether it is."""
-        phase = run.plan.phases[run.phase]
-        if run.over.is_set() or not run.begun or not mended(phase, member.place):
-            return False
-        delay_s = run.restarts.next_s(member.name, time.monotonic())
-        if delay_s is None:
-            return False
-        run.former.append(member)
-        self._tell(
-            run, event.PEER_LOST, {"name": member.name, "label": member.label, "reason": member.end_text}
-        )
-        task = asyncio.ensure_future(self._restart(run, member, delay_s))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return True
-
-    async def _restart(self, run: Run, former: Member, delay_s: float) -> None:
-        """Start the successor of a lost member, under the next incarnation of its name."""
-        assert self.bus is not None
-        await asyncio.sleep(delay_s)
-        if run.over.is_set() or run.members.get(former.name) is not former:
-            return
-        member = Member(former.place, run.id, former.incarnation + 1, self._bid_leave, self._member_over)
-        run.members[member.name] = member
-        try:
-            await self.bus.ask_all("kernel.admit", [self._access.admission(member)])
-            await self.bus.ask(KERNEL, "kernel.watch", Watch([member.name]))
-            await self._start(run, member)
-        except GanglionError as error:
-            run.fail(f"{member.label} cannot be started again: {error}", peer=member.name)
-            return
-        self._tell(run, event.PEER_RESTARTED, {"name": member.name, "label": member.label})
-
-    def _broker_ended(self, process: Process) -> None:
-        if self._closing:
-            return
-        code = process.code or 0
-        how = f"{'was' if code < 0 else 'ended with'} {self._vigil.words_of(process)}"
-        for run in self.runs.values():
-            if run.outcome is None:
-                run.losses.append(("broker", how, list(process.output.lines)))
-                run.fail(f"broker {how}")
-
     def peer_joined(self, joined: Joined) -> None:
         """Take note of a member that has joined."""
         member, run = self._member(joined.peer)
         if member is None or run is None:
             return
+        known = member.here.is_set()  # it has come again, to the same broker or another one
         member.joined = True
+        member.lost_reason = ""
         member.here.set()
-        self._tell(run, event.PEER_JOINED, {"name": member.name, "label": member.label})
+        if not known:
+            self.tell(run, event.PEER_JOINED, {"name": member.name, "label": member.label})
+        self.revival.joined(run, member)
 
     def peer_lost(self, lost: Lost) -> None:
         """Take note of a member whose connection has ended."""
@@ -549,14 +537,11 @@ class Supervisor(Listener):
         member.joined = False
         member.lost_reason = lost.reason
         if not run.over.is_set() and not member.place.attached:
-            asyncio.get_running_loop().call_later(LEAVE_KILL_S, self._end_cut_off, run, member)
+            asyncio.get_running_loop().call_later(LEAVE_KILL_S, self.end_cut_off, run, member)
         if member.place.attached and not run.over.is_set() and not member.gone.is_set():
-            run.lost.append(member)
-            self._tell(
-                run, event.PEER_LOST, {"name": member.name, "label": member.label, "reason": lost.reason}
-            )
+            self.revival.left(run, member)
 
-    def _end_cut_off(self, run: Run, member: Member) -> None:
+    def end_cut_off(self, run: Run, member: Member) -> None:
         """End a process that has lost its connection and lives on: it hangs, or does not know what to do."""
         if not run.over.is_set() and member.child.state is State.RUNNING and not member.joined:
             member.dump_and_shoot(f"its connection was lost: {member.lost_reason}")
@@ -572,16 +557,16 @@ class Supervisor(Listener):
         if shown is not None and shown.event not in _OURS:
             self._report(run.id, shown)
 
-    def bus_closed(self, reason: str) -> None:
-        """Make sure that a broker which has left us ends: its end is what fails the runs."""
-        if self._broker is not None and not self._closing:
-            self._broker.signal(signal.SIGTERM)
+    def bus_closed(self, reason: str) -> bool:
+        """Make sure that a broker which has left us ends; say whether another one takes its place."""
+        return self._hub is not None and self._hub.bus_closed()
 
     def _member(self, name: str) -> tuple[Member | None, Run | None]:
         run = self.runs.get(name.partition("/")[0])
         return (run.members.get(name), run) if run is not None else (None, None)
 
-    def _tell(self, run: Run, name: str, fields: dict[str, Any]) -> None:
+    def tell(self, run: Run, name: str, fields: dict[str, Any]) -> None:
+        """Tell an event of a run, to whoever has started us and to those who look on."""
         news = RunEvent(name, {"run": run.id, **fields}, time.time())
         self._report(run.id, news)
         if self.bus is not None and name not in run.told:
@@ -597,20 +582,31 @@ class Supervisor(Listener):
             )
         else:
             left_s = max(0.0, (DEADLINES_S["join"] or 0.0) - length_s)
+            what = "join"
+            if member.due_s is not None:
+                left_s, what = max(0.0, member.due_s - asyncio.get_running_loop().time()), "come back"
             state = member.child.state.value
-            text = f"waiting {length_s:.1f} s for {member.label} to join: {state}; gives up in {left_s:.1f} s"
-        self._tell(run, event.WAITING, {"name": member.name, "waited_s": round(length_s, 1), "text": text})
+            text = (
+                f"waiting {length_s:.1f} s for {member.label} to {what}: {state}; gives up in {left_s:.1f} s"
+            )
+        self.tell(run, event.WAITING, {"name": member.name, "waited_s": round(length_s, 1), "text": text})
 
     # -- what we are asked --------------------------------------------------------------------------------------------
     def _handlers(self) -> dict[str, Handler]:
-        return {**self.settings.handlers, "kernel.need": self._need, "kernel.ended": self._ended}
+        ours: dict[str, Handler] = {
+            "kernel.need": self._need,
+            "kernel.ended": self._ended,
+            "kernel.overdue": self.revival.overdue,
+        }
+        return {**self.settings.handlers, **ours}
 
     async def _need(self, caller: str, need: Need) -> Done:
         run = self._run_of(caller, need.run)
         if not 0 <= need.phase < len(run.plan.phases):
             raise LaunchError(f"expected a phase 0 to {len(run.plan.phases) - 1}, found {need.phase}")
-        run.phase = need.phase
-        await self._ensure(run, run.places(need.phase))
+        async with run.changing:
+            run.phase = need.phase
+            await self.ensure(run, run.places(need.phase))
         return Done()
 
     async def _ended(self, caller: str, ended: Ended) -> Done:
@@ -627,7 +623,16 @@ class Supervisor(Listener):
     @property
     def broker(self) -> Process | None:
         """Return the broker's process."""
-        return self._broker
+        return None if self._hub is None else self._hub.process
+
+    @property
+    def kills(self) -> bool:
+        """Say whether who is silent or stopped is killed."""
+        return self._vigil.kills
+
+    def disturbed_since(self, moment_s: float) -> bool:
+        """Say whether there was a moment without a broker since then, by the loop's clock."""
+        return self._hub is None or not self._hub.there_since(moment_s)
 
     @property
     def known(self) -> set[int]:

@@ -14,6 +14,7 @@ from ganglion.supervisor.linux import children_of, stopped
 from ganglion.supervisor.process import Process
 
 if TYPE_CHECKING:
+    from ganglion.supervisor.member import Member
     from ganglion.supervisor.supervisor import Supervisor
 
 __all__ = ["Vigil"]
@@ -78,8 +79,17 @@ class Vigil:
                     why = self._stopped(member.process.pid, now_s)
                     if why:
                         member.shoot(why)
+                    elif self.kills and member.due_s is not None and now_s > member.due_s:
+                        self._hurry(member)
         self._look_at_broker(now_s)
         self._reap()
+
+    @staticmethod
+    def _hurry(member: Member) -> None:
+        """Kill a successor that has not come back in time; its own successor has as long again."""
+        if not member.here.is_set():
+            member.dump_and_shoot("it did not come back in time")
+        member.due_s = None
 
     def _stopped(self, pid: int, now_s: float) -> str:
         """Return why a process is to be killed, if it has been stopped for too long."""
