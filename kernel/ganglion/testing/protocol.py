@@ -61,7 +61,7 @@ ERRORS = {
     "role": "the token is for another role",
     "name": "the token is not for this name, or the name is taken",
     "incarnation": "a newer process has this name already",
-    "busy": "too many open calls, or too much waits for the destination; again after `retry_after_ms`",
+    "busy": "too many open calls, too much waits for the destination, or it is absent; again after `retry_after_ms`",
     "unreachable": "nobody of this name has joined",
     "forbidden": "your role may not say this to that peer",
     "unknown_call": "the callee does not know this call",
