@@ -42,7 +42,7 @@ class Settings:
     `store` is a URI, None: the file `ganglion.db` of the results folder. `kernel` is a connection file, None: the
     newest of this user. `bind` is an endpoint for other machines, `allow` names packages that import paths may lead
     into, `block` plugins or distributions that nobody may use, `commands` is `allow` or `deny`, `limits` has those that
-    were changed. `verbosity` is -1 with `-q`, 0, or the number of `-v`. `origins` says where each setting comes from, if
+    were changed. `verbosity` is -1 with `-q`, 0, or the number of `-v`. `origins` says where each setting is from, if
     it is not built in.
     """
 

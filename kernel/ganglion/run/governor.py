@@ -141,7 +141,7 @@ class Governor:
             and self.stage is not Stage.FAILING
             and (led_back or restarts(self._phase, process))
         ):
-            span_s = self._phase.deadline_s("join", process)
+            span_s = self._phase.deadline_s("attach" if process.attached else "join", process)
             self.waits.begin(peer, peer, f"{process.label} to come back", now_s, span_s)
             return [event]
         failure = Failure("lost", f"{self._label(peer)} is gone: {reason}")

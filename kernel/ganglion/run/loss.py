@@ -56,10 +56,10 @@ def mends(phase: PhasePlan) -> bool:
 
 def restarts(phase: PhasePlan, process: Process) -> bool:
     """Say whether a lost process costs its worker the open episode, and no more."""
-    return policy(phase, process) == RESTART and not process.attached
+    return policy(phase, process) == RESTART
 
 
 def mended(phase: PhasePlan, process: Process) -> bool:
-    """Say whether a process that is lost is started anew."""
+    """Say whether a process that is lost is started anew; who is started by somebody else, he starts again."""
     program = process.environment is not None and led(phase, process.environment)
-    return program or returns(phase, process) or restarts(phase, process)
+    return not process.attached and (program or returns(phase, process) or restarts(phase, process))

@@ -208,9 +208,8 @@ class Setup:
 def _recovery(phase: PhasePlan, entry: EnvironmentPlan | AgentPlan) -> dict[str, Any]:
     """Return what a controller has to know of deadlines and losses of an environment or a muscle."""
     own = entry.recovery or phase
-    attached = isinstance(entry, EnvironmentPlan) and entry.attach
     table = {} if entry.recovery is None else {"deadlines_s": dict(own.deadlines_s)}
-    return {"restarts": own.on_loss == RESTART and not attached, **table}
+    return {"restarts": own.on_loss == RESTART, **table}
 
 
 def _plugin(plan: PluginPlan) -> dict[str, Any]:

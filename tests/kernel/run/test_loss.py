@@ -38,16 +38,20 @@ def test_with_recover_all_of_ours_come_back(kit: Any, sync: str) -> None:
 
 
 def test_with_restart_who_takes_part_in_episodes_begins_anew(kit: Any) -> None:
-    """Environments and muscles are started anew, programs too; all others of ours come back as they were."""
-    phase = run(kit, on_loss=RESTART)
+    """Environments and muscles are started anew, or awaited if others start them; all else comes back as it was."""
+    phase, theirs = run(kit, on_loss=RESTART), {"environment moor (worker 0)"}
     places = processes_of("r", phase)
     anew = {process.label for process in places if restarts(phase, process)}
 
     assert anew == {
-        "environment hill (worker 0)", "environment mill (worker 0)", "muscle ada (worker 0)",
+        "environment hill (worker 0)", "environment mill (worker 0)", "environment moor (worker 0)",
+        "muscle ada (worker 0)",
     }  # fmt: skip
     assert {"brain ada", "controller (worker 0)"} == {p.label for p in places if returns(phase, p)}
-    assert {p.label for p in places if mended(phase, p)} == anew | {"brain ada", "controller (worker 0)"}
+    assert {p.label for p in places if mended(phase, p)} == (anew - theirs) | {
+        "brain ada",
+        "controller (worker 0)",
+    }
 
 
 def test_with_fail_nobody_comes_back(kit: Any) -> None:

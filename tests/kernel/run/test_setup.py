@@ -146,7 +146,7 @@ def test_controllers_know_whose_loss_costs_an_episode(kit: Any) -> None:
     hill, lake, moor = setup.controller(phase, 0, [], {}).environments
     ada = setup._agent(phase, agents[0], 0, cast(agents), False)
 
-    assert [True, False, False, False] == [part["restarts"] for part in (hill, lake, moor, ada)]
+    assert [True, False, True, False] == [part["restarts"] for part in (hill, lake, moor, ada)]
     assert {"update": 3.0} == hill["deadlines_s"] == moor["deadlines_s"]
     assert "deadlines_s" not in {**lake, **ada}
     assert {"act": 5.0} == setup.controller(phase, 0, [], {}).deadlines_s
