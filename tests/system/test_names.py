@@ -14,9 +14,10 @@ import pytest
 
 from ganglion.errors import GanglionError
 from ganglion.peer.shelf import Index, copy_model, shelves
+from ganglion.peer.tape import FileReel, Tape
 from ganglion.run.plan import Process
 from ganglion.sdk.models import Models, file_name, percent_encoded
-from ganglion.supervisor.folder import log_name, reserve, run_id
+from ganglion.supervisor.folder import RunFolder, log_name, reserve, run_id
 from ganglion.wire.name import Role, label, peer_name, safe, topic
 
 NAMES = [
@@ -167,6 +168,19 @@ def log_of(folder: Path, name: str) -> None:
         (folder / f"{log_name(process)}.log").write_text("")
 
 
+def tape_of(folder: Path, name: str) -> None:
+    """Begin and replace the tapes of processes of that uid."""
+    for role in (Role.ENVIRONMENT, Role.BRAIN):
+        process = Process(peer_name(run_id(name), role, name, 3), role, name, 3)
+        path = RunFolder("run", folder).tape(process)
+        path.parent.mkdir(exist_ok=True)
+        tape = Tape(FileReel(path))
+        tape.tick(1.0)
+        tape.flush()
+        tape.begin_anew([])
+        assert path.is_file()
+
+
 FILES: list[Callable[[Path, str], None]] = [
     model_of,
     value_of,
@@ -177,6 +191,7 @@ FILES: list[Callable[[Path, str], None]] = [
     folder_of,
     given_folder_of,
     log_of,
+    tape_of,
 ]
 
 
@@ -193,7 +208,7 @@ def test_no_file_is_made_outside(run: Path, make: Callable[[Path, str], None]) -
         assert beside - {row for row in beside if row.startswith(f"{number}/")} == after, name
 
 
-@pytest.mark.parametrize("make", [model_of, agent_of, index_of, log_of, copy_of])
+@pytest.mark.parametrize("make", [model_of, agent_of, index_of, log_of, copy_of, tape_of])
 def test_planted_links_lead_nowhere(run: Path, make: Callable[[Path, str], None]) -> None:
     """Where a link lies in the place of each file that is made, what it leads to stays as it is."""
     victim = run / "victim"
@@ -209,7 +224,7 @@ def test_planted_links_lead_nowhere(run: Path, make: Callable[[Path, str], None]
         if make is not log_of:  # the supervisor makes these files in a folder of its own: see test_output
             (trapped / path).symlink_to(victim)
         (trapped / path).with_name(f".{path.name}.{os.getpid()}.part").symlink_to(victim)
-    with contextlib.suppress(GanglionError):
+    with contextlib.suppress(GanglionError, OSError):  # a process may end there, which its supervisor sees
         make(trapped, "ada")
 
     assert "mine" == victim.read_text()

@@ -198,8 +198,9 @@ def _is_tape(name: str) -> bool:
 
 
 def _copy(source: Path, target: Path, length: int) -> None:
-    """Copy the first `length` bytes."""
-    with source.open("rb") as given, target.open("xb") as taken:
+    """Copy the first `length` bytes; the source may be another user's, and is followed nowhere."""
+    fd = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(fd, "rb") as given, target.open("xb") as taken:
         target.chmod(0o600)
         for piece in _pieces(given, length):
             taken.write(piece)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 
@@ -61,3 +62,19 @@ def test_without_a_tape_nothing_is_known(tmp_path: Path, data: bytes | None) -> 
 
     assert (0.0, None) == (age_s(path), position(path))
     assert (0.0, None, (0, 0)) == (age_s(None), position(None), place(None))
+
+
+@pytest.mark.parametrize("planted", ["link", "pipe", "folder"])
+def test_what_lies_in_the_place_of_a_tape_is_neither_followed_nor_waited_for(
+    tape: Path, planted: str
+) -> None:
+    """Another user may have planted it: nothing is known then, at once."""
+    path = tape.with_name("planted.tape")
+    if planted == "link":
+        path.symlink_to(tape)
+    elif planted == "pipe":
+        os.mkfifo(path)
+    else:
+        path.mkdir()
+
+    assert (0.0, None) == (age_s(path), position(path))
