@@ -102,7 +102,9 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(
+    "case", [pytest.param("environment", marks=pytest.mark.long), "without seed", "hang", "muscle"]
+)
 def test_one_episode_is_lost_and_the_others_are_whole(tmp_path: Path, case: str) -> None:
     """A process that is killed or hangs costs the open episode of its worker; each worker has all the others."""
     recovery, place, who, (worker, episode, steps) = CASES[case]

@@ -140,7 +140,7 @@ class Revival:
             await asyncio.sleep(_AGAIN_S)
 
     def left(self, run: Run, member: Member) -> None:
-        """Take note that one has left whom somebody else starts; he is awaited where that costs no more than an episode."""
+        """Take note that one has left whom somebody else starts; where that costs an episode only he is awaited."""
         if not restarts(run.plan.phases[run.phase], member.place):
             self._lose(run, member)
             return
