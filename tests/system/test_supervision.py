@@ -172,6 +172,39 @@ def test_killed_broker_is_named(folder: Path) -> None:
     assert nothing_left(command)
 
 
+def broker_of(command: Held) -> int:
+    """Return the process of the broker that a command has."""
+    found = [
+        p for p in command.below() if b"ganglion.transport.server" in Path(f"/proc/{p}/cmdline").read_bytes()
+    ]
+    return found[0]
+
+
+def test_killed_brokers_are_replaced(folder: Path) -> None:
+    """A run whose losses are made good goes on with another broker, twice, and no table of its results differs."""
+    text = DOCUMENT.replace("EPISODES", "20").replace("uid: endless", "uid: lasting")
+    (folder / "lasting.yml").write_text(text + "recovery: {on_loss: recover}\n")
+    disturbed = Command(folder, "run", "lasting.yml")
+    disturbed.until("episode.ended")
+    below = disturbed.below()
+    for _ in range(2):
+        os.kill(broker_of(disturbed), signal.SIGKILL)
+        disturbed.until("peer.restarted")
+        below |= disturbed.below()
+    status, _ = disturbed.end()
+    undisturbed = Command(folder, "run", "lasting.yml")
+
+    assert (0, 0) == (status, undisturbed.end()[0]), disturbed.events[-1]
+    told = [
+        (e["event"], e["name"]) for e in disturbed.events if e["event"] in ("peer.lost", "peer.restarted")
+    ]
+    assert [("peer.lost", "broker"), ("peer.restarted", "broker")] * 2 == told
+    compared = ganglion(folder, "runs", "diff", "lasting-1", "lasting-2", "--results", "results")
+    assert (0, "no difference\n") == (compared.returncode, compared.stdout), compared.stderr
+    assert gone(below)
+    assert nothing_left(disturbed)
+
+
 @pytest.mark.parametrize("times", [1, 2, 3])
 def test_interruption_ends_with_130(folder: Path, times: int) -> None:
     """Ctrl-C once, twice, three times: exit status 130, status `interrupted`, nobody is left."""

@@ -1,0 +1,183 @@
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from ganglion.run.plan import AgentPlan, EnvironmentPlan, PhasePlan, Plan, PluginPlan
+from ganglion.run.recovery import Recovery
+from ganglion.supervisor.access import Access
+from ganglion.supervisor.child import State
+from ganglion.supervisor.folder import RunFolder
+from ganglion.supervisor.guests import Guests
+from ganglion.supervisor.runs import Run
+
+NOTHING = PluginPlan("dummy")
+
+
+def plan(own: str, agent: str | None = None, attach: bool = False) -> Plan:
+    """Return a plan of one worker whose phase, and agent, say what a loss means."""
+    recovery = None if agent is None else Recovery(on_loss=agent)
+    agents = [AgentPlan("ada", NOTHING, None, NOTHING, ["grid.a"], ["grid.b"], recovery=recovery)]
+    environment = EnvironmentPlan("grid", None, attach="grid") if attach else EnvironmentPlan("grid", NOTHING)
+    phase = PhasePlan(0, "train", [environment], agents, NOTHING, [], [], on_loss=own)
+    return Plan("r", "x", "42", [phase], document="uid: r\n")
+
+
+class House:
+    """Stand for a supervisor: hold runs, take down what is told."""
+
+    def __init__(self, folder: Path, run: str | None = "r-1") -> None:
+        self.settings = SimpleNamespace(run=run)
+        self.runs: dict[str, Run] = {}
+        self.events: list[tuple[str, str]] = []
+        self.incidents: list[tuple[str, int, str]] = []
+        self.missed: list[str] = []
+        self.revival = SimpleNamespace(
+            report_broker=lambda run, *rest: self.incidents.append((run.id, *rest[:2]))
+        )
+        self.guests = Guests(self, Access())  # type: ignore[arg-type]
+        self._folder = folder
+
+    def tell(self, run: Run, name: str, fields: dict[str, Any]) -> None:
+        """Take down an event."""
+        self.events.append((name, fields["name"]))
+
+    def peer_lost(self, lost: Any) -> None:
+        """Take down who is gone."""
+        self.missed.append(lost.peer)
+
+    def end_cut_off(self, run: Run, member: Any) -> None:
+        """Take down who is ended."""
+        self.missed.append(member.name)
+
+    def begin(self, name: str, what: Plan) -> Run:
+        """Begin a run whose members have all joined."""
+        (self._folder / name).mkdir()
+        run = self.runs[name] = Run(what, RunFolder(name, self._folder / name), None)
+        for place in [run.governor, *run.places(0)]:
+            member = run.members[place.name] = run.member(place, lambda one: None, lambda one: None)
+            member.joined = True
+            member.here.set()
+        return run
+
+
+def _inside(body: Callable[[], None]) -> None:
+    async def run() -> None:
+        body()
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("own", "agent", "outlives"),
+    [("fail", None, False), ("recover", None, True), ("fail", "recover", True), ("recover", "fail", True)],
+)
+def test_who_outlives_a_broker(tmp_path: Path, own: str, agent: str | None, outlives: bool) -> None:
+    """A run goes on with another broker if any loss in its phase is made good; else it fails by the broker's name."""
+
+    def body() -> None:
+        house = House(tmp_path)
+        run = house.begin("r-1", plan(own, agent))
+        assert outlives is house.guests.wants_broker()
+        house.guests.broker_lost("was killed by SIGKILL", ["last word"], True)
+        assert outlives is not run.over.is_set()
+        if outlives:
+            assert ([("peer.lost", "broker")], [("r-1", 1, "lost")]) == (house.events, house.incidents)
+            assert not any(member.joined for member in run.members.values())
+        else:
+            assert [("broker", "was killed by SIGKILL", ["last word"])] == run.losses
+            assert run.ended is not None
+            assert "failed: broker was killed by SIGKILL" == run.ended.reason
+
+    _inside(body)
+
+
+def test_runs_fare_each_by_itself(tmp_path: Path) -> None:
+    """In a daemon a run that does not outlive its broker fails, another one goes on, and a daemon wants a broker."""
+
+    def body() -> None:
+        house = House(tmp_path, run=None)
+        assert house.guests.wants_broker()
+        failing, going = house.begin("a-1", plan("fail")), house.begin("b-1", plan("recover"))
+        house.guests.broker_lost("was killed by SIGKILL", [], True)
+        assert (True, False) == (failing.over.is_set(), going.over.is_set())
+        assert {"b-1"} == {admit.run for admit in house.guests.admissions()} - {""}
+        house.guests.broker_back(0.3)
+        assert [("peer.lost", "broker"), ("peer.restarted", "broker")] == house.events
+        assert [("b-1", 1, "lost"), ("b-1", 2, "restarted")] == house.incidents
+
+    _inside(body)
+
+
+def test_without_another_broker_everybody_fails(tmp_path: Path) -> None:
+    """Where a broker has died too often nobody goes on."""
+
+    def body() -> None:
+        house = House(tmp_path)
+        run = house.begin("r-1", plan("recover"))
+        house.guests.broker_lost("was killed by SIGKILL", [], False)
+        assert run.over.is_set()
+        assert not house.guests.wants_broker()
+
+    _inside(body)
+
+
+def test_a_new_broker_knows_everybody(tmp_path: Path) -> None:
+    """The table holds operators, observers and members with their incarnations; who leaves is not waited for."""
+
+    def body() -> None:
+        house = House(tmp_path)
+        run = house.begin("r-1", plan("recover"))
+        muscle = run.places(0)[-1]
+        run.members[muscle.name] = run.member(muscle, lambda one: None, lambda one: None)
+        leaving = next(member for name, member in run.members.items() if "/controller/" in name)
+        leaving.dismissed = True
+        table = {admit.name: admit for admit in house.guests.admissions()}
+        assert {"operator/*", "observer/*", *run.members} == set(table)
+        assert (2, True) == (table[muscle.name].incarnation, table[muscle.name].returns)
+        assert (1, False) == (table[leaving.name].incarnation, table[leaving.name].returns)
+        topics, watched = house.guests.interests()
+        assert (["@r-1/events", "@r-1/waits"], list(run.members)) == (topics, watched)
+
+    _inside(body)
+
+
+@pytest.mark.parametrize("attach", [False, True])
+def test_who_does_not_come_back_is_missed(tmp_path: Path, attach: bool) -> None:
+    """A process of ours that has not found another broker is ended, a program that had attached is lost."""
+
+    def body() -> None:
+        house = House(tmp_path)
+        run = house.begin("r-1", plan("recover", attach=attach))
+        house.guests.broker_lost("was killed by SIGKILL", [], True)
+        house.guests.broker_back(0.3)
+        for member in run.members.values():
+            member.joined = "/environment/" not in member.name
+            house.guests._miss(run, member)
+        assert ["r-1/environment/grid/0"] == house.missed
+        assert all(member.child.state is State.PLANNED for member in run.members.values())
+
+    _inside(body)
+
+
+def test_who_has_a_successor_is_not_missed(tmp_path: Path) -> None:
+    """Of a name that somebody else bears meanwhile nobody looks for the former bearer."""
+
+    def body() -> None:
+        house = House(tmp_path)
+        run = house.begin("r-1", plan("recover"))
+        former = run.members["r-1/governor"]
+        former.joined = False
+        run.members[former.name] = run.member(
+            dataclasses.replace(run.governor), lambda one: None, lambda one: None
+        )
+        house.guests._miss(run, former)
+        assert [] == house.missed
+
+    _inside(body)
