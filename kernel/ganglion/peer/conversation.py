@@ -105,6 +105,7 @@ class Leave:
 Incoming = Request | Answer | Told | Gone | Leave
 
 _ABSENT_MS = 50  # a CALL to who is absent is said again so often
+_DOUBLED_S = 0.25  # after an answer that came twice: whoever waits longer may wait in vain
 _BEAT_HERE = encode_head(Head(Verb.BEAT, 0, "here"))
 
 
@@ -125,6 +126,7 @@ class Conversation:
         self._doing: set[tuple[str, int, str]] = (
             set()
         )  # requests that are not answered yet: who, serial, call
+        self._repeated: set[int] = set()  # serials that were said more than once
         self._nearest_s = math.inf  # no deadline is earlier; those that were settled may have been
 
     def begin(self, incarnation: int) -> None:
@@ -228,7 +230,7 @@ class Conversation:
         if verb is Verb.CALL:
             return self._request(Request(peer, head, body, tuple(frames[3:])))
         if verb is Verb.REPLY:
-            pending = self._settle(head.serial, peer)
+            pending = self._settle(head.serial, peer, now_s)
             return ([Answer(pending, body, tuple(frames[3:]))] if pending else []), []
         if verb is Verb.ERROR:
             return self._error(peer, head, body, now_s), []
@@ -283,7 +285,19 @@ class Conversation:
         for pending in due:
             del self._busy[pending.serial]
             pending.again_s = None
-        return [pending.frames for pending in due]
+        return self._said(due)
+
+    def repeat_all(self, now_s: float) -> list[tuple[bytes, ...]]:
+        """Return all that is not answered, to be said on a new connection; the time of each call begins again."""
+        self._busy.clear()
+        for pending in self._pending.values():
+            pending.again_s = None
+            self.wait_on(pending, now_s)
+        return self._said(list(self._pending.values()))
+
+    def _said(self, again: Sequence[Pending]) -> list[tuple[bytes, ...]]:
+        self._repeated.update(pending.serial for pending in again)
+        return [pending.frames for pending in again]
 
     def waits(self) -> list[Pending]:
         """Return the calls of ours that are not answered, oldest first."""
@@ -341,12 +355,27 @@ class Conversation:
         self._doing.add(doing)
         return [request], []
 
-    def _settle(self, serial: int, peer: str) -> Pending | None:
+    def _settle(self, serial: int, peer: str, now_s: float) -> Pending | None:
         pending = self._pending.get(serial)
         if pending is None or (pending.peer != peer and not self._in_its_place(pending, peer)):
+            if pending is None and serial in self._repeated:
+                self._doubt(serial, peer, now_s)
             return None  # late, doubled or forged: nobody waits for it
         self._busy.pop(serial, None)
         return self._pending.pop(serial)
+
+    def _doubt(self, serial: int, peer: str, now_s: float) -> None:
+        """Say again before long what a peer is asked that has given one answer twice.
+
+        The broker counts the calls that are open between two peers, and lets as many answers pass: the second answer
+        has taken the place of the next one, which does not come then.
+        """
+        self._repeated.discard(serial)
+        for pending in self._pending.values():
+            if pending.peer == peer and pending.serial not in self._busy:
+                pending.again_s = now_s + _DOUBLED_S
+                self._busy[pending.serial] = pending
+                self._nearest_s = min(self._nearest_s, pending.again_s)
 
     @staticmethod
     def _in_its_place(pending: Pending, peer: str) -> bool:
@@ -364,7 +393,7 @@ class Conversation:
             ]
         if peer == "" and tree.get("kind") == "busy" and self._postpone(head.serial, tree, now_s):
             return []
-        pending = self._settle(head.serial, peer)
+        pending = self._settle(head.serial, peer, now_s)
         if pending is None:
             return []
         error: GanglionError = CallFailed(pending.peer or "the kernel", pending.call, tree)

@@ -501,9 +501,8 @@ class Participant:
         while True:
             try:
                 self._greet(HANDSHAKE_S * 5)
-                for pending in self._conversation.waits():
-                    self._link.send(pending.frames)
-                    self._conversation.wait_on(pending, self.clock())  # nobody could hear it
+                for said_again in self._conversation.repeat_all(self.clock()):
+                    self._link.send(said_again)
                 break
             except RemoteProtocolError as error:  # refused: somebody else has our name
                 raise PeerLost("broker", str(error)) from error

@@ -271,6 +271,34 @@ def test_who_speaks_is_asked_again_at_once() -> None:
     assert other in conversation.waits()
 
 
+def test_an_answer_that_comes_twice_is_doubted() -> None:
+    """Who has said a call twice and is answered twice says the next one again: its answer may have been dropped."""
+    conversation = Conversation()
+    conversation.call(BRAIN, "brain.think", b"", 0.0, 5.0)
+    assert 1 == len(conversation.repeat_all(1.0))
+    assert 6.0 == conversation.next_deadline_s()
+    heard(conversation, BRAIN, Head(Verb.REPLY, 1), now_s=1.0)
+    _, said = conversation.call(BRAIN, "brain.think", b"", 1.0, None)
+    conversation.call(MUSCLE, "muscle.act", b"", 1.0, None)
+    assert [] == heard(conversation, BRAIN, Head(Verb.REPLY, 1), now_s=1.0)
+    assert [] == conversation.repeat(1.2)
+    assert [tuple(said)] == conversation.repeat(1.25)
+
+    assert [] == heard(conversation, BRAIN, Head(Verb.REPLY, 1), now_s=2.0)
+    assert [] == conversation.repeat(9.0)
+
+
+def test_an_answer_to_a_call_said_once_is_not_doubted() -> None:
+    """A second answer of who was asked once is a breach of its own, and changes nothing here."""
+    conversation = Conversation()
+    conversation.call(BRAIN, "brain.think", b"", 0.0, None)
+    heard(conversation, BRAIN, Head(Verb.REPLY, 1))
+    conversation.call(BRAIN, "brain.think", b"", 0.0, None)
+    heard(conversation, BRAIN, Head(Verb.REPLY, 1))
+
+    assert [] == conversation.repeat(9.0)
+
+
 # -- answering --------------------------------------------------------------------------------------------------------
 def ask(conversation: Conversation, serial: int, call: str = "brain.think", peer: str = MUSCLE) -> Any:
     """Let a CALL come; returns what it means and what is sent at once."""
