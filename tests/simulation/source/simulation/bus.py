@@ -384,7 +384,6 @@ class Simulation:
                 self.counts["killed while it hears its tape"] += tape.playing
         for process in self.processes:
             self.counts["reconnect"] += len(process.wires) > 1
-            self.counts["half-open connection"] += process.severed
         for broker, note in self._notes:
             if note.event == "peer.refused" and note.fields.get("kind") == "incarnation":
                 self.counts["zombie refused"] += 1

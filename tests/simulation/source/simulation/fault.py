@@ -100,7 +100,7 @@ def _pause(fault: Fault, simulation: Simulation) -> None:
     """Stop a process; it may wake up beside its successor."""
     victim = fault.victim(simulation)
     if victim is not None:
-        victim.immortal = bool(fault.pick & 16)
+        victim.immortal, victim.excused = bool(fault.pick & 16), True
         victim.freeze()
         simulation.later(fault.span_s, victim.thaw)
 
@@ -111,6 +111,7 @@ def _hang(fault: Fault, simulation: Simulation) -> None:
     if victim is None or victim.participant is None or "/governor" in victim.name:
         return
     if victim.participant._conversation._doing:
+        victim.excused = True
         victim.freeze(hung=True)
 
 
@@ -119,7 +120,8 @@ def _cut(fault: Fault, simulation: Simulation) -> None:
     victim = fault.victim(simulation)
     if victim is not None:
         half = fault.pick & 7 == 0
-        victim.severed |= half
+        victim.excused |= half
+        simulation.counts["half-open connection"] += half
         for wire in victim.wires:
             if not wire.ended:
                 wire.cut(half)

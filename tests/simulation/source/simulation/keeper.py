@@ -344,7 +344,7 @@ class Keeper:
             self.participant.pump(_LOOK_S)
         for member in members:
             if member.process.lives:
-                if not member.process.frozen and not member.process.severed:
+                if not member.process.excused:
                     self.defects.append(f"{member.place.label} did not leave")
                 member.process.kill()
 

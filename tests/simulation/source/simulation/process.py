@@ -39,7 +39,7 @@ class Process:
         self.wake_s = float("inf")
         self.waiting = False
         self.frozen = self.hung = False
-        self.severed = False  # the broker takes a connection for whole that has ended for us
+        self.excused = False  # it may be too slow to leave in order: something has befallen it
         self.immortal = False  # nobody can end it while it is stopped
         self.zombie = False  # it was stopped, and its successor is there
         self.status: int | None = None
