@@ -37,6 +37,7 @@ class Checkpoints:
         self._run, self._warn = run, warn
         self._moments = Moments(run.folder.path)
         self._lock = asyncio.Lock()
+        self._stopping = asyncio.Lock()
         self._stopped = False
 
     async def watch(self) -> None:
@@ -52,15 +53,14 @@ class Checkpoints:
             cost_s = time.monotonic() - begun_s
 
     async def stop(self) -> None:
-        """Keep the moment at which the run is interrupted; only the first time counts."""
-        if self._stopped:
-            return
-        self._stopped = True
-        until_s = time.monotonic() + _STOP_S
-        while self._possible() and time.monotonic() < until_s:
-            if await self.take(stop=True):
-                return
-            await asyncio.sleep(_AGAIN_S)
+        """Keep the moment at which the run is interrupted; only the first time counts, and others wait for it."""
+        async with self._stopping:
+            until_s = time.monotonic() + _STOP_S
+            while not self._stopped and self._possible() and time.monotonic() < until_s:
+                self._stopped = await self.take(stop=True)
+                if not self._stopped:
+                    await asyncio.sleep(_AGAIN_S)
+            self._stopped = True
 
     async def take(self, stop: bool = False) -> bool:
         """Keep the present moment; say whether that could be done."""

@@ -36,6 +36,8 @@ async def prepare(run: Run, way: Way) -> None:
     elif way.moment is not None:
         run.phase = int(way.moment.facts["phase"])
         await asyncio.to_thread(moments.restore, way.moment)
+    if way.cut is not None or way.moment is not None:
+        run.withdrawn = run.phase
 
 
 def _incarnations(run: Run) -> dict[str, int]:
@@ -49,12 +51,14 @@ async def begin(supervisor: Supervisor, run: Run) -> None:
     """Start everybody whom the present phase of a run needs, and have the governor begin, or go on."""
     way = run.way
     places = [run.governor, *([run.keeper] if run.keeper else []), *run.places(run.phase)]
-    told: dict[str, Any] = {"seed": run.plan.seed, "processes": len(places) + 1}
-    resumed = {} if way is None else {"resumed": way.words}
-    supervisor.tell(run, event.RUN_STARTED, {**told, "participants": participants(places), **resumed})
+    if not run.rewound:
+        told: dict[str, Any] = {"seed": run.plan.seed, "processes": len(places) + 1}
+        resumed = {} if way is None else {"resumed": way.words}
+        supervisor.tell(run, event.RUN_STARTED, {**told, "participants": participants(places), **resumed})
     await supervisor.ensure(run, places)
     first = [run.governor.name, *([run.keeper.name] if run.keeper else [])]
     await supervisor.wait_joined(run, first, _patience_s(run, first))
+    run.withdrawn = None
     if way is None or way.cut is not None:
         await _start(supervisor, run, None if way is None else way.cut)
     unheard = run.interrupts and not run.begun
@@ -89,6 +93,8 @@ async def rewind(supervisor: Supervisor, run: Run, reason: str, peer: str) -> No
         run.fail(f"nondeterministic: {text}", Failure("nondeterministic", reason), peer)
         return
     run.rewound = True
+    if run.beginning is not None and run.beginning.cancel():
+        await asyncio.wait([run.beginning])
     async with run.changing:
         try:
             await _end_all(supervisor, run)

@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+from ganglion import registry
+from ganglion.document import load_document
+from ganglion.run.plan import Plan
+from ganglion.supervisor.folder import reserve
+from ganglion.supervisor.runs import Outcome, Run
+from ganglion.supervisor.supervisor import Settings, Supervisor
+from ganglion.wire.messages import RunEvent
 
 STANDIN = """
 import os, signal, sys, time
@@ -128,3 +139,69 @@ def peers(standin: Path) -> Path:
     path = standin.with_name("standin_peer.py")
     path.write_text(PEER)
     return path
+
+
+FARM = """
+uid: farm
+seed: 5
+version: "0.1"
+run_config: {condition: vanilla}
+recovery: {on_loss: LOSS, checkpoint_s: CHECKPOINT}
+schedule:
+  - first: {PHASE}
+  - second: {PHASE}
+"""
+FARM_PHASE = """
+      environments: [environment: {uid: hut, name: counting}],
+      agents: [{name: ada, muscle: dummy, brain: dummy, sensors: ["hut.*"], actuators: ["hut.*"]}],
+      phase_config: {mode: train, worker: 1, episodes: 2}"""
+
+
+class Farm:
+    """Carry out a run of real participants that stores nothing; `deeds` are done when an event of that name comes."""
+
+    def __init__(self, tmp_path: Path, checkpoint_s: float = 60.0, on_loss: str = "recover") -> None:
+        text = (
+            FARM.replace("PHASE", FARM_PHASE)
+            .replace("CHECKPOINT", str(checkpoint_s))
+            .replace("LOSS", on_loss)
+        )
+        (tmp_path / "farm.yml").write_text(text)
+        self.plan: Plan = load_document(str(tmp_path / "farm.yml"), plugins=registry)[0]
+        self.results = tmp_path / "results"
+        self.folder = reserve(self.results, "farm")
+        self.events: list[tuple[str, dict[str, Any]]] = []
+        self.deeds: dict[tuple[str, int], Callable[[Run], Any]] = {}
+        self.told: list[Any] = []
+
+    async def _carry_out(self, way: Any) -> Outcome:
+        self.supervisor = Supervisor(Settings(self.results, None, run=self.folder.run), self._report)
+        await self.supervisor.open()
+        try:
+            return await self.supervisor.execute(self.plan, self.folder, None, way)
+        finally:
+            assert [] == await self.supervisor.close()
+
+    def carry_out(self, way: Any = None) -> Outcome:
+        """Carry it out from beginning to end, or go on."""
+        return asyncio.run(self._carry_out(way))
+
+    def _report(self, run: str, news: RunEvent) -> None:
+        self.events.append((news.event, news.fields))
+        deed = self.deeds.pop((news.event, self.count(news.event)), None)
+        if deed is not None:
+            self.told.append(deed(self.supervisor.runs[run]))
+
+    def count(self, name: str) -> int:
+        """Return how often an event has come."""
+        return len(self.fields(name))
+
+    def fields(self, name: str) -> list[dict[str, Any]]:
+        """Return the fields of the events of a name."""
+        return [fields for event, fields in self.events if event == name]
+
+
+@pytest.fixture
+def make_farm(tmp_path: Path) -> Callable[..., Farm]:
+    """Return what makes a run of two phases with two episodes each: `make_farm(checkpoint_s=60.0)`."""
+    return lambda **more: Farm(tmp_path, **more)

@@ -1,0 +1,119 @@
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ganglion.cli.resume import _find, _other_installation, _store
+from ganglion.cli.settings import Settings
+from ganglion.errors import UsageError
+from ganglion.run.plan import EnvironmentPlan, PhasePlan, Plan, PluginPlan
+from ganglion.supervisor.census import Census, Life, boot_id, life_of, write_census
+from ganglion.supervisor.fingerprint import fingerprint
+from ganglion.supervisor.folder import RunFolder, reserve
+
+
+@pytest.fixture
+def kept(tmp_path: Path) -> RunFolder:
+    """Return the folder of a run that was begun."""
+    plugin = PluginPlan("dummy")
+    phase = PhasePlan(0, "train", [EnvironmentPlan("hill", plugin)], [], plugin, [], [])
+    folder = reserve(tmp_path, "demo")
+    folder.fill(Plan("demo", "demo", "42", [phase], document="uid: demo\n"), ["run"], None)
+    return folder
+
+
+def change(folder: RunFolder, **fields: Any) -> None:
+    """Change the manifest as if the run had been begun elsewhere."""
+    path = folder.path / "manifest.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **fields}))
+
+
+def test_a_run_that_is_not_there(ganglion: Callable[..., Any]) -> None:
+    """An unknown name is exit 2, and says where was looked."""
+    status, _, err = ganglion("resume", "nobody")
+
+    assert 2 == status
+    assert "found no 'nobody'" in err
+
+
+def test_a_finished_run_is_refused(ganglion: Callable[..., Any], kept: RunFolder) -> None:
+    """There is nothing to go on with: exit 2, and the folder stays as it is."""
+    kept.seal("finished", "completed", None)
+    before = (kept.path / "manifest.json").read_bytes()
+    status, _, err = ganglion("resume", kept.run)
+
+    assert (2, "ganglion: run demo-1 has finished (completed): there is nothing to go on with\n") == (
+        status,
+        err,
+    )
+    assert before == (kept.path / "manifest.json").read_bytes()
+
+
+def test_another_installation_is_refused(ganglion: Callable[..., Any], kept: RunFolder) -> None:
+    """What differs is listed: exit 2, and nothing is begun."""
+    change(kept, python="2.7.18", packages={**fingerprint()["packages"], "numpy": "0.1"})
+    status, _, err = ganglion("resume", kept.run)
+
+    assert 2 == status
+    assert "\n  python: 2.7.18 then, " in err
+    assert "\n  package numpy: 0.1 then, " in err
+    assert "--accept-fingerprint goes on all the same" in err
+
+
+def test_another_installation_can_be_accepted() -> None:
+    """Then the differences are returned, to be recorded."""
+    now = fingerprint()
+
+    assert [] == _other_installation(now, accept=False)
+    assert ["python: 2.7.18 then"] == [
+        line.partition(",")[0] for line in _other_installation({**now, "python": "2.7.18"}, accept=True)
+    ]
+
+
+def test_a_run_that_lives_is_refused(ganglion: Callable[..., Any], kept: RunFolder) -> None:
+    """Its supervisor is there: exit 2, by its number."""
+    write_census(kept.path, Census(boot_id(), life_of(0, os.getpid())))
+    status, _, err = ganglion("resume", kept.run)
+
+    assert (2, f"ganglion: run demo-1 goes on already (process {os.getpid()})\n") == (status, err)
+
+
+@pytest.mark.parametrize("file", ["plan.msgpack", "manifest.json"])
+def test_a_damaged_folder_is_named(ganglion: Callable[..., Any], kept: RunFolder, file: str) -> None:
+    """Without the plan that it was begun with a run cannot go on: exit 2, by the file."""
+    write_census(kept.path, Census("", Life(0)))
+    (kept.path / file).write_bytes(b"{}")
+    status, _, err = ganglion("resume", kept.run)
+
+    assert 2 == status
+    assert file in err
+
+
+def test_the_newest_run_of_a_document_is_meant_by_its_uid(tmp_path: Path, kept: RunFolder) -> None:
+    """An id means that run; a uid the one that was begun last."""
+    second = reserve(tmp_path, "demo")
+    second.path.rmdir()
+    second.path.mkdir()
+    text = json.loads((kept.path / "manifest.json").read_text())
+    (second.path / "manifest.json").write_text(json.dumps({**text, "run": "demo-2", "started": "2999"}))
+
+    assert ["demo-1", "demo-2"] == [_find(tmp_path, name)[0].run for name in ("demo-1", "demo")]
+
+
+def test_the_store_is_that_of_the_run() -> None:
+    """It is taken from the manifest; another one is refused, and a password that was not kept is asked for."""
+    here = Settings(results=Path("/r"), store=None)
+
+    assert "none" == _store(here, {"store": None})
+    assert "sqlite:////elsewhere.db" == _store(here, {"store": "sqlite:////elsewhere.db"})
+    given = Settings(results=Path("/r"), store="postgresql://me:secret@h/db")
+    assert "postgresql://me:secret@h/db" == _store(given, {"store": "postgresql://me:***@h/db"})
+    with pytest.raises(UsageError, match="with the password"):
+        _store(here, {"store": "postgresql://me:***@h/db"})
+    with pytest.raises(UsageError, match="expected that of the run, sqlite:////a.db"):
+        _store(Settings(results=Path("/r"), store="sqlite:////b.db"), {"store": "sqlite:////a.db"})

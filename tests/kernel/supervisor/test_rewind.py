@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from ganglion.supervisor.census import read_census
+from ganglion.supervisor.moment import Moments
+from ganglion.supervisor.runs import Run
+from ganglion.supervisor.way import way_on
+
+pytestmark = pytest.mark.skipif(
+    sys.platform != "linux", reason="processes are stopped and watched as on Linux"
+)
+
+
+def test_a_run_goes_back_to_the_begin_of_its_phase_once(make_farm: Callable[..., Any]) -> None:
+    """Everybody is replaced, the phase comes again and no other, and the run finishes."""
+    farm = make_farm()
+    farm.deeds["episode.ended", 3] = lambda run: run.rewind("brain ada: it differs", run.governor.name)
+    outcome = farm.carry_out()
+
+    assert ("finished", 0) == (outcome.status, outcome.exit_status), outcome.story
+    started = [fields["phase"] for fields in farm.fields("phase.started")]
+    assert [0, 1, 1] == started
+    assert ["it goes back to the begin of phase 1: brain ada: it differs"] == [
+        fields["text"] for fields in farm.fields("warning")
+    ]
+    run = farm.supervisor.runs["farm-1"]
+    assert {2} == set(run.incarnations.values())
+    episodes = [(fields["phase"], fields["episode"]) for fields in farm.fields("episode.ended")]
+    assert [(0, 0), (0, 1), (1, 0)] == episodes[:3]
+    assert [(1, 0), (1, 1)] == episodes[-2:]
+
+
+def test_a_second_difference_ends_the_run_by_name(make_farm: Callable[..., Any]) -> None:
+    """What does not do the same twice is a finding: exit 1, and nobody is left."""
+    farm = make_farm()
+    for number in (1, 3):
+        farm.deeds["episode.ended", number] = lambda run: run.rewind(
+            "brain ada: it differs", run.governor.name
+        )
+    outcome = farm.carry_out()
+
+    assert ("failed", 1) == (outcome.status, outcome.exit_status)
+    assert "nondeterministic: brain ada: it differs" in outcome.reason
+
+
+def test_a_run_goes_on_from_a_moment(make_farm: Callable[..., Any]) -> None:
+    """Interrupted twice in one episode, everybody goes on from that moment, and no phase begins again."""
+    farm = make_farm()
+
+    def stop(run: Run) -> None:
+        farm.supervisor.interrupt(run)
+        farm.supervisor.interrupt(run)
+
+    farm.deeds["episode.ended", 1] = stop
+    first = farm.carry_out()
+    assert ("interrupted", 130) == (first.status, first.exit_status)
+    way = way_on(farm.folder.path, "farm-1", "interrupted", taped=True)
+    assert way.moment is not None
+    assert way.moment.stop
+    census = read_census(farm.folder.path)
+    assert census is not None
+    assert {1} == {life.incarnation for life in census.lives.values()}
+
+    farm.events.clear()
+    again = farm.carry_out(way)
+    assert ("finished", 0) == (again.status, again.exit_status), again.story
+    assert [1] == [fields["phase"] for fields in farm.fields("phase.started")]
+    assert (None, []) == Moments(farm.folder.path).newest()
+    assert [(0, 1), (1, 0), (1, 1)] == [(f["phase"], f["episode"]) for f in farm.fields("episode.ended")][-3:]

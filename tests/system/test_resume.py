@@ -1,0 +1,243 @@
+"""Runs that go on: all processes killed, Ctrl-C, power lost; the results are those of a run that was never cut."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import random
+import shutil
+import signal
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from system.command import Command, ganglion, private
+from system.processes import MARKER, left_of, marked
+from system.world import RUN, write_world
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processes are found in /proc")
+
+WORKERS, EPISODES = 2, 4
+FIRST = ("run", "chaos.yml", "--name", RUN)
+
+
+class Journey:
+    """Carry a run out in pieces."""
+
+    def __init__(self, folder: Path, *words: str) -> None:
+        self.folder = folder
+        self.words = words
+        self.pieces = 0
+        write_world(folder, WORKERS, EPISODES)
+
+    @property
+    def run(self) -> Path:
+        """Return the folder of the run."""
+        return self.folder / "results" / RUN
+
+    def piece(self, *words: str) -> Command:
+        """Begin the run, or go on with it."""
+        self.pieces += 1
+        more = {**private(self.folder), MARKER: f"{self.folder}-{self.pieces}"}
+        first = (*FIRST, *self.words)
+        return Command(self.folder, *(first if self.pieces == 1 else ("resume", RUN)), *words, more=more)
+
+    def kill_all(self, command: Command) -> None:
+        """Let all processes of a piece vanish at once."""
+        pids = list(marked(f"{self.folder}-{self.pieces}"))
+        command.process.kill()
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        command.output()
+        assert {} == left_of(f"{self.folder}-{self.pieces}")
+
+    def cut(self, episodes: int, interrupt: bool = False) -> None:
+        """Carry out a piece until so many episodes have ended, then kill everything, or press Ctrl-C twice."""
+        command = self.piece()
+        for _ in range(episodes):
+            command.until("episode.ended")
+        if not interrupt:
+            self.kill_all(command)
+            return
+        command.process.send_signal(signal.SIGINT)
+        command.process.send_signal(signal.SIGINT)
+        status, said = command.end()
+        assert 130 == status, said
+
+    def finish(self, *words: str) -> str:
+        """Carry out the last piece; return what it said beside its events."""
+        status, said = (command := self.piece(*words)).end()
+        assert 0 == status, (command.events[-1], said)
+        return said
+
+    def digest(self) -> str:
+        """Return the digest of the results, once nothing is wrong with them."""
+        done = ganglion(self.folder, "verify", RUN, "--digest", "--json", more=private(self.folder))
+        assert 0 == done.returncode, done.stdout + done.stderr
+        assert [] == [*self.folder.glob("ganglion-*"), *self.folder.rglob("connection.json")]
+        return str(json.loads(done.stdout)["runs"][0]["digest"])
+
+    def other_boot(self) -> None:
+        """Let the machine have begun anew since."""
+        path = self.run / "state.json"
+        path.write_text(json.dumps({**json.loads(path.read_text()), "boot": "another"}))
+
+
+@pytest.fixture
+def journey() -> Iterator[Callable[..., Journey]]:
+    """Return what makes a run in a folder of its own, whose path is short: `journey("--set", "...")`."""
+    with tempfile.TemporaryDirectory(prefix="gr-", dir="/tmp") as folder:
+        yield lambda *words: Journey(Path(folder) / "a", *words)
+
+
+@pytest.fixture(scope="module")
+def whole() -> Iterator[str]:
+    """Return the digest of the run that is never cut."""
+    with tempfile.TemporaryDirectory(prefix="gr-", dir="/tmp") as folder:
+        uncut = Journey(Path(folder) / "w")
+        uncut.finish()
+        yield uncut.digest()
+
+
+def test_a_run_goes_on_after_all_is_killed_twice(journey: Callable[..., Journey], whole: str) -> None:
+    """Killed in mid-episode, and once more after it was resumed: equal results, and a manifest that is complete."""
+    run = journey()
+    run.cut(3)
+    run.cut(2)
+    assert "every process goes on where it was" in run.finish()
+
+    assert whole == run.digest()
+    manifest = json.loads((run.run / "manifest.json").read_text())
+    assert ("finished", 2) == (manifest["status"], len(manifest["resumed"]))
+    done = ganglion(run.folder, "resume", RUN, more=private(run.folder))
+    assert 2 == done.returncode
+    assert "has finished" in done.stderr
+
+
+def test_an_interrupted_run_goes_on_in_mid_episode(journey: Callable[..., Journey], whole: str) -> None:
+    """Its episodes were cut and stored as such; they are withdrawn, and come out whole."""
+    run = journey()
+    run.cut(3, interrupt=True)
+    assert "every process goes on where it was interrupted" in run.finish()
+
+    assert whole == run.digest()
+
+
+def test_a_damaged_tape_leads_back_to_the_begin_of_the_phase(
+    journey: Callable[..., Journey], whole: str
+) -> None:
+    """It is found when it is heard; the phase comes again, and what was stored of it is compared."""
+    run = journey()
+    run.cut(4)
+    tape = run.run / "tapes" / "muscle.ada.0.tape"
+    data = bytearray(tape.read_bytes())
+    data[len(data) // 2] ^= 1
+    tape.write_bytes(data)
+    command = run.piece()
+    status, said = command.end()
+
+    assert 0 == status, said
+    warnings = [event["text"] for event in command.events if event["event"] == "warning"]
+    assert any("goes back to the begin of phase 0" in text for text in warnings), warnings
+    assert whole == run.digest()
+
+
+@pytest.mark.long
+def test_after_a_loss_of_power_the_run_goes_on_from_its_newest_cut(
+    journey: Callable[..., Journey], whole: str
+) -> None:
+    """Tapes were not synced then; what was kept of them was."""
+    run = journey("--set", "recovery.checkpoint_s=0.05")
+    run.cut(5)
+    run.other_boot()
+    shutil.rmtree(run.run / "tapes")
+    assert "every process goes on at its cut" in run.finish()
+
+    assert whole == run.digest()
+
+
+@pytest.mark.long
+def test_without_a_cut_the_phase_begins_again(journey: Callable[..., Journey], whole: str) -> None:
+    """After a loss of power with nothing else kept; a damaged cut is named, and the one before it taken."""
+    run = journey()
+    command = run.piece()
+    command.until("phase.ended")
+    command.until("phase.started")
+    command.until("episode.ended")
+    run.kill_all(command)
+    run.other_boot()
+    newest = run.run / "cuts" / "phase-000001.json"
+    newest.write_text(newest.read_text().replace('"phase": 1', '"phase": 0'))
+    said = run.finish()
+
+    assert "phase-000001.json: the file is damaged" in said
+    assert "it goes on with the begin of phase 0" in said
+    assert whole == run.digest()
+
+
+@pytest.mark.long
+def test_a_later_phase_begins_with_the_models_of_earlier_ones(
+    journey: Callable[..., Journey], whole: str
+) -> None:
+    """The first phase does not come again: its models are known by the cut."""
+    run = journey()
+    command = run.piece()
+    command.until("phase.ended")
+    command.until("episode.ended")
+    run.kill_all(command)
+    run.other_boot()
+    command = run.piece()
+    status, said = command.end()
+
+    assert 0 == status, said
+    assert [1] == [event["phase"] for event in command.events if event["event"] == "phase.started"]
+    assert whole == run.digest()
+
+
+@pytest.mark.long
+def test_another_installation_is_refused_until_it_is_accepted(
+    journey: Callable[..., Journey], whole: str
+) -> None:
+    """Exit 2 with what differs; then it goes on, and the manifest says what was accepted."""
+    run = journey()
+    run.cut(2)
+    path = run.run / "manifest.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "processor": "abacus"}))
+    done = ganglion(run.folder, "resume", RUN, more=private(run.folder))
+    assert 2 == done.returncode
+    assert "processor: abacus then" in done.stderr
+    run.finish("--accept-fingerprint")
+
+    assert whole == run.digest()
+    [note] = json.loads(path.read_text())["resumed"]
+    assert note["accepted"][0].startswith("processor: abacus then")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(20))
+def test_any_moments_are_survived(journey: Callable[..., Journey], whole: str, seed: int) -> None:
+    """Cut one to three times, by killing everything or by Ctrl-C, wherever that is: equal results."""
+    dice = random.Random(seed)
+    run = journey("--set", f"recovery.checkpoint_s={dice.choice([0.05, 10])}")
+    for _ in range(dice.randrange(1, 4)):
+        command = run.piece()
+        for _ in range(dice.randrange(1, 40)):
+            command.next_event()
+        if dice.random() < 0.5:
+            run.kill_all(command)
+        else:
+            for _ in range(dice.randrange(1, 3)):
+                command.process.send_signal(signal.SIGINT)
+            command.end()
+        if dice.random() < 0.3 and (run.run / "state.json").exists():
+            run.other_boot()
+        if json.loads((run.run / "manifest.json").read_text()).get("status") == "finished":
+            break
+    else:
+        run.finish()
+
+    assert whole == run.digest()
