@@ -115,5 +115,5 @@ def test_the_store_is_that_of_the_run() -> None:
     assert "postgresql://me:secret@h/db" == _store(given, {"store": "postgresql://me:***@h/db"})
     with pytest.raises(UsageError, match="with the password"):
         _store(here, {"store": "postgresql://me:***@h/db"})
-    with pytest.raises(UsageError, match="expected that of the run, sqlite:////a.db"):
+    with pytest.raises(UsageError, match=r"expected that of the run, sqlite:////a\.db"):
         _store(Settings(results=Path("/r"), store="sqlite:////b.db"), {"store": "sqlite:////a.db"})
