@@ -166,3 +166,56 @@ def test_what_cannot_be_is_said_before_anything_starts(folder: Path, user: str, 
     assert said in ended.stderr
     assert [] == list((folder / "hidden" / "results").iterdir())
     assert os.listdir(folder / "hidden") == ["results"]  # noqa: PTH208 - names, not paths
+
+
+FRAIL = """
+import os, signal
+from pathlib import Path
+from ganglion.sdk import ActuatorInformation, Box, Discrete, Environment, EnvironmentBaseline, EnvironmentState
+from ganglion.sdk import RewardInformation, SensorInformation
+
+class Frail(Environment):  # dies once, in the third step of its second episode
+    def __init__(self, grave):
+        self.grave = Path(grave)
+    def start_environment(self):
+        self.step = 0
+        return EnvironmentBaseline(self.read(), [ActuatorInformation(0, Discrete(3), "a")])
+    def reset(self, request):
+        return self.start_environment()
+    def read(self):
+        return [SensorInformation(self.rng.random(), Box(0.0, 1.0, ()), "s")]
+    def update(self, actuators):
+        self.step += 1
+        if (self.episode, self.step) == (1, 3) and not self.grave.exists():
+            self.grave.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return EnvironmentState(self.read(), [RewardInformation(1, Discrete(9), "r")], terminated=self.step >= 4)
+"""
+MENDED = """
+uid: frail
+seed: 5
+version: "0.1"
+recovery: {on_loss: recover, run_as: nobody}
+run_config: {condition: vanilla}
+schedule:
+  - train:
+      environments: [environment: {uid: hut, name: "frail:Frail", params: {grave: GRAVE}}]
+      agents: [{name: ada, muscle: dummy, brain: dummy, sensors: [hut.s], actuators: [hut.a]}]
+      phase_config: {episodes: 3}
+"""
+
+
+def test_a_lost_process_of_another_user_comes_back(folder: Path) -> None:
+    """Its successor is that user too, hears its tape, and the run's tables are those of an undisturbed one."""
+    (folder / "frail.py").write_text(FRAIL)
+    (folder / "graves").mkdir()
+    (folder / "graves").chmod(0o777)
+    (folder / "frail.yml").write_text(MENDED.replace("GRAVE", str(folder / "graves" / "one")))
+    disturbed = ganglion(folder, "run", "frail.yml", "--json")
+    undisturbed = ganglion(folder, "run", "frail.yml", "--json")
+    told = [json.loads(line)["event"] for line in disturbed.stdout.splitlines()]
+
+    assert (0, 0) == (disturbed.returncode, undisturbed.returncode), disturbed.stdout + disturbed.stderr
+    assert (1, 1) == (told.count("peer.lost"), told.count("peer.restarted"))
+    compared = ganglion(folder, "runs", "diff", "frail-1", "frail-2")
+    assert (0, "no difference\n") == (compared.returncode, compared.stdout)
