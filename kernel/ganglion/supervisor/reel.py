@@ -42,11 +42,15 @@ def age_s(path: Path | None) -> float:
 
 
 def position(path: Path | None, most: int = READ_BYTES) -> str | None:
-    """Return which call a process heard last, and where in the run; None if nobody knows, or the tape is too long."""
+    """Return behind which call a process stood, and where in the run; None if nobody knows, or the tape is too long.
+
+    What it heard after its last word is not on the tape: it may have died of a later call.
+    """
     if path is None or place(path)[1] > most:
         return None
     try:
-        return last_request(_read(path)) or None
+        found = last_request(_read(path))
+        return f"after {found}" if found else None
     except (OSError, GanglionError):
         return None
 

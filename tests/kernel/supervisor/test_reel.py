@@ -30,7 +30,7 @@ def tape(tmp_path: Path) -> Path:
 
 def test_the_last_call_tells_where_a_process_stood(tape: Path) -> None:
     """The position is what it heard last; a tape that is too long to be looked through has none."""
-    assert "muscle.act, episode 7, step 118" == position(tape)
+    assert "after muscle.act, episode 7, step 118" == position(tape)
     assert position(tape, 10) is None
 
 

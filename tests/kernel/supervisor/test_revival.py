@@ -1,0 +1,143 @@
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from ganglion.errors import RemoteProtocolError
+from ganglion.supervisor.member import Member
+from ganglion.supervisor.runs import Run
+from ganglion.wire.messages import Overdue
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="successors come from the warm parent")
+
+
+def member(run: Run, part: str) -> Member:
+    """Return the present bearer of the name that holds `part`."""
+    return next(found for name, found in run.members.items() if part in name)
+
+
+def kill(part: str) -> Callable[[Run], None]:
+    """Return what kills the process whose name holds `part`."""
+
+    def act(run: Run) -> None:
+        process = member(run, part).process
+        assert process is not None
+        process.signal(signal.SIGKILL)
+
+    return act
+
+
+def told(farm: Any) -> list[tuple[str, int, str]]:
+    """Return who was lost and came back: label, incarnation, kind."""
+    events = [fields for name, fields in farm.events if name in ("peer.lost", "peer.restarted")]
+    return [(fields["label"], fields["incarnation"], fields["kind"]) for fields in events]
+
+
+LATER = [pytest.param(part, marks=pytest.mark.long) for part in ("brain", "controller", "environment")]
+
+
+@pytest.mark.parametrize("part", ["muscle", "governor", *LATER])
+def test_whoever_is_lost_comes_back(make_farm: Any, part: str) -> None:
+    """Killed between two episodes, he is started under his next incarnation; the run ends as if nothing had been."""
+    farm = make_farm()
+    farm.deeds["episode.ended", 1] = kill(part)
+    outcome = farm.carry_out()
+
+    assert ("finished", 0, []) == (outcome.status, outcome.exit_status, outcome.story)
+    label = told(farm)[0][0]
+    assert [(label, 1, "SIGKILL"), (label, 2, "SIGKILL")] == told(farm)
+    assert farm.count("episode.ended") == 4
+    assert farm.fields("peer.restarted")[0]["took_s"] > 0
+    assert not (farm.folder.path / "tapes").exists()
+
+
+def test_who_is_lost_before_he_has_joined_comes_back(make_farm: Any) -> None:
+    """A loss at the very beginning is made good like any other."""
+    farm = make_farm()
+
+    async def kill_stranger(run: Run) -> None:
+        for _ in range(5000):
+            found = run.members.get(f"{run.id}/muscle/ada/0")
+            if found is not None and found.process is not None and not found.here.is_set():
+                found.process.signal(signal.SIGKILL)
+                return
+            await asyncio.sleep(0.001)
+
+    farm.deeds["run.started", 1] = lambda run: asyncio.ensure_future(kill_stranger(run))
+    outcome = farm.carry_out()
+
+    assert ("finished", []) == (outcome.status, outcome.story)
+    assert [1, 2] == [incarnation for _, incarnation, _ in told(farm)]
+
+
+def test_too_many_losses_end_the_run_with_their_list(make_farm: Any) -> None:
+    """Where no restart is left the run fails by name, and tells what was lost before."""
+    farm = make_farm()
+    farm.plan = replace(farm.plan, phases=[replace(phase, restarts_max=1) for phase in farm.plan.phases])
+    farm.deeds["episode.ended", 1] = kill("muscle")
+    farm.deeds["peer.restarted", 1] = kill("muscle")
+    outcome = farm.carry_out()
+
+    assert ("failed", 1) == (outcome.status, outcome.exit_status)
+    assert outcome.reason.startswith("failed: too many losses: muscle ada (worker 0) was killed by SIGKILL")
+    listed = [line for line in outcome.story if ":" in line and "muscle ada (worker 0) was killed" in line]
+    assert len(listed) >= 2, outcome.story
+
+
+def test_equal_deaths_at_one_place_are_poison(make_farm: Any) -> None:
+    """Who dies three times without having heard a word in between is not started a fourth time."""
+    farm = make_farm()
+    farm.deeds["episode.ended", 1] = kill("brain")
+
+    async def kill_unheard(run: Run) -> None:
+        former = member(run, "brain")
+        for _ in range(5000):
+            found = member(run, "brain")
+            if found is not former and found.process is not None:
+                found.process.signal(signal.SIGKILL)  # it is still hearing its tape
+                return
+            await asyncio.sleep(0.001)
+
+    farm.deeds["peer.lost", 1] = lambda run: asyncio.ensure_future(kill_unheard(run))
+    farm.deeds["peer.lost", 2] = lambda run: asyncio.ensure_future(kill_unheard(run))
+    outcome = farm.carry_out()
+
+    text = "failed: poison: brain ada died 3 times by SIGKILL at the same place (after brain."
+    assert outcome.reason.startswith(text), outcome.reason
+    assert (1, 3) == (outcome.exit_status, farm.count("peer.lost"))
+
+
+def test_who_does_not_answer_in_time_is_killed_and_comes_back(make_farm: Any) -> None:
+    """An overdue call costs its callee the life, with a reason, and the run nothing; strangers are out of reach."""
+    farm, refused = make_farm(), []
+
+    async def accuse(run: Run) -> None:
+        overdue = farm.supervisor.revival.overdue
+        for peer in ("nobody/muscle/ada/0", f"{run.id}/muscle/eve/0"):
+            with pytest.raises(RemoteProtocolError, match="expected a participant of your run"):
+                await overdue(f"{run.id}/controller/0", Overdue(peer, "muscle.act", 1.0))
+            refused.append(peer)
+        await overdue(f"{run.id}/controller/0", Overdue(f"{run.id}/muscle/ada/0", "muscle.act", 1.25))
+
+    farm.deeds["episode.ended", 1] = lambda run: asyncio.ensure_future(accuse(run))
+    outcome = farm.carry_out()
+
+    assert ("finished", 2) == (outcome.status, len(refused))
+    assert "it did not answer muscle.act within 1.2 s" in farm.fields("peer.lost")[0]["reason"]
+    assert [1, 2] == [incarnation for _, incarnation, _ in told(farm)]
+
+
+def test_with_fail_a_loss_ends_the_run(make_farm: Any) -> None:
+    """Nobody is started again where the document does not ask for it."""
+    farm = make_farm(on_loss="fail")
+    farm.deeds["episode.ended", 1] = kill("muscle")
+    outcome = farm.carry_out()
+
+    assert ("failed", 1, 0) == (outcome.status, outcome.exit_status, farm.count("peer.restarted"))
+    assert "muscle ada (worker 0) was killed by SIGKILL" == outcome.story[0]
