@@ -185,8 +185,10 @@ CONFIG = keys(
 SIMULATION = keys(name=st.sampled_from(["vanilla", "taking_turns"]), params=PLAIN, conditions=CONDITIONS)
 RECOVERY = keys(
     deadlines_s=st.dictionaries(st.sampled_from(["act", "update"]), st.none() | st.integers(1, 9)),
-    on_loss=st.just("fail"),
-    deterministic=st.just(True),
+    on_loss=st.sampled_from(["fail", "restart"]),
+    deterministic=st.booleans(),
+    checkpoint_s=st.integers(1, 99),
+    run_as=st.none() | st.just("bob"),
     restarts=keys(max=st.integers(1, 9), within_s=st.integers(1, 9), poison=st.integers(1, 9)),
 )
 PART = st.just("dummy") | st.builds(lambda p: {"name": "dummy", "parameters": p}, PLAIN)
