@@ -127,6 +127,7 @@ def test_an_interrupted_run_goes_on_in_mid_episode(journey: Callable[..., Journe
     assert whole == run.digest()
 
 
+@pytest.mark.long
 def test_a_damaged_tape_leads_back_to_the_begin_of_the_phase(
     journey: Callable[..., Journey], whole: str
 ) -> None:

@@ -97,6 +97,7 @@ def test_one_difference_leads_back_to_the_begin_of_the_phase(run: Callable[[int]
     assert 0 == ganglion(folder, "verify", "odd-2", more=private(folder)).returncode
 
 
+@pytest.mark.long
 def test_a_second_difference_ends_the_run_by_name(run: Callable[[int], Command]) -> None:
     """What differs again is no accident: exit 1 with the finding, whole episodes, and the command that goes on."""
     disturbed = run(2)
