@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,7 @@ from ganglion.supervisor.child import exit_text
 from ganglion.supervisor.linux import LINUX, adopt_orphans
 from ganglion.supervisor.output import Output
 from ganglion.supervisor.process import Process
+from ganglion.supervisor.restarts import Restarts
 from ganglion.supervisor.warm import ORDER_BYTES
 
 if TYPE_CHECKING:
@@ -71,6 +73,15 @@ _PLACE = tuple(  # what tells a participant its place
 _PYTHON = (sys.executable, "-P")  # -P: a module in the working folder takes nobody's place
 
 
+@dataclass(slots=True)
+class _Order:
+    """One process that the warm parent is to start, with its descriptors, until it has answered."""
+
+    data: bytes
+    fds: list[int]
+    answer: asyncio.Future[int]
+
+
 class Launcher:
     """Start processes of this machine, each in a session of its own, and watch them.
 
@@ -88,8 +99,13 @@ class Launcher:
         self._preload = tuple(preload)
         self._logs = logs
         self._numbers = itertools.count(1)
-        self._answers: dict[int, asyncio.Future[int]] = {}
-        self._unsent: deque[tuple[bytes, list[int]]] = deque()
+        self._orders: dict[int, _Order] = {}  # that are not answered
+        self._unsent: deque[int] = deque()  # their numbers
+        self._restarts = Restarts()
+        self._came_up = self._closing = False
+        self.on_warm_lost: Callable[[str], None] | None = (
+            None  # told how it ended, when another one is started
+        )
         self._channel: socket.socket | None = None
         self._warm: Process | None = None
         self._exec: subprocess.Popen[bytes] | None = None
@@ -140,6 +156,7 @@ class Launcher:
 
     async def open(self) -> None:
         """Take up the work in the running loop."""
+        self._closing = False
         if self._lifeline is None:
             self._lifeline = os.pipe()
         self._take_warm()
@@ -154,15 +171,46 @@ class Launcher:
         asyncio.get_running_loop().add_reader(self._channel.fileno(), self._answer)
 
     def _warm_ended(self, process: Process) -> None:
+        """Start another one in the place of a warm parent that was killed; it gets the orders that are open.
+
+        Nobody who was started unanswered lives: a process waits for the answer to have been given.
+        """
         if self._exec is not None:
             self._exec.returncode = process.code if process.code is not None else -1
+        if self._channel is not None:
+            self._answer()  # it may have spoken before it ended
         self._close_channel()
         self._exec = self._warm = None
-        words = "".join(f"\n    {line}" for line in process.output.lines)
-        for answer in self._answers.values():
-            if not answer.done():
-                answer.set_exception(LaunchError(f"the warm parent has ended (exit {process.code}){words}"))
-        self._answers.clear()
+        came_up, self._came_up = self._came_up, False
+        how = exit_text(process.code)
+        delay_s = None
+        if came_up and not self._closing:
+            delay_s = self._restarts.next_s("warm", asyncio.get_running_loop().time())
+        if delay_s is None:
+            words = "".join(f"\n    {line}" for line in process.output.lines)
+            self._refuse_all(f"the warm parent has ended ({how}){words}")
+            return
+        self._unsent = deque(self._orders)
+        if self.on_warm_lost is not None:
+            self.on_warm_lost(how)
+        asyncio.get_running_loop().call_later(delay_s, self._replace_warm)
+
+    def _replace_warm(self) -> None:
+        if self._closing:
+            return
+        try:
+            self._take_warm()
+        except LaunchError as error:
+            self._refuse_all(str(error))
+            return
+        self._flush()
+
+    def _refuse_all(self, why: str) -> None:
+        for order in self._orders.values():
+            if not order.answer.done():
+                order.answer.set_exception(LaunchError(why))
+        self._orders.clear()
+        self._unsent.clear()
 
     def _close_channel(self) -> None:
         if self._channel is None:
@@ -172,9 +220,6 @@ class Launcher:
         loop.remove_writer(self._channel.fileno())
         self._channel.close()
         self._channel = None
-        for _, fds in self._unsent:
-            _close_all(fds)
-        self._unsent.clear()
 
     def _answer(self) -> None:
         assert self._channel is not None
@@ -189,13 +234,14 @@ class Launcher:
                 asyncio.get_running_loop().remove_reader(self._channel.fileno())
                 return
             number, pid, *reason = msgpack.unpackb(data)
-            answer = self._answers.pop(number, None)
-            if answer is None or answer.done():
+            self._came_up = True
+            order = self._orders.pop(number, None)
+            if order is None or order.answer.done():
                 continue
             if pid:
-                answer.set_result(pid)
+                order.answer.set_result(pid)
             else:
-                answer.set_exception(LaunchError(str(reason[0])))
+                order.answer.set_exception(LaunchError(str(reason[0])))
 
     def _flush(self) -> None:
         channel = self._channel
@@ -203,16 +249,16 @@ class Launcher:
             return
         loop = asyncio.get_running_loop()
         while self._unsent:
-            data, fds = self._unsent[0]
+            order = self._orders.get(self._unsent[0])
             try:
-                socket.send_fds(channel, [data], fds)
+                if order is not None:
+                    socket.send_fds(channel, [order.data], order.fds)
             except BlockingIOError:
                 loop.add_writer(channel.fileno(), self._flush)
                 return
             except OSError:
-                return  # it has just ended; `_warm_ended` answers
+                return  # it has just ended; `_warm_ended` sees to it
             self._unsent.popleft()
-            _close_all(fds)
         loop.remove_writer(channel.fileno())
 
     @property
@@ -249,17 +295,20 @@ class Launcher:
         if len(data) > ORDER_BYTES:
             _close_all([read, write, feed])
             raise LaunchError(f"{name}: expected at most {ORDER_BYTES} bytes of variables, found {len(data)}")
-        answer = self._answers[number] = asyncio.get_running_loop().create_future()
-        self._unsent.append((data, [feed, write]))
+        order = self._orders[number] = _Order(data, [feed, write], asyncio.get_running_loop().create_future())
+        self._unsent.append(number)
         self._flush()
         try:
             async with asyncio.timeout(_START_S):
-                pid = await answer
+                pid = await order.answer
         except (LaunchError, TimeoutError) as error:
             os.close(read)
             raise LaunchError(
                 f"cannot start {name}: {str(error) or f'no answer within {_START_S} s'}"
             ) from error
+        finally:
+            self._orders.pop(number, None)
+            _close_all(order.fds)
         return self._watch(name, pid, Output(read, log), on_exit)
 
     def execute(
@@ -348,6 +397,7 @@ class Launcher:
     # -- ending -------------------------------------------------------------------------------------------------------
     async def close(self) -> list[str]:
         """End the warm parent and whatever is left; return what was found that should not have been there."""
+        self._closing = True
         found = [f"{p.name} (process {p.pid})" for p in self.processes.values() if p is not self._warm]
         for process in list(self.processes.values()):
             if process is not self._warm:

@@ -29,6 +29,7 @@ _AGAIN_S = 0.05  # between two looks for a broker, or for the begin of a run
 _REPLAY_FACTOR = (
     2.0  # a successor may take so many times as long to hear a tape as its predecessor to write it
 )
+_WARM = "warm parent"
 _LISTED = 20  # losses in a report
 
 
@@ -155,6 +156,14 @@ class Revival:
         took_s, member.lost_s = self._clock() - member.lost_s, None
         self._tell(run, event.PEER_RESTARTED, member, kind=member.lost_way, took_s=round(took_s, 3))
         self._report(run, member, "restarted", f"after {took_s:.2f} s; {member.lost_way}")
+
+    def warm_lost(self, how: str) -> None:
+        """Tell all runs that the warm parent was lost; another one is being started, and no participant notices."""
+        for run in self._supervisor.runs.values():
+            if not run.over.is_set():
+                fields = {"name": _WARM, "label": _WARM, "reason": f"was {how}"}
+                self._supervisor.tell(run, event.PEER_LOST, fields)
+                self.report(run, Incident(_now(), _WARM, 0, "lost", None, f"was {how}"))
 
     # -- no successor -------------------------------------------------------------------------------------------------
     async def _poison(self, run: Run, member: Member, times: int) -> None:

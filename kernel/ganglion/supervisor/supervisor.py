@@ -132,6 +132,7 @@ class Supervisor(Listener):
         self._spared: set[int] = set()
         self._vigil = Vigil(self)
         self.revival = Revival(self)
+        self._launcher.on_warm_lost = self.revival.warm_lost
 
     # -- coming up and going down -------------------------------------------------------------------------------------
     async def open(self) -> Connection:

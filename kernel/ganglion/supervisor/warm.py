@@ -77,35 +77,51 @@ def serve(channel: socket.socket, entries: dict[str, Entry], supervisor: int) ->
         if not data:
             return
         number, word, variables, name, user, mask = msgpack.unpackb(data)
+        go = -1
         try:
             if word not in entries:
                 raise LaunchError(f"expected an entry of {sorted(entries)}, found {word!r}")
             entry, place = entries[word], (user, mask)
-            pid = fork_twice(lambda: _begin(channel, entry, variables, name, fds, supervisor, *place))  # noqa: B023
+            pid, go = fork_twice(lambda: _begin(channel, entry, variables, name, fds, supervisor, *place))  # noqa: B023
             answer: list[Any] = [number, pid]
         except (OSError, LaunchError) as error:
             answer = [number, 0, str(error)]
         for fd in fds:
             os.close(fd)
         channel.send(msgpack.packb(answer))
+        if go >= 0:
+            os.write(go, b"g")
+            os.close(go)
 
 
-def fork_twice(begin: Callable[[], NoReturn]) -> int:
-    """Run `begin` in a grandchild that our supervisor adopts; return its process number, or raise OSError."""
+def fork_twice(begin: Callable[[], NoReturn]) -> tuple[int, int]:
+    """Run `begin` in a grandchild that our supervisor adopts; return its process number, or raise OSError.
+
+    It begins when something is written to the descriptor that is returned, too; if we end before that it ends as well:
+    nobody would know of it.
+    """
     read, write = os.pipe()
+    wait, go = os.pipe()
     middle = os.fork()
     if middle == 0:
-        _middle(read, write, begin)
-    os.close(write)
+        os.close(go)
+        _middle(read, write, wait, begin)
+    _close(write, wait)
     text = os.read(read, 32)
     os.close(read)
     os.waitpid(middle, 0)
     if not text:
+        os.close(go)
         raise OSError("the second fork failed: too many processes, or too little memory")
-    return int(text)
+    return int(text), go
 
 
-def _middle(read: int, write: int, begin: Callable[[], NoReturn]) -> NoReturn:
+def _close(*fds: int) -> None:
+    for fd in fds:
+        os.close(fd)
+
+
+def _middle(read: int, write: int, wait: int, begin: Callable[[], NoReturn]) -> NoReturn:
     middle = os.getpid()
     try:
         pid = os.fork()
@@ -114,13 +130,15 @@ def _middle(read: int, write: int, begin: Callable[[], NoReturn]) -> NoReturn:
     if pid:
         os.write(write, str(pid).encode())
         os._exit(0)
-    os.close(read)
-    os.close(write)
+    _close(read, write)
     until_s = time.monotonic() + _REPARENT_S
     while os.getppid() == middle:
         if time.monotonic() > until_s:
             os._exit(1)
         time.sleep(0.0001)
+    if not os.read(wait, 1):
+        os.kill(os.getpid(), signal.SIGKILL)  # not by an exit status: that would be a word of its program
+    os.close(wait)
     try:
         begin()
     except BaseException:  # noqa: BLE001 - whatever it is, no second warm parent may come of it

@@ -118,6 +118,32 @@ def test_warm_parent_is_replaced(standin: Path) -> None:
 
 
 @needs_linux
+def test_an_order_outlives_the_warm_parent(standin: Path) -> None:
+    """What a warm parent was told and did not do is done by the next one, which is started at once, and told of."""
+
+    async def body() -> tuple[list[str], int | None]:
+        told: list[str] = []
+        async with _opened() as launcher:
+            launcher.on_warm_lost = told.append
+            first = await launcher.fork("first", {}, ignore)
+            await first.ended.wait()
+            warm = launcher._warm
+            assert warm is not None
+            warm.signal(signal.SIGSTOP)
+            order = asyncio.ensure_future(launcher.fork("second", {"STATUS": "4"}, ignore))
+            await asyncio.sleep(0)
+            assert launcher._orders
+            assert not launcher._unsent
+            warm.signal(signal.SIGKILL)
+            second = await order
+            await second.ended.wait()
+            assert launcher._warm is not warm
+            return told, second.code
+
+    assert (["killed by SIGKILL"], 4) == asyncio.run(body())
+
+
+@needs_linux
 def test_broken_import_of_the_warm_parent_is_told(standin: Path) -> None:
     """A warm parent that cannot import an entry fails the order with its own last words."""
 

@@ -141,3 +141,20 @@ def test_with_fail_a_loss_ends_the_run(make_farm: Any) -> None:
 
     assert ("failed", 1, 0) == (outcome.status, outcome.exit_status, farm.count("peer.restarted"))
     assert "muscle ada (worker 0) was killed by SIGKILL" == outcome.story[0]
+
+
+def test_the_warm_parent_is_replaced_and_told_of(make_farm: Any) -> None:
+    """Who starts all others may be lost: nobody takes part less, and successors are started all the same."""
+    farm = make_farm()
+
+    def kill_both(run: Run) -> None:
+        farm.supervisor._launcher._warm.signal(signal.SIGKILL)
+        kill("muscle")(run)
+
+    farm.deeds["episode.ended", 1] = kill_both
+    outcome = farm.carry_out()
+
+    lost = {fields["label"] for fields in farm.fields("peer.lost")}
+    assert ("finished", []) == (outcome.status, outcome.story)
+    assert {"warm parent", "muscle ada (worker 0)"} == lost
+    assert 1 == farm.count("peer.restarted")
