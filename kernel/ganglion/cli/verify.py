@@ -15,6 +15,7 @@ from ganglion.cli.stores import open_reader
 from ganglion.cli.table import json_text
 from ganglion.errors import StoreError, UsageError
 from ganglion.supervisor.manifest import MANIFEST, Files, read_manifest
+from ganglion.supervisor.output import printable
 
 if TYPE_CHECKING:
     from ganglion.sdk.store import StoreReader
@@ -70,15 +71,16 @@ def command(context: click.Context, runs: tuple[str, ...], digest: bool) -> None
 def _print(verified: _Verified, digest: bool, alone: bool) -> None:
     for damage in verified.damages:
         text = f"{verified.run}: {damage['kind']} {damage['where']}: {damage['text']}"
-        click.echo(text, err=digest)
+        click.echo(printable(text), err=digest)  # rows and files are damaged: there may be anything in them
+    run = printable(verified.run)
     if verified.more:
-        click.echo(f"{verified.run}: and {verified.more} more", err=digest)
+        click.echo(f"{run}: and {verified.more} more", err=digest)
     if verified.damages:
         return
     if digest:
-        click.echo(verified.digest if alone else f"{verified.digest}  {verified.run}")
+        click.echo(verified.digest if alone else f"{verified.digest}  {run}")
     else:
-        click.echo(f"{verified.run}: whole")
+        click.echo(f"{run}: whole")
 
 
 def _verify(settings: Settings, names: tuple[str, ...], digest: bool) -> Iterator[_Verified]:

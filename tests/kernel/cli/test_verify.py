@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import contextlib
 import json
+import re
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
@@ -108,6 +110,28 @@ def test_damage_is_named(
     assert (1, True) == (status, out.startswith(f"demo-1: {named}")), out
     status, out, err = ganglion("verify", "demo-1", "--digest")
     assert (1, "", True) == (status, out, f"demo-1: {named}" in err)
+
+
+@pytest.mark.parametrize("table", ["runs", "phases", "declarations", "brains", "episodes"])
+def test_what_somebody_wrote_is_shown_and_not_obeyed(ganglion: Command, tmp_path: Path, table: str) -> None:
+    """Rows of a database from elsewhere may hold what a terminal would obey; no command that reads them says it."""
+    with sqlite3.connect(tmp_path / "ganglion.db") as connection:
+        (name,) = next(
+            row
+            for row in connection.execute("SELECT name FROM sqlite_master")
+            if row[0] in (table, f"stored_{table}")
+        )
+        for _, column, kind, *_ in connection.execute(f"PRAGMA table_info({name})").fetchall():
+            if kind.upper() in ("TEXT", "VARCHAR"):
+                with contextlib.suppress(sqlite3.IntegrityError):
+                    connection.execute(f"UPDATE {name} SET {column} = {column} || '\x1b[2J\x07'")
+    connection.close()
+    words = [["verify"], ["runs"], ["show", "last"], ["verify", "--digest"]]
+    words += [["results", table] for table in ("runs", "phases", "steps", "episodes", "brains", "signals")]
+    said = "".join("".join(ganglion(*command)[1:]) for command in words)
+
+    assert "x1b[2J" in said or "u001b[2J" in said
+    assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", said)
 
 
 def test_heads_of_the_manifest_count(ganglion: Command, tmp_path: Path) -> None:
