@@ -35,7 +35,21 @@ class Damage(NamedTuple):
         return f"{self.kind} {self.where}: {self.text}"
 
 
-class StoreWriter(ABC):
+class _Opened(ABC):
+    """Hold a store until it is closed, by name or by the end of a `with`."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of the store; a second call does nothing."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class StoreWriter(_Opened):
     """Write the results of one run.
 
     An episode is shown to readers from the transaction on that seals it: completely, once, after its predecessor of
@@ -139,14 +153,8 @@ class StoreWriter(ABC):
     def close(self) -> None:
         """Commit, forget the rows of open episodes, and let go of the store; a second call does nothing."""
 
-    def __enter__(self) -> Self:
-        return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-
-class StoreReader(ABC):
+class StoreReader(_Opened):
     """Read the results of all runs of a store, also while they are written; change nothing.
 
     Errors of the caller (names of tables, columns and runs, a faulty `where`) are `UsageError` with the nearest right
@@ -213,18 +221,8 @@ class StoreReader(ABC):
     def query(self, sql: str) -> tuple[list[str], Iterator[tuple[Any, ...]]]:
         """Return the columns and rows of a query in the store's own language, on a connection that cannot write."""
 
-    @abstractmethod
-    def close(self) -> None:
-        """Let go of the store; a second call does nothing."""
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-
-class PointBook(ABC):
+class PointBook(_Opened):
     """Keep the points of one experiment and how far each has come; each call is one transaction.
 
     A point is a map with `point` (its number, from 0), `row` and `repetition` of the design, `seed` (text), `factors`
@@ -247,16 +245,6 @@ class PointBook(ABC):
         Raises:
             StoreError: It cannot be written, or the point is not known.
         """
-
-    @abstractmethod
-    def close(self) -> None:
-        """Let go of the store; a second call does nothing."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 class Store(ABC):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from ganglion.sdk import ActuatorInformation as _Actuator
 from ganglion.sdk import Information, Space
@@ -32,110 +32,95 @@ def _renamed(old: str, new: str) -> Any:
     return property(read, write, doc=f"`{new}`, under the name that it had.")
 
 
-def _given(
-    kind: type,
-    value: Any,
-    space: Space | None,
-    uid: str | int | None,
-    old: Mapping[str, str],
-    found: dict[str, Any],
-) -> tuple[Any, Space, str | int]:
-    """Return value, space and uid of what a constructor was given by new and by old names.
+class _Renamed(Information):
+    """Take value, space and uid by the names of `_names`, too: old name -> new name.
 
     Raises:
         TypeError: An argument has a name that there never was, or space or uid lacks.
     """
-    arguments = {"value": value, "space": space, "uid": uid}
-    for name, given in found.items():
-        if name not in old:
-            raise TypeError(f"{kind.__name__}: expected {', '.join([*arguments, *old])}, found {name!r}")
-        _warn(kind, name, old[name], 3)
-        if arguments[old[name]] is None:
-            arguments[old[name]] = given
-    for name in ("space", "uid"):
-        if arguments[name] is None:
-            raise TypeError(f"{kind.__name__}: {name} is missing")
-    return arguments["value"], arguments["space"], arguments["uid"]
+
+    __slots__ = ()
+    _names: ClassVar[Mapping[str, str]]
+
+    def __init__(
+        self,
+        value: Any = None,
+        space: Space | None = None,
+        uid: str | int | None = None,
+        value_ids: Sequence[str] | None = None,
+        **old: Any,
+    ) -> None:
+        kind, arguments = type(self), {"value": value, "space": space, "uid": uid}
+        for name, given in old.items():
+            if name not in self._names:
+                expected = ", ".join([*arguments, *self._names])
+                raise TypeError(f"{kind.__name__}: expected {expected}, found {name!r}")
+            new = self._names[name]
+            _warn(kind, name, new, 2)
+            if arguments[new] is None:
+                arguments[new] = given
+        for name in ("space", "uid"):
+            if arguments[name] is None:
+                raise TypeError(f"{kind.__name__}: {name} is missing")
+        super().__init__(**arguments, value_ids=value_ids)
 
 
-class SensorInformation(_Sensor):
+class SensorInformation(_Renamed, _Sensor):
     """Hold one reading; `sensor_value`, `observation_space`, `sensor_id` and `id` are old names.
 
     The constructor takes them too. Using one is a DeprecationWarning.
     """
 
     __slots__ = ()
+    _names: ClassVar[Mapping[str, str]] = {
+        "sensor_value": "value",
+        "observation_space": "space",
+        "sensor_id": "uid",
+    }
 
     sensor_value = _renamed("sensor_value", "value")
     observation_space = _renamed("observation_space", "space")
     sensor_id = _renamed("sensor_id", "uid")
     id = _renamed("id", "uid")
 
-    def __init__(
-        self,
-        value: Any = None,
-        space: Space | None = None,
-        uid: str | int | None = None,
-        value_ids: Sequence[str] | None = None,
-        **old: Any,
-    ) -> None:
-        names = {"sensor_value": "value", "observation_space": "space", "sensor_id": "uid"}
-        super().__init__(*_given(SensorInformation, value, space, uid, names, old), value_ids)
-
     def __len__(self) -> int:
         return self.space.size
 
 
-class ActuatorInformation(_Actuator):
+class ActuatorInformation(_Renamed, _Actuator):
     """Hold one setpoint; `setpoint`, `action_space`, `actuator_id` and `id` are old names.
 
     The constructor takes them too. Using one is a DeprecationWarning.
     """
 
     __slots__ = ()
+    _names: ClassVar[Mapping[str, str]] = {"setpoint": "value", "action_space": "space", "actuator_id": "uid"}
 
     setpoint = _renamed("setpoint", "value")
     action_space = _renamed("action_space", "space")
     actuator_id = _renamed("actuator_id", "uid")
     id = _renamed("id", "uid")
 
-    def __init__(
-        self,
-        value: Any = None,
-        space: Space | None = None,
-        uid: str | int | None = None,
-        value_ids: Sequence[str] | None = None,
-        **old: Any,
-    ) -> None:
-        names = {"setpoint": "value", "action_space": "space", "actuator_id": "uid"}
-        super().__init__(*_given(ActuatorInformation, value, space, uid, names, old), value_ids)
-
     def __len__(self) -> int:
         return self.space.size
 
 
-class RewardInformation(_Reward):
+class RewardInformation(_Renamed, _Reward):
     """Hold one reward; `reward_value`, `observation_space` and `reward_id` are old names.
 
     The constructor takes them too. Using one is a DeprecationWarning. A reward plus a number is a number.
     """
 
     __slots__ = ()
+    _names: ClassVar[Mapping[str, str]] = {
+        "reward_value": "value",
+        "observation_space": "space",
+        "reward_id": "uid",
+    }
 
     reward_value = _renamed("reward_value", "value")
     observation_space = _renamed("observation_space", "space")
     reward_id = _renamed("reward_id", "uid")
-
-    def __init__(
-        self,
-        value: Any = None,
-        space: Space | None = None,
-        uid: str | int | None = None,
-        value_ids: Sequence[str] | None = None,
-        **old: Any,
-    ) -> None:
-        names = {"reward_value": "value", "observation_space": "space", "reward_id": "uid"}
-        super().__init__(*_given(RewardInformation, value, space, uid, names, old), value_ids)
 
     def __add__(self, other: Any) -> Any:
         return self.value + other
