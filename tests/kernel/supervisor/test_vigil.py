@@ -24,9 +24,12 @@ class FakeMember:
         self.process = SimpleNamespace(pid=pid)
         self.child = SimpleNamespace(gone=False)
         self.why = ""
+        self.due_s: float | None = None
 
     def shoot(self, why: str) -> None:
         self.why = why
+
+    dump_and_shoot = shoot
 
 
 def _vigil(member: FakeMember) -> tuple[Vigil, Any]:
@@ -60,6 +63,21 @@ def test_stopped_process_is_shot_after_a_while() -> None:
         process.kill()
 
     assert "it was stopped for 1.0 s" == member.why
+
+
+@pytest.mark.parametrize("here", [False, True])
+def test_a_successor_comes_back_in_time_or_is_shot(here: bool) -> None:
+    """Who is started again has until then to join; who has joined is let alone."""
+    member = FakeMember(os.getpid())
+    member.due_s = 10.0
+    member.here = SimpleNamespace(is_set=lambda: here)  # type: ignore[attr-defined]
+    vigil, _ = _vigil(member)
+    vigil.look(9.5)
+    early = member.why
+    vigil.look(10.5)
+
+    assert ("", "" if here else "it did not come back in time") == (early, member.why)
+    assert member.due_s is None
 
 
 def test_debugger_is_let_alone(monkeypatch: pytest.MonkeyPatch) -> None:
