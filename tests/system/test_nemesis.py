@@ -35,6 +35,43 @@ def inside(name: str, number: int, role: str, own: bool = True, deed: str = "kil
     return Strike(Moment("inside", name=name, number=number), deed, role, own=own)
 
 
+def after(name: str, number: int, role: str, pick: int = 0) -> Strike:
+    """Return a kill after an event."""
+    return Strike(Moment("event", name=name, number=number), "kill", role, pick)
+
+
+FIRST = [
+    inside("environment.update", 40, "environment"),
+    inside("muscle.act", 90, "muscle"),
+    inside("brain.think", 210, "brain"),
+    after("episode.ended", 9, "warm"),
+]
+SECOND = [
+    inside("controller.between", 60, "controller"),
+    Strike(Moment("storing", number=2), "kill", "store"),
+    inside("governor.boundary", 9, "governor"),
+    after("evaluation.ended", 2, "broker"),
+]
+
+
+@pytest.mark.parametrize("strikes", [FIRST, SECOND], ids=["who plays", "who leads"])
+def test_who_is_killed_comes_back(strikes: list[Strike], undisturbed: Reference, place: Path) -> None:
+    """Four processes of different kinds are killed in one run: it goes on by itself, and no row differs."""
+    verdict = Round(Scene("several", 2, strikes), undisturbed, place / strikes[0].role).play()
+
+    assert [] == verdict.defects
+    assert [] == verdict.missed
+
+
+def test_all_are_killed_and_the_run_is_resumed(undisturbed: Reference, place: Path) -> None:
+    """After SIGKILL of every process `resume` finishes the run, and no row differs."""
+    scene = Scene("everything", 2, [Strike(Moment("share", share=0.6), "everything", "supervisor")])
+    verdict = Round(scene, undisturbed, place / "all").play()
+
+    assert [] == verdict.defects
+    assert ([-9, 0], []) == (verdict.statuses, verdict.missed)
+
+
 def test_every_kind_of_process_is_found(place: Path) -> None:
     """Of a run all kinds of processes are found below its supervisor, and all bear its marker."""
     folder = place / "kinds"
@@ -63,8 +100,18 @@ def test_a_round_is_drawn_by_its_seed() -> None:
     assert {1, 3} == {scene.workers for scene in scenes}
 
 
-def test_a_round_sees_what_is_wrong(undisturbed: Reference, place: Path) -> None:
-    """A run that fails and a run with other results are both told as defects, with where they differ."""
+def test_a_round_sees_a_run_that_fails(undisturbed: Reference, place: Path) -> None:
+    """Where losses are not made good the run that ends with 1 is a defect, told with the name of who was lost."""
+    scene = Scene("one", 2, [inside("brain.think", 5, "brain")])
+    verdict = Round(scene, undisturbed, place / "failing", "fail").play()
+
+    assert [1] == verdict.statuses
+    assert "it ended with 1: ['brain ada was killed by SIGKILL'" in verdict.defects[0]
+
+
+@pytest.mark.long
+def test_a_round_sees_other_results(undisturbed: Reference, place: Path) -> None:
+    """A run with other results is a defect, told with the place where they differ first."""
     folder = place / "other"
     write_world(folder, 2, EPISODES[2])
     document = folder / "chaos.yml"
@@ -73,14 +120,9 @@ def test_a_round_sees_what_is_wrong(undisturbed: Reference, place: Path) -> None
     assert 0 == done.returncode, done.stderr
     judged = Round(Scene("one", 2), undisturbed, folder)
     judged.judge(0)
+
     assert 1 == len(judged.verdict.defects)
     assert "other results: episodes row" in judged.verdict.defects[0]
-
-    failing = Round(
-        Scene("one", 2, [inside("brain.think", 5, "brain")]), undisturbed, place / "failing", "fail"
-    ).play()
-    assert 1 == failing.statuses[-1]
-    assert "it ended with 1" in failing.defects[0]
 
 
 @pytest.mark.long

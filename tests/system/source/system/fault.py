@@ -121,11 +121,12 @@ def draw(seed: str, workers: Sequence[int], roles: Sequence[str] = ROLES, kinds:
 
 def _several(dice: random.Random, roles: Sequence[str]) -> list[Strike]:
     """Draw two or three: at one moment, or each at its own."""
-    strikes = [_strike(dice, dice.choice(roles)) for _ in range(dice.choice([2, 2, 3]))]
+    count = dice.choice([2, 2, 3])
+    # Nobody twice at one place: who dies there again and again is poison, and that ends a run.
+    chosen = dice.sample(list(roles), min(count, len(roles)))
     if dice.random() < 0.5:
-        return strikes
+        return [_strike(dice, role) for role in chosen]
     moment = _outside(dice)
-    chosen = [dice.choice(roles) for _ in strikes]
     return [Strike(moment, "kill", role, dice.randrange(100)) for role in chosen]
 
 

@@ -337,8 +337,8 @@ class Round:
             return
         told = [str(row["name"]) for row in json.loads(done.stdout)]
         for strike, name in self._names:
-            if strike.deed not in ("kill", "crash", "exit") or strike.moment.kind == "":
-                continue
+            if strike.deed not in ("kill", "crash", "exit") or strike.role == "warm":
+                continue  # the warm parent takes no part in a run
             if any(_is_of(strike.role, text) for text in told):
                 continue
             where = self.verdict.notes if strike in self._late else self.verdict.defects
