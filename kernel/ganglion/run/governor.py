@@ -96,6 +96,7 @@ class Governor:
         self._agents: list[ResolvedAgent] = []
         self._ready: dict[int, dict[str, Any]] = {}
         self._joined: dict[str, str] = {}  # peer -> content type of its bodies
+        self._returning: set[str] = set()  # lost; who starts them gives them their time
         self._open: set[tuple[Any, ...]] = set()
         self._models: dict[str, str] = {}  # agent -> folder of the model that it begins this phase with
         self._shelves: dict[str, str] = {}  # agent -> folder below its `models`
@@ -121,6 +122,7 @@ class Governor:
     def joined(self, peer: str, content: str, now_s: float) -> list[Effect]:
         """Hear that a peer has joined."""
         self._joined[peer] = content
+        self._returning.discard(peer)
         self.waits.came(peer)
         event = Event("peer.joined", {"name": peer})
         if self.stage in _IN_PHASE:
@@ -130,6 +132,8 @@ class Governor:
     def lost(self, peer: str, reason: str, now_s: float, returns: bool = False) -> list[Effect]:
         """Hear that a peer is gone; who `returns` is started anew, and whoever waits for it goes on waiting."""
         self._joined.pop(peer, None)
+        if returns:
+            self._returning.add(peer)
         event = Event("peer.lost", {"name": peer, "reason": reason})
         if self.stage is Stage.ENDED or peer not in self.awaited() or returns:
             return [event]
@@ -374,6 +378,8 @@ class Governor:
         missing = [p for p in self._processes() if p.name not in self._joined]
         for process in missing:
             span_s = self._phase.deadline_s("attach" if process.attached else "join", process)
+            if process.name in self._returning:  # the wait for it is told, and ended, by who starts it
+                span_s = None
             self.waits.begin(process.name, process.name, _join_text(process), now_s, span_s)
         names = [process.name for process in missing]
         if self.store is not None and self.store not in self._joined:

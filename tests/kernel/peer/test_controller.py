@@ -441,6 +441,21 @@ def test_a_pause_that_comes_too_late_does_not_hold_the_next_evaluation(worker: A
     assert [] == it.link.asked("governor.stands")
 
 
+def test_a_signal_that_comes_again_is_not_heard_twice(worker: Any) -> None:
+    """The governor says signals again where they may have been lost: those with a number that was heard are dropped."""
+    it = worker()
+    it.setup()
+    it.start()
+    for number in (1, 2, 1, 2, 3, 0, 0):
+        wish = FlowSignal("RESET", "operator", number=number)
+        it.link.tell("r/governor", "", wish, Verb.SIGNAL)
+    it.hosted.participant.pump(0.0)
+    while it.link.inbox:
+        it.hosted.participant.pump(0.0)
+
+    assert [1, 2, 3, 0, 0] == [signal.number for signal in it.hosted.host._phase.signals]
+
+
 def test_a_failure_says_that_the_worker_evaluates(worker: Any, world: Any) -> None:
     """The governor hears which kind of worker cannot go on."""
     it = worker({"w": world()})

@@ -11,12 +11,14 @@ import pytest
 from ganglion.errors import RemoteProtocolError
 from ganglion.peer.brain import BrainHost
 from ganglion.peer.controller import ControllerHost
+from ganglion.peer.conversation import Gone
 from ganglion.peer.environment import EnvironmentHost
 from ganglion.peer.governor import GovernorHost
 from ganglion.peer.muscle import MuscleHost
 from ganglion.peer.shelf import read_shelf
 from ganglion.peer.store import StoreHost
 from ganglion.run.cut import read_cut
+from ganglion.run.effect import Event, Steer
 from ganglion.run.plan import AgentPlan, EnvironmentPlan, PhasePlan, Plan, PluginPlan, processes_of
 from ganglion.sdk import (
     ActuatorInformation,
@@ -32,6 +34,7 @@ from ganglion.sdk import (
 from ganglion.sdk.condition import PhaseView, TerminationCondition
 from ganglion.sdk.controller import Controller
 from ganglion.sdk.models import Models
+from ganglion.wire.codec import codec_of
 from ganglion.wire.messages import (
     Done,
     Ended,
@@ -41,8 +44,10 @@ from ganglion.wire.messages import (
     Joined,
     RecordAck,
     RunRequest,
+    Watch,
 )
 from ganglion.wire.name import Role
+from ganglion.wire.verb import Verb
 
 OWN = PluginPlan("own")
 GOVERNOR, STORE = "r/governor", "r/store"
@@ -428,6 +433,47 @@ def test_a_lost_process_fails_the_run(stage: Stage) -> None:
 
     assert ("failed", "r/brain/one") == (stage.ended().status, stage.ended().peer)
     assert "killed by signal 9" in stage.ended().failure.message
+
+
+def test_a_process_that_returns_fails_nothing(stage: Stage) -> None:
+    """LOST of somebody who will return is waited out."""
+    stage.start(None)
+    stage.settle()
+    stage.link.tell("", "kernel.joined", Joined("r/brain/one", 1, "brain"))
+    stage.hosted.host.gone(Gone("r/brain/one", 1, "killed by signal 9", True))
+    stage.settle()
+
+    assert [] == stage.link.asked("kernel.ended")
+
+
+def test_signals_are_numbered_and_said_again_to_who_joins(stage: Stage) -> None:
+    """Each controller's signals count from one; who joins again hears those of the phase, with their numbers."""
+    stage.start(None)
+    stage.settle()
+    wish, first, second = FlowSignal("PAUSE", "operator"), "r/controller/0", "r/controller/1"
+    stage.hosted.host._carry_out([Steer(first, wish), Steer(second, wish), Steer(first, wish)])
+    stage.link.tell("", "kernel.joined", Joined(first, 2, "controller"))
+    stage.settle()
+
+    sent = [e for e in stage.link.sent if e.head.verb is Verb.SIGNAL]
+    numbers = [(e.peer, codec_of(FlowSignal).decode(e.body).number) for e in sent]
+    assert [(first, 1), (second, 1), (first, 2), (first, 1), (first, 2)] == numbers
+    stage.hosted.host._carry_out([Event("phase.started")])
+    stage.link.tell("", "kernel.joined", Joined(first, 3, "controller"))
+    stage.settle()
+    assert len(sent) == len([e for e in stage.link.sent if e.head.verb is Verb.SIGNAL])
+
+
+def test_another_broker_is_asked_to_watch_again(stage: Stage) -> None:
+    """On each new connection everybody whom the phase needs is watched."""
+    stage.start()
+    stage.settle()
+    before = stage.link.calls("kernel.watch")
+    stage.hosted.host.reconnected()
+
+    assert len(before) + 1 == len(stage.link.calls("kernel.watch"))
+    names = codec_of(Watch).decode(stage.link.calls("kernel.watch")[-1].body).peers
+    assert {STORE, "r/brain/one"} <= set(names)
 
 
 def test_a_failing_kernel_call_fails_the_run(stage: Stage) -> None:

@@ -8,12 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ganglion.limits import LEAVE_EPISODE_S
-from ganglion.run.effect import Answer, Cut, Event, Finish, Steer
+from ganglion.run.effect import Answer, Cut, Event, Finish, Record, Steer
 from ganglion.run.plan import EnvironmentPlan
 from ganglion.run.recovery import Recovery
 from ganglion.run.stage import Stage
 from ganglion.sdk.flow import Signal
-from ganglion.wire.messages import Failure, FlowSignal, Rebuild, Rebuilt, Signalled, WorkerFailed
+from ganglion.wire.messages import Failure, FlowSignal, Incident, Rebuild, Rebuilt, Signalled, WorkerFailed
 
 
 def learner(kit: Any, index: int = 0, **more: Any) -> Any:
@@ -579,6 +579,36 @@ def test_lost_peer(kit: Any, learns: bool, peer: str, label: str) -> None:
     assert farm.finish is not None
     assert (f"failed: {label} is gone: killed by SIGKILL", peer) == (farm.finish.reason, farm.finish.peer)
     assert 1 == farm.finish.exit_status
+
+
+@pytest.mark.parametrize("peer", ["farm-1/controller/1", "farm-1/environment/hill/0", "farm-1/muscle/ada/2"])
+def test_who_returns_is_waited_for(kit: Any, peer: str) -> None:
+    """The loss of somebody who comes back ends nothing, at whatever stage, and neither does it when he has come."""
+    farm = failing(kit, False)
+    farm.obey(farm.governor.lost(peer, "killed by SIGKILL", farm.now_s, True))
+    stage = farm.governor.stage
+    farm.obey(farm.governor.tick(farm.now_s + 1000.0))
+    farm.obey(farm.governor.joined(peer, "msgpack", farm.now_s))
+
+    assert (stage, None) == (farm.governor.stage, farm.finish)
+
+
+def test_incidents_are_recorded_and_end_a_run_if_they_say_so(kit: Any) -> None:
+    """What is told of a process becomes a row; one that does not come back ends the run by its name."""
+    farm = failing(kit, False)
+    fields = ("2026-01-01T00:00:00.000+00:00", "muscle/ada/0", 1, "lost", "muscle.act", "killed")
+    effects = farm.governor.incident(Incident(*fields), farm.now_s)
+    assert [Record(["incident", *fields])] == effects
+    failure = Failure("lost", "poison: muscle ada (worker 0) died 3 times")
+    farm.obey(farm.governor.incident(Incident(*fields, failure), farm.now_s))
+    farm.run()
+
+    assert farm.finish is not None
+    assert ("failed: poison: muscle ada (worker 0) died 3 times", "farm-1/muscle/ada/0") == (
+        farm.finish.reason,
+        farm.finish.peer,
+    )
+    assert [] == farm.governor.incident(Incident(*fields), farm.now_s)
 
 
 def test_first_failure_counts(kit: Any) -> None:
