@@ -96,7 +96,7 @@ class StoreHost:
         batch = attach(told.head.call, codec_of(RecordBatch).decode(told.body), told.blobs)
         if batch.number == 0 and self.participant.playing:  # kept from an earlier tape
             self._guard(lambda: self._writer.apply(told.peer, batch.records))
-        elif self._comes_next(told.peer, batch.number):
+        elif not self._is_early(told.peer, batch) and self._comes_next(told.peer, batch.number):
             self._begun |= any(record[:1] == ["run"] for record in batch.records)
             self._phase = max(
                 [self._phase, *(phase for record in batch.records for phase in _phases(record))]
@@ -105,6 +105,13 @@ class StoreHost:
                 self._held.append((told.peer, batch))
             else:
                 self._take(told.peer, batch)
+
+    def _is_early(self, peer: str, batch: RecordBatch) -> bool:
+        """Say whether a batch comes before the begin of its run, which was lost on its way: both are said again."""
+        if self._begun or any(record[:1] == ["run"] for record in batch.records):
+            return False
+        now_s = self.participant.clock()
+        return now_s - self._missed_s.setdefault(peer, now_s) <= _GAP_S
 
     def _comes_next(self, peer: str, number: int) -> bool:
         """Say whether a batch is the next of its writer; acknowledge again what has come, miss what has not."""

@@ -12,7 +12,7 @@ from ganglion_store import statements as sql
 from ganglion_store.difference import first_difference
 from ganglion_store.records import STEPS
 from ganglion_store.seals import phase_head, seal_run
-from ganglion_store.segment import Seal, Segment
+from ganglion_store.segment import Seal, Segment, is_cut
 
 __all__ = ["Books"]
 
@@ -116,6 +116,8 @@ class Books:
     def seal(self, cursor: sqlite3.Cursor, seal: Seal) -> None:
         """Make an episode count; one that counts already is only compared.
 
+        Where a run that goes on is cut short before it is where it was, the whole episode that counts stays.
+
         Raises:
             Nondeterministic: It counts already, with other rows.
             StoreError: It does not count, but a later one of the same worker does.
@@ -123,7 +125,8 @@ class Books:
         links: Chain = seal.episode[:3]
         newest = self.newest.get((links, seal.environment), -1)
         if seal.episode.episode <= newest:
-            self._compare(cursor, seal)
+            if not is_cut(seal.reason):
+                self._compare(cursor, seal)
             for segment in seal.segments:
                 self.drop(cursor, segment)
             return

@@ -15,9 +15,18 @@ from ganglion_store.declarations import Declarations
 from ganglion_store.records import ACTIONS, RowKind, Rows
 from ganglion_store.values import sums
 
-__all__ = ["Episode", "Return", "Seal", "Segment"]
+__all__ = ["CUT", "Episode", "Return", "Seal", "Segment", "is_cut"]
 
 ROW_OVERHEAD_BYTES = 400  # measured: what Python needs for a row of small values beside their bytes
+
+
+CUT = ("interrupted", "failed")
+"""Reasons of episodes that were cut short, or how these begin; what an author says never begins like that."""
+
+
+def is_cut(reason: str) -> bool:
+    """Say whether an episode was cut short because its run ended."""
+    return reason in CUT or reason.startswith(tuple(f"{word}: " for word in CUT))
 
 
 class Episode(NamedTuple):

@@ -6,13 +6,11 @@ import sqlite3
 
 from ganglion_store import statements as sql
 from ganglion_store.books import Books
+from ganglion_store.segment import CUT, is_cut
 
 __all__ = ["withdraw"]
 
-_WORDS = ("interrupted", "failed")
-"""Reasons of episodes that were cut short, or their first words; what an author says never begins like that."""
-
-_PATTERNS = (*_WORDS, *(f"{word}: %" for word in _WORDS))
+_PATTERNS = (*CUT, *(f"{word}: %" for word in CUT))
 
 
 def withdraw(cursor: sqlite3.Cursor, books: Books, phase: int) -> int:
@@ -24,13 +22,13 @@ def withdraw(cursor: sqlite3.Cursor, books: Books, phase: int) -> int:
     found = cursor.execute(sql.SELECT_CUT, (run, phase, *_PATTERNS)).fetchall()
     for number, of, mode, worker, environment, reason, digest, predecessor in found:
         links = (of, mode, worker)
-        if books.heads.get(links) == digest and reason.partition(":")[0] in _WORDS:  # LIKE knows no capitals
+        if books.heads.get(links) == digest and is_cut(reason):  # LIKE knows no capitals
             cursor.execute(sql.DELETE_EPISODE, (number,))
             newest = cursor.execute(sql.SELECT_NEWEST, (run, *links, environment)).fetchone()[0]
             books.shorten(links, environment, predecessor, newest)
             episodes += 1
     cursor.execute(sql.DELETE_SIGNALS, (run, phase))
     cursor.execute(sql.DELETE_BRAINS, (run, phase))
-    cursor.execute(sql.UPDATE_CUT_PHASES, ("running", None, run, phase, *_WORDS))
+    cursor.execute(sql.UPDATE_CUT_PHASES, ("running", None, run, phase, *CUT))
     cursor.execute(sql.UPDATE_RUN, ("running", None, None, run))
     return episodes

@@ -133,6 +133,25 @@ def test_the_first_with_the_winning_signal_gives_the_reason(
     assert [first, second] == [cause["reason"] for cause in report.causes]
 
 
+@pytest.mark.parametrize(
+    ("reason", "told"),
+    [
+        ("too hot", "too hot"),
+        ("failed", "condition: failed"),
+        ("failed: too hot", "condition: failed: too hot"),
+        ("interrupted", "condition: interrupted"),
+        ("lost: the way", "condition: lost: the way"),
+        ("failing", "failing"),
+    ],
+)
+def test_no_author_speaks_as_we_do(worker: Any, world: Any, reason: str, told: str) -> None:
+    """By its reason it is known of an episode that it is no whole one; a condition cannot say that."""
+    it = worker({"w": world()}, conditions=[condition("Hot", at(2), reason)])
+    it.run()
+
+    assert [told] == [record[9] for record in it.records("episode")]
+
+
 def test_a_condition_without_a_reason_is_named(worker: Any, world: Any) -> None:
     """Its name in the document stands for it."""
     it = worker({"w": world()}, conditions=[condition("Bare", at(1))])

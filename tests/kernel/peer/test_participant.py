@@ -827,6 +827,34 @@ def test_successor_that_does_otherwise_ends(link: Any, clock: Any) -> None:
     assert before == len(link.sent)
 
 
+def test_what_was_told_can_be_read_from_the_tape(link: Any, clock: Any) -> None:
+    """Who needs only a part of it begins a tape anew with that; without a tape there is nothing to read."""
+    reel, heard = MemoryReel(), list[int]()
+    told = lambda it: heard.append(codec_of(RecordAck).decode(it.body).number)  # noqa: E731
+
+    def peer(tape: Tape | None) -> Participant:
+        made = Participant(lambda: link, {}, told, clock=clock, pulse=False, tape=tape)
+        made.join(made.hello("store", "r/store", "?"))
+        return made
+
+    first = peer(Tape(reel))
+    for number in (1, 2, 3):
+        link.tell("r/governor", "record.ack", RecordAck(number))
+        first.pump(0.01)
+    numbers = [codec_of(RecordAck).decode(it.body).number for it in first.told_on_tape()]
+    kept = [it for it in first.told_on_tape() if codec_of(RecordAck).decode(it.body).number != 2]
+    assert first.begin_tape([(it, None) for it in kept], "state")
+    size_bytes = first.tape_bytes
+    heard.clear()
+    second = peer(Tape(reel))
+    for _ in kept:
+        second.pump(0.01)
+
+    assert ([1, 2, 3], [1, 3], "state") == (numbers, heard, second.take_base())
+    assert (len(reel.data), 0) == (size_bytes, second.tape_bytes)
+    assert ([], 0) == (list(peer(None).told_on_tape()), peer(None).tape_bytes)
+
+
 def test_tape_begun_anew_is_all_that_is_heard_again(link: Any, clock: Any) -> None:
     """Behind a new beginning a successor hears no more than what belongs to it, and gets the state that was left."""
     brain_of(link)

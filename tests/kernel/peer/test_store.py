@@ -67,6 +67,7 @@ class Stage:
         self.writer = FakeWriter()
         self.hosted = hosted(StoreHost(self.writer, SPAN_S))  # type: ignore[arg-type]
         self.link, self.clock, self.host = self.hosted.link, self.hosted.clock, self.hosted.host
+        self.host._begun = True
 
     def batch(self, writer: str, number: int, records: list[Any] | None = None) -> None:
         self.link.tell(writer, "record.batch", RecordBatch(number, [["x"]] if records is None else records))
@@ -222,6 +223,7 @@ def test_a_lost_governor_ends_its_run(stage: Stage) -> None:
 
 def test_a_run_that_never_began_is_not_ended(stage: Stage) -> None:
     """A governor that is lost before its first record leaves nothing that could be written to."""
+    stage.host._begun = False
     assert [] == lost_governor(stage)
 
 
@@ -454,6 +456,26 @@ def test_a_governor_that_returns_ends_nothing(stage: Stage) -> None:
     assert [] == written
 
 
+def test_rows_wait_for_the_begin_of_their_run(stage: Stage) -> None:
+    """Where the first batch of the governor was lost on its way, all others are taken when they are said again."""
+    stage.host._begun = False
+    stage.batch(ONE, 1, [["a"]])
+    stage.batch("r/governor", 1, [["run", {}]])
+    stage.batch(ONE, 1, [["a"]])
+
+    assert [("r/governor", [["run", {}]]), (ONE, [["a"]])] == stage.writer.log
+
+
+def test_a_run_that_is_never_begun_is_told(stage: Stage) -> None:
+    """After a while the rows are taken all the same, and the database says what is wrong."""
+    stage.host._begun = False
+    stage.batch(ONE, 1, [["a"]])
+    stage.clock.now_s += 11.0
+    stage.batch(ONE, 1, [["a"]])
+
+    assert [(ONE, [["a"]])] == stage.writer.log
+
+
 # -- the tape ---------------------------------------------------------------------------------------------------------
 def steps(episode: int, size: int = 10) -> list[Any]:
     """Return rows of an episode."""
@@ -474,6 +496,7 @@ class Taped:
         self.writer.fails |= fails
         self.writer.open_episodes = self.open_episodes
         self.host = StoreHost(self.writer, SPAN_S)  # type: ignore[arg-type]
+        self.host._begun = True
         participant = Participant(
             lambda: self.link, {}, self.host.told, self.host.gone, self.clock, False, Tape(self.reel)
         )

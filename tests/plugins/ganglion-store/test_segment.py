@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from ganglion.sdk.store import StoreError
 from ganglion_store.declarations import Declarations
 from ganglion_store.records import ACTIONS, STEPS
-from ganglion_store.segment import Episode, Return, Seal, Segment
+from ganglion_store.segment import Episode, Return, Seal, Segment, is_cut
 
 EPISODE = Episode(0, "train", 0, 0)
 
@@ -77,3 +77,18 @@ def test_a_seal_does_not_depend_on_who_was_first() -> None:
 
     assert 1 == len({seal.digest(b"") for seal in seals})
     assert seals[0].digest(b"") != seals[0].digest(b"before")
+
+
+@pytest.mark.parametrize(
+    ("reason", "cut"),
+    [
+        ("interrupted", True),
+        ("failed: no", True),
+        ("failed", True),
+        ("failed:no", False),
+        ("lost: ada", False),
+    ],
+)
+def test_reasons_tell_who_was_cut_short(reason: str, cut: bool) -> None:
+    """An episode that ended because its run did is known by its reason."""
+    assert cut == is_cut(reason)

@@ -179,3 +179,23 @@ def test_a_withdrawal_that_cannot_be_written_takes_nothing(
         writer._pending.clear()
 
     assert (7, "interrupted") == before
+
+
+def test_a_whole_episode_is_not_cut_short_again(
+    uri: str, tell: Any, read: Callable[..., list[dict[str, Any]]]
+) -> None:
+    """A run that is interrupted once more, before it is where it was, leaves the whole episodes that are there."""
+    with SqlWriter(uri, RUN) as writer:
+        writer.apply("g", tell.begin())
+        writer.apply("c", [*tell.whole(0), *tell.whole(1)])
+        writer.commit()
+        writer.withdraw()
+        writer.apply("c", [*tell.whole(0)[:1], tell.seal(0, 3, reason="interrupted")])
+        writer.apply("g", [END])
+        writer.commit()
+        assert 0 == writer.withdraw()
+        writer.apply("c", [*tell.whole(0), *tell.whole(1)])
+        writer.commit()
+
+    assert ["environment"] * 2 == [row["reason"] for row in read("episodes")]
+    assert [] == damages(uri)

@@ -508,3 +508,49 @@ def test_a_disk_without_room_for_the_reserve_is_named_at_once(small: Path) -> No
     (small / "large").write_bytes(bytes(7 << 20))
     with pytest.raises(StoreError, match=r"cannot keep 8388608 bytes in reserve: .*No space left"):
         SqlWriter(f"sqlite:///{small}/ganglion.db", "demo-1")
+
+
+def test_incidents_are_rows_and_sealed(uri: str, tell: Any, read: Any) -> None:
+    """What became of processes is told once, shown as a table, and protected like the others."""
+    from ganglion_store.reader import SqlReader
+
+    row = ["2030-01-01T00:00:00Z", "muscle/ada/0", 1, "lost", "muscle.act", "was killed by SIGKILL"]
+    with SqlWriter(uri, "demo-1") as writer:
+        writer.apply("governor", [*tell.begin(), ["incident", *row], ["incident", *row]])
+        writer.apply("governor", [["incident", row[0], "brain/ada", 1, "lost", None, None]])
+        writer.apply("governor", [["end", "finished", "completed", "now"]])
+
+    names = ["time", "name", "incarnation", "kind", "position", "detail"]
+    assert [row, [row[0], "brain/ada", 1, "lost", None, None]] == [
+        [found[name] for name in names] for found in read("incidents")
+    ]
+    with sqlite3.connect(path_of(uri)) as connection:
+        connection.execute("UPDATE stored_incidents SET detail = NULL")
+    connection.close()
+    with SqlReader(uri) as reader:
+        assert ["incidents, row 0"] == [damage.where.partition(" (")[0] for damage in reader.verify("demo-1")]
+
+
+def test_the_end_that_comes_again_keeps_its_time(writer: SqlWriter, read: Any) -> None:
+    """A store that was started again is told again; how a run ended stays, another end replaces it."""
+    ends = [("failed", "why", "now"), ("failed", "why", "later"), ("finished", "completed", "later")]
+    found = []
+    for end in ends:
+        writer.apply("governor", [["end", *end]])
+        writer.commit()
+        found.append(tuple(read("runs")[0][name] for name in ("status", "reason", "ended")))
+
+    assert [ends[0], ends[0], ends[2]] == found
+
+
+def test_rows_of_open_episodes_are_known(writer: SqlWriter, tell: Any) -> None:
+    """Rows that were applied are needed until their episode is sealed."""
+    rows = [tell.steps(0, 1, 3), tell.actions(0, 0, 3), tell.steps(1, 1, 1)]
+    writer.apply("c", rows[:2])
+    before = [writer.is_open(record) for record in rows]
+    writer.apply("c", [tell.seal(0, 3), rows[2]])
+
+    assert ([True, True, False], [False, False, True]) == (
+        before,
+        [writer.is_open(record) for record in rows],
+    )
