@@ -8,7 +8,7 @@ from pathlib import Path
 from system.command import ganglion
 
 MODULE = """
-import os, random, signal
+import faulthandler, os, random, signal
 from pathlib import Path
 from ganglion.sdk import ActuatorInformation, Box, Discrete, Environment, EnvironmentBaseline, EnvironmentState
 from ganglion.sdk import RewardInformation, SensorInformation
@@ -27,6 +27,10 @@ class Frail(Environment):  # dies once, in the second step of its third episode,
     def update(self, actuators):
         self.step += 1
         if (self.worker, self.episode, self.step) == (1, 2, 2) and not self.grave.exists():
+            if self.grave.name == "bottomless":
+                faulthandler.disable()  # its stack is longer than what is kept
+                print("it is dark in here", flush=True)
+                os.kill(os.getpid(), signal.SIGSEGV)
             self.grave.touch()
             os.kill(os.getpid(), signal.SIGKILL)
         reward = RewardInformation(self.step, Discrete(9), "r")
@@ -61,3 +65,24 @@ def test_a_run_goes_on_as_if_nothing_had_happened(tmp_path: Path) -> None:
     assert (0, 0) == (disturbed.returncode, undisturbed.returncode), disturbed.stderr
     compared = ganglion(tmp_path, "runs", "diff", "frail-1", "frail-2")
     assert (0, "no difference\n") == (compared.returncode, compared.stdout)
+    incidents = json.loads(ganglion(tmp_path, "results", "incidents", "frail-1", "--format", "json").stdout)
+    assert [("environment/hut/1", 1, "lost"), ("environment/hut/1", 2, "restarted")] == [
+        (row["name"], row["incarnation"], row["kind"]) for row in incidents
+    ]
+    assert "after environment.update, episode 2, step 1" == incidents[0]["position"]
+
+
+def test_who_dies_at_one_place_again_and_again_is_poison(tmp_path: Path) -> None:
+    """The third equal death ends the run: it is told who, how, where, and what was said last; episodes are whole."""
+    (tmp_path / "frail.py").write_text(MODULE)
+    (tmp_path / "frail.yml").write_text(DOCUMENT.replace("GRAVE", str(tmp_path / "bottomless")))
+    done = ganglion(tmp_path, "run", "frail.yml")
+    rows = json.loads(ganglion(tmp_path, "runs", "--json").stdout)
+
+    where = "after environment.update, episode 2, step 1"
+    text = f"poison: environment hut (worker 1) died 3 times by SIGSEGV at the same place ({where})"
+    assert 1 == done.returncode
+    assert f"failed: {text}" == rows[0]["reason"], done.stderr
+    assert text in done.stderr
+    assert "it is dark in here" in done.stderr
+    assert 0 == ganglion(tmp_path, "verify", "frail-1").returncode
