@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import stat
@@ -111,7 +112,7 @@ def test_hostile_muscle_is_shown_and_not_obeyed(tmp_path: Path, form: str) -> No
 
 
 def test_secrets_are_kept(tmp_path: Path) -> None:
-    """Tokens and passwords are in files of their owner alone: in no output, manifest, log, command line."""
+    """Tokens and passwords are in files of their owner alone: in no output, file, command line, or variable."""
     (tmp_path / "run.yml").write_text(
         DOCUMENT.replace("hostile.Muscle", "dummy").replace("steps: 50", "steps: 10000")
     )
@@ -141,7 +142,13 @@ def test_secrets_are_kept(tmp_path: Path) -> None:
         assert 3 == len(set(tokens))
         for path in (connection.parent, *connection.parent.iterdir()):
             assert not path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO), path
-        lines = [path.read_bytes().decode(errors="replace") for path in Path("/proc").glob("[0-9]*/cmdline")]
+        lines = []
+        for path in (
+            path for what in ("cmdline", "environ") for path in Path("/proc").glob(f"[0-9]*/{what}")
+        ):
+            with contextlib.suppress(OSError):  # it has ended, or is not ours
+                lines.append(path.read_bytes().decode(errors="replace"))
+        ours = [line for line in lines if str(tmp_path) in line]
     finally:
         running.process.terminate()
         running.output()
@@ -149,5 +156,7 @@ def test_secrets_are_kept(tmp_path: Path) -> None:
     text += "".join(p.read_text(errors="replace") for p in (tmp_path / "results").rglob("*") if p.is_file())
 
     assert 130 == running.process.returncode
+    assert len(ours) > 5  # supervisor, broker, and those who take part
+    assert not [line for line in ours if "GANGLION_TOKEN=" in line]
     assert not [token for token in (*tokens, PASSWORD) if token in text]
     assert not connection.exists()
