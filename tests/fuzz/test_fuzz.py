@@ -9,13 +9,17 @@ import importlib.util
 import itertools
 import os
 import random
+import re
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from fuzz.measure import search
+from fuzz.measure import CPU_S, MEMORY_BYTES, search
 from fuzz.mutation import mutations
+from fuzz.target import Target
 from fuzz.targets import TARGETS
 
 HERE = Path(__file__).parent
@@ -51,6 +55,36 @@ def test_new_inputs(name: str, tmp_path: Path) -> None:
 def test_kept_inputs_have_a_target() -> None:
     """No folder of kept inputs is forgotten when a target gets another name."""
     assert {path.name for path in KEPT.iterdir()} <= set(TARGETS)
+
+
+def _slow(data: bytes) -> None:
+    end_s = time.thread_time() + 2 * CPU_S
+    while data and time.thread_time() < end_s:
+        pass
+
+
+def _large(data: bytes) -> None:
+    bytearray(MEMORY_BYTES + 2**20 if data else 0)
+
+
+def _raising(data: bytes) -> None:
+    if data:
+        raise KeyError("undeclared")
+
+
+@pytest.mark.parametrize(
+    ("read", "why"),
+    [(_raising, "KeyError: 'undeclared'"), (_slow, r"it takes \d.\d+ s"), (_large, r"it takes \d+ MiB")],
+)
+def test_what_a_reader_does_not_stand_is_found(read: Callable[[bytes], None], why: str) -> None:
+    """An error that is not declared, too much time, too much memory: the input is named, with the reason."""
+    target = Target("broken", read, [])
+    found = search(target, [b"", b"", b"x"])
+
+    assert search(target, [b""] * 3) is None
+    assert found is not None
+    assert b"x" == found.data
+    assert re.search(why, str(found))
 
 
 @pytest.mark.long
