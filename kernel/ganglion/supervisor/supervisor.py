@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import os
 import shutil
 import signal
@@ -20,19 +19,19 @@ from ganglion.limits import DEADLINES_S, LEAVE_ASK_S, LEAVE_KILL_S, LEAVE_TERMIN
 from ganglion.run.loss import returns
 from ganglion.run.plan import Plan
 from ganglion.run.plan import Process as Place
-from ganglion.run.recovery import span_s, widest
 from ganglion.supervisor import event
 from ganglion.supervisor.access import Access, remote_path
+from ganglion.supervisor.birth import Home, start
 from ganglion.supervisor.bus import Bus, Handler, Listener
 from ganglion.supervisor.census import forget, write_census
 from ganglion.supervisor.check import PLAN, VARIABLE, read_faults, write_plan
 from ganglion.supervisor.checkpoints import Checkpoints
 from ganglion.supervisor.child import State
-from ganglion.supervisor.connection import Connection, connection_path, endpoint_folder, write_private
-from ganglion.supervisor.folder import RunFolder, log_name
+from ganglion.supervisor.connection import Connection, connection_path, endpoint_folder
+from ganglion.supervisor.folder import RunFolder
 from ganglion.supervisor.guests import Guests
 from ganglion.supervisor.hub import Hub
-from ganglion.supervisor.launcher import CREDENTIALS, Launcher
+from ganglion.supervisor.launcher import Launcher
 from ganglion.supervisor.linux import children_of, dump_nothing, end_adopted
 from ganglion.supervisor.member import Member, definition
 from ganglion.supervisor.moment import Moments
@@ -40,7 +39,7 @@ from ganglion.supervisor.process import Process
 from ganglion.supervisor.revival import Revival
 from ganglion.supervisor.rewind import begin, prepare, rewind
 from ganglion.supervisor.runs import FINISHED, Outcome, Run, check_size
-from ganglion.supervisor.user import User, check_users
+from ganglion.supervisor.user import check_users
 from ganglion.supervisor.vigil import Vigil
 from ganglion.supervisor.way import Way
 from ganglion.wire.messages import (
@@ -63,7 +62,6 @@ __all__ = ["Settings", "Supervisor"]
 _OURS = (event.RUN_STARTED, event.RUN_ENDED, event.PEER_JOINED, event.PEER_LOST)
 """Events that governors tell those who look on; here the supervisor knows more about them."""
 _ANY_PORT = "tcp://127.0.0.1:0"
-_STORED = (Role.STORE, Role.GOVERNOR)  # the governor looks for models of other runs there
 _LOOK_S = 0.01
 _STOP_NOW_S = 1.0  # for the governor to cut open episodes; the ladder needs the rest of the five seconds
 _STAGES: tuple[tuple[Role, ...], ...] = (  # who leaves first; the store after everybody who writes
@@ -359,8 +357,11 @@ class Supervisor(Listener):
         await self.note(run)
         await self.bus.ask_all("kernel.admit", [self._access.admission(m) for m in members])
         await self.bus.ask(KERNEL, "kernel.watch", Watch([member.name for member in members]))
+        assert self.connection is not None
+        assert self._folder is not None
+        home = Home(self.connection, self._folder, self.settings.results, self.settings.allow)
         starts = asyncio.gather(
-            *(self._start(run, member) for member in members if not member.place.attached)
+            *(start(self._launcher, home, run, member) for member in members if not member.place.attached)
         )
         await asyncio.shield(starts)  # a start that is cut short would leave a process that nobody knows
         self._spawn(self.note(run))
@@ -386,78 +387,6 @@ class Supervisor(Listener):
         member.leave()
         await member.gone.wait()
         run.former.append(member)
-
-    async def _start(self, run: Run, member: Member) -> None:
-        if run.over.is_set():
-            return  # it ended while this one was being announced
-        member.start()
-        log = run.folder.logs / f"{log_name(member.place)}.out"
-        environment = member.place.environment
-        try:
-            user = run.folder.give(member.place)
-            variables = self._variables(run, member)
-            if environment is not None and environment.command is not None:
-                argv = self._argv(run, member, environment.command, variables, user)
-                cwd = Path(run.plan.folder or ".", environment.cwd or "")
-                variables = {**variables, **environment.variables}
-                process = self._launcher.execute(
-                    member.label, argv, variables, member.exited, log, cwd, user, run.mask
-                )
-            else:
-                process = await self._launcher.fork(
-                    log_name(member.place), variables, member.exited, log=log, user=user, mask=run.mask
-                )
-        except (LaunchError, OSError) as error:
-            member.failed(str(error))
-            return
-        member.started(process)
-
-    def _variables(self, run: Run, member: Member) -> dict[str, str]:
-        assert self.connection is not None
-        environment = member.place.environment
-        foreign = environment is not None and environment.command is not None
-        outside = foreign or member.place.run_as is not None  # who may not open our socket file
-        variables = {
-            "GANGLION_ENDPOINT": (self.connection.tcp or "") if outside else self.connection.endpoint,
-            "GANGLION_NAME": member.name,
-            "GANGLION_TOKEN": member.token,
-            "GANGLION_ROLE": member.place.role.value,
-            "GANGLION_INCARNATION": str(member.incarnation),
-            "GANGLION_RUN": run.id,
-        }
-        if foreign:
-            return variables
-        if member.place.role in _STORED:  # nobody else needs to know where rows and models of all runs are
-            variables |= {"GANGLION_RESULTS": str(self.settings.results.resolve())}
-            known = {**os.environ, "GANGLION_STORE": run.store or "", "GANGLION_KERNEL": ""}
-            variables |= {name: known[name] for name in CREDENTIALS if known.get(name)}
-        if member.tape is not None:
-            variables["GANGLION_TAPE"] = str(member.tape)
-        if member.place.role is Role.STORE and run.withdrawn is not None:
-            variables["GANGLION_WITHDRAW"] = str(run.withdrawn)
-        if member.place.role is Role.STORE:
-            span = span_s("record", widest(phase.deadlines_s for phase in run.plan.phases))
-            variables["GANGLION_RECORD_S"] = "" if span is None else str(span)
-        return variables | {
-            "GANGLION_FOLDER": run.plan.folder,
-            "GANGLION_ALLOW": ",".join([*run.plan.allow, *self.settings.allow]),
-            "GANGLION_LOG": str((run.folder.logs / f"{log_name(member.place)}.jsonl").resolve()),
-        }
-
-    def _argv(
-        self, run: Run, member: Member, argv: Sequence[str], variables: dict[str, str], user: User | None
-    ) -> list[str]:
-        """Return a program's arguments with `{connection}` replaced by the path of a file made for it alone."""
-        if not any("{connection}" in argument for argument in argv):
-            return list(argv)
-        assert self._folder is not None
-        words = {key.removeprefix("GANGLION_").lower(): value for key, value in variables.items()}
-        name = f"{log_name(member.place)}.json"
-        path = self._folder / name if user is None else (run.folder.own(user) / name).resolve()
-        write_private(path, json.dumps({"version": PROTOCOL_VERSION, **words}, indent=2).encode())
-        if user is not None:
-            user.own(path)
-        return [argument.replace("{connection}", str(path)) for argument in argv]
 
     # -- ending a run -------------------------------------------------------------------------------------------------
     def interrupt(self, run: Run, now: bool = False, reason: str = "operator") -> None:
