@@ -199,6 +199,50 @@ def test_a_later_phase_begins_with_the_models_of_earlier_ones(
     assert whole == run.digest()
 
 
+FOREIGN = """
+uid: raw
+seed: 5
+version: "0.1"
+recovery: {on_loss: recover}
+run_config: {condition: vanilla}
+schedule:
+  - one:
+      environments: [environment: {uid: hut, command: [PYTHON, raw_environment.py]}]
+      agents: [{name: ada, muscle: dummy, brain: dummy, sensors: [hut.steps], actuators: [hut.push]}]
+      simulation: {name: taking_turns, conditions: [{name: max_steps, params: {steps: 300}}]}
+      phase_config: {mode: train, worker: 1, episodes: 3}
+  - two: {phase_config: {episodes: 3}}
+"""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("interrupt", [False, True])
+def test_a_phase_with_a_program_that_writes_no_tape_begins_again(interrupt: bool) -> None:
+    """Whether all was killed or Ctrl-C pressed: the phase comes again, and no other, with equal results."""
+    with tempfile.TemporaryDirectory(prefix="gr-", dir="/tmp") as text:
+        folder = Path(text)
+        shutil.copy(Path(__file__).parents[1] / "documents" / "raw_environment.py", folder)
+        (folder / "raw.yml").write_text(FOREIGN.replace("PYTHON", sys.executable))
+        more = private(folder)
+        assert 0 == Command(folder, "run", "raw.yml", "--name", "whole", more=more).end()[0]
+        command = Command(folder, "run", "raw.yml", "--name", "cut", more={**more, MARKER: text})
+        for _ in range(4):
+            command.until("episode.ended")
+        pids = [] if interrupt else list(marked(text))
+        for _ in range(2):
+            command.process.send_signal(signal.SIGINT if interrupt else signal.SIGKILL)
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        command.output()
+        resumed = Command(folder, "resume", "cut", more=more)
+
+        assert (0, "resuming cut: it goes on with the begin of phase 1\n") == resumed.end()
+        assert [1] == [event["phase"] for event in resumed.events if event["event"] == "phase.started"]
+        compared = ganglion(folder, "runs", "diff", "whole", "cut", more=more)
+        assert (0, "no difference\n") == (compared.returncode, compared.stdout)
+
+
 @pytest.mark.long
 def test_another_installation_is_refused_until_it_is_accepted(
     journey: Callable[..., Journey], whole: str

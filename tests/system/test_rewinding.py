@@ -95,6 +95,9 @@ def test_one_difference_leads_back_to_the_begin_of_the_phase(run: Callable[[int]
     compared = ganglion(folder, "runs", "diff", "odd-1", "odd-2", more=private(folder))
     assert (0, "no difference\n") == (compared.returncode, compared.stdout)
     assert 0 == ganglion(folder, "verify", "odd-2", more=private(folder)).returncode
+    told = ganglion(folder, "results", "incidents", "odd-2", "--format", "json", more=private(folder))
+    rows = [(row["name"], row["kind"]) for row in json.loads(told.stdout)]
+    assert ("environment/hut/0", "rewound") == rows[-1], rows
 
 
 @pytest.mark.long

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ganglion.supervisor.runs import Run
     from ganglion.supervisor.supervisor import Supervisor
 
-__all__ = ["Revival", "Story"]
+__all__ = ["Revival", "Story", "now"]
 
 _AGAIN_S = 0.05  # between two looks for a broker, or for the begin of a run
 _REPLAY_FACTOR = (
@@ -163,7 +163,7 @@ class Revival:
             if not run.over.is_set():
                 fields = {"name": _WARM, "label": _WARM, "reason": f"was {how}"}
                 self._supervisor.tell(run, event.PEER_LOST, fields)
-                self.report(run, Incident(_now(), _WARM, 0, "lost", None, f"was {how}"))
+                self.report(run, Incident(now(), _WARM, 0, "lost", None, f"was {how}"))
 
     # -- no successor -------------------------------------------------------------------------------------------------
     async def _poison(self, run: Run, member: Member, times: int) -> None:
@@ -218,11 +218,11 @@ class Revival:
         failure: Failure | None = None,
     ) -> None:
         name = member.name.partition("/")[2]
-        self.report(run, Incident(_now(), name, member.incarnation, kind, position, detail, failure))
+        self.report(run, Incident(now(), name, member.incarnation, kind, position, detail, failure))
 
     def report_broker(self, run: Run, number: int, kind: str, detail: str) -> None:
         """Have it written down that the broker was lost, or replaced."""
-        self.report(run, Incident(_now(), "broker", number, kind, None, detail))
+        self.report(run, Incident(now(), "broker", number, kind, None, detail))
 
     def report(self, run: Run, incident: Incident) -> None:
         """Have the governor write an incident down, in the order in which they came."""
@@ -278,5 +278,6 @@ def _last_words(member: Member) -> str:
     return f"{member.label}: {text or 'it does not do the same again'}"
 
 
-def _now() -> str:
+def now() -> str:
+    """Return the wall clock as UTC text, as it stands in incidents."""
     return datetime.now(UTC).isoformat(timespec="milliseconds")

@@ -12,8 +12,9 @@ from ganglion.supervisor import event
 from ganglion.supervisor.census import read_census
 from ganglion.supervisor.folder import participants
 from ganglion.supervisor.moment import Moments
+from ganglion.supervisor.revival import now
 from ganglion.supervisor.way import Way, newest_cut
-from ganglion.wire.messages import Failure, GovernorStart, Withdraw
+from ganglion.wire.messages import Failure, GovernorStart, Incident, Withdraw
 from ganglion.wire.name import KERNEL
 
 if TYPE_CHECKING:
@@ -104,6 +105,10 @@ async def rewind(supervisor: Supervisor, run: Run, reason: str, peer: str) -> No
                 supervisor.tell(run, event.WARNING, {"text": warning})
             await prepare(run, Way(words, cut))
             await begin(supervisor, run)
+            number = run.incarnations.get(peer, 0)
+            supervisor.revival.report(
+                run, Incident(now(), peer.partition("/")[2], number, "rewound", None, words)
+            )
         except (GanglionError, OSError) as error:
             run.fail(f"nondeterministic: {text}; and it cannot begin again: {error}", None, peer)
 

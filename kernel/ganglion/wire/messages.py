@@ -363,7 +363,7 @@ class Incident:
     time: str  # of the wall clock, UTC
     name: str  # whose, without the run
     incarnation: int
-    kind: str  # lost, restarted, poison, restarts
+    kind: str  # lost, restarted, rewound, poison, restarts
     position: str | None = None  # which call it heard last, and where in the run
     detail: str | None = None
     failure: Failure | None = None  # it does not come back: the run ends with this
