@@ -25,7 +25,7 @@ from ganglion.wire.messages import Admit
 __all__ = ["Hub", "Patron"]
 
 NAME = "broker"
-_DYING_S = 0.2  # between the end of its connections and that of its process
+_DYING_S = 1.0  # between the end of its connections and that of its process
 
 
 class Patron(Protocol):
