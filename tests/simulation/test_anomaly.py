@@ -123,7 +123,7 @@ def carry_out(uri: str, fault: Fault) -> str:
         return str(error)
     link, now_s = Link(), [0.0]
     host = StoreHost(writer, SPAN_S)
-    host.participant = Participant(link, {}, clock=lambda: now_s[0], pulse=False)
+    host.participant = Participant(lambda: link, {}, clock=lambda: now_s[0], pulse=False)
     todo = batches()
     numbers: dict[str, itertools.count[int]] = {peer: itertools.count(1) for peer, _ in todo}
     open_batches: list[tuple[str, int]] = []

@@ -247,7 +247,10 @@ class Stage:
                 participant.pump(0.0)
                 host.tick()
             participant.pump(0.0)
-        except (Killed, StoreUnavailable):  # who cannot write what was before ends; its successor begins later
+        except (
+            Killed,
+            StoreUnavailable,
+        ):  # who cannot write what was before ends; its successor begins later
             self.kill()
         self.hear()
 

@@ -137,7 +137,7 @@ class Simulation:
         self._brokers = 0  # that took the place of another
         self._notes: list[tuple[int, Note]] = []
         self._moment: tuple[int, dict[str, bytes]] | None = None  # phase, and the tapes
-        self._reels: list[tuple[Reel, SimulatedTape, Role]] = []
+        self.reels: list[tuple[Reel, SimulatedTape, Role]] = []
 
     def carry_out(self) -> Outcome:
         """Run to the end; Stuck says who waits for what when there is none."""
@@ -195,7 +195,7 @@ class Simulation:
             reel = Reel(process, data)
             tape = SimulatedTape(reel, process) if self.keeper.recovers else None
             if tape is not None:
-                self._reels.append((reel, tape, place.role))
+                self.reels.append((reel, tape, place.role))
             host = process.host = self._host(place.role, variables, process)
             connect = partial(self._connect, process)
             return live(host, connect, variables, self.schedule.clock, False, tape, process.sleep)
@@ -377,7 +377,7 @@ class Simulation:
 
     def _count_the_end(self) -> None:
         """Count what is seen of processes when all is over."""
-        for reel, tape, role in self._reels:
+        for reel, tape, role in self.reels:
             self.counts["torn"] += reel.torn
             if tape.played:
                 self.counts[f"replay of a {role.value}"] += 1

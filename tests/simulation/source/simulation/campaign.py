@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ganglion.limits import EXIT_DIFFERS
+from ganglion.wire.name import Role
 from simulation.bus import Disturbance, Simulation
 from simulation.cases import CASES, DICE, Case, case
 from simulation.fault import Fault, drawn
@@ -36,7 +37,7 @@ class Failure(AssertionError):
 def case_of(seed: int, folder: Path) -> Case:
     """Return the run of a seed."""
     draw = random.Random(f"run {seed}")
-    return case(DICE if draw.random() < 0.03 else draw.randrange(CASES), folder)
+    return case(DICE if draw.random() < 0.05 else draw.randrange(CASES), folder)
 
 
 def carry_out(seed: int, faults: Sequence[Fault], folder: Path) -> Verdict:
@@ -61,6 +62,14 @@ def _wrong(run: Case, simulation: Simulation, outcome: Outcome) -> str:
     """Return what is wrong with an outcome: rows that differ, or an end that nobody has caused."""
     deaths = Counter(process.name for process in simulation.processes if process.status == KILLED)
     most = max(deaths.values(), default=0)
+    if run.name == DICE:
+        unnoticed = [
+            tape.process.name
+            for _, tape, role in simulation.reels
+            if role is Role.ENVIRONMENT and tape.compared and tape.process.status != EXIT_DIFFERS
+        ]
+        if unnoticed:
+            return f"dice were thrown again, and nobody noticed: {unnoticed}"
     if outcome.status == "failed":  # who waits for somebody that is given up may be too slow to leave
         counts = simulation.counts
         allowed = (counts["poison"] and most >= 3) or (
@@ -102,9 +111,10 @@ def shrunk(seed: int, faults: Sequence[Fault], folder: Path) -> list[Fault]:
 
 @dataclass
 class Campaign:
-    """Carry out seed after seed, and count what happened in them."""
+    """Carry out seed after seed, and count what happened in them; what fails is shrunk to the fewest faults."""
 
     folder: Path
+    shrinks: bool = True
     counts: Counter[str] = field(default_factory=Counter)
     seeds: int = 0
 
@@ -116,6 +126,6 @@ class Campaign:
         self.counts += verdict.counts
         self.counts.update({f"fault {fault.kind}": 1 for fault in faults})
         if verdict.wrong:
-            fewest = shrunk(seed, faults, self.folder)
+            fewest = shrunk(seed, faults, self.folder) if self.shrinks else faults
             words = "\n".join(f"    {fault}" for fault in fewest)
             raise Failure(f"seed {seed}, run {case_of(seed, self.folder).name}: {verdict.wrong}\nby\n{words}")

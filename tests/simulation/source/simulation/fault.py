@@ -13,10 +13,11 @@ if TYPE_CHECKING:
     from simulation.bus import Simulation
     from simulation.process import Process
 
-__all__ = ["KINDS", "Fault", "drawn"]
+__all__ = ["KINDS", "ROLES", "Fault", "drawn"]
 
 ROLES = (Role.ENVIRONMENT, Role.MUSCLE, Role.BRAIN, Role.CONTROLLER, Role.GOVERNOR, Role.STORE)
 _SPANS_S = (0.05, 0.3, 1.0, 3.0, 20.0)
+_UNDEAD_S = 3.5  # until a stopped process is found silent, and its successor has joined
 _DOWN_S = (0.0, 0.01, 0.2, 1.0)
 
 
@@ -105,6 +106,21 @@ def _pause(fault: Fault, simulation: Simulation) -> None:
         simulation.later(fault.span_s, victim.thaw)
 
 
+def _undead(fault: Fault, simulation: Simulation) -> None:
+    """Stop a process until its successor is there, and let it wake up when the broker is lost: who is first?"""
+    victim = fault.victim(simulation)
+    if victim is None:
+        return
+    victim.immortal = victim.excused = True
+    victim.freeze()
+
+    def wake() -> None:
+        simulation.crash_broker(_DOWN_S[fault.pick % len(_DOWN_S)])
+        victim.thaw()
+
+    simulation.later(_UNDEAD_S, wake)
+
+
 def _hang(fault: Fault, simulation: Simulation) -> None:
     """Let a process hang for ever in what it was asked to do, and has to answer in time; its pulse answers."""
     victim = fault.victim(simulation)
@@ -174,6 +190,7 @@ KINDS: dict[str, Callable[[Fault, Simulation], None]] = {
     "poison": _poison,
     "plague": _plague,
     "pause": _pause,
+    "undead": _undead,
     "hang": _hang,
     "cut": _cut,
     "broker": _broker,
@@ -184,6 +201,7 @@ KINDS: dict[str, Callable[[Fault, Simulation], None]] = {
     "halt": _halt,
 }
 _USUAL = (
+    "undead",
     "all",
     "halt",
     "kill",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ganglion.peer.tape import MemoryReel, Tape
-from ganglion.wire.tape import Record
+from ganglion.wire.tape import Kind, Record
 
 if TYPE_CHECKING:
     from simulation.process import Process
@@ -46,15 +46,20 @@ class Reel(MemoryReel):
 
 
 class SimulatedTape(Tape):
-    """Be a tape whose process may be killed while it hears it again; `played` counts the records that it has."""
+    """Be a tape whose process may be killed while it hears it again.
+
+    `played` counts the records that it has heard, `compared` those that say what its predecessor has said.
+    """
 
     def __init__(self, reel: Reel, process: Process) -> None:
-        self.played = 0
-        self._process = process
+        self.played = self.compared = 0
+        self.process = process
         super().__init__(reel)
 
     def take(self) -> Record:
         """Take the next record."""
-        self._process.step()
+        self.process.step()
+        found = super().take()
         self.played += 1
-        return super().take()
+        self.compared += found.kind is Kind.SAID
+        return found

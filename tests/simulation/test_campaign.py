@@ -1,0 +1,137 @@
+"""Small runs, each with faults drawn from a seed: equal results, or an end whose cause was injected.
+
+A failure names its seed and the fewest faults that make it; it is seen again by
+
+    GANGLION_SEED=n python -m pytest tests/simulation/test_campaign.py -k one_seed
+
+GANGLION_SEEDS says how many seeds the long campaign takes, GANGLION_FIRST_SEED where it begins:
+
+    GANGLION_SEEDS=1000000 python -m pytest -m long tests/simulation/test_campaign.py
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from simulation.bus import Simulation
+from simulation.campaign import Campaign, carry_out, case_of
+from simulation.cases import CASES, DICE, case
+from simulation.counting import SOMETIMES
+from simulation.fault import KINDS, ROLES, Fault, drawn
+from simulation.outcome import read_rows
+
+PARTS, SEEDS = 4, 20
+LONG_SEEDS = int(os.environ.get("GANGLION_SEEDS", "20000"))
+FIRST_LONG_SEED = int(os.environ.get("GANGLION_FIRST_SEED", "100000"))
+TOLD_S = 60.0
+
+
+@pytest.fixture(scope="module")
+def folder() -> Iterator[Path]:
+    """Return a folder for results, in memory where the system has one there: a disk would be slower than all else."""
+    memory = Path("/dev/shm")
+    path = Path(
+        tempfile.mkdtemp(prefix="ganglion-campaign-", dir=memory if os.access(memory, os.W_OK) else None)
+    )
+    yield path
+    shutil.rmtree(path, ignore_errors=True)
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_faults_change_nothing(folder: Path, part: int) -> None:
+    """Whatever befalls a run: its rows are those of the undisturbed one, or it ends by an injected cause."""
+    campaign = Campaign(folder)
+    for seed in range(part * SEEDS, (part + 1) * SEEDS):
+        campaign.go(seed)
+
+    assert SEEDS == campaign.seeds
+    for what in ("absent callee", "reconnect", "answer from memory", "replay of a environment"):
+        assert campaign.counts[what], campaign.counts
+
+
+def test_one_seed(folder: Path) -> None:
+    """The run of the seed in GANGLION_SEED goes well: to see again what a campaign has found."""
+    Campaign(folder).go(int(os.environ.get("GANGLION_SEED", "0")))
+
+
+def test_a_seed_is_replayed(folder: Path) -> None:
+    """One seed draws the same faults, and the run takes the same course to the last event."""
+    for seed in (3, 5, 8):
+        faults = drawn(seed, case_of(seed, folder).length)
+        assert faults == drawn(seed, case_of(seed, folder).length)
+        first, second = (carry_out(seed, faults, folder) for _ in range(2))
+        assert (first.wrong, first.events, first.virtual_s, first.counts) == (
+            second.wrong,
+            second.events,
+            second.virtual_s,
+            second.counts,
+        )
+
+
+def test_cases_differ(folder: Path) -> None:
+    """The runs of a campaign are many, and of all kinds: modes, workers, phases, evaluations, agents without brains."""
+    plans = [case(number, folder).plan for number in range(CASES)]
+    phases = [phase for plan in plans for phase in plan.phases]
+
+    assert {"train", "test"} == {phase.mode for phase in phases}
+    assert {1, 2, 3} == {phase.workers for phase in phases}
+    assert {1, 2} == {len(plan.phases) for plan in plans}
+    assert {"lockstep", "pipelined"} <= {phase.sync for phase in phases}
+    assert any(phase.evaluates for phase in phases)
+    assert {None, "simulation.chain:ChainBrain"} == {
+        agent.brain.name if agent.brain else None for phase in phases for agent in phase.agents
+    }
+
+
+@pytest.mark.parametrize("name", [0, 5, 11])
+def test_rows_depend_on_all_that_is_heard(folder: Path, name: int) -> None:
+    """The rows of a case are equal for any schedule; those of a case with dice are not."""
+    run = case(name, folder)
+    for seed in range(3):
+        assert not carry_out_undisturbed(run.name, seed, folder)
+    assert carry_out_undisturbed(DICE, 1, folder)
+
+
+def carry_out_undisturbed(name: str, seed: int, folder: Path) -> list[str]:
+    """Return which tables of a run differ from those of the first one."""
+    run = case(int(name) if name != DICE else DICE, folder)
+    outcome = Simulation(run.plan, seed, folder, tables=read_rows).carry_out()
+    return [table for table, rows in run.rows.items() if outcome.tables[table] != rows]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_kind_of_fault_strikes(folder: Path, kind: str) -> None:
+    """A fault of each kind, early in a run, is survived, or ends the run by its own name."""
+    for pick, role in enumerate(ROLES[::2]):
+        fault = Fault(kind, 60 + 20 * pick, role, pick, 5, 0.3)
+        assert not carry_out(1, [fault], folder).wrong, str(fault)
+
+
+@pytest.mark.long
+def test_a_long_campaign(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The same for many seeds; every kind of thing that may happen has happened."""
+    campaign = Campaign(folder)
+    begun_s = told_s = time.monotonic()
+    for seed in range(FIRST_LONG_SEED, FIRST_LONG_SEED + LONG_SEEDS):
+        campaign.go(seed)
+        if time.monotonic() - told_s > TOLD_S:
+            told_s = time.monotonic()
+            tell(capsys, campaign, told_s - begun_s)
+    tell(capsys, campaign, time.monotonic() - begun_s)
+    with capsys.disabled():
+        sys.stdout.writelines(f"{count:9d}  {what}\n" for what, count in campaign.counts.most_common())
+
+    assert [] == [what for what in SOMETIMES if not campaign.counts[what]]
+
+
+def tell(capsys: pytest.CaptureFixture[str], campaign: Campaign, took_s: float) -> None:
+    """Say how far a campaign has come."""
+    with capsys.disabled():
+        sys.stdout.write(f"\n{campaign.seeds} seeds, {campaign.seeds / took_s:.1f} a second\n")
