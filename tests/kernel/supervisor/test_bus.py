@@ -30,6 +30,7 @@ from ganglion.wire.messages import (
     RunRequest,
     Subscribe,
     Watch,
+    Withdraw,
 )
 from ganglion.wire.verb import Verb
 
@@ -235,3 +236,58 @@ def test_caller_is_always_answered(call: str, said: str) -> None:
     frames = _on_a_bus(body, handlers={"kernel.need": boom})
     assert b"r/governor" == frames[0]
     assert said.encode() in frames[2]
+
+
+def test_who_is_absent_is_waited_for() -> None:
+    """A question to somebody who is lost and will return is said again, whatever its time, and answered once."""
+
+    async def body(bus: Bus, heard: Heard, front: NativeFront) -> list[tuple[int, str]]:
+        admit = Admit("r/governor", "governor", "r", hashlib.sha256(b"g").digest(), returns=True)
+        await bus.ask("", "kernel.admit", admit)
+        asked = asyncio.create_task(bus.ask("r/governor", "governor.stop", RunRequest("r"), 0.2))
+        heard_calls: list[tuple[int, str]] = []
+        for number in range(2):
+            joined, called = asyncio.Event(), asyncio.Event()
+            if number:  # it was away for longer than an answer may take
+                await asyncio.wait([asked], timeout=0.5)
+                assert not asked.done()
+
+            def receive(
+                frames: list[bytes], joined: asyncio.Event = joined, called: asyncio.Event = called
+            ) -> None:
+                head = decode_head(frames[1])
+                if head.verb is Verb.WELCOME:
+                    joined.set()
+                if head.verb is Verb.CALL:
+                    heard_calls.append((head.serial, head.call))
+                    called.set()
+
+            link = await AsyncLink.connect(front._bound[0].endpoint, receive, lambda reason: None)
+            hello = codec_of(Hello).encode(Hello(1, "governor", "r/governor", "g"))
+            link.send([b"", encode_head(Head(Verb.HELLO, 1)), hello])
+            await joined.wait()
+            await called.wait()
+            if number:
+                link.send([b"supervisor", encode_head(Head(Verb.REPLY, heard_calls[-1][0])), b""])
+                await asked
+            link.close()
+        return heard_calls
+
+    calls = _on_a_bus(body)
+    assert 2 == len(calls)
+    assert 1 == len(set(calls))
+
+
+def test_who_is_given_up_is_not_waited_for() -> None:
+    """A question to somebody who was absent fails as soon as the name is withdrawn."""
+
+    async def body(bus: Bus, heard: Heard, front: NativeFront) -> None:
+        admit = Admit("r/governor", "governor", "r", hashlib.sha256(b"g").digest(), returns=True)
+        await bus.ask("", "kernel.admit", admit)
+        asked = asyncio.create_task(bus.ask("r/governor", "governor.stop", RunRequest("r"), 5.0))
+        await asyncio.sleep(0)
+        await bus.ask("", "kernel.withdraw", Withdraw(["r/governor"]))
+        with pytest.raises(CallFailed, match="unreachable"):
+            await asked
+
+    _on_a_bus(body)

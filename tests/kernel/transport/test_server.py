@@ -16,10 +16,11 @@ import pytest
 
 from ganglion.errors import PeerLost
 from ganglion.limits import ADDRESS_SPACE_BYTES
+from ganglion.transport.binding import bind_local
 from ganglion.transport.blocking import BlockingLink
 from ganglion.transport.curve import ClientKeys, new_pair
 from ganglion.transport.zmqlink import ZmqBlockingLink
-from ganglion.wire.codec import codec_of
+from ganglion.wire.codec import Content, codec_of
 from ganglion.wire.envelope import Envelope, Head, decode, encode
 from ganglion.wire.messages import Admit, Hello
 from ganglion.wire.verb import Verb
@@ -30,14 +31,16 @@ KEYS = ClientKeys(SERVER.public, CLIENT.public, CLIENT.secret)
 DIGEST = hashlib.sha256(TOKEN.encode()).hexdigest()
 
 
-def start(order: Any, descriptors: int | None = None) -> tuple[subprocess.Popen[str], dict[str, Any]]:
+def start(
+    order: Any, descriptors: int | None = None, close_fds: bool = True
+) -> tuple[subprocess.Popen[str], dict[str, Any]]:
     """Start a broker with an order, and with so many descriptors, and return it with its answer."""
     command = [sys.executable, "-m", "ganglion.transport.server"]
     if descriptors is not None:
         command = ["/bin/sh", "-c", f'ulimit -n {descriptors} && exec "$0" "$@"', *command]
     broker = subprocess.Popen(
         command,
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, close_fds=close_fds,
     )  # fmt: skip
     assert broker.stdin is not None
     assert broker.stdout is not None
@@ -280,3 +283,66 @@ def test_light(tmp_path: Path) -> None:
     assert set() == roots & {"numpy", "zmq", "pydantic", "sqlalchemy", "yaml", "click", "rich"}
     assert not [root for root in roots if root.startswith("ganglion_")]
     assert "ganglion.sdk" not in modules
+
+
+def table(*names: str) -> list[dict[str, Any]]:
+    """Return admissions as they stand in an order; the token of each is the end of its name."""
+    codec = codec_of(Admit)
+    made = [
+        Admit(n, "brain", "r", hashlib.sha256(n[-40:].encode()).digest(), 3, "a", returns=True) for n in names
+    ]
+    return [json.loads(codec.encode(admit, Content.JSON)) for admit in made]
+
+
+def test_a_broker_takes_the_place_of_another(tmp_path: Path) -> None:
+    """A broker that inherits a socket serves who waits there, and knows from its table who has been succeeded."""
+    bound = bind_local(f"ipc://{tmp_path}/b.sock")
+    waiting = socket.socket(socket.AF_UNIX)
+    waiting.connect(str(tmp_path / "b.sock"))  # before there is anybody
+    os.set_inheritable(bound.listening.fileno(), True)
+    names = [f"r/brain/{'x' * 100}{i:04d}" for i in range(2000)]  # more than a pipe holds
+    order = {
+        "endpoints": [bound.endpoint],
+        "listening": [bound.listening.fileno()],
+        "supervisor_token_sha256": DIGEST,
+        "admissions": table(*names),
+    }
+    broker, answer = start(order, close_fds=False)
+    assert {"endpoints": [bound.endpoint]} == answer
+    assert waiting.recv(10).startswith(b"\xff")
+    verbs = []
+    for incarnation in (2, 3):
+        link = BlockingLink.connect(bound.endpoint)
+        hello = codec_of(Hello).encode(Hello(1, "brain", names[-1], names[-1][-40:], incarnation=incarnation))
+        link.send(encode(Envelope("", Head(Verb.HELLO, 1), hello)))
+        frames = link.receive(10.0)
+        assert frames is not None
+        verbs.append(decode(frames).head.verb)
+        link.close()
+    waiting.close()
+
+    assert [Verb.ERROR, Verb.WELCOME] == verbs
+    assert 0 == finish(broker)[0]
+    assert (tmp_path / "b.sock").is_socket()  # it belongs to who has bound it
+    bound.close()
+
+
+@pytest.mark.parametrize(
+    ("more", "text"),
+    [
+        ({"listening": [0, 1]}, "a descriptor for each of the endpoints"),
+        ({"listening": ["3"]}, "a descriptor for each of the endpoints"),
+        ({"listening": {"a": 1}}, "a descriptor for each of the endpoints"),
+        ({"listening": [0]}, "expected sockets"),
+        ({"admissions": {}}, "expected a list"),
+        ({"admissions": [{"name": "x"}]}, "expected"),
+        ({"admissions": [{**table("x")[0], "role": "king"}]}, "unknown role"),
+    ],
+)
+def test_bad_inheritance(tmp_path: Path, more: dict[str, Any], text: str) -> None:
+    """What a broker is handed and cannot take over is named, and it does not come up."""
+    order = {"endpoints": [f"ipc://{tmp_path}/b.sock"], "supervisor_token_sha256": DIGEST, **more}
+    broker, answer = start(order)
+
+    assert text in answer["error"]
+    assert 1 == finish(broker)[0]
