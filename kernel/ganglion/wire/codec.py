@@ -20,7 +20,16 @@ import msgpack
 from ganglion.errors import LocalProtocolError, RemoteProtocolError
 from ganglion.limits import BODY_BYTES, BODY_CONTAINERS, BODY_DEPTH, BODY_KEYS, INTEGER_MAX
 
-__all__ = ["Codec", "Content", "codec_of", "decode_map", "encode_map", "openings", "type_text"]
+__all__ = [
+    "Codec",
+    "Content",
+    "check_claims",
+    "codec_of",
+    "decode_map",
+    "encode_map",
+    "openings",
+    "type_text",
+]
 
 M = TypeVar("M")
 Check = Callable[[Any, str], Any]
@@ -108,7 +117,25 @@ def _from_msgpack(data: bytes) -> Any:
     return _unpacked(data, lambda found: count(_text_keys(found)), count)
 
 
+def check_claims(data: bytes) -> None:
+    """Raise msgpack's error if lists or maps say that they hold more than there is.
+
+    The decoder takes memory for what they say before it looks, and each may stand in the one before. Going over the
+    data once without making anything of it finds that; what has few of these signs, or is short, is not gone over.
+    """
+    if len(data) > _SHORT_BYTES and len(data) - len(data.translate(None, _CLAIMS)) > _CLAIMS_MAX:
+        unpacker = msgpack.Unpacker(max_buffer_size=len(data))
+        unpacker.feed(data)
+        unpacker.skip()
+
+
+_CLAIMS = b"\xdc\xdd\xde\xdf"  # lists and maps whose length stands in two or four bytes
+_CLAIMS_MAX = 4
+_SHORT_BYTES = 4096
+
+
 def _unpacked(data: bytes, on_map: Callable[[Any], Any], on_list: Callable[[Any], Any] | None) -> Any:
+    check_claims(data)
     return msgpack.unpackb(
         data,
         object_hook=on_map,

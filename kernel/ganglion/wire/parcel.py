@@ -10,6 +10,7 @@ import msgpack
 
 from ganglion.errors import LimitExceeded, RemoteProtocolError
 from ganglion.limits import PARCEL_BYTES, PARCEL_DEPTH, PLAN_BYTES
+from ganglion.wire.codec import check_claims
 
 __all__ = ["attach", "detach", "plan_bytes"]
 
@@ -93,6 +94,7 @@ def _is_deep(value: Any, levels: int) -> bool:
 
 def _unpacked(what: str, data: bytes, kind: type[Any]) -> Any:
     try:
+        check_claims(data)
         value = msgpack.unpackb(data)
     except (ValueError, TypeError, msgpack.UnpackException) as error:
         raise RemoteProtocolError(f"{what}: expected msgpack in its blob, found {data[:16].hex()}") from error

@@ -333,6 +333,28 @@ def test_a_bomb_is_refused_while_it_is_small() -> None:
     assert peak_bytes < 32 * 1024 * 1024
 
 
+@pytest.mark.parametrize("sign", [b"\xdd%b", b"\x81\xa1a\xdd%b", b"\xdf%b\xa1a"])
+@pytest.mark.parametrize("size", [4096, 65_536, BODY_BYTES])
+def test_no_memory_is_taken_for_what_is_not_there(sign: bytes, size: int) -> None:
+    """Lists in lists, each of which says that it holds as much as there are bytes, are refused before any is made."""
+    level = sign % (min(size, BODY_KEYS) - 64).to_bytes(4, "big")
+    bomb = (b"\x81\xa1a" + level * 700).ljust(size, b"\0")[:size]
+    tracemalloc.start()
+    with pytest.raises(RemoteProtocolError, match="neither a msgpack map"):
+        decode_map(bomb)
+    _, peak_bytes = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert peak_bytes < 32 * 1024 * 1024
+
+
+def test_a_wide_row_of_long_lists_is_whole() -> None:
+    """Many lists and maps beside each other that say how long they are, and are, pass."""
+    tree = {"rows": [[number] * 20 for number in range(2000)], "maps": [{f"{i}": i for i in range(20)}] * 100}
+
+    assert tree == decode_map(encode_map(tree))
+
+
 def test_size_is_bounded_on_both_sides() -> None:
     """A body of the greatest size travels; one byte more is neither sent nor decoded."""
     data = b"x" * (BODY_BYTES - 8)

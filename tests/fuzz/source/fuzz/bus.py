@@ -166,7 +166,9 @@ def _empty(annotation: Any) -> Any:
     return 0
 
 
+_CLAIMS = b"\x81\xa1a" + (b"\xdd\0\0\xff\0" * 700).ljust(65_400, b"\0")
 _BOMBS = [
+    _CLAIMS,
     b"\x81\xa1a\xdd" + (1_048_000).to_bytes(4, "big") + b"\x80" * 1_048_000,
     b"\x81\xa1a" + b"\xdd\0\0\xff\0" * 200 + b"\0" * 64_000,
     b"\x81\xa1a" * 300_000,
@@ -204,7 +206,13 @@ TARGETS = [
         ],
         bombs=_BOMBS,
     ),
-    Target("message", _message, _message_seeds(), [b"\x80", b"\x90", b"\xc0", b"\xcb", b"\xdd\0\0\xff\xff"]),
+    Target(
+        "message",
+        _message,
+        _message_seeds(),
+        [b"\x80", b"\x90", b"\xc0", b"\xcb", b"\xdd\0\0\xff\xff"],
+        bombs=[b"\0" + _CLAIMS],
+    ),
     Target(
         "hello",
         _hello,
