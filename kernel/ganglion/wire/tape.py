@@ -3,9 +3,9 @@
 A participant writes down what it hears before it acts on it. Its successor hears it again, and stands where it stood:
 message logging by the receiver (Strom and Yemini, 1985; Alvisi and Marzullo, 1998).
 
-A tape is `MAGIC` and records `[head][payload]`; the head, little-endian, is the length of the payload, the CRC-32 of
-all that follows, the kind, and the monotonic time in seconds. What follows the last whole record was never acted on,
-and does not count.
+A tape is `MAGIC` and records `[head][payload]`; the head, little-endian, is length and CRC-32 of the payload, the kind,
+the monotonic time in seconds, and the CRC-32 of all this. Writing only ever breaks off: what follows the last whole
+record was never acted on, and does not count; a whole head or payload that does not fit its CRC is damage.
 """
 
 from __future__ import annotations
@@ -40,10 +40,9 @@ __all__ = [
 ]
 
 MAGIC = b"ganglion tape 1\n"
-_HEAD = struct.Struct("<II")
-_MARK = struct.Struct("<Bd")
-_LENGTH = struct.Struct("<I")
-_BOTH_BYTES = _HEAD.size + _MARK.size
+_HEAD = struct.Struct("<IIBd")
+_LENGTH = _CHECK = struct.Struct("<I")
+_HEAD_BYTES = _HEAD.size + _CHECK.size
 _DIGEST_BYTES = 16
 _LATEST_S = 1e12  # no clock that counts from the start of a machine gets there
 
@@ -70,8 +69,8 @@ class Record(NamedTuple):
 
 def record(kind: Kind, time_s: float, payload: bytes = b"") -> bytes:
     """Return a record as bytes."""
-    mark = _MARK.pack(kind, time_s)
-    return _HEAD.pack(len(payload), zlib.crc32(payload, zlib.crc32(mark))) + mark + payload
+    head = _HEAD.pack(len(payload), zlib.crc32(payload), kind, time_s)
+    return head + _CHECK.pack(zlib.crc32(head)) + payload
 
 
 def heard_record(time_s: float, frames: Sequence[bytes]) -> bytes:
@@ -140,28 +139,25 @@ def read_records(tape: Any) -> Iterator[Record]:
     """Yield the whole records of a tape, which is anything with slices and a length.
 
     Raises:
-        RemoteProtocolError: It is no tape, or a record that is followed by others is damaged.
+        RemoteProtocolError: It is no tape, or a record is damaged.
     """
     size, place = len(tape), len(MAGIC)
     if size < place:
         return  # it was begun, and nothing was heard
     if bytes(tape[:place]) != MAGIC:
         raise RemoteProtocolError(f"expected a tape, found {bytes(tape[:16])!r}")
-    while place + _BOTH_BYTES <= size:
-        length, check = _HEAD.unpack(tape[place : place + _HEAD.size])
-        start = place + _BOTH_BYTES
+    while place + _HEAD_BYTES <= size:
+        head, start = bytes(tape[place : place + _HEAD.size]), place + _HEAD_BYTES
+        (check,) = _CHECK.unpack(tape[place + _HEAD.size : start])
+        length, payload_check, kind, time_s = _HEAD.unpack(head)
+        known = kind in _KINDS and abs(time_s) < _LATEST_S  # nor is it not a number
+        if zlib.crc32(head) != check or not known:
+            raise RemoteProtocolError(f"tape: the head of the record at byte {place} of {size} is damaged")
         end = start + length
         if end > size:
             return  # the last one was not written to its end
-        mark, payload = bytes(tape[place + _HEAD.size : start]), bytes(tape[start:end])
-        kind, time_s = _MARK.unpack(mark)
-        if (
-            zlib.crc32(payload, zlib.crc32(mark)) != check
-            or kind not in _KINDS
-            or not abs(time_s) < _LATEST_S  # nor is it not a number
-        ):
-            if end == size:
-                return
+        payload = bytes(tape[start:end])
+        if zlib.crc32(payload) != payload_check:
             raise RemoteProtocolError(f"tape: the record at byte {place} of {size} is damaged")
         yield Record(Kind(kind), time_s, payload, end)
         place = end
