@@ -9,6 +9,7 @@ from typing import Any
 
 from ganglion.peer.controller import ControllerHost
 from ganglion.peer.conversation import Conversation, Told
+from ganglion.peer.store import StoreHost
 
 __all__ = ["SOMETIMES", "counting"]
 
@@ -46,6 +47,7 @@ SOMETIMES = (
 def counting(counts: Counter[str]) -> Iterator[None]:
     """Count what conversations and hosts do meanwhile."""
     request, postpone, told = Conversation._request, Conversation._postpone, ControllerHost.told
+    comes_next = StoreHost._comes_next
 
     def counted_request(self: Conversation, one: Any) -> Any:
         incoming, answers = request(self, one)
@@ -67,10 +69,16 @@ def counting(counts: Counter[str]) -> Iterator[None]:
         if one.head.call == "" and self._phase is not None and len(self._phase.signals) == before:
             counts["signal said again"] += 1
 
+    def counted_batch(self: StoreHost, peer: str, number: int) -> bool:
+        fresh = comes_next(self, peer, number)
+        counts["batch said again"] += not fresh
+        return fresh
+
     replaced: list[tuple[type, str, Callable[..., Any]]] = [
         (Conversation, "_request", counted_request),
         (Conversation, "_postpone", counted_postpone),
         (ControllerHost, "told", counted_told),
+        (StoreHost, "_comes_next", counted_batch),
     ]
     former = [(kind, name, getattr(kind, name)) for kind, name, _ in replaced]
     for kind, name, function in replaced:
