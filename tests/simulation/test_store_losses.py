@@ -61,7 +61,7 @@ class _Cursor(sqlite3.Cursor):
     def execute(self, statement: str, *arguments: Any) -> Any:
         end = statement == "COMMIT"
         how, _, when = Breaking.mode.partition(" ")
-        if not how or not (end or (when == "inside" and "stored_ledger" in statement)):
+        if not when or not (end or (when == "inside" and "stored_ledger" in statement)):
             return super().execute(statement, *arguments)
         Breaking.mode = ""
         if when == "after":
@@ -391,6 +391,9 @@ def undisturbed() -> tuple[str, list[str], Any]:
         shutil.rmtree(folder)
 
 
+_MODES = ["kill", "kill before", "kill inside", "kill after", "break before", "break after"]
+
+
 class Machine(RuleBasedStateMachine):
     """Let anything happen to a store, in any order."""
 
@@ -420,7 +423,7 @@ class Machine(RuleBasedStateMachine):
         """Let time pass."""
         self.stage.pass_time(seconds)
 
-    @rule(mode=st.sampled_from(["kill before", "kill inside", "kill after", "break before", "break after"]))
+    @rule(mode=st.sampled_from(_MODES[1:]))
     def arm(self, mode: str) -> None:
         """Let the next transaction be the last of its process, or its outcome unknown."""
         Breaking.mode = mode
@@ -439,15 +442,29 @@ class Machine(RuleBasedStateMachine):
     @precondition(lambda self: self.stage.host is not None)
     @rule()
     def shorten(self) -> None:
-        """Begin the tape anew with the next transaction."""
+        """Begin the tape anew, with the next transaction."""
         self.stage.host._shorten_at_bytes = 1  # type: ignore[union-attr]
+        self.say(1, 2, False)
+        self.stage.pass_time(AGAIN_S)
+
+    @rule(
+        mode=st.sampled_from(_MODES), whose=st.integers(0, WORKERS), limit=st.sampled_from([0, 2000, 1 << 20])
+    )
+    def lose(self, mode: str, whose: int, limit: int) -> None:
+        """Lose the store, or its connection, in the midst of a transaction, and start it again."""
+        Breaking.mode = mode
+        self.say(whose, 3, False)
+        self.stage.pass_time(AGAIN_S)
+        if self.stage.host is None or mode == "kill":
+            self.stage.kill()
+            self.stage.start(limit=limit)
 
     @rule()
     def keep(self) -> None:
         """Keep a moment."""
         self.moments = [*self.moments[-1:], self.stage.moment()]
 
-    @precondition(lambda self: self.moments and self.stage.lives < 12)
+    @precondition(lambda self: self.moments and self.stage.lives < 24)
     @rule(interrupted=st.booleans())
     def go_on(self, interrupted: bool) -> None:
         """Interrupt the run, or lose all processes; go on from the newest moment."""
@@ -455,7 +472,7 @@ class Machine(RuleBasedStateMachine):
             self.stage.interrupt()
         self.stage.go_on(self.moments[-1])
 
-    @precondition(lambda self: self.stage.lives < 12)
+    @precondition(lambda self: self.stage.lives < 24)
     @rule()
     def rewind(self) -> None:
         """Begin the phase again."""
