@@ -83,10 +83,12 @@ INSERT_DECLARATION = (
     "INSERT INTO stored_declarations (run, phase, environment, agent, kind, position, id, space, unit, dtype, "
     "shape) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
-INSERT_MEMBER = "INSERT INTO stored_members (run, phase, kind, name, environment, position) VALUES (?, ?, ?, ?, ?, ?)"
+INSERT_MEMBER = (
+    "INSERT INTO stored_members (run, phase, kind, name, environment, position) VALUES (?, ?, ?, ?, ?, ?)"
+)
 INSERT_EPISODE = (
     "INSERT INTO stored_episodes (run, phase, mode, worker, environment, episode, steps, terminated, "
-    "truncated, reason, round, \"inner\", digest, predecessor) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, "
+    'truncated, reason, round, "inner", digest, predecessor) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, '
     "?)"
 )
 INSERT_SEGMENT = "INSERT INTO stored_segments (member, episode) VALUES (?, ?)"
@@ -101,7 +103,7 @@ INSERT_ACTION = (
 INSERT_RETURN = "INSERT INTO stored_returns (segment, body, steps, return, objective) VALUES (?, ?, ?, ?, ?)"
 INSERT_SIGNAL = (
     "INSERT INTO stored_signals (run, phase, worker, episode, step, signal, issuer, reason, data, round, "
-    "\"inner\", ordinal) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+    '"inner", ordinal) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)'
 )
 INSERT_BRAIN = (
     "INSERT INTO stored_brains (run, phase, agent, tag, episode, updates, created, bytes, sha256, path) "
@@ -123,9 +125,9 @@ UPSERT_PHASE = (
     "excluded.reason"
 )
 UPSERT_POINT = (
-    "INSERT INTO stored_points (experiment, point, \"row\", repetition, seed, factors, digest, state, run, "
-    "reason) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (experiment, point) DO UPDATE SET \"row\" = "
-    "excluded.\"row\", repetition = excluded.repetition, seed = excluded.seed, factors = excluded.factors, "
+    'INSERT INTO stored_points (experiment, point, "row", repetition, seed, factors, digest, state, run, '
+    'reason) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (experiment, point) DO UPDATE SET "row" = '
+    'excluded."row", repetition = excluded.repetition, seed = excluded.seed, factors = excluded.factors, '
     "digest = excluded.digest, state = excluded.state, run = excluded.run, reason = excluded.reason WHERE "
     "stored_points.state != 'done'"
 )
@@ -134,7 +136,7 @@ UPDATE_POINT = (
     "stored_points.point = ?"
 )
 SELECT_POINTS = (
-    "SELECT stored_points.point, stored_points.\"row\", stored_points.repetition, stored_points.seed, "
+    'SELECT stored_points.point, stored_points."row", stored_points.repetition, stored_points.seed, '
     "stored_points.factors, stored_points.digest, stored_points.state, stored_points.run, "
     "stored_points.reason FROM stored_points WHERE stored_points.experiment = ? ORDER BY stored_points.point"
 )
@@ -181,7 +183,7 @@ SELECT_CHAINS = (
 SELECT_EPISODE = (
     "SELECT stored_episodes.digest, stored_episodes.predecessor, stored_episodes.number, "
     "stored_episodes.steps, stored_episodes.terminated, stored_episodes.truncated, stored_episodes.reason, "
-    "stored_episodes.round, stored_episodes.\"inner\" FROM stored_episodes WHERE stored_episodes.run = ? AND "
+    'stored_episodes.round, stored_episodes."inner" FROM stored_episodes WHERE stored_episodes.run = ? AND '
     "stored_episodes.phase = ? AND stored_episodes.mode = ? AND stored_episodes.worker = ? AND "
     "stored_episodes.environment = ? AND stored_episodes.episode = ?"
 )
@@ -202,7 +204,7 @@ SELECT_HEAD = "SELECT stored_runs.head FROM stored_runs WHERE stored_runs.number
 SELECT_SIGNAL = (
     "SELECT stored_signals.phase, stored_signals.worker, stored_signals.episode, stored_signals.step, "
     "stored_signals.signal, stored_signals.issuer, stored_signals.reason, stored_signals.data, "
-    "stored_signals.round, stored_signals.\"inner\" FROM stored_signals WHERE stored_signals.run = ? AND "
+    'stored_signals.round, stored_signals."inner" FROM stored_signals WHERE stored_signals.run = ? AND '
     "stored_signals.ordinal = ?"
 )
 SELECT_EVALUATION = (
@@ -244,7 +246,7 @@ SELECT_ALL_MEMBERS = (
 SELECT_ALL_SIGNALS = (
     "SELECT stored_signals.phase, stored_signals.worker, stored_signals.episode, stored_signals.step, "
     "stored_signals.signal, stored_signals.issuer, stored_signals.reason, stored_signals.data, "
-    "stored_signals.round, stored_signals.\"inner\", stored_signals.ordinal FROM stored_signals WHERE "
+    'stored_signals.round, stored_signals."inner", stored_signals.ordinal FROM stored_signals WHERE '
     "stored_signals.run = ? ORDER BY stored_signals.number"
 )
 SELECT_ALL_BRAINS = (
@@ -266,7 +268,7 @@ SELECT_ALL_INCIDENTS = (
 SELECT_ALL_EPISODES = (
     "SELECT stored_episodes.number, stored_episodes.phase, stored_episodes.mode, stored_episodes.worker, "
     "stored_episodes.environment, stored_episodes.episode, stored_episodes.steps, stored_episodes.terminated, "
-    "stored_episodes.truncated, stored_episodes.reason, stored_episodes.round, stored_episodes.\"inner\", "
+    'stored_episodes.truncated, stored_episodes.reason, stored_episodes.round, stored_episodes."inner", '
     "stored_episodes.digest, stored_episodes.predecessor FROM stored_episodes WHERE stored_episodes.run = ? "
     "ORDER BY stored_episodes.number"
 )
@@ -300,7 +302,7 @@ COUNT_EPISODES = "SELECT count(*) AS count_1 FROM stored_episodes WHERE stored_e
 CREATE = (
     "CREATE TABLE ganglion_store ( revision INTEGER NOT NULL, PRIMARY KEY (revision) )",
     (
-        "CREATE TABLE stored_points ( experiment TEXT NOT NULL, point INTEGER NOT NULL, \"row\" INTEGER NOT NULL, "
+        'CREATE TABLE stored_points ( experiment TEXT NOT NULL, point INTEGER NOT NULL, "row" INTEGER NOT NULL, '
         "repetition INTEGER NOT NULL, seed TEXT NOT NULL, factors TEXT NOT NULL, digest TEXT NOT NULL, state TEXT "
         "NOT NULL, run TEXT, reason TEXT, PRIMARY KEY (experiment, point) ) WITHOUT ROWID"
     ),
@@ -326,7 +328,7 @@ CREATE = (
         "CREATE TABLE stored_episodes ( number INTEGER NOT NULL, run INTEGER NOT NULL, phase INTEGER NOT NULL, "
         "mode TEXT NOT NULL, worker INTEGER NOT NULL, environment TEXT NOT NULL, episode INTEGER NOT NULL, steps "
         "INTEGER NOT NULL, terminated BOOLEAN NOT NULL, truncated BOOLEAN NOT NULL, reason TEXT NOT NULL, round "
-        "INTEGER NOT NULL, \"inner\" INTEGER NOT NULL, digest BLOB NOT NULL, predecessor BLOB NOT NULL, PRIMARY KEY "
+        'INTEGER NOT NULL, "inner" INTEGER NOT NULL, digest BLOB NOT NULL, predecessor BLOB NOT NULL, PRIMARY KEY '
         "(number), UNIQUE (run, phase, mode, worker, environment, episode), FOREIGN KEY(run) REFERENCES "
         "stored_runs (number) ON DELETE CASCADE )"
     ),
@@ -364,7 +366,7 @@ CREATE = (
     (
         "CREATE TABLE stored_signals ( number INTEGER NOT NULL, run INTEGER NOT NULL, phase INTEGER, worker "
         "INTEGER, episode INTEGER, step INTEGER, signal TEXT NOT NULL, issuer TEXT NOT NULL, reason TEXT, data "
-        "TEXT, round INTEGER NOT NULL, \"inner\" INTEGER NOT NULL, ordinal INTEGER, PRIMARY KEY (number), FOREIGN "
+        'TEXT, round INTEGER NOT NULL, "inner" INTEGER NOT NULL, ordinal INTEGER, PRIMARY KEY (number), FOREIGN '
         "KEY(run) REFERENCES stored_runs (number) ON DELETE CASCADE )"
     ),
     (
@@ -483,7 +485,7 @@ CREATE = (
     ),
     (
         "CREATE VIEW points AS SELECT stored_points.run AS run, stored_points.experiment AS experiment, "
-        "stored_points.point AS point, stored_points.\"row\" AS \"row\", stored_points.repetition AS repetition, "
+        'stored_points.point AS point, stored_points."row" AS "row", stored_points.repetition AS repetition, '
         "stored_points.seed AS seed, stored_points.state AS state, stored_points.reason AS reason, "
         "stored_points.factors AS factors, stored_points.digest AS digest FROM stored_points LEFT OUTER JOIN "
         "stored_runs ON stored_points.run = stored_runs.run"
