@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import shutil
+import signal
 import statistics
 import sys
 import tempfile
@@ -33,6 +34,9 @@ def main() -> int:
     parser.add_argument("--soak", type=float, metavar="HOURS", help="one long run, a kill each minute")
     parser.add_argument("--every", type=float, default=60.0, help="seconds between two kills of --soak (60)")
     arguments = parser.parse_args()
+    signal.signal(
+        signal.SIGTERM, lambda *_: sys.exit(143)
+    )  # what was started is ended, and its folder removed
     if arguments.soak is not None:
         import soak
 

@@ -96,16 +96,19 @@ def main(span_s: float, every_s: float, seed: int, workers: int) -> int:
     with tempfile.TemporaryDirectory(prefix="gc-", dir="/tmp") as text:
         soak = Soak(Path(text), seed, workers, span_s)
         until_s = time.monotonic() + span_s
-        soak.wait(min(10.0, every_s))
-        while time.monotonic() < until_s and soak.command.process.poll() is None:
+        try:
+            soak.wait(min(10.0, every_s))
+            while time.monotonic() < until_s and soak.command.process.poll() is None:
+                soak.sample()
+                soak.kill(patience_s=60.0)
+                soak.wait(min(every_s, until_s - time.monotonic()))
             soak.sample()
-            soak.kill(patience_s=60.0)
-            soak.wait(min(every_s, until_s - time.monotonic()))
-        soak.sample()
-        tapes = soak.tapes_bytes()
-        soak.command.process.send_signal(signal.SIGINT)
-        soak.wait(30.0)
-        return _sum_up(soak, tapes)
+            tapes = soak.tapes_bytes()
+            soak.command.process.send_signal(signal.SIGINT)
+            soak.wait(30.0)
+            return _sum_up(soak, tapes)
+        finally:
+            soak.command.kill()
 
 
 def _sum_up(soak: Soak, tapes: int) -> int:

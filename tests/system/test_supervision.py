@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from system.command import GANGLION, SPAN_S, ganglion, private, variables
 from system.command import Command as Held
-from system.command import ganglion, private
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processes are looked up in /proc")
 
@@ -89,6 +90,23 @@ def test_run_finishes_and_leaves_nothing(folder: Path) -> None:
     assert 6 == names.count("episode.ended")
     assert command.events[-1]["status"] == "finished"
     assert nothing_left(command)
+
+
+def test_a_run_whose_reader_has_gone_goes_on(folder: Path) -> None:
+    """Who reads events or notes may go: the run is carried out to its end, and ends with 0."""
+    words = [GANGLION, "run", "short.yml", "--json"]
+    with subprocess.Popen(
+        words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=folder, env=variables(private(folder))
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert b"run.started" in process.stdout.readline()
+        process.stdout.close()
+        process.stderr.close()
+
+        assert 0 == process.wait(SPAN_S)
+    shown = ganglion(folder, "runs", "--json", more=private(folder))
+    assert ["finished"] == [row["status"] for row in json.loads(shown.stdout)]
 
 
 def standing(folder: Path, *arguments: str) -> dict[int, tuple[int, int]]:

@@ -58,6 +58,17 @@ def following(outcome: Outcome, store: str) -> list[str]:
     return [f"next: ganglion resume {outcome.run}"] if outcome.exit_status in (1, _INTERRUPTED) else []
 
 
+def _put(stream: TextIO, text: str) -> None:
+    """Write and flush; that who reads it has gone is no reason to end a run, or to forget the rest of it."""
+    try:
+        stream.write(text)
+        stream.flush()
+    except BrokenPipeError:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, stream.fileno())
+        os.close(nowhere)
+
+
 class Progress:
     """Show how runs go; the base shows nothing but counts what the last line tells."""
 
@@ -100,8 +111,7 @@ class Progress:
             return
         first, *rest = outcome.story
         head = f"{outcome.status}: " if outcome.status == "failed" else ""
-        self.err.write("\n".join([f"{head}{first}", *(f"  {line}" for line in rest)]) + "\n")
-        self.err.flush()
+        _put(self.err, "\n".join([f"{head}{first}", *(f"  {line}" for line in rest)]) + "\n")
 
     def _summary(self, outcome: Outcome, store: str) -> str:
         steps = self.steps.get(outcome.run, 0)
@@ -137,8 +147,7 @@ class PlainProgress(Progress):
 
     def note(self, text: str) -> None:
         """Write a sentence."""
-        self.err.write(text + "\n")
-        self.err.flush()
+        _put(self.err, text + "\n")
 
     def end(self, outcome: Outcome, store: str) -> None:
         """Write what went wrong, then the end."""
@@ -171,8 +180,7 @@ class PlainProgress(Progress):
             self._write(plain_line(RunEvent(event.EPISODES_ENDED, fields, time_s)))
 
     def _write(self, line: str) -> None:
-        self.out.write(line + "\n")
-        self.out.flush()
+        _put(self.out, line + "\n")
 
 
 class JsonProgress(Progress):
@@ -185,8 +193,7 @@ class JsonProgress(Progress):
 
     def note(self, text: str) -> None:
         """Write a sentence."""
-        self.err.write(text + "\n")
-        self.err.flush()
+        _put(self.err, text + "\n")
 
     def end(self, outcome: Outcome, store: str) -> None:
         """Write the end."""
@@ -205,8 +212,7 @@ class JsonProgress(Progress):
         )
 
     def _write(self, row: dict[str, Any]) -> None:
-        self.out.write(json.dumps(row, default=str) + "\n")
-        self.out.flush()
+        _put(self.out, json.dumps(row, default=str) + "\n")
 
 
 def make_progress(settings: Settings) -> Progress:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any
 
-__all__ = ["GANGLION", "SPAN_S", "Command", "ganglion", "private"]
+__all__ = ["GANGLION", "SPAN_S", "Command", "ganglion", "private", "variables"]
 
 GANGLION = str(Path(sys.executable).with_name("ganglion"))
 SPAN_S = 60.0  # what tests run takes a second or two; a machine under load has time

@@ -280,7 +280,11 @@ class Round:
         command = Command(self.folder, *words, more=more, span_s=SPAN_S)
         began_s = time.monotonic()
         driver = Driver(command, self.folder, marker, self.reference.span_s)
-        driver.drive(strikes)
+        try:
+            driver.drive(strikes)
+        except BaseException:  # a test that is cut short leaves no run behind
+            command.kill()
+            raise
         status = command.process.returncode
         number = len(self.verdict.statuses)
         (self.folder / f"out-{number}.jsonl").write_text("".join(command.out.lines))
