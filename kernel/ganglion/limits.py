@@ -235,7 +235,9 @@ OUTPUT_BYTES_PER_S = 1024 * 1024  # of one process into its file; what is more i
 LOG_LINE_BYTES = 8 * 1024  # what is cut is counted
 
 # -- rows -------------------------------------------------------------------------------------------------------------
-STORE_TAPE_BYTES = 8 * 1024 * 1024  # a longer tape of a store is begun anew: heard again in well below a second
+STORE_TAPE_BYTES = (
+    8 * 1024 * 1024
+)  # a longer tape of a store is begun anew: heard again in well below a second
 STORE_RESERVE_BYTES = 8 * 1024 * 1024  # kept back beside the store: a full disk takes how the run ended
 OPEN_ROWS_BYTES = (
     8 * 1024 * 1024

@@ -178,9 +178,15 @@ ERRORS = [
     ),
     (
         "a brain that never answers",
-        clear(brain="{name: 'misfits:Silent'}"),
+        clear(brain="{name: 'misfits:Silent'}").replace("recovery: {", "recovery: {on_loss: fail, "),
         1,
         ["in vain for brain scout to answer brain.think"],
+    ),
+    (
+        "a brain that never answers, however often it is started again",
+        clear(brain="{name: 'misfits:Silent'}"),
+        1,
+        ["poison: brain scout died 3 times", "did not answer brain."],
     ),
     (
         "an environment that never attaches",

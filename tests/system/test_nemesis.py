@@ -63,6 +63,7 @@ def test_who_is_killed_comes_back(strikes: list[Strike], undisturbed: Reference,
     assert [] == verdict.missed
 
 
+@pytest.mark.long
 def test_all_are_killed_and_the_run_is_resumed(undisturbed: Reference, place: Path) -> None:
     """After SIGKILL of every process `resume` finishes the run, and no row differs."""
     scene = Scene("everything", 2, [Strike(Moment("share", share=0.6), "everything", "supervisor")])

@@ -103,7 +103,13 @@ CASES = {
 
 
 @pytest.mark.parametrize(
-    "case", [pytest.param("environment", marks=pytest.mark.long), "without seed", "hang", "muscle"]
+    "case",
+    [
+        pytest.param("environment", marks=pytest.mark.long),
+        "without seed",
+        pytest.param("hang", marks=pytest.mark.long),
+        "muscle",
+    ],
 )
 def test_one_episode_is_lost_and_the_others_are_whole(tmp_path: Path, case: str) -> None:
     """A process that is killed or hangs costs the open episode of its worker; each worker has all the others."""
@@ -193,6 +199,7 @@ schedule:
 """
 
 
+@pytest.mark.long
 def test_who_is_started_by_others_is_awaited(tmp_path: Path) -> None:
     """An environment that somebody has attached dies; he attaches it again, and the next episode begins."""
     (tmp_path / "dice.py").write_text(MODULE)

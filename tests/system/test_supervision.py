@@ -53,6 +53,8 @@ def folder() -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="gt-", dir="/tmp") as text:
         path = Path(text)
         (path / "endless.yml").write_text(DOCUMENT.replace("EPISODES", "1000000"))
+        brittle = DOCUMENT.replace("EPISODES", "1000000") + "recovery: {on_loss: fail}\n"
+        (path / "brittle.yml").write_text(brittle)
         (path / "short.yml").write_text(DOCUMENT.replace("EPISODES", "3").replace("endless", "short"))
         yield path
 
@@ -159,8 +161,8 @@ OFTEN, SELDOM = ("muscle.scout.1", "governor"), ("environment.fie", "controller.
 
 @pytest.mark.parametrize("victim", [*OFTEN, *(pytest.param(name, marks=pytest.mark.long) for name in SELDOM)])
 def test_killed_participant_is_named(folder: Path, victim: str) -> None:
-    """SIGKILL of any participant: exit status 1, its name and signal come first, nobody is left."""
-    command = Command(folder, "run", "endless.yml")
+    """SIGKILL of anybody where no loss is made good: exit status 1, name and signal come first, nobody is left."""
+    command = Command(folder, "run", "brittle.yml")
     command.until("episode.ended")
     below = command.below()
     os.kill(next(pid for pid, name in below.items() if name == victim), signal.SIGKILL)
@@ -176,8 +178,8 @@ def test_killed_participant_is_named(folder: Path, victim: str) -> None:
 
 
 def test_killed_broker_is_named(folder: Path) -> None:
-    """SIGKILL of the broker: exit status 1, it is named first, nobody is left."""
-    command = Command(folder, "run", "endless.yml", "--store", "none")
+    """SIGKILL of the broker where no loss is made good: exit status 1, it is named first, nobody is left."""
+    command = Command(folder, "run", "brittle.yml", "--store", "none")
     command.until("episode.ended")
     below = command.below()
     [broker] = [p for p in below if b"ganglion.transport.server" in Path(f"/proc/{p}/cmdline").read_bytes()]
@@ -198,6 +200,7 @@ def broker_of(command: Held) -> int:
     return found[0]
 
 
+@pytest.mark.long
 def test_killed_brokers_are_replaced(folder: Path) -> None:
     """A run whose losses are made good goes on with another broker, twice, and no table of its results differs."""
     text = DOCUMENT.replace("EPISODES", "20").replace("uid: endless", "uid: lasting")

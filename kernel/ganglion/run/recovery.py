@@ -17,7 +17,7 @@ from ganglion.limits import (
 __all__ = ["FAIL", "ON_LOSS", "RECOVER", "RESTART", "Deadlines", "Recovery", "span_s", "widest"]
 
 RECOVER, RESTART, FAIL = "recover", "restart", "fail"
-ON_LOSS = FAIL
+ON_LOSS = RECOVER
 """What the loss of a process means where no document says it."""
 
 Deadlines = Mapping[str, "float | None"]

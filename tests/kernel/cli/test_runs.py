@@ -70,7 +70,9 @@ def test_a_live_run_is_not_removed(ganglion: Command, write_run: Callable[..., s
     """A run that a living kernel carries out is refused; one that nobody carries out any more is not."""
     write_run("live-1", status="running")
     path = tmp_path / "live-1" / "connection.json"
-    path.write_text(json.dumps({"version": 1, "pid": os.getpid(), "endpoint": "ipc://x", "run": "live-1"}))
+    tokens = dict.fromkeys(("operator_token", "observer_token", "attach_token"), "")
+    place = {"version": 1, "pid": os.getpid(), "endpoint": "ipc://x", "run": "live-1", "results": ""}
+    path.write_text(json.dumps({**place, **tokens}))
     path.chmod(0o600)
     status, _, err = ganglion("runs", "rm", "live-1", "--yes")
     assert (2, True) == (status, "run live-1 is running" in err)

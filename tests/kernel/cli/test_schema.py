@@ -64,5 +64,7 @@ def test_settings_have_a_schema(capsys: pytest.CaptureFixture[str]) -> None:
     tree = json.loads(capsys.readouterr().out)
     Draft202012Validator.check_schema(tree)
 
-    assert {"results", "store", "kernel", "bind", "allow", "block", "commands", "limits"} == set(tree["properties"])
+    assert {"results", "store", "kernel", "bind", "allow", "block", "commands", "limits"} == set(
+        tree["properties"]
+    )
     assert 2 == main(["schema", "config", "--plugins"])

@@ -32,7 +32,7 @@ def plan(experiment: str, agents: tuple[str, ...] = ("ada",), phases: int = 1) -
     """Return a plan with one environment, one worker; the second phase has the first agent only."""
     made = [AgentPlan(name, NOTHING, None, NOTHING, ["grid.a"], ["grid.b"]) for name in agents]
     environment = EnvironmentPlan("grid", NOTHING)
-    first = PhasePlan(0, "train", [environment], made, NOTHING, [], [])
+    first = PhasePlan(0, "train", [environment], made, NOTHING, [], [], on_loss="fail")
     rest = [dataclasses.replace(first, index=i, agents=made[:1]) for i in range(1, phases)]
     return Plan("stand-in", experiment, "42", [first, *rest], document="uid: stand-in\n")
 

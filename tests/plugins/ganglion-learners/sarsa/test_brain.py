@@ -160,7 +160,9 @@ def test_goes_on_bit_by_bit_from_a_checkpoint(make) -> None:
     one, two = _brain(make, **PARAMS), _brain(make, **PARAMS)
     for i in range(7):
         _think(one, f"a/{i % 2}", i / 10, 5 + i % 2, 0.3 * i, (i + 1) / 10, terminated=i == 3)
-    two.restore_checkpoint_state({name: array.copy() for name, array in one.export_checkpoint_state().items()})
+    two.restore_checkpoint_state(
+        {name: array.copy() for name, array in one.export_checkpoint_state().items()}
+    )
     for brain in (one, two):
         _think(brain, "a/0", 0.2, 5, 1.0, 0.3, truncated=True)
         _think(brain, "a/1", 0.4, 6, 1.0, 0.5)
