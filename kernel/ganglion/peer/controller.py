@@ -12,7 +12,7 @@ from ganglion.peer.conversation import Gone, Request, Told
 from ganglion.peer.episode import Episode, Phase
 from ganglion.peer.failure import failure_of
 from ganglion.peer.hooks import Hooks, identity, seed_process
-from ganglion.peer.journal import Journal, digest
+from ganglion.peer.journal import Journal
 from ganglion.peer.loader import Loader
 from ganglion.peer.mender import Mender
 from ganglion.peer.participant import Handler, Participant, is_loss, show_failure
@@ -43,6 +43,7 @@ from ganglion.wire.messages import (
     WorkerFailed,
 )
 from ganglion.wire.name import label
+from ganglion.wire.tape import digest
 
 __all__ = ["ControllerHost"]
 
@@ -197,7 +198,7 @@ class ControllerHost:
         for world, answer, pending, message in zip(phase.worlds, answers, asked, resets, strict=False):
             world.began(answer)
             if world.journal is not None:
-                world.journal.began(replace(message, state=answer.state), digest(pending.body))
+                world.journal.began(replace(message, state=answer.state), digest([pending.body]))
 
     def _restart(self, phase: Phase, verdict: Verdict) -> None:
         """Begin the next episode with new objects: environments and muscles anew, brains stay."""
@@ -321,7 +322,7 @@ class ControllerHost:
         for world, answer, pending, message in zip(phase.worlds, answers, asked, messages, strict=True):
             world.declare(answer)
             if setup.mends and world.setup.get("mends", True):
-                world.journal = Journal(message, episode, digest(pending.body))
+                world.journal = Journal(message, episode, digest([pending.body]))
 
     def _setup_muscles(
         self, phase: Phase, start: ControllerStart, episode: int = 0, only_fresh: bool = False

@@ -113,9 +113,9 @@ class Conversation:
     """Keep the books of one peer: what it asked, what it was asked.
 
     `receive` takes what came and returns what it means, and the frames to send at once. `call`, `reply`, `fail`,
-    `tell` return frames to send. `expire` returns the calls whose deadline has passed. `repeat` returns what the kernel
-    was too busy for and is to be said again: that a destination has too much to do is no answer, and who asked does
-    not hear of it.
+    `tell` return frames to send. `late` returns the calls whose deadline has passed, `give_up` ends them. `repeat`
+    returns what the kernel was too busy for and is to be said again: that a destination has too much to do is no
+    answer, and who asked does not hear of it.
     """
 
     def __init__(self) -> None:
@@ -176,7 +176,7 @@ class Conversation:
         position: Position | None = None,
         blobs: Sequence[bytes] = (),
     ) -> tuple[Pending, list[bytes]]:
-        """Ask a peer; the answer comes out of `receive` or, after `span_s`, of `expire`."""
+        """Ask a peer; the answer comes out of `receive` or, after `span_s`, of `give_up`."""
         self._serial += 1
         deadline_s = None if span_s is None else now_s + span_s
         deadline_ms = None if span_s is None else int(span_s * 1000)
@@ -247,10 +247,6 @@ class Conversation:
         raise RemoteProtocolError(
             f"{peer or 'the kernel'} said {verb.name}, which is not for peers that have joined"
         )
-
-    def expire(self, now_s: float) -> list[Answer]:
-        """Return the calls whose deadline has passed, each with its error; they are forgotten."""
-        return self.give_up(self.late(now_s), now_s)
 
     def late(self, now_s: float) -> list[Pending]:
         """Return the calls whose deadline has passed; nothing changes."""

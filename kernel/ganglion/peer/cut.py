@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from collections import deque
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 
 from ganglion.errors import StoreError
 from ganglion.run.cut import FOLDER, cut_text, phase_cut_name
+from ganglion.synced import write_synced
 
 __all__ = ["Cuts"]
 
@@ -39,7 +39,7 @@ class Cuts:
             try:
                 self._folder.mkdir(mode=0o700, exist_ok=True)
                 if not _holds(path, text):
-                    _write(path, text)
+                    write_synced(path, text.encode())
                 self._forget()
             except OSError as error:
                 raise StoreError(f"cut {path}: cannot be written: {error}") from error
@@ -54,23 +54,3 @@ def _holds(path: Path, text: str) -> bool:
     with contextlib.suppress(OSError, UnicodeDecodeError):
         return path.read_text(encoding="utf-8") == text
     return False
-
-
-def _write(path: Path, text: str) -> None:
-    """Write a file beside its place, synced, then rename it; its folder is synced, too."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        with beside.open("w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        beside.replace(path)
-    except OSError:
-        with contextlib.suppress(OSError):
-            beside.unlink()
-        raise
-    descriptor = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -11,7 +11,7 @@ from typing import Any
 from ganglion.errors import AuthorError, GanglionError, RemoteProtocolError
 from ganglion.peer.boundary import Boundaries, Ending
 from ganglion.peer.hooks import Hooks
-from ganglion.peer.journal import Told, digest
+from ganglion.peer.journal import Told
 from ganglion.peer.mender import Mender
 from ganglion.peer.participant import Participant, wrong_answer
 from ganglion.peer.records import Records, declaration_rows, pack
@@ -32,6 +32,7 @@ from ganglion.wire.messages import (
     Verdict,
 )
 from ganglion.wire.messages import EpisodeEnded as EpisodeReport
+from ganglion.wire.tape import digest
 
 __all__ = ["Episode", "Phase"]
 
@@ -254,7 +255,7 @@ class Episode:
         if mend is not None:
             for (_, world), pending, message in zip(stepped, asked, updates, strict=True):
                 if world.journal is not None:
-                    world.journal.steps.append(Told(message, digest(pending.body)))
+                    world.journal.steps.append(Told(message, digest([pending.body])))
         if declared:
             phase.connect_rewards()
         for actor in phase.actors:

@@ -3,19 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from hashlib import blake2b
 from typing import Any
 
 from ganglion.wire.messages import EnvironmentReset, EnvironmentUpdate
 
-__all__ = ["Journal", "Told", "digest"]
-
-_DIGEST_BYTES = 16
-
-
-def digest(body: bytes) -> bytes:
-    """Return what stands for an answer: two that differ have different ones."""
-    return blake2b(body, digest_size=_DIGEST_BYTES).digest()
+__all__ = ["Journal", "Told"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from ganglion.errors import StoreError
-from ganglion.supervisor.synced import write_synced
+from ganglion.synced import write_synced
 
 __all__ = ["CENSUS", "Census", "Life", "boot_id", "forget", "life_of", "lives", "read_census", "write_census"]
 

@@ -19,8 +19,8 @@ from ganglion.supervisor.fingerprint import fingerprint
 from ganglion.supervisor.manifest import MANIFEST, reopen, seal, text_of
 from ganglion.supervisor.origin import ORIGIN, origin_bytes
 from ganglion.supervisor.output import without_password
-from ganglion.supervisor.synced import write_synced
 from ganglion.supervisor.user import User, open_ways, user_of
+from ganglion.synced import write_synced
 from ganglion.wire.messages import PROTOCOL_VERSION
 from ganglion.wire.name import Role
 

@@ -13,6 +13,7 @@ from typing import Any
 from ganglion.errors import StoreError
 from ganglion.limits import MODEL_INDEX_BYTES
 from ganglion.supervisor.origin import ORIGIN
+from ganglion.synced import write_synced
 
 __all__ = ["MANIFEST", "Files", "file_digest", "read_manifest", "reopen", "seal", "text_of"]
 
@@ -55,7 +56,7 @@ def seal(folder: Path, status: str, reason: str, ended: str, chain: Mapping[str,
         manifest["chain"] = None if chain is None else dict(chain)
         manifest["files"] = {name: _row(folder / name) for name in _SEALED if (folder / name).exists()}
         manifest[_SEAL] = _own_digest(manifest)
-        _replace(path, text_of(manifest))
+        write_synced(path, text_of(manifest).encode())
     except (OSError, ValueError, AttributeError) as error:
         raise StoreError(f"manifest {path}: cannot be sealed: {error}") from error
 
@@ -70,7 +71,7 @@ def reopen(folder: Path, note: Mapping[str, Any]) -> None:
     try:
         manifest = {k: v for k, v in json.loads(_text(path)).items() if k not in _KEYS}
         manifest["resumed"] = [*manifest.get("resumed", []), dict(note)]
-        _replace(path, text_of(manifest))
+        write_synced(path, text_of(manifest).encode())
     except (OSError, ValueError, AttributeError, TypeError) as error:
         raise StoreError(f"manifest {path}: cannot be written: {error}") from error
 
@@ -83,24 +84,6 @@ def _own_digest(manifest: Mapping[str, Any]) -> str:
     """Return the SHA-256 of a manifest's text without its own digest."""
     rest = {key: value for key, value in manifest.items() if key != _SEAL}
     return hashlib.sha256(text_of(rest).encode()).hexdigest()
-
-
-def _replace(path: Path, text: str) -> None:
-    beside = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        with beside.open("w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        beside.replace(path)
-    except OSError:
-        beside.unlink(missing_ok=True)
-        raise
-    descriptor = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _text(path: Path) -> str:

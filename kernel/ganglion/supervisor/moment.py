@@ -17,7 +17,7 @@ from typing import Any
 from ganglion.errors import StoreError
 from ganglion.run.cut import FOLDER, cut_text, read_cut
 from ganglion.supervisor.standstill import standstill
-from ganglion.supervisor.synced import sync, write_synced
+from ganglion.synced import sync, write_synced
 
 __all__ = ["Moment", "Moments"]
 

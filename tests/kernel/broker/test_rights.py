@@ -278,7 +278,7 @@ def test_answers_reach_who_has_asked(bus: Any) -> None:
     late, frames = talk.call("ada", "muscle.act", b"", bus.now_s, 5.0)
     bus.take(bus.broker.receive(controller, frames, bus.now_s))
     bus.now_s += 6.0
-    assert late in [one.pending for one in talk.expire(bus.now_s)]
+    assert late in [one.pending for one in talk.give_up(talk.late(bus.now_s), bus.now_s)]
     assert [] == answer("ada", Verb.REPLY, late.serial)  # late
 
 

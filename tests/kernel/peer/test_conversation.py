@@ -131,8 +131,8 @@ def test_deadline() -> None:
     conversation.call(BRAIN, "brain.setup", b"", 0.0, None)
     pending, _ = conversation.call(BRAIN, "brain.think", b"", 10.0, 2.0)
     assert 12.0 == conversation.next_deadline_s()
-    assert [] == conversation.expire(11.9)
-    (answer,) = conversation.expire(12.5)
+    assert [] == conversation.give_up(conversation.late(11.9), 11.9)
+    (answer,) = conversation.give_up(conversation.late(12.5), 12.5)
 
     assert pending is answer.pending
     assert isinstance(answer.error, DeadlineExceeded)
@@ -166,7 +166,7 @@ def test_busy_to_the_end() -> None:
     conversation = Conversation()
     conversation.call(BRAIN, "brain.think", b"", 0.0, 2.0)
     heard(conversation, "", Head(Verb.ERROR, 1), BUSY, now_s=1.98)
-    (answer,) = conversation.expire(2.0)
+    (answer,) = conversation.give_up(conversation.late(2.0), 2.0)
 
     assert str(answer.error).endswith("; the kernel was busy to the end")
     assert [] == conversation.repeat(3.0)
@@ -529,7 +529,7 @@ class TwoPeers(RuleBasedStateMachine):
         """Let time pass; calls whose deadline has passed end."""
         self.now_s += span_s
         for who in (0, 1):
-            for answer in self.talks[who].expire(self.now_s):
+            for answer in self.talks[who].give_up(self.talks[who].late(self.now_s), self.now_s):
                 assert isinstance(answer.error, DeadlineExceeded)
                 self.settle(who, answer, "expired")
             self.say_again(who)

@@ -1,13 +1,14 @@
 from __future__ import annotations
 
-from ganglion.peer.journal import Journal, Told, digest
+from ganglion.peer.journal import Journal, Told
 from ganglion.wire.messages import EnvironmentReset, EnvironmentUpdate
+from ganglion.wire.tape import digest
 
 
 def test_different_answers_have_different_digests() -> None:
     """Equal bodies have equal digests of 16 bytes, others have others."""
-    assert digest(b"a") == digest(b"a") != digest(b"b")
-    assert 16 == len(digest(b""))
+    assert digest([b"a"]) == digest([b"a"]) != digest([b"b"])
+    assert 16 == len(digest([b""]))
 
 
 def test_only_the_open_episode_is_kept() -> None:

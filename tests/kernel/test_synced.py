@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ganglion.supervisor.synced import sync, write_synced
+from ganglion.synced import sync, write_synced
 
 
 def test_a_file_is_replaced_as_a_whole(tmp_path: Path) -> None:
