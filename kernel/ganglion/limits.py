@@ -42,6 +42,7 @@ __all__ = [
     "EXIT_DIFFERS",
     "FRAME_BYTES",
     "GREETING_BYTES",
+    "GREETING_PAUSE_S",
     "HANDSHAKE_S",
     "HEAD_BYTES",
     "IDENTITY_BYTES",
@@ -132,6 +133,7 @@ UNJOINED_MESSAGE_FRAMES = 3  # to, head, body
 WRONG_TOKEN_SPAN_S = 1.0  # who shows wrong tokens is told, and noted in the log, once in so long
 WRONG_TOKEN_ORIGINS = 1024  # processes or addresses of which that is known; the oldest is forgotten
 GREETING_BYTES = 64  # fixed by ZMTP 3
+GREETING_PAUSE_S = 0.2  # the end of our greeting waits so long for a version: one of 2.0 would misread it
 COMMAND_BYTES = 1024  # READY, PING, PONG, ERROR need less
 COMMANDS_PER_S = 64  # more is noise
 METADATA_PROPERTIES = 8  # libzmq sends two

@@ -14,6 +14,7 @@ from ganglion.broker.effect import Note
 from ganglion.limits import (
     CLOSING_S,
     CLOSING_UNJOINED_S,
+    GREETING_PAUSE_S,
     MESSAGE_BYTES,
     MESSAGE_BYTES_LARGE,
     MESSAGE_FRAMES,
@@ -47,7 +48,7 @@ _WALK = range(MESSAGES_PER_CALLBACK)
 _DECISIONS_PER_CALLBACK = MESSAGES_PER_CALLBACK // 16  # a decision takes as long as so many that need none
 _FULL_READ_BYTES = 250_000  # uvloop reads 256,000 at once, up to 32 times before anybody else has a turn
 _SLEEPER_S = 0.75  # a look that comes so late accuses nobody: it was us who slept
-_SHAKING_HANDS = (State.SIGNATURE, State.VERSION, State.READY)
+_SHAKING_HANDS = (State.SIGNATURE, State.VERSION, State.IDENTITY, State.READY)
 
 
 class NativeConnection(asyncio.Protocol):
@@ -421,7 +422,7 @@ class NativeConnection(asyncio.Protocol):
         """Write what is waiting, for half a second at most, then close; a stranger has less."""
         if self._closing:
             return
-        if self._zmtp.state in _SHAKING_HANDS:
+        if self._zmtp.state in _SHAKING_HANDS and self._zmtp.greeted:
             self.out.append(encode_error(reason))
         self.flush()
         self._closing = True
@@ -452,6 +453,10 @@ class NativeConnection(asyncio.Protocol):
         if self._closing:
             return
         zmtp = self._zmtp
+        if not zmtp.greeted and now_s - self._arrived_s > GREETING_PAUSE_S:
+            zmtp.greet()
+            if zmtp.outgoing:
+                self._speak()
         late = now_s - self._looked_s > _SLEEPER_S
         self._looked_s = now_s
         going = self._transport.get_write_buffer_size()

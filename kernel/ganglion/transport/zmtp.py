@@ -1,8 +1,12 @@
-"""ZMTP 3.0 and 3.1 with the NULL mechanism: bytes in, events out; knows no socket and no clock.
+"""ZMTP 3.0 and 3.1 with the NULL mechanism, and DEALERs of 2.0: bytes in, events out; knows no socket and no clock.
 
 The protocol is that of https://rfc.zeromq.org/spec/23/ (3.0) and /37/ (3.1), of which a DEALER and its broker need this
 much: a greeting of 64 bytes, one READY command each, then messages of frames, and the commands PING, PONG and ERROR,
 which may also stand between the frames of one message. What `TRANSITIONS` does not list is refused.
+
+A DEALER of 2.0 (https://rfc.zeromq.org/spec/15/; JeroMQ before 0.4, libzmq 3.2) sends its socket type as one byte and
+its identity as one frame instead, and knows no commands. To see which one has come, the listening side says no more
+than signature and version until the other has said its own, or has been silent for a while (`greet`).
 
 Lengths are compared with their bound before memory is taken for what they announce, and what arrives is kept in the
 pieces in which it came, so that a large frame can be forwarded without ever being joined.
@@ -49,6 +53,9 @@ __all__ = [
 MORE, LONG, COMMAND = 1, 2, 4  # the flag bits of a frame's first byte; all others are reserved
 
 _SIGNATURE_BYTES = 10
+_VERSION_BYTES = 11  # up to here the greetings of all versions agree
+_OLD_VERSION = 1  # what ZMTP 2.0 calls its revision
+_OLD_DEALER, _OLD_ROUTER = 5, 6  # its socket types
 _PING_CONTEXT_BYTES = 16  # the bound of the 3.1 specification
 _MERGE_BYTES = 4096  # smaller pieces are merged: a sender of single bytes must not cost us an object for each
 _MERGED_BYTES = 64 * 1024  # and a merged piece ends here, so that no large frame is copied as a whole
@@ -66,6 +73,7 @@ class State(Enum):
 
     SIGNATURE = auto()
     VERSION = auto()
+    IDENTITY = auto()
     READY = auto()
     HELLO = auto()
     OPEN = auto()
@@ -77,6 +85,8 @@ class Item(Enum):
 
     SIGNATURE = auto()
     GREETING = auto()
+    OLD_GREETING = auto()
+    IDENTITY = auto()
     READY = auto()
     MESSAGE = auto()
     PING = auto()
@@ -86,7 +96,8 @@ class Item(Enum):
 
 TRANSITIONS: dict[State, dict[Item, State]] = {
     State.SIGNATURE: {Item.SIGNATURE: State.VERSION},
-    State.VERSION: {Item.GREETING: State.READY},
+    State.VERSION: {Item.GREETING: State.READY, Item.OLD_GREETING: State.IDENTITY},
+    State.IDENTITY: {Item.IDENTITY: State.HELLO},
     State.READY: {Item.READY: State.HELLO, Item.ERROR: State.CLOSING},
     # HELLO differs from OPEN in its bounds; the broker's core sees to it that the first message is a HELLO.
     State.HELLO: {
@@ -232,9 +243,10 @@ class Connection:
 
     `outgoing` collects what must be sent (greeting, READY, PONG, ERROR): send it and clear it after each `advance`.
     `listening` is the broker's side, which takes DEALERs and begins with the bounds of a stranger; the other side is a
-    DEALER that takes a ROUTER. `plain` says that the next byte begins a message of an open connection, so that a walk
-    like `split` may take it. `silence_s` is the longest silence that the other side asked us to tolerate (the
-    time-to-live of its PING), or None. `taken_bytes` counts what has come of all messages: it stands still
+    DEALER that takes a ROUTER. `greeted` says that all of our greeting was said, so that commands may follow: never to
+    one who speaks ZMTP 2.0, which is `old`. `plain` says that the next byte begins a message of an open connection, so
+    that a walk like `split` may take it. `silence_s` is the longest silence that the other side asked us to tolerate
+    (the time-to-live of its PING), or None. `taken_bytes` counts what has come of all messages: it stands still
     while a message does not grow, whatever commands come in between.
     """
 
@@ -251,8 +263,10 @@ class Connection:
         "_more",
         "_size_max",
         "_tail",
+        "greeted",
         "listening",
         "minor",
+        "old",
         "outgoing",
         "plain",
         "silence_s",
@@ -264,12 +278,14 @@ class Connection:
     def __init__(self, listening: bool, message_bytes: int = MESSAGE_BYTES_LARGE) -> None:
         self.listening = listening
         self.state = State.SIGNATURE
-        self.outgoing = bytearray(GREETING)
+        self.outgoing = bytearray(GREETING[:_VERSION_BYTES] if listening else GREETING)
+        self.old = False
         self.plain = False
         self.minor = 0
         self.silence_s: float | None = None
         self.unfinished_bytes = 0  # announced by the message that is not complete
         self.taken_bytes = 0
+        self.greeted = not listening
         self._held = bytearray()  # greeting, header or command that has not come completely
         self._left = -1  # bytes of the current frame that are still to come; -1: its header is
         self._more = False
@@ -292,6 +308,11 @@ class Connection:
     def arrived_bytes(self) -> int:
         """Return how much of the unfinished message has come: what it costs us so far."""
         return self.unfinished_bytes - (0 if self._is_command else max(self._left, 0))
+
+    def greet(self) -> None:
+        """Say all of our greeting to one who has not said his version: he may wait for it; 2.0 is refused then."""
+        if not self.greeted and not self.old and self.state in (State.SIGNATURE, State.VERSION):
+            self._greet()
 
     def join(self, message_bytes: int = MESSAGE_BYTES) -> None:
         """Give the other side the bounds of a peer that has joined."""
@@ -348,7 +369,7 @@ class Connection:
         the state is CLOSING and bytes are dropped. `now_s` is any monotonic time; it bounds the rate of commands.
         """
         try:
-            if self.state is State.OPEN or self.state is State.HELLO or self.state is State.READY:
+            if self.state not in (State.SIGNATURE, State.VERSION, State.CLOSING):
                 event, position = self._take_frames(data, position, now_s)
                 self.plain = self.state is State.OPEN and not self.unfinished
                 return event, position
@@ -362,7 +383,7 @@ class Connection:
     # -- greeting -----------------------------------------------------------------------------------------------------
     def _take_greeting(self, data: bytes, position: int) -> int:
         held = self._held
-        fresh = data[position : position + GREETING_BYTES - len(held)]
+        fresh = data[position : position + self._greeting_bytes() - len(held)]
         held += fresh
         if self.state is State.SIGNATURE:
             # Judged from the first byte on: a stranger's protocol may wait for us for ever.
@@ -373,18 +394,55 @@ class Connection:
                     )
             if len(held) >= _SIGNATURE_BYTES:
                 self._enter(Item.SIGNATURE)
-        if self.state is State.VERSION and len(held) > _SIGNATURE_BYTES and held[10] < 3:
-            raise RemoteProtocolError(f"version: expected ZMTP 3.0 or newer, found major version {held[10]}")
-        if len(held) == GREETING_BYTES:
-            mechanism = bytes(held[12:32])
-            self.minor = held[11] if held[10] == 3 else 1
-            held.clear()
-            self._enter(Item.GREETING)
-            if mechanism != GREETING[12:32]:
-                name = mechanism.rstrip(b"\0").decode("ascii", "replace")[:20]
-                self._refuse(f"mechanism: expected NULL, found {name!r}")
-            self.outgoing += _encode_ready(b"ROUTER" if self.listening else b"DEALER")
+        elif len(held) == _VERSION_BYTES:
+            self._take_version(held[_SIGNATURE_BYTES])
+        elif self.old:
+            self._take_socket_type(held[_VERSION_BYTES])
+        elif len(held) == GREETING_BYTES:
+            self._take_mechanism()
         return position + len(fresh)
+
+    def _greeting_bytes(self) -> int:
+        """Return up to where the greeting can be read before the next decision."""
+        if self.state is State.SIGNATURE:
+            return _SIGNATURE_BYTES
+        if len(self._held) < _VERSION_BYTES:
+            return _VERSION_BYTES
+        return _VERSION_BYTES + 1 if self.old else GREETING_BYTES
+
+    def _take_version(self, major: int) -> None:
+        if major == _OLD_VERSION and not self.greeted:
+            self.old = True
+            self.outgoing += bytes((_OLD_ROUTER, 0, 0))  # our type, and an identity of no bytes in one frame
+        elif major < 3:
+            raise RemoteProtocolError(
+                f"version: expected ZMTP 3.0 or newer, or 2.0, found major version {major}"
+            )
+        elif not self.greeted:
+            self._greet()
+
+    def _greet(self) -> None:
+        self.greeted = True
+        self.outgoing += GREETING[_VERSION_BYTES:]
+
+    def _take_socket_type(self, kind: int) -> None:
+        if kind != _OLD_DEALER:
+            raise RemoteProtocolError(
+                f"greeting of ZMTP 2.0: expected socket type {_OLD_DEALER}, found {kind}"
+            )
+        self._held.clear()
+        self._enter(Item.OLD_GREETING)
+
+    def _take_mechanism(self) -> None:
+        held = self._held
+        mechanism = bytes(held[12:32])
+        self.minor = held[11] if held[10] == 3 else 1
+        held.clear()
+        self._enter(Item.GREETING)
+        if mechanism != GREETING[12:32]:
+            name = mechanism.rstrip(b"\0").decode("ascii", "replace")[:20]
+            self._refuse(f"mechanism: expected NULL, found {name!r}")
+        self.outgoing += _encode_ready(b"ROUTER" if self.listening else b"DEALER")
 
     def _enter(self, item: Item) -> None:
         state = TRANSITIONS[self.state].get(item)
@@ -394,8 +452,9 @@ class Connection:
             self.state = state
 
     def _refuse(self, reason: str) -> None:
-        """End the connection with a reason that the other side can read."""
-        self.outgoing += encode_error(reason)
+        """End the connection with a reason that the other side can read, if it knows commands."""
+        if self.greeted:
+            self.outgoing += encode_error(reason)
         raise RemoteProtocolError(reason)
 
     # -- frames -------------------------------------------------------------------------------------------------------
@@ -438,15 +497,24 @@ class Connection:
         return position + len(fresh)
 
     def _check_flags(self, flags: int) -> None:
+        if self.old and flags not in (
+            (0, LONG) if self.state is State.IDENTITY else (0, MORE, LONG, LONG | MORE)
+        ):
+            self._refuse(
+                f"frame of ZMTP 2.0: expected an identity in one frame, then flags 0 to 3, found {flags}"
+            )
         if flags > 7 or flags & (COMMAND | MORE) == COMMAND | MORE:
             self._refuse(f"frame: expected flags 0 to 4 or 6, found {flags}")
-        if not flags & COMMAND and Item.MESSAGE not in TRANSITIONS[self.state]:
-            self._enter(Item.MESSAGE)
+        item = Item.IDENTITY if self.state is State.IDENTITY else Item.MESSAGE
+        if not flags & COMMAND and item not in TRANSITIONS[self.state]:
+            self._enter(item)
 
     def _check_size(self, flags: int, size: int) -> None:
         if flags & COMMAND:
             if size > COMMAND_BYTES:
                 self._refuse(f"command: expected at most {COMMAND_BYTES} bytes (command_bytes), found {size}")
+        elif self.state is State.IDENTITY and size > IDENTITY_BYTES:
+            self._refuse(f"identity: expected at most {IDENTITY_BYTES} bytes (identity_bytes), found {size}")
         elif size > self._frame_bytes_max:
             self._refuse(f"frame: expected at most {self._frame_bytes_max} bytes (frame_bytes), found {size}")
         elif self.unfinished_bytes + size > self._size_max:
@@ -476,7 +544,7 @@ class Connection:
             self._frame.append(bytes(self._tail))
             self._tail = None
 
-    def _finish_frame(self) -> Message | None:
+    def _finish_frame(self) -> Message | Opened | None:
         self._seal_tail()
         self._frames.append(tuple(self._frame) or (b"",))
         self._frame = []
@@ -487,6 +555,9 @@ class Connection:
         message = Message(tuple(self._frames))
         self._frames = []
         self.unfinished_bytes = 0
+        if self.state is State.IDENTITY:
+            self._enter(Item.IDENTITY)
+            return Opened(0, message.frames[0])
         return message
 
     # -- commands -----------------------------------------------------------------------------------------------------

@@ -129,7 +129,8 @@ def test_unmodified_dealers_attach(station: Any, front: str, options: dict[int, 
 STRANGERS = {
     "http": b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n",
     "tls": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(range(200)),
-    "zmtp 2": b"\xff\0\0\0\0\0\0\0\1\x7f\1\5\0\0",
+    "zmtp 2 hub": b"\xff\0\0\0\0\0\0\0\1\x7f\1\4\0\0",
+    "zmtp 2 command": b"\xff\0\0\0\0\0\0\0\1\x7f\1\5\0\0" + encode_command(b"PING", b"\0\0"),
     "plain": GREETING[:12] + b"PLAIN".ljust(20, b"\0") + bytes(32),
     "pub": GREETING + encode_command(b"READY", b"\x0bSocket-Type\0\0\0\3PUB"),
     "huge frame": GREETING + READY + b"\x02\x7f" + b"\xff" * 7,
@@ -148,7 +149,7 @@ def test_garbage_is_sent_away(station: Any, front: str, stranger: str) -> None:
     said = until_end(raw(station, STRANGERS[stranger], front))
     controller.send(environment.name, CALL)
 
-    assert said[:64] in (GREETING, b"")  # nothing where the reset overtook it
+    assert said[:11] in (GREETING[:11], b"")  # nothing where the reset overtook it
     assert CALL == environment.receive().head
     bus.close()
 
@@ -159,10 +160,11 @@ def test_garbage_is_sent_away(station: Any, front: str, stranger: str) -> None:
 def test_silence_is_sent_away(station: Any, said: bytes) -> None:
     """Who does not get as far as HELLO in time is sent away, wherever he stopped."""
     connected = raw(station, said)
-    assert GREETING == connected.recv(64)
     station.pass_time(HANDSHAKE_S + 1.0)
+    answer = until_end(connected)
 
-    assert b"(handshake_s)" in until_end(connected)
+    assert answer.startswith(GREETING)
+    assert b"(handshake_s)" in answer
 
 
 def test_the_oldest_stranger_makes_room(station: Any) -> None:

@@ -77,9 +77,60 @@ def test_two_sides_shake_hands() -> None:
     assert [[b"y"]] == dealer.messages(wire(b"y"), 0.0)
 
 
-def test_whole_greeting_at_once() -> None:
-    """The greeting goes out before anything has come: the other side may wait for it."""
-    assert GREETING == bytes(Connection(listening=True).outgoing)
+def test_version_before_anything_has_come() -> None:
+    """The greeting goes out up to its version at once: the other side may wait for it, and says its own."""
+    connection = Connection(listening=True)
+    assert GREETING[:11] == bytes(connection.outgoing)
+    connection.receive(GREETING[:11])
+
+    assert GREETING == bytes(connection.outgoing)
+
+
+def test_one_who_waits_is_greeted() -> None:
+    """Who says nothing gets the whole greeting when asked for it, once, and then cannot speak ZMTP 2.0."""
+    connection = Connection(listening=True)
+    connection.greet()
+    connection.greet()
+
+    assert GREETING == bytes(connection.outgoing)
+    assert "found major version 1" in reason(connection.receive(GREETING[:10] + b"\1\5\0\0"))
+
+
+OLD = GREETING[:10] + b"\1\5"  # signature, revision and socket type of a DEALER of ZMTP 2.0
+
+
+@pytest.mark.parametrize("identity", [b"\0\0", b"\0\3joe", b"\2" + (3).to_bytes(8, "big") + b"joe"])
+@pytest.mark.parametrize("step", [1, 7, 1000])
+def test_a_dealer_of_version_2(identity: bytes, step: int) -> None:
+    """A DEALER of ZMTP 2.0 says type and identity, in any pieces, and then messages; it gets no command of ours."""
+    connection = Connection(listening=True)
+    data = OLD + identity + wire(b"", b"x" * 300)
+    events = [event for i in range(0, len(data), step) for event in connection.receive(data[i : i + step])]
+
+    assert Opened(0, b"joe" if b"joe" in identity else b"") == events[0]
+    assert [[b"", b"x" * 300]] == plain(events[1:])
+    assert GREETING[:11] + b"\6\0\0" == bytes(connection.outgoing)
+    assert connection.old
+    assert State.HELLO is connection.state
+
+
+@pytest.mark.parametrize(
+    ("said", "found"),
+    [
+        (GREETING[:10] + b"\1\3", "expected socket type 5, found 3"),
+        (OLD + b"\1\3joe", "an identity in one frame"),
+        (OLD + b"\4\3joe", "an identity in one frame"),
+        (OLD + b"\2" + (256).to_bytes(8, "big"), "at most 255 bytes (identity_bytes), found 256"),
+        (OLD + b"\0\0" + encode_command(b"PING", b"\0\0"), "flags 0 to 3, found 4"),
+        (GREETING[:10] + b"\2\5\0\0", "found major version 2"),
+    ],
+)
+def test_breaches_of_version_2(said: bytes, found: str) -> None:
+    """What a DEALER of ZMTP 2.0 must not say ends its connection, without a command that it could not read."""
+    connection = Connection(listening=True)
+
+    assert found in reason(connection.receive(said))
+    assert bytes(connection.outgoing) in (GREETING[:11], GREETING[:11] + b"\6\0\0")
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -126,17 +177,17 @@ def test_pieces_are_forwarded_as_they_came() -> None:
         b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
         b"\x01\x00",
         b"\xff" + bytes(8) + b"\x00",
-        GREETING[:10] + b"\x01",
+        GREETING[:10] + b"\x00",
         GREETING[:10] + b"\x02\x05\x00\x00",
     ],
-    ids=["http", "tls", "zmtp1", "no 7f", "zmtp2 revision 1", "zmtp2"],
+    ids=["http", "tls", "zmtp1", "no 7f", "revision 0", "revision 2"],
 )
 def test_strangers_get_no_byte_more(stranger: bytes) -> None:
-    """Who speaks another protocol or an old version is broken off, and sees nothing but our greeting."""
+    """Who speaks another protocol or an old version is broken off, and sees nothing but our version."""
     connection = Connection(listening=True)
 
     assert isinstance(connection.receive(stranger)[-1], Broken)
-    assert GREETING == bytes(connection.outgoing)
+    assert GREETING[:11] == bytes(connection.outgoing)
     assert State.CLOSING is connection.state
 
 
