@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from ganglion.errors import DocumentError, StoreError
 from ganglion.limits import LEAVE_EPISODE_S
 from ganglion.run.agents import ResolvedAgent, declaration_rows, resolve, same_declarations
 from ganglion.run.effect import Answer, Ask, Await, Cut, Declare, Effect, Event, Finish, Record
 from ganglion.run.evaluation import Evaluations
+from ganglion.run.failing import failed, placed
 from ganglion.run.flow import Flow
+from ganglion.run.inheritance import Inheritance
 from ganglion.run.loss import led, restarts
+from ganglion.run.order import order_record, refusal
 from ganglion.run.plan import AgentPlan, PhasePlan, Plan, Process, processes_of
 from ganglion.run.promise import Promises
+from ganglion.run.services import Services
 from ganglion.run.setup import Cast, Setup
 from ganglion.run.stage import Stage
 from ganglion.run.wait import Waits
-from ganglion.sdk.condition import TerminationCondition
 from ganglion.sdk.flow import Signal
 from ganglion.wire.messages import (
     Boundary,
     BrainEvaluated,
-    BrainStore,
     BrainStored,
     ControllerReady,
     ControllerShutdown,
@@ -41,37 +43,10 @@ from ganglion.wire.messages import (
 )
 from ganglion.wire.name import Role, label, peer_name
 
-__all__ = ["Governor", "Services"]
+__all__ = ["Governor"]
 
 _CUT_S = 1.5  # how long workers may take to close their episodes when a run fails
 _IN_PHASE = (Stage.SETTING_UP, Stage.BRAINS, Stage.RUNNING)  # somebody may wait for who was lost
-_NOTHING_STARTED = ("document", "plugin", "usage")  # kinds of failure that a faulty document explains
-
-
-class Services(Protocol):
-    """What the governor needs of the world; everything here is a function of its arguments and the run's seed."""
-
-    def words(self, path: Sequence[str | int]) -> bytes:
-        """Return the 32 bytes of a stream."""
-
-    def integer(self, words: bytes) -> int:
-        """Return a stream as an integer of 53 bits."""
-
-    def conditions(self, phase: PhasePlan) -> list[tuple[str, TerminationCondition, str]]:
-        """Return fresh conditions of a phase: name, object, and `episode` or `phase` for where they stand."""
-
-    def now(self) -> str:
-        """Return the wall clock as UTC text; it stands in records only."""
-
-    def model(self, phase: PhasePlan, agent: AgentPlan, own: Mapping[tuple[int, str], str]) -> str | None:
-        """Return the folder of the model that an agent begins a phase with, None to begin afresh.
-
-        `own` is (phase index, agent) -> folder of what agents left earlier phases of this run with. DocumentError: what
-        `load` asks for was not found. StoreError: it is damaged.
-        """
-
-    def shelf(self, agent: AgentPlan) -> str:
-        """Return the folder of this run below the agent's `models`; asked only where it has that key."""
 
 
 class Governor:
@@ -87,6 +62,7 @@ class Governor:
         self.waits = Waits()
         self._services = services
         self._setup = Setup(run, plan, store, results, services)
+        self._models = Inheritance(services, self._setup.models)
         self._phase: PhasePlan
         self._flow: Flow
         self._evaluations: Evaluations
@@ -98,10 +74,6 @@ class Governor:
         self._joined: dict[str, str] = {}  # peer -> content type of its bodies
         self._returning: set[str] = set()  # lost; who starts them gives them their time
         self._open: set[tuple[Any, ...]] = set()
-        self._models: dict[str, str] = {}  # agent -> folder of the model that it begins this phase with
-        self._shelves: dict[str, str] = {}  # agent -> folder below its `models`
-        self._own: dict[tuple[int, str], str] = {}  # (phase, agent) -> folder of the model that it left with
-        self._stored: dict[str, BrainStored] = {}  # answers to `brain.store` until the last has come
         self._stepped = False
         self._faulty = False  # whether the document asks for what is not there
         self._failure: tuple[Failure, str | None] | None = None
@@ -116,7 +88,7 @@ class Governor:
         head = {"uid": plan.uid, "experiment": plan.experiment, "seed": plan.seed, "document": plan.document}
         record = Record(["run", {**head, "started": started or self._services.now()}])
         event = Event("run.started", {"run": self.run, "seed": plan.seed, "phases": len(plan.phases)})
-        self._own = {(phase, agent): folder for phase, agent, folder in (cut.models if cut else ())}
+        self._models.restore(cut.models if cut else ())
         return [record, event, *self._enter(cut.phase if cut else 0, now_s)]
 
     def joined(self, peer: str, content: str, now_s: float) -> list[Effect]:
@@ -219,29 +191,22 @@ class Governor:
         self._stepped |= report.step > 0
         self._gone(report.worker, report.evaluation)
         effects: list[Effect] = [Answer(token, Done())]
-        kind = "evaluation worker" if report.evaluation else "worker"
-        place = f"{kind} {report.worker}, episode {report.episode}, step {report.step}"
-        where = report.failure.where or ""
-        failure = Failure(
-            report.failure.kind,
-            report.failure.message,
-            f"{where} ({place})" if where else place,
-            report.failure.traceback,
-            data=report.failure.data,
-        )
-        return [*effects, *self.fail(failure, peer, now_s), *self._after_cut(now_s)]
+        return [*effects, *self.fail(placed(report), peer, now_s), *self._after_cut(now_s)]
 
     def signal(self, token: Any, wish: FlowSignal, phase: str | None, now_s: float) -> list[Effect]:
         """Hear an operator's signal; who asks for PAUSE is answered when the workers stand."""
-        refusal = self._refusal(wish, phase)
-        if refusal:
-            record = self._signal_record(wish, f"refused: {refusal}")
-            recorded: list[Effect] = [] if self.stage is Stage.PLANNED else [record]
-            return [*recorded, Answer(token, Signalled(False, refusal))]
+        running = self.stage is Stage.RUNNING
+        why = refusal(
+            wish, phase, self._phase if running else None, self._flow.tally.active if running else ()
+        )
+        if why:
+            known = self.stage is not Stage.PLANNED
+            recorded: list[Effect] = [self._order_record(wish, f"refused: {why}")] if known else []
+            return [*recorded, Answer(token, Signalled(False, why))]
         signal = Signal[wish.signal]
         if signal is Signal.CONTINUE and not self._flow.paused:
             return [Answer(token, Signalled(True, "no worker is paused"))]
-        effects: list[Effect] = [self._signal_record(wish, wish.reason)]
+        effects: list[Effect] = [self._order_record(wish, wish.reason)]
         event = Event("signal", {"signal": wish.signal, "issuer": wish.issuer, "reason": wish.reason})
         effects += [event, *self._flow.steer(wish), *self._steer_evaluation(wish)]
         if signal is Signal.PAUSE or wish.steps is not None:
@@ -251,6 +216,12 @@ class Governor:
             text = f"phase {self._phase.index} goes on" if signal is Signal.CONTINUE else acts
             effects.append(Answer(token, Signalled(True, text)))
         return self._flow_on(effects, now_s)
+
+    def _order_record(self, wish: FlowSignal, reason: str) -> Record:
+        if self.stage is not Stage.RUNNING:
+            return order_record(wish, reason, self._phase.index)
+        inner = self._evaluations.moment + 1 if self._evaluations.active else 0
+        return order_record(wish, reason, self._phase.index, self._flow.position, inner)
 
     def _steer_evaluation(self, wish: FlowSignal) -> list[Effect]:
         """Pass on to a running evaluation what concerns it: PAUSE, what ends a pause, and SHUTDOWN, which cuts it."""
@@ -357,21 +328,13 @@ class Governor:
             },
         )
         try:
-            self._find_models()
+            self._models.enter(phase)
         except (DocumentError, StoreError) as error:
             self._faulty = isinstance(error, DocumentError)
             return [record, event, *self.fail(Failure(error.kind, str(error)), None, now_s)]
-        cut = Cut(index, [[*key, folder] for key, folder in self._own.items()])
+        cut = Cut(index, self._models.left())
         need = self._ask(("need",), "", "kernel.need", Need(self.run, index), now_s)
         return [record, event, cut, need]
-
-    def _find_models(self) -> None:
-        """Find out what every agent begins the phase with, before anybody is started for it."""
-        phase, services = self._phase, self._services
-        found = {agent.name: services.model(phase, agent, self._own) for agent in phase.agents}
-        self._models = {name: folder for name, folder in found.items() if folder is not None}
-        with_shelf = [agent for agent in phase.agents if agent.models and agent.brain is not None]
-        self._shelves = {agent.name: services.shelf(agent) for agent in with_shelf}
 
     def _admitted(self, tag: tuple[Any, ...], reply: Any, now_s: float) -> list[Effect]:
         self.stage = Stage.JOINING
@@ -424,7 +387,7 @@ class Governor:
         }
         effects: list[Effect] = []
         for agent in self._learning():
-            message = self._setup.brain(self._phase, agent, self._models, self._static)
+            message = self._setup.brain(self._phase, agent, self._models.first, self._static)
             effects.append(self._ask_brain("brain", agent.plan, "brain.setup", message, now_s))
         return effects or self._start_workers(now_s)
 
@@ -440,7 +403,7 @@ class Governor:
 
     def _cast(self) -> Cast:
         settle = self._flow.settle
-        return Cast(self._conditions, self._joined, self._agents, self._models, self._static, settle)
+        return Cast(self._conditions, self._joined, self._agents, self._models.first, self._static, settle)
 
     def _start_worker(self, worker: int, now_s: float) -> Effect:
         flow = self._flow
@@ -528,44 +491,19 @@ class Governor:
             return []
         self.stage = Stage.STORING
         effects: list[Effect] = [
-            self._ask_brain("store", agent.plan, "brain.store", self._store_message(agent.plan), now_s)
+            self._ask_brain("store", agent.plan, "brain.store", self._models.request(agent.plan), now_s)
             for agent in self._storing()
         ]
-        for agent in self._agents:
-            if agent.plan.brain is None and agent.plan.name in self._models:
-                self._own[self._phase.index, agent.plan.name] = self._models[agent.plan.name]
+        self._models.hand_on(agent.plan for agent in self._agents)
         return effects or self._close_phase(now_s)
 
-    def _store_message(self, agent: AgentPlan) -> BrainStore:
-        """Return what tells a brain to store; where nobody learns it is the model that the phase began with."""
-        shelf = self._shelves.get(agent.name)
-        second = None if shelf is None else self._setup.models(self._phase, agent.name, shelf)
-        if self._phase.mode == "train":
-            return BrainStore(second=second)
-        models = self._setup.models(self._phase, agent.name)
-        return BrainStore(source=self._models[agent.name], models=models, second=second)
-
     def _brain_stored(self, tag: tuple[Any, ...], reply: BrainStored, now_s: float) -> list[Effect]:
-        self._stored[tag[1]] = reply
+        self._models.stored(tag[1], reply)
         if self._waiting("store"):
             return []
-        stored, self._stored = self._stored, {}
-        effects: list[Effect] = []
-        for agent in self._storing():  # document order, not that of arrival: equal runs have equal tables
-            effects += self._keep(agent.plan.name, stored[agent.plan.name])
+        names = [agent.plan.name for agent in self._storing()]
+        effects = self._models.keep(names, self._flow.tally.episodes())
         return [*effects, *self._close_phase(now_s)]
-
-    def _keep(self, agent: str, stored: BrainStored) -> list[Effect]:
-        """Record the files of an agent's model; the next phases begin with it."""
-        phase = self._phase
-        effects: list[Effect] = []
-        for file in stored.files:
-            row = ["brain", phase.index, agent, file["tag"], self._flow.tally.episodes(), file["updates"]]
-            effects.append(Record([*row, self._services.now(), file["bytes"], file["sha256"], file["path"]]))
-        if stored.files:
-            self._own[phase.index, agent] = self._setup.models(phase, agent)
-            effects.append(Event("brain.stored", {"agent": agent, "files": len(stored.files)}))
-        return effects
 
     def _close_phase(self, now_s: float) -> list[Effect]:
         self.stage = Stage.CLOSING
@@ -595,20 +533,14 @@ class Governor:
         open_phase = self.stage is not Stage.CLOSING and self.stage is not Stage.PLANNED
         self.stage = Stage.ENDED
         self.waits.clear()
-        failure, peer = self._failure if self._failure is not None else (None, None)
-        effects: list[Effect] = []
-        if failure is not None:
-            status, reason = "failed", f"failed: {failure.message.splitlines()[0] if failure.message else ''}"
-            early = failure.kind in _NOTHING_STARTED and not self._stepped
-            exit_status = 2 if early or self._faulty else 1
+        if self._failure is not None:
+            finish = failed(*self._failure, self._stepped, self._faulty)
         elif self._interrupted:
-            status, reason, exit_status = "interrupted", f"interrupted: {self._interrupted}", 130
+            finish = Finish("interrupted", f"interrupted: {self._interrupted}", 130)
         else:
-            status, reason, exit_status = "finished", "shutdown" if self._flow.shut_down else "completed", 0
-        if open_phase:
-            effects += self._end_phase(status)
-        effects.append(Record(["end", status, reason, self._services.now()]))
-        return [*effects, Finish(status, reason, exit_status, failure, peer)]
+            finish = Finish("finished", "shutdown" if self._flow.shut_down else "completed", 0)
+        phase = self._end_phase(finish.status) if open_phase else []
+        return [*phase, Record(["end", finish.status, finish.reason, self._services.now()]), finish]
 
     # -- small questions ----------------------------------------------------------------------------------------------
     def _ask(self, tag: tuple[Any, ...], peer: str, call: str, message: Any, now_s: float) -> Ask:
@@ -640,7 +572,7 @@ class Governor:
         if self._phase.mode == "train":
             return self._learning()
         with_brain = [agent for agent in self._agents if agent.plan.brain is not None]
-        return [agent for agent in with_brain if agent.plan.name in self._models]
+        return [agent for agent in with_brain if agent.plan.name in self._models.first]
 
     def _processes(self) -> list[Process]:
         return processes_of(self.run, self._phase)
@@ -652,27 +584,6 @@ class Governor:
         if peer == self.store:
             return "the store"
         return label(peer)
-
-    def _refusal(self, wish: FlowSignal, phase: str | None) -> str:
-        if wish.signal not in Signal.__members__:
-            return f"unknown signal {wish.signal!r}; there are {', '.join(Signal.__members__)}"
-        if self.stage is not Stage.RUNNING:
-            return "no phase is running"
-        if phase is not None and phase not in (self._phase.name, str(self._phase.index)):
-            return f"the running phase is {self._phase.index} ({self._phase.name})"
-        if wish.worker is not None and wish.worker not in self._flow.tally.active:
-            return f"no worker {wish.worker} is running; there are {self._flow.tally.active}"
-        if wish.steps is not None and (wish.steps < 1 or wish.signal != Signal.CONTINUE.name):
-            return f"steps: expected CONTINUE for at least one, found {wish.signal} for {wish.steps}"
-        return ""
-
-    def _signal_record(self, wish: FlowSignal, reason: str) -> Record:
-        index = self._phase.index if self.stage is not Stage.PLANNED else 0
-        row = ["signal", index, wish.worker, None, None, wish.signal, wish.issuer, reason]
-        inner = (
-            self._evaluations.moment + 1 if self.stage is Stage.RUNNING and self._evaluations.active else 0
-        )
-        return Record([*row, wish.data, self._flow.position if self.stage is Stage.RUNNING else 0, inner])
 
 
 def _join_text(process: Process) -> str:
