@@ -31,6 +31,8 @@ STARTS = (
     "supervisor/keeper.py",
     "cli/again.py",
     "cli/child.py",
+    "supervisor/toolchain.py",
+    "testing/kit/process.py",
 )  # these start programs; nothing else does
 MAKERS = (
     "dataclasses.py",

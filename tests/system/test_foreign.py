@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
-import shutil
 import struct
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,16 +15,16 @@ import msgpack
 import pytest
 import zmq
 from system.command import GANGLION, ganglion
+from system.languages import names, program_of
 
 from ganglion.supervisor.connection import find_connections, read_connection
+from ganglion.supervisor.toolchain import Program
 
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux", reason="programs are started and watched as on Linux"
 )
 
 FOREIGN = Path(__file__).parents[2] / "plugins" / "foreign"
-NPM = ("zeromq@6.8.0", "@msgpack/msgpack@3.1.3")
-LANGUAGES = ("c", "javascript", "python")
 WAIT_S = 60.0  # nothing here takes so long unless it is broken
 HELLO, WELCOME, CALL, REPLY, ERROR, BEAT, BYE = 1, 2, 3, 4, 5, 8, 10
 DOCUMENT = """\
@@ -54,82 +51,16 @@ recovery: {deadlines_s: {join: 20, update: 5}}
 """
 
 
-@dataclass(frozen=True)
-class Program:
-    """Say how a program is started."""
-
-    argv: list[str]
-    variables: dict[str, str] = field(default_factory=dict)
-
-    @property
-    def form(self) -> str:
-        """Return it as the form of an environment in a document."""
-        variables = f", variables: {json.dumps(self.variables)}" if self.variables else ""
-        return f"command: {json.dumps(self.argv)}{variables}"
-
-
-# == build: in a cache, by the hash of what goes in ===================================================================
-def _run(argv: list[str], **options: Any) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(argv, capture_output=True, text=True, timeout=2 * WAIT_S, **options)
-
-
-def _cached(cache: Path, key: str, make: Callable[[Path], None]) -> Path:
-    """Return the folder that `make` has filled, now or in an earlier run; a half-made one is never seen."""
-    folder = cache / hashlib.sha256(key.encode()).hexdigest()[:16]
-    if not folder.exists():
-        fresh = folder.with_name(f"{folder.name}.{os.getpid()}")
-        fresh.mkdir(parents=True)
-        make(fresh)
-        try:
-            fresh.rename(folder)
-        except OSError:  # another session was quicker
-            shutil.rmtree(fresh)
-    return folder
-
-
-def _c(cache: Path) -> Program:
-    if shutil.which("gcc") is None:
-        pytest.skip("C: no gcc")
-    for header, package in (("zmq.h", "libzmq3-dev"), ("msgpack.h", "libmsgpack-dev")):
-        if _run(["gcc", "-E", "-x", "c", "-"], input=f"#include <{header}>\n").returncode:
-            pytest.skip(f"C: no {header} (Debian: {package})")
-    source = FOREIGN / "c" / "pendulum.c"
-
-    def build(folder: Path) -> None:
-        strict = ["-Wall", "-Wextra", "-Werror", "-O2", "-ffp-contract=off"]
-        made = _run(["gcc", *strict, str(source), "-o", str(folder / "pendulum"), "-lzmq", "-lmsgpackc"])
-        assert 0 == made.returncode, made.stderr
-
-    return Program([str(_cached(cache, "c" + source.read_text(), build) / "pendulum")])
-
-
-def _javascript(cache: Path) -> Program:
-    for command in ("node", "npm"):
-        if shutil.which(command) is None:
-            pytest.skip(f"JavaScript: no {command}")
-
-    def fetch(folder: Path) -> None:
-        quiet = ["--no-audit", "--no-fund", "--ignore-scripts", "--fetch-retries=1", "--fetch-timeout=20000"]
-        got = _run(["npm", "install", *quiet, "--prefix", str(folder), *NPM])
-        if got.returncode:
-            shutil.rmtree(folder)
-            pytest.skip(f"JavaScript: npm cannot fetch {' '.join(NPM)}")
-
-    modules = _cached(cache, " ".join(NPM), fetch) / "node_modules"
-    variables = {"NODE_PATH": str(modules)}
-    loaded = _run(["node", "-e", "require('zeromq')"], env={**os.environ, **variables})
-    if loaded.returncode:
-        pytest.skip("JavaScript: zeromq has no binary for this machine")
-    return Program(["node", str(FOREIGN / "javascript" / "pendulum.js")], variables)
-
-
-@pytest.fixture(params=LANGUAGES)
+@pytest.fixture(params=names())
 def program(request: pytest.FixtureRequest) -> Program:
     """Return the pendulum of each language whose tools are here."""
-    cache = Path(str(request.config.cache.mkdir("foreign")))  # type: ignore[union-attr]
-    if request.param == "python":
-        return Program([sys.executable, str(FOREIGN / "python" / "pendulum.py")])
-    return _c(cache) if request.param == "c" else _javascript(cache)
+    return program_of(request.param, request.config)
+
+
+def _form(program: Program) -> str:
+    """Return a program as the form of an environment in a document."""
+    variables = f", variables: {json.dumps(program.variables)}" if program.variables else ""
+    return f"command: {json.dumps(program.argv)}{variables}"
 
 
 # == clause by clause: the test is the kernel =========================================================================
@@ -337,7 +268,7 @@ def test_program_and_plugin_give_equal_results(
     """Two documents that differ in `name` and `command` only leave equal rows in every table."""
     folder, expected = reference
     name = f"by-{Path(program.argv[-1]).suffix.strip('.') or 'c'}"
-    document = _document(tmp_path, program.form, 2, 2)
+    document = _document(tmp_path, _form(program), 2, 2)
     done = _ganglion(folder, "-q", "run", str(document), "--name", name)
 
     assert (0, "") == (done.returncode, done.stderr)
@@ -465,7 +396,7 @@ BREAK = {
 def test_program_that_ends_is_named(code: str, tmp_path: Path) -> None:
     """A program that ends before it has joined fails the run by its name, with its status and last words."""
     done = _ganglion(
-        tmp_path, "-q", "run", str(_document(tmp_path, Program([sys.executable, "-c", code]).form))
+        tmp_path, "-q", "run", str(_document(tmp_path, _form(Program([sys.executable, "-c", code]))))
     )
 
     status, words = BREAK[code]
@@ -513,7 +444,7 @@ def test_wrong_answer_is_blamed_on_the_program(old: str, new: str, tmp_path: Pat
     assert old in DEALER
     path = tmp_path / "dealer.py"
     path.write_text(DEALER.replace(old, new))
-    form = Program([sys.executable, str(path)]).form
+    form = _form(Program([sys.executable, str(path)]))
     done = _ganglion(tmp_path, "-q", "run", str(_document(tmp_path, form)))
 
     assert 1 == done.returncode

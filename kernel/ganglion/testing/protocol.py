@@ -21,6 +21,7 @@ from typing import Any
 from ganglion import errors, limits, registry
 from ganglion.broker.life import TRANSITIONS, State
 from ganglion.broker.rights import RIGHTS
+from ganglion.document.recipes import read_recipes, recipe_table
 from ganglion.sdk import spaces
 from ganglion.sdk.store import StoreWriter
 from ganglion.testing.talk import conversation_text
@@ -273,6 +274,10 @@ def _conversation() -> str:
     return f"```text\n{conversation_text()}```\n"
 
 
+def _foreign() -> str:
+    return recipe_table(read_recipes())
+
+
 def _groups() -> str:
     rows = []
     for key, group in registry.GROUPS.items():
@@ -297,6 +302,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "records": _records,
     "conversation": _conversation,
     "groups": _groups,
+    "foreign": _foreign,
 }
 
 

@@ -1,8 +1,8 @@
 // Play the reference pendulum: join, declare, reset, update, leave.
 // Needs `npm install zeromq @msgpack/msgpack`. Start it as a document's `command: [node, pendulum.js]`, or by hand with
 // GANGLION_ENDPOINT, GANGLION_NAME and GANGLION_TOKEN.
-const { Dealer } = require("zeromq");
-const { decode, encode } = require("@msgpack/msgpack");
+import { decode, encode } from "@msgpack/msgpack";
+import { Dealer } from "zeromq";
 
 const HELLO = 1, WELCOME = 2, CALL = 3, REPLY = 4, ERROR = 5, BEAT = 8, BYE = 10;
 const SILENCE_MS = 10000; // the kernel asks after half a second; whoever hears nothing for so long has lost it

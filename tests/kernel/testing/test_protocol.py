@@ -10,7 +10,8 @@ from ganglion.testing.protocol import ERRORS, TABLES, main, render
 from ganglion.wire.messages import CALLS, TELLS
 
 KERNEL = Path(__file__).parents[3] / "kernel"
-PAPERS = (KERNEL / "PROTOCOL.md", KERNEL.parent / "plugins" / "README.md")
+PLUGINS = KERNEL.parent / "plugins"
+PAPERS = (KERNEL / "PROTOCOL.md", PLUGINS / "README.md", PLUGINS / "foreign" / "README.md")
 
 
 def _kinds() -> set[str]:
@@ -30,7 +31,7 @@ def _kinds() -> set[str]:
     return found
 
 
-@pytest.mark.parametrize("paper", PAPERS, ids=lambda path: path.name)
+@pytest.mark.parametrize("paper", PAPERS, ids=lambda path: f"{path.parent.name}/{path.name}")
 def test_paper_is_current(paper: Path) -> None:
     """A paper shows what the code says; scripts/fix writes it."""
     text = paper.read_text()

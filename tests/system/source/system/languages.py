@@ -1,0 +1,39 @@
+"""Programs of other languages, built from their recipes where their tools are; what is lacking is the skip's reason."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from ganglion.document.recipes import Recipe, read_recipes
+from ganglion.supervisor.toolchain import Program, build, lacking
+
+__all__ = ["ALL", "RECIPES", "names", "program_of"]
+
+RECIPES: dict[str, Recipe] = read_recipes()
+ALL = "GANGLION_ALL_LANGUAGES"  # set on a machine with all toolchains: there, no language may be skipped
+_USUAL = ("python", "c", "javascript")  # those of every run; the others are built by `scripts/test --long`
+
+
+def names(role: str = "environment", mark: pytest.MarkDecorator | None = None) -> list[object]:
+    """Return the names of recipes as parameters of a test, those of the usual run marked by `mark`, others `long`."""
+    usual = () if mark is None else (mark,)
+    return [
+        pytest.param(name, marks=usual if name in _USUAL else (pytest.mark.long,))
+        for name, recipe in RECIPES.items()
+        if recipe.role == role
+    ]
+
+
+def program_of(name: str, config: pytest.Config) -> Program:
+    """Return a program, built now or earlier; skip the test with what this machine lacks."""
+    recipe = RECIPES[name]
+    missing = lacking(recipe)
+    made = missing if missing is not None else build(recipe, Path(str(config.cache.mkdir("foreign"))))  # type: ignore[union-attr]
+    if isinstance(made, str):
+        if os.environ.get(ALL):
+            pytest.fail(f"{made}; {ALL} is set, so that no language may be skipped")
+        pytest.skip(made)
+    return made
