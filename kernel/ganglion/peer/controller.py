@@ -379,6 +379,7 @@ class ControllerHost:
             "mode": Mode(setup.mode),
             "agents": tuple(actor.name for actor in phase.actors),
             "environments": tuple(world.uid for world in phase.worlds),
+            "sensors": {a.name: tuple(str(s["id"]) for s in a.setup["sensors"]) for a in phase.actors},
             **identity(setup.stream),
         }
         made: Controller = phase.hooks(

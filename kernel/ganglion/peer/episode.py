@@ -198,6 +198,7 @@ class Episode:
         actors = [phase.by_name[name] for name in agents]
         asked = []
         for actor in actors:
+            actor.take_rewards(phase.worlds)  # of a decision that no update has named
             rewards, workers = actor.unsettled, self._workers(actor)
             if phase.setup.worker not in workers:
                 text = f"agent {actor.name} is asked in step {self.step + 1}, but turn({self.step}) did not say so"
@@ -261,7 +262,7 @@ class Episode:
         for actor in phase.actors:
             actor.row = actor.readings(phase.worlds)
         for actor in named:
-            self._earn(actor)
+            actor.earn(phase.worlds)
         self._record_step(stepped, given)
         if phase.settle:
             self._settle(named)
@@ -391,16 +392,6 @@ class Episode:
                     given[world][position] = value
         return given
 
-    def _earn(self, actor: Actor) -> None:
-        """Give an agent the rewards of this step; its decision takes those of the first that it is given."""
-        if actor.rewards is None:
-            return
-        actor.earned = actor.rewards(self.phase.worlds)
-        decision = actor.decision
-        if decision is not None and decision.rewards is None:
-            decision.rewards = actor.earned
-            decision.packed_rewards = pack(decision.rewards)
-
     def _settle(self, actors: list[Actor]) -> None:
         phase = self.phase
         due = [a for a in actors if a.decision is not None and a.decision.rewards is not None]
@@ -455,6 +446,7 @@ class Episode:
         due = [a for a in phase.actors if a.decisions > 0]
         asked = []
         for actor in due:
+            actor.take_rewards(phase.worlds)
             rewards = actor.unsettled
             message = Act(
                 [actor.row],

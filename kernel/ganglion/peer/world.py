@@ -11,6 +11,7 @@ from ganglion.errors import CallFailed, RemoteProtocolError
 from ganglion.peer.foreign import Declared
 from ganglion.peer.journal import Journal
 from ganglion.peer.participant import wrong_answer
+from ganglion.peer.records import pack
 from ganglion.wire.messages import EnvironmentDeclared, EnvironmentUpdated
 
 __all__ = ["Actor", "Decision", "World", "select"]
@@ -167,6 +168,20 @@ class Actor:
     given: list[float] = field(default_factory=list)  # those of them that are values
     row: list[Any] = field(default_factory=list)  # its readings as the worlds show them now
     earned: list[Any] = field(default_factory=list)
+
+    def earn(self, worlds: Sequence[World]) -> None:
+        """Be given the rewards of a step; the open decision takes those of the first that it is given."""
+        if self.rewards is None:
+            return
+        self.earned = self.rewards(worlds)
+        if self.decision is not None and self.decision.rewards is None:
+            self.decision.rewards = self.earned
+            self.decision.packed_rewards = pack(self.earned)
+
+    def take_rewards(self, worlds: Sequence[World]) -> None:
+        """Let an open decision that no update has named take the rewards of the newest step."""
+        if self.decision is not None and self.decision.rewards is None:
+            self.earn(worlds)
 
     @property
     def unsettled(self) -> list[Any] | None:

@@ -68,6 +68,7 @@ class Controller(Part, ABC):
     Attributes:
         agents: Their names, in document order.
         environments: Their uids, in document order.
+        sensors: Agent -> the full ids of its sensors, in declared order: those of `readings`.
         readings: Agent -> the values of its sensors, as of the last step or reset.
         rewards: Agent -> the values of its rewards of the last step; empty before the first one.
         step: Steps that have been made in this episode.
@@ -76,6 +77,7 @@ class Controller(Part, ABC):
 
     agents: Sequence[str] = ()
     environments: Sequence[str] = ()
+    sensors: Mapping[str, Sequence[str]] = {}
     readings: Mapping[str, Sequence[Any]] = {}
     rewards: Mapping[str, Sequence[Any]] = {}
     step: int = 0
@@ -110,7 +112,8 @@ class Controller(Part, ABC):
         Args:
             setpoints: What is applied, each value of its actuator's space; an environment is given no others.
             agents: Who gets the rewards of this step: those who acted in it. A decision takes the rewards of the
-                first step that names its agent.
+                first step that names its agent; one that none has named when its agent acts again, or when the
+                episode ends, those of the newest step.
 
         Raises:
             EpisodeEnded: The episode is over; let it pass through.

@@ -717,3 +717,22 @@ def test_a_decision_takes_the_rewards_of_one_step(worker: Any, world: Any, settl
     ]
     assert [{"one": [10 * step]} for step in (1, 2, 3, 4)] == seen
     assert [([0], [1]), ([2], [2]), ([4], [3])] == [(row[3], row[4]) for row in it.records("actions")[0][-1]]
+
+
+@pytest.mark.parametrize("settle", [False, True])
+def test_a_decision_that_is_not_named_takes_what_is_newest(worker: Any, world: Any, settle: bool) -> None:
+    """Named by no update it takes the rewards that are newest when its agent acts again, or at the end."""
+
+    class Waits(Controller):
+        async def advance(self) -> None:
+            assert ("w.s",) == self.sensors["one"]
+            if self.step % 2 == 0:
+                self.held = await self.act(self.agents)
+            await self.update(self.held, ())
+
+    it = worker({"w": world(ends=5)}, controller=Waits)
+    it.run(settle=settle)
+
+    assert [([20], 20.0), ([40], 40.0), ([50], 50.0)] == [
+        (row[6], row[7]) for row in it.records("actions")[0][-1]
+    ]
