@@ -10,10 +10,11 @@ from typing import Any
 
 from ganglion.errors import AuthorError, GanglionError, RemoteProtocolError
 from ganglion.peer.boundary import Boundaries, Ending
+from ganglion.peer.failure import wrong_answer
 from ganglion.peer.hooks import Hooks
 from ganglion.peer.journal import Told
 from ganglion.peer.mender import Mender
-from ganglion.peer.participant import Participant, wrong_answer
+from ganglion.peer.participant import Participant
 from ganglion.peer.records import Records, declaration_rows, pack
 from ganglion.peer.turn import Turn
 from ganglion.peer.values import Layouts, Values, rows_of

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 import traceback
 from itertools import dropwhile
 
 from ganglion.errors import AuthorError, CallFailed, DeadlineExceeded, GanglionError, PeerLost
 from ganglion.wire.messages import Failure
 
-__all__ = ["failure_of", "hook_failed"]
+__all__ = ["failure_of", "hook_failed", "is_loss", "show_failure", "wrong_answer"]
 
 _TEXT_CHARS_MAX = 4_000
 _TRACEBACK_CHARS_MAX = 16_000
@@ -46,6 +47,30 @@ def failure_of(error: BaseException) -> Failure:
     if isinstance(error, GanglionError):
         return Failure(error.kind, text, where)
     return Failure("internal", f"{type(error).__name__}: {text}", where, _traceback(error))
+
+
+def is_loss(error: GanglionError) -> bool:
+    """Say whether a call failed because its callee is not there any more."""
+    return isinstance(error, PeerLost) or (
+        isinstance(error, CallFailed) and error.remote_kind == "unreachable"
+    )
+
+
+def wrong_answer(peer: str, call: str, error: GanglionError) -> CallFailed:
+    """Return the error that blames a peer for an answer which cannot be taken."""
+    return CallFailed(peer, call, {"kind": error.kind, "message": f"its answer to {call}: {error}"})
+
+
+def show_failure(error: BaseException, failure: Failure) -> None:
+    """Print what went wrong where the supervisor keeps a process's last words.
+
+    What somebody else answered, or failed to answer, is his to print.
+    """
+    if isinstance(error, CallFailed | DeadlineExceeded | PeerLost):
+        return
+    text = failure.traceback or f"{type(error).__name__}: {failure.message}\n"
+    sys.stderr.write(f"{text}{failure.where}\n" if failure.where else text)
+    sys.stderr.flush()
 
 
 def _traceback(error: BaseException) -> str:

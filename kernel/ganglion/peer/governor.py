@@ -20,11 +20,11 @@ from ganglion.errors import (
 from ganglion.peer.conversation import Answer as CallAnswer
 from ganglion.peer.conversation import Gone, Request, Told
 from ganglion.peer.cut import Cuts
-from ganglion.peer.failure import failure_of
+from ganglion.peer.failure import failure_of, show_failure
 from ganglion.peer.hooks import Hooks, identity
 from ganglion.peer.library import Library
 from ganglion.peer.loader import Loader
-from ganglion.peer.participant import DEFERRED, Handler, Participant, show_failure
+from ganglion.peer.participant import DEFERRED, Handler, Participant
 from ganglion.peer.records import Records, declaration_rows
 from ganglion.run.effect import Answer, Ask, Await, Cut, Declare, Effect, Event, Finish, Record, Steer
 from ganglion.run.governor import Governor

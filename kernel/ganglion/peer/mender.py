@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from ganglion.errors import GanglionError, Nondeterministic, PeerLost
 from ganglion.limits import LOSSES_AT_ONE_STEP
 from ganglion.peer.conversation import Pending
+from ganglion.peer.failure import is_loss
 from ganglion.peer.journal import Journal
-from ganglion.peer.participant import is_loss
 from ganglion.wire.codec import codec_of
 from ganglion.wire.messages import EnvironmentReset, EnvironmentUpdate, Rebuild, Rebuilt
 from ganglion.wire.name import label

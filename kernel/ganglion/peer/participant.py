@@ -11,30 +11,31 @@ What the thread that runs the hooks hears, in this order, decides what it does: 
 
 from __future__ import annotations
 
-import os
-import signal
-import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from typing import Any, Protocol
+from typing import Any
 
-from ganglion.errors import CallFailed, DeadlineExceeded, GanglionError, PeerLost, RemoteProtocolError
-from ganglion.limits import BEAT_AFTER_SILENCE_S, HANDSHAKE_S, RECONNECT_S, TAPE_BYTES, WAIT_REPORT_S
-from ganglion.peer.conversation import Answer, Conversation, Gone, Incoming, Leave, Pending, Request, Told
-from ganglion.peer.failure import failure_of
+from ganglion.errors import GanglionError, PeerLost, RemoteProtocolError
+from ganglion.limits import HANDSHAKE_S, RECONNECT_S, TAPE_BYTES
+from ganglion.peer.conversation import Answer, Gone, Incoming, Leave, Pending, Request, Told
+from ganglion.peer.failure import failure_of, is_loss, show_failure, wrong_answer
+from ganglion.peer.link import Connect, LinkLike, Unjoined
+from ganglion.peer.pulse import abort, asks_for_beat, pulse
+from ganglion.peer.recorded import Recorded
 from ganglion.peer.tape import Tape
+from ganglion.peer.wait import Accusations, Reports
+from ganglion.peer.welcome import greet, read_welcome
 from ganglion.wire import tape as wire_tape
-from ganglion.wire.codec import Content, codec_of, decode_map
+from ganglion.wire.codec import Content, codec_of
 from ganglion.wire.envelope import Head, Position, decode_head, encode_head
 from ganglion.wire.messages import (
     CALL_BY_NAME,
     PROTOCOL_VERSION,
     Failure,
     Hello,
-    Overdue,
     RunEvent,
     Welcome,
 )
@@ -43,20 +44,8 @@ from ganglion.wire.parcel import attach, detach
 from ganglion.wire.tape import Kind
 from ganglion.wire.verb import Verb
 
-__all__ = [
-    "DEFERRED",
-    "Connect",
-    "Handler",
-    "LinkLike",
-    "Mend",
-    "Participant",
-    "is_loss",
-    "show_failure",
-    "wrong_answer",
-]
+__all__ = ["DEFERRED", "Handler", "Mend", "Participant"]
 
-_PULSE_S = BEAT_AFTER_SILENCE_S / 2
-_TELL_LONGEST_S = 64.0
 _IDLE_S = 1.0  # how long a quiet peer sleeps between looks at its deadlines
 _BACK_FIRST_S, _BACK_MOST_S = 0.01, 0.5  # between two tries to reach a broker that is lost
 _BEAT_HERE = [b"", encode_head(Head(Verb.BEAT, 0, "here")), b""]
@@ -73,24 +62,7 @@ Mend = Callable[[int, GanglionError], Pending]
 """Take the place of a call whose callee is lost, and the error; return the call asked anew, or raise."""
 
 
-class LinkLike(Protocol):
-    """What a participant needs of a link."""
-
-    def send(self, frames: Sequence[bytes]) -> None:
-        """Send one message."""
-
-    def receive(self, timeout_s: float | None) -> list[bytes] | None:
-        """Return one message, or None after `timeout_s`; raise PeerLost when the other side is gone."""
-
-    def close(self) -> None:
-        """Close the link."""
-
-
-Connect = Callable[[], LinkLike]
-"""Connect to the broker; raise PeerLost or DeadlineExceeded if it cannot be reached."""
-
-
-class Participant:
+class Participant(Recorded):
     """Be a peer: call others, answer their calls, hear what is told.
 
     Args:
@@ -122,6 +94,7 @@ class Participant:
         tape: Tape | None = None,
         pause: Callable[[float], None] = time.sleep,
     ) -> None:
+        super().__init__(tape)
         self.name = ""
         self.welcome: Welcome | None = None
         self.contents: dict[str, Content] = {}
@@ -130,31 +103,28 @@ class Participant:
         self.on_failure: Callable[[str, Failure], None] | None = None
         self.on_return: Callable[[], None] | None = None
         self.patience_s: float | None = None
-        self.hang: Callable[[], None] = _abort
+        self.hang: Callable[[], None] = abort
         self._connect = connect
-        self._link: LinkLike = _Unjoined(connect)
-        self._tape = tape
+        self._link: LinkLike = Unjoined(connect)
         self._pause = pause
         self._real_clock = clock
         self._behind_s = 0.0  # how long this participant was not there: its clock stood
-        self._welcomed: tuple[bytes, ...] = ()
+        self._joined = False  # once, on whatever connection
         self._arrived: deque[list[bytes]] = deque()  # what the pulse has read
         self._returned = False  # whether `on_return` is due
         self._aside = _ASIDE
-        self._base: Any = None
-        self._accused: dict[int, Pending] = {}  # serial of what was told to the supervisor -> the late call
         self._handlers = handlers
         self._told = told
         self._gone = gone
         self._pulses = pulse
-        self._conversation = Conversation()
-        self._inbox: deque[Incoming] = deque()
+        self._accusations = Accusations(
+            self._conversation, lambda overdue: self.ask_aside("", "kernel.overdue", overdue)
+        )
         self._lock = threading.Lock()
         self._busy_since_s: float | None = None
         self._closed = threading.Event()
         self._lost: PeerLost | None = None
-        self._told_wait_s = 0.0
-        self._tell_after_s = WAIT_REPORT_S
+        self._reports = Reports()
 
     def clock(self) -> float:
         """Return monotonic seconds; while a tape is heard, those of its records."""
@@ -170,9 +140,9 @@ class Participant:
             RemoteProtocolError: Says why the kernel refuses.
         """
         self._hello = hello
-        if self._tape is not None and self._tape.playing:
-            frames = wire_tape.frames_of(self._play(Kind.HEARD, "hears WELCOME").payload)
-            self._take_welcome(frames)
+        if self._recorder is not None and self.playing:
+            frames = wire_tape.frames_of(self._recorder.play(Kind.HEARD, "hears WELCOME").payload)
+            self.welcome = read_welcome(frames, hello, False)
             return self._begin(frames)
         frames = self._greet(timeout_s)
         if self._tape is not None:
@@ -182,40 +152,21 @@ class Participant:
     def _begin(self, frames: Sequence[bytes]) -> Welcome:
         welcome = self.welcome
         assert welcome is not None
-        self._welcomed = tuple(frames)
+        self._joined = True
         self.name = welcome.name
         self._conversation.begin(welcome.incarnation)
-        self._play_base()
+        if self._recorder is not None:
+            self._recorder.welcomed = tuple(frames)
+            self._recorder.play_base()
         if self._pulses:
-            threading.Thread(target=self._pulse, name="pulse", daemon=True).start()
+            threading.Thread(target=pulse, args=(self, self._closed), name="pulse", daemon=True).start()
         return welcome
 
     def _greet(self, timeout_s: float) -> list[bytes]:
         """Connect, say HELLO and return the frames of WELCOME."""
-        self._link = link = self._connect()
-        try:
-            link.send([b"", encode_head(Head(Verb.HELLO, 1)), codec_of(Hello).encode(self._hello)])
-            frames = link.receive(timeout_s)
-            if frames is None:
-                raise DeadlineExceeded(f"the kernel did not answer HELLO within {timeout_s} s")
-            self._take_welcome(frames)
-        except GanglionError:
-            link.close()
-            raise
+        self._link, frames = greet(self._connect, self._hello, timeout_s, self._joined)
+        self.welcome = read_welcome(frames, self._hello, self._joined)
         return frames
-
-    def _take_welcome(self, frames: Sequence[bytes]) -> None:
-        head = decode_head(frames[1])
-        body = frames[2] if len(frames) > 2 else b""
-        if head.verb is Verb.ERROR:
-            tree = decode_map(body)
-            text = f"the kernel refuses {self._hello.name!r}: {tree.get('message', 'no reason given')}"
-            if self._welcomed and tree.get("kind") == "name":
-                raise PeerLost("broker", text)  # it has not noticed yet that our former connection has ended
-            raise RemoteProtocolError(text)
-        if head.verb is not Verb.WELCOME:
-            raise RemoteProtocolError(f"expected WELCOME, found {head.verb.name}")
-        self.welcome = codec_of(Welcome).decode(body)
 
     @staticmethod
     def hello(role: str, name: str, token: str, incarnation: int = 0) -> Hello:
@@ -285,11 +236,13 @@ class Participant:
         self._say(frames, call)
         return pending
 
-    def ask_aside(self, peer: str, call: str, message: Any) -> None:
-        """Send a CALL whose answer nobody wants, and which is on no tape."""
+    def ask_aside(self, peer: str, call: str, message: Any) -> int:
+        """Send a CALL whose answer no host wants, and which is on no tape; return its serial."""
         self._aside += 1
         body = codec_of(CALL_BY_NAME[call].request).encode(message)
-        self._send([peer.encode(), encode_head(Head(Verb.CALL, self._aside, call)), body])
+        serial = self._aside
+        self._send([peer.encode(), encode_head(Head(Verb.CALL, serial, call)), body])
+        return serial
 
     def gather(self, asked: Sequence[Pending], mend: Mend | None = None) -> list[Any]:
         """Wait for the answers to these calls; return their messages in the order of `asked`."""
@@ -355,11 +308,8 @@ class Participant:
     def _tell_wait(self, since_s: float, serials: set[int]) -> None:
         """Say for whom we wait: after two seconds without anything, then after twice as long each time."""
         now_s = self.clock()
-        if self._told_wait_s < since_s:
-            self._told_wait_s, self._tell_after_s = since_s, WAIT_REPORT_S
-        if now_s - self._told_wait_s < self._tell_after_s or self.welcome is None or not self.welcome.run:
+        if self.welcome is None or not self.welcome.run or not self._reports.due(since_s, now_s):
             return
-        self._told_wait_s, self._tell_after_s = now_s, min(2 * self._tell_after_s, _TELL_LONGEST_S)
         for pending in self._conversation.waits():
             if pending.serial in serials:
                 fields = {"text": pending.describe(now_s), "name": self.name}
@@ -383,111 +333,6 @@ class Participant:
                 self._inbox.append(one)
 
     # -- the tape -----------------------------------------------------------------------------------------------------
-    @property
-    def playing(self) -> bool:
-        """Say whether what happens is heard from the tape of a predecessor, and nothing leaves."""
-        return self._tape is not None and self._tape.playing
-
-    def answer_digest(self, request: Request) -> bytes | None:
-        """Return what stands on a tape for the answer to a request; None if it is not given, or forgotten."""
-        answer = self._conversation.answered(request)
-        return None if answer is None else wire_tape.digest(answer)
-
-    def begin_tape(self, heard: Sequence[tuple[Request | Told, bytes | None]], state: Any = None) -> bool:
-        """Forget what was heard before these requests: a successor needs to hear no more than them.
-
-        With each goes the digest of its answer, None if that is still to be given, or if none is due. `state` is what
-        `take_base` gives the successor. Nothing happens, and False is returned, without a tape or where something else
-        is open.
-        """
-        tape, conversation = self._tape, self._conversation
-        if tape is None or tape.playing or not self.idle:
-            return False
-        now_s = self.clock()
-        records = [wire_tape.heard_record(now_s, self._welcomed)]
-        again = {(request.peer, request.head.serial, request.head.call) for request, _ in heard}
-        answers = [one for one in conversation.remembered() if tuple(one[:3]) not in again]
-        records.append(wire_tape.base_record(now_s, conversation.serial, state, answers))
-        for request, answer in heard:
-            frames = [request.peer.encode(), encode_head(request.head), request.body, *request.blobs]
-            records.append(wire_tape.heard_record(now_s, frames))
-            if answer is not None:
-                records.append(wire_tape.record(Kind.SAID, now_s, answer))
-        tape.begin_anew(records)
-        return True
-
-    @property
-    def tapes(self) -> bool:
-        """Say whether a tape is being written."""
-        return self._tape is not None and not self._tape.playing
-
-    @property
-    def tape_bytes(self) -> int:
-        """Return how long the tape is that is being written; 0 without one."""
-        return self._tape.size_bytes if self._tape is not None and self.tapes else 0
-
-    def told_on_tape(self) -> Iterator[Told]:
-        """Yield what was told since the tape was begun, read from there: it may be more than memory should hold."""
-        for record in [] if self._tape is None else self._tape.records():
-            if record.kind is Kind.HEARD:
-                peer, head, *rest = wire_tape.frames_of(record.payload)
-                found = decode_head(head)
-                if found.verb is Verb.TELL:
-                    yield Told(peer.decode(), found, rest[0] if rest else b"", tuple(rest[1:]))
-
-    @property
-    def idle(self) -> bool:
-        """Say whether nothing is asked, and nothing heard that is not answered but for one request."""
-        return not self._inbox and self._conversation.idle
-
-    def take_base(self) -> Any:
-        """Return, once, the state with which a predecessor began its tape; None if there is none."""
-        found, self._base = self._base, None
-        return found
-
-    def _play(self, kind: Kind, what: str) -> wire_tape.Record:
-        """Take the next record of the tape, which must be of this kind."""
-        tape = self._tape
-        assert tape is not None
-        found = tape.peek()
-        if found is not kind:
-            other = "says less" if found is Kind.SAID else "says or waits for something else"
-            raise tape.differs(f"it {what}, and {other}")
-        return tape.take()
-
-    def _play_base(self) -> None:
-        """Go on where a tape was begun anew."""
-        tape = self._tape
-        if tape is not None and tape.playing and tape.peek() is Kind.BASE:
-            serial, self._base, answers = wire_tape.read_base(tape.take().payload)
-            self._conversation.go_on(serial, answers)
-
-    def _hear_again(self, awaited: AbstractSet[int] | None) -> list[Incoming] | None:
-        """Return what was heard here before; None behind the end of the tape: from now on the bus is heard."""
-        tape = self._tape
-        assert tape is not None
-        kind = tape.peek()
-        if kind is None:
-            self._go_live(tape)
-            return None
-        if kind is Kind.SAID:
-            raise tape.differs("it says less")
-        if kind is Kind.TICK and awaited is not None:
-            raise tape.differs("it waits for an answer")
-        one = tape.take()
-        if kind is Kind.TICK:
-            return []
-        if kind is Kind.LATE:
-            late = self._conversation.open(wire_tape.read_serials(one.payload))
-            return list(self._conversation.give_up(late, tape.time_s))
-        frames = wire_tape.frames_of(one.payload)
-        incoming, _ = self._conversation.receive(frames, tape.time_s)
-        for found in incoming:
-            if type(found) is Request:
-                place = "" if found.head.position is None else _words(found.head.position)
-                tape.where = f"{found.head.call}{place}"
-        return incoming
-
     def _go_live(self, tape: Tape) -> None:
         """Join the bus: the tape has ended."""
         self._behind_s = self._real_clock() - tape.time_s
@@ -525,16 +370,14 @@ class Participant:
     # -- inside -------------------------------------------------------------------------------------------------------
     def _say(self, frames: Sequence[bytes], call: str) -> None:
         """Send a CALL or REPLY; while a tape is heard, compare it with what was said before."""
-        tape = self._tape
-        if tape is not None:
-            digest = wire_tape.digest(frames)
-            if tape.playing and tape.peek() is not None:
-                if self._play(Kind.SAID, f"says {call}").payload != digest:
-                    raise tape.differs(f"it says {call} otherwise")
+        recorder = self._recorder
+        if recorder is not None:
+            digest = recorder.compare(frames, call)
+            if digest is None:
                 return
-            if tape.playing:
-                self._go_live(tape)
-            tape.said(self.clock(), digest)
+            if recorder.tape.playing:
+                self._go_live(recorder.tape)
+            recorder.tape.said(self.clock(), digest)
         self._send(frames)
 
     def _send(self, frames: Sequence[bytes]) -> None:
@@ -625,10 +468,11 @@ class Participant:
             ready = [] if awaited is None else self._ready(awaited)
             if ready or awaited is None:
                 return ready
-        if self._tape is not None and self._tape.playing:
-            again = self._hear_again(awaited)
+        if self._recorder is not None and self.playing:
+            again = self._recorder.hear_again(awaited)
             if again is not None:
                 return again
+            self._go_live(self._recorder.tape)  # from now on the bus is heard
         self._return()
         conversation = self._conversation
         now_s = self.clock()
@@ -665,20 +509,10 @@ class Participant:
         conversation, tape, now_s = self._conversation, self._tape, self.clock()
         late = conversation.late(now_s)
         if tape is not None and late:
-            fresh = [pending for pending in late if pending.peer and not pending.accused]
-            for pending in fresh:
-                self._accuse(pending, now_s)
-            late = [pending for pending in late if pending not in fresh]
+            late = self._accusations.accuse(late, now_s)
             if late:
                 tape.late(now_s, [pending.serial for pending in late])
         return list(conversation.give_up(late, now_s))
-
-    def _accuse(self, pending: Pending, now_s: float) -> None:
-        """Tell the supervisor who is late; if it can do nothing about it, the call is given up."""
-        pending.accused = True
-        self._conversation.wait_on(pending, now_s)
-        self.ask_aside("", "kernel.overdue", Overdue(pending.peer, pending.call, now_s - pending.since_s))
-        self._accused[self._aside] = pending
 
     def _ready(self, awaited: AbstractSet[int]) -> list[Incoming]:
         """Take from the inbox what is told and the answers to these calls; the lock is held."""
@@ -702,8 +536,8 @@ class Participant:
         if incoming:
             if self._tape is not None:
                 self._tape.heard(self.clock(), frames)
-        elif self._accused:
-            self._hear_aside(frames)
+        elif self._accusations:
+            self._accusations.hear(frames, self.clock())
         return incoming
 
     def _send_known(self, messages: Sequence[Sequence[bytes]]) -> None:
@@ -719,114 +553,27 @@ class Participant:
                 raise
             self._come_back()
 
-    def _hear_aside(self, frames: Sequence[bytes]) -> None:
-        """Hear what the supervisor makes of somebody who is late."""
-        head = decode_head(frames[1])
-        pending = self._accused.pop(head.serial, None) if head.verb in (Verb.REPLY, Verb.ERROR) else None
-        if pending is None:
-            return
-        if head.verb is Verb.REPLY:
-            pending.accused = False  # it is seen to; his time has begun again
-        else:
-            pending.deadline_s = self.clock()
+    def works_since_s(self) -> float | None:
+        """Return since when a hook has been running whose messages are those of the bus; None if none does."""
+        return None if self.playing else self._busy_since_s
 
-    def _pulse(self) -> None:
-        """Read the link while a hook runs for long, so that BEAT is answered; what else comes is kept."""
-        since_s, looks = None, 0
-        while not self._closed.wait(_PULSE_S):
-            busy_s = self._busy_since_s
-            # Looks are counted, since time passes for who is stopped, too.
-            looks = looks + 1 if busy_s is not None and busy_s == since_s and not self.playing else 0
-            since_s = busy_s
-            if self.patience_s is not None and looks * _PULSE_S > self.patience_s:
-                sys.stderr.write(f"{self.name}: it has heard nothing for {self.patience_s:g} s: it hangs\n")
-                self.hang()
-            if busy_s is None or self.playing or self.clock() - busy_s < _PULSE_S:
-                continue
-            if not self._lock.acquire(blocking=False):
-                continue
+    def read_aside(self) -> bool:
+        """Read the link while a hook runs: BEAT is answered, what else comes is kept; False if there is no link."""
+        if not self._lock.acquire(blocking=False):
+            return True
+        try:
+            while (frames := self._link.receive(0.0)) is not None:
+                if asks_for_beat(frames):
+                    self._link.send(_BEAT_HERE)
+                else:
+                    self._arrived.append(frames)
+        except GanglionError:
+            if self._tape is None:
+                return False  # the main thread meets the same error as soon as it reads
             try:
-                while (frames := self._link.receive(0.0)) is not None:
-                    if _asks_for_beat(frames):
-                        self._link.send(_BEAT_HERE)
-                    else:
-                        self._arrived.append(frames)
+                self._come_back()
             except GanglionError:
-                if self._tape is None:
-                    return  # the main thread meets the same error as soon as it reads
-                try:
-                    self._come_back()
-                except GanglionError:
-                    return
-            finally:
-                self._lock.release()
-
-
-class _Unjoined:
-    """Be the link of who has not joined: made when it is used."""
-
-    def __init__(self, connect: Connect) -> None:
-        self._connect = connect
-        self._made: LinkLike | None = None
-
-    @property
-    def made(self) -> LinkLike:
-        """Return the link itself."""
-        if self._made is None:
-            self._made = self._connect()
-        return self._made
-
-    def send(self, frames: Sequence[bytes]) -> None:
-        """Send one message."""
-        self.made.send(frames)
-
-    def receive(self, timeout_s: float | None) -> list[bytes] | None:
-        """Return one message."""
-        return self.made.receive(timeout_s)
-
-    def close(self) -> None:
-        """Close what was made."""
-        if self._made is not None:
-            self._made.close()
-
-
-def _abort() -> None:
-    """End this process; its stacks are printed by whoever handles that signal."""
-    os.kill(os.getpid(), signal.SIGABRT)
-
-
-def _asks_for_beat(frames: Sequence[bytes]) -> bool:
-    """Say whether a message asks whether we are there; what is no message at all is read by who hears it."""
-    try:
-        head = decode_head(frames[1])
-    except (IndexError, RemoteProtocolError):
-        return False
-    return head.verb is Verb.BEAT and not head.call
-
-
-def _words(position: Position) -> str:
-    return f" (phase {position[0]}, worker {position[1]}, episode {position[2]}, step {position[4]})"
-
-
-def is_loss(error: GanglionError) -> bool:
-    """Say whether a call failed because its callee is not there any more."""
-    return isinstance(error, PeerLost) or (
-        isinstance(error, CallFailed) and error.remote_kind == "unreachable"
-    )
-
-
-def wrong_answer(peer: str, call: str, error: GanglionError) -> CallFailed:
-    """Return the error that blames a peer for an answer which cannot be taken."""
-    return CallFailed(peer, call, {"kind": error.kind, "message": f"its answer to {call}: {error}"})
-
-
-def show_failure(error: BaseException, failure: Failure) -> None:
-    """Print what went wrong where the supervisor keeps a process's last words.
-
-    What somebody else answered, or failed to answer, is his to print.
-    """
-    if isinstance(error, CallFailed | DeadlineExceeded | PeerLost):
-        return
-    text = failure.traceback or f"{type(error).__name__}: {failure.message}\n"
-    sys.stderr.write(f"{text}{failure.where}\n" if failure.where else text)
-    sys.stderr.flush()
+                return False
+        finally:
+            self._lock.release()
+        return True

@@ -8,9 +8,9 @@ from operator import itemgetter
 from typing import Any
 
 from ganglion.errors import CallFailed, RemoteProtocolError
+from ganglion.peer.failure import wrong_answer
 from ganglion.peer.foreign import Declared
 from ganglion.peer.journal import Journal
-from ganglion.peer.participant import wrong_answer
 from ganglion.peer.records import pack
 from ganglion.wire.messages import EnvironmentDeclared, EnvironmentUpdated
 

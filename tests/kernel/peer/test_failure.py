@@ -9,13 +9,14 @@ from ganglion.errors import (
     AuthorError,
     CallFailed,
     DeadlineExceeded,
+    GanglionError,
     LimitExceeded,
     PeerLost,
     RemoteProtocolError,
     StoreError,
 )
 from ganglion.limits import BODY_BYTES
-from ganglion.peer.failure import failure_of, hook_failed
+from ganglion.peer.failure import failure_of, hook_failed, show_failure
 from ganglion.peer.hooks import Hooks
 from ganglion.wire.codec import codec_of
 from ganglion.wire.messages import Failure, WorkerFailed
@@ -165,3 +166,24 @@ def test_wrapped_error_keeps_its_cause() -> None:
     assert isinstance(error, AuthorError)
     assert error.__cause__ is cause
     assert ["here"] == error.__notes__
+
+
+@pytest.mark.parametrize(
+    ("error", "shown"),
+    [
+        (CallFailed("r/muscle/a/0", "muscle.act", {"kind": "author"}), ""),
+        (PeerLost("r/muscle/a/0", "exit 1"), ""),
+        (DeadlineExceeded("late", "r/muscle/a/0"), ""),
+        (RemoteProtocolError("too deep"), "RemoteProtocolError: too deep\n"),
+        (hook_failed(ValueError("no"), "muscle a, hook setup"), "no traceback here\nmuscle a, hook setup\n"),
+    ],
+)
+def test_only_own_failures_are_shown(
+    error: GanglionError, shown: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What somebody else answered, or failed to answer, is his to print; the place stands behind a traceback."""
+    traceback = "no traceback here\n" if "traceback" in shown else None
+    where = "muscle a, hook setup" if traceback else None
+    show_failure(error, Failure(error.kind, str(error), where, traceback))
+
+    assert shown == capsys.readouterr().err

@@ -1,0 +1,68 @@
+"""Waits: when to say for whom we wait, and whom to accuse of being late."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ganglion.limits import WAIT_REPORT_S
+from ganglion.peer.conversation import Conversation, Pending
+from ganglion.wire.envelope import decode_head
+from ganglion.wire.messages import Overdue
+from ganglion.wire.verb import Verb
+
+__all__ = ["Accusations", "Reports"]
+
+_LONGEST_S = 64.0
+
+
+class Reports:
+    """Say when a wait is to be told: after two seconds without anything, then after twice as long each time."""
+
+    def __init__(self) -> None:
+        self._told_s = 0.0
+        self._after_s = WAIT_REPORT_S
+
+    def due(self, since_s: float, now_s: float) -> bool:
+        """Say whether a wait that began at `since_s` is to be told now; then it is taken for told."""
+        if self._told_s < since_s:
+            self._told_s, self._after_s = since_s, WAIT_REPORT_S
+        if now_s - self._told_s < self._after_s:
+            return False
+        self._told_s, self._after_s = now_s, min(2 * self._after_s, _LONGEST_S)
+        return True
+
+
+class Accusations:
+    """Tell the supervisor who is late; if it can do nothing about it, the call is given up.
+
+    Args:
+        conversation: Whose calls are late.
+        ask: Asks the supervisor; returns the serial of the question, which is on no tape.
+    """
+
+    def __init__(self, conversation: Conversation, ask: Callable[[Overdue], int]) -> None:
+        self._conversation, self._ask = conversation, ask
+        self._accused: dict[int, Pending] = {}  # serial of what was told to the supervisor -> the late call
+
+    def __bool__(self) -> bool:
+        return bool(self._accused)
+
+    def accuse(self, late: Sequence[Pending], now_s: float) -> list[Pending]:
+        """Accuse whom nobody has accused yet, and wait on for them; return the calls that are given up."""
+        fresh = [pending for pending in late if pending.peer and not pending.accused]
+        for pending in fresh:
+            pending.accused = True
+            self._conversation.wait_on(pending, now_s)
+            self._accused[self._ask(Overdue(pending.peer, pending.call, now_s - pending.since_s))] = pending
+        return [pending for pending in late if pending not in fresh]
+
+    def hear(self, frames: Sequence[bytes], now_s: float) -> None:
+        """Hear what the supervisor makes of somebody who is late."""
+        head = decode_head(frames[1])
+        pending = self._accused.pop(head.serial, None) if head.verb in (Verb.REPLY, Verb.ERROR) else None
+        if pending is None:
+            return
+        if head.verb is Verb.REPLY:
+            pending.accused = False  # it is seen to; his time has begun again
+        else:
+            pending.deadline_s = now_s

@@ -1,0 +1,355 @@
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+from typing import Any
+
+import pytest
+
+from ganglion.errors import (
+    DeadlineExceeded,
+    PeerLost,
+)
+from ganglion.peer.conversation import Gone
+from ganglion.peer.participant import Participant
+from ganglion.peer.tape import MemoryReel, Tape, TapeDiffers
+from ganglion.transport.memory import MemoryBus
+from ganglion.wire.codec import codec_of
+from ganglion.wire.envelope import Head, decode_head
+from ganglion.wire.messages import (
+    Bye,
+    Done,
+    Failure,
+    Lost,
+    MuscleReset,
+    Nothing,
+    Overdue,
+    RecordAck,
+    Thought,
+    UpdateAsked,
+)
+from ganglion.wire.name import Role
+from ganglion.wire.verb import Verb
+
+A = "r/muscle/a/0"
+
+
+def leave_when_idle(link: Any) -> None:
+    """Let the kernel say BYE as soon as the peer has nothing else to do."""
+    link.idle.append(lambda: link.deliver("", Head(Verb.BYE, 5), codec_of(Bye).encode(Bye("done"))))
+
+
+class _Dies(BaseException):
+    """End a process in the middle of what it does."""
+
+
+class MortalLink:
+    """Be a fake link that ends its process at its n-th CALL or REPLY: before it is sent, or after."""
+
+    def __init__(self, link: Any, place: int, sent: bool) -> None:
+        self.link, self.place, self.sent = link, place, sent
+
+    def send(self, frames: Any) -> None:
+        """Send, unless this is the end."""
+        counts = decode_head(bytes(frames[1])).verb in (Verb.CALL, Verb.REPLY)
+        self.place -= counts
+        if counts and self.place < 0 and not self.sent:
+            raise _Dies
+        self.link.send(frames)
+        if counts and self.place < 0:
+            raise _Dies
+
+    def receive(self, timeout_s: float | None) -> list[bytes] | None:
+        """Receive."""
+        found: list[bytes] | None = self.link.receive(timeout_s)
+        return found
+
+    def close(self) -> None:
+        """Close."""
+
+
+class Worker:
+    """Answer `muscle.reset` with what `think` says, summed up over all episodes."""
+
+    def __init__(self, connect: Any, clock: Any, reel: MemoryReel) -> None:
+        self.total, self.returns = 0, 0
+        handlers = {"muscle.reset": self.reset, "muscle.shutdown": lambda request, it: Done()}
+        self.participant = Participant(connect, handlers, clock=clock, pulse=False, tape=Tape(reel))
+        self.participant.on_return = self.come_back
+
+    def live(self) -> None:
+        """Join and serve."""
+        self.participant.join(self.participant.hello("muscle", "a", "t"))
+        self.participant.serve()
+
+    def reset(self, request: Any, reset: MuscleReset) -> Done:
+        """Ask twice, and sum up."""
+        for step in range(2):
+            asked = UpdateAsked(0, 10 * reset.episode + step)
+            thought = self.participant.call(A, "brain.update", asked, 5.0, (0, 0, reset.episode, 0, step, 0))
+            self.total = 3 * self.total + thought.signal["n"]
+        return Done()
+
+    def come_back(self) -> None:
+        """Count."""
+        self.returns += 1
+
+
+def brain_of(link: Any) -> list[int]:
+    """Let a link answer updates by their round, each serial once; return the serials that were executed."""
+    seen: dict[int, Thought] = {}
+    executed: list[int] = []
+
+    def update(peer: str, asked: UpdateAsked) -> Thought:
+        serial = link.sent[-1].head.serial
+        if serial not in seen:
+            executed.append(asked.round)
+            seen[serial] = Thought(signal={"n": asked.round})
+        return seen[serial]
+
+    link.answers["brain.update"] = update
+    return executed
+
+
+def requests(link: Any, episodes: Iterable[int] = (0, 1, 2)) -> None:
+    """Let these episodes be asked for once the peer has joined, then let it leave."""
+
+    def ask(episodes: Iterable[int]) -> None:
+        for episode in episodes:
+            link.request("r/controller/0", "muscle.reset", MuscleReset(episode), 70 + episode)
+
+    link.idle.append(lambda: ask(episodes))
+    leave_when_idle(link)
+
+
+@pytest.mark.parametrize("sent", [False, True])
+@pytest.mark.parametrize("place", range(9))
+def test_successor_stands_where_the_lost_one_stood(link: Any, clock: Any, place: int, sent: bool) -> None:
+    """Whenever a process is killed, its successor ends with the same state, and repeats only what may be lost."""
+    executed = brain_of(link)
+    requests(link)
+    reel = MemoryReel()
+    with pytest.raises(_Dies):
+        Worker(lambda: MortalLink(link, place, sent), clock, reel).live()
+    before = len(link.sent)
+    answered = {s for s in (70, 71, 72) if link.replied(s) is not None}
+    link.inbox.clear()
+    link.idle.clear()
+    requests(
+        link, [serial - 70 for serial in (70, 71, 72) if serial not in answered]
+    )  # who has no answer asks again
+    second = Worker(lambda: link, clock, reel)
+    second.live()
+
+    whole = Worker(lambda: link, clock, MemoryReel())
+    rounds = [0, 1, 10, 11, 20, 21]
+    assert rounds == executed
+    for n in rounds:
+        whole.total = 3 * whole.total + n
+    assert whole.total == second.total
+    assert all(link.replied(serial) == Done() for serial in (70, 71, 72))
+    spoken = [e for e in link.sent[before:] if e.head.verb in (Verb.CALL, Verb.REPLY)]
+    assert len(spoken) <= 9 - place + 3  # what is new, and what may have been lost
+
+
+def test_successor_that_does_otherwise_ends(link: Any, clock: Any) -> None:
+    """Who does not do again what is on the tape ends by name and place, and has said nothing."""
+    brain_of(link)
+    requests(link)
+    reel = MemoryReel()
+    with pytest.raises(_Dies):
+        Worker(lambda: MortalLink(link, 6, True), clock, reel).live()
+    before = len(link.sent)
+    other = Worker(lambda: link, clock, reel)
+    other.participant._handlers = {"muscle.reset": lambda request, it: Done()}
+
+    with pytest.raises(TapeDiffers, match=r"muscle\.reset it says muscle\.reset otherwise"):
+        other.live()
+    assert before == len(link.sent)
+
+
+def test_what_was_told_can_be_read_from_the_tape(link: Any, clock: Any) -> None:
+    """Who needs only a part of it begins a tape anew with that; without a tape there is nothing to read."""
+    reel, heard = MemoryReel(), list[int]()
+    told = lambda it: heard.append(codec_of(RecordAck).decode(it.body).number)  # noqa: E731
+
+    def peer(tape: Tape | None) -> Participant:
+        made = Participant(lambda: link, {}, told, clock=clock, pulse=False, tape=tape)
+        made.join(made.hello("store", "r/store", "?"))
+        return made
+
+    first = peer(Tape(reel))
+    for number in (1, 2, 3):
+        link.tell("r/governor", "record.ack", RecordAck(number))
+        first.pump(0.01)
+    numbers = [codec_of(RecordAck).decode(it.body).number for it in first.told_on_tape()]
+    kept = [it for it in first.told_on_tape() if codec_of(RecordAck).decode(it.body).number != 2]
+    assert first.begin_tape([(it, None) for it in kept], "state")
+    size_bytes = first.tape_bytes
+    heard.clear()
+    second = peer(Tape(reel))
+    for _ in kept:
+        second.pump(0.01)
+
+    assert ([1, 2, 3], [1, 3], "state") == (numbers, heard, second.take_base())
+    assert (len(reel.data), 0) == (size_bytes, second.tape_bytes)
+    assert ([], 0) == (list(peer(None).told_on_tape()), peer(None).tape_bytes)
+
+
+def test_tape_begun_anew_is_all_that_is_heard_again(link: Any, clock: Any) -> None:
+    """Behind a new beginning a successor hears no more than what belongs to it, and gets the state that was left."""
+    brain_of(link)
+    reel = MemoryReel()
+    first = Worker(lambda: link, clock, reel)
+    begun: list[bool] = []
+
+    def setup(request: Any, it: Any) -> Done:
+        first.total = 0
+        begun.append(first.participant.begin_tape([(request, None)], {"kept": 5}))
+        return Done()
+
+    first.participant._handlers = {"muscle.reset": first.reset, "muscle.shutdown": setup}
+    for episode, serial in ((0, 70), (1, 71)):
+        link.idle.append(
+            partial(link.request, "r/controller/0", "muscle.reset", MuscleReset(episode), serial)
+        )
+    link.idle.append(lambda: link.request("r/controller/0", "muscle.shutdown", Nothing(), 80))
+    link.idle.append(lambda: link.request("r/controller/0", "muscle.reset", MuscleReset(2), 81))
+    leave_when_idle(link)
+    first.live()
+    leave_when_idle(link)
+    heard: list[str] = []
+    second = Worker(lambda: link, clock, reel)
+    second.participant._handlers = {
+        "muscle.reset": lambda request, it: heard.append("reset") or second.reset(request, it),
+        "muscle.shutdown": lambda request, it: heard.append("setup") or Done(),
+    }
+    second.live()
+
+    assert [True] == begun
+    assert ["setup", "reset"] == heard
+    assert {"kept": 5} == second.participant.take_base()
+    assert second.participant.take_base() is None
+    assert first.total == second.total
+
+
+def test_absent_callee_is_waited_for_beyond_the_deadline(link: Any, clock: Any) -> None:
+    """The time of a call stands still while its callee is absent; once it is back the call is said again."""
+    participant = Participant(lambda: link, {}, clock=clock, pulse=False)
+    absent = Failure("busy", "absent", retry_after_ms=50, data={"absent": True})
+    tries = iter([absent] * 500)
+
+    def answer(peer: str, asked: UpdateAsked) -> Any:
+        found = next(tries, None)
+        if found is None:
+            return Thought(signal={"n": 1})
+        link.deliver("", Head(Verb.ERROR, link.sent[-1].head.serial), codec_of(Failure).encode(found))
+        return None
+
+    link.answers["brain.update"] = answer
+    began_s = clock()
+    thought = participant.call(A, "brain.update", UpdateAsked(0, 0), 5.0)
+
+    assert {"n": 1} == thought.signal
+    assert clock() - began_s > 5.0
+    assert 1 == len({e.head.serial for e in link.calls("brain.update")})
+
+
+def test_lost_callee_that_returns_is_asked_again(link: Any, clock: Any) -> None:
+    """A peer that is lost and will return fails no call: it is said again with its serial."""
+    gone: list[Gone] = []
+    participant = Participant(lambda: link, {}, gone=gone.append, clock=clock, pulse=False)
+    asked = participant.ask(A, "brain.update", UpdateAsked(0, 0), 5.0)
+    link.deliver("", Head(Verb.LOST), codec_of(Lost).encode(Lost(A, 1, "killed", True)))
+    link.answers["brain.update"] = lambda peer, it: Thought(signal={"n": 2})
+
+    assert {"n": 2} == participant.gather([asked])[0].signal
+    assert [True] == [one.returns for one in gone]
+    assert 2 == len(link.calls("brain.update"))
+
+
+@pytest.mark.parametrize("helps", [True, False])
+def test_who_is_late_is_accused_before_the_call_fails(link: Any, clock: Any, helps: bool) -> None:
+    """With a tape a deadline is told to the supervisor: what it sees to is waited for, else the call fails."""
+    answer = Done() if helps else Failure("refused", "not mine")
+    link.answers["kernel.overdue"] = lambda peer, overdue: answer
+    worker = Worker(lambda: link, clock, MemoryReel())
+    worker.participant.join(worker.participant.hello("muscle", "a", "t"))
+    asked = worker.participant.ask(A, "brain.update", UpdateAsked(0, 0), 5.0)
+    if helps:
+        late = [lambda: setattr(clock, "now_s", clock.now_s + 6.0)] * 3
+        link.idle.extend(
+            [*late, lambda: link.answer(link.calls("brain.update")[0], Thought(signal={"n": 3}))]
+        )
+        assert {"n": 3} == worker.participant.gather([asked])[0].signal
+    else:
+        with pytest.raises(DeadlineExceeded, match=r"brain\.update"):
+            worker.participant.gather([asked])
+    assert ("", Overdue(A, "brain.update", pytest.approx(5.0, abs=7.0))) == link.asked("kernel.overdue")[0]
+
+
+def test_lost_broker_is_waited_out(link: Any, clock: Any) -> None:
+    """With a tape a peer that loses the broker connects again, joins, repeats what is open, and tells its host."""
+    links = [type(link)(clock), type(link)(clock)]
+    brain_of(links[1])
+    made = iter([links[0], None, links[1]])
+    pauses: list[float] = []
+
+    def connect() -> Any:
+        found = next(made)
+        if found is None:
+            raise PeerLost("broker", "nobody listens")
+        return found
+
+    worker = Worker(connect, clock, MemoryReel())
+    worker.participant._pause = pauses.append
+    worker.participant.join(worker.participant.hello("muscle", "a", "t"))
+    asked = worker.participant.ask(A, "brain.update", UpdateAsked(0, 4), 5.0)
+    links[0].lost = "killed"
+
+    assert {"n": 4} == worker.participant.gather([asked])[0].signal
+    assert 1 == worker.returns
+    assert 1 == len(pauses)
+    assert links[0].calls("brain.update")[0] == links[1].calls("brain.update")[0]
+
+
+def test_our_own_former_connection_is_waited_out(link: Any, clock: Any) -> None:
+    """A broker that has not noticed the end of a connection yet takes its peer for another; it is asked again."""
+    bus, token = MemoryBus(), "t" * 43
+    bus.admit(A, Role.MUSCLE, "r", token, worker=0)
+    cut: list[Any] = []
+    pauses: list[float] = []
+
+    def pause(span_s: float) -> None:
+        pauses.append(span_s)
+        if len(pauses) == 3:  # now it notices
+            cut[0].close()
+
+    class Cut:
+        """Be a link of which one side knows that it was cut."""
+
+        def __init__(self) -> None:
+            cut.append(bus.connect())
+            self.send, self.close = cut[-1].send, cut[-1].close
+
+        def receive(self, timeout_s: float | None) -> Any:
+            """Receive until WELCOME has come."""
+            found = cut[0].receive(timeout_s)
+            if found is None:
+                raise PeerLost("broker", "it was cut")
+            return found
+
+    participant = Participant(
+        lambda: bus.connect() if cut else Cut(),
+        {},
+        clock=clock,
+        pulse=False,
+        tape=Tape(MemoryReel()),
+        pause=pause,
+    )
+    participant.join(participant.hello("muscle", A, token, 1))
+    participant.pump(0.1)
+
+    assert 3 == len(pauses)
+    assert {A} == set(bus.exchange.broker.joined)
+    assert participant.welcome is not None
