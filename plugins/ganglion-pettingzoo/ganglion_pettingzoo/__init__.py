@@ -1,0 +1,1 @@
+"""PettingZoo environments on the Ganglion bus."""
