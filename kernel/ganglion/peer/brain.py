@@ -17,9 +17,11 @@ from ganglion.peer.failure import failure_of
 from ganglion.peer.hooks import Hooks, identity, seed_process
 from ganglion.peer.layout import Layout, freeze, thaw
 from ganglion.peer.loader import Loader
+from ganglion.peer.matrix import learns_arrays
 from ganglion.peer.participant import DEFERRED, Handler, Participant
 from ganglion.peer.shelf import copy_model, files_of
 from ganglion.peer.state import Generators
+from ganglion.peer.transitions import Row, Stack
 from ganglion.sdk.brain import (
     Brain,
     CheckpointableBrain,
@@ -112,6 +114,7 @@ class BrainHost:
         self._generators = Generators({"rng": mine["rng"]})
         self._memory = Memory(rng=mine["rng"])
         self._memory.declare(sensors, actuators)
+        self._stack = Stack(setup.agent, self._sensor_layout, self._actuator_layout)
         self._rewards: Layout | None = None
         self._reward_ids: list[dict[str, Any]] | None = None
         if setup.rewards is not None:
@@ -131,7 +134,7 @@ class BrainHost:
             **mine,
         }
         brain: Brain = hooks("__init__", lambda: self._loader.make("brain", setup.plugin, attributes))
-        self._brain = brain
+        self._brain, self._arrays = brain, learns_arrays(brain)
         self._rounds: dict[int, _Round] = {}
         self._round = -1  # the newest that was thought about
         self._updates: dict[str, _Newest] = {}  # muscle -> what is for it alone; "" -> what is for all
@@ -311,9 +314,12 @@ class BrainHost:
     def _think_together(self, last: Request, rows: list[tuple[Request, Think | UpdateAsked]]) -> None:
         """Think about the rows of a round; `last` is the request that made it whole, answered by who called us."""
         try:
-            for request, message in rows:
-                if isinstance(message, Think):
-                    self._row(request, message)
+            given = [(request, message) for request, message in rows if isinstance(message, Think)]
+            if self._arrays:
+                self._learn([self._row(request, think) for request, think in given])
+            else:
+                for request, think in given:
+                    self._think(self._row(request, think), think.worker)
         except Exception as error:
             if self._answers_first:
                 self._late = error
@@ -329,39 +335,76 @@ class BrainHost:
     def _answer(self, request: Request, message: Think | UpdateAsked) -> None:
         self._reply(request, self._muscle(message.worker), self._signals.pop(message.worker, None))
 
-    def _row(self, request: Request, think: Think) -> None:
-        brain = self._running()
+    def _row(self, request: Request, think: Think) -> Row:
+        """Write a row into the memory."""
+        self._running()
         if think.reward_ids is not None and self._rewards is None:
             self._declare_rewards(think.reward_ids)
         if self._rewards is None:
             raise RemoteProtocolError("think.rewards: they were not declared")
-        muscle = self._muscle(think.worker)
         data = thaw(think.data, request.blobs, "think.data")
+        row = Row(
+            self._muscle(think.worker),
+            think.readings[0],
+            (think.applied if think.proposed is None else think.proposed)[0],
+            think.rewards[0],
+            think.objective[0],
+            think.next_readings[0],
+            think.terminated,
+            think.truncated,
+            think.decision,
+            think.episode,
+            data,
+        )
+        if self._memory.size_limit > 0 or not self._arrays:
+            self._remember(row, think)
+        self._thoughts += 1
+        return row
+
+    def _remember(self, row: Row, think: Think) -> None:
+        assert self._rewards is not None
         applied = self._actuator_layout.from_row(think.applied[0], "think.applied")
         proposed = applied
         if think.proposed is not None:
-            proposed = self._actuator_layout.from_row(think.proposed[0], "think.proposed")
+            proposed = self._actuator_layout.from_row(row.proposed, "think.proposed")
         self._memory.append(
-            muscle,
-            sensor_readings=self._sensor_layout.from_row(think.readings[0], "think.readings"),
+            row.muscle,
+            sensor_readings=self._sensor_layout.from_row(row.readings, "think.readings"),
             actuator_setpoints=proposed,
             applied_setpoints=applied,
-            rewards=self._rewards.from_row(think.rewards[0], "think.rewards"),
-            objective=think.objective[0],
-            next_readings=self._sensor_layout.from_row(think.next_readings[0], "think.next_readings"),
-            dones=think.terminated or think.truncated,
-            terminated=think.terminated,
-            truncated=think.truncated,
-            decision_index=think.decision,
-            episode=think.episode,
-            additional_data=data,
+            rewards=self._rewards.from_row(row.rewards, "think.rewards"),
+            objective=row.objective,
+            next_readings=self._sensor_layout.from_row(row.next_readings, "think.next_readings"),
+            dones=row.terminated or row.truncated,
+            terminated=row.terminated,
+            truncated=row.truncated,
+            decision_index=row.decision,
+            episode=row.episode,
+            additional_data=row.data,
         )
-        self._thoughts += 1
-        self._hooks.step = think.decision
-        self._take(self._hooks("thinking", brain.thinking, muscle, data))
+
+    def _think(self, row: Row, worker: int) -> None:
+        """Let the brain think about a row that is in its memory."""
+        brain = self._running()
+        self._hooks.step = row.decision
+        self._take(self._hooks("thinking", brain.thinking, row.muscle, row.data))
         wish = brain.pop_signal()
         if wish is not None:
-            self._signals[think.worker] = self._hooks("thinking", _signal_of, *wish)
+            self._signals[worker] = self._hooks("thinking", _signal_of, *wish)
+
+    def _learn(self, rows: Sequence[Row]) -> None:
+        """Let the brain learn from the rows of a round at once; it wishes for all whose rows they are."""
+        if not rows:
+            return
+        brain = self._running()
+        self._hooks.step = rows[0].decision
+        batch = self._stack(rows)
+        self._take(self._hooks("learn", brain.learn, batch))
+        wish = brain.pop_signal()
+        if wish is not None:
+            signal = self._hooks("learn", _signal_of, *wish)
+            workers = [int(row.muscle.rpartition("/")[2]) for row in rows]
+            self._signals |= dict.fromkeys(workers, signal)
 
     def _take(self, result: Any) -> None:
         """Keep what `thinking` returned as the newest update, unless it is none."""
@@ -410,6 +453,7 @@ class BrainHost:
     def _declare_rewards(self, declarations: list[dict[str, Any]]) -> None:
         self._reward_ids = declarations
         self._rewards = Layout.of(declarations, missing=True)
+        self._stack.declare(self._rewards)
         self._memory.declare(
             rewards=[RewardInformation(None, space, uid) for uid, space in self._rewards.pairs()]
         )

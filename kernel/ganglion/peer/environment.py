@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from inspect import isawaitable
 from operator import index
@@ -17,6 +17,7 @@ from ganglion.peer.loader import Loader
 from ganglion.peer.participant import Handler, Participant
 from ganglion.peer.plain import plain
 from ganglion.peer.state import Generators
+from ganglion.peer.stepping import arrays_of, flag_of, reward_layout, state_of, values_of
 from ganglion.sdk.environment import (
     Environment,
     EnvironmentBaseline,
@@ -24,7 +25,9 @@ from ganglion.sdk.environment import (
     ResetRequest,
     Reward,
     StateTransformer,
+    StepBatch,
 )
+from ganglion.sdk.flags import resolve_flags
 from ganglion.sdk.information import Information, RewardInformation, Template
 from ganglion.sdk.mode import Mode
 from ganglion.sdk.seed import derive, generator_from_words, integer_from_words
@@ -119,10 +122,20 @@ class EnvironmentHost:
             raise LocalProtocolError(f"environment {self._start.uid}: update after the end of its episode")
         self._steps += 1
         self._hooks.step = self._steps
-        actuators = self._setpoints(update)
         if self._once is not None:
             self._once.result = None
-        state = self._state(self._hooks("update", environment.update, actuators))
+        if environment.batched:
+            batch = self._step_batch(environment, self._given(update))
+            if self._once is None and self._transformer is None:
+                return self._updated(environment, batch)
+            own = (
+                None if self._once is not None else self._rewards
+            )  # whose rewards they are that were declared
+            state = self._read_batch(
+                lambda: state_of(batch, self._sensors, own or reward_layout(batch.rewards))
+            )
+        else:
+            state = self._state(self._hooks("update", environment.update, self._setpoints(update)))
         state = self._finish(state)
         environment.done = state.done
         simtime = self._time(state.simtime)
@@ -282,12 +295,17 @@ class EnvironmentHost:
         return self._environment
 
     def _setpoints(self, update: EnvironmentUpdate) -> list[Any]:
+        filled = self._actuators.fill(self._given(update))
+        return filled if update.actuators is None else [filled[i] for i in sorted(set(update.actuators))]
+
+    def _given(self, update: EnvironmentUpdate) -> list[Any]:
+        """Return the setpoints of this step in declared order, None where there is none."""
         assert self._layouts is not None
         layout = self._layouts[1]
         if len(update.setpoints) != 1:
             raise RemoteProtocolError(f"update.setpoints: expected one row, found {len(update.setpoints)}")
         if update.actuators is None:
-            return self._actuators.fill(layout.from_row(update.setpoints[0], "update.setpoints"))
+            return layout.from_row(update.setpoints[0], "update.setpoints")
         strange = [i for i in update.actuators if not 0 <= i < len(layout)]
         if strange:
             raise RemoteProtocolError(
@@ -301,8 +319,52 @@ class EnvironmentHost:
             update.actuators, chosen.from_row(update.setpoints[0], "update.setpoints"), strict=True
         ):
             values[i] = value
-        given = set(update.actuators)
-        return [a for i, a in enumerate(self._actuators.fill(values)) if i in given]
+        return values
+
+    # -- many bodies at once ------------------------------------------------------------------------------------------
+    @property
+    def _sensors(self) -> Layout:
+        assert self._layouts is not None
+        return self._layouts[0]
+
+    def _step_batch(self, environment: Environment, values: Sequence[Any]) -> StepBatch:
+        assert self._layouts is not None
+        setpoints = arrays_of(self._layouts[1], values)
+        batch = self._hooks("update_batch", environment.update_batch, setpoints)
+        if not isinstance(batch, StepBatch):
+            raise self._wrong("expected a StepBatch", batch)
+        return batch
+
+    def _read_batch(self, read: Callable[[], Any]) -> Any:
+        """Read what `update_batch` returned; what is wrong with it is blamed on the environment."""
+        return self._hooks("update_batch", read)
+
+    def _updated(self, environment: Environment, batch: StepBatch) -> EnvironmentUpdated:
+        """Answer without an object per value."""
+        declared = None
+        if self._rewards is None:
+            self._rewards = self._read_batch(lambda: reward_layout(batch.rewards))
+            declared = [declaration(uid, space) for uid, space in self._rewards.pairs()]
+            self._reward_ids = declared
+        rewards = self._rewards
+        readings = self._read_batch(lambda: values_of("sensor", self._sensors, batch.readings))
+        earned = self._read_batch(lambda: values_of("reward", rewards, batch.rewards))
+        terminated, truncated = self._read_batch(
+            lambda: resolve_flags(
+                None, flag_of("terminated", batch.terminated), flag_of("truncated", batch.truncated)
+            )
+        )
+        environment.done = terminated or truncated
+        simtime = self._time(batch.simtime)
+        return EnvironmentUpdated(
+            [self._sensors.to_row(readings)],
+            [rewards.to_row(earned)],
+            terminated,
+            truncated,
+            simtime.simtime_ticks,
+            None if simtime.simtime_timestamp is None else simtime.simtime_timestamp.isoformat(),
+            declared,
+        )
 
     def _state(self, result: Any) -> EnvironmentState:
         if isinstance(result, EnvironmentState):

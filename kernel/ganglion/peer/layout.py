@@ -46,6 +46,11 @@ class Layout:
     def __len__(self) -> int:
         return len(self.ids)
 
+    @property
+    def scalar(self) -> bool:
+        """Say whether each value is a number."""
+        return self._scalar
+
     def pairs(self) -> list[tuple[str, Space]]:
         """Return each id with its space."""
         return list(zip(self.ids, self.spaces, strict=True))

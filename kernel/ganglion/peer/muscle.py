@@ -6,18 +6,22 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ganglion.errors import GanglionError, NotSetUp, RemoteProtocolError
+import numpy as np
+from numpy.typing import NDArray
+
+from ganglion.errors import GanglionError, NotSetUp, RemoteProtocolError, SpaceError
 from ganglion.peer.conversation import Request, episode_of
 from ganglion.peer.hooks import Hooks, identity, seed_process
 from ganglion.peer.layout import Layout, freeze, thaw
 from ganglion.peer.loader import Loader
+from ganglion.peer.matrix import Columns, Readings, takes_arrays
 from ganglion.peer.participant import Handler, Participant
 from ganglion.run.recovery import span_s
 from ganglion.sdk.information import ActuatorInformation, RewardInformation, SensorInformation, Template
 from ganglion.sdk.memory import Memory
 from ganglion.sdk.mode import Mode
 from ganglion.sdk.models import Models
-from ganglion.sdk.muscle import Muscle, read_proposal
+from ganglion.sdk.muscle import Batch, Muscle, read_batch_proposal, read_proposal
 from ganglion.sdk.objective import Objective, objective_value
 from ganglion.sdk.seed import derive, generator_from_words
 from ganglion.wire.envelope import Position
@@ -37,6 +41,9 @@ from ganglion.wire.messages import (
 
 __all__ = ["MuscleHost"]
 
+Array = NDArray[Any]
+_Read = tuple[list[Any], list[Any], Any, Any, list[bytes]]
+"""Setpoints, these as they travel, the data, these as they travel, their blobs."""
 POLICY = "policy"  # the tag of the last update beside a model
 
 
@@ -46,7 +53,9 @@ class _Decision:
 
     index: int
     readings: list[Any]
+    readings_row: list[Any]  # as they travel
     setpoints: list[Any]
+    setpoints_row: list[Any]
     data: Any
     frozen: Any  # the data as they travel; what their author changes later changes nothing
     blobs: list[bytes]
@@ -92,7 +101,7 @@ class MuscleHost:
         """Make muscle and objective, join the brain, take the first update or the stored policy."""
         self.participant.begin_tape([(request, None)])  # all of it is made here
         self._setup = setup
-        self._worker = setup.worker
+        self._worker, self._mode = setup.worker, Mode(setup.mode)
         uid = f"{setup.agent}/{setup.worker}"
         self._uid = uid
         blame = self._loader.blame("muscle", str(setup.plugin["name"]))
@@ -122,7 +131,7 @@ class MuscleHost:
             "uid": uid,
             "name": setup.agent,
             "worker": setup.worker,
-            "mode": Mode(setup.mode),
+            "mode": self._mode,
             "memory": self._memory,
             "sensors": sensors,
             "actuators": actuators,
@@ -137,6 +146,9 @@ class MuscleHost:
         self._objective: Objective = self._judging("__init__", self._make_objective, setup)
         muscle: Muscle = hooks("__init__", lambda: self._loader.make("muscle", setup.plugin, attributes))
         self._muscle = muscle
+        self._actuator_list, self._bodies = actuators, [(setup.agent, 0)]
+        self._canonical = [space.canonical for space in self._actuator_layout.spaces]
+        self._columns = Columns(self._sensor_layout) if takes_arrays(muscle) else None
         hooks("setup", muscle.setup)
         self._begin_episode(episode_of(request))
         self._due: Thought | None = None  # an update that came with the end of an episode
@@ -204,6 +216,8 @@ class MuscleHost:
 
     def _begin_episode(self, episode: int) -> None:
         self._episode = episode
+        self._episodes = np.array([episode])
+        self._episodes.flags.writeable = False
         self._decision: _Decision | None = None
         self._decisions = 0
         self._hooks.step = None
@@ -216,7 +230,10 @@ class MuscleHost:
             return self._pass(act, request.head.position)
         if len(act.readings) != 1:
             raise RemoteProtocolError(f"act.readings: expected one row, found {len(act.readings)}")
-        readings = self._sensor_layout.from_row(act.readings[0], "act.readings")
+        row = act.readings[0]
+        matrix = None if self._columns is None else self._columns.matrix([row], "act.readings")
+        # Where all are numbers the matrix has looked at them: they are the values.
+        readings = row if matrix is not None and self._sensor_layout.scalar else self._from_row(row)
         if act.reward_ids is not None and self._rewards is None:
             self._declare_rewards(act.reward_ids)
         open_decision = self._decision
@@ -236,7 +253,7 @@ class MuscleHost:
         if self._due is not None:
             due, self._due = self._due, None
             self._update(due)
-        setpoints = self._propose(muscle, readings)
+        setpoints = self._propose(muscle, readings, row, matrix)
         statistics = muscle.pop_statistics() or None
         return Acted([setpoints], None, objective, signal, statistics)
 
@@ -295,8 +312,8 @@ class MuscleHost:
             self._worker,
             self._episode,
             decision.index,
-            [self._sensor_layout.to_row(decision.readings)],
-            [self._actuator_layout.to_row(decision.setpoints)],
+            [decision.readings_row],
+            [decision.setpoints_row],
             [self._rewards.to_row(decision.rewards)],
             [decision.objective],
             act.readings,
@@ -326,28 +343,59 @@ class MuscleHost:
         if thought.fresh and self._muscle is not None:
             self._hooks("update", self._muscle.update, thought.update)
 
-    def _propose(self, muscle: Muscle, readings: list[Any]) -> list[Any]:
+    def _from_row(self, row: Any) -> list[Any]:
+        return self._sensor_layout.from_row(row, "act.readings")
+
+    def _propose(
+        self, muscle: Muscle, readings: list[Any], row: list[Any], matrix: Array | None
+    ) -> list[Any]:
         index = self._decisions
         self._hooks.step = index
-        result = self._hooks(
-            "propose_actions", muscle.propose_actions, self._sensors.fill(readings), self._actuators.empty()
-        )
-        values, data, frozen, blobs, row = self._hooks("propose_actions", self._read, result)
-        self._decision = _Decision(index, readings, values, data, frozen, blobs)
+        if matrix is None:
+            hook, read = "propose_actions", self._read
+            result = self._hooks(
+                hook, muscle.propose_actions, self._sensors.fill(readings), self._actuators.empty()
+            )
+        else:
+            hook, read = "propose_batch", self._read_batch
+            result = self._hooks(hook, muscle.propose_batch, self._batch(matrix, index))
+        values, setpoints, data, frozen, blobs = self._hooks(hook, read, result)
+        self._decision = _Decision(index, readings, row, values, setpoints, data, frozen, blobs)
         self._decisions += 1
-        return row  # type: ignore[no-any-return]
+        return setpoints  # type: ignore[no-any-return]  # hooks return what they call
 
-    def _read(self, result: Any) -> tuple[list[Any], Any, Any, list[bytes], list[Any]]:
-        """Return the values of a proposal, its data, these as they travel with their blobs, and likewise the values."""
+    def _batch(self, matrix: Array, index: int) -> Batch:
+        assert self._columns is not None
+        readings = Readings(self._columns, matrix)
+        return Batch(matrix, readings, self._bodies, np.array([index]), self._episodes, self._mode)
+
+    def _read(self, result: Any) -> _Read:
+        """Return what is known of a proposal of `propose_actions`."""
         layout = self._actuator_layout
         values, data = read_proposal(result, layout.ids)
         for it in result[0] if isinstance(result, tuple) and len(result) == 2 else result:
             space = layout.spaces[layout.index[it.uid]]
             if it.space is not space and not space.contains(it.value):  # its author gave it another one
                 ActuatorInformation(it.value, space, it.uid)  # refuses it by its id
+        return values, layout.to_row(values), data, *self._freeze(data, "propose_actions[1]")
+
+    def _read_batch(self, result: Any) -> _Read:
+        """Return what is known of a proposal of `propose_batch`."""
+        layout = self._actuator_layout
+        if type(result) is np.ndarray and layout.scalar and result.shape == (1, len(layout)):
+            try:  # numbers in their canonical form are what travels
+                row = [make(value) for make, value in zip(self._canonical, result.tolist()[0], strict=True)]
+            except SpaceError:
+                pass  # refused below, by its id
+            else:
+                return row, row, None, None, []
+        rows, data = read_batch_proposal(result, self._actuator_list, 1)
+        return rows[0], layout.to_row(rows[0]), data[0], *self._freeze(data[0], "propose_batch[1]")
+
+    def _freeze(self, data: Any, path: str) -> tuple[Any, list[bytes]]:
+        """Return data as they travel, with their blobs; nothing where nobody gets them."""
         blobs: list[bytes] = []
-        frozen = None if self._setup.brain is None else freeze(data, blobs, "propose_actions[1]")
-        return values, data, frozen, blobs, layout.to_row(values)
+        return (None if self._setup.brain is None else freeze(data, blobs, path)), blobs
 
     def _declare_rewards(self, declarations: list[dict[str, Any]]) -> None:
         self._reward_ids = declarations

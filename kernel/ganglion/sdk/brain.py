@@ -215,7 +215,11 @@ class Brain(Part, Statistics, ABC):
         """
 
     def learn(self, batch: Transitions) -> Any:
-        """Learn from the rows of a round at once; the default calls `thinking` for one after the other.
+        """Learn from the rows of a round at once, if `batched` is true; the default calls `thinking` for each.
+
+        In lockstep the rows of all workers come in one call, in their order; in async those of one message. They are
+        in `memory` already, unless its `size_limit` is 0. A brain that does not override this is asked by `thinking`,
+        row by row.
 
         Returns:
             The update, as of `thinking`; the default's is the last that is one.
@@ -255,7 +259,7 @@ class Brain(Part, Statistics, ABC):
     def signal(self, signal: Signal, reason: str = "") -> None:
         """Ask for flow control, up to STOP_PHASE, for the worker whose row is being thought about.
 
-        Goes out with the answer of the running call.
+        Goes out with the answer of the running call. In `learn` it is for all workers whose rows the batch has.
         """
         if self._signals is None:
             self._signals = []

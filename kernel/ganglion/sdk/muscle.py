@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ganglion.errors import AuthorError
-from ganglion.sdk.information import ActuatorInformation, SensorInformation, Template
+from ganglion.sdk.information import ActuatorInformation, Information, SensorInformation, Template
 from ganglion.sdk.memory import Memory
 from ganglion.sdk.mode import Mode
 from ganglion.sdk.part import Part
@@ -114,8 +114,8 @@ class Muscle(Part, Statistics, ABC):
         sensors, actuators = Template(self.sensors), Template(self.actuators)
         rows: list[Array] = []
         data: list[Any] = []
-        for body in range(len(batch.observations)):
-            readings = [it.space.canonical(batch.readings[it.uid][body]) for it in self.sensors]
+        for vector in batch.observations:
+            readings = _row_of_vector(vector, self.sensors)
             result = self.propose_actions(sensors.fill(readings), actuators.empty())
             if iscoroutine(result):
                 result.close()
@@ -180,32 +180,59 @@ def read_proposal(result: Any, uids: Sequence[str]) -> tuple[list[Any], Any]:
 
 def read_batch_proposal(
     result: Any, actuators: Sequence[ActuatorInformation], bodies: int
-) -> tuple[list[list[Any]], Any]:
-    """Return per body the values in the order of `actuators`, and the data, of what `propose_batch` returned.
+) -> tuple[list[list[Any]], list[Any]]:
+    """Return per body the values in the order of `actuators`, and per body the data, of what `propose_batch` returned.
 
     Raises:
         AuthorError: It has another form or shape; the message names the actuator.
         OutOfActionSpaceError: A space does not contain its value.
     """
     setpoints, data = result if isinstance(result, tuple) and len(result) == 2 else (result, None)
-    rows: list[list[Any]] = [[] for _ in range(bodies)]
-    column = 0
-    matrix = None if isinstance(setpoints, Mapping) else np.asarray(setpoints)
+    if data is not None and not (isinstance(data, list | tuple | np.ndarray) and len(data) == bodies):
+        raise AuthorError(
+            f"propose_batch[1]: expected a list of {bodies} values, one per body, found {data!r:.200}"
+        )
+    each = [None] * bodies if data is None else list(data)
+    if isinstance(setpoints, Mapping):
+        return _rows_of_map(setpoints, actuators, bodies), each
+    matrix = np.asarray(setpoints)
     width = sum(it.space.size for it in actuators)
-    if matrix is not None and matrix.shape != (bodies, width):
+    if matrix.shape != (bodies, width):
         raise AuthorError(
             f"propose_batch: expected setpoints of shape ({bodies}, {width}), found {matrix.shape}"
         )
-    for it in actuators:
-        for body, row in enumerate(rows):
-            if matrix is not None:
-                row.append(_from_vector(it, matrix[body, column : column + it.space.size]))
-            elif it.uid not in setpoints or len(setpoints[it.uid]) != bodies:
-                raise AuthorError(f"propose_batch: expected {bodies} values of actuator {it.uid}")
-            else:
-                row.append(_canonical(it, setpoints[it.uid][body]))
+    if all(it.space.scalar for it in actuators):  # the usual case: one column each
+        pairs = [list(zip(actuators, row, strict=True)) for row in matrix.tolist()]
+        return [[_canonical(it, value) for it, value in row] for row in pairs], each
+    return [_row_of_vector(row, actuators) for row in matrix], each
+
+
+def _row_of_vector(vector: Array, informations: Sequence[Information]) -> list[Any]:
+    row: list[Any] = []
+    column = 0
+    for it in informations:
+        row.append(_from_vector(it, vector[column : column + it.space.size]))
         column += it.space.size
-    return rows, data
+    return row
+
+
+def _rows_of_map(
+    setpoints: Mapping[str, Any], actuators: Sequence[ActuatorInformation], bodies: int
+) -> list[list[Any]]:
+    known = {it.uid for it in actuators}
+    for uid in setpoints:
+        if uid not in known:
+            raise AuthorError(
+                f"propose_batch: there is no actuator {uid!r}; expected {', '.join(it.uid for it in actuators)}"
+            )
+    rows: list[list[Any]] = [[] for _ in range(bodies)]
+    for it in actuators:
+        if it.uid not in setpoints or np.ndim(setpoints[it.uid]) == 0 or len(setpoints[it.uid]) != bodies:
+            raise AuthorError(f"propose_batch: expected {bodies} values of actuator {it.uid}")
+        for row, value in zip(rows, setpoints[it.uid], strict=True):
+            flat = it.space.kind in ("tuple", "dict") and isinstance(value, np.ndarray)
+            row.append(_from_vector(it, value) if flat else _canonical(it, value))
+    return rows
 
 
 def _canonical(actuator: ActuatorInformation, value: Any) -> Any:
@@ -214,8 +241,8 @@ def _canonical(actuator: ActuatorInformation, value: Any) -> Any:
     return actuator.space.canonical(value)
 
 
-def _from_vector(actuator: ActuatorInformation, vector: Array) -> Any:
+def _from_vector(information: Information, vector: Array) -> Any:
     try:
-        return actuator.space.from_vector(vector)
+        return information.space.from_vector(vector)
     except TypeError as error:
-        raise actuator.refusal(f"setpoint {actuator.uid}: {error}") from error
+        raise information.refusal(f"{information.what} {information.uid}: {error}") from error

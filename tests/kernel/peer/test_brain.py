@@ -735,3 +735,99 @@ def test_wrong_metrics_are_the_brains_fault(stage: Stage, result: Any, text: str
     """What cannot be stored is refused by name."""
     with pytest.raises(AuthorError, match=re.escape(text)):
         evaluate(stage, result)
+
+
+# -- arrays -----------------------------------------------------------------------------------------------------------
+class ArrayBrain(FakeBrain):
+    """Learn from arrays, and keep them."""
+
+    batched = True
+
+    def learn(self, batch: Any) -> Any:
+        self.log.append((batch, len(self.memory)))
+        return self.answer(self, "", batch)
+
+
+@pytest.fixture
+def arrays(hosted: Any, loader: Any, tmp_path: Path) -> Stage:
+    """Return a host of a brain that learns from arrays."""
+    return Stage(hosted, loader, tmp_path, ArrayBrain)
+
+
+def test_a_batched_brain_learns_from_a_whole_round_at_once(arrays: Stage) -> None:
+    """In lockstep the rows of a round come in one call, in the order of workers, and are in the memory before it."""
+    arrays.setup(lambda brain, _, batch: batch.observations + len(batch))
+    awaited = {"round": 0, "workers": [0, 1, 2]}
+    asked = [arrays.send("brain.think", row(worker, worker * 10, **awaited)) for worker in (2, 0)]
+    asked.append(arrays.send("brain.update", UpdateAsked(1, 0, [0, 1, 2])))
+
+    ((batch, remembered),) = arrays.brain.log[1:]
+    assert (["a/0", "a/2"], [0, 20], 2) == (batch.muscle, batch.data, remembered)
+    assert ([[1], [1]], [[2], [2]], [[3], [3]]) == (
+        batch.observations.tolist(), batch.actions.tolist(), batch.next_observations.tolist(),
+    )  # fmt: skip
+    assert ([0.25, 0.25], [2, 2], [4, 4]) == (
+        batch.objectives.tolist(), batch.step.tolist(), batch.episode.tolist(),
+    )  # fmt: skip
+    answers = [arrays.link.replied(serial, "brain.think") for serial in asked]
+    assert 1 == len({str(answer.update) for answer in answers})
+
+
+def test_a_round_without_a_row_is_nothing_to_learn_from(arrays: Stage) -> None:
+    """Who only asks for news gives no row."""
+    arrays.setup()
+    arrays.update()
+
+    assert ["setup"] == arrays.brain.log
+
+
+def test_a_batched_brain_may_do_without_the_memory(arrays: Stage) -> None:
+    """With a limit of 0 rows go to `learn` only."""
+    arrays.setup()
+    arrays.brain.memory.size_limit = 0
+    arrays.think()
+
+    assert [(1, 0)] == [(len(batch), remembered) for batch, remembered in arrays.brain.log[1:]]
+
+
+def test_what_learning_wishes_for_is_for_all_its_workers(arrays: Stage) -> None:
+    """A signal out of `learn` goes out with the answers of all whose rows it had, and with no other."""
+
+    def wish(brain: Any, _: str, batch: Any) -> None:
+        brain.signal(Signal.RESET, "enough")
+
+    arrays.setup(wish)
+    awaited = {"round": 0, "workers": [0, 1, 2]}
+    asked = [arrays.send("brain.think", row(worker, **awaited)) for worker in (0, 1)]
+    asked.append(arrays.send("brain.update", UpdateAsked(2, 0, [0, 1, 2])))
+
+    signal = {"signal": "RESET", "reason": "enough"}
+    assert [signal, signal, None] == [arrays.link.replied(serial, "brain.think").signal for serial in asked]
+
+
+def test_what_goes_wrong_in_learn_is_blamed_on_it(arrays: Stage) -> None:
+    """The error names the hook."""
+
+    def fail(brain: Any, _: str, batch: Any) -> None:
+        raise ValueError("no")
+
+    arrays.setup(fail)
+    with pytest.raises(AuthorError, match="ValueError: no") as found:
+        arrays.send("brain.think", row())
+
+    assert "hook learn" in "".join(found.value.__notes__)
+
+
+def test_the_default_array_form_is_the_other_one(hosted: Any, loader: Any, tmp_path: Path) -> None:
+    """A brain that says `batched` and has only `thinking` is asked by it, row by row, with its own signals."""
+
+    class Thinks(FakeBrain):
+        batched = True
+
+    stage = Stage(hosted, loader, tmp_path, Thinks)
+    stage.setup(lambda brain, muscle, _: brain.signal(Signal.RESET) if muscle == "a/1" else None)
+    awaited = {"round": 0, "workers": [0, 1]}
+    asked = [stage.send("brain.think", row(worker, **awaited)) for worker in (0, 1)]
+
+    assert [("a/0", None, 1), ("a/1", None, 2)] == stage.brain.log[1:]
+    assert [False, True] == [stage.link.replied(serial, "brain.think").signal is not None for serial in asked]

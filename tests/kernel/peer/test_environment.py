@@ -31,6 +31,7 @@ from ganglion.sdk import (
     SensorInformation,
     SimTime,
     StateTransformer,
+    StepBatch,
 )
 from ganglion.sdk.mode import Mode
 from ganglion.sdk.seed import generator_from_words, integer_from_words, words
@@ -918,3 +919,110 @@ def test_a_fault_of_an_answer_names_the_class(stage: Any) -> None:
         it.update()
 
     assert "environment w (worker 2), class FakeWorld" == failure_of(caught.value).where
+
+
+# -- arrays -----------------------------------------------------------------------------------------------------------
+class ArrayWorld(FakeWorld):
+    """Step all bodies at once."""
+
+    batched = True
+
+    def update(self, actuators: list[ActuatorInformation]) -> Any:
+        raise NotImplementedError
+
+    def update_batch(self, setpoints: Any) -> Any:
+        self.step += 1
+        self.given.append({uid: (array.tolist(), array.dtype) for uid, array in setpoints.items()})
+        return self.answer(self)
+
+
+def batch_of(world: FakeWorld, **fields: Any) -> StepBatch:
+    """Return what a batched world answers."""
+    readings = {"half": np.array([0.5]), "count": np.array([world.step])}
+    return StepBatch(readings, {"gain": np.array([1.0])}, **{"terminated": world.step >= 3, **fields})
+
+
+def array_stage(hosted: Any, loader: Any, answer: Any = batch_of, **parts: Any) -> Stage:
+    """Return a started host of a batched world."""
+    stage = Stage(hosted, loader, world=ArrayWorld, **parts)
+    stage.start()
+    stage.world.answer = answer
+    return stage
+
+
+def test_a_batched_world_gives_the_rows_of_the_other_form(hosted: Any, loader: Any) -> None:
+    """Arrays by id, in any order, make the rows that objects make; its rewards are declared by the first step."""
+    stage = Stage(hosted, loader)
+    stage.start()
+    arrays = array_stage(hosted, loader)
+    objects = [stage.update() for _ in range(3)]
+    found = [arrays.update() for _ in range(3)]
+
+    assert [(u.readings, u.rewards, u.terminated, u.truncated, u.ticks) for u in objects] == [
+        (u.readings, u.rewards, u.terminated, u.truncated, u.ticks) for u in found
+    ]
+    assert ["gain"] == [declared["id"] for declared in found[0].reward_ids]
+    assert [None, None] == [u.reward_ids for u in found[1:]]
+    assert {"a": ([0], np.int64), "b": ([0.5], np.float64)} == arrays.world.given[0]
+    with pytest.raises(LocalProtocolError, match="after the end"):
+        arrays.update()
+
+
+def test_a_batched_world_gets_what_one_agent_gives(hosted: Any, loader: Any) -> None:
+    """Under taking turns only the setpoints of this step are there."""
+    arrays = array_stage(hosted, loader)
+    arrays.update(0.25, actuators=[1])
+
+    assert [{"b": ([0.25], np.float64)}] == arrays.world.given
+
+
+def test_reward_and_transformer_see_the_state_of_a_batched_world(hosted: Any, loader: Any) -> None:
+    """They are called as for any other, with informations."""
+
+    class Double(Reward):
+        def __call__(self, state: EnvironmentState) -> Any:
+            return reward(state.rewards[0].value / 2)
+
+    class Half(StateTransformer):
+        def __call__(self, state: EnvironmentState) -> EnvironmentState:
+            next(it for it in state.sensor_information if it.uid == "half").value = 0.125
+            return state
+
+    arrays = array_stage(hosted, loader, reward=Double, transformer=Half)
+    found = arrays.update()
+
+    assert ([[1, 0.125]], [[0.5]]) == (found.readings, found.rewards)
+
+
+@pytest.mark.parametrize(
+    ("answer", "error", "text"),
+    [
+        (lambda world: None, AuthorError, "expected a StepBatch"),
+        (lambda world: StepBatch({"half": np.array([0.5])}, {}), AuthorError, "'count' is missing"),
+        (lambda world: StepBatch({"x": np.array([0.5])}, {}), AuthorError, "'x' was not declared"),
+        (
+            lambda world: StepBatch({"half": np.zeros((1, 2)), "count": np.array([0])}, {}),
+            AuthorError,
+            r"'half': expected an array of shape \(1,\)",
+        ),
+        (
+            lambda world: StepBatch({"half": np.array([2.0]), "count": np.array([0])}, {}),
+            OutOfObservationSpaceError,
+            "half",
+        ),
+        (lambda world: batch_of(world, terminated=True, truncated=np.array([True])), AuthorError, "exclude"),
+        (lambda world: batch_of(world, terminated=np.array([True, False])), AuthorError, "terminated"),
+        (
+            lambda world: StepBatch(batch_of(world).readings, {"gain": np.array([np.nan])}),
+            OutOfRewardSpaceError,
+            "gain",
+        ),
+    ],
+)
+def test_what_is_wrong_with_a_batch_is_said(
+    hosted: Any, loader: Any, answer: Any, error: type[Exception], text: str
+) -> None:
+    """An id that is strange or lacks, another shape, a value out of its space, both flags: errors."""
+    arrays = array_stage(hosted, loader, answer)
+    with pytest.raises(error, match=text):
+        arrays.update()

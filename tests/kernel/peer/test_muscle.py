@@ -103,8 +103,8 @@ class FakeObjective(Objective):
 class Stage:
     """Stand a host of one fake muscle whose brain answers by a script."""
 
-    def __init__(self, hosted: Any, loader: Any) -> None:
-        self.hosted = hosted(MuscleHost(loader(muscle=FakeMuscle, objective=FakeObjective)))
+    def __init__(self, hosted: Any, loader: Any, cls: type[Any] = FakeMuscle) -> None:
+        self.hosted = hosted(MuscleHost(loader(muscle=cls, objective=FakeObjective)))
         self.link = self.hosted.link
         self.thoughts: list[Thought | Failure] = []
         think = lambda peer, message: self.thoughts.pop(0) if self.thoughts else Thought()  # noqa: E731
@@ -711,3 +711,75 @@ def test_without_a_policy_the_model_that_was_loaded_holds(stage: Stage, tmp_path
     stage.setup(mode="evaluate", brain=None, policy=BRAIN, models=str(tmp_path))
 
     assert ["setup", "prepare_model", ("update", {"w": 3})] == stage.muscle.log
+
+
+# -- arrays -----------------------------------------------------------------------------------------------------------
+class ArrayMuscle(FakeMuscle):
+    """Decide on arrays."""
+
+    batched = True
+
+    def propose_batch(self, batch: Any) -> Any:
+        self.log.append(batch)
+        return self.proposal(self, batch, None)
+
+
+@pytest.fixture
+def arrays(hosted: Any, loader: Any) -> Stage:
+    """Return a host of a muscle that decides on arrays."""
+    return Stage(hosted, loader, ArrayMuscle)
+
+
+def test_a_batched_muscle_gets_arrays_and_returns_them(arrays: Stage) -> None:
+    """It sees one row per body, and never an object; what it proposes travels as in the form with objects."""
+    arrays.setup(sensors=[declared("w.s", TEN), declared("w.t", TEN)])
+    arrays.muscle.proposal = lambda muscle, batch, _: (batch.observations[:, :1] + 1.0, [{"n": 1}])
+    acted = arrays.hosted.ask("muscle.act", Act([[4, 5]]))
+    arrays.hosted.ask("muscle.act", Act([[6, 7]], [[0.5]]))
+
+    batch = arrays.muscle.log[1]
+    assert [[5]] == acted.setpoints
+    assert ([[4, 5]], np.int64) == (batch.observations.tolist(), batch.observations.dtype)
+    assert [5] == batch.readings["w.t"].tolist()
+    assert ([("a", 0)], [0], [0], Mode.TRAIN) == (
+        batch.bodies, batch.step.tolist(), batch.episode.tolist(), batch.mode,
+    )  # fmt: skip
+    (think,) = arrays.thought()
+    assert ([[4, 5]], [[5]], [[6, 7]], {"n": 1}) == (
+        think.readings, think.applied, think.next_readings, think.data,
+    )  # fmt: skip
+    assert [[4, 5], [5], {"n": 1}] == [arrays.objective.rows[0][k] for k in ("readings", "setpoints", "data")]
+
+
+@pytest.mark.parametrize(
+    ("proposal", "error", "text"),
+    [
+        (np.array([[0.5]]), OutOfActionSpaceError, "w.a"),
+        (np.array([[11.0]]), OutOfActionSpaceError, "w.a"),
+        (np.array([[1.0, 2.0]]), AuthorError, r"shape \(1, 1\)"),
+        ({"w.a": np.array([1]), "w.x": np.array([1])}, AuthorError, "w.x"),
+        ({}, AuthorError, "w.a"),
+        ((np.array([[1.0]]), "ab"), AuthorError, "one per body"),
+        ((np.array([[1.0]]), [{"n": {1, 2}}]), AuthorError, r"propose_batch\[1\].n"),
+    ],
+)
+def test_a_wrong_batch_proposal_is_refused_by_name(
+    arrays: Stage, proposal: Any, error: type[Exception], text: str
+) -> None:
+    """A fraction for an integer, another shape, an unknown id or data that cannot travel are the muscle's errors."""
+    arrays.setup()
+    arrays.muscle.proposal = lambda muscle, batch, _: proposal
+    with pytest.raises(error, match=text) as found:
+        arrays.act(1)
+
+    assert "hook propose_batch" in "".join(found.value.__notes__)
+
+
+def test_a_map_and_columns_are_the_same_proposal(arrays: Stage) -> None:
+    """Setpoints by id and as columns make the same row."""
+    arrays.setup(actuators=[declared("w.a", TEN, 3), declared("w.p", PAIR, np.zeros(2).tobytes())])
+    arrays.muscle.proposal = lambda muscle, batch, _: np.array([[2.0, 0.25, 0.5]])
+    columns = arrays.act(1).setpoints
+    arrays.muscle.proposal = lambda muscle, batch, _: {"w.p": np.array([[0.25, 0.5]]), "w.a": np.array([2])}
+
+    assert columns == arrays.act(1, [0.0]).setpoints == [[2, np.array([0.25, 0.5]).tobytes()]]

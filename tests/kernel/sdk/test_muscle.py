@@ -103,7 +103,7 @@ def test_batch_proposals_by_id() -> None:
     actuators = _muscle().actuators
     rows, data = read_batch_proposal({"e.a": np.array([1.0, 2.0]), "e.b": np.zeros((2, 2))}, actuators, 2)
 
-    assert ([1, 2], [int, int], None) == ([r[0] for r in rows], [type(r[0]) for r in rows], data)
+    assert ([1, 2], [int, int], [None, None]) == ([r[0] for r in rows], [type(r[0]) for r in rows], data)
 
 
 @pytest.mark.parametrize(

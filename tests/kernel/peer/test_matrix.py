@@ -1,0 +1,115 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ganglion.errors import RemoteProtocolError
+from ganglion.peer.layout import Layout
+from ganglion.peer.matrix import Columns, Readings, learns_arrays, takes_arrays
+from ganglion.sdk import Box, Brain, Discrete, MultiBinary, Muscle, Tuple
+
+UNIT, TEN = Box(0.0, 1.0, ()), Discrete(10)
+GRID = Box(0, 9, (2, 2), dtype=np.int16)
+BOTH = Tuple([Discrete(3), MultiBinary(2)])
+
+
+@pytest.mark.parametrize(
+    ("spaces", "dtype"),
+    [
+        ([UNIT], np.float64),
+        ([TEN], np.int64),
+        ([TEN, GRID], np.int64),
+        ([GRID], np.int16),
+        ([TEN, Box(0.0, 1.0, (), np.float32)], np.float64),
+        ([Box(0.0, 1.0, (3,), np.float32)], np.float32),
+        ([], np.float64),
+    ],
+)
+def test_the_dtype_is_integer_only_if_all_spaces_are(spaces: list[Any], dtype: Any) -> None:
+    """The dtype of a matrix is numpy's result type of the spaces."""
+    layout = Layout([str(i) for i in range(len(spaces))], spaces)
+    columns = Columns(layout)
+    row = layout.to_row([space.default() for space in spaces])
+
+    assert dtype == columns.dtype == columns.matrix([row], "x").dtype
+    assert (2, columns.width) == columns.matrix([row, row], "x").shape
+
+
+@given(st.lists(st.tuples(st.floats(0, 1), st.integers(0, 9)), min_size=1, max_size=4))
+def test_rows_are_vectors_side_by_side(values: list[tuple[float, int]]) -> None:
+    """Whatever the shortcut for numbers does, a row is the vectors of its values, bit by bit."""
+    layout = Layout(["a", "b"], [UNIT, TEN])
+    rows = [layout.to_row(row) for row in values]
+    found = Columns(layout).matrix(rows, "x")
+
+    slowly = [np.concatenate([UNIT.to_vector(a), TEN.to_vector(b)]) for a, b in values]
+    assert np.array(slowly).tobytes() == found.tobytes()
+    assert not found.flags.writeable
+
+
+def test_each_id_has_its_part_of_the_matrix() -> None:
+    """Readings by id have the shape and dtype of their space; a tuple has its vector."""
+    layout = Layout(["s", "g", "t"], [UNIT, GRID, BOTH])
+    grid = np.arange(4, dtype=np.int16).reshape(2, 2)
+    columns = Columns(layout)
+    matrix = columns.matrix([layout.to_row([0.5, grid, (2, [1, 0])])], "x")
+    readings = Readings(columns, matrix)
+
+    assert [[0.5, 0.0, 1.0, 2.0, 3.0, 2.0, 1.0, 0.0]] == matrix.tolist()
+    assert (["s", "g", "t"], 3) == (list(readings), len(readings))
+    assert ((1,), np.float64) == (readings["s"].shape, readings["s"].dtype)
+    assert ((1, 2, 2), np.int16, grid.tolist()) == (
+        readings["g"].shape, readings["g"].dtype, readings["g"][0].tolist(),
+    )  # fmt: skip
+    assert [[2, 1, 0]] == readings["t"].tolist()
+    assert "none" not in readings
+
+
+def test_a_missing_reward_is_nan() -> None:
+    """What is not there is NaN, also among integers."""
+    columns = Columns(Layout(["r", "q"], [TEN, TEN], missing=True))
+    found = columns.matrix([[1, None], [2, 3]], "x")
+
+    assert (2,) == np.isnan(found).sum(axis=1).shape
+    assert [1.0, 2.0, 3.0] == found[~np.isnan(found)].tolist()
+
+
+@pytest.mark.parametrize("row", [[0.5], [0.5, "1"], [0.5, 1.5], [0.5, [1]], [0.5, None], "ab"])
+def test_what_is_no_row_is_refused_by_name(row: Any) -> None:
+    """A row of another length, and a value that its space cannot hold, are refused as in the form with objects."""
+    columns = Columns(Layout(["a", "b"], [TEN, TEN]))
+    with pytest.raises(RemoteProtocolError, match="x"):
+        columns.matrix([row], "x")
+
+
+def test_who_says_batched_and_has_no_array_form_is_asked_by_objects() -> None:
+    """The default array form only asks the other one; the bus asks that itself."""
+
+    class Both(Muscle):
+        batched = True
+
+        def propose_actions(self, sensors: Any, actuators_available: Any) -> Any:
+            return []
+
+    class Arrays(Both):
+        def propose_batch(self, batch: Any) -> Any:
+            return batch.observations
+
+    class Thinks(Brain):
+        batched = True
+
+        def thinking(self, muscle_id: str, data_from_muscle: Any) -> Any:
+            return None
+
+    class Learns(Thinks):
+        def learn(self, batch: Any) -> Any:
+            return None
+
+    assert (False, True) == (takes_arrays(Both()), takes_arrays(Arrays()))
+    assert (False, True) == (learns_arrays(Thinks()), learns_arrays(Learns()))
+    Learns.batched = False
+    assert not learns_arrays(Learns())
