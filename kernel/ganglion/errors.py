@@ -5,6 +5,7 @@ GanglionError
 ├── UsageError               you: the command line or a call of the library
 │   └── DocumentError        you: a run document, with file:line:column of each fault
 ├── PluginInvalid            its author: not found, of the wrong kind, wrong parameters
+├── ContractBroken           its author: a check of `ganglion.testing` found a clause that is not kept
 ├── AuthorError              its author: a hook raised, or returned what it may not
 │   └── SpaceError           its author: a value outside its space
 │       ├── OutOfObservationSpaceError
@@ -33,6 +34,7 @@ from typing import Any, ClassVar
 __all__ = [
     "AuthorError",
     "CallFailed",
+    "ContractBroken",
     "DeadlineExceeded",
     "DocumentError",
     "GanglionError",
@@ -99,6 +101,10 @@ class PluginInvalid(GanglionError):
         super().__init__(message)
         self.plugin = plugin
         self.distribution = distribution
+
+
+class ContractBroken(GanglionError, AssertionError):
+    """Say which clause of its contract a class does not keep; raised by the checks of `ganglion.testing` only."""
 
 
 class AuthorError(GanglionError):

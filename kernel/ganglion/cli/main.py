@@ -42,6 +42,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "continue": ("ganglion.cli.pause:go_on", "Let the paused workers of a live run go on."),
     "signal": ("ganglion.cli.signal:command", "Send a flow signal to a live run."),
     "stop": ("ganglion.cli.stop:command", "Interrupt a live run."),
+    "new": ("ganglion.cli.new:command", "Write the skeleton of a plugin."),
     "config": ("ganglion.cli.config:command", "Show the settings, and where each comes from."),
     "doctor": ("ganglion.cli.doctor:command", "Look whether this machine has what is needed."),
 }

@@ -1,1 +1,44 @@
-"""AUTHORS: the clock, bus, fakes and checks with which plugins are tested."""
+"""AUTHORS: the clock, bus, fakes and checks with which plugins are tested.
+
+Each name is loaded when it is first asked for.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ganglion.testing.checks.agent import check_brain, check_muscle, check_objective
+    from ganglion.testing.checks.environment import check_environment
+    from ganglion.testing.checks.space import check_space
+    from ganglion.testing.stage import StagedAgent, StagedEnvironment
+
+__all__ = [
+    "StagedAgent",
+    "StagedEnvironment",
+    "check_brain",
+    "check_environment",
+    "check_muscle",
+    "check_objective",
+    "check_space",
+]
+
+_PLACES = {
+    "StagedAgent": "ganglion.testing.stage",
+    "StagedEnvironment": "ganglion.testing.stage",
+    "check_brain": "ganglion.testing.checks.agent",
+    "check_environment": "ganglion.testing.checks.environment",
+    "check_muscle": "ganglion.testing.checks.agent",
+    "check_objective": "ganglion.testing.checks.agent",
+    "check_space": "ganglion.testing.checks.space",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name when it is first asked for."""
+    if name not in _PLACES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(_PLACES[name]), name)
+    globals()[name] = value
+    return value

@@ -1,0 +1,126 @@
+"""Check of an environment: what the bus, the tables and recovery rely on, tried out on the class itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ganglion.peer.layout import Layout
+from ganglion.sdk.environment import Environment
+from ganglion.sdk.seed import generator_from_words, words
+from ganglion.testing.checks.clause import clause, encoded, expect, first_difference
+from ganglion.testing.stage import StagedEnvironment
+from ganglion.wire.messages import EnvironmentDeclared, EnvironmentUpdated
+
+__all__ = ["check_environment"]
+
+
+def check_environment(
+    cls: type[Environment],
+    params: Mapping[str, Any] | None = None,
+    *,
+    seed: int = 1,
+    episodes: int = 3,
+    steps: int = 50,
+) -> None:
+    """Check whether an environment keeps its contract.
+
+    It is started, given setpoints drawn from its spaces and the bounds of these, reset at the end of an episode and
+    in the middle of one, and shut down; and all that a second time, which must give the same bits.
+
+    Args:
+        cls: The class.
+        params: Of the document.
+        seed: Of the run.
+        episodes: How many episodes, at least 2.
+        steps: How many steps an episode has at most.
+
+    Raises:
+        ContractBroken: Names the class, the clause and what was found; the author's own exception is its cause.
+    """
+    first = _Trial(cls, params, seed, episodes, steps).run()
+    second = _Trial(cls, params, seed, episodes, steps).run()
+    differs = first_difference(first, second)
+    expect(
+        cls,
+        "the same seed and setpoints give the same readings, rewards and flags, bit by bit (random numbers come from"
+        " `self.rng`; nothing is kept in the class or the module)",
+        differs is None,
+        f"another answer number {differs} the second time",
+    )
+
+
+class _Trial:
+    """Run an environment once and keep what it answers."""
+
+    def __init__(
+        self, cls: type[Environment], params: Mapping[str, Any] | None, seed: int, episodes: int, steps: int
+    ) -> None:
+        self._cls, self._params = cls, params
+        self._staged = StagedEnvironment(cls, params, seed=seed)
+        self._draw = generator_from_words(words(seed, ["check"]))
+        self._episodes, self._steps = max(2, episodes), steps
+        self._longest: int | None = None
+        self._trace: list[bytes] = []
+
+    def run(self) -> list[bytes]:
+        """Return the answers as bytes."""
+        cls = self._cls
+        with clause(
+            cls, "`longest_episode` takes the params of the document and returns a number of steps or None"
+        ):
+            self._longest = cls.longest_episode(**dict(self._params or {}))
+        with clause(
+            cls, "it is made with the params of the document, and `start_environment` opens an episode"
+        ):
+            declared = self._staged.start()
+            self._trace.append(encoded(declared))
+        self._check_declared(declared)
+        self._actuators = Layout.of(declared.actuators)
+        for episode in range(self._episodes):
+            if episode:
+                with clause(
+                    cls, "`reset` opens the next episode, with the same declarations, wherever the last stood"
+                ):
+                    self._trace.append(encoded(self._staged.reset()))
+            # The second episode is left in its middle.
+            self._episode(max(1, self._steps // 2) if episode == 1 else self._steps)
+        with clause(cls, "`shutdown` ends it"):
+            self._staged.shutdown()
+        return self._trace
+
+    def _check_declared(self, declared: EnvironmentDeclared) -> None:
+        cls = self._cls
+        expect(cls, "it declares at least one sensor", bool(declared.sensors), "none")
+        without = [it["id"] for it in declared.actuators if it.get("value") is None]
+        expect(cls, "each actuator has a value, its no-op", not without, f"no value of {', '.join(without)}")
+
+    def _episode(self, steps: int) -> None:
+        cls = self._cls
+        for step in range(1, steps + 1):
+            values = [self._value(space, step) for space in self._actuators.spaces]
+            with clause(
+                cls, "`update` takes any setpoints of the actuators' spaces and returns all that it declared"
+            ):
+                updated = self._staged.update(self._actuators.to_row(values))
+            self._trace.append(encoded(updated))
+            if updated.terminated or updated.truncated:
+                return
+            self._check_length(step, updated)
+
+    def _check_length(self, step: int, updated: EnvironmentUpdated) -> None:
+        expect(
+            self._cls,
+            f"no episode is longer than `longest_episode` says ({self._longest})",
+            self._longest is None or step < self._longest,
+            f"step {step} with neither flag",
+        )
+
+    def _value(self, space: Any, step: int) -> Any:
+        """Return a value of a space: at first the corners of its vector, then drawn ones."""
+        low, high = getattr(space, "low", None), getattr(space, "high", None)
+        if step <= 2 and low is not None and high is not None:
+            corner = low if step == 1 else high
+            if space.contains(corner):
+                return space.canonical(corner)
+        return space.sample(self._draw)

@@ -1,0 +1,400 @@
+"""A stage for plugins: the hosts that serve them in a run, joined in memory, with nobody else and no clock."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from ganglion.errors import RemoteProtocolError
+from ganglion.peer.brain import BrainHost
+from ganglion.peer.checkpoint import export
+from ganglion.peer.conversation import Request
+from ganglion.peer.environment import EnvironmentHost
+from ganglion.peer.layout import Layout, declaration
+from ganglion.peer.loader import Loader
+from ganglion.peer.muscle import MuscleHost
+from ganglion.peer.participant import DEFERRED, Participant
+from ganglion.sdk.brain import Brain, CheckpointableBrain
+from ganglion.sdk.environment import Environment, Reward, StateTransformer
+from ganglion.sdk.information import ActuatorInformation, RewardInformation, SensorInformation
+from ganglion.sdk.memory import Memory
+from ganglion.sdk.muscle import Muscle
+from ganglion.sdk.objective import Objective
+from ganglion.sdk.seed import integer_from_words, words
+from ganglion.wire.codec import codec_of
+from ganglion.wire.envelope import Envelope, Head, decode, encode
+from ganglion.wire.messages import (
+    CALL_BY_NAME,
+    Act,
+    Acted,
+    BrainSetup,
+    BrainStore,
+    BrainStored,
+    EnvironmentDeclared,
+    EnvironmentReset,
+    EnvironmentStart,
+    EnvironmentUpdate,
+    EnvironmentUpdated,
+    MuscleReset,
+    MuscleSetup,
+    Nothing,
+)
+from ganglion.wire.verb import Verb
+
+__all__ = ["StagedAgent", "StagedEnvironment"]
+
+RUN = "stage"
+_CONTROLLER, _BRAIN, _GOVERNOR = f"{RUN}/controller/0", f"{RUN}/brain/agent", f"{RUN}/governor"
+_WIRE_BITS = 10  # an integer of a stream has 63 bits, what travels has 53
+
+
+@dataclass(frozen=True)
+class _Classes(Loader):
+    """Load the classes that were given, by kind."""
+
+    folder: str = ""
+    allow: tuple[str, ...] = ()
+    classes: Mapping[tuple[str, str], type[Any]] = field(default_factory=dict)
+
+    def load(self, kind: str, name: str) -> type[Any]:
+        """Return the class."""
+        return self.classes[kind, name]
+
+
+class _Link:
+    """Join a participant to at most one other, which answers at once."""
+
+    def __init__(self, other: _Cast | None = None) -> None:
+        self.other = other
+        self.inbox: deque[list[bytes]] = deque()
+        self.said: deque[list[bytes]] = deque()
+
+    def send(self, frames: Sequence[bytes]) -> None:
+        """Hand a CALL to the other; keep everything else."""
+        envelope = decode([bytes(frame) for frame in frames])
+        if envelope.head.verb is Verb.CALL and self.other is not None:
+            answer = decode(self.other.answer(envelope.head, envelope.body, envelope.blobs))
+            self.inbox.append(encode(replace(answer, peer=envelope.peer)))
+        else:
+            self.said.append([bytes(frame) for frame in frames])
+
+    def receive(self, timeout_s: float | None) -> list[bytes] | None:
+        """Return one message; without one there never will be any."""
+        if self.inbox:
+            return self.inbox.popleft()
+        raise RemoteProtocolError("the stage is empty: nobody is there who would answer")
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+class _Cast:
+    """Let a host play: what it is asked and what it answers passes through the codec, as it would on the bus."""
+
+    def __init__(self, host: Any, other: _Cast | None = None) -> None:
+        self._link = _Link(other)
+        self._host = host
+        self._handlers = host.handlers()
+        host.participant = Participant(lambda: self._link, self._handlers, pulse=False)
+        self._serial = 0
+
+    @property
+    def other(self) -> _Cast | None:
+        """Return who answers what the host asks."""
+        return self._link.other
+
+    @other.setter
+    def other(self, other: _Cast) -> None:
+        self._link.other = other
+
+    def ask(self, peer: str, call: str, message: Any) -> Any:
+        """Return the answer to a request; what the author's code raises passes through."""
+        row = CALL_BY_NAME[call]
+        self._serial += 1
+        frames = self.answer(
+            Head(Verb.CALL, self._serial, call), codec_of(row.request).encode(message), (), peer
+        )
+        answer = decode(frames)
+        return codec_of(row.reply).decode(answer.body)
+
+    def answer(self, head: Head, body: bytes, blobs: Sequence[bytes], peer: str = _CONTROLLER) -> list[bytes]:
+        """Return the answer's frames."""
+        row = CALL_BY_NAME[head.call]
+        request = Request(peer, head, body, tuple(blobs))
+        reply = self._handlers[head.call](request, codec_of(row.request).decode(body))
+        if reply is DEFERRED:
+            return self._link.said.popleft()
+        return encode(Envelope(peer, Head(Verb.REPLY, head.serial), codec_of(row.reply).encode(reply)))
+
+
+def _plugin(name: str, params: Mapping[str, Any] | None) -> dict[str, Any]:
+    return {"name": name, "params": dict(params or {})}
+
+
+class StagedEnvironment:
+    """Host an environment as a run would, without a run.
+
+    Args:
+        cls: Its class; `reward` and `transformer` are classes, too.
+        params: Of the document.
+        seed: Of the run.
+        worker: Whose environment it is: each has other random numbers.
+    """
+
+    def __init__(
+        self,
+        cls: type[Environment],
+        params: Mapping[str, Any] | None = None,
+        *,
+        seed: int = 1,
+        worker: int = 0,
+        mode: str = "train",
+        reward: type[Reward] | None = None,
+        transformer: type[StateTransformer] | None = None,
+    ) -> None:
+        classes: dict[tuple[str, str], Any] = {
+            (kind, "own"): it
+            for kind, it in (("environment", cls), ("reward", reward), ("transformer", transformer))
+        }
+        host = EnvironmentHost(_Classes(classes=classes))
+        self._cast = _Cast(host)
+        self._host = host
+        self._path: list[str | int] = ["environment", "world", "worker", worker]
+        self._seed, self._params = seed, params
+        self._worker, self._mode = worker, mode
+        self._parts = (
+            None if reward is None else _plugin("own", None),
+            None if transformer is None else _plugin("own", None),
+        )
+        self._episode = 0
+
+    @property
+    def environment(self) -> Environment:
+        """Return the author's object; there is one after `start`."""
+        found = self._host._environment  # noqa: SLF001 - the stage is the host's other half
+        assert found is not None, "expected start first"
+        return found
+
+    def start(self) -> EnvironmentDeclared:
+        """Make the environment and open its first episode."""
+        own, episode = words(self._seed, self._path), words(self._seed, [*self._path, "episode", 0])
+        start = EnvironmentStart(
+            RUN,
+            0,
+            "stage",
+            self._mode,
+            self._worker,
+            "world",
+            dict(self._params or {}),
+            integer_from_words(own) >> _WIRE_BITS,
+            integer_from_words(episode) >> _WIRE_BITS,
+            own,
+            episode,
+            _plugin("own", None),
+            *self._parts,
+        )
+        self._episode = 0
+        declared: EnvironmentDeclared = self._cast.ask(_CONTROLLER, "environment.start", start)
+        return declared
+
+    def update(self, setpoints: Sequence[Any]) -> EnvironmentUpdated:
+        """Advance by one step; `setpoints` are in declared order, as they travel."""
+        updated: EnvironmentUpdated = self._cast.ask(
+            _CONTROLLER, "environment.update", EnvironmentUpdate([list(setpoints)])
+        )
+        return updated
+
+    def reset(self) -> EnvironmentUpdated:
+        """Open the next episode, with its own seed."""
+        self._episode += 1
+        stream = words(self._seed, [*self._path, "episode", self._episode])
+        reset = EnvironmentReset(self._episode, integer_from_words(stream) >> _WIRE_BITS, stream)
+        opened: EnvironmentUpdated = self._cast.ask(_CONTROLLER, "environment.reset", reset)
+        return opened
+
+    def shutdown(self) -> None:
+        """End the phase."""
+        self._cast.ask(_CONTROLLER, "environment.shutdown", Nothing())
+
+
+class StagedAgent:
+    """Host an agent's muscle, objective and, in training, its brain, as a run with one worker would.
+
+    Args:
+        muscle: Its class.
+        sensors: What it sees, with full ids; values are not looked at.
+        actuators: What it sets; their values are their no-ops.
+        rewards: What its objective judges.
+        objective: Its class.
+        brain: Its class; None: nobody learns.
+        mode: `train`, `test` or `evaluate`; only in `train` the brain takes part.
+        models: The folder where the brain stores; needed for `store`.
+        load: The folder of a model to begin with.
+    """
+
+    def __init__(
+        self,
+        muscle: type[Muscle],
+        *,
+        sensors: Sequence[SensorInformation],
+        actuators: Sequence[ActuatorInformation],
+        rewards: Sequence[RewardInformation],
+        objective: type[Objective],
+        brain: type[Brain] | None = None,
+        muscle_params: Mapping[str, Any] | None = None,
+        objective_params: Mapping[str, Any] | None = None,
+        brain_params: Mapping[str, Any] | None = None,
+        mode: str = "train",
+        seed: int = 1,
+        models: Path | None = None,
+        load: Path | None = None,
+    ) -> None:
+        classes: dict[tuple[str, str], Any] = {("muscle", "own"): muscle, ("objective", "own"): objective}
+        if brain is not None:
+            classes["brain", "own"] = brain
+        loader = _Classes(classes=classes)
+        self._layouts = (
+            Layout([s.uid for s in sensors], [s.space for s in sensors]),
+            Layout([a.uid for a in actuators], [a.space for a in actuators]),
+            Layout([r.uid for r in rewards], [r.space for r in rewards], missing=True),
+        )
+        told = [declaration(s.uid, s.space, None, s.value_ids) for s in sensors]
+        setting = [declaration(a.uid, a.space, a.value, a.value_ids) for a in actuators]
+        given = [declaration(r.uid, r.space, None, r.value_ids) for r in rewards]
+        self._loader = loader
+        self._setup = BrainSetup(
+            RUN,
+            0,
+            "stage",
+            mode,
+            "agent",
+            _plugin("own", brain_params),
+            told,
+            setting,
+            given,
+            ["agent/0"],
+            1,
+            words(seed, ["brain"]),
+            "" if models is None else str(models),
+            load=None if load is None else str(load),
+        )
+        learns = brain is not None and mode == "train"
+        self._brain_host = BrainHost(loader)
+        self._brain = _Cast(self._brain_host) if learns else None
+        if self._brain is not None:
+            self._brain.ask(_GOVERNOR, "brain.setup", self._setup)
+        self._muscle_host = MuscleHost(loader)
+        self._cast = _Cast(self._muscle_host, self._brain)
+        self._cast.ask(
+            _CONTROLLER,
+            "muscle.setup",
+            MuscleSetup(
+                RUN,
+                0,
+                "stage",
+                mode,
+                0,
+                "agent",
+                _plugin("own", muscle_params),
+                _plugin("own", objective_params),
+                told,
+                setting,
+                given,
+                words(seed, ["muscle"]),
+                words(seed, ["objective"]),
+                brain=_BRAIN if learns else None,
+                models=None if load is None or learns else str(load),
+            ),
+        )
+        self._episode = 0
+        self._round = 0
+
+    @property
+    def muscle(self) -> Muscle:
+        """Return the author's muscle."""
+        found = self._muscle_host._muscle  # noqa: SLF001 - the stage is the host's other half
+        assert found is not None
+        return found
+
+    @property
+    def brain(self) -> Brain | None:
+        """Return the author's brain; None where nobody learns."""
+        return None if self._brain is None else self._brain_host._brain  # noqa: SLF001
+
+    @property
+    def memory(self) -> Memory:
+        """Return the muscle's memory."""
+        return self.muscle.memory
+
+    def begin(self, readings: Sequence[Any]) -> Acted:
+        """Give the first readings of an episode; the answer has the first setpoints."""
+        if self._round:
+            self._episode += 1
+            self._cast.ask(_CONTROLLER, "muscle.reset", MuscleReset(self._episode))
+        return self._act(readings, None)
+
+    def step(
+        self,
+        rewards: Sequence[Any],
+        readings: Sequence[Any],
+        *,
+        terminated: bool = False,
+        truncated: bool = False,
+    ) -> Acted:
+        """Give the outcome of the decision before; the answer has the next setpoints, unless the episode is over."""
+        return self._act(readings, rewards, terminated, truncated)
+
+    def _act(
+        self,
+        readings: Sequence[Any],
+        rewards: Sequence[Any] | None,
+        terminated: bool = False,
+        truncated: bool = False,
+    ) -> Acted:
+        closing = terminated or truncated
+        act = Act(
+            [self._layouts[0].to_row(list(readings))],
+            None if rewards is None else [self._layouts[2].to_row(list(rewards))],
+            decide=not closing,
+            terminated=terminated,
+            truncated=truncated,
+            closing=closing,
+            round=self._round,
+            workers=[0],
+        )
+        self._round += 1
+        acted: Acted = self._cast.ask(_CONTROLLER, "muscle.act", act)
+        return acted
+
+    def setpoints(self, acted: Acted) -> list[Any]:
+        """Return the setpoints of an answer as values of their spaces, in declared order."""
+        assert acted.setpoints is not None
+        return self._layouts[1].from_row(acted.setpoints[0], "setpoints")
+
+    def store(self) -> BrainStored:
+        """Let the brain store its model, as at the end of a phase."""
+        assert self._brain is not None, "nobody learns"
+        stored: BrainStored = self._brain.ask(_GOVERNOR, "brain.store", BrainStore())
+        return stored
+
+    def replace_brain(self) -> None:
+        """Let a new brain go on from what a `CheckpointableBrain` exports, as after a loss."""
+        assert self._brain is not None, "nobody learns"
+        former, brain = self._brain_host, self.brain
+        assert isinstance(brain, CheckpointableBrain)
+        books = former._books()  # noqa: SLF001 - the stage is the host's other half
+        state = export(brain, former._memory, former._generators, books)  # noqa: SLF001
+        self._brain_host = BrainHost(self._loader)
+        self._brain = _Cast(self._brain_host)
+        self._brain.ask(_GOVERNOR, "brain.setup", self._setup)
+        self._brain_host._go_on(self._brain_host._brain, state)  # type: ignore[arg-type]  # noqa: SLF001
+        self._cast.other = self._brain
+
+    def close(self) -> None:
+        """End the phase."""
+        self._cast.ask(_CONTROLLER, "muscle.shutdown", Nothing())
+        if self._brain is not None:
+            self._brain.ask(_GOVERNOR, "brain.shutdown", Nothing())

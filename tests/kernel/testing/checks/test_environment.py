@@ -1,0 +1,144 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ganglion.errors import ContractBroken
+from ganglion.sdk import (
+    ActuatorInformation,
+    Box,
+    Discrete,
+    Environment,
+    EnvironmentBaseline,
+    EnvironmentState,
+    ResetRequest,
+    RewardInformation,
+    SensorInformation,
+    SimTime,
+)
+from ganglion.testing import check_environment
+
+LEVEL = Box(0.0, 10.0, ())
+
+
+class Right(Environment):
+    """A tank that keeps the contract."""
+
+    def __init__(self, size: float = 10.0) -> None:
+        super().__init__()
+        self.size = size
+
+    def start_environment(self) -> EnvironmentBaseline:
+        self.level, self.steps = float(self.rng.uniform(0.0, self.size)), 0
+        return EnvironmentBaseline(self.readings(), self.valves())
+
+    def valves(self) -> list[ActuatorInformation]:
+        return [ActuatorInformation(0, Discrete(2), "valve")]
+
+    def readings(self) -> list[SensorInformation]:
+        return [SensorInformation(self.level, LEVEL, "level")]
+
+    def update(self, actuators: list[ActuatorInformation]) -> EnvironmentState:
+        self.steps += 1
+        self.level = min(max(self.level - 0.5 + actuators[0].value, 0.0), 10.0)
+        return EnvironmentState(self.readings(), self.rewards(), terminated=self.steps == 20)
+
+    def rewards(self) -> list[RewardInformation]:
+        return [RewardInformation(1.0, LEVEL, "nearness")]
+
+    @classmethod
+    def longest_episode(cls, **params: Any) -> int | None:
+        return 20
+
+
+class Overflows(Right):
+    def readings(self) -> list[SensorInformation]:
+        return [SensorInformation(self.level + self.steps, LEVEL, "level")]
+
+
+class Forgets(Right):
+    def update(self, actuators: list[ActuatorInformation]) -> EnvironmentState:
+        super().update(actuators)
+        return EnvironmentState([], self.rewards(), terminated=False)
+
+
+class WithoutNoOp(Right):
+    def valves(self) -> list[ActuatorInformation]:
+        return [ActuatorInformation(None, Discrete(2), "valve")]
+
+
+class Blind(Right):
+    def readings(self) -> list[SensorInformation]:
+        return []
+
+
+class Changes(Right):
+    def reset(self, request: ResetRequest) -> EnvironmentBaseline:
+        self.start_environment()
+        return EnvironmentBaseline([SensorInformation(1.0, LEVEL, "other")], self.valves())
+
+
+class GoesOn(Right):
+    @classmethod
+    def longest_episode(cls, **params: Any) -> int | None:
+        return 10
+
+
+class Guesses(Right):
+    count = 0
+
+    def start_environment(self) -> EnvironmentBaseline:
+        Guesses.count += 1
+        baseline = super().start_environment()
+        self.level = float(Guesses.count)
+        baseline.sensors_available[0].value = self.level
+        return baseline
+
+
+class GoesBack(Right):
+    def update(self, actuators: list[ActuatorInformation]) -> EnvironmentState:
+        state = super().update(actuators)
+        return EnvironmentState(
+            state.sensor_information, state.rewards, terminated=False, simtime=SimTime(10 - self.steps, None)
+        )
+
+
+class Stumbles(Right):
+    def shutdown(self) -> None:
+        raise RuntimeError("no way out")
+
+    def reset(self, request: ResetRequest) -> EnvironmentBaseline:
+        return self.start_environment()
+
+
+def test_one_that_keeps_the_contract_passes() -> None:
+    """Nothing is said of a right one, with or without params."""
+    check_environment(Right)
+    check_environment(Right, {"size": 5.0}, seed=7, episodes=4, steps=3)
+
+
+@pytest.mark.parametrize(
+    ("cls", "clause"),
+    [
+        (Overflows, "returns all that it declared"),
+        (Forgets, "returns all that it declared"),
+        (WithoutNoOp, "its no-op"),
+        (Blind, "at least one sensor"),
+        (Changes, "with the same declarations"),
+        (GoesOn, "no episode is longer than `longest_episode` says"),
+        (Guesses, "the same seed and setpoints give the same readings"),
+        (GoesBack, "returns all that it declared"),
+        (Stumbles, "`shutdown` ends it: .*no way out"),
+    ],
+)
+def test_each_breach_is_named(cls: type[Environment], clause: str) -> None:
+    """A class that breaks one clause is told that clause, by its own name."""
+    with pytest.raises(ContractBroken, match=f"(?s){cls.__name__}.*{clause}"):
+        check_environment(cls)
+
+
+def test_params_that_it_does_not_take_are_named() -> None:
+    """A wrong parameter is told as at the start of a run."""
+    with pytest.raises(ContractBroken, match="parameter 'sise' is not taken; expected size"):
+        check_environment(Right, {"sise": 1.0})
