@@ -12,9 +12,11 @@ from typing import Any, Protocol
 from ganglion.errors import RemoteProtocolError
 from ganglion.limits import EXIT_DIFFERS, TAPE_BYTES
 from ganglion.wire import tape as wire
-from ganglion.wire.tape import Kind, Record
+from ganglion.wire.tape import Entry, Kind, Record
 
 __all__ = ["FileReel", "MemoryReel", "Reel", "Tape", "TapeDiffers"]
+
+_HEARD, _SAID = int(Kind.HEARD), int(Kind.SAID)  # they are noted for each message
 
 
 class TapeDiffers(SystemExit):
@@ -115,7 +117,7 @@ class Tape:
 
     def __init__(self, reel: Reel) -> None:
         self._reel = reel
-        self._waiting: list[bytes] = []
+        self._waiting: list[Entry] = []
         self._given_up = False
         data = reel.read()
         self._size = len(wire.MAGIC)
@@ -161,7 +163,18 @@ class Tape:
         if self._next is not None and self._next.kind is Kind.GIVEN_UP:
             raise TapeDiffers(f"its tape was given up: more than {TAPE_BYTES} bytes (tape_bytes)")
 
+    def place(self) -> int | None:
+        """Return how long it is up to here; None where it cannot be parted here, or was given up."""
+        if self.playing:
+            return None if self._next is not None and self._next.end == self._size else self._size
+        return None if self._waiting or self._given_up else self._size
+
     # -- writing ------------------------------------------------------------------------------------------------------
+    @property
+    def given_up(self) -> bool:
+        """Say whether it became too long, and is not written any more."""
+        return self._given_up
+
     @property
     def size_bytes(self) -> int:
         """Return how long it is."""
@@ -174,7 +187,7 @@ class Tape:
 
     def heard(self, time_s: float, frames: Sequence[bytes]) -> None:
         """Note a message that is going to be acted on."""
-        self._waiting.append(wire.heard_record(time_s, frames))
+        self._waiting.append((_HEARD, time_s, frames))
 
     def tick(self, time_s: float) -> None:
         """Note that the clock was looked at."""
@@ -186,28 +199,38 @@ class Tape:
 
     def said(self, time_s: float, digest: bytes) -> None:
         """Note a message that is going to be sent."""
-        self._waiting.append(wire.record(Kind.SAID, time_s, digest))
+        self._waiting.append((_SAID, time_s, digest))
 
     def flush(self) -> bool:
         """Write what was noted, so that what follows from it may leave; False if that was too much for a tape."""
         if not self._waiting:
             return True
-        data = self._waiting[0] if len(self._waiting) == 1 else b"".join(self._waiting)
+        at_once = self._size > len(wire.MAGIC)  # the first record is one that can be read without the others
+        data = wire.block(self._waiting) if at_once else _each(self._waiting)
         self._waiting.clear()
         if self._given_up:
             return True
         self._size += len(data)
         if self._size > TAPE_BYTES:
             self._given_up = True
-            self._reel.replace(wire.MAGIC + wire.record(Kind.GIVEN_UP, 0.0))
+            self._reel.replace(wire.MAGIC + wire.block([wire.record(Kind.GIVEN_UP, 0.0)]))
             return False
         self._reel.append(data)
         return True
 
-    def begin_anew(self, records: Sequence[bytes]) -> None:
-        """Write a new tape with these records in the place of what was noted so far."""
+    def beginning(self, place: int) -> bytes:
+        """Return what is on it up to a place."""
+        return bytes(self._reel.read()[:place])
+
+    def begin_anew(self, records: Sequence[Entry], kept: bytes = wire.MAGIC) -> None:
+        """Write a new tape with these records, behind what is kept, in the place of what was noted so far."""
         self._waiting.clear()
-        data = b"".join([wire.MAGIC, *records])
+        data = kept + _each(records)
         self._given_up = False
         self._size = len(data)
         self._reel.replace(data)
+
+
+def _each(records: Sequence[Entry]) -> bytes:
+    """Return these records in a block each: so they can be read one by one, however large they are."""
+    return b"".join(wire.block([one]) for one in records)

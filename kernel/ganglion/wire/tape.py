@@ -3,9 +3,10 @@
 A participant writes down what it hears before it acts on it. Its successor hears it again, and stands where it stood:
 message logging by the receiver (Strom and Yemini, 1985; Alvisi and Marzullo, 1998).
 
-A tape is `MAGIC` and records `[head][payload]`; the head, little-endian, is length and CRC-32 of the payload, the kind,
-the monotonic time in seconds, and the CRC-32 of all this. Writing only ever breaks off: what follows the last whole
-record was never acted on, and does not count; a whole head or payload that does not fit its CRC is damage.
+A tape is `MAGIC` and blocks `[head][payload]`, each of them written at once. The head has three words of 32 bits,
+little-endian: length and CRC-32 of the payload, and the complement of the two, one xor the other. The payload is a list
+of records `[kind, time, what]` in msgpack, the time in monotonic seconds. Writing only ever breaks off: what follows
+the last whole block was never acted on, and does not count; a whole head or payload that does not fit is damage.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import zlib
 from collections.abc import Iterator, Sequence
 from enum import IntEnum
 from hashlib import blake2b
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import msgpack
 
@@ -25,9 +26,11 @@ from ganglion.wire.verb import Verb
 
 __all__ = [
     "MAGIC",
+    "Entry",
     "Kind",
     "Record",
     "base_record",
+    "block",
     "digest",
     "frames_of",
     "heard_record",
@@ -39,12 +42,15 @@ __all__ = [
     "record",
 ]
 
-MAGIC = b"ganglion tape 1\n"
-_HEAD = struct.Struct("<IIBd")
-_LENGTH = _CHECK = struct.Struct("<I")
-_HEAD_BYTES = _HEAD.size + _CHECK.size
+MAGIC = b"ganglion tape 2\n"
+_HEAD = struct.Struct("<III")
+_ONES = 0xFFFFFFFF
 _DIGEST_BYTES = 16
+_LARGE_BYTES = 1 << 20
 _LATEST_S = 1e12  # no clock that counts from the start of a machine gets there
+
+Entry: TypeAlias = tuple[int, float, Any]
+"""A record that is to be written: its kind, the time, and what is said of it."""
 
 
 class Kind(IntEnum):
@@ -59,108 +65,130 @@ class Kind(IntEnum):
 
 
 class Record(NamedTuple):
-    """One record; `end` is where it ends in the tape."""
+    """One record; `payload` is what msgpack had, and `end` is where the block that it is in ends in the tape."""
 
     kind: Kind
     time_s: float
-    payload: bytes
+    payload: Any
     end: int
 
 
-def record(kind: Kind, time_s: float, payload: bytes = b"") -> bytes:
-    """Return a record as bytes."""
-    head = _HEAD.pack(len(payload), zlib.crc32(payload), kind, time_s)
-    return head + _CHECK.pack(zlib.crc32(head)) + payload
+def block(entries: Sequence[Entry]) -> bytes:
+    """Return records as bytes that are there together, or not at all."""
+    payload = _pack(entries)
+    size, check = len(payload), zlib.crc32(payload)
+    return _HEAD.pack(size, check, size ^ check ^ _ONES) + payload
 
 
-def heard_record(time_s: float, frames: Sequence[bytes]) -> bytes:
+def record(kind: Kind, time_s: float, payload: Any = None) -> Entry:
+    """Return a record."""
+    return kind, time_s, payload
+
+
+def heard_record(time_s: float, frames: Sequence[bytes]) -> Entry:
     """Return the record of a message."""
-    parts = [part for frame in frames for part in (_LENGTH.pack(len(frame)), frame)]
-    return record(Kind.HEARD, time_s, b"".join(parts))
+    return Kind.HEARD, time_s, frames
 
 
-def late_record(time_s: float, serials: Sequence[int]) -> bytes:
+def late_record(time_s: float, serials: Sequence[int]) -> Entry:
     """Return the record of calls whose deadline has passed."""
-    return record(Kind.LATE, time_s, msgpack.packb(list(serials)))
+    return Kind.LATE, time_s, serials
 
 
-def base_record(time_s: float, serial: int, state: Any, answers: Any = ()) -> bytes:
+def base_record(time_s: float, serial: int, state: Any, answers: Any = ()) -> Entry:
     """Return the record of where a process stood: its last serial, what its host wants to know again, last answers."""
-    return record(Kind.BASE, time_s, msgpack.packb([serial, state, list(answers)]))
+    return Kind.BASE, time_s, (serial, state, answers)
 
 
 def digest(frames: Sequence[bytes]) -> bytes:
     """Return the 16 bytes that stand for a message."""
-    found = blake2b(digest_size=_DIGEST_BYTES)
-    for frame in frames:
-        found.update(_LENGTH.pack(len(frame)))
-        found.update(frame)
-    return found.digest()
+    return blake2b(_pack(frames), digest_size=_DIGEST_BYTES).digest()  # packed: where a frame ends counts
 
 
-def frames_of(payload: bytes) -> list[bytes]:
+def frames_of(payload: Any) -> list[bytes]:
     """Return the frames of a message that was heard; RemoteProtocolError if they are none."""
-    frames, place = [], 0
-    while place < len(payload):
-        start = place + _LENGTH.size
-        place = start + int.from_bytes(payload[place:start], "little")
-        frames.append(payload[start:place])
-    if place != len(payload):
-        raise RemoteProtocolError(f"tape: expected {place} bytes of frames, found {len(payload)}")
-    return frames
+    if type(payload) is not list or not all(type(frame) is bytes for frame in payload):
+        raise RemoteProtocolError(f"tape: expected a list of frames, found {type(payload).__name__}")
+    return payload
 
 
-def read_serials(payload: bytes) -> list[int]:
+def read_serials(payload: Any) -> list[int]:
     """Return the serials of calls whose deadline has passed; RemoteProtocolError if they are none."""
-    found = _unpacked(payload)
-    if not isinstance(found, list) or not all(type(serial) is int for serial in found):
-        raise RemoteProtocolError(f"tape: expected a list of serials, found {type(found).__name__}")
-    return found
+    if type(payload) is not list or not all(type(serial) is int for serial in payload):
+        raise RemoteProtocolError(f"tape: expected a list of serials, found {type(payload).__name__}")
+    return payload
 
 
-def read_base(payload: bytes) -> tuple[int, Any, list[Any]]:
+def read_base(payload: Any) -> tuple[int, Any, list[Any]]:
     """Return serial, state and answers of a base; RemoteProtocolError if it is none."""
-    found = _unpacked(payload)
-    if not isinstance(found, list) or [int, list] != [type(part) for part in found[::2]] or len(found) != 3:
+    if type(payload) is not list or len(payload) != 3 or [int, list] != [type(part) for part in payload[::2]]:
         raise RemoteProtocolError(
-            f"tape: expected serial, state and answers of a base, found {type(found).__name__}"
+            f"tape: expected serial, state and answers of a base, found {type(payload).__name__}"
         )
-    return found[0], found[1], found[2]
-
-
-def _unpacked(payload: bytes) -> Any:
-    try:
-        return msgpack.unpackb(payload, strict_map_key=False)
-    except (ValueError, TypeError, msgpack.UnpackException) as error:
-        raise RemoteProtocolError(f"tape: expected msgpack, found {payload[:16].hex()}") from error
+    return payload[0], payload[1], payload[2]
 
 
 def read_records(tape: Any) -> Iterator[Record]:
-    """Yield the whole records of a tape, which is anything with slices and a length.
+    """Yield the records of the whole blocks of a tape, which is anything with slices and a length.
 
     Raises:
-        RemoteProtocolError: It is no tape, or a record is damaged.
+        RemoteProtocolError: It is no tape, or a block is damaged.
     """
     size, place = len(tape), len(MAGIC)
     if size < place:
         return  # it was begun, and nothing was heard
     if bytes(tape[:place]) != MAGIC:
         raise RemoteProtocolError(f"expected a tape, found {bytes(tape[:16])!r}")
-    while place + _HEAD_BYTES <= size:
-        head, start = bytes(tape[place : place + _HEAD.size]), place + _HEAD_BYTES
-        (check,) = _CHECK.unpack(tape[place + _HEAD.size : start])
-        length, payload_check, kind, time_s = _HEAD.unpack(head)
-        known = kind in _KINDS and abs(time_s) < _LATEST_S  # nor is it not a number
-        if zlib.crc32(head) != check or not known:
-            raise RemoteProtocolError(f"tape: the head of the record at byte {place} of {size} is damaged")
+    while place + _HEAD.size <= size:
+        start = place + _HEAD.size
+        length, check, both = _HEAD.unpack(tape[place:start])
+        if both != length ^ check ^ _ONES:
+            raise RemoteProtocolError(f"tape: the head of the block at byte {place} of {size} is damaged")
         end = start + length
         if end > size:
             return  # the last one was not written to its end
         payload = bytes(tape[start:end])
-        if zlib.crc32(payload) != payload_check:
-            raise RemoteProtocolError(f"tape: the record at byte {place} of {size} is damaged")
-        yield Record(Kind(kind), time_s, payload, end)
+        entries = _unpacked(payload) if zlib.crc32(payload) == check else None
+        if type(entries) is not list or not all(map(_is_entry, entries)):
+            raise RemoteProtocolError(f"tape: the block at byte {place} of {size} is damaged")
+        for kind, time_s, what in entries:
+            yield Record(Kind(kind), time_s, what, end)
         place = end
+
+
+class _Packing:
+    """Pack with a buffer that is there already; one that a large message has made larger is given back."""
+
+    def __init__(self) -> None:
+        self._packer = msgpack.Packer()
+
+    def __call__(self, tree: Any) -> bytes:
+        packed = self._packer.pack(tree)
+        if len(packed) > _LARGE_BYTES:
+            self._packer = msgpack.Packer()
+        return packed
+
+
+_pack = _Packing()
+
+
+def _unpacked(payload: bytes) -> Any:
+    """Return what msgpack has in these bytes, None if they are none."""
+    try:
+        return msgpack.unpackb(payload, strict_map_key=False)
+    except (ValueError, TypeError, msgpack.UnpackException):
+        return None
+
+
+def _is_entry(found: Any) -> bool:
+    return (
+        type(found) is list
+        and len(found) == 3
+        and type(found[0]) is int
+        and found[0] in _KINDS
+        and type(found[1]) is float
+        and abs(found[1]) < _LATEST_S  # nor is it not a number
+    )
 
 
 def last_request(tape: Any) -> str:

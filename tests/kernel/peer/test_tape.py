@@ -42,6 +42,16 @@ def test_nothing_is_written_before_it_is_flushed(reel: Any) -> None:
     assert [[b"a", b"b"], b"d" * 16] == played(reel)
 
 
+def test_the_first_record_can_be_read_alone(reel: Any) -> None:
+    """Who only wants to know when a tape was begun needs not read the large message behind the first one."""
+    tape = Tape(reel)
+    tape.heard(1.0, [b"a"])
+    tape.heard(2.0, [bytes(100_000)])
+    tape.flush()
+
+    assert [1.0] == [record.time_s for record in read_records(reel.read()[:1000])]
+
+
 def test_successor_plays_then_writes_behind(reel: Any) -> None:
     """A second tape on the reel gives the records one by one, then goes on writing behind them."""
     first = Tape(reel)

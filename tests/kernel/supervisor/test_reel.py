@@ -8,7 +8,7 @@ import pytest
 
 from ganglion.supervisor.reel import age_s, place, position
 from ganglion.wire.envelope import Head, Position, encode_head
-from ganglion.wire.tape import MAGIC, Kind, heard_record, record
+from ganglion.wire.tape import MAGIC, Kind, block, heard_record, record
 from ganglion.wire.verb import Verb
 
 
@@ -24,7 +24,8 @@ def tape(tmp_path: Path) -> Path:
     path = tmp_path / "muscle.tape"
     begun_s = time.monotonic() - 100.0
     records = [heard_record(begun_s + n, act(7, 117 + n)) for n in range(2)]
-    path.write_bytes(b"".join([MAGIC, *records, record(Kind.SAID, begun_s + 2, bytes(16))]))
+    records.append(record(Kind.SAID, begun_s + 2, bytes(16)))
+    path.write_bytes(MAGIC + b"".join(block([one]) for one in records))
     return path
 
 
@@ -38,7 +39,7 @@ def test_the_place_changes_with_whatever_is_heard(tape: Path) -> None:
     """Two moments are the same place if nothing was written in between, and no new tape was begun."""
     before = place(tape)
     same = place(tape)
-    tape.write_bytes(tape.read_bytes() + heard_record(0.0, act(7, 119)))
+    tape.write_bytes(tape.read_bytes() + block([heard_record(0.0, act(7, 119))]))
     longer = place(tape)
     data = tape.read_bytes()
     tape.with_suffix(".new").write_bytes(data)

@@ -10,6 +10,7 @@ import shutil
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -165,7 +166,7 @@ def _tape(data: bytes) -> None:
     try:
         for one in tape.read_records(data):
             assert one.end <= len(data)
-            readers.get(one.kind, len)(one.payload)
+            readers.get(one.kind, repr)(one.payload)
     except RemoteProtocolError:
         pass
     path = _written("fuzz.tape", data)
@@ -184,8 +185,10 @@ def _records() -> list[bytes]:
         tape.base_record(4.0, 9, {"a": [1]}, [["peer", 7]]),
         tape.record(Kind.GIVEN_UP, 0.0),
     ]
-    broken = [b"\xff\xff\xff\xff", b"\x91\xa1a", b"\xc1", b"\x01\0\0\0", b"\x01\0\0\0x"]
-    return [*made, *(tape.record(kind, 5.0, payload) for kind in Kind for payload in broken)]
+    broken = [b"\xff\xff\xff\xff", [], ["a"], [1, 2, 3], [[], {}, []], [b"", b"\x01\0\0\0x"], {"a": 1}, None]
+    made += [tape.record(kind, 5.0, payload) for kind in Kind for payload in broken]
+    shapes: list[Any] = [7, [7], [[1, 1.0]], [[0, 1.0, []]], [[1, float("nan"), []]], [[[], 1.0, None]]]
+    return [tape.block([one]) for one in made] + [tape.block(made[:5])] + [tape.block(one) for one in shapes]
 
 
 _RECORDS = _records()
