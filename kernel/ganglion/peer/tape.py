@@ -70,9 +70,9 @@ class FileReel:
 
     def append(self, data: bytes) -> None:
         """Write at the end."""
-        view = memoryview(data)
-        while view:
-            view = view[os.write(self._file, view) :]
+        written = os.write(self._file, data)
+        while written < len(data):  # the system takes all of it but in rare cases
+            written += os.write(self._file, memoryview(data)[written:])
 
     def replace(self, data: bytes) -> None:
         """Begin a new file in the place of this one."""
