@@ -27,10 +27,26 @@ from simulation.counting import SOMETIMES
 from simulation.fault import KINDS, ROLES, Fault, drawn
 from simulation.outcome import read_rows
 
+from ganglion.wire.name import Role
+
 PARTS, SEEDS = 4, 20
 LONG_SEEDS = int(os.environ.get("GANGLION_SEEDS", "20000"))
 FIRST_LONG_SEED = int(os.environ.get("GANGLION_FIRST_SEED", "100000"))
 TOLD_S = 60.0
+FOUND = {
+    # Words that name what was wrong -> the seed of the run, and the fewest faults that have shown it.
+    "an order that was refused shifts the signals of a phase that begins again": (
+        567,
+        [
+            Fault("halt", 223, Role.CONTROLLER, 19749, 17, 3.0),
+            Fault("all", 381, Role.BRAIN, 40679, 3, 0.3),
+        ],
+    ),
+    "signals of workers that race come in another order in a phase that begins again": (
+        100392,
+        [Fault("all", 309, Role.CONTROLLER, 35499, 21, 0.05)],
+    ),
+}
 
 
 @pytest.fixture(scope="module")
@@ -104,6 +120,12 @@ def carry_out_undisturbed(name: str, seed: int, folder: Path) -> list[str]:
     run = case(int(name) if name != DICE else DICE, folder)
     outcome = Simulation(run.plan, seed, folder, tables=read_rows).carry_out()
     return [table for table, rows in run.rows.items() if outcome.tables[table] != rows]
+
+
+@pytest.mark.parametrize(("seed", "faults"), FOUND.values(), ids=FOUND)
+def test_what_was_found_stays_mended(folder: Path, seed: int, faults: list[Fault]) -> None:
+    """What campaigns have found goes well now."""
+    assert not carry_out(seed, faults, folder).wrong
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -184,6 +184,7 @@ class Stage:
         self.reel = MemoryReel()
         self.now_s = 0.0
         self.lives = 0
+        self.compares = False  # what comes with what was sealed before
         self.link = Link()
         self.host: StoreHost | None = None
         self.begin_writers(0)
@@ -228,15 +229,23 @@ class Stage:
         return not any(row[1] <= last for batch in rest for row in batch)
 
     # -- what happens -------------------------------------------------------------------------------------------------
-    def start(self, withdraw: int | None = None, limit: int = 1 << 20) -> None:
-        """Start the store, or its successor."""
+    def start(
+        self,
+        withdraw: int | None = None,
+        limit: int = 1 << 20,
+        behind: bool = False,
+        everything: bool = False,
+    ) -> None:
+        """Start the store, or its successor; what comes behind its tape, or all of a phase, is withdrawn."""
         self.link = Link()
         writer = SqlWriter(self.uri, RUN, self.lives > 0, limit, Breaking)
         self.lives += 1
-        self.host = host = StoreHost(writer, 100.0)
+        self.host = host = StoreHost(writer, 100.0, withdraw if behind else None)
         try:
             if withdraw is not None:
                 writer.withdraw(withdraw)
+            if withdraw is not None and everything:
+                writer.withdraw_behind(withdraw, {}, {})
             participant = Participant(
                 lambda: self.link, {}, host.told, host.gone, lambda: self.now_s, False, Tape(self.reel)
             )
@@ -304,13 +313,20 @@ class Stage:
         """Return what would be kept of this moment: the tape, and where the writers stand."""
         return bytes(self.reel.data), self.now_s, copy.deepcopy((self.governor, self.controllers)), self.phase
 
-    def interrupt(self) -> None:
-        """End the run: open episodes are cut short, and all of it is made durable."""
+    def interrupt(self, drained: int = 0) -> None:
+        """End the run: open episodes are cut short, and all of it is made durable.
+
+        `drained` episodes of each worker come to their ends, and are not what they would have become. Not where the
+        phase has begun again: there all are cut short.
+        """
+        drained = 0 if self.compares else drained
         self.settle()
         if self.governor.todo and self.governor.todo[0] == head():
             return  # nothing was begun
         for worker, controller in enumerate(self.controllers):
-            if controller.todo and (rows := _open_rows(controller, worker)):
+            if drained:
+                controller.todo = [b for b in _drained(controller, worker, drained) if self.begun(b[0][1])]
+            elif controller.todo and (rows := _open_rows(controller, worker)):
                 controller.todo = [[sealed(rows[0], worker, rows[1], rows[2], "interrupted")]]
             else:
                 controller.todo = []
@@ -318,29 +334,41 @@ class Stage:
                 self.say(controller, False)
         brain = ["brain", self.phase, "ada", "", 2, 4, "now", 10, "11", "brains/cut/ada/model.npz"]
         phase = ["phase", self.phase, f"p{self.phase}", "train", "interrupted", "interrupted"]
-        self.governor.todo = [[brain, phase, ["end", "interrupted", "interrupted: operator", "now"]]]
+        evaluation = ["evaluation", self.phase, "ada", 1, 2, {"return": -1.0}, None, "now"]
+        told = not any(row[:2] == evaluation[:2] for batch in self.governor.todo for row in batch)
+        rows = [brain, phase, ["end", "interrupted", "interrupted: operator", "now"]]
+        self.governor.todo = [[*([] if told or not drained else [evaluation]), *rows]]
         self.say(self.governor, False)
         self.settle()
 
     def go_on(self, moment: Any) -> None:
-        """Go on from a moment, with new processes."""
+        """Go on from a moment, with new processes; what came behind it is withdrawn."""
+        self.compares = False
         self.kill()
         data, self.now_s, writers, phase = moment
         self.governor, self.controllers = copy.deepcopy(writers)
         self.reel.data[:] = data
         while self.host is None:
-            self.start(withdraw=phase)
+            self.start(withdraw=phase, behind=True)
         for writer in self.writers:
             self.again(writer)
 
-    def rewind(self) -> None:
-        """Begin again with the present phase, without tapes."""
-        self.kill()
+    def rewind(self, drained: int | None) -> None:
+        """Begin again with the present phase, without tapes; what was sealed is compared.
+
+        With `drained` the run was interrupted before (`interrupt`), and all of the phase is withdrawn.
+        """
+        if drained is not None:
+            self.settle()
         durable = not any(begin(1) in batch for _, batch in self.governor.sent)
         phase = 1 if self.first == 1 or (self.phase == 1 and durable) else 0
+        if drained is not None:
+            self.interrupt(drained)
+        self.compares = drained is None
+        self.kill()
         self.reel.data.clear()
         while self.host is None:
-            self.start(withdraw=phase)
+            self.start(withdraw=phase, everything=drained is not None)
         self.begin_writers(phase)
 
     def settle(self) -> None:
@@ -377,6 +405,21 @@ def _open_rows(controller: Writer, worker: int) -> tuple[int, int, int] | None:
     record = controller.todo[0][0]
     phase, episode, first = record[1], record[5], record[6][0][0]
     return None if first == 1 else (phase, episode, first - 1)
+
+
+def _drained(controller: Writer, worker: int, count: int) -> list[Batch]:
+    """Return how a worker comes to its end that nobody else goes with: with other rows, and perhaps later."""
+    if not controller.todo:
+        return []
+    record = next(row for row in controller.todo[0] if row[0] == "steps")
+    _, phase, _, _, _, episode, rows = record
+    found: list[Batch] = []
+    for number in range(episode, episode + count):
+        other = steps(phase, worker, number, rows[0][0], STEPS - rows[0][0] + 1)
+        other[-1] = [[*row[:4], pack([-1.0]), *row[5:]] for row in other[-1]]
+        found.append([other, sealed(phase, worker, number, STEPS)])
+        rows = [[1]]
+    return found
 
 
 @functools.cache
@@ -465,18 +508,18 @@ class Machine(RuleBasedStateMachine):
         self.moments = [*self.moments[-1:], self.stage.moment()]
 
     @precondition(lambda self: self.moments and self.stage.lives < 24)
-    @rule(interrupted=st.booleans())
-    def go_on(self, interrupted: bool) -> None:
+    @rule(interrupted=st.booleans(), drained=st.integers(0, 2))
+    def go_on(self, interrupted: bool, drained: int) -> None:
         """Interrupt the run, or lose all processes; go on from the newest moment."""
         if interrupted:
-            self.stage.interrupt()
+            self.stage.interrupt(drained)
         self.stage.go_on(self.moments[-1])
 
     @precondition(lambda self: self.stage.lives < 24)
-    @rule()
-    def rewind(self) -> None:
-        """Begin the phase again."""
-        self.stage.rewind()
+    @rule(drained=st.none() | st.integers(0, 2))
+    def rewind(self, drained: int | None) -> None:
+        """Begin the phase again, perhaps after the run was interrupted."""
+        self.stage.rewind(drained)
         self.moments = []
 
     @invariant()

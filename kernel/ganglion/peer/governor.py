@@ -24,6 +24,7 @@ from ganglion.peer.failure import failure_of, show_failure
 from ganglion.peer.hooks import Hooks, identity
 from ganglion.peer.library import Library
 from ganglion.peer.loader import Loader
+from ganglion.peer.ordinals import Ordinals
 from ganglion.peer.participant import DEFERRED, Handler, Participant
 from ganglion.peer.records import Records, declaration_rows
 from ganglion.run.effect import Answer, Ask, Await, Cut, Declare, Effect, Event, Finish, Record, Steer
@@ -79,7 +80,7 @@ class GovernorHost:
         self._finish: Finish | None = None
         self._store: str | None = None  # None too when its failure has been told
         self._unwritten: GanglionError | None = None  # why nothing more is written
-        self._signals = 0  # that were recorded
+        self._ordinals: Ordinals
         self._numbers: dict[str, int] = {}  # of the last signal to each controller
         self._said: dict[str, list[FlowSignal]] = {}  # controller -> signals of this phase
         self._started = ""  # when the run began first, as UTC text
@@ -114,6 +115,7 @@ class GovernorHost:
         self._records = Records(self.participant, start.store)
         self._records.span_s = span_s("record", widest(phase.deadlines_s for phase in plan.phases))
         self._cuts = Cuts(Path(self._results))
+        self._ordinals = Ordinals(max(phase.workers for phase in plan.phases), self.participant.incarnation)
         cut = self._resume(start.resume)
         self._governor = Governor(start.run, plan, start.store, self._results, services)
         self.participant.on_answer = self._answered
@@ -126,7 +128,8 @@ class GovernorHost:
         if resume is None:
             return None
         try:
-            self._started, self._signals = str(resume.get("started", "")), int(resume.get("signals", 0))
+            self._started = str(resume.get("started", ""))
+            self._ordinals.restore(resume.get("signals", []))
             self._library.recall(resume.get("shelves", []), resume.get("rows", []))
             return Cut(int(resume["phase"]), [[int(p), str(a), str(f)] for p, a, f in resume["models"]])
         except (KeyError, IndexError, StopIteration, TypeError, ValueError) as error:
@@ -277,7 +280,7 @@ class GovernorHost:
                 if effect.record[0] == "run":
                     self._started = effect.record[1]["started"]
                 self._library.take(effect.record)
-                self._write(partial(self._records.add, self._numbered(effect.record)))
+                self._write(partial(self._records.add, self._numbered(effect)))
             elif isinstance(effect, Event):
                 if effect.name == "phase.started":
                     self._said.clear()  # controllers begin anew
@@ -301,17 +304,19 @@ class GovernorHost:
         self._said.setdefault(steer.peer, []).append(signal)
         return signal
 
-    def _numbered(self, record: list[Any]) -> list[Any]:
-        """Return a record with what names it for good: signals may be equal, and each is one of its own."""
+    def _numbered(self, effect: Record) -> list[Any]:
+        """Return a record with what names it for good: equal signals may be said twice, and each is one of its own."""
+        record = effect.record
         if record[0] != "signal":
             return record
-        self._signals += 1
-        return [*record, self._signals]
+        return [*record, self._ordinals.order() if effect.order else self._ordinals.number(record[2])]
 
     def _cut(self, cut: Cut) -> None:
         """Note what the run needs to begin again with a phase; it counts when all before is durable."""
         place = {"run": self._run, "phase": cut.phase, "models": cut.models, "started": self._started}
-        self._cuts.take(self._records.mark(), {**place, "signals": self._signals, **self._library.note()})
+        self._cuts.take(
+            self._records.mark(), {**place, "signals": self._ordinals.note(), **self._library.note()}
+        )
 
     def _keep_cuts(self) -> None:
         """Write the cuts that count by now; a run goes on without them, and says so."""

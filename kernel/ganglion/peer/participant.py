@@ -76,6 +76,7 @@ class Participant(Recorded):
         pause: Sleeps for some seconds.
 
     Attributes:
+        incarnation: Of the one who began our tape: all who bear the name after him, with that tape, have the same here.
         patience_s: How long we may work without hearing anything; then the pulse ends this process, which prints its
             stacks. For those whose answer nobody awaits by a deadline; None: for ever.
         hang: Ends this process.
@@ -97,6 +98,7 @@ class Participant(Recorded):
         super().__init__(tape)
         self.name = ""
         self.welcome: Welcome | None = None
+        self.incarnation = 0
         self.contents: dict[str, Content] = {}
         self.leaving: Leave | None = None
         self.on_answer: Callable[[Answer], None] | None = None
@@ -154,6 +156,7 @@ class Participant(Recorded):
         assert welcome is not None
         self._joined = True
         self.name = welcome.name
+        self.incarnation = welcome.incarnation
         self._conversation.begin(welcome.incarnation)
         if self._recorder is not None:
             self._recorder.welcomed = tuple(frames)
@@ -388,9 +391,7 @@ class Participant(Recorded):
             return
         if tape.playing:
             return
-        if not tape.flush():
-            found = f"{self.name}: expected a tape of at most {TAPE_BYTES} bytes (tape_bytes), it is longer"
-            self._warn(f"{found}: if this process is lost, its phase begins again")
+        self.flush_tape()
         with self._lock:
             try:
                 self._link.send(frames)
@@ -400,7 +401,14 @@ class Participant(Recorded):
                 self._come_back()
         self._return()
 
-    def _warn(self, text: str) -> None:
+    def flush_tape(self) -> None:
+        """Write what was noted; a tape that is too long then is given up, which is told."""
+        if self._tape is not None and self.tapes and not self._tape.flush():
+            found = f"{self.name}: expected a tape of at most {TAPE_BYTES} bytes (tape_bytes), it is longer"
+            self.warn(f"{found}: if this process is lost, its phase begins again")
+
+    def warn(self, text: str) -> None:
+        """Tell those who look on what is not as it should be."""
         if self.welcome is not None and self.welcome.run:
             event = RunEvent("warning", {"text": text}, time.time())
             self.tell(topic(self.welcome.run, "events"), "event", event)
@@ -531,13 +539,14 @@ class Participant(Recorded):
         """Take one message into the books; the lock is held."""
         if frames is None:
             return []
-        incoming, answers = self._conversation.receive(frames, self.clock())
+        now_s = self.clock()
+        incoming, answers = self._conversation.receive(frames, now_s)
         self._send_known(answers)
         if incoming:
             if self._tape is not None:
-                self._tape.heard(self.clock(), frames)
+                self._tape.heard(now_s, frames)
         elif self._accusations:
-            self._accusations.hear(frames, self.clock())
+            self._accusations.hear(frames, now_s)
         return incoming
 
     def _send_known(self, messages: Sequence[Sequence[bytes]]) -> None:

@@ -49,9 +49,10 @@ class Steer:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """Write one record to the store."""
+    """Write one record to the store; `order` says that it tells of what an operator did, and when."""
 
     record: list[Any]
+    order: bool = False
 
 
 @dataclass(frozen=True, slots=True)

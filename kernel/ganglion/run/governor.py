@@ -71,6 +71,7 @@ class Governor:
         self._asked_s = 0.0  # when an evaluation was heard of last
         self._agents: list[ResolvedAgent] = []
         self._ready: dict[int, dict[str, Any]] = {}
+        self._places: dict[str, Process] = {}  # of this phase, by name
         self._joined: dict[str, str] = {}  # peer -> content type of its bodies
         self._returning: set[str] = set()  # lost; who starts them gives them their time
         self._open: set[tuple[Any, ...]] = set()
@@ -109,7 +110,7 @@ class Governor:
         event = Event("peer.lost", {"name": peer, "reason": reason})
         if self.stage is Stage.ENDED or peer not in self.awaited() or returns:
             return [event]
-        process = next((p for p in self._processes() if p.name == peer), None)
+        process = self._places.get(peer)
         environment = None if process is None else process.environment
         led_back = self.stage is Stage.RUNNING and environment is not None and led(self._phase, environment)
         if (
@@ -121,8 +122,7 @@ class Governor:
             self.waits.begin(peer, peer, f"{process.label} to come back", now_s, span_s)
             return [event]
         failure = Failure("lost", f"{self._label(peer)} is gone: {reason}")
-        process = next((p for p in self._processes() if p.name == peer and p.is_controller), None)
-        if process is not None and self.stage in (Stage.RUNNING, Stage.FAILING):
+        if process is not None and process.is_controller and self.stage in (Stage.RUNNING, Stage.FAILING):
             self._gone(process.worker or 0, process.evaluation)  # nobody is left who could close its episode
         return [event, *self.fail(failure, peer, now_s), *self._after_cut(now_s)]
 
@@ -280,8 +280,7 @@ class Governor:
 
     def awaited(self) -> set[str]:
         """Return the names that the present phase needs."""
-        names = {process.name for process in self._processes()}
-        return names | ({self.store} if self.store is not None else set())
+        return {*self._places, *({self.store} if self.store is not None else ())}
 
     # -- failing ------------------------------------------------------------------------------------------------------
     def fail(self, failure: Failure, peer: str | None, now_s: float) -> list[Effect]:
@@ -313,6 +312,7 @@ class Governor:
     # -- a phase begins -----------------------------------------------------------------------------------------------
     def _enter(self, index: int, now_s: float) -> list[Effect]:
         self._phase = phase = self.plan.phases[index]
+        self._places = {process.name: process for process in processes_of(self.run, phase)}
         self._ready = {}
         self._evaluations = Evaluations(self.run, phase, self._setup, self._ask_for_evaluation)
         self.stage = Stage.NEEDING
@@ -338,7 +338,7 @@ class Governor:
 
     def _admitted(self, tag: tuple[Any, ...], reply: Any, now_s: float) -> list[Effect]:
         self.stage = Stage.JOINING
-        missing = [p for p in self._processes() if p.name not in self._joined]
+        missing = [p for name, p in self._places.items() if name not in self._joined]
         for process in missing:
             span_s = self._phase.deadline_s("attach" if process.attached else "join", process)
             if process.name in self._returning:  # the wait for it is told, and ended, by who starts it
@@ -544,8 +544,7 @@ class Governor:
 
     # -- small questions ----------------------------------------------------------------------------------------------
     def _ask(self, tag: tuple[Any, ...], peer: str, call: str, message: Any, now_s: float) -> Ask:
-        process = next((p for p in self._processes() if p.name == peer), None)
-        span_s = self._phase.deadline_s(call, process)
+        span_s = self._phase.deadline_s(call, self._places.get(peer))
         self._open.add(tag)
         self.waits.begin(tag, peer, f"{self._label(peer)} to answer {call}", now_s, None)
         return Ask(tag, peer, call, message, span_s)
@@ -573,9 +572,6 @@ class Governor:
             return self._learning()
         with_brain = [agent for agent in self._agents if agent.plan.brain is not None]
         return [agent for agent in with_brain if agent.plan.name in self._models.first]
-
-    def _processes(self) -> list[Process]:
-        return processes_of(self.run, self._phase)
 
     def _all_joined(self) -> bool:
         return self.stage is Stage.JOINING and self.awaited() <= self._joined.keys()

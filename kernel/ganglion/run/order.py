@@ -34,4 +34,4 @@ def refusal(wish: FlowSignal, wanted: str | None, phase: PhasePlan | None, worke
 def order_record(wish: FlowSignal, reason: str, phase: int, position: int = 0, inner: int = 0) -> Record:
     """Return the row of an order: `position` is the round, `inner` the moment of the evaluation that it came in."""
     row = ["signal", phase, wish.worker, None, None, wish.signal, wish.issuer, reason]
-    return Record([*row, wish.data, position, inner])
+    return Record([*row, wish.data, position, inner], order=True)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import itertools
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -20,7 +19,6 @@ from ganglion.broker.effect import Note
 from ganglion.document import load_document
 from ganglion.errors import PeerLost
 from ganglion.limits import BEAT_AFTER_SILENCE_S
-from ganglion.peer import brain, controller, environment, muscle
 from ganglion.peer.main import host_of, live
 from ganglion.peer.participant import Participant
 from ganglion.run.plan import Plan
@@ -39,6 +37,7 @@ from simulation.outcome import Outcome, read_tables, story_of
 from simulation.process import Process
 from simulation.reel import Reel, SimulatedTape
 from simulation.schedule import Schedule, Stuck
+from simulation.shortcuts import shortcuts
 
 __all__ = ["Act", "Disturbance", "Simulation", "read", "simulate"]
 
@@ -134,6 +133,8 @@ class Simulation:
         self._acts = sorted(self.disturbance.acts, key=lambda act: act[0])
         self._ticker = _Ticker(self.bus, self.schedule)
         self._tapes: dict[str, bytearray] = {}
+        self._supervisor: Process | None = None
+        self._crashed: Process | None = None
         self._brokers = 0  # that took the place of another
         self._notes: list[tuple[int, Note]] = []
         self._moment: tuple[int, dict[str, bytes]] | None = None  # phase, and the tapes
@@ -146,7 +147,7 @@ class Simulation:
         self._supervisor = self._process("supervisor", self._supervise)
         self.schedule.sleep(self._ticker, _TICK_S)
         try:
-            with _shared_generators(), counting(self.counts):
+            with shortcuts(), counting(self.counts):
                 self.schedule.run(self._over)
         except Stuck as stuck:
             stuck.add_note("\n".join(self._waits()))
@@ -214,7 +215,8 @@ class Simulation:
 
     def wake_supervisor(self) -> None:
         """Let the supervisor look at what it was told to do."""
-        self.schedule.ready(self._supervisor)
+        if self._supervisor is not None:
+            self.schedule.ready(self._supervisor)
 
     def tape_bytes(self, name: str) -> int:
         """Return how long the tape of a name is."""
@@ -320,12 +322,19 @@ class Simulation:
         return data
 
     def _process(self, name: str, program: Callable[[Process], int], incarnation: int = 1) -> Process:
-        process = Process(name, self.schedule, lambda: program(process), incarnation)
+        process = Process(name, self.schedule, lambda: program(process), incarnation, self._ended)
         if self.mines.get(name):
             process.mine = self.mines[name].pop(0)
         self.processes.append(process)
         self.schedule.ready(process)
         return process
+
+    def _ended(self, process: Process) -> None:
+        """Let the supervisor notice that a process has ended, as the system tells it."""
+        if process.crash is not None:
+            self._crashed = process
+        if self._supervisor is not None and self._supervisor.waiting:
+            self.wake_supervisor()
 
     def _connect(self, process: Process) -> Wire:
         if self._ticker.down:
@@ -360,12 +369,12 @@ class Simulation:
             self._acts.pop(0)[1](self)
         if self.check_every and self.schedule.events % self.check_every == 0:
             self._check()
-        for process in self.processes:
-            if process.crash is not None:
-                crash, process.crash = process.crash, None
-                crash.add_note(f"in {process.name}, schedule seed {self.schedule.seed}")
-                raise crash
-        return not self._supervisor.lives
+        if self._crashed is not None:
+            process, self._crashed = self._crashed, None
+            assert process.crash is not None
+            process.crash.add_note(f"in {process.name}, schedule seed {self.schedule.seed}")
+            raise process.crash
+        return self._supervisor is not None and not self._supervisor.lives
 
     def _check(self) -> None:
         """Let all cores look at their books."""
@@ -398,19 +407,6 @@ class Simulation:
         for name, link in broker.joined.items():
             lines += [f"{name} waits for {to.decode()}" for to, route in link.routes.items() if route.open]
         return [*lines, *story_of(self.keeper.events[-12:])]
-
-
-@contextlib.contextmanager
-def _shared_generators() -> Iterator[None]:
-    """Let nobody seed the generators of the interpreter: they are not one process's own, as they would be elsewhere."""
-    former = {host: host.seed_process for host in (brain, controller, environment, muscle)}
-    for host in former:
-        host.seed_process = lambda words: None  # type: ignore[attr-defined]
-    try:
-        yield
-    finally:
-        for host, seed_process in former.items():
-            host.seed_process = seed_process  # type: ignore[attr-defined]
 
 
 _numbers = itertools.count(1)

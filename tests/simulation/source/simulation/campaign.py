@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import random
 import shutil
 from collections import Counter
@@ -18,6 +19,9 @@ from simulation.outcome import Outcome, read_rows
 from simulation.process import KILLED
 
 __all__ = ["Campaign", "Failure", "Verdict", "carry_out", "case_of", "shrunk"]
+
+
+_RUNS_PER_STORE = 200
 
 
 @dataclass
@@ -118,8 +122,16 @@ class Campaign:
     counts: Counter[str] = field(default_factory=Counter)
     seeds: int = 0
 
+    def _tidy(self) -> None:
+        """Begin a new store now and then: the more runs lie in one, the slower it is; and free what is in cycles."""
+        if self.seeds % _RUNS_PER_STORE == 0:
+            for file in self.folder.glob("ganglion.db*"):
+                file.unlink()
+            gc.collect()
+
     def go(self, seed: int) -> None:
         """Carry out one seed; Failure if it goes wrong."""
+        self._tidy()
         faults = drawn(seed, case_of(seed, self.folder).length)
         verdict = carry_out(seed, faults, self.folder)
         self.seeds += 1

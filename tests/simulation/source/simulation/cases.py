@@ -1,4 +1,4 @@
-"""Small runs for campaigns: every kind of phase, three steps long, so that many schedules fit into a second."""
+"""Small runs for campaigns: every kind of phase, one to three steps long, so that many schedules fit into a second."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from simulation.outcome import read_rows
 
 __all__ = ["CASES", "DICE", "Case", "case"]
 
-CASES = 24
+CASES = 40
 DICE = "dice"
 """The run in which an environment throws dice."""
 
@@ -60,9 +60,12 @@ def _document(name: int | str) -> dict[str, Any]:
     """Return a document, drawn by its name."""
     draw = random.Random(f"case {name}")
     kind = "DiceEnvironment" if name == DICE else "ChainEnvironment"
-    phases = [_phase(draw, kind, draw.random() < 0.75)]
-    if draw.random() < 0.4:
-        phases.append(_phase(draw, kind, draw.random() < 0.5))
+    if name == DICE or int(name) % 4:  # three of four are as small as a run can be
+        phases = [_small_phase(draw, kind, draw.random() < 0.7)]
+    else:
+        phases = [_phase(draw, kind, draw.random() < 0.75)]
+        if draw.random() < 0.6:
+            phases.append(_phase(draw, kind, draw.random() < 0.5))
     schedule = [{f"phase {index}": phase} for index, phase in enumerate(phases)]
     recovery = {"on_loss": "recover", "deadlines_s": _DEADLINES_S}
     return {
@@ -75,25 +78,37 @@ def _document(name: int | str) -> dict[str, Any]:
     }
 
 
+def _small_phase(draw: random.Random, kind: str, learns: bool) -> dict[str, Any]:
+    config = _config(draw, learns, 1, draw.choice([1, 1, 2]))
+    return _phase_of(draw, kind, ["hill"], ["ada"], config, 2)
+
+
 def _phase(draw: random.Random, kind: str, learns: bool) -> dict[str, Any]:
-    workers = draw.choice([1, 1, 1, 2, 2, 3])
+    workers = draw.choice([1, 2, 2, 3])
     uids = draw.sample(["hill", "lake"], draw.choice([1, 1, 2]))
     names = draw.sample(["ada", "bob"], draw.choice([1, 2]))
-    config = {
-        "mode": "train" if learns else "test",
-        "worker": workers,
-        "episodes": draw.randint(1, 2),
-        "sync": draw.choice(["lockstep", "lockstep", "pipelined"]),
-    }
-    if learns and draw.random() < 0.25:
+    config = _config(draw, learns, workers, draw.randint(1, 2))
+    if learns and draw.random() < 0.4:
         config["evaluate_every"] = 2
+    return _phase_of(draw, kind, uids, names, config, 3)
+
+
+def _config(draw: random.Random, learns: bool, workers: int, episodes: int) -> dict[str, Any]:
+    mode = "train" if learns else "test"
+    sync = draw.choice(["lockstep", "lockstep", "pipelined"])
+    return {"mode": mode, "worker": workers, "episodes": episodes, "sync": sync}
+
+
+def _phase_of(
+    draw: random.Random, kind: str, uids: list[str], names: list[str], config: dict[str, Any], longest: int
+) -> dict[str, Any]:
     return {
         "environments": [
             {
                 "environment": {
                     "uid": uid,
                     "name": f"simulation.chain:{kind}",
-                    "per_worker": [{"length": draw.randint(1, 3)} for _ in range(workers)],
+                    "per_worker": [{"length": draw.randint(1, longest)} for _ in range(config["worker"])],
                 }
             }
             for uid in uids

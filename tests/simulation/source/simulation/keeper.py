@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Keeper"]
 
-_LOOK_S = 0.05
+_LOOK_S = 1.0  # it is woken when a process ends
 _STAGES: tuple[tuple[Role, ...], ...] = (  # who leaves first; the store after everybody who writes
     (Role.ENVIRONMENT, Role.MUSCLE, Role.CONTROLLER),
     (Role.BRAIN,),
@@ -172,11 +172,20 @@ class Keeper:
 
     def _turn(self) -> None:
         """Take what comes next, and look after the processes."""
-        incoming = self.participant._next(_LOOK_S)
+        incoming = self.participant._next(self._idle_s())
         if incoming is not None:
             self.participant._take(incoming)
         self._look()
         self._give_orders()
+
+    def _idle_s(self) -> float:
+        """Return for how long there is nothing to do if nobody says anything."""
+        due = [*self._due_s.values(), *(m.kill_s for m in self.members.values() if m.kill_s is not None)]
+        if self._lost is not None:
+            due.append(self._lost[1])
+        return (
+            min(max(0.0, min(due, default=_LOOK_S) - self.participant.clock()), _LOOK_S) if due else _LOOK_S
+        )
 
     def _returned(self) -> None:
         """Say to a new broker what the one before it has known."""
@@ -341,7 +350,7 @@ class Keeper:
         clock = self.participant.clock
         until_s = clock() + LEAVE_ASK_S
         while any(m.process.lives for m in members) and clock() < until_s:
-            self.participant.pump(_LOOK_S)
+            self.participant.pump(max(0.0, min(until_s - clock(), _LOOK_S)))
         for member in members:
             if member.process.lives:
                 if not member.process.excused:

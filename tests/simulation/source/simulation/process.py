@@ -27,12 +27,17 @@ class Process:
     """Be one process: it runs until it waits for its link, and goes on when the schedule says so.
 
     `status` is its exit status, None while it lives. What its program must not raise stands in `crash`. `wires` are
-    its connections; the last one is the one it has. `mine` counts the moments, between two system calls, after which
-    it is killed.
+    its connections; the last one is the one it has. `ended` is called when it has ended. `mine` counts the moments,
+    between two system calls, after which it is killed.
     """
 
     def __init__(
-        self, name: str, schedule: Schedule, program: Callable[[], int], incarnation: int = 1
+        self,
+        name: str,
+        schedule: Schedule,
+        program: Callable[[], int],
+        incarnation: int = 1,
+        ended: Callable[[Process], None] = lambda process: None,
     ) -> None:
         self.name, self.incarnation = name, incarnation
         self.queued = False
@@ -51,7 +56,7 @@ class Process:
         self.held: list[Callable[[], None]] = []  # what the system takes from it when it is killed
         self._due = False  # it would run if it were not frozen
         self._schedule = schedule
-        self._program = program
+        self._program, self._ended = program, ended
         self._greenlet = greenlet(self._live)
 
     @property
@@ -138,6 +143,7 @@ class Process:
         self._schedule.forget(self)
         for wire in self.wires:
             wire.end()
+        self._ended(self)
 
     def _live(self) -> None:
         try:
@@ -156,3 +162,4 @@ class Process:
             self.status = status
             for wire in self.wires:
                 wire.close()
+            self._ended(self)
