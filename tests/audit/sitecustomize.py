@@ -62,6 +62,7 @@ AUTHORS = (
     "ganglion.cli.deep",
 )  # run what an author wrote
 NEVER = frozenset({"cloudpickle", "dill", "joblib", "jsonpickle", "shelve"})  # reading with these executes
+BROUGHT = {"cloudpickle": "stable_baselines3"}  # who imports it for files of his own, which are none of ours
 HEAVY = frozenset({"numpy", "pandas", "torch", "sqlalchemy", "matplotlib", "gymnasium", "sqlite3"})
 TABLES = ("ganglion_palaestrai", "ganglion_sweep")  # plugins with tables of names, which the supervisor reads
 WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
@@ -102,6 +103,15 @@ def _importing(frame: Any) -> bool:
     """Say whether a module is being imported."""
     while frame is not None:
         if frame.f_code.co_filename.startswith("<frozen importlib"):
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _comes_from(frame: Any, package: str) -> bool:
+    """Say whether something is done for a module of an installed package."""
+    while frame is not None:
+        if _package(frame.f_code.co_filename) == package:
             return True
         frame = frame.f_back
     return False
@@ -150,7 +160,7 @@ def _on_start(frame: Any, args: tuple[Any, ...]) -> str | None:
 def _on_import(frame: Any, args: tuple[Any, ...]) -> str | None:
     top = str(args[0]).partition(".")[0]
     if top in NEVER:
-        return str(args[0])
+        return None if top in BROUGHT and _comes_from(frame, BROUGHT[top]) else str(args[0])
     if top not in HEAVY and not top.startswith("ganglion_"):
         return None
     kind = _kind()

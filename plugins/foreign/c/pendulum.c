@@ -1,13 +1,10 @@
 /* Play the reference pendulum with libzmq and msgpack-c: join, declare, reset, update, leave.
  *
  *     gcc -O2 -ffp-contract=off pendulum.c -o pendulum -lzmq -lmsgpackc
- *
- * Start it as a document's `command: [./pendulum]`, or by hand with GANGLION_ENDPOINT, GANGLION_NAME and
- * GANGLION_TOKEN. */
+ */
 #include <errno.h>
 #include <msgpack.h>
 #include <stdarg.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,20 +12,11 @@
 
 enum { HELLO = 1, WELCOME = 2, CALL = 3, REPLY = 4, ERROR = 5, BEAT = 8, BYE = 10 };
 enum { SOURCE, HEAD, BODY, FRAMES }; /* of a message; what may follow is skipped */
-/* The kernel asks after half a second; whoever hears nothing for so long has lost it. */
-static const int SILENCE_MS = 10000;
 
-static void fail(const char *format, ...) {
-    va_list arguments;
-    va_start(arguments, format);
-    fputs("pendulum: ", stderr);
-    vfprintf(stderr, format, arguments);
-    fputc('\n', stderr);
+static void check(int right, const char *what) {
+    if (right) return;
+    fprintf(stderr, "pendulum: %s: %s\n", what, errno == EAGAIN ? "the kernel is silent" : zmq_strerror(errno));
     exit(1);
-}
-
-static void check(int succeeded, const char *what) {
-    if (!succeeded) fail("%s: %s", what, zmq_strerror(errno));
 }
 
 /* -- the world: + - * / only, each line evaluated as written, so that every language gets the same bits ------------ */
@@ -63,50 +51,30 @@ static double advance(double u) {
     return -(2.0 * (1.0 - c) + 0.1 * w * w + 0.001 * u * u);
 }
 
-/* -- msgpack: writing, reading ------------------------------------------------------------------------------------- */
-static msgpack_sbuffer head_bytes, body_bytes; /* the message that was written last; an answer is kept for a repeat */
-static msgpack_packer head, body;
+/* -- msgpack ------------------------------------------------------------------------------------------------------- */
+typedef struct { msgpack_sbuffer head, body; } message;
 
-/* All packing ends here, so that its one possible failure is met here and not at each field. */
-static int append(void *buffer, const char *bytes, size_t size) {
-    if (msgpack_sbuffer_write(buffer, bytes, size) != 0) fail("no memory");
-    return 0;
+/* Append values as the letters of `format` say: { map and [ array of so many, s text, d double, i integer, b boolean. */
+static void put(msgpack_sbuffer *to, const char *format, ...) {
+    msgpack_packer packer;
+    msgpack_packer_init(&packer, to, msgpack_sbuffer_write);
+    va_list values;
+    va_start(values, format);
+    for (int failed; *format; format++) {
+        const char *text = *format == 's' ? va_arg(values, const char *) : "";
+        if (*format == 'd') failed = msgpack_pack_double(&packer, va_arg(values, double));
+        else if (*format == 's') failed = msgpack_pack_str_with_body(&packer, text, strlen(text));
+        else if (*format == '{') failed = msgpack_pack_map(&packer, va_arg(values, int));
+        else if (*format == '[') failed = msgpack_pack_array(&packer, va_arg(values, int));
+        else if (*format == 'i') failed = msgpack_pack_int64(&packer, va_arg(values, int64_t));
+        else failed = va_arg(values, int) ? msgpack_pack_true(&packer) : msgpack_pack_false(&packer);
+        check(!failed, "no memory");
+    }
+    va_end(values);
 }
 
-static void text(const char *value) {
-    msgpack_pack_str(&body, strlen(value));
-    msgpack_pack_str_body(&body, value, strlen(value));
-}
-
-static void field(const char *key, const char *value) {
-    text(key);
-    text(value);
-}
-
-static void number(const char *key, double value) {
-    text(key);
-    msgpack_pack_double(&body, value);
-}
-
-static void row(const char *key, int count, const double *values) { /* one body: one row */
-    text(key);
-    msgpack_pack_array(&body, 1);
-    msgpack_pack_array(&body, count);
-    for (int i = 0; i < count; i++) msgpack_pack_double(&body, values[i]);
-}
-
-static void box(const char *id, double low, double high, int actuator) {
-    msgpack_pack_map(&body, actuator ? 3 : 2);
-    field("id", id);
-    if (actuator) number("value", 0.0);
-    text("space");
-    msgpack_pack_map(&body, 5);
-    field("type", "box");
-    field("dtype", "<f8");
-    text("shape");
-    msgpack_pack_array(&body, 0);
-    number("low", low);
-    number("high", high);
+static const msgpack_object *element(const msgpack_object *array, uint32_t i) {
+    return array && array->type == MSGPACK_OBJECT_ARRAY && i < array->via.array.size ? &array->via.array.ptr[i] : NULL;
 }
 
 static int is(const msgpack_object *value, const char *word) {
@@ -120,246 +88,155 @@ static const msgpack_object *find(const msgpack_object *map, const char *key) {
     return NULL;
 }
 
-static const msgpack_object *element(const msgpack_object *array, uint32_t i) {
-    return array && array->type == MSGPACK_OBJECT_ARRAY && i < array->via.array.size ? &array->via.array.ptr[i] : NULL;
+static int64_t integer(const msgpack_object *value) { /* -1 for anything but a natural number */
+    return value && value->type == MSGPACK_OBJECT_POSITIVE_INTEGER ? (int64_t)value->via.u64 : -1;
 }
 
-/* Return the number, 0 for anything else. */
-static uint64_t natural(const msgpack_object *value) {
-    return value && value->type == MSGPACK_OBJECT_POSITIVE_INTEGER ? value->via.u64 : 0;
+static int decode(msgpack_unpacked *into, zmq_msg_t *frame) { /* an empty frame is as good as an empty map */
+    size_t size = zmq_msg_size(frame), offset = 0;
+    const char *data = size ? zmq_msg_data(frame) : "\x80";
+    return msgpack_unpack_next(into, data, size ? size : 1, &offset) == MSGPACK_UNPACK_SUCCESS;
 }
 
-/* Set *u to the setpoint, to zero where a step gives none; return 0 if there is anything else. */
-static int torque_of(const msgpack_object *request, double *u) {
-    const msgpack_object *rows = find(request, "setpoints"), *chosen = find(request, "actuators"), *values;
-    if (!(values = element(rows, 0)) || rows->via.array.size != 1 || values->type != MSGPACK_OBJECT_ARRAY) return 0;
+/* -- the calls: each writes the body of its answer, and returns NULL or why it cannot --------------------------------- */
+static void box(msgpack_sbuffer *to, const char *id, double low, double high, int is_actuator) {
+    put(to, "{ss", is_actuator ? 3 : 2, "id", id);
+    if (is_actuator) put(to, "sd", "value", 0.0);
+    put(to, "s{sssss[sdsd", "space", 5, "type", "box", "dtype", "<f8", "shape", 0, "low", low, "high", high);
+}
+
+static const char *torque_of(const msgpack_object *request, double *u) {
+    const msgpack_object *rows = find(request, "setpoints"), *row = element(rows, 0), *value = element(row, 0);
+    const msgpack_object *chosen = find(request, "actuators");
     *u = 0.0;
-    if (values->via.array.size == 0)
-        return chosen && chosen->type == MSGPACK_OBJECT_ARRAY && chosen->via.array.size == 0;
-    const msgpack_object *value = element(values, 0);
+    if (!row || row->type != MSGPACK_OBJECT_ARRAY || rows->via.array.size != 1) return "setpoints: expected one row";
+    if (!value && chosen && chosen->type == MSGPACK_OBJECT_ARRAY && !chosen->via.array.size) return NULL; /* gives none */
+    if (!value || row->via.array.size != 1) return "setpoints: expected one value";
     if (value->type == MSGPACK_OBJECT_FLOAT64 || value->type == MSGPACK_OBJECT_FLOAT32) *u = value->via.f64;
     else if (value->type == MSGPACK_OBJECT_POSITIVE_INTEGER) *u = (double)value->via.u64;
     else if (value->type == MSGPACK_OBJECT_NEGATIVE_INTEGER) *u = (double)value->via.i64;
-    else return 0;
-    return values->via.array.size == 1 && *u == *u; /* NaN equals nothing */
+    else return "torque: expected a number";
+    return *u == *u ? NULL : "torque: expected a number, found NaN"; /* which equals nothing */
 }
 
-/* -- the calls: each writes head and body of its answer ------------------------------------------------------------ */
-static void headed(int verb, uint64_t serial) {
-    msgpack_sbuffer_clear(&head_bytes);
-    msgpack_sbuffer_clear(&body_bytes);
-    msgpack_pack_array(&head, 2);
-    msgpack_pack_int(&head, verb);
-    msgpack_pack_uint64(&head, serial);
-}
+static const char UNKNOWN[] = "expected start, reset, update or shutdown of environment";
 
-static void refuse(uint64_t serial, const char *kind, const char *message) {
-    headed(ERROR, serial);
-    msgpack_pack_map(&body, 2);
-    field("kind", kind);
-    field("message", message);
-}
-
-static void declare(uint64_t serial) {
-    headed(REPLY, serial);
-    msgpack_pack_map(&body, 5);
-    text("sensors");
-    msgpack_pack_array(&body, 3);
-    box("cos", -1.01, 1.01, 0);
-    box("sin", -1.01, 1.01, 0);
-    box("speed", -8.0, 8.0, 0);
-    text("actuators");
-    msgpack_pack_array(&body, 1);
-    box("torque", -2.0, 2.0, 1);
-    text("rewards");
-    msgpack_pack_array(&body, 1);
-    box("balance", -11.0, 1.0, 0);
-    row("readings", 3, (double[]){c, s, w});
-    text("ticks");
-    msgpack_pack_int(&body, 0);
-}
-
-static void state(uint64_t serial, const double *reward) {
-    headed(REPLY, serial);
-    msgpack_pack_map(&body, 4);
-    row("readings", 3, (double[]){c, s, w});
-    if (reward) row("rewards", 1, reward);
-    else text("rewards"), msgpack_pack_array(&body, 0);
-    text("ticks");
-    msgpack_pack_int(&body, steps);
-    text("truncated");
-    running ? msgpack_pack_false(&body) : msgpack_pack_true(&body);
-}
-
-static void answer(uint64_t serial, const msgpack_object *call, const msgpack_object *request) {
-    double u, reward;
-    if (is(call, "environment.start") || is(call, "environment.reset")) {
-        const msgpack_object *seed = find(request, "seed");
-        if (!seed || seed->type != MSGPACK_OBJECT_POSITIVE_INTEGER) {
-            refuse(serial, "protocol", "seed: expected an integer from 0");
-            return;
-        }
-        begin(seed->via.u64);
-        if (is(call, "environment.start")) declare(serial);
-        else state(serial, NULL);
-    } else if (is(call, "environment.update")) {
-        if (!running) refuse(serial, "protocol", "environment.update: expected environment.start or .reset before it");
-        else if (!torque_of(request, &u)) refuse(serial, "protocol", "environment.update: torque: expected one number");
-        else reward = advance(u), state(serial, &reward);
-    } else if (is(call, "environment.shutdown")) {
-        running = 0;
-        headed(REPLY, serial);
-    } else {
-        refuse(serial, "unknown_call", "expected start, update, reset or shutdown of environment");
+static const char *answer(const msgpack_object *call, const msgpack_object *request, msgpack_sbuffer *to) {
+    int starts = is(call, "environment.start"), updates = is(call, "environment.update");
+    double u, reward = 0.0;
+    const char *wrong;
+    if (is(call, "environment.shutdown")) return running = 0, put(to, "{", 0), NULL;
+    if (updates) {
+        if (!running) return "environment.update: expected environment.start or .reset before it";
+        if ((wrong = torque_of(request, &u)) != NULL) return wrong;
+        reward = advance(u);
+    } else if (starts || is(call, "environment.reset")) {
+        if (integer(find(request, "seed")) < 0) return "seed: expected an integer from 0";
+        begin(integer(find(request, "seed")));
+    } else return UNKNOWN;
+    put(to, "{s[[ddd", 4, "readings", 1, 3, c, s, w);
+    if (!starts) {
+        put(to, "sisb", "ticks", (int64_t)steps, "truncated", !running);
+        put(to, updates ? "s[[d" : "s[", "rewards", updates, 1, reward);
+        return NULL;
     }
+    put(to, "s[", "sensors", 3);
+    box(to, "cos", -1.01, 1.01, 0), box(to, "sin", -1.01, 1.01, 0), box(to, "speed", -8.0, 8.0, 0);
+    put(to, "s[", "actuators", 1);
+    box(to, "torque", -2.0, 2.0, 1);
+    put(to, "s[", "rewards", 1);
+    box(to, "balance", -11.0, 1.0, 0);
+    return NULL;
 }
 
-/* -- the bus: receive, answer, repeat; a signal may interrupt any call, which is then made again ------------------- */
-static void *dealer;
-
-static void send_frame(const void *data, size_t size, int flags) {
+/* -- the bus: receive, answer, repeat; a signal may interrupt a call, which is then made again ------------------------ */
+static void send_frame(void *dealer, const void *data, size_t size, int flags) {
     int sent;
     do sent = zmq_send(dealer, data, size, flags);
     while (sent < 0 && errno == EINTR);
     check(sent >= 0, "cannot send");
 }
 
-static void send_message(const void *to, size_t size) {
-    send_frame(to, size, ZMQ_SNDMORE);
-    send_frame(head_bytes.data, head_bytes.size, ZMQ_SNDMORE);
-    send_frame(body_bytes.data, body_bytes.size, 0);
+static void send_message(void *dealer, const void *to, size_t size, message *m) {
+    send_frame(dealer, to, size, ZMQ_SNDMORE);
+    send_frame(dealer, m->head.data, m->head.size, ZMQ_SNDMORE);
+    send_frame(dealer, m->body.data, m->body.size, 0);
 }
 
-/* Answer "are you there?", beside the kept answer. */
-static void say_here(uint64_t serial) {
-    msgpack_sbuffer bytes;
-    msgpack_packer beat;
-    msgpack_sbuffer_init(&bytes);
-    msgpack_packer_init(&beat, &bytes, append);
-    msgpack_pack_array(&beat, 3);
-    msgpack_pack_int(&beat, BEAT);
-    msgpack_pack_uint64(&beat, serial);
-    msgpack_pack_str(&beat, 4);
-    msgpack_pack_str_body(&beat, "here", 4);
-    send_frame("", 0, ZMQ_SNDMORE);
-    send_frame(bytes.data, bytes.size, ZMQ_SNDMORE);
-    send_frame("", 0, 0);
-    msgpack_sbuffer_destroy(&bytes);
-}
-
-static void receive(zmq_msg_t frames[FRAMES]) {
-    zmq_msg_t rest;
-    check(zmq_msg_init(&rest) == 0, "cannot receive");
+static void receive(void *dealer, zmq_msg_t frames[FRAMES + 1]) {
     for (int i = 0, more = 1; i < FRAMES || more; i++) {
-        zmq_msg_t *frame = i < FRAMES ? &frames[i] : &rest;
+        zmq_msg_t *frame = &frames[i < FRAMES ? i : FRAMES];
         check(zmq_msg_close(frame) == 0 && zmq_msg_init(frame) == 0, "cannot receive");
         if (!more) continue; /* a message without a body has an empty one */
         int got;
         do got = zmq_msg_recv(frame, dealer, 0);
         while (got < 0 && errno == EINTR);
-        if (got < 0 && errno == EAGAIN) fail("the kernel has been silent for %d s", SILENCE_MS / 1000);
         check(got >= 0, "cannot receive");
         more = zmq_msg_more(frame);
     }
-    check(zmq_msg_close(&rest) == 0, "cannot receive");
 }
 
-static msgpack_object decode(msgpack_unpacked *into, zmq_msg_t *frame) {
-    if (zmq_msg_size(frame) == 0) return (msgpack_object){.type = MSGPACK_OBJECT_NIL};
-    size_t offset = 0;
-    if (msgpack_unpack_next(into, zmq_msg_data(frame), zmq_msg_size(frame), &offset) != MSGPACK_UNPACK_SUCCESS)
-        fail("expected msgpack from the kernel, found %zu other bytes", zmq_msg_size(frame));
-    return into->data;
-}
-
-static int equal(zmq_msg_t *one, zmq_msg_t *other) {
-    return zmq_msg_size(one) == zmq_msg_size(other) &&
-           memcmp(zmq_msg_data(one), zmq_msg_data(other), zmq_msg_size(one)) == 0;
-}
-
-static void say_why(const char *what, const msgpack_object *failure) {
-    const msgpack_object *message = find(failure, "message");
-    int size = message && message->type == MSGPACK_OBJECT_STR ? (int)message->via.str.size : 0;
-    fail("%s: %.*s", what, size, size ? message->via.str.ptr : "");
-}
-
-static void join(const char *name, const char *token) {
-    headed(HELLO, 1);
-    msgpack_pack_map(&body, 5);
-    text("version");
-    msgpack_pack_int(&body, 1);
-    field("role", "environment");
-    field("name", name);
-    field("token", token);
-    field("language", "c");
-    send_message("", 0);
-}
-
-static void use_key(int option, const char *variable) {
-    const char *key = getenv(variable);
-    if (key == NULL || strlen(key) != 40) fail("expected a key of 40 characters in %s", variable);
-    check(zmq_setsockopt(dealer, option, key, 41) == 0, variable);
+static int equal(zmq_msg_t *a, zmq_msg_t *b) {
+    return zmq_msg_size(a) == zmq_msg_size(b) && !memcmp(zmq_msg_data(a), zmq_msg_data(b), zmq_msg_size(a));
 }
 
 int main(void) {
+    const char *keys[] = {"GANGLION_SERVER_KEY", "GANGLION_PUBLIC_KEY", "GANGLION_SECRET_KEY"};
+    const int options[] = {ZMQ_CURVE_SERVERKEY, ZMQ_CURVE_PUBLICKEY, ZMQ_CURVE_SECRETKEY};
     const char *endpoint = getenv("GANGLION_ENDPOINT"), *name = getenv("GANGLION_NAME");
-    const char *token = getenv("GANGLION_TOKEN");
-    if (!endpoint || !name || !token)
-        fail("expected the variables GANGLION_ENDPOINT, GANGLION_NAME and GANGLION_TOKEN");
-    msgpack_packer_init(&head, &head_bytes, append);
-    msgpack_packer_init(&body, &body_bytes, append);
-    msgpack_unpacked head_read, body_read;
-    msgpack_unpacked_init(&head_read);
-    msgpack_unpacked_init(&body_read);
-    zmq_msg_t frames[FRAMES], asked[FRAMES]; /* `asked` is the CALL that was answered last */
-    for (int i = 0; i < FRAMES; i++) check(zmq_msg_init(&frames[i]) == 0 && zmq_msg_init(&asked[i]) == 0, "no memory");
-
-    int linger = 500; /* ms for the last answer to leave */
-    void *context = zmq_ctx_new();
-    check(context != NULL, "cannot begin");
-    check((dealer = zmq_socket(context, ZMQ_DEALER)) != NULL, "cannot make a socket");
+    const char *token = getenv("GANGLION_TOKEN"), *silence = getenv("GANGLION_SILENCE_MS");
+    errno = EINVAL;
+    check(endpoint && name && token, "expected GANGLION_ENDPOINT, GANGLION_NAME and GANGLION_TOKEN");
+    int linger = 500, silence_ms = silence ? atoi(silence) : 10000; /* the kernel says something every half second */
+    void *context = zmq_ctx_new(), *dealer = context ? zmq_socket(context, ZMQ_DEALER) : NULL;
+    check(dealer != NULL, "cannot make a socket");
     check(zmq_setsockopt(dealer, ZMQ_LINGER, &linger, sizeof linger) == 0, "cannot set the linger");
-    check(zmq_setsockopt(dealer, ZMQ_RCVTIMEO, &SILENCE_MS, sizeof SILENCE_MS) == 0, "cannot set the timeout");
-    if (getenv("GANGLION_SERVER_KEY") != NULL) { /* of a kernel on another machine */
-        use_key(ZMQ_CURVE_SERVERKEY, "GANGLION_SERVER_KEY");
-        use_key(ZMQ_CURVE_PUBLICKEY, "GANGLION_PUBLIC_KEY");
-        use_key(ZMQ_CURVE_SECRETKEY, "GANGLION_SECRET_KEY");
-    }
+    check(zmq_setsockopt(dealer, ZMQ_RCVTIMEO, &silence_ms, sizeof silence_ms) == 0, "cannot set the timeout");
+    for (int i = 0; i < 3 && getenv(keys[0]); i++) /* of a kernel on another machine */
+        check(getenv(keys[i]) && zmq_setsockopt(dealer, options[i], getenv(keys[i]), 41) == 0, keys[i]);
     check(zmq_connect(dealer, endpoint) == 0, endpoint);
-    join(name, token);
 
-    for (int joined = 0, left = 0; !left;) {
-        receive(frames);
-        msgpack_object heading = decode(&head_read, &frames[HEAD]), content = decode(&body_read, &frames[BODY]);
-        uint64_t verb = natural(element(&heading, 0)), serial = natural(element(&heading, 1));
-        const msgpack_object *call = element(&heading, 2);
-        if (!joined) {
-            if (verb != WELCOME) say_why("the kernel refuses us", &content);
-            joined = 1;
-        } else if (verb == CALL) {
-            int repeated = equal(&frames[SOURCE], &asked[SOURCE]) && equal(&frames[HEAD], &asked[HEAD]);
-            if (!repeated || !equal(&frames[BODY], &asked[BODY])) { /* a repeat gets the same answer again */
-                answer(serial, call, &content);
-                for (int i = 0; i < FRAMES; i++) check(zmq_msg_copy(&asked[i], &frames[i]) == 0, "cannot keep a call");
-            }
-            send_message(zmq_msg_data(&frames[SOURCE]), zmq_msg_size(&frames[SOURCE]));
-        } else if (verb == BEAT && !call) {
-            say_here(serial);
-        } else if (verb == BYE) {
-            headed(BYE, serial);
-            send_message("", 0);
-            left = 1;
-        } else if (verb == ERROR && !serial) {
-            say_why("the kernel ended the connection", &content);
+    zmq_msg_t frames[FRAMES + 1], asked[FRAMES]; /* `asked` is the CALL that was answered last, by `kept` */
+    for (int i = 0; i <= FRAMES; i++) check(zmq_msg_init(&frames[i]) == 0, "no memory");
+    for (int i = 0; i < FRAMES; i++) check(zmq_msg_init(&asked[i]) == 0, "no memory");
+    msgpack_unpacked heading, content;
+    msgpack_unpacked_init(&heading);
+    msgpack_unpacked_init(&content);
+    message kept = {0}, said = {0};
+    put(&said.head, "[ii", 2, (int64_t)HELLO, (int64_t)1);
+    put(&said.body, "{siss", 5, "version", (int64_t)1, "role", "environment");
+    put(&said.body, "ssssss", "name", name, "token", token, "language", "c");
+    send_message(dealer, "", 0, &said);
+
+    for (int64_t verb = 0; verb != BYE;) {
+        receive(dealer, frames);
+        check(decode(&heading, &frames[HEAD]), "expected a head in msgpack");
+        const msgpack_object *call = element(&heading.data, 2);
+        int64_t serial = integer(element(&heading.data, 1));
+        int readable = decode(&content, &frames[BODY]);
+        verb = integer(element(&heading.data, 0));
+        msgpack_sbuffer_clear(&said.head);
+        msgpack_sbuffer_clear(&said.body);
+        if (verb == CALL) {
+            if (!equal(&frames[0], &asked[0]) || !equal(&frames[1], &asked[1]) || !equal(&frames[2], &asked[2])) {
+                msgpack_sbuffer_clear(&kept.head);
+                msgpack_sbuffer_clear(&kept.body);
+                const char *wrong = readable ? answer(call, &content.data, &kept.body) : "expected msgpack";
+                put(&kept.head, "[ii", 2, (int64_t)(wrong ? ERROR : REPLY), serial);
+                if (wrong) put(&kept.body, "{ssss", 2, "kind", wrong == UNKNOWN ? "unknown_call" : "protocol", "message", wrong);
+                for (int i = 0; i < FRAMES; i++) check(zmq_msg_copy(&asked[i], &frames[i]) == 0, "no memory");
+            } /* else it comes again: it gets the same answer, without another step */
+            send_message(dealer, zmq_msg_data(&frames[SOURCE]), zmq_msg_size(&frames[SOURCE]), &kept);
+        } else if (verb == BYE || (verb == BEAT && !call)) {
+            put(&said.head, verb == BYE ? "[ii" : "[iis", verb == BYE ? 2 : 3, verb, serial, "here");
+            send_message(dealer, "", 0, &said);
+        } else if (verb == ERROR) {
+            const msgpack_object *why = readable ? find(&content.data, "message") : NULL;
+            int size = why && why->type == MSGPACK_OBJECT_STR ? (int)why->via.str.size : 0;
+            fprintf(stderr, "pendulum: the kernel ends the connection: %.*s\n", size, size ? why->via.str.ptr : "");
+            return 1;
         }
     }
-
-    for (int i = 0; i < FRAMES; i++)
-        check(zmq_msg_close(&frames[i]) == 0 && zmq_msg_close(&asked[i]) == 0, "cannot end");
-    msgpack_unpacked_destroy(&head_read);
-    msgpack_unpacked_destroy(&body_read);
-    msgpack_sbuffer_destroy(&head_bytes);
-    msgpack_sbuffer_destroy(&body_bytes);
     check(zmq_close(dealer) == 0, "cannot end");
     while (zmq_ctx_term(context) != 0) check(errno == EINTR, "cannot end");
     return 0;

@@ -1,0 +1,112 @@
+"""Every program of another language: it keeps every clause of the protocol's paper, and it computes our bits."""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from system.languages import ALL, RECIPES, names, program_of
+
+from ganglion.sdk import ActuatorInformation, Box, ResetRequest
+from ganglion.testing.kit.bench import Bench, Order
+from ganglion.testing.kit.kit import judge
+from ganglion.testing.kit.process import ProgramDriver
+from ganglion.testing.kit.world import World
+from ganglion_toys.pendulum import SEED_SHIFT, Pendulum
+
+SEEDS = (0, 7, 3936898253221180)
+STEPS = 200
+VECTORS = {  # c, s, w and the reward, big-endian; also those of the reference
+    (0, 0): "bfd2f3c265315f45 bfee90932a3878b6 3fe05bd66ce0b7ac",
+    (0, 1): "bfd47d686939d7d0 bfee50d146ffc71c bfe02a318c633c78 c0055bcde2632505",
+    (0, 200): "bfd713e2922cbdaf 3fedd8e1f4f58629 3fec1f921534d54f c006653419bd905c",
+    (3936898253221180, 0): "bfba95c67b0c3d36 bfefd3b5199145ef 3fdf94852dbf290c",
+}
+SUM = "c08a8b750b1cb799"  # of the rewards of seed 0, added one after the other
+
+
+def _torque(i: int) -> float:
+    return ((7 * i) % 11) * 0.5 - 2.5
+
+
+def _bits(*values: float) -> str:
+    return " ".join(struct.pack(">d", value + 0.0).hex() for value in values)  # -0 is 0
+
+
+def _ours(seed: int, again: bool = False) -> Iterator[tuple[float, ...]]:
+    """Yield readings, and rewards behind them, of the plugin `pendulum`, from the reset on."""
+    plugin = Pendulum()
+    plugin.seed = 0 if again else seed << SEED_SHIFT
+    begun = plugin.start_environment()
+    if again:
+        begun = plugin.reset(ResetRequest(1, seed << SEED_SHIFT))
+    yield tuple(float(sensor.value) for sensor in begun.sensors_available)
+    wide = Box(-9.0, 9.0, ())
+    for i in range(STEPS):
+        state = plugin.update([ActuatorInformation(_torque(i), wide, "torque")])
+        yield (*(float(s.value) for s in state.sensor_information), float(state.rewards[0].value))
+
+
+def _theirs(world: World, begun: dict[str, Any]) -> Iterator[tuple[float, ...]]:
+    yield tuple(begun["readings"][0])
+    for i in range(STEPS):
+        fields = world.update([_torque(i)]).fields
+        yield (*fields["readings"][0], *fields["rewards"][0])
+        assert (i == STEPS - 1, False, i + 1) == (
+            fields.get("truncated", False),
+            fields.get("terminated", False),
+            fields.get("ticks", i + 1),
+        )
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_plugin_has_the_bits_of_the_reference(seed: int) -> None:
+    """The Python pendulum agrees with the numbers that every other language is held to."""
+    rows = list(_ours(seed))
+    total = 0.0
+    for row in rows[1:]:
+        total += row[3]
+
+    for (of, step), bits in VECTORS.items():
+        assert of != seed or bits == _bits(*rows[step])
+    assert seed != 0 or _bits(total) == SUM
+    assert rows == list(_ours(seed, again=True))
+
+
+@pytest.mark.parametrize("name", names(mark=pytest.mark.slow))
+def test_program_keeps_every_clause(name: str, request: pytest.FixtureRequest) -> None:
+    """A program is asked every clause by the kit, CURVE where its recipe says so."""
+    program = program_of(name, request.config)
+    order = Order(params={"language": name}, curve=RECIPES[name].curve)
+    report = judge(ProgramDriver(program.argv, program.variables), order)
+    lines = "\n".join(report.lines())
+
+    assert report.conforms, lines
+    skipped = {v.case.name for v in report.verdicts if v.state == "skip"}
+    allowed = {"state.goes-on"} | (set() if RECIPES[name].curve else {"secure.right-key", "secure.wrong-key"})
+    assert skipped <= allowed, lines
+
+
+@pytest.mark.parametrize("name", names(mark=pytest.mark.slow))
+def test_program_has_the_bits_of_the_plugin(name: str, request: pytest.FixtureRequest) -> None:
+    """200 steps of three seeds are those of the Python pendulum to the last bit, after a start and after a reset."""
+    program = program_of(name, request.config)
+    with Bench(ProgramDriver(program.argv, program.variables), Order()) as bench:
+        world = World(bench, bench.session())
+        for seed in SEEDS:
+            started = [_bits(*row) for row in _theirs(world, world.start(seed).fields)]
+            again = [_bits(*row) for row in _theirs(world, world.reset(seed).fields)]
+
+            assert [_bits(*row) for row in _ours(seed)] == started
+            assert started == again
+
+
+def test_every_language_is_there() -> None:
+    """Each language that is promised has its program, as long as no other kind of place tests it."""
+    promised = {"python", "c", "javascript"}
+
+    assert promised <= set(RECIPES)
+    assert ALL not in os.environ or len(RECIPES) >= len(promised)
