@@ -30,6 +30,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "graph": ("ganglion.cli.graph:command", "Draw the processes or the phases of a document."),
     "schema": ("ganglion.cli.schema:command", "Print the JSON Schema of documents."),
     "plugins": ("ganglion.cli.plugins:command", "List the installed plugins."),
+    "env": ("ganglion.cli.conformance:env", "Judge an environment, a plugin or a program, clause by clause."),
+    "muscle": ("ganglion.cli.conformance:muscle", "Judge a muscle, a plugin or a program, clause by clause."),
     "runs": ("ganglion.cli.runs:command", "List runs."),
     "show": ("ganglion.cli.show:command", "Show one run and its documents."),
     "verify": ("ganglion.cli.verify:command", "Recompute what protects results; print digests."),

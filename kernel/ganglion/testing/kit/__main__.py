@@ -5,6 +5,8 @@ The command line is a neighbour that does not import it, and arrays would be too
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import sys
 from pathlib import Path
@@ -45,8 +47,10 @@ def main(question: dict[str, Any]) -> int:
         name is None and question.get("curve", True),
         question.get("more", {}),
     )
+    heard = sys.stderr if name is None else io.StringIO()  # what a plugin is told is in the report
     try:
-        report = judge(driver, order, question.get("only", ()), question.get("again", "{case}"))
+        with contextlib.redirect_stderr(heard):
+            report = judge(driver, order, question.get("only", ()), question.get("again", "{case}"))
     except GanglionError as error:
         sys.stderr.write(f"ganglion: {error}\n")
         return 2

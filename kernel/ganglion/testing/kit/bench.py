@@ -65,8 +65,12 @@ class Bench:
             self._close(found)
             found = None
         if found is None:
+            if self.notes.get("unjoined"):
+                raise Skip("it did not join: see join.speaks")
             found = self._shared = self._open(Place(self.order.role, self.order.name, TOKEN))
+            self.notes["unjoined"] = True  # until it has
             found.listen(self.joined_s)
+            self.notes["unjoined"] = False
             self.notes.setdefault("hello", found.hello_fields())
             found.welcome()
         return found
@@ -78,6 +82,8 @@ class Bench:
 
     def fresh(self, *, join: bool = True, curve: str = "", silence_ms: int | None = None) -> Session:
         """Return a session with a peer of its own, which has joined unless `join` is false."""
+        if self.notes.get("unjoined"):
+            raise Skip("it did not join: see join.speaks")
         session = self._open(Place(self.order.role, self.order.name, TOKEN, curve, silence_ms))
         self._opened.append(session)
         if join:

@@ -29,7 +29,7 @@ GROUPS = (
     "state",
 )
 _LAST = ("errors.message", "leave.bye", "leave.silent", "leave.status")  # these see what the others left
-_FIRST = ("reset.before-start", "act.before-setup")
+_FIRST = ("join.speaks", "reset.before-start", "act.before-setup")
 _AT_ONCE = 3
 _ALL = (joining, environment, muscle, leaving)  # imported for the cases that they enter
 
@@ -80,7 +80,9 @@ def judge(driver: Driver, order: Order, only: Sequence[str] = (), again: str = "
 
 def _sorted(cases: Iterable[Case]) -> list[Case]:
     """Return shared cases in the order in which they are asked."""
-    place = dict.fromkeys(_FIRST, -1) | {name: 1 + i for i, name in enumerate(_LAST)}
+    place = {name: i - len(_FIRST) for i, name in enumerate(_FIRST)} | {
+        name: 1 + i for i, name in enumerate(_LAST)
+    }
     return sorted(cases, key=lambda case: place.get(case.name, 0))
 
 

@@ -31,6 +31,7 @@ __all__ = ["CALLER", "LEAVE_S", "Answer", "Session"]
 
 CALLER = "kit/controller/0"
 _SUPERVISOR = "supervisor"
+_LOOK_S = 0.25  # between two looks whether it has ended
 LEAVE_S = 2.0  # from BYE to the end of the process
 
 
@@ -79,8 +80,13 @@ class Session:
     # -- joining ------------------------------------------------------------------------------------------------------
     def listen(self, span_s: float) -> None:
         """Wait for HELLO."""
+        until_s = time.perf_counter() + span_s
+        frames, over = None, False
         try:
-            frames = self.peer.receive(span_s)
+            while frames is None and not over:
+                left_s = until_s - time.perf_counter()
+                over = left_s <= 0.0 or self.peer.ended(0.0) is not None
+                frames = self.peer.receive(max(0.0, min(left_s, _LOOK_S)))
         except PeerLost as error:
             raise Miss(f"expected HELLO, found the end: {error.reason}{self.last_words()}") from error
         if frames is None:
