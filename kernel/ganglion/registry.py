@@ -87,6 +87,18 @@ _SHIPPED: dict[str, dict[str, tuple[str, ...]]] = {
             "vanilla",
         )
     },
+    "ganglion-filters": {
+        "filter": (
+            "absolute_deviation",
+            "action_time_shift",
+            "delta_action",
+            "delta_obs",
+            "delta_step",
+            "merge_steps",
+            "norm",
+            "quadratic_penalty",
+        )
+    },
     "ganglion-gymnasium": {"environment": ("gymnasium",)},
     "ganglion-learners": {"brain": ("sarsa",), "muscle": ("sarsa",)},
     "ganglion-palaestrai": {"alias": ("palaestrai",)},

@@ -77,7 +77,8 @@ def _phase(graph: Graph, phase: PhasePlan, governor: int, store: int) -> None:
         environments[environment.uid] = graph.node(f"{kind}{copies}", group)
         graph.edge(controller, environments[environment.uid], "update")
     for agent in phase.agents:
-        muscle = graph.node(f"muscle {agent.name}\n{agent.muscle.name}{copies}", group)
+        filters = "".join(f"\nfilter {part.name}" for part in agent.filters)
+        muscle = graph.node(f"muscle {agent.name}\n{agent.muscle.name}{filters}{copies}", group)
         graph.edge(controller, muscle, "act")
         _body(graph, agent, muscle, environments)
         if agent.brain is not None:

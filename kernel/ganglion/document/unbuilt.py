@@ -29,7 +29,6 @@ UNBUILT: tuple[tuple[str, str, Test, str], ...] = (
     ("entry", "budget", _given, "a budget of an environment"),
     ("entry", "max_steps", _given, "a bound on the episodes of one environment"),
     ("entry", "episode_end", _given, "`episode_end`"),
-    ("agent", "filters", _given, "filters"),
     ("agent", "replay", _given, "pre-training by `replay`"),
     ("agent", "opponents", _given, "opponents"),
     ("plugin", "on_error", _is("continue"), "`on_error: continue`"),

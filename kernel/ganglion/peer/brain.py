@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +14,14 @@ from ganglion.errors import AuthorError, GanglionError, RemoteProtocolError
 from ganglion.peer.checkpoint import Checkpoints, export, restore
 from ganglion.peer.conversation import Request
 from ganglion.peer.failure import failure_of
+from ganglion.peer.filters import LearningFilters, tag_of
 from ganglion.peer.hooks import Hooks, identity, seed_process
 from ganglion.peer.layout import Layout, freeze, thaw
+from ganglion.peer.likeness import Likeness
 from ganglion.peer.loader import Loader
 from ganglion.peer.matrix import learns_arrays
 from ganglion.peer.participant import DEFERRED, Handler, Participant
+from ganglion.peer.renewal import Renewal
 from ganglion.peer.shelf import copy_model, files_of
 from ganglion.peer.state import Generators
 from ganglion.peer.transitions import Row, Stack
@@ -32,10 +35,11 @@ from ganglion.sdk.brain import (
     carries_update,
 )
 from ganglion.sdk.flow import Signal
-from ganglion.sdk.information import ActuatorInformation, RewardInformation, SensorInformation
+from ganglion.sdk.information import RewardInformation, SensorInformation
 from ganglion.sdk.memory import Memory
 from ganglion.sdk.mode import Mode
 from ganglion.sdk.models import Models
+from ganglion.sdk.seed import derive, generator_from_words
 from ganglion.wire.messages import (
     BrainEvaluate,
     BrainEvaluated,
@@ -51,6 +55,8 @@ from ganglion.wire.messages import (
 )
 
 __all__ = ["BrainHost"]
+
+_OURS = ("memory", "sensors", "actuators", "muscles", "static_world_models", "models", "phase")
 
 
 @dataclass(slots=True)
@@ -83,6 +89,8 @@ class BrainHost:
         self._loader = loader
         self._brain: Brain | None = None
         self._answered: bytes | None = None  # what stands for the answer to the set-up
+        self._renewal: Renewal | None = None  # of the tape of a brain that does not export itself
+        self._likeness: Likeness
         self.participant: Participant  # set before anything is served
 
     def handlers(self) -> dict[str, Handler]:
@@ -103,30 +111,26 @@ class BrainHost:
     def setup(self, request: Request, setup: BrainSetup) -> Done:
         """Make the brain and load its model."""
         self.participant.begin_tape([(request, None)])  # all of it is made here
-        self._setup, self._began, self._answered = setup, request, None
+        self._setup, self._began, self._answered, self._renewal = setup, request, None, None
         blame = self._loader.blame("brain", str(setup.plugin["name"]))
         self._hooks = hooks = Hooks(f"brain {setup.agent}, {blame}")
         seed_process(setup.stream)
         self._sensor_layout, self._actuator_layout = Layout.of(setup.sensors), Layout.of(setup.actuators)
+        self._applied_layout = self._actuator_layout
         sensors = [SensorInformation(None, s, u) for u, s in self._sensor_layout.pairs()]
-        actuators = [ActuatorInformation(None, s, u) for u, s in self._actuator_layout.pairs()]
+        actuators = self._actuator_layout.noops(setup.actuators)
+        for it in (*sensors, *actuators):
+            it.space.seed(generator_from_words(derive(setup.stream, "space", it.uid)))
         mine = identity(setup.stream)
-        self._generators = Generators({"rng": mine["rng"]})
         self._memory = Memory(rng=mine["rng"])
-        self._memory.declare(sensors, actuators)
-        self._stack = Stack(setup.agent, self._sensor_layout, self._actuator_layout)
-        self._rewards: Layout | None = None
-        self._reward_ids: list[dict[str, Any]] | None = None
-        if setup.rewards is not None:
-            self._declare_rewards(setup.rewards)
         self._models = Models(setup.models, setup.load)
         attributes = {
             "uid": setup.agent,
             "name": setup.agent,
             "mode": Mode(setup.mode),
             "memory": self._memory,
-            "sensors": sensors,
-            "actuators": actuators,
+            "sensors": () if setup.filters else sensors,
+            "actuators": () if setup.filters else actuators,
             "muscles": list(setup.muscles),
             "static_world_models": dict(setup.static_models or {}),
             "models": self._models,
@@ -135,6 +139,23 @@ class BrainHost:
         }
         brain: Brain = hooks("__init__", lambda: self._loader.make("brain", setup.plugin, attributes))
         self._brain, self._arrays = brain, learns_arrays(brain)
+        self._filters = self._make_filters(setup)
+        applied = None
+        if self._filters is not None:
+            applied = actuators
+            sensors, actuators = self._filters.declare(brain, sensors, actuators)
+            brain.sensors, brain.actuators = sensors, actuators
+            self._sensor_layout = Layout([s.uid for s in sensors], [s.space for s in sensors])
+            self._actuator_layout = Layout([a.uid for a in actuators], [a.space for a in actuators])
+        self._memory.declare(sensors, actuators, applied=applied)
+        self._stack = Stack(setup.agent, self._sensor_layout, self._actuator_layout)
+        self._rewards: Layout | None = None
+        self._reward_ids: list[dict[str, Any]] | None = None
+        if setup.rewards is not None:
+            self._declare_rewards(setup.rewards)
+        others = {} if self._filters is None else self._filters.generators
+        self._generators = Generators({"rng": mine["rng"], **others})
+        self._has_filters: dict[str, int] = {}  # muscle -> version of the arrays that it has
         self._rounds: dict[int, _Round] = {}
         self._round = -1  # the newest that was thought about
         self._updates: dict[str, _Newest] = {}  # muscle -> what is for it alone; "" -> what is for all
@@ -155,7 +176,9 @@ class BrainHost:
             self._go_on(brain, checkpoint)
         self._checkpoints = (
             Checkpoints(setup.checkpoint_s, self.participant.clock)
-            if setup.checkpoint_s is not None and isinstance(brain, CheckpointableBrain)
+            if setup.checkpoint_s is not None
+            and isinstance(brain, CheckpointableBrain)
+            and (self._filters is None or self._filters.can_be_kept)
             else None
         )
         return Done()
@@ -169,9 +192,12 @@ class BrainHost:
         if self._answered is None:
             self._answered = participant.answer_digest(self._began)
         checkpoints = self._checkpoints
-        if checkpoints is None or not participant.tapes or self._rounds or self._late is not None:
+        if self._rounds or self._late is not None:
             return
-        if not checkpoints.due or not participant.idle:
+        if checkpoints is None:
+            self._stand(brain)
+            return
+        if not participant.tapes or not checkpoints.due or not participant.idle:
             return
         began_s = participant.clock()
         assert isinstance(brain, CheckpointableBrain)
@@ -180,6 +206,29 @@ class BrainHost:
         )
         participant.begin_tape([(self._began, self._answered)], state)
         checkpoints.taken(began_s)
+
+    def _stand(self, brain: Brain) -> None:
+        """Begin the tape of a brain that does not export itself anew with a portrait of it, where that is due."""
+        if self._renewal is None:
+            parts: dict[str, Any] = {"brain": (brain, _OURS)}
+            for number, one in enumerate([] if self._filters is None else self._filters.filters):
+                parts[tag_of(number)] = (one, ())
+            layouts = (self._sensor_layout, self._actuator_layout, self._applied_layout)
+            spaces = [space for layout in layouts for space in layout.spaces]
+            self._likeness = Likeness(parts, self._memory, spaces, ("brain.last_update",))
+            self._renewal = Renewal(self.participant, self._hooks.where)
+        self._renewal.stand(
+            lambda: self._likeness.take(self._books(), self.participant.portraits),
+            lambda state: self._stand_again(brain, state),
+        )
+
+    def _stand_again(self, brain: Brain, state: bytes) -> None:
+        read = self._likeness.read(state)
+        books = read[0]["books"]
+        if books["rewards"] is not None and self._rewards is None:
+            self._declare_rewards(books["rewards"])
+        self._likeness.put(read)
+        self._read_books(brain, books)
 
     def _books(self) -> dict[str, Any]:
         """Return what this host knows beside the brain."""
@@ -195,6 +244,8 @@ class BrainHost:
             "thoughts": self._thoughts,
             "last_update": self._last_update,
             "signals": [[worker, signal] for worker, signal in self._signals.items()],
+            "filters": None if self._filters is None else self._filters.export(),
+            "has_filters": self._has_filters,
         }
 
     def _go_on(self, brain: Brain, checkpoint: Any) -> None:
@@ -207,6 +258,10 @@ class BrainHost:
         books = self._hooks(
             "restore_checkpoint_state", restore, brain, self._memory, self._generators, checkpoint
         )
+        self._read_books(brain, books)
+
+    def _read_books(self, brain: Brain, books: Mapping[str, Any]) -> None:
+        """Know what a predecessor knew beside its brain."""
         self._updates = {
             muscle: _Newest(version, msgpack.unpackb(data), list(blobs))
             for muscle, (version, data, blobs) in books["updates"].items()
@@ -215,11 +270,16 @@ class BrainHost:
         self._round = books["round"]
         self._last_update = brain.last_update = books["last_update"]
         self._signals = dict(books["signals"])
+        self._has_filters = dict(books["has_filters"])
+        if self._filters is not None:
+            self._filters.restore(books["filters"])
 
     def _load(self, brain: Brain, folder: str) -> None:
         """Let the brain take over a model with its policy; what goes wrong is told with the model's folder."""
         try:
             self._last_update = brain.last_update = self._models.load("policy")
+            if self._filters is not None:
+                self._load_filters(self._filters)
             self._hooks("load", brain.load)
         except GanglionError as error:
             error.add_note(f"model {folder}")
@@ -232,22 +292,57 @@ class BrainHost:
         if self._newest(muscle) is None:
             self._take(self._hooks("initial_update", brain.initial_update, muscle))
         self._has.pop(muscle, None)
+        self._has_filters.pop(muscle, None)
         self._reply(request, muscle, None)
         return DEFERRED
 
     def leave(self, request: Request, leave: BrainLeave) -> Done:
         """Let a muscle go."""
         self._has.pop(self._muscle(leave.worker), None)
+        self._has_filters.pop(self._muscle(leave.worker), None)
         return Done()
 
     def policy(self, request: Request, _: Any) -> Any:
         """Give the newest update to a muscle that evaluates; who trains is not concerned."""
         self._running()
-        if self._last_update is None:
-            return Thought()
         blobs: list[bytes] = []
-        self.participant.reply(request, Thought(freeze(self._last_update, blobs, "update"), True), blobs)
+        update = None if self._last_update is None else freeze(self._last_update, blobs, "update")
+        filters = self._filters
+        arrays = filters.travelling(blobs) if filters is not None and filters.version else None
+        if self._last_update is None and arrays is None:
+            return Thought()
+        thought = Thought(update, self._last_update is not None, filters=arrays)
+        self.participant.reply(request, thought, blobs)
         return DEFERRED
+
+    # -- filters ------------------------------------------------------------------------------------------------------
+    def _make_filters(self, setup: BrainSetup) -> LearningFilters | None:
+        if not setup.filters:
+            return None
+        attributes = {"uid": setup.agent, "name": setup.agent, "mode": Mode(setup.mode)}
+        return LearningFilters(self._loader, setup.filters, f"agent {setup.agent}", attributes)
+
+    def _load_filters(self, filters: LearningFilters) -> None:
+        for number in range(len(filters)):
+            arrays = self._models.load(tag_of(number))
+            if arrays is not None:
+                filters.load(number, arrays)
+
+    def _filtered(self, row: Row) -> Row:
+        """Return a row, which is in the memory, as filters show it to the brain; the memory has it so, too."""
+        filters = self._filters
+        if filters is None:
+            return row
+        filters.show_step(row.decision)
+        data = filters.data(row.muscle, row.data)
+        objective = filters.objective(row.muscle, row.objective)
+        self._memory.annotate(data)
+        self._memory.complete(objective)
+        return replace(row, data=data, objective=objective)
+
+    def _publish(self) -> None:
+        if self._filters is not None:
+            self._filters.publish()
 
     def evaluate(self, request: Request, evaluate: BrainEvaluate) -> BrainEvaluated:
         """Let the brain say what it makes of an evaluation."""
@@ -268,6 +363,9 @@ class BrainHost:
         self._hooks("store", brain.store)
         if self._last_update is not None:
             self._hooks("store", self._models.save_value, self._last_update, "policy")
+        if self._filters is not None:
+            for number, arrays in self._filters.published.items():
+                self._models.save(arrays, tag_of(number))
         rows = self._models.written()
         if store.second is not None:
             copy_model([Path(row["path"]) for row in rows], Path(store.second))
@@ -277,6 +375,8 @@ class BrainHost:
         """End the phase for this brain."""
         if self._brain is not None:
             self._hooks.close()
+            if self._filters is not None:
+                self._filters.close()
             self._brain = None
         return Done()
 
@@ -345,11 +445,11 @@ class BrainHost:
         data = thaw(think.data, request.blobs, "think.data")
         row = Row(
             self._muscle(think.worker),
-            think.readings[0],
+            (think.readings if think.observations is None else think.observations)[0],
             (think.applied if think.proposed is None else think.proposed)[0],
             think.rewards[0],
             think.objective[0],
-            think.next_readings[0],
+            (think.next_readings if think.next_observations is None else think.next_observations)[0],
             think.terminated,
             think.truncated,
             think.decision,
@@ -359,11 +459,11 @@ class BrainHost:
         if self._memory.size_limit > 0 or not self._arrays:
             self._remember(row, think)
         self._thoughts += 1
-        return row
+        return self._filtered(row)
 
     def _remember(self, row: Row, think: Think) -> None:
         assert self._rewards is not None
-        applied = self._actuator_layout.from_row(think.applied[0], "think.applied")
+        applied = self._applied_layout.from_row(think.applied[0], "think.applied")
         proposed = applied
         if think.proposed is not None:
             proposed = self._actuator_layout.from_row(row.proposed, "think.proposed")
@@ -388,6 +488,7 @@ class BrainHost:
         brain = self._running()
         self._hooks.step = row.decision
         self._take(self._hooks("thinking", brain.thinking, row.muscle, row.data))
+        self._publish()
         wish = brain.pop_signal()
         if wish is not None:
             self._signals[worker] = self._hooks("thinking", _signal_of, *wish)
@@ -400,6 +501,7 @@ class BrainHost:
         self._hooks.step = rows[0].decision
         batch = self._stack(rows)
         self._take(self._hooks("learn", brain.learn, batch))
+        self._publish()
         wish = brain.pop_signal()
         if wish is not None:
             signal = self._hooks("learn", _signal_of, *wish)
@@ -415,6 +517,8 @@ class BrainHost:
         if isinstance(result, Update):
             only = None if result.only is None else self._hooks("thinking", self._known, result.only)
             result = result.data
+        if self._filters is not None:
+            result = self._filters.update(result)
         blobs: list[bytes] = []
         data = self._hooks("thinking", freeze, result, blobs, "update")
         self._version += 1
@@ -442,10 +546,16 @@ class BrainHost:
         newest = self._newest(muscle)
         fresh = newest is not None and newest.version > self._has.get(muscle, 0)
         self._has[muscle] = self._version
+        thought = Thought(signal=signal)
+        blobs: list[bytes] = []
         if newest is not None and fresh:
-            self.participant.reply(request, Thought(newest.data, True, signal), newest.blobs)
-        else:
-            self.participant.reply(request, Thought(signal=signal))
+            thought, blobs = Thought(newest.data, True, signal), newest.blobs
+        filters = self._filters
+        if filters is not None and filters.version > self._has_filters.get(muscle, 0):
+            self._has_filters[muscle] = filters.version
+            blobs = list(blobs)
+            thought = replace(thought, filters=filters.travelling(blobs))
+        self.participant.reply(request, thought, blobs)
 
     def _muscle(self, worker: int) -> str:
         return f"{self._setup.agent}/{worker}"

@@ -9,6 +9,7 @@ from typing import Any
 
 from ganglion.errors import CallFailed, GanglionError, NotSetUp, RemoteProtocolError, StoreError
 from ganglion.peer.conversation import Gone, Request, Told
+from ganglion.peer.crossing import Crossing
 from ganglion.peer.episode import Episode, Phase
 from ganglion.peer.failure import failure_of, is_loss, show_failure
 from ganglion.peer.hooks import Hooks, identity, seed_process
@@ -59,6 +60,7 @@ class ControllerHost:
         self._records: Records | None = None
         self._fresh: set[str] = set()  # successors of who was lost, not set up yet
         self._heard = 0  # number of the governor's last signal
+        self._crossing: Crossing | None = None  # of this phase
         self.participant: Participant  # set before anything is served
 
     def handlers(self) -> dict[str, Handler]:
@@ -102,6 +104,7 @@ class ControllerHost:
             self.participant.begin_tape([(request, None)], self._records.number)
         self._records.span_s = span_s("record", setup.deadlines_s)
         worlds = [World(e["uid"], e["peer"], e) for e in setup.environments]
+        self._crossing = None
         phase = self._phase = Phase(self.participant, self._records, setup, worlds)
         for world in worlds:
             self.participant.contents[world.peer] = Content(world.setup.get("content", "msgpack"))
@@ -155,9 +158,9 @@ class ControllerHost:
     # -- episodes -----------------------------------------------------------------------------------------------------
     def _episodes(self, phase: Phase, verdict: Verdict) -> None:
         with asyncio.Runner() as runner:
-            episode = verdict.episode
             while True:
-                running = Episode(phase, episode, verdict)
+                verdict = self._stand(phase, verdict, runner)
+                running = Episode(phase, verdict.episode, verdict)
                 phase.episode = running
                 try:
                     runner.run(running.run())
@@ -169,8 +172,20 @@ class ControllerHost:
                     phase.signals.clear()  # they came too late for these episodes, and are not for the next ones
                     phase.steps_left = None
                     return
-                episode = verdict.episode
                 self._next(phase, verdict, signal)
+
+    def _stand(self, phase: Phase, verdict: Verdict, runner: asyncio.Runner) -> Verdict:
+        """Stand at the begin of an episode: begin the tape anew if it is long; return by which verdict to go on."""
+        if self._crossing is None:
+            assert self._records is not None
+            self._crossing = Crossing(self.participant, phase, self._records)
+        loose = bool(asyncio.all_tasks(runner.get_loop()))
+        found = self._crossing.stand(verdict, [self._heard, sorted(self._fresh)], loose)
+        if found is None:
+            return verdict
+        verdict, (self._heard, fresh) = found
+        self._fresh = set(fresh)
+        return verdict
 
     def _next(self, phase: Phase, verdict: Verdict, signal: Signal, prepare: bool = False) -> None:
         """Begin an episode in place, or with new objects: by a signal, or because somebody was lost."""
@@ -349,7 +364,7 @@ class ControllerHost:
                 a["stream"],
                 a["objective_stream"],
                 a["brain"],
-                None,
+                a.get("filters"),
                 a["models"],
                 {uid: static[uid] for uid in a["environments"] if uid in static} or None,
                 a.get("deadlines_s", setup.deadlines_s) or None,

@@ -10,6 +10,7 @@ import numpy as np
 
 from ganglion.errors import AuthorError, RemoteProtocolError, SpaceError
 from ganglion.limits import INTEGER_MAX
+from ganglion.sdk.information import ActuatorInformation
 from ganglion.sdk.spaces import Space, space_from_wire
 
 __all__ = ["Layout", "declaration", "freeze", "thaw"]
@@ -50,6 +51,18 @@ class Layout:
     def scalar(self) -> bool:
         """Say whether each value is a number."""
         return self._scalar
+
+    def noops(self, declarations: Sequence[Mapping[str, Any]]) -> list[ActuatorInformation]:
+        """Return actuators with their no-ops as declarations have them, else with the value nearest to zero."""
+        row = [
+            declared.get("value", space.default())
+            for declared, space in zip(declarations, self.spaces, strict=True)
+        ]
+        values = self.from_row(row, "setup.actuators")
+        return [
+            ActuatorInformation(value, space, uid)
+            for value, (uid, space) in zip(values, self.pairs(), strict=True)
+        ]
 
     def pairs(self) -> list[tuple[str, Space]]:
         """Return each id with its space."""

@@ -11,11 +11,14 @@ from numpy.typing import NDArray
 
 from ganglion.errors import GanglionError, NotSetUp, RemoteProtocolError, SpaceError
 from ganglion.peer.conversation import Request, episode_of
+from ganglion.peer.filters import ActingFilters, tag_of
 from ganglion.peer.hooks import Hooks, identity, seed_process
 from ganglion.peer.layout import Layout, freeze, thaw
+from ganglion.peer.likeness import Likeness
 from ganglion.peer.loader import Loader
 from ganglion.peer.matrix import Columns, Readings, takes_arrays
 from ganglion.peer.participant import Handler, Participant
+from ganglion.peer.renewal import Renewal
 from ganglion.run.recovery import span_s
 from ganglion.sdk.information import ActuatorInformation, RewardInformation, SensorInformation, Template
 from ganglion.sdk.memory import Memory
@@ -42,8 +45,9 @@ from ganglion.wire.messages import (
 __all__ = ["MuscleHost"]
 
 Array = NDArray[Any]
-_Read = tuple[list[Any], list[Any], Any, Any, list[bytes]]
-"""Setpoints, these as they travel, the data, these as they travel, their blobs."""
+_Read = tuple[list[Any], list[Any], Any]
+"""Setpoints, these as they travel, the data."""
+_OURS = ("memory", "sensors", "actuators", "static_world_models", "model_reader")
 POLICY = "policy"  # the tag of the last update beside a model
 
 
@@ -59,9 +63,20 @@ class _Decision:
     data: Any
     frozen: Any  # the data as they travel; what their author changes later changes nothing
     blobs: list[bytes]
+    seen_row: list[Any] | None = None  # the readings after filters, as they travel
+    proposed_row: list[Any] | None = None  # the setpoints before filters, as they travel
     rewards: list[Any] | None = None
     objective: float | None = None
     settled: bool = False
+
+
+@dataclass(slots=True)
+class _Seen:
+    """Readings as filters show them, as they travel too, and the actuators to be set."""
+
+    values: list[Any]
+    row: list[Any]
+    available: list[ActuatorInformation]
 
 
 class _Policy:
@@ -85,6 +100,9 @@ class MuscleHost:
     def __init__(self, loader: Loader) -> None:
         self._loader = loader
         self._muscle: Muscle | None = None
+        self._stands = False  # whether nothing is decided and open, since the last request
+        self._renewal: Renewal | None = None
+        self._likeness: Likeness
         self.participant: Participant  # set before anything is served
 
     def handlers(self) -> dict[str, Handler]:
@@ -100,6 +118,7 @@ class MuscleHost:
     def setup(self, request: Request, setup: MuscleSetup) -> Done:
         """Make muscle and objective, join the brain, take the first update or the stored policy."""
         self.participant.begin_tape([(request, None)])  # all of it is made here
+        self._stands, self._renewal = True, None
         self._setup = setup
         self._worker, self._mode = setup.worker, Mode(setup.mode)
         uid = f"{setup.agent}/{setup.worker}"
@@ -109,17 +128,7 @@ class MuscleHost:
         seed_process(setup.stream)
         self._sensor_layout, self._actuator_layout = Layout.of(setup.sensors), Layout.of(setup.actuators)
         sensors = [SensorInformation(None, s, u) for u, s in self._sensor_layout.pairs()]
-        noops = self._actuator_layout.from_row(
-            [
-                d.get("value", s.default())
-                for d, s in zip(setup.actuators, self._actuator_layout.spaces, strict=True)
-            ],
-            "setup.actuators",
-        )
-        actuators = [
-            ActuatorInformation(value, space, uid)
-            for value, (uid, space) in zip(noops, self._actuator_layout.pairs(), strict=True)
-        ]
+        actuators = self._actuator_layout.noops(setup.actuators)
         for information in (*sensors, *actuators):
             information.space.seed(generator_from_words(derive(setup.stream, "space", information.uid)))
         self._sensors, self._actuators = Template(sensors), Template(actuators)
@@ -133,8 +142,8 @@ class MuscleHost:
             "worker": setup.worker,
             "mode": self._mode,
             "memory": self._memory,
-            "sensors": sensors,
-            "actuators": actuators,
+            "sensors": () if setup.filters else sensors,
+            "actuators": () if setup.filters else actuators,
             "static_world_models": dict(setup.static_models or {}),
             "model_reader": self._model_reader(setup),
             **identity(setup.stream),
@@ -146,14 +155,24 @@ class MuscleHost:
         self._objective: Objective = self._judging("__init__", self._make_objective, setup)
         muscle: Muscle = hooks("__init__", lambda: self._loader.make("muscle", setup.plugin, attributes))
         self._muscle = muscle
+        self._filters = self._make_filters(setup)
+        self._seen_layout, self._own_layout = self._sensor_layout, self._actuator_layout
+        if self._filters is not None:
+            filters = self._filters
+            sensors, actuators = filters.declare(muscle, sensors, actuators, setup.stream)
+            muscle.sensors, muscle.actuators = sensors, actuators
+            self._seen_layout, self._own_layout = filters.seen, filters.moved
+            self._sensors = Template(sensors)
+        self._tells_proposals = _alike(self._own_layout, self._actuator_layout)
         self._actuator_list, self._bodies = actuators, [(setup.agent, 0)]
-        self._canonical = [space.canonical for space in self._actuator_layout.spaces]
-        self._columns = Columns(self._sensor_layout) if takes_arrays(muscle) else None
+        self._canonical = [space.canonical for space in self._own_layout.spaces]
+        self._columns = Columns(self._seen_layout) if takes_arrays(muscle) else None
         hooks("setup", muscle.setup)
         self._begin_episode(episode_of(request))
         self._due: Thought | None = None  # an update that came with the end of an episode
         if setup.brain is not None:
             thought = self._ask("brain.join", BrainJoin(setup.worker), None)
+            self._receive(thought.filters)
             self._update(thought)
         else:
             self._prepare(muscle)
@@ -162,6 +181,8 @@ class MuscleHost:
     def _prepare(self, muscle: Muscle) -> None:
         """Let the muscle take over the stored policy; what goes wrong is told with the model's folder."""
         try:
+            if self._filters is not None:
+                self._prepare_filters(self._filters)
             self._hooks("prepare_model", muscle.prepare_model)
         except GanglionError as error:
             if self._setup.models is not None:
@@ -171,9 +192,10 @@ class MuscleHost:
     def reset(self, request: Request, reset: MuscleReset) -> Done:
         """Begin the next episode."""
         muscle = self._running()
+        self._stands = True
         self._begin_episode(reset.episode)
         if reset.prepare:
-            self._hooks("prepare_model", muscle.prepare_model)
+            self._prepare(muscle)
         self._hooks("reset", muscle.reset)
         return Done()
 
@@ -188,6 +210,8 @@ class MuscleHost:
             self._hooks("teardown", self._muscle.teardown)
             self._hooks.close()
             self._judging.close()
+            if self._filters is not None:
+                self._filters.close()
             self._muscle = None
         return Done()
 
@@ -198,11 +222,84 @@ class MuscleHost:
 
     def _policy(self) -> tuple[bool, Any]:
         """Ask the brain for its newest update; says whether there is one."""
+        thought = self._newest_of_brain()
+        return thought.fresh, thought.update
+
+    def _newest_of_brain(self) -> Thought:
         assert self._setup.policy is not None
         span = span_s("brain.think", self._setup.deadlines_s or {})
         pending = self.participant.ask(self._setup.policy, "brain.policy", Nothing(), span)
-        thought, parts = self.participant.collect([pending])[0]
-        return thought.fresh, thaw(thought.update, parts, "update") if thought.fresh else None
+        return _thawed(*self.participant.collect([pending])[0])
+
+    # -- the tape -----------------------------------------------------------------------------------------------------
+    def tick(self) -> None:
+        """Begin the tape anew behind a set-up or a reset, where that is due; called between two requests."""
+        if self._stands and self._muscle is not None:
+            self._stands = False
+            if self._renewal is None:
+                self._renewal = Renewal(self.participant, self._hooks.where)
+                self._likeness = self._drawn(self._muscle)
+            self._renewal.stand(self._take_state, self._go_on)
+
+    def _drawn(self, muscle: Muscle) -> Likeness:
+        parts: dict[str, Any] = {"muscle": (muscle, _OURS), "objective": (self._objective, ())}
+        for number, one in enumerate([] if self._filters is None else self._filters.filters):
+            parts[tag_of(number)] = (one, ())
+        layouts = (self._sensor_layout, self._actuator_layout, self._seen_layout, self._own_layout)
+        return Likeness(parts, self._memory, [space for layout in layouts for space in layout.spaces])
+
+    def _take_state(self) -> bytes:
+        """Return all that a successor needs that has been set up; nothing is decided and open."""
+        due = None if self._due is None else [self._due.update, self._due.signal, self._due.filters]
+        books = {
+            "rewards": None if self._rewards is None else self._reward_ids,
+            "told": self._told_rewards,
+            "episode": self._episode,
+            "due": due,
+        }
+        return self._likeness.take(books, self.participant.portraits)
+
+    def _go_on(self, state: bytes) -> None:
+        """Go on where a predecessor stood."""
+        read = self._likeness.read(state)
+        books = read[0]["books"]
+        if books["rewards"] is not None and self._rewards is None:
+            self._declare_rewards(books["rewards"])
+        self._likeness.put(read)
+        self._told_rewards = books["told"]
+        self._begin_episode(books["episode"])
+        due = books["due"]
+        self._due = None if due is None else Thought(due[0], True, due[1], filters=due[2])
+
+    # -- filters ------------------------------------------------------------------------------------------------------
+    def _make_filters(self, setup: MuscleSetup) -> ActingFilters | None:
+        if not setup.filters:
+            return None
+        attributes = {"uid": self._uid, "name": setup.agent, "worker": setup.worker, "mode": self._mode}
+        where = f"agent {setup.agent} (worker {setup.worker})"
+        return ActingFilters(self._loader, setup.filters, where, attributes)
+
+    def _prepare_filters(self, filters: ActingFilters) -> None:
+        """Give filters the newest arrays of the brain that trains, else those of the model."""
+        if self._setup.policy is not None:
+            self._receive(self._newest_of_brain().filters)
+        elif self._setup.models is not None:
+            files = Models(self._setup.models)
+            for number in range(len(filters)):
+                arrays = files.load(tag_of(number))
+                if arrays is not None:
+                    filters.receive(number, arrays)
+
+    def _receive(self, published: dict[str, Any] | None) -> None:
+        """Give filters what their other halves published."""
+        for number, arrays in (published or {}).items():
+            if self._filters is None or not (number.isdecimal() and int(number) < len(self._filters)):
+                raise RemoteProtocolError(f"thought.filters: there is no filter {number:.20}")
+            self._filters.receive(int(number), arrays)
+
+    def _look(self, filters: ActingFilters, readings: list[Any]) -> _Seen:
+        values, available = filters.view(readings)
+        return _Seen(values, filters.seen.to_row(values), available)
 
     def _make_objective(self, setup: MuscleSetup) -> Any:
         attributes = {
@@ -221,6 +318,9 @@ class MuscleHost:
         self._decision: _Decision | None = None
         self._decisions = 0
         self._hooks.step = None
+        if self._filters is not None:
+            self._filters.show_step(None)
+            self._filters.reset()
 
     # -- a decision ---------------------------------------------------------------------------------------------------
     def act(self, request: Request, act: Act) -> Acted:
@@ -231,7 +331,8 @@ class MuscleHost:
         if len(act.readings) != 1:
             raise RemoteProtocolError(f"act.readings: expected one row, found {len(act.readings)}")
         row = act.readings[0]
-        matrix = None if self._columns is None else self._columns.matrix([row], "act.readings")
+        plain = self._columns if self._filters is None else None
+        matrix = None if plain is None else plain.matrix([row], "act.readings")
         # Where all are numbers the matrix has looked at them: they are the values.
         readings = row if matrix is not None and self._sensor_layout.scalar else self._from_row(row)
         if act.reward_ids is not None and self._rewards is None:
@@ -243,6 +344,7 @@ class MuscleHost:
         settles_only = not act.decide and not act.closing
         if settles_only:
             return Acted(objective=objective)
+        self._seen: _Seen | None = None
         thought = self._think(open_decision, act, readings, request.head.position)
         self._decision = None
         signal = None if thought is None else thought.signal
@@ -253,9 +355,10 @@ class MuscleHost:
         if self._due is not None:
             due, self._due = self._due, None
             self._update(due)
-        setpoints = self._propose(muscle, readings, row, matrix)
+        made = self._decision = self._propose(muscle, readings, row, matrix)
         statistics = muscle.pop_statistics() or None
-        return Acted([setpoints], None, objective, signal, statistics)
+        told = None if made.proposed_row is None or not self._tells_proposals else [made.proposed_row]
+        return Acted([made.setpoints_row], told, objective, signal, statistics)
 
     def _pass(self, act: Act, position: Position | None) -> Acted:
         """Have no row in a round that awaits one, so that the others' rows are thought about; keep what is new."""
@@ -263,6 +366,7 @@ class MuscleHost:
             return Acted()
         asked = UpdateAsked(self._worker, act.round, act.workers)
         thought = self._ask("brain.update", asked, position)
+        self._receive(thought.filters)
         if thought.fresh:
             self._due = thought
         return Acted(signal=thought.signal)
@@ -304,8 +408,15 @@ class MuscleHost:
         if self._setup.brain is None:
             return None
         if decision is None or decision.rewards is None:
-            return self._ask("brain.update", UpdateAsked(self._worker, act.round, act.workers), position)
+            thought = self._ask("brain.update", UpdateAsked(self._worker, act.round, act.workers), position)
+            self._receive(thought.filters)
+            return thought
         assert self._rewards is not None
+        filters = self._filters
+        kept = None if filters is None else filters.keep()
+        if filters is not None:
+            filters.show_step(decision.index + 1)
+            self._seen = self._look(filters, readings)
         reward_ids = None if self._told_rewards else self._reward_ids
         self._told_rewards = True
         think = Think(
@@ -319,13 +430,20 @@ class MuscleHost:
             act.readings,
             act.terminated,
             act.truncated,
-            None,
+            None if decision.proposed_row is None else [decision.proposed_row],
             decision.frozen,
             act.round,
             act.workers,
             reward_ids,
+            None if decision.seen_row is None else [decision.seen_row],
+            None if self._seen is None else [self._seen.row],
         )
-        return self._ask("brain.think", think, position, decision.blobs)
+        thought = self._ask("brain.think", think, position, decision.blobs)
+        if filters is not None and thought.filters:
+            filters.go_back(kept)  # the decision that follows is made on what the new arrays show
+            self._receive(thought.filters)
+            self._seen = None
+        return thought
 
     def _ask(
         self, call: str, message: Any, position: Position | None, blobs: Sequence[bytes] = ()
@@ -333,11 +451,7 @@ class MuscleHost:
         assert self._setup.brain is not None
         span = span_s("brain.think", self._setup.deadlines_s or {})
         pending = self.participant.ask(self._setup.brain, call, message, span, position, blobs)
-        thought: Thought
-        thought, parts = self.participant.collect([pending])[0]
-        return (
-            thought if not thought.fresh else replace(thought, update=thaw(thought.update, parts, "update"))
-        )
+        return _thawed(*self.participant.collect([pending])[0])
 
     def _update(self, thought: Thought) -> None:
         if thought.fresh and self._muscle is not None:
@@ -348,21 +462,39 @@ class MuscleHost:
 
     def _propose(
         self, muscle: Muscle, readings: list[Any], row: list[Any], matrix: Array | None
-    ) -> list[Any]:
+    ) -> _Decision:
         index = self._decisions
         self._hooks.step = index
+        available: list[ActuatorInformation] | None = None
+        seen, filters = None, self._filters
+        if filters is not None:
+            filters.show_step(index)
+            seen = self._seen or self._look(filters, readings)
+            shown, available = seen.values, seen.available
+            if self._columns is not None:
+                matrix = self._columns.vectors([shown])
+        else:
+            shown = readings
         if matrix is None:
             hook, read = "propose_actions", self._read
-            result = self._hooks(
-                hook, muscle.propose_actions, self._sensors.fill(readings), self._actuators.empty()
-            )
+            offered = self._actuators.empty() if available is None else available
+            result = self._hooks(hook, muscle.propose_actions, self._sensors.fill(shown), offered)
         else:
             hook, read = "propose_batch", self._read_batch
             result = self._hooks(hook, muscle.propose_batch, self._batch(matrix, index))
-        values, setpoints, data, frozen, blobs = self._hooks(hook, read, result)
-        self._decision = _Decision(index, readings, row, values, setpoints, data, frozen, blobs)
+        values, setpoints, data = self._hooks(hook, read, result)
+        sent, proposed = data, None
+        if filters is not None:
+            proposed = setpoints
+            values, sent = filters.apply(filters.informed(values), data)
+            setpoints = self._actuator_layout.to_row(values)
+        frozen: Any = None
+        blobs: list[bytes] = []
+        if sent is not None and self._setup.brain is not None:
+            frozen = self._hooks(hook, freeze, sent, blobs, f"{hook}[1]")
+        seen_row = None if seen is None else seen.row
         self._decisions += 1
-        return setpoints  # type: ignore[no-any-return]  # hooks return what they call
+        return _Decision(index, readings, row, values, setpoints, data, frozen, blobs, seen_row, proposed)
 
     def _batch(self, matrix: Array, index: int) -> Batch:
         assert self._columns is not None
@@ -371,31 +503,26 @@ class MuscleHost:
 
     def _read(self, result: Any) -> _Read:
         """Return what is known of a proposal of `propose_actions`."""
-        layout = self._actuator_layout
+        layout = self._own_layout
         values, data = read_proposal(result, layout.ids)
         for it in result[0] if isinstance(result, tuple) and len(result) == 2 else result:
             space = layout.spaces[layout.index[it.uid]]
             if it.space is not space and not space.contains(it.value):  # its author gave it another one
                 ActuatorInformation(it.value, space, it.uid)  # refuses it by its id
-        return values, layout.to_row(values), data, *self._freeze(data, "propose_actions[1]")
+        return values, layout.to_row(values), data
 
     def _read_batch(self, result: Any) -> _Read:
         """Return what is known of a proposal of `propose_batch`."""
-        layout = self._actuator_layout
+        layout = self._own_layout
         if type(result) is np.ndarray and layout.scalar and result.shape == (1, len(layout)):
             try:  # numbers in their canonical form are what travels
                 row = [make(value) for make, value in zip(self._canonical, result.tolist()[0], strict=True)]
             except SpaceError:
                 pass  # refused below, by its id
             else:
-                return row, row, None, None, []
+                return row, row, None
         rows, data = read_batch_proposal(result, self._actuator_list, 1)
-        return rows[0], layout.to_row(rows[0]), data[0], *self._freeze(data[0], "propose_batch[1]")
-
-    def _freeze(self, data: Any, path: str) -> tuple[Any, list[bytes]]:
-        """Return data as they travel, with their blobs; nothing where nobody gets them."""
-        blobs: list[bytes] = []
-        return (None if self._setup.brain is None else freeze(data, blobs, path)), blobs
+        return rows[0], layout.to_row(rows[0]), data[0]
 
     def _declare_rewards(self, declarations: list[dict[str, Any]]) -> None:
         self._reward_ids = declarations
@@ -408,3 +535,21 @@ class MuscleHost:
         if self._muscle is None:
             raise NotSetUp("expected muscle.setup first")
         return self._muscle
+
+
+def _thawed(thought: Thought, parts: Sequence[bytes]) -> Thought:
+    """Return an answer of a brain with its arrays."""
+    if not thought.fresh and thought.filters is None:
+        return thought
+    update = thaw(thought.update, parts, "update") if thought.fresh else None
+    return replace(thought, update=update, filters=thaw(thought.filters, parts, "thought.filters"))
+
+
+def _alike(own: Layout, applied: Layout) -> bool:
+    """Say whether proposals of an agent can stand in the table of setpoints: the same ids, and values of one form."""
+    if own.ids != applied.ids:
+        return False
+    return all(
+        one.scalar == other.scalar and (one.scalar or (one.dtype, one.size) == (other.dtype, other.size))
+        for one, other in zip(own.spaces, applied.spaces, strict=True)
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -114,6 +114,9 @@ class Setup:
             models.get(name),
             {uid: static[uid] for uid in agent.environments if uid in static} or None,
             checkpoint_s=None if recovery.on_loss == FAIL else recovery.checkpoint_s,
+            filters=self._filters(
+                agent.plan, lambda i: ["phase", phase.name, "agent", name, "brain", "filter", i]
+            ),
         )
 
     def start(
@@ -138,6 +141,13 @@ class Setup:
             dict(cast.static) or None,
             phase.evaluates and not evaluation,
         )
+
+    def _filters(
+        self, plan: AgentPlan, path_of: Callable[[int], Sequence[str | int]]
+    ) -> list[dict[str, Any]] | None:
+        """Return an agent's filters, each with its own stream; None if there are none."""
+        made = [{**_plugin(f), "stream": self._streams.words(path_of(i))} for i, f in enumerate(plan.filters)]
+        return made or None
 
     def _environment_path(
         self, phase: PhasePlan, environment: EnvironmentPlan, worker: int, mode: str
@@ -201,6 +211,7 @@ class Setup:
             "stream": self._streams.words([*path, "muscle", "worker", worker]),
             "objective_stream": self._streams.words([*path, "objective", "worker", worker]),
             "models": cast.models.get(name),
+            "filters": self._filters(plan, lambda i: [*path, "filter", i, "worker", worker]),
             **_recovery(phase, plan),
         }
 

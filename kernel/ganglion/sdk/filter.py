@@ -28,6 +28,15 @@ class Filter(Part):
     order, the post hooks in reverse, each on the result of the one before. Histories are per worker and body and
     begin anew in each episode.
 
+    Called in this order: constructor, `setup`, `declare`; in a muscle's process `reset` before each episode, then per
+    decision `receive` if there is anything new, `muscle_pre_process`, `muscle_post_process`; in the brain's per row
+    `brain_pre_process`, `brain_objective`, and after `thinking` `brain_post_process`, `publish`. The readings to which
+    a decision led are filtered for the brain's row before it thinks; if something is published upon that row they are
+    filtered once more, from the state before: all attributes of the object are copied for it, so keep them small.
+
+    A filter whose brain's half has a state may have `save_state() -> Mapping[str, Array]` and `load_state(state)`:
+    only with them a brain can go on from a checkpoint.
+
     Attributes:
         muscle: The muscle, in its process; None in the brain's.
         brain: The brain, in its process; None in the muscles'.
@@ -40,11 +49,18 @@ class Filter(Part):
         """Prepare; `muscle` or `brain` is set."""
 
     def declare(self, sensors: Sensors, actuators: Actuators) -> tuple[Sensors, Actuators]:
-        """Return the declarations as the next filter, and at last the agent, sees them."""
+        """Return the declarations as the next filter, and at last the agent, sees them.
+
+        Sensors have no values here; the value of an actuator is its no-op, None stands for the value nearest to zero.
+        """
         return sensors, actuators
 
     def muscle_pre_process(self, sensors: Sensors, actuators: Actuators) -> tuple[Sensors, Actuators]:
-        """Return the readings and the available actuators as the muscle is to see them; before each decision."""
+        """Return the readings and the available actuators as the muscle is to see them; before each decision.
+
+        All sensors that were declared, in any order. Actuators of another space than the declared one, as those that
+        are only handed on, are replaced by empty ones of the declared space.
+        """
         return sensors, actuators
 
     def muscle_post_process(self, setpoints: Actuators, data: Any) -> tuple[Actuators, Any]:
@@ -52,8 +68,12 @@ class Filter(Part):
         return setpoints, data
 
     def brain_pre_process(self, muscle_id: str, data: Any) -> Any:
-        """Return the data of a muscle as the brain is to see it; before `thinking`."""
+        """Return the data of a muscle as the brain is to see it; before `thinking`, its row is in the memory."""
         return data
+
+    def brain_objective(self, muscle_id: str, objective: float | None) -> float | None:
+        """Return the objective of the row as the brain is to see it; called after `brain_pre_process`."""
+        return objective
 
     def brain_post_process(self, update: Any) -> Any:
         """Return the update as the muscles are to get it; after `thinking`."""
@@ -70,4 +90,7 @@ class Filter(Part):
         return None
 
     def receive(self, arrays: Mapping[str, Array]) -> None:
-        """Take what `publish` returned; muscle's half, before the next decision."""
+        """Take what `publish` returned; muscle's half, before the next decision.
+
+        Also what was stored with a model, in both halves: after `setup` and `declare`.
+        """

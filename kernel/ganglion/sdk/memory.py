@@ -48,7 +48,7 @@ TABLES = {
     "sensor_readings": "sensors",
     "next_readings": "sensors",
     "actuator_setpoints": "actuators",
-    "applied_setpoints": "actuators",
+    "applied_setpoints": "applied",
     "rewards": "rewards",
 }
 
@@ -101,9 +101,15 @@ class Memory:
         sensors: Iterable[Information] = (),
         actuators: Iterable[Information] = (),
         rewards: Iterable[Information] = (),
+        applied: Iterable[Information] | None = None,
     ) -> None:
-        """Say what rows consist of, so that `append` takes plain values in this order."""
-        for kind, informations in (("sensors", sensors), ("actuators", actuators), ("rewards", rewards)):
+        """Say what rows consist of, so that `append` takes plain values in this order.
+
+        `applied` are the actuators after filters, where these are others than an agent's own; None: they are not.
+        """
+        actuators = list(actuators)
+        kinds = {"sensors": sensors, "actuators": actuators, "rewards": rewards}
+        for kind, informations in {**kinds, "applied": actuators if applied is None else applied}.items():
             given = list(informations)
             if given:
                 layout = Layout([it.uid for it in given], [it.space for it in given])
@@ -183,6 +189,10 @@ class Memory:
     def complete(self, objective: float | None) -> None:
         """Give the newest row its objective, which is computed when the row is there."""
         self._amend("objective", objective)
+
+    def annotate(self, data: Any) -> None:
+        """Give the newest row other additional data, which are known when the row is there."""
+        self._amend("additional_data", data)
 
     def close(self, terminated: bool, truncated: bool) -> None:
         """Give the newest row the flags of its episode's end, when that comes after the row."""

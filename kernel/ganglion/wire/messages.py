@@ -626,9 +626,10 @@ class EnvironmentReset:
 class MuscleSetup:
     """Begin a phase: make the muscle, its objective and filters; join the brain.
 
-    `sensors`, `actuators` and `rewards` are declarations with full ids; `rewards` null: they come with the first
-    `muscle.act` that brings rewards. `brain` is the brain's name on the wire, null where nobody is asked (test mode,
-    no brain). `models` is the directory of the model to act by in test mode.
+    `sensors`, `actuators` and `rewards` are declarations with full ids, before filters; `rewards` null: they come with
+    the first `muscle.act` that brings rewards. `filters` are maps {name, params, on_error, stream}. `brain` is the
+    brain's name on the wire, null where nobody is asked (test mode, no brain). `models` is the directory of the model
+    to act by in test mode.
     """
 
     run: str
@@ -723,6 +724,7 @@ class BrainSetup:
     static_models: dict[str, Any] | None = None
     parcels: dict[str, Any] | None = None  # field -> number of the blob that holds it
     checkpoint_s: float | None = None  # least time between two checkpoints; None takes none
+    filters: list[dict[str, Any]] | None = None  # as of MuscleSetup
 
 
 @message
@@ -744,7 +746,8 @@ class Think:
     """Give the rows of one completed decision, one per body.
 
     `readings` are those decided on, before filters; `proposed` the muscle's own setpoints, `applied` those after
-    filters; `next_readings` those that came of it. `data` is what the muscle added.
+    filters; `next_readings` those that came of it. `data` is what the muscle added. `observations` and
+    `next_observations` are the readings after filters, null where there are none.
     """
 
     worker: int
@@ -762,6 +765,8 @@ class Think:
     round: int = 0
     workers: list[int] | None = None
     reward_ids: list[dict[str, Any]] | None = None  # with the first row, if not declared at setup
+    observations: list[Any] | None = None
+    next_observations: list[Any] | None = None
 
 
 @message
@@ -777,12 +782,14 @@ class UpdateAsked:
 class Thought:
     """Answer with the newest update that this muscle does not have yet, and a signal of the brain.
 
-    `fresh` says that `update` holds one: null may be an update too.
+    `fresh` says that `update` holds one: null may be an update too. `filters` are the newest arrays of those that
+    published any, by their number, null if this muscle has them.
     """
 
     update: Any = None
     fresh: bool = False
     signal: dict[str, Any] | None = None
+    filters: dict[str, Any] | None = None
 
 
 @message

@@ -23,7 +23,7 @@ _PARTS: dict[str, tuple[str, ...]] = {  # call -> fields of its request that may
     "environment.start": ("params", "plugin", "reward", "transformer"),
     "muscle.setup": ("plugin", "objective", "sensors", "actuators", "rewards", "filters", "static_models"),
     "record.batch": ("records",),
-    "brain.setup": ("plugin", "sensors", "actuators", "rewards", "static_models"),
+    "brain.setup": ("plugin", "sensors", "actuators", "rewards", "filters", "static_models"),
 }
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 
@@ -63,6 +64,15 @@ def test_who_asks_whom() -> None:
         ("environment far", "muscle bob", "all sensors", True),
         ("muscle ada", "environment a", "all actuators", True),
     }
+
+
+def test_filters_stand_with_their_agent() -> None:
+    """They are named in document order, in the muscle's node."""
+    agent = dataclasses.replace(TRAIN.agents[0], filters=[PluginPlan("norm"), PluginPlan("delta_step")])
+    plan = Plan("u", "u", "1", [dataclasses.replace(TRAIN, agents=[agent])])
+    label = next(label for label in process_graph(plan).labels if label.startswith("muscle ada"))
+
+    assert ["filter norm", "filter delta_step"] == label.split("\n")[2:4]
 
 
 def test_copies_and_forms_are_said() -> None:

@@ -345,3 +345,33 @@ def test_done_is_another_word_for_dones() -> None:
     memory.append("a", dones=False)
 
     assert [True, False] == memory.tail(2).dones.tolist()
+
+
+def test_applied_setpoints_may_be_others_than_proposed() -> None:
+    """Where filters change actions, the two columns have ids and spaces of their own."""
+    own = [ActuatorInformation(None, Box(-1.0, 1.0, ()), "e.a")]
+    applied = [ActuatorInformation(None, Discrete(10), "e.a"), ActuatorInformation(None, Discrete(10), "e.b")]
+    memory = Memory()
+    memory.declare(actuators=own, applied=applied)
+    memory.append("x/0", actuator_setpoints=[0.5], applied_setpoints=[3, 4])
+
+    shard = memory.tail(1)
+    assert ([[0.5]], [[3, 4]]) == (
+        shard.actuator_setpoints.values.tolist(),
+        shard.applied_setpoints.values.tolist(),
+    )
+    again = Memory()
+    again.declare(actuators=own, applied=applied)
+    again.restore(memory.export())
+    assert ["e.a", "e.b"] == again.tail(1).applied_setpoints.columns
+
+
+def test_data_may_be_known_later() -> None:
+    """The newest row is given its data when they are there; without a row nothing happens."""
+    memory = Memory()
+    memory.annotate("nobody")
+    memory.append("x/0", additional_data="raw")
+    memory.append("x/0", additional_data="raw")
+    memory.annotate("mine")
+
+    assert ["raw", "mine"] == memory.tail(2).additional_data.tolist()

@@ -1,0 +1,320 @@
+"""Filters: the stack that stands between an agent and the bus, in a muscle's process and in a brain's."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ganglion.errors import AuthorError
+from ganglion.peer.hooks import Hooks, identity
+from ganglion.peer.layout import Layout, freeze, thaw
+from ganglion.peer.loader import Loader
+from ganglion.sdk.filter import Filter
+from ganglion.sdk.information import ActuatorInformation, Information, SensorInformation, Template
+from ganglion.sdk.seed import derive, generator_from_words
+
+__all__ = ["ActingFilters", "LearningFilters", "in_order", "tag_of"]
+
+Array = NDArray[Any]
+Sensors = list[SensorInformation]
+Actuators = list[ActuatorInformation]
+
+_OURS = ("uid", "name", "worker", "mode", "seed", "rng", "params", "muscle", "brain", "agent")
+"""Attributes that the bus sets: no state of a filter."""
+
+
+def tag_of(number: int) -> str:
+    """Return the tag under which the arrays of the filter with this number are stored with a model."""
+    return f"filter-{number}"
+
+
+def in_order(what: str, layout: Layout, informations: Sequence[Information]) -> list[Any]:
+    """Return the values of informations in the order of a layout.
+
+    Raises:
+        AuthorError: One is unknown, comes twice, lacks, or has no value; the message names it.
+        SpaceError: A space does not contain its value.
+    """
+    given = {it.uid: it for it in informations}
+    strange = [uid for uid in given if uid not in layout.index]
+    missing = [uid for uid in layout.ids if uid not in given or given[uid].value is None]
+    if strange or missing or len(given) < len(informations):
+        text = "an id comes twice"
+        text = f"{missing[0]!r} has no value" if missing else text
+        text = f"{strange[0]!r} was not declared" if strange else text
+        raise AuthorError(f"{what}: {text}; expected {', '.join(layout.ids)}")
+    found = []
+    for uid, space in layout.pairs():
+        it = given[uid]
+        if it.space is not space and not space.contains(it.value):
+            type(it)(it.value, space, uid)  # refuses it by its id
+        found.append(it.value)
+    return found
+
+
+class _Stack:
+    """The filters of one process, each with the hooks that blame it.
+
+    Args:
+        plugins: Maps {name, params, on_error, stream}, in document order.
+        where: Whose they are, for the blame.
+        attributes: What each of them is given.
+    """
+
+    def __init__(
+        self,
+        loader: Loader,
+        plugins: Sequence[Mapping[str, Any]],
+        where: str,
+        attributes: Mapping[str, Any],
+    ) -> None:
+        self.filters: list[Filter] = []
+        self.hooks: list[Hooks] = []
+        self.generators: dict[str, np.random.Generator] = {}
+        for number, plugin in enumerate(plugins):
+            blame = loader.blame("filter", str(plugin["name"]))
+            mine = Hooks(f"filter {number} of {where}, {blame}")
+            own = {**attributes, **identity(plugin["stream"])}
+            self.filters.append(mine("__init__", _maker(loader, plugin, own)))
+            self.hooks.append(mine)
+            self.generators[tag_of(number)] = own["rng"]
+
+    def __len__(self) -> int:
+        return len(self.filters)
+
+    def begin(
+        self, owner: str, part: Any, sensors: Sensors, actuators: Actuators
+    ) -> tuple[Sensors, Actuators]:
+        """Give each its muscle or brain, set it up, and return what it declares instead of what it is given."""
+        for one, hooks in zip(self.filters, self.hooks, strict=True):
+            setattr(one, owner, part)
+            hooks("setup", one.setup)
+        self._spaces = {id(it.space): it.space for it in (*sensors, *actuators)}
+        for one, hooks in zip(self.filters, self.hooks, strict=True):
+            given = hooks("declare", one.declare, list(sensors), list(actuators))
+            sensors, actuators = hooks("declare", _declared, given)
+            self._spaces |= {id(it.space): it.space for it in (*sensors, *actuators)}
+        return sensors, actuators
+
+    def receive(self, number: int, arrays: Mapping[str, Array]) -> None:
+        """Give a filter arrays that were published, or stored with a model."""
+        self.hooks[number]("receive", self.filters[number].receive, dict(arrays))
+
+    def show_step(self, step: int | None) -> None:
+        """Say where we are, for the blame."""
+        for hooks in self.hooks:
+            hooks.step = step
+
+    def close(self) -> None:
+        """End the loops of async hooks."""
+        for hooks in self.hooks:
+            hooks.close()
+
+
+def _maker(loader: Loader, plugin: Mapping[str, Any], attributes: Mapping[str, Any]) -> Callable[[], Any]:
+    return lambda: loader.make("filter", plugin, attributes)
+
+
+def _declared(given: Any) -> tuple[Sensors, Actuators]:
+    """Return what a filter declares; each actuator gets a no-op that its space contains."""
+    if not isinstance(given, tuple) or len(given) != 2:
+        raise AuthorError(f"declare: expected (sensors, actuators), found {type(given).__name__}")
+    sensors, actuators = list(given[0]), list(given[1])
+    for what, kind, informations in (
+        ("sensor", SensorInformation, sensors),
+        ("actuator", ActuatorInformation, actuators),
+    ):
+        uids = [it.uid if isinstance(it, kind) else None for it in informations]
+        if None in uids:
+            raise AuthorError(
+                f"declare: expected {kind.__name__}s, found {informations[uids.index(None)]!r:.80}"
+            )
+        twice = next((uid for uid in uids if uids.count(uid) > 1), None)
+        if twice is not None:
+            raise AuthorError(f"declare: {what} {twice!r} is declared twice")
+    for it in actuators:
+        it.value = it.space.default() if it.value is None else it.value
+    return sensors, actuators
+
+
+class ActingFilters(_Stack):
+    """The muscle's halves: readings go through them, setpoints come back through them."""
+
+    def declare(
+        self, muscle: Any, sensors: Sensors, actuators: Actuators, stream: bytes
+    ) -> tuple[Sensors, Actuators]:
+        """Set all up and return the declarations of the agent, whose spaces have streams of their own."""
+        self._outer = (Template(sensors), Template(actuators))
+        self._applied = Layout([a.uid for a in actuators], [a.space for a in actuators])
+        sensors, actuators = self.begin("muscle", muscle, sensors, actuators)
+        sensors = [SensorInformation(None, it.space, it.uid, it.value_ids) for it in sensors]
+        for it in (*sensors, *actuators):
+            it.space.seed(generator_from_words(derive(stream, "space", it.uid)))
+        self.seen = Layout([s.uid for s in sensors], [s.space for s in sensors])
+        self.moved = Layout([a.uid for a in actuators], [a.space for a in actuators])
+        self._inner = Template(actuators)
+        self._learning = any(type(one).receive is not Filter.receive for one in self.filters)
+        return sensors, actuators
+
+    def reset(self) -> None:
+        """Begin an episode."""
+        for one, hooks in zip(self.filters, self.hooks, strict=True):
+            hooks("reset", one.reset)
+
+    def view(self, readings: Sequence[Any]) -> tuple[list[Any], Actuators]:
+        """Return readings as the agent is to see them, in the order of its sensors, and the actuators to be set."""
+        sensors, actuators = self._outer[0].fill(readings), self._outer[1].empty()
+        for one, hooks in zip(self.filters, self.hooks, strict=True):
+            given = hooks("muscle_pre_process", one.muscle_pre_process, sensors, actuators)
+            sensors, actuators = hooks("muscle_pre_process", _pair, given)
+        values = self.hooks[-1]("muscle_pre_process", in_order, "readings", self.seen, sensors)
+        offered = {it.uid: it for it in actuators}
+        available = [
+            offered[it.uid] if it.uid in offered and offered[it.uid].space == it.space else it
+            for it in self._inner.empty()
+        ]
+        return values, available
+
+    def apply(self, setpoints: Actuators, data: Any) -> tuple[list[Any], Any]:
+        """Return the setpoints that are to be applied, in declared order, and the data for the brain."""
+        for one, hooks in reversed(list(zip(self.filters, self.hooks, strict=True))):
+            given = hooks("muscle_post_process", one.muscle_post_process, setpoints, data)
+            setpoints, data = hooks("muscle_post_process", _pair, given)
+        return self.hooks[0]("muscle_post_process", in_order, "setpoints", self._applied, setpoints), data
+
+    def informed(self, values: Sequence[Any]) -> Actuators:
+        """Return an agent's setpoints as informations."""
+        return self._inner.fill(values)
+
+    def keep(self) -> list[Any] | None:
+        """Return where all stand, for `go_back`; None where nobody can publish anything that makes it needed."""
+        return [self._kept(one) for one in self.filters] if self._learning else None
+
+    def _kept(self, one: Filter) -> tuple[dict[str, Any], Any]:
+        own = {name: value for name, value in vars(one).items() if name not in _OURS}
+        memo: dict[int, Any] = dict(self._spaces)  # a space never changes: it is not copied
+        return copy.deepcopy(own, memo), one.rng.bit_generator.state
+
+    def go_back(self, kept: list[Any] | None) -> None:
+        """Return to where `keep` was called."""
+        for one, state in zip(self.filters, kept or [], strict=False):
+            own, words = state
+            for name in [name for name in vars(one) if name not in _OURS]:
+                delattr(one, name)
+            vars(one).update(own)
+            one.rng.bit_generator.state = words
+
+
+def _pair(given: Any) -> tuple[Any, Any]:
+    if not isinstance(given, tuple) or len(given) != 2:
+        raise AuthorError(f"expected a pair, found {type(given).__name__}")
+    return given
+
+
+class LearningFilters(_Stack):
+    """The brain's halves: data go through them, updates come back through them; they publish arrays for the others.
+
+    `published` has the newest arrays of each by its number, `version` counts how often there were new ones.
+    """
+
+    published: dict[int, dict[str, Array]]
+    version: int
+
+    def declare(self, brain: Any, sensors: Sensors, actuators: Actuators) -> tuple[Sensors, Actuators]:
+        """Set all up and return the declarations of the agent."""
+        self.published, self.version = {}, 0
+        sensors, actuators = self.begin("brain", brain, sensors, actuators)
+        return [SensorInformation(None, it.space, it.uid, it.value_ids) for it in sensors], actuators
+
+    def load(self, number: int, arrays: Mapping[str, Array]) -> None:
+        """Take over what was stored with a model."""
+        self.receive(number, arrays)
+        self.published[number] = dict(arrays)
+        self.version += 1
+
+    def data(self, muscle: str, data: Any) -> Any:
+        """Return data of a muscle as the brain is to see them."""
+        for one, hooks in zip(self.filters, self.hooks, strict=True):
+            data = hooks("brain_pre_process", one.brain_pre_process, muscle, data)
+        return data
+
+    def objective(self, muscle: str, objective: float | None) -> float | None:
+        """Return an objective as the brain is to see it."""
+        for one, hooks in zip(self.filters, self.hooks, strict=True):
+            given = hooks("brain_objective", one.brain_objective, muscle, objective)
+            objective = hooks("brain_objective", _number, given)
+        return objective
+
+    def update(self, update: Any) -> Any:
+        """Return an update as the muscles are to get it."""
+        for one, hooks in reversed(list(zip(self.filters, self.hooks, strict=True))):
+            update = hooks("brain_post_process", one.brain_post_process, update)
+        return update
+
+    def publish(self) -> None:
+        """Ask each whether it has anything new for the muscles' halves."""
+        for number, (one, hooks) in enumerate(zip(self.filters, self.hooks, strict=True)):
+            arrays = hooks("publish", one.publish)
+            if arrays is not None:
+                self.published[number] = hooks("publish", _copied, arrays)
+                self.version += 1
+
+    def travelling(self, blobs: list[bytes]) -> dict[str, Any]:
+        """Return what was published as it travels."""
+        return {
+            str(number): freeze(arrays, blobs, tag_of(number)) for number, arrays in self.published.items()
+        }
+
+    # -- checkpoints --------------------------------------------------------------------------------------------------
+    @property
+    def can_be_kept(self) -> bool:
+        """Say whether all can go on from a checkpoint: those without a brain's half can, the others say how."""
+        return all(_has_state(one) or not _has_half(one) for one in self.filters)
+
+    def export(self) -> dict[str, Any]:
+        """Return all that `restore` needs."""
+        states = [
+            dict(hooks("save_state", one.save_state)) if _has_state(one) else None  # type: ignore[attr-defined]
+            for one, hooks in zip(self.filters, self.hooks, strict=True)
+        ]
+        published = {str(number): arrays for number, arrays in self.published.items()}
+        return {"states": states, "published": published, "version": self.version}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take over what `export` returned."""
+        for one, hooks, own in zip(self.filters, self.hooks, state["states"], strict=True):
+            if own is not None:
+                hooks("load_state", one.load_state, own)  # type: ignore[attr-defined]
+        self.published = {int(number): dict(arrays) for number, arrays in state["published"].items()}
+        self.version = state["version"]
+
+
+def _has_state(one: Filter) -> bool:
+    return hasattr(one, "save_state") and hasattr(one, "load_state")
+
+
+def _has_half(one: Filter) -> bool:
+    names = ("brain_pre_process", "brain_objective", "brain_post_process", "publish")
+    return any(getattr(type(one), name) is not getattr(Filter, name) for name in names)
+
+
+def _number(objective: Any) -> float | None:
+    if objective is None:
+        return None
+    found = float(objective)
+    if found != found:
+        raise AuthorError("brain_objective: expected a number or None, found NaN")
+    return found
+
+
+def _copied(arrays: Any) -> dict[str, Array]:
+    """Return arrays as they will come out of the wire: their author may go on changing his own."""
+    if not isinstance(arrays, Mapping):
+        raise AuthorError(f"publish: expected named arrays, found {type(arrays).__name__}")
+    blobs: list[bytes] = []
+    found = freeze({name: np.asarray(array) for name, array in arrays.items()}, blobs, "publish")
+    return dict(thaw(found, blobs, "publish"))

@@ -1,0 +1,1 @@
+"""Filters of Ganglion: what stands between an agent and its environments."""

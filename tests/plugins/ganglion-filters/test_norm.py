@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ganglion.sdk import Box, Discrete, SensorInformation
+from ganglion_filters.norm import Norm
+
+SENSORS = {"a": Box(-100.0, 100.0, ()), "b": Discrete(9)}
+
+
+def brain_half(**params: Any) -> Norm:
+    """Return a brain's half."""
+    made = Norm(**params)
+    made.declare([SensorInformation(None, space, uid) for uid, space in SENSORS.items()], [])
+    return made
+
+
+def test_at_first_readings_are_as_they_are(chain: Callable[..., Any]) -> None:
+    """Mean 0 and variance 1 change nothing but for epsilon, and clip; spaces become boxes."""
+    made = chain(Norm(epsilon=1e-30), SENSORS)
+
+    assert {"a": 3.0, "b": 8.0} == made.see(a=3.0, b=8)
+    assert {"a": -10.0, "b": 0.0} == made.see(a=-50.0, b=0)
+    assert [Box(-10.0, 10.0, ())] * 2 == [it.space for it in made.sensors]
+
+
+def test_the_brain_publishes_what_the_muscles_apply(chain: Callable[..., Any]) -> None:
+    """Two rows of all muscles make a batch: a 1, 3 (mean 2, variance 1), b 0, 8 (mean 4, variance 16)."""
+    muscle, brain = chain(Norm(epsilon=1e-30, batch_size=2), SENSORS), brain_half(batch_size=2)
+    data = []
+    for worker, (a, b) in enumerate([(1.0, 0), (3.0, 8)]):
+        muscle.see(a=a, b=b)
+        data.append(brain.brain_pre_process(f"x/{worker}", muscle.set(data={"n": worker})[1]))
+        assert worker + 1.0 == brain.brain_objective(f"x/{worker}", worker + 1.0)
+        published = brain.publish()
+        assert (published is None) == (worker == 0)
+
+    assert ([{"n": 0}, {"n": 1}], None) == (data, brain.publish())
+    assert published is not None
+    muscle.filters[0].receive(published)
+    assert {"a": 3.0, "b": 1.0} == muscle.see(a=5.0, b=8)
+
+
+def test_objectives_are_normalised_from_a_row_on() -> None:
+    """Rows before it are as they are; None stays None and is a row; the bound is that of objectives."""
+    made = brain_half(batch_size=2, norm_objective_after=3, epsilon=1e-30, clip_reward=2.0)
+    found = [made.brain_objective("x/0", o) for o in (1.0, 3.0, None, 5.0, 4.0, 100.0)]
+
+    # (1, 3): mean 2, variance 1 for 5; then (1, 3, 5, 4): mean 3.25, variance 35/16
+    assert [1.0, 3.0, None, 2.0] == found[:4]
+    assert found[4:] == [pytest.approx(0.75 / np.sqrt(35 / 16)), 2.0]
+
+
+def test_objectives_may_stay() -> None:
+    """Without `normalise_objective` they are as they are."""
+    made = brain_half(normalise_objective=False, norm_objective_after=0, batch_size=1)
+
+    assert [5.0, 7.0] == [made.brain_objective("x/0", o) for o in (5.0, 7.0)]
+
+
+def test_a_brains_half_goes_on_from_its_state() -> None:
+    """With what was saved, rows that wait and count included, a successor does the same, bit by bit."""
+    one = brain_half(batch_size=3, norm_objective_after=2)
+    data = {"data": None, "readings": np.array([1.0, 2.0])}
+    for n in range(4):
+        one.brain_pre_process("x/0", data)
+        one.brain_objective("x/0", float(n))
+    other = brain_half(batch_size=3, norm_objective_after=2)
+    other.load_state(one.save_state())
+    ends = []
+    for made in (one, other):
+        for n in range(3):
+            made.brain_pre_process("x/0", {"data": None, "readings": np.array([n, 7.0])})
+            made.brain_objective("x/0", 2.0 * n)
+        ends.append({name: array.tobytes() for name, array in made.save_state().items()})
+
+    assert ends[0] == ends[1]
+
+
+@pytest.mark.parametrize(
+    "params", [{"clip_obs": 0}, {"epsilon": -1.0}, {"batch_size": 0}, {"norm_objective_after": -1}]
+)
+def test_params_have_bounds(params: dict[str, Any]) -> None:
+    """What is out of them is named."""
+    with pytest.raises(ValueError, match=next(iter(params))):
+        Norm(**params)
