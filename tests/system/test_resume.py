@@ -20,18 +20,18 @@ from system.world import RUN, write_world
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processes are found in /proc")
 
-WORKERS, EPISODES = 2, 4
+SIZES, CROWD = (2, 4), (3, 8)  # workers, episodes of each
 FIRST = ("run", "chaos.yml", "--name", RUN)
 
 
 class Journey:
     """Carry a run out in pieces."""
 
-    def __init__(self, folder: Path, *words: str) -> None:
+    def __init__(self, folder: Path, *words: str, sizes: tuple[int, int] = SIZES) -> None:
         self.folder = folder
         self.words = words
         self.pieces = 0
-        write_world(folder, WORKERS, EPISODES)
+        write_world(folder, *sizes)
 
     @property
     def run(self) -> Path:
@@ -55,16 +55,16 @@ class Journey:
         command.output()
         assert {} == left_of(f"{self.folder}-{self.pieces}")
 
-    def cut(self, episodes: int, interrupt: bool = False) -> None:
-        """Carry out a piece until so many episodes have ended, then kill everything, or press Ctrl-C twice."""
+    def cut(self, episodes: int, interrupt: int = 0) -> None:
+        """Carry out a piece until so many episodes have ended, then kill everything, or press Ctrl-C so often."""
         command = self.piece()
         for _ in range(episodes):
             command.until("episode.ended")
         if not interrupt:
             self.kill_all(command)
             return
-        command.process.send_signal(signal.SIGINT)
-        command.process.send_signal(signal.SIGINT)
+        for _ in range(interrupt):
+            command.process.send_signal(signal.SIGINT)
         status, said = command.end()
         assert 130 == status, said
 
@@ -91,7 +91,7 @@ class Journey:
 def journey() -> Iterator[Callable[..., Journey]]:
     """Return what makes a run in a folder of its own, whose path is short: `journey("--set", "...")`."""
     with tempfile.TemporaryDirectory(prefix="gr-", dir="/tmp") as folder:
-        yield lambda *words: Journey(Path(folder) / "a", *words)
+        yield lambda *words, **more: Journey(Path(folder) / "a", *words, **more)
 
 
 @pytest.fixture(scope="module")
@@ -121,10 +121,41 @@ def test_a_run_goes_on_after_all_is_killed_twice(journey: Callable[..., Journey]
 def test_an_interrupted_run_goes_on_in_mid_episode(journey: Callable[..., Journey], whole: str) -> None:
     """Its episodes were cut and stored as such; they are withdrawn, and come out whole."""
     run = journey()
-    run.cut(3, interrupt=True)
+    run.cut(3, interrupt=2)
     assert "every process goes on where it was interrupted" in run.finish()
 
     assert whole == run.digest()
+
+
+@pytest.fixture(scope="module")
+def crowded() -> Iterator[str]:
+    """Return the digest of an undisturbed run of three workers, long enough that its learner plays otherwise."""
+    with tempfile.TemporaryDirectory(prefix="gr-", dir="/tmp") as folder:
+        uncut = Journey(Path(folder) / "w", sizes=CROWD)
+        uncut.finish()
+        yield uncut.digest()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("taped", [True, False])
+@pytest.mark.parametrize("episodes", [15, 16, 17])
+def test_what_an_interrupted_run_has_sealed_comes_again(
+    journey: Callable[..., Journey], crowded: str, episodes: int, taped: bool
+) -> None:
+    """Its episodes end without the workers that have ended theirs, as in no undisturbed run: they are withdrawn.
+
+    Without tapes the whole phase comes again.
+    """
+    run = journey(sizes=CROWD)
+    run.cut(episodes, interrupt=1)
+    if not taped:
+        cuts = run.run / "cuts"
+        for path in (run.run / "tapes", *cuts.glob("stop-*"), *cuts.glob("moment-*")):
+            shutil.rmtree(path)
+    words = "goes on where it was interrupted" if taped else "goes on with the begin of phase 0"
+    assert words in run.finish()
+
+    assert crowded == run.digest()
 
 
 @pytest.mark.long

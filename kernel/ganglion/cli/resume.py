@@ -111,7 +111,8 @@ def _way(settings: Settings, folder: RunFolder, manifest: Mapping[str, Any], pla
     taped = census is not None and here and census.begun and recovers(plan)
     if census is not None and taped:
         taped = all(ours(place) for place in processes_of(folder.run, plan.phases[census.phase]))
-    return way_on(folder.path, folder.run, manifest.get("status"), taped)
+    stopping = census is not None and census.stopping
+    return way_on(folder.path, folder.run, manifest.get("status"), taped, stopping)
 
 
 def _refuse_live(results: Path, run: str) -> None:

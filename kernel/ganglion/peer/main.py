@@ -90,6 +90,7 @@ def live(
     told, gone = getattr(host, "told", None), getattr(host, "gone", None)
     participant = Participant(connect, host.handlers(), told, gone, clock, pulse, tape, pause)
     participant.on_return = getattr(host, "reconnected", None)
+    participant.portraits = not variables.get("GANGLION_GONE_BACK")
     host.participant = participant
     incarnation = int(variables.get("GANGLION_INCARNATION", "0"))
     hello = participant.hello(
@@ -166,8 +167,16 @@ def _store_host(variables: Mapping[str, str]) -> Any:
     writer = store.writer(uri, variables["GANGLION_RUN"], resume=again)
     if variables.get("GANGLION_WITHDRAW"):  # the run goes on, after it was cut short, in this phase
         writer.withdraw(int(variables["GANGLION_WITHDRAW"]))
+    if variables.get("GANGLION_WITHDRAW_ALL"):
+        writer.withdraw_behind(int(variables["GANGLION_WITHDRAW_ALL"]), {}, {})
+    if again and variables.get("GANGLION_KEEP"):
+        writer.keep(int(variables["GANGLION_KEEP"]))
+    text = variables.get("GANGLION_WITHDRAW_BEHIND")
+    behind = int(text) if text else None
     span = variables.get("GANGLION_RECORD_S")
-    return StoreHost(writer) if span is None else StoreHost(writer, float(span) if span else None)
+    if span is None:
+        return StoreHost(writer, behind=behind)
+    return StoreHost(writer, float(span) if span else None, behind)
 
 
 def _say(text: str) -> None:

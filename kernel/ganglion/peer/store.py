@@ -15,6 +15,7 @@ from ganglion.peer.conversation import Gone, Told
 from ganglion.peer.failure import failure_of, show_failure
 from ganglion.peer.numbering import Numbering, Place
 from ganglion.peer.participant import Handler, Participant
+from ganglion.peer.sealed import Sealed
 from ganglion.sdk.store import StoreWriter
 from ganglion.wire.codec import codec_of
 from ganglion.wire.messages import RecordAck, RecordBatch, RunEvent, Watch
@@ -63,12 +64,17 @@ class StoreHost:
     Args:
         writer: Of the run.
         span_s: The deadline of its tries, in seconds; None is none.
+        behind: The phase from which on all is withdrawn that the tape of a predecessor does not tell of.
     """
 
     idle_s = COMMIT_S
 
-    def __init__(self, writer: StoreWriter, span_s: float | None = DEADLINES_S["record"]) -> None:
+    def __init__(
+        self, writer: StoreWriter, span_s: float | None = DEADLINES_S["record"], behind: int | None = None
+    ) -> None:
         self._writer = writer
+        self._behind = behind
+        self._sealed = Sealed()
         self._span_s = span_s
         self._unacknowledged: dict[str, int] = {}
         self._heard = Numbering()
@@ -101,6 +107,8 @@ class StoreHost:
             self._phase = max(
                 [self._phase, *(phase for record in batch.records for phase in _phases(record))]
             )
+            for record in batch.records:
+                self._sealed.hear(record)
             if self._trouble is not None:
                 self._held.append((told.peer, batch))
             else:
@@ -149,7 +157,9 @@ class StoreHost:
         if base is not None:
             self._heard, self._base = Numbering(base["numbers"]), dict(base["numbers"])
             self._begun, self._ended, self._phase = base["begun"], base["ended"], base["phase"]
+            self._sealed = Sealed(base["sealed"])
         self._governor = peer_name(welcome.run, Role.GOVERNOR)
+        self._take_back()
         self._watch()
 
     def reconnected(self) -> None:
@@ -180,11 +190,22 @@ class StoreHost:
         """Commit what has waited long enough, or try again; called at least every `COMMIT_S`."""
         now_s = self.participant.clock()
         if self.participant.playing:
+            self._take_back()
             return
         if self._trouble is not None:
             self._wait(self._trouble, now_s)
         elif self._unacknowledged and now_s - self._since_s >= COMMIT_S:
             self.commit()
+
+    def _take_back(self) -> None:
+        """Withdraw what was written behind the end of the tape, once that is reached: it comes again.
+
+        That is durable before the bus is joined.
+        """
+        if self._behind is not None and self.participant.played:
+            behind, self._behind = self._behind, None
+            known = self._sealed
+            self._guard(lambda: self._writer.withdraw_behind(behind, known.episodes, known.evaluations))
 
     def commit(self) -> None:
         """Make everything durable and acknowledge it; what cannot be written now is not acknowledged."""
@@ -249,6 +270,7 @@ class StoreHost:
             "begun": self._begun,
             "ended": self._ended,
             "phase": self._phase,
+            "sealed": self._sealed.state(self._phase - 1),
         }
         if kept is not None and self.participant.begin_tape([(told, None) for told in kept], state):
             self._base = dict(self._heard.last)

@@ -6,7 +6,7 @@ from ganglion.run.plan import EnvironmentPlan, PhasePlan, Plan, Process
 from ganglion.run.recovery import FAIL, RECOVER, RESTART
 from ganglion.wire.name import Role
 
-__all__ = ["led", "mended", "mends", "ours", "policy", "recovers", "restarts", "returns"]
+__all__ = ["led", "mended", "mends", "ours", "policy", "recovers", "restarts", "returns", "unrepeatable"]
 
 _IN_EPISODES = frozenset({Role.ENVIRONMENT, Role.MUSCLE})
 
@@ -27,6 +27,17 @@ def recovers(plan: Plan) -> bool:
     A process may live through several phases, and what it heard in one is needed in the next.
     """
     return any(part.on_loss != FAIL for phase in plan.phases for part in phase.parts())
+
+
+def unrepeatable(plan: Plan) -> int | None:
+    """Return the first phase that may come out otherwise when it is done again, None if there is none.
+
+    Phases behind it may begin with its models: they are no more repeatable than it is.
+    """
+    for phase in plan.phases:
+        if phase.sync == "async" or not all(part.deterministic for part in phase.parts()):
+            return phase.index
+    return None
 
 
 def ours(process: Process) -> bool:

@@ -23,6 +23,8 @@ __all__ = [
     "UsageError",
 ]
 
+_AS_THEY_ENDED = "expected a store whose runs can be taken up again; this kind keeps them as they ended"
+
 
 class Damage(NamedTuple):
     """Name something that is not what was written: what it is (`episode`, `row`, `file` ...), where, and how."""
@@ -126,9 +128,35 @@ class StoreWriter(_Opened):
         Raises:
             StoreError: It cannot be written; nothing was withdrawn.
         """
-        raise StoreError(
-            "expected a store whose runs can be taken up again; this kind keeps them as they ended"
-        )
+        raise StoreError(_AS_THEY_ENDED)
+
+    def withdraw_behind(
+        self,
+        phase: int,
+        episodes: Mapping[tuple[int, str, int, str], int],
+        evaluations: Mapping[tuple[int, str], int],
+    ) -> int:
+        """Withdraw, durably, what was written behind the place where a run goes on; return how many episodes.
+
+        In one transaction go, from this phase on, the episodes and evaluations that come behind those named: they
+        are told again, and need not be the same ones. All that was applied is made durable too.
+
+        Args:
+            phase: In which the run goes on.
+            episodes: (phase, mode, worker, environment or empty) -> number of the last that stays; without, all go.
+            evaluations: (phase, agent) -> number of the last that stays.
+
+        Raises:
+            StoreError: It cannot be written; nothing was withdrawn.
+        """
+        raise StoreError(_AS_THEY_ENDED)
+
+    def keep(self, phase: int) -> None:
+        """Keep what was sealed from this phase on, whatever comes out again: it is not repeatable, nor compared.
+
+        To be called before anything is applied.
+        """
+        raise StoreError(_AS_THEY_ENDED)
 
     def heads(self) -> Mapping[str, Any] | None:
         """Return what a run's rows can be checked by once `end` is durable, as plain values; None if there is nothing.

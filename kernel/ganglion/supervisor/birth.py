@@ -86,9 +86,11 @@ def variables_of(home: Home, run: Run, member: Member) -> dict[str, str]:
         variables |= {name: known[name] for name in CREDENTIALS if known.get(name)}
     if member.tape is not None:
         variables["GANGLION_TAPE"] = str(member.tape)
-    if member.place.role is Role.STORE and run.withdrawn is not None:
-        variables["GANGLION_WITHDRAW"] = str(run.withdrawn)
+        if run.rewound:  # somebody was not what his portrait was: nobody is portrayed again
+            variables["GANGLION_GONE_BACK"] = "1"
     if member.place.role is Role.STORE:
+        variables |= run.withdrawal
+        variables |= {} if run.kept is None else {"GANGLION_KEEP": str(run.kept)}
         span = span_s("record", widest(phase.deadlines_s for phase in run.plan.phases))
         variables["GANGLION_RECORD_S"] = "" if span is None else str(span)
     return variables | {

@@ -41,6 +41,7 @@ class Life:
 class Census:
     """Hold who lives for a run: its present phase, whether its governor was told to begin, each name of it.
 
+    `stopping` says that the run has been interrupted: from then on episodes end otherwise than they would have.
     `boot` names the time since the machine began; empty where the system does not tell.
     """
 
@@ -48,6 +49,7 @@ class Census:
     supervisor: Life
     phase: int = 0
     begun: bool = False
+    stopping: bool = False
     lives: Mapping[str, Life] = field(default_factory=dict)
 
 

@@ -37,8 +37,27 @@ async def prepare(run: Run, way: Way) -> None:
     elif way.moment is not None:
         run.phase = int(way.moment.facts["phase"])
         await asyncio.to_thread(moments.restore, way.moment)
-    if way.cut is not None or way.moment is not None:
-        run.withdrawn = run.phase
+    run.withdrawal = _withdrawal(run, way)
+    compared = "GANGLION_WITHDRAW_ALL" not in run.withdrawal and not run.keeps(run.phase)
+    run.again = run.phase if way.cut is not None and compared else None
+
+
+def _withdrawal(run: Run, way: Way) -> dict[str, str]:
+    """Return the variables that tell the store what it takes back.
+
+    What was cut short, always. What was sealed behind a moment goes: it comes again, and not alike after an
+    interruption, since an interrupted run ends its episodes without those that have ended before. What was sealed
+    behind the begin of a phase is compared when it comes again, unless the run was interrupted in it; a phase that is
+    not repeatable keeps it.
+    """
+    if way.cut is None and way.moment is None:
+        return {}
+    told = {"GANGLION_WITHDRAW": str(run.phase)}
+    if way.moment is not None:
+        told["GANGLION_WITHDRAW_BEHIND"] = str(run.phase)
+    elif (way.stopped or run.interrupts) and not run.keeps(run.phase):
+        told["GANGLION_WITHDRAW_ALL"] = str(run.phase)
+    return told
 
 
 def _incarnations(run: Run) -> dict[str, int]:
@@ -59,7 +78,7 @@ async def begin(supervisor: Supervisor, run: Run) -> None:
     await supervisor.ensure(run, places)
     first = [run.governor.name, *([run.keeper.name] if run.keeper else [])]
     await supervisor.wait_joined(run, first, _patience_s(run, first))
-    run.withdrawn = None
+    run.withdrawal = {}
     if way is None or way.cut is not None:
         await _start(supervisor, run, None if way is None else way.cut)
     unheard = run.interrupts and not run.begun

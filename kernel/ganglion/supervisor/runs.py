@@ -17,7 +17,7 @@ from ganglion.limits import (
     PROCESSES_PER_RUN,
     WAIT_REPORT_S,
 )
-from ganglion.run.loss import ours, recovers, restarts, returns
+from ganglion.run.loss import ours, recovers, restarts, returns, unrepeatable
 from ganglion.run.plan import Plan, processes_of
 from ganglion.run.plan import Process as Place
 from ganglion.supervisor.census import Census, boot_id, life_of
@@ -105,7 +105,9 @@ class Run:
         self.way: Way | None = None  # how it goes on, if it was begun before
         self.beginning: asyncio.Future[None] | None = None
         self.rewound = False
-        self.withdrawn: int | None = None  # what was cut short from this phase on does not count any more
+        self.withdrawal: dict[str, str] = {}  # variables that tell the store what does not count any more
+        self.again: int | None = None  # the phase that has begun again, with what was sealed of it
+        self.kept = unrepeatable(plan)  # the phase from which on nothing is compared that comes again
         self.on_rewind: Callable[[str, str], None] | None = None
         self.checkpoints = Checkpoints(self, lambda text: None)
 
@@ -117,6 +119,15 @@ class Run:
     def mask(self) -> int | None:
         """Return what new files of this run are not for, None where all its processes are ours."""
         return PRIVATE if users_of(self.plan) else None
+
+    def keeps(self, phase: int) -> bool:
+        """Say whether what was sealed of a phase stays as it is, and is compared with nothing."""
+        return self.kept is not None and phase >= self.kept
+
+    @property
+    def compared(self) -> bool:
+        """Say whether what comes may have been sealed before, and is compared: its episodes must end as they did."""
+        return self.again is not None and self.again == self.phase
 
     def needs(self, name: str) -> bool:
         """Say whether the present phase needs a process of this name."""
@@ -140,7 +151,9 @@ class Run:
         pids = {name: member.process.pid for name, member in self.members.items() if member.process}
         found = {name: life_of(number, pids.get(name)) for name, number in self.incarnations.items()}
         begun = self.begun or (self.way is not None and self.way.cut is None and not self.rewound)
-        return Census(boot_id(), life_of(0, os.getpid()), self.phase, begun, found)
+        stopped = self.way is not None and self.way.stopped and not self.begun  # not taken back yet
+        stopping = stopped or self.interrupts > 0
+        return Census(boot_id(), life_of(0, os.getpid()), self.phase, begun, stopping, found)
 
     def rewind(self, reason: str, peer: str) -> None:
         """Begin again where everybody stood alike, because a process does not do the same again."""

@@ -410,7 +410,11 @@ class Supervisor(Listener):
         """Have the governor end a run: after the episodes, or now; before that, keep where it stands."""
         assert self.bus is not None
         await run.checkpoints.stop()
-        now = run.interrupts >= 2
+        try:
+            await self.note(run)
+        except LaunchError as error:
+            self.tell(run, event.WARNING, {"text": str(error)})
+        now = run.interrupts >= 2 or run.compared
         if now:
             loop = asyncio.get_running_loop()
             loop.call_later(_STOP_NOW_S, run.interrupted, f"{run.reason}, the governor was too slow")

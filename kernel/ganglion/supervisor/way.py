@@ -23,15 +23,17 @@ class Way:
 
     Without `cut` every process goes on with its tape; those of `moment`, if there is one, are put back first. With
     `cut` the run begins again with a phase, and no tapes. `words` says so, `wrong` what could not be used.
+    `stopped` says that the run was interrupted: what was sealed behind that is not what it would have become.
     """
 
     words: str
     cut: Mapping[str, Any] | None = None
     moment: Moment | None = None
     wrong: list[str] = field(default_factory=list)
+    stopped: bool = False
 
 
-def way_on(folder: Path, run: str, status: str | None, taped: bool) -> Way:
+def way_on(folder: Path, run: str, status: str | None, taped: bool, stopping: bool = False) -> Way:
     """Return how the run in a folder goes on.
 
     Args:
@@ -39,19 +41,22 @@ def way_on(folder: Path, run: str, status: str | None, taped: bool) -> Way:
         run: Its id.
         status: How it ended, None if it was ended with everything.
         taped: Whether the tapes in its folder are those of the moment at which it ended, as they were written.
+        stopping: Whether it had been interrupted before it ended.
     """
     moment, wrong = Moments(folder).newest()
     if moment is not None and moment.facts.get("run") != run:
         wrong = [*wrong, f"cut {moment.folder}: it is of another run"]
         moment = None
-    stopped = moment is not None and moment.stop
+    stop = moment is not None and moment.stop
+    stopped = stop or stopping or status == "interrupted"
     if status is None and taped and not stopped:
         return Way("every process goes on where it was", wrong=wrong)
     if moment is not None and status in (None, "interrupted"):
-        what = "where it was interrupted" if stopped else f"at its cut {moment.number}"
-        return Way(f"every process goes on {what}", moment=moment, wrong=wrong)
+        what = "where it was interrupted" if stop else f"at its cut {moment.number}"
+        return Way(f"every process goes on {what}", moment=moment, wrong=wrong, stopped=stopped)
     cut, damaged = newest_cut(folder, run)
-    return Way(f"it goes on with the begin of phase {cut['phase']}", cut=cut, wrong=[*wrong, *damaged])
+    words = f"it goes on with the begin of phase {cut['phase']}"
+    return Way(words, cut=cut, wrong=[*wrong, *damaged], stopped=stopped)
 
 
 def newest_cut(folder: Path, run: str) -> tuple[Mapping[str, Any], list[str]]:

@@ -39,6 +39,7 @@ class Books:
     commits: int = 0  # transactions of this run that were carried out
     head: bytes | None = None  # of the run, once it has ended
     ended: bool = False
+    kept_from: int | None = None  # the phase from which on what counts already is compared with nothing
     stale: set[tuple[int, str]] = field(
         default_factory=set
     )  # phase, mode: whose head this transaction changes
@@ -74,6 +75,7 @@ class Books:
             self.commits,
             self.head,
             self.ended,
+            self.kept_from,
         )
 
     def settle(self) -> None:
@@ -113,10 +115,15 @@ class Books:
         if segment.number is not None:
             cursor.execute(sql.DELETE_SEGMENT, (segment.number,))
 
+    def keeps(self, phase: int) -> bool:
+        """Say whether what counts in a phase stays as it is, whatever comes out again."""
+        return self.kept_from is not None and phase >= self.kept_from
+
     def seal(self, cursor: sqlite3.Cursor, seal: Seal) -> None:
         """Make an episode count; one that counts already is only compared.
 
-        Where a run that goes on is cut short before it is where it was, the whole episode that counts stays.
+        Where a run that goes on is cut short before it is where it was, the whole episode that counts stays. What is
+        not repeatable is not compared.
 
         Raises:
             Nondeterministic: It counts already, with other rows.
@@ -125,7 +132,7 @@ class Books:
         links: Chain = seal.episode[:3]
         newest = self.newest.get((links, seal.environment), -1)
         if seal.episode.episode <= newest:
-            if not is_cut(seal.reason):
+            if not is_cut(seal.reason) and not self.keeps(seal.episode.phase):
                 self._compare(cursor, seal)
             for segment in seal.segments:
                 self.drop(cursor, segment)

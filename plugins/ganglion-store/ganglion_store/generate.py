@@ -154,6 +154,14 @@ def _statements() -> dict[str, str]:
         "DELETE_EPISODE": _sql(delete(e).where(e.c.number == bindparam("n"))),
         "DELETE_SIGNALS": _sql(delete(g).where(g.c.run == bindparam("r"), g.c.phase >= bindparam("p"))),
         "DELETE_BRAINS": _sql(delete(b).where(b.c.run == bindparam("r"), b.c.phase >= bindparam("p"))),
+        "DELETE_EVALUATION": _sql(
+            delete(ev).where(
+                ev.c.run == bindparam("r"),
+                ev.c.phase == bindparam("p"),
+                ev.c.agent == bindparam("a"),
+                ev.c.number == bindparam("n"),
+            )
+        ),
         "DELETE_SEALS": _sql(delete(schema.seals).where(schema.seals.c.run == bindparam("r"))),
         "DELETE_RUN": _sql(delete(r).where(r.c.run == bindparam("r"))),
         "SELECT_REVISION": _sql(select(schema.store.c.revision)),
@@ -192,6 +200,11 @@ def _statements() -> dict[str, str]:
             )
             .order_by(e.c.number.desc())
         ),
+        "SELECT_LATER": _sql(
+            select(*_named(e, "number phase mode worker environment episode digest predecessor"))
+            .where(e.c.run == bindparam("r"), e.c.phase >= bindparam("p"))
+            .order_by(e.c.number.desc())
+        ),
         "SELECT_NEWEST": _sql(
             select(func.max(e.c.episode)).where(*(column == keyed[column.name] for column in chain[:-1]))
         ),
@@ -209,6 +222,11 @@ def _statements() -> dict[str, str]:
                 ev.c.agent == bindparam("a"),
                 ev.c.number == bindparam("n"),
             )
+        ),
+        "SELECT_EVALUATIONS": _sql(
+            select(*_named(ev, "phase agent number"))
+            .where(ev.c.run == bindparam("r"), ev.c.phase >= bindparam("p"))
+            .order_by(ev.c.phase, ev.c.agent, ev.c.number)
         ),
         "SELECT_BRAIN": _sql(
             select(b.c.number).where(

@@ -10,6 +10,7 @@ __all__ = [
     "CREATE",
     "DELETE_BRAINS",
     "DELETE_EPISODE",
+    "DELETE_EVALUATION",
     "DELETE_OPEN",
     "DELETE_RUN",
     "DELETE_SEALS",
@@ -47,8 +48,10 @@ __all__ = [
     "SELECT_DECLARATIONS",
     "SELECT_EPISODE",
     "SELECT_EVALUATION",
+    "SELECT_EVALUATIONS",
     "SELECT_HEAD",
     "SELECT_INCIDENT",
+    "SELECT_LATER",
     "SELECT_LEDGER",
     "SELECT_MEMBERS",
     "SELECT_NEWEST",
@@ -161,6 +164,10 @@ DELETE_OPEN = (
 DELETE_EPISODE = "DELETE FROM stored_episodes WHERE stored_episodes.number = ?"
 DELETE_SIGNALS = "DELETE FROM stored_signals WHERE stored_signals.run = ? AND stored_signals.phase >= ?"
 DELETE_BRAINS = "DELETE FROM stored_brains WHERE stored_brains.run = ? AND stored_brains.phase >= ?"
+DELETE_EVALUATION = (
+    "DELETE FROM stored_evaluations WHERE stored_evaluations.run = ? AND stored_evaluations.phase = ? AND "
+    "stored_evaluations.agent = ? AND stored_evaluations.number = ?"
+)
 DELETE_SEALS = "DELETE FROM stored_seals WHERE stored_seals.run = ?"
 DELETE_RUN = "DELETE FROM stored_runs WHERE stored_runs.run = ?"
 SELECT_REVISION = "SELECT ganglion_store.revision FROM ganglion_store"
@@ -194,6 +201,12 @@ SELECT_CUT = (
     "(stored_episodes.reason = ? OR stored_episodes.reason = ? OR stored_episodes.reason LIKE ? OR "
     "stored_episodes.reason LIKE ?) ORDER BY stored_episodes.number DESC"
 )
+SELECT_LATER = (
+    "SELECT stored_episodes.number, stored_episodes.phase, stored_episodes.mode, stored_episodes.worker, "
+    "stored_episodes.environment, stored_episodes.episode, stored_episodes.digest, "
+    "stored_episodes.predecessor FROM stored_episodes WHERE stored_episodes.run = ? AND stored_episodes.phase "
+    ">= ? ORDER BY stored_episodes.number DESC"
+)
 SELECT_NEWEST = (
     "SELECT max(stored_episodes.episode) AS max_1 FROM stored_episodes WHERE stored_episodes.run = ? AND "
     "stored_episodes.phase = ? AND stored_episodes.mode = ? AND stored_episodes.worker = ? AND "
@@ -211,6 +224,11 @@ SELECT_EVALUATION = (
     "SELECT stored_evaluations.episode, stored_evaluations.metrics, stored_evaluations.brain FROM "
     "stored_evaluations WHERE stored_evaluations.run = ? AND stored_evaluations.phase = ? AND "
     "stored_evaluations.agent = ? AND stored_evaluations.number = ?"
+)
+SELECT_EVALUATIONS = (
+    "SELECT stored_evaluations.phase, stored_evaluations.agent, stored_evaluations.number FROM "
+    "stored_evaluations WHERE stored_evaluations.run = ? AND stored_evaluations.phase >= ? ORDER BY "
+    "stored_evaluations.phase, stored_evaluations.agent, stored_evaluations.number"
 )
 SELECT_BRAIN = (
     "SELECT stored_brains.number FROM stored_brains WHERE stored_brains.run = ? AND stored_brains.phase IS ? "

@@ -26,7 +26,7 @@ from ganglion_store.records import ACTIONS, STEPS, RowKind, fields_of, to_json
 from ganglion_store.reserve import Reserve
 from ganglion_store.segment import Episode, Seal, Segment
 from ganglion_store.values import Declared
-from ganglion_store.withdrawal import withdraw
+from ganglion_store.withdrawal import withdraw, withdraw_behind
 
 __all__ = ["SqlWriter"]
 
@@ -217,7 +217,7 @@ class SqlWriter(StoreWriter):
             found = cursor.execute(sql.SELECT_EVALUATION, key).fetchone()
             if found is None:
                 cursor.execute(sql.INSERT_EVALUATION, (*key, *row, completed))
-            else:
+            elif not books.keeps(phase):
                 _compare(f"evaluation {number} of agent {agent}, phase {phase}", found[:2], row[:2])
 
         self._pending.append(write)
@@ -381,6 +381,26 @@ class SqlWriter(StoreWriter):
         self._pending.append(lambda cursor, books: episodes.append(withdraw(cursor, books, phase)))
         self.commit()
         return episodes[-1]
+
+    def withdraw_behind(
+        self,
+        phase: int,
+        episodes: Mapping[tuple[int, str, int, str], int],
+        evaluations: Mapping[tuple[int, str], int],
+    ) -> int:
+        """Withdraw, from a phase on, what comes behind those named; see `StoreWriter.withdraw_behind`."""
+        if self._books.run is None:
+            return 0
+        taken: list[int] = []
+        self._pending.append(
+            lambda cursor, books: taken.append(withdraw_behind(cursor, books, phase, episodes, evaluations))
+        )
+        self.commit()
+        return taken[-1]
+
+    def keep(self, phase: int) -> None:
+        """Compare nothing from a phase on with what was sealed before; see `StoreWriter.keep`."""
+        self._books.kept_from = phase
 
     def heads(self) -> Mapping[str, Any] | None:
         """Return the digests that protect the run, None until its end is durable; see `StoreWriter.heads`."""

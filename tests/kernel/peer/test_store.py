@@ -45,6 +45,11 @@ class FakeWriter:
         """Say whether rows are still needed."""
         return record[5] in self.open_episodes
 
+    def withdraw_behind(self, phase: int, episodes: Any, evaluations: Any) -> int:
+        """Take back what comes behind."""
+        self.log.append(("behind", phase, dict(episodes), dict(evaluations)))
+        return 0
+
     def heads(self) -> dict[str, Any] | None:
         """Return what protects the rows."""
         return {"run": str(len(self.log))}
@@ -488,6 +493,7 @@ class Taped:
     def __init__(self, link: Any, clock: Any) -> None:
         self.link, self.clock, self.reel = link, clock, MemoryReel()
         self.open_episodes: set[int] = set()
+        self.behind: int | None = None
         self.begin()
 
     def begin(self, **fails: GanglionError) -> None:
@@ -495,7 +501,7 @@ class Taped:
         self.writer = FakeWriter()
         self.writer.fails |= fails
         self.writer.open_episodes = self.open_episodes
-        self.host = StoreHost(self.writer, SPAN_S)  # type: ignore[arg-type]
+        self.host = StoreHost(self.writer, SPAN_S, self.behind)  # type: ignore[arg-type]
         self.host._begun = True
         participant = Participant(
             lambda: self.link, {}, self.host.told, self.host.gone, self.clock, False, Tape(self.reel)
@@ -545,6 +551,24 @@ def test_a_successor_writes_what_was_heard(taped: Taped) -> None:
     again = [(peer, ack.number) for peer, ack in taped.link.told("record.ack")[count:]]
     assert [(ONE, 1), (TWO, 1), (ONE, 1), (ONE, 2)] == again
     assert [(ONE, steps(0)), (TWO, steps(1)), (ONE, steps(2))] == taped.rows
+
+
+def test_what_its_tape_does_not_tell_of_is_withdrawn(taped: Taped) -> None:
+    """At the end of the tape, once, and before the bus is joined: all that was sealed behind it."""
+    sealed = [["episode", 0, "train", 0, None, n, 1, True, False, "environment", 1] for n in range(3)]
+    evaluation = ["evaluation", 0, "ada", 1, 3, {}, None, "now"]
+    taped.batch(ONE, 1, [["phase", 0, "p", "train", "running", None], *sealed[:2], evaluation])
+    taped.host._shorten_at_bytes = 1
+    taped.batch(ONE, 2, [["phase", 1, "q", "train", "running", None]])
+    taped.batch(TWO, 1, [["episode", 1, "train", 1, "grid", 4, 1, True, False, "environment", 1]])
+    taped.behind = 0
+    taped.begin()
+    [at] = [n for n, entry in enumerate(taped.writer.log) if entry[0] == "behind"]
+
+    kept = {(0, "train", 0, ""): 1, (1, "train", 1, "grid"): 4}
+    assert ("behind", 0, kept, {(0, "ada"): 1}) == taped.writer.log[at]
+    assert "commit" not in taped.writer.log[:at]
+    assert taped.writer.log.count("commit") == 1
 
 
 def test_a_long_tape_is_begun_anew(taped: Taped, monkeypatch: pytest.MonkeyPatch) -> None:

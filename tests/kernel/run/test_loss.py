@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ganglion.run.loss import mended, mends, policy, recovers, restarts, returns
+from ganglion.run.loss import mended, mends, policy, recovers, restarts, returns, unrepeatable
 from ganglion.run.plan import EnvironmentPlan, PluginPlan, processes_of
 from ganglion.run.recovery import FAIL, RECOVER, RESTART, Recovery
 from ganglion.wire.name import Role
@@ -85,3 +85,16 @@ def test_what_the_loss_of_each_process_means(kit: Any, said: str) -> None:
 
 
 _LASTING = (Role.CONTROLLER, Role.BRAIN)
+
+
+def test_what_cannot_be_repeated_is_known_by_its_first_phase(kit: Any) -> None:
+    """Rows in order of arrival, or an entry that is not deterministic: from there on nothing is compared."""
+    usual, free = run(kit), run(kit, index=1, sync="async")
+    odd = run(kit, index=1, deterministic=False)
+    entry = replace(OURS, recovery=Recovery(deterministic=False))
+    rough = replace(run(kit, index=1), environments=[entry])
+
+    assert unrepeatable(kit.plan(usual)) is None
+    for phase in (free, odd, rough):
+        assert 1 == unrepeatable(kit.plan(usual, phase))
+        assert 1 == unrepeatable(kit.plan(usual, phase, run(kit, index=2)))

@@ -1,15 +1,18 @@
 from __future__ import annotations
 
+import asyncio
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from ganglion.supervisor.census import read_census
 from ganglion.supervisor.moment import Moments
+from ganglion.supervisor.rewind import prepare
 from ganglion.supervisor.runs import Run
-from ganglion.supervisor.way import way_on
+from ganglion.supervisor.way import Way, way_on
 
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux", reason="processes are stopped and watched as on Linux"
@@ -72,3 +75,39 @@ def test_a_run_goes_on_from_a_moment(make_farm: Callable[..., Any]) -> None:
     assert [1] == [fields["phase"] for fields in farm.fields("phase.started")]
     assert (None, []) == Moments(farm.folder.path).newest()
     assert [(0, 1), (1, 0), (1, 1)] == [(f["phase"], f["episode"]) for f in farm.fields("episode.ended")][-3:]
+
+
+def withdrawal(
+    farm: Any, way: Way, interrupts: int = 0, sync: str = "lockstep"
+) -> tuple[dict[str, str], bool]:
+    """Return what the store is told when a run of two phases goes on so, and whether what comes is compared."""
+
+    async def body() -> tuple[dict[str, str], bool]:
+        plan = replace(farm.plan, phases=[replace(phase, sync=sync) for phase in farm.plan.phases])
+        run = Run(plan, farm.folder, None)
+        run.interrupts = interrupts
+        await prepare(run, way)
+        told = {name.removeprefix("GANGLION_"): value for name, value in run.withdrawal.items()}
+        return told, run.compared
+
+    return asyncio.run(body())
+
+
+CUT = {"phase": 1, "models": []}
+
+
+def test_what_goes_and_what_is_compared_when_a_run_goes_on(make_farm: Callable[..., Any]) -> None:
+    """Behind a moment all goes; a phase that begins again is compared, if it is repeatable and not interrupted."""
+    farm = make_farm()
+    moments = Moments(farm.folder.path)
+    moment = moments.note([], [])
+    assert moment is not None
+    moments.keep(moment, {"run": "farm-1", "phase": 1})
+    kept, _ = moments.newest()
+
+    assert ({}, False) == withdrawal(farm, Way("on"))
+    assert ({"WITHDRAW": "1", "WITHDRAW_BEHIND": "1"}, False) == withdrawal(farm, Way("on", moment=kept))
+    assert ({"WITHDRAW": "1"}, True) == withdrawal(farm, Way("on", CUT))
+    for way, interrupts in ((Way("on", CUT, stopped=True), 0), (Way("on", CUT), 1)):
+        assert ({"WITHDRAW": "1", "WITHDRAW_ALL": "1"}, False) == withdrawal(farm, way, interrupts)
+        assert ({"WITHDRAW": "1"}, False) == withdrawal(farm, way, interrupts, "async")

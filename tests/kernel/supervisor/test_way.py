@@ -32,6 +32,22 @@ def keep_moment(folder: Path, stop: bool = False) -> None:
     moments.keep(moment, {"run": "farm-1"})
 
 
+def test_an_interruption_is_known(tmp_path: Path) -> None:
+    """By its status, by its moment, or by the census where all was ended before either could be written."""
+    keep_phase(tmp_path, 1)
+    assert not way_on(tmp_path, "farm-1", None, True).stopped
+    assert not way_on(tmp_path, "farm-1", "failed", False).stopped
+    for status in (None, "failed", "interrupted"):
+        way = way_on(tmp_path, "farm-1", status, taped=True, stopping=True)
+        assert way.stopped
+        assert way.cut is not None
+    assert way_on(tmp_path, "farm-1", "interrupted", True).stopped
+    keep_moment(tmp_path)
+    assert not way_on(tmp_path, "farm-1", None, False).stopped
+    keep_moment(tmp_path, stop=True)
+    assert way_on(tmp_path, "farm-1", None, True).stopped
+
+
 WAYS = [
     # status, tapes, moments (True: a stop) -> whether with a cut, with a moment
     (None, True, [], (False, False)),

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ganglion.sdk.store import StoreUnavailable
+from ganglion.sdk.store import Nondeterministic, StoreUnavailable
 from ganglion_store.reader import SqlReader
 from ganglion_store.writer import SqlWriter
 
@@ -199,3 +199,85 @@ def test_a_whole_episode_is_not_cut_short_again(
 
     assert ["environment"] * 2 == [row["reason"] for row in read("episodes")]
     assert [] == damages(uri)
+
+
+def test_what_comes_behind_a_place_goes(cut: str, read: Callable[..., list[dict[str, Any]]]) -> None:
+    """Of each worker stays what is named; of phases before stays all."""
+    with SqlWriter(cut, RUN, resume=True) as writer:
+        assert 3 == writer.withdraw(1)
+        assert 1 == writer.withdraw_behind(1, {(1, "train", 0, ""): 0}, {})
+
+    rows = read("episodes", columns=["phase", "worker", "episode"])
+    assert [(0, 0, 0), (0, 0, 1), (1, 0, 0)] == [(r["phase"], r["worker"], r["episode"]) for r in rows]
+    assert [] == read("evaluations")
+    assert [] == damages(cut)
+
+
+def test_what_was_applied_counts_before_the_place(uri: str, tell: Any) -> None:
+    """What is told until then is made durable in the same transaction; what was there already stays."""
+    with SqlWriter(uri, RUN) as writer:
+        writer.apply("g", tell.begin())
+        writer.apply("c", [*tell.whole(0), *tell.whole(1), *tell.whole(2)])
+        writer.apply("g", [["evaluation", 0, "ada", n, 3, {"return": 1.0}, None, "now"] for n in (1, 2)])
+    with SqlWriter(uri, RUN, resume=True) as writer:
+        writer.apply("c", [*tell.whole(0), *tell.whole(1)])
+        assert 1 == writer.withdraw_behind(0, {(0, "train", 0, ""): 1}, {(0, "ada"): 1})
+        writer.apply("c", [tell.steps(2, 1, 2), tell.seal(2, 2)])  # not as it was
+        writer.commit()
+
+    assert [] == damages(uri)
+
+
+def test_places_of_each_timeline_are_its_own(uri: str, tell: Any) -> None:
+    """Where each environment has episodes of its own, each keeps its own."""
+    with SqlWriter(uri, RUN) as writer:
+        writer.apply("g", tell.begin())
+        writer.apply("c", tell.declare(0, "lake", None))
+        for number in (0, 1):
+            for environment in ("grid", "lake"):
+                writer.apply("c", [tell.steps(number, 1, 2, environment=environment)])
+                writer.apply("c", [tell.seal(number, 2, environment=environment)])
+        writer.commit()
+        assert 1 == writer.withdraw_behind(0, {(0, "train", 0, "grid"): 1, (0, "train", 0, "lake"): 0}, {})
+        writer.apply("c", [tell.steps(1, 1, 1, environment="lake"), tell.seal(1, 1, environment="lake")])
+        writer.commit()
+
+    assert [] == damages(uri)
+
+
+def test_a_run_that_wrote_nothing_takes_nothing_back(uri: str) -> None:
+    """It was lost before its first record."""
+    with SqlWriter(uri, RUN, resume=True) as writer:
+        assert 0 == writer.withdraw_behind(0, {}, {})
+
+
+def test_what_is_kept_is_compared_with_nothing(
+    uri: str, tell: Any, read: Callable[..., list[dict[str, Any]]]
+) -> None:
+    """From the phase on that cannot be repeated what counts stays, and what comes behind it is added."""
+    evaluation = ["evaluation", 0, "ada", 1, 3, {"return": 1.0}, None, "now"]
+    with SqlWriter(uri, RUN) as writer:
+        writer.apply("g", tell.begin())
+        writer.apply("c", tell.whole(0))
+        writer.apply("g", [evaluation])
+    with SqlWriter(uri, RUN, resume=True) as writer:
+        writer.keep(0)
+        writer.apply("c", [tell.steps(0, 1, 1), tell.seal(0, 1), tell.steps(1, 1, 2), tell.seal(1, 2)])
+        writer.apply("g", [[*evaluation[:5], {"return": 2.0}, *evaluation[6:]]])
+        writer.commit()
+
+    assert [3, 2] == [row["steps"] for row in read("episodes")]
+    assert [{"return": 1.0}] == [row["metrics"] for row in read("evaluations")]
+    assert [] == damages(uri)
+
+
+def test_phases_before_the_kept_one_are_compared(uri: str, tell: Any) -> None:
+    """Only what cannot be repeated is not compared."""
+    with SqlWriter(uri, RUN) as writer:
+        writer.apply("g", tell.begin())
+        writer.apply("c", tell.whole(0))
+    with SqlWriter(uri, RUN, resume=True) as writer:
+        writer.keep(1)
+        writer.apply("c", [tell.steps(0, 1, 1), tell.seal(0, 1)])
+        with pytest.raises(Nondeterministic, match="other rows"):
+            writer.commit()
