@@ -31,10 +31,12 @@ class Guests:
         self._supervisor = supervisor
         self._access = access
         self._number = 1  # of the broker
+        self._told: set[str] = set()  # runs that know of its loss
 
     def wants_broker(self) -> bool:
         """Say whether a lost broker is to be replaced: for a run that outlives it, and for those that will come."""
-        return self._supervisor.settings.run is None or any(_outlives(run) for run in self._live())
+        to_come = self._supervisor.settings.run is None or not self._supervisor.runs
+        return to_come or any(_outlives(run) for run in self._live())
 
     def admissions(self) -> list[Admit]:
         """Return who may join: operators, observers, and everybody who takes part in a run that is not over.
@@ -62,6 +64,7 @@ class Guests:
                 continue
             for member in run.members.values():
                 member.joined = False
+            self._told.add(run.id)
             self._tell(run, event.PEER_LOST, "lost", how, reason=how)
 
     def broker_back(self, took_s: float) -> None:
@@ -69,13 +72,15 @@ class Guests:
         self._number += 1
         loop = asyncio.get_running_loop()
         for run in self._live():
-            self._tell(
-                run, event.PEER_RESTARTED, "restarted", f"after {took_s:.2f} s", took_s=round(took_s, 3)
-            )
+            if run.id in self._told:  # else it has begun meanwhile, and was never without
+                self._tell(
+                    run, event.PEER_RESTARTED, "restarted", f"after {took_s:.2f} s", took_s=round(took_s, 3)
+                )
             for member in run.members.values():
                 if member.here.is_set() and not member.joined:
                     span_s = RECONNECT_S if member.place.attached else _REJOIN_S
                     loop.call_later(span_s, self._miss, run, member)
+        self._told.clear()
 
     def _live(self) -> list[Run]:
         return [run for run in self._supervisor.runs.values() if not run.over.is_set()]

@@ -85,6 +85,7 @@ class Hub:
         self._lifeline = -1
         self._restarts = Restarts()
         self._reviving: asyncio.Task[None] | None = None
+        self._opening = False
         self._closing = asyncio.Event()
         self._loop = asyncio.get_running_loop()
 
@@ -95,11 +96,32 @@ class Hub:
         """
         for text in endpoints:
             self._bound.append(bind_local(text))
-        answer = await self._start(remote)
-        self._remote = answer.get("remote", [])
-        await self.bus.join(self._bound[0].endpoint, self._access.supervisor_token)
+        self._opening = True
+        try:
+            answer = await self._open(remote)
+        finally:
+            self._opening = False
         self.since_s = self._loop.time()
+        assert self.process is not None
+        if self.process.ended.is_set():
+            self._ended(self.process)
         return answer
+
+    async def _open(self, remote: Sequence[str]) -> dict[str, list[str]]:
+        """Start the first broker and join it; one that is killed meanwhile is replaced, as later ones are."""
+        while True:
+            try:
+                answer = await self._start(remote)
+                self._remote = answer.get("remote", [])
+                await self._join()
+            except PeerLost as error:
+                delay_s = self._restarts.next_s(NAME, self._loop.time())
+                if delay_s is None:
+                    raise LaunchError(f"the broker does not come up: {error}") from error
+                await self._clear_away()
+                await asyncio.sleep(delay_s)
+            else:
+                return answer
 
     async def close(self) -> None:
         """Leave the bus and end the broker."""
@@ -125,7 +147,7 @@ class Hub:
         if process is not None and not self._closing.is_set():
             self._loop.call_later(_DYING_S, process.signal, signal.SIGTERM)
             self._loop.call_later(_DYING_S + LEAVE_TERMINATE_S, process.signal, signal.SIGKILL)
-        return self._reviving is not None or self._wanted()
+        return self._opening or self._reviving is not None or self._wanted()
 
     def _wanted(self) -> bool:
         return not self._closing.is_set() and self._patron.wants_broker()
@@ -156,7 +178,12 @@ class Hub:
 
     # -- the next one -------------------------------------------------------------------------------------------------
     def _ended(self, process: Process) -> None:
-        if self._closing.is_set() or process is not self.process or self._reviving is not None:
+        if (
+            self._closing.is_set()
+            or process is not self.process
+            or self._reviving is not None
+            or self._opening
+        ):
             return  # who waits for one that is coming up sees it
         how, words = self._how(process), list(process.output.lines)
         delay_s = self._delay_s()
@@ -209,6 +236,10 @@ class Hub:
         """Start another broker and join it; PeerLost if it ends before we have."""
         self._cut_lifeline()
         await self._start(self._remote)
+        await self._join()
+
+    async def _join(self) -> None:
+        """Join the present broker; PeerLost if it ends before we have."""
         process = self.process
         assert process is not None
         topics, watched = self._patron.interests()

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import msgpack
 
-from ganglion.errors import LaunchError
+from ganglion.errors import LaunchError, PeerLost
 from ganglion.limits import DEADLINES_S
 from ganglion.supervisor.child import exit_text
 from ganglion.supervisor.linux import LINUX, adopt_orphans
@@ -362,7 +362,7 @@ class Launcher:
 
         The lifeline is the write end of its standard input: it ends when that is closed. The caller closes it.
         `keep` are descriptors that it inherits under the same numbers. LaunchError if it ends or is silent instead of
-        answering; its last words are in the error.
+        answering, with its last words; PeerLost if somebody has killed it.
         """
         feed, lifeline = os.pipe()
         answer_fd, answer_write = os.pipe()
@@ -390,6 +390,8 @@ class Launcher:
             os.close(lifeline)
             how = exit_text(process.code) if ended else f"said nothing within {_START_S} s"
             words = "".join(f"\n    {line}" for line in process.output.lines)
+            if ended and (process.code or 0) < 0:
+                raise PeerLost(name, f"it did not come up: {how}{words}")
             raise LaunchError(f"{name} did not come up: {how}{words}")
         await writing
         return process, answer, lifeline

@@ -128,6 +128,20 @@ def test_without_another_broker_everybody_fails(tmp_path: Path) -> None:
     _inside(body)
 
 
+def test_a_run_that_is_to_come_wants_a_broker(tmp_path: Path) -> None:
+    """While nothing has begun a lost broker is replaced; the run that begins meanwhile was never without one."""
+
+    def body() -> None:
+        house = House(tmp_path)
+        assert house.guests.wants_broker()
+        house.guests.broker_lost("was killed by SIGKILL", [], True)
+        house.begin("r-1", plan("recover"))
+        house.guests.broker_back(0.3)
+        assert ([], []) == (house.events, house.incidents)
+
+    _inside(body)
+
+
 def test_a_new_broker_knows_everybody(tmp_path: Path) -> None:
     """The table holds operators, observers and members with their incarnations; who leaves is not waited for."""
 

@@ -144,6 +144,76 @@ async def _killed(home: Home, hub: Hub, number: int = signal.SIGKILL) -> None:
     assert hub.process is not former
 
 
+@pytest.mark.parametrize("kills", [1, 3])
+def test_a_first_broker_that_is_killed_is_replaced(kills: int) -> None:
+    """Whoever opens it finds another one, and nobody hears of a loss: nothing had begun."""
+
+    async def body() -> None:
+        with tempfile.TemporaryDirectory(prefix="gh-", dir="/tmp") as folder:
+            launcher, killed = Launcher(), set[int]()
+            await launcher.open()
+            access = Access(False)
+            home = Home(access)
+            bus = Bus({}, home)
+            hub = home.hub = Hub(launcher, access, home, bus, lambda process: exit_text(process.code))
+
+            async def kill() -> None:
+                while len(killed) < kills:
+                    for process in list(launcher.processes.values()):
+                        if process.name == "broker" and process.pid not in killed:
+                            killed.add(process.pid)
+                            process.signal(signal.SIGKILL)
+                    await asyncio.sleep(0.001)
+
+            killing = asyncio.create_task(kill())
+            try:
+                async with asyncio.timeout(WAIT_S):
+                    await hub.open([f"ipc://{folder}/bus"])
+                    await killing
+                info = await bus.ask("", "kernel.info", Nothing())
+                assert info.pid not in killed
+                assert [] == home.losses
+            finally:
+                await hub.close()
+                assert [] == await launcher.close()
+
+    asyncio.run(body())
+
+
+def test_a_first_broker_that_is_killed_again_and_again_is_given_up() -> None:
+    """As often as a later one is replaced, and no longer."""
+
+    async def body() -> None:
+        with tempfile.TemporaryDirectory(prefix="gh-", dir="/tmp") as folder:
+            launcher = Launcher()
+            await launcher.open()
+            access = Access(False)
+            home = Home(access)
+            hub = home.hub = Hub(
+                launcher, access, home, Bus({}, home), lambda process: exit_text(process.code)
+            )
+            for _ in range(RESTARTS_PER_NAME):  # it was before, just now
+                hub._restarts.next_s("broker", asyncio.get_running_loop().time())
+
+            async def kill() -> None:
+                while True:
+                    for process in list(launcher.processes.values()):
+                        if process.name == "broker":
+                            process.signal(signal.SIGKILL)
+                    await asyncio.sleep(0.001)
+
+            killing = asyncio.create_task(kill())
+            try:
+                with pytest.raises(LaunchError, match="killed by SIGKILL"):
+                    await hub.open([f"ipc://{folder}/bus"])
+            finally:
+                killing.cancel()
+                await hub.close()
+                assert [] == await launcher.close()
+
+    asyncio.run(body())
+
+
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_a_lost_broker_is_replaced(number: int) -> None:
     """Another broker serves at the same endpoints; participants come again, and nobody is told of a failure."""
