@@ -1,0 +1,234 @@
+"""Brain: an algorithm of Stable-Baselines3, fed with decisions that were made elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ganglion.sdk import CheckpointableBrain, Transitions
+
+if TYPE_CHECKING:
+    from ganglion_sb3.collector import Collector
+
+__all__ = ["SB3Brain"]
+
+Array = NDArray[Any]
+COUNTERS = ("num_timesteps", "_n_updates", "_n_calls", "_episode_num")
+
+
+class SB3Brain(CheckpointableBrain):
+    """Train PPO, A2C, DQN, SAC, TD3 or DDPG of Stable-Baselines3 by the bus; the muscle is `sb3`.
+
+    The bus owns the loop: decisions of all workers come as rows, go into the algorithm's own rollout or replay
+    buffer, and its own `train` is called where its `learn` would. A worker counts as an environment of it. Seed,
+    device (cpu, one thread) and logging are the bus's business; nothing is pickled. In lockstep with one worker, and
+    equal random numbers, the weights are those of Stable-Baselines3 bit by bit.
+
+    One sensor is seen as it is; several as one flat vector, or each for itself with `MultiInputPolicy`. Several
+    actuators are all Box or all Discrete.
+
+    The update, which is also the stored policy, is a map of `architecture`, `parameters` (arrays by the names of the
+    policy's state), `random` and `rate` (of exploration). It goes out after each training. The model has all
+    parameters and the optimisers' moments by name, the counts, and in its JSON the architecture; that of another
+    one is refused. The replay buffer is in checkpoints only.
+
+    Params:
+        algorithm: A2C, DDPG, DQN, PPO, SAC or TD3. Default PPO.
+        policy: MlpPolicy, CnnPolicy or MultiInputPolicy. Default MlpPolicy.
+        algorithm_params: Arguments of the algorithm's constructor by its own names (`n_steps`, `gamma`, ...), with
+            its own defaults. `learning_rate`, `clip_range`, `clip_range_vf` are a number, or `{linear: 0.001}`, which
+            falls to 0. `train_freq` may be `[4, episode]`. `action_noise` is the deviation of normal noise, in units
+            of half the actions' range. In `policy_kwargs`, `activation_fn` and `optimizer_class` are names of
+            torch's classes. Default: none.
+        total_timesteps: Decisions of all workers, >= 1, over which schedules run: that of DQN's exploration, and
+            linear ones. Default None: there may be no schedule.
+
+    Source: Raffin et al. (2021), Stable-Baselines3: reliable reinforcement learning implementations.
+    """
+
+    CHECKPOINT_FORMAT = "sb3"
+    CHECKPOINT_SCHEMA_VERSION = 1
+    batched = True
+
+    def __init__(
+        self,
+        algorithm: str = "PPO",
+        policy: str = "MlpPolicy",
+        algorithm_params: Mapping[str, Any] | None = None,
+        total_timesteps: int | None = None,
+    ) -> None:
+        super().__init__()
+        if total_timesteps is not None and total_timesteps < 1:
+            raise ValueError(f"total_timesteps: expected at least 1, found {total_timesteps}")
+        self.algorithm, self.policy = algorithm, policy
+        self.algorithm_params = dict(algorithm_params or {})
+        self.total_timesteps = total_timesteps
+        self.model: Any = None  # the algorithm, made in `setup`
+        self._collector: Collector
+
+    def setup(self) -> None:
+        """Make networks and buffers from sensors, actuators and seed.
+
+        Raises:
+            ValueError: A parameter is not taken, or sensors or actuators do not fit; the message names it.
+        """
+        import torch
+
+        from ganglion_sb3.algorithm import make_algorithm
+        from ganglion_sb3.codec import Actions, Observations
+        from ganglion_sb3.replay import Replay
+        from ganglion_sb3.rollout import Rollout
+        from ganglion_sb3.stream import Stream
+
+        torch.set_num_threads(1)  # how a sum is split among threads decides its last bits
+        self.memory.size_limit = 0  # the algorithm has its own
+        sensors = [(it.uid, it.space) for it in self.sensors]
+        self._observations = Observations(sensors, self.policy == "MultiInputPolicy")
+        self._actions = Actions([(it.uid, it.space) for it in self.actuators])
+        self.stream = Stream(self.seed)
+        muscles = list(self.muscles)
+        with self.stream.running():
+            self.model = make_algorithm(
+                self.algorithm,
+                self.policy,
+                self.algorithm_params,
+                self._observations.space,
+                self._actions.space,
+                len(muscles),
+                self.total_timesteps,
+            )
+        kind = Rollout if hasattr(self.model, "rollout_buffer") else Replay
+        self._collector = kind(self.model, self._actions, muscles, self.stream)
+
+    @property
+    def architecture(self) -> dict[str, Any]:
+        """What makes the network: a JSON object."""
+        noise = self.algorithm_params.get("action_noise")
+        return {
+            "algorithm": self.algorithm,
+            "policy": self.policy,
+            "policy_kwargs": dict(self.algorithm_params.get("policy_kwargs") or {}),
+            "use_sde": bool(self.algorithm_params.get("use_sde", False)),
+            "sde_sample_freq": int(self.algorithm_params.get("sde_sample_freq", -1)),
+            "action_noise": None if noise is None else float(noise),
+            "sensors": [it.space.to_string() for it in self.sensors],
+            "actuators": [it.space.to_string() for it in self.actuators],
+        }
+
+    def initial_update(self, muscle_id: str) -> dict[str, Any]:
+        """Return the policy as it is."""
+        return self.update_for_muscles()
+
+    def update_for_muscles(self) -> dict[str, Any]:
+        """Return what a muscle needs to act, in memory of its own."""
+        from ganglion_sb3.weights import acting
+
+        parameters = acting(self.algorithm, self.model.policy)
+        return {"architecture": self.architecture, "parameters": parameters, **self._collector.exploration}
+
+    def learn(self, batch: Transitions) -> dict[str, Any] | None:
+        """Take decisions in their order; return the update if the algorithm trained.
+
+        Raises:
+            ValueError: A decision has no objective.
+        """
+        from ganglion_sb3.collector import Decision
+
+        news = False
+        for i, muscle in enumerate(batch.muscle):
+            objective = float(batch.objectives[i])
+            if objective != objective:
+                raise ValueError(f"sb3 needs an objective for each decision, and that of {muscle} has none")
+            row = slice(i, i + 1)
+            data = batch.data[i]
+            decision = Decision(
+                muscle=muscle,
+                observation=self._observations(batch.observations[row]),
+                setpoint=np.asarray(batch.actions[row]),
+                data=None if data is None else np.asarray(data, dtype=np.float64),
+                objective=objective,
+                following=self._observations(batch.next_observations[row]),
+                first=int(batch.step[i]) == 0,
+                terminated=bool(batch.terminated[i]),
+                truncated=bool(batch.truncated[i]),
+            )
+            news |= self._collector.add(decision)
+        if not news:
+            return None
+        for name, value in self._collector.trained().items():
+            self.add_statistics(name, value, allow_overwrite=True)
+        return self.update_for_muscles()
+
+    def thinking(self, muscle_id: str, data_from_muscle: Any) -> Any:
+        """Do nothing: this brain learns from arrays, by `learn`."""
+        raise NotImplementedError("sb3 learns from arrays: call learn")
+
+    def store(self) -> None:
+        """Save parameters, optimisers and counts, and beside them the architecture."""
+        self.models.save(self.arrays(), meta=self.architecture)
+
+    def load(self) -> None:
+        """Take over a stored model.
+
+        Raises:
+            ValueError: It is that of another architecture, or no model of this brain; nothing was changed.
+        """
+        own, found = self.architecture, self.models.meta() or {}
+        for name, value in own.items():
+            if found.get(name) != value:
+                raise ValueError(
+                    f"the stored model has another architecture: {name} is {found.get(name)!r}, expected {value!r}"
+                )
+        super().load()
+
+    def arrays(self) -> Mapping[str, Array]:
+        """Return parameters and optimisers by name, and the counts of decisions and trainings."""
+        from ganglion_sb3.weights import arrays_of
+
+        counts = {f"count/{name}": np.array(getattr(self.model, name)) for name in self._counters()}
+        return {**arrays_of(self.model), **counts}
+
+    def load_arrays(self, arrays: Mapping[str, Array]) -> None:
+        """Go on with stored parameters, optimisers and counts.
+
+        Raises:
+            ValueError: They are those of another network; nothing was changed.
+        """
+        from ganglion_sb3.weights import restore
+
+        counts = {name: arrays[f"count/{name}"] for name in self._counters() if f"count/{name}" in arrays}
+        restore(self.model, {name: array for name, array in arrays.items() if not name.startswith("count/")})
+        for name, value in counts.items():
+            setattr(self.model, name, int(value))
+
+    def _counters(self) -> list[str]:
+        return [name for name in COUNTERS if hasattr(self.model, name)]
+
+    def export_checkpoint_state(self) -> Mapping[str, Array]:
+        """Return the model, what was collected, and the states of the generators."""
+        progress = [self.model._current_progress_remaining, getattr(self.model, "exploration_rate", 0.0)]  # noqa: SLF001
+        return {
+            **{f"model/{name}": array for name, array in self.arrays().items()},
+            **{f"collected/{name}": array for name, array in self._collector.arrays().items()},
+            **{f"stream/{name}": array for name, array in self.stream.arrays().items()},
+            "progress": np.array(progress, dtype=np.float64),
+        }
+
+    def restore_checkpoint_state(self, state: Mapping[str, Array] | bytes) -> None:
+        """Take over what `export_checkpoint_state` returned."""
+        assert not isinstance(state, bytes)
+        parts: dict[str, dict[str, Array]] = {"model": {}, "collected": {}, "stream": {}}
+        for name, array in state.items():
+            part, slash, rest = name.partition("/")
+            if slash:
+                parts[part][rest] = array
+        self.load_arrays(parts["model"])
+        self._collector.restore(parts["collected"])
+        self.stream.restore(parts["stream"])
+        progress, rate = np.asarray(state["progress"]).tolist()
+        self.model._current_progress_remaining = progress  # noqa: SLF001 - a counter of the loop, which is ours
+        if hasattr(self.model, "exploration_rate"):
+            self.model.exploration_rate = rate

@@ -1,0 +1,58 @@
+"""Stream: the random numbers that torch and numpy draw globally, as one object's own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+__all__ = ["Stream"]
+
+Array = NDArray[Any]
+
+
+class Stream:
+    """Keep the states of torch's and numpy's global generators, which Stable-Baselines3 draws from.
+
+    They are in force inside `with stream.running():` only, so that nothing else in the process draws from them, and
+    they can be stored.
+
+    Args:
+        seed: Both begin as `stable_baselines3.common.utils.set_random_seed` makes them; numpy's takes 32 bits of it.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self._torch = torch.Generator().manual_seed(seed).get_state()
+        self._numpy: Any = np.random.RandomState(seed % 2**32).get_state()
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Let all that is drawn in the block come from this stream."""
+        outside = torch.get_rng_state(), np.random.get_state()  # noqa: NPY002 - that generator it is
+        torch.set_rng_state(self._torch)
+        np.random.set_state(self._numpy)  # noqa: NPY002
+        try:
+            yield
+        finally:
+            self._torch, self._numpy = torch.get_rng_state(), np.random.get_state()  # noqa: NPY002
+            torch.set_rng_state(outside[0])
+            np.random.set_state(outside[1])  # noqa: NPY002
+
+    def arrays(self) -> dict[str, Array]:
+        """Return the states as arrays."""
+        _, key, position, has_gauss, gauss = self._numpy
+        return {
+            "torch": self._torch.numpy().copy(),
+            "numpy": np.array(key),
+            "numpy-rest": np.array([position, has_gauss, gauss], dtype=np.float64),
+        }
+
+    def restore(self, arrays: Mapping[str, Array]) -> None:
+        """Take over what `arrays` returned."""
+        position, has_gauss, gauss = np.asarray(arrays["numpy-rest"]).tolist()
+        self._torch = torch.from_numpy(np.array(arrays["torch"], dtype=np.uint8))
+        self._numpy = ("MT19937", np.array(arrays["numpy"], np.uint32), int(position), int(has_gauss), gauss)

@@ -1,0 +1,203 @@
+from __future__ import annotations
+
+from copy import deepcopy
+
+import gymnasium
+import numpy as np
+import pytest
+
+pytest.importorskip(
+    "stable_baselines3",
+    reason="stable-baselines3 is not installed: scripts/setup --with stable-baselines3",
+)
+import stable_baselines3
+import torch
+
+from ganglion.sdk import Models
+from ganglion_sb3.brain import SB3Brain
+
+PPO = {"algorithm": "PPO", "algorithm_params": {"n_steps": 16, "batch_size": 8, "n_epochs": 2}}
+A2C = {"algorithm": "A2C", "algorithm_params": {"n_steps": 8}}
+DQN = {
+    "algorithm": "DQN",
+    "algorithm_params": {
+        "train_freq": 1, "learning_starts": 20, "batch_size": 16, "target_update_interval": 9, "buffer_size": 500,
+        "exploration_fraction": 0.5,
+    },
+    "total_timesteps": 70,
+}  # fmt: skip
+SMALL = {"learning_starts": 10, "batch_size": 16, "policy_kwargs": {"net_arch": [16, 16]}, "buffer_size": 500}
+SAC = {"algorithm": "SAC", "algorithm_params": SMALL}
+TD3 = {"algorithm": "TD3", "algorithm_params": {**SMALL, "action_noise": 0.1}}
+CASES = [
+    pytest.param("CartPole-v1", PPO, 64, id="PPO"),
+    pytest.param("Pendulum-v1", PPO, 64, id="PPO-box"),
+    pytest.param("CartPole-v1", A2C, 40, id="A2C"),
+    pytest.param("CartPole-v1", DQN, 70, id="DQN"),
+    pytest.param("Pendulum-v1", SAC, 40, id="SAC"),
+    pytest.param("Pendulum-v1", TD3, 40, id="TD3"),
+]
+
+
+def _as_theirs(agent):
+    """Give brain and muscle the one stream of random numbers that Stable-Baselines3 has."""
+    agent.muscles[0].stream = agent.brain.stream
+    agent.muscles[0]._actions.space.seed(5)
+
+
+def _theirs(id, params):  # noqa: A002
+    """Return their own algorithm with equal parameters."""
+    given = deepcopy(params["algorithm_params"])  # they add to it
+    world = gymnasium.make(id)
+    if "action_noise" in given:
+        size = world.action_space.shape
+        noise = stable_baselines3.common.noise.NormalActionNoise(
+            np.zeros(size), np.full(size, given["action_noise"])
+        )
+        given["action_noise"] = noise
+    return getattr(stable_baselines3, params["algorithm"])("MlpPolicy", world, seed=5, device="cpu", **given)
+
+
+@pytest.mark.parametrize(("id", "params", "steps"), CASES)
+def test_learns_bit_by_bit_as_stable_baselines3(walk, id, params, steps) -> None:  # noqa: A002
+    """With equal random numbers all weights after training are those that their own `learn` comes to."""
+    torch.set_num_threads(1)  # as ours: how a sum is split decides its last bits
+    theirs = _theirs(id, params)
+    theirs.learn(steps)
+    agent, _ = walk(id, steps, prepare=_as_theirs, **params)
+    model = agent.brain.model
+
+    assert (theirs.num_timesteps, theirs._n_updates) == (model.num_timesteps, model._n_updates)
+    assert theirs._n_updates > 0
+    for name, value in theirs.policy.state_dict().items():
+        np.testing.assert_array_equal(value.numpy(), model.policy.state_dict()[name].numpy(), err_msg=name)
+
+
+@pytest.mark.parametrize(("id", "params", "steps"), CASES)
+def test_equal_seeds_learn_equally(walk, id, params, steps) -> None:  # noqa: A002
+    """Two agents of one seed, with two workers, come to the same weights bit by bit; of another seed to others."""
+    found = [walk(id, steps // 2, workers=2, seed=seed, **params)[0].brain for seed in (7, 7, 8)]
+    one, two, other = (brain.arrays() for brain in found)
+
+    assert 0 < found[0].model._n_updates
+    assert {name: array.tobytes() for name, array in one.items()} == {
+        name: array.tobytes() for name, array in two.items()
+    }
+    assert any(one[name].tobytes() != other[name].tobytes() for name in one)
+
+
+@pytest.mark.parametrize(("id", "params", "steps"), CASES)
+def test_goes_on_bit_by_bit_from_a_checkpoint(walk, agent_of, round_of, id, params, steps) -> None:  # noqa: A002
+    """In the middle of it another brain takes over, and trains on as if it had been there from the start."""
+    agent, walks = walk(id, steps // 2 - 5, workers=2, **params)
+    other = agent_of(
+        [(it.uid, it.space) for it in agent.sensors],
+        [(it.uid, it.space) for it in agent.actuators],
+        seed=99,
+        workers=2,
+        **params,
+    )
+    state = {name: array.copy() for name, array in agent.brain.export_checkpoint_state().items()}
+    other.brain.restore_checkpoint_state(state)
+    for _ in range(steps // 4 + 10):
+        rows = round_of(agent, walks)
+        other.brain.learn(rows)
+
+    one, two = agent.brain.export_checkpoint_state(), other.brain.export_checkpoint_state()
+    assert list(one) == list(two)
+    for name, array in one.items():
+        assert array.tobytes() == two[name].tobytes(), name
+
+
+@pytest.mark.parametrize(("id", "params", "steps"), CASES)
+def test_a_stored_model_goes_on(walk, agent_of, tmp_path, id, params, steps) -> None:  # noqa: A002
+    """A brain that loads what another one stored has its weights, moments and counts; nothing is pickled."""
+    agent, _ = walk(id, steps // 2, **params)
+    agent.brain.models = Models(tmp_path)
+    agent.brain.store()
+    other = agent_of(
+        [(it.uid, it.space) for it in agent.sensors],
+        [(it.uid, it.space) for it in agent.actuators],
+        seed=3,
+        **params,
+    )
+    other.brain.models = Models(tmp_path)
+    other.brain.load()
+
+    one, two = agent.brain.arrays(), other.brain.arrays()
+    assert {name: array.tobytes() for name, array in one.items()} == {
+        name: array.tobytes() for name, array in two.items()
+    }
+    assert 0 < int(one["count/num_timesteps"])
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({**PPO, "algorithm": "A2C", "algorithm_params": {}}, "algorithm is 'PPO', expected 'A2C'"),
+        (
+            {**PPO, "algorithm_params": {**PPO["algorithm_params"], "policy_kwargs": {"net_arch": [8]}}},
+            r"policy_kwargs is \{\}, expected \{'net_arch': \[8\]\}",
+        ),
+    ],
+)
+def test_the_model_of_another_architecture_is_refused(walk, agent_of, tmp_path, params, message) -> None:
+    """What differs is named, and the weights stay."""
+    agent, _ = walk("CartPole-v1", 1, **PPO)
+    agent.brain.models = Models(tmp_path)
+    agent.brain.store()
+    sensors = [(it.uid, it.space) for it in agent.sensors]
+    other = agent_of(sensors, [(it.uid, it.space) for it in agent.actuators], **params)
+    before = {name: array.tobytes() for name, array in other.brain.arrays().items()}
+    other.brain.models = Models(tmp_path)
+
+    with pytest.raises(ValueError, match=message):
+        other.brain.load()
+    assert before == {name: array.tobytes() for name, array in other.brain.arrays().items()}
+
+
+def test_rows_of_another_muscle_are_learned_from(walk) -> None:
+    """Where nobody told what the algorithm wants to know, the policy itself says it of the action."""
+    told, _ = walk("CartPole-v1", 16, prepare=_as_theirs, **PPO)
+    guessed, _ = walk("CartPole-v1", 16, prepare=_as_theirs, tell=False, **PPO)
+
+    assert 1 == guessed.brain.model._n_updates // 2
+    one, two = told.brain.arrays(), guessed.brain.arrays()
+    for name in one:
+        np.testing.assert_allclose(one[name], two[name], rtol=1e-3, atol=1e-5)
+
+
+def test_a_decision_without_objective_is_an_error(walk, round_of) -> None:
+    """There is nothing to learn from None."""
+    agent, walks = walk("CartPole-v1", 1, **PPO)
+    walks[0].world = _Worthless(walks[0].world)
+    with pytest.raises(ValueError, match="sb3 needs an objective for each decision, and that of scout/0"):
+        round_of(agent, walks)
+
+
+class _Worthless(gymnasium.Wrapper):
+    """Reward with what is no number."""
+
+    def step(self, action):
+        observation, _, terminated, truncated, info = self.env.step(action)
+        return observation, float("nan"), terminated, truncated, info
+
+
+def test_an_update_does_not_change_later(walk, round_of) -> None:
+    """What was sent stays as it was when learning goes on; statistics tell of the training."""
+    agent, walks = walk("CartPole-v1", 16, **PPO)
+    sent = agent.brain.update_for_muscles()["parameters"]
+    copies = {name: array.copy() for name, array in sent.items()}
+    for _ in range(16):
+        round_of(agent, walks)
+
+    assert all((sent[name] == copies[name]).all() for name in sent)
+    assert 4 == agent.brain.pop_statistics()["train/n_updates"]
+
+
+def test_a_class_without_torch_is_listed(make) -> None:
+    """The object is made without its library; what it says of wrong parameters comes with `setup`."""
+    with pytest.raises(ValueError, match="total_timesteps: expected at least 1, found 0"):
+        make(SB3Brain, total_timesteps=0)
+    with pytest.raises(NotImplementedError):
+        make(SB3Brain).thinking("scout/0", None)

@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+pytest.importorskip(
+    "stable_baselines3",
+    reason="stable-baselines3 is not installed: scripts/setup --with stable-baselines3",
+)
+from gymnasium import spaces
+
+from ganglion.sdk import Box, Dict, Discrete, MultiBinary, MultiDiscrete
+from ganglion_sb3.codec import Actions, Observations
+
+ALONE = [
+    (Box(-1.0, 2.0, (2, 3), np.float32), spaces.Box(-1.0, 2.0, (2, 3), np.float32)),
+    (Box(0.0, 2.0, ()), spaces.Box(0.0, 2.0, (1,), np.float64)),
+    (Discrete(5, start=-2), spaces.Discrete(5)),
+    (MultiDiscrete([2, 4], start=[1, 3]), spaces.MultiDiscrete([2, 4])),
+    (MultiBinary((2, 2)), spaces.MultiBinary((2, 2))),
+]
+
+
+@pytest.mark.parametrize(("ours", "theirs"), ALONE)
+def test_one_sensor_is_seen_as_it_is(ours, theirs) -> None:
+    """A sensor alone keeps kind and shape; counting begins at 0."""
+    codec = Observations([("e.s", ours)], False)
+    values = [ours.sample(np.random.default_rng(seed)) for seed in range(6)]
+    found = codec(np.stack([ours.to_vector(value) for value in values]))
+
+    assert theirs == codec.space
+    assert 6 == len(found)
+    for value, seen in zip(values, found, strict=True):
+        assert theirs.contains(seen)
+        start = getattr(ours, "start", 0)
+        np.testing.assert_array_equal(np.ravel(np.asarray(value) - start), np.ravel(seen))
+
+
+def test_an_image_gets_its_channels_first() -> None:
+    """Images are turned as Stable-Baselines3's own wrapper does it."""
+    codec = Observations([("e.s", Box(0, 255, (40, 50, 3), np.uint8))], False)
+    image = np.arange(6000, dtype=np.uint64).astype(np.uint8).reshape(40, 50, 3)
+
+    assert spaces.Box(0, 255, (3, 40, 50), np.uint8) == codec.space
+    np.testing.assert_array_equal(np.moveaxis(image, -1, 0), codec(image.reshape(1, -1))[0])
+
+
+def test_several_sensors_are_one_vector() -> None:
+    """In declared order; what is counted becomes one-hot."""
+    sensors = [("e.a", Discrete(3, start=1)), ("e.b", Box(-1.0, 4.0, (2,))), ("e.c", MultiDiscrete([2, 2]))]
+    codec = Observations([*sensors, ("e.d", MultiBinary(2))], False)
+    found = codec(np.array([[2.0, 0.5, 4.0, 1.0, 0.0, 1.0, 0.0]]))
+
+    assert [0, 1, 0, 0.5, 4.0, 0, 1, 1, 0, 1, 0] == found[0].tolist()
+    assert codec.space.contains(found[0])
+    assert [-1.0, -1.0] == codec.space.low[3:5].tolist()
+
+
+def test_several_sensors_each_for_itself() -> None:
+    """For `MultiInputPolicy` they are a Dict, in which each is what it is alone."""
+    codec = Observations([("e.a", Discrete(3, start=1)), ("e.b", Box(-1.0, 4.0, (2,)))], True)
+    found = codec(np.array([[2.0, 0.5, 4.0], [3.0, 0.0, 0.0]]))
+
+    assert [1, 2] == found["sensor_0"].tolist()
+    assert [[0.5, 4.0], [0.0, 0.0]] == found["sensor_1"].tolist()
+
+
+@pytest.mark.parametrize(("ours", "theirs"), ALONE)
+def test_one_actuator_there_and_back(ours, theirs) -> None:
+    """Actions become setpoints that the space contains, and these the same actions again."""
+    codec = Actions([("e.a", ours)])
+    codec.space.seed(3)
+    actions = np.stack([codec.space.sample() for _ in range(5)])
+    found = codec.setpoints(actions)
+
+    assert (theirs if ours != MultiBinary((2, 2)) else spaces.MultiBinary(4)) == codec.space
+    assert all(ours.contains(ours.from_vector(row)) for row in found)
+    np.testing.assert_array_equal(actions, codec.actions(found))
+
+
+def test_several_actuators() -> None:
+    """Boxes are one Box, Discretes a MultiDiscrete, each with its own bounds or start."""
+    boxes = Actions([("e.a", Box(0.0, 1.0, ())), ("e.b", Box(-3.0, -2.0, (2,)))])
+    assert [[1.0, -3.0, -2.5]] == boxes.setpoints(np.array([[7.0, -4.0, -2.5]], np.float32)).tolist()
+    counts = Actions([("e.a", Discrete(2, start=5)), ("e.b", Discrete(4, start=-1))])
+    assert [[6, 2]] == counts.setpoints(np.array([[1, 3]])).tolist()
+    assert [[1, 3]] == counts.actions(np.array([[6, 2]])).tolist()
+
+
+@pytest.mark.parametrize(
+    ("actuators", "message"),
+    [
+        ([], "at least one actuator"),
+        ([("e.a", Box(0.0, np.inf, ()))], "actuator e.a: sb3 needs finite bounds"),
+        (
+            [("e.a", Box(0.0, 1.0, ())), ("e.b", Discrete(2))],
+            "all Box or all Discrete, found e.a Box, e.b Discrete",
+        ),
+        ([("e.a", Dict({"x": Discrete(2)}))], "actuator e.a: sb3 takes Box"),
+    ],
+)
+def test_actions_that_nothing_chooses_from_are_refused(actuators, message) -> None:
+    """The message names the actuator."""
+    with pytest.raises(ValueError, match=message):
+        Actions(actuators)
+
+
+def test_an_agent_must_see_something() -> None:
+    """Without sensors, or with composite ones, there is nothing to learn from."""
+    with pytest.raises(ValueError, match="at least one sensor"):
+        Observations([], False)
+    with pytest.raises(ValueError, match=r"sensor e\.s: sb3 takes Box"):
+        Observations([("e.s", Dict({"x": Discrete(2)}))], True)

@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+pytest.importorskip(
+    "stable_baselines3",
+    reason="stable-baselines3 is not installed: scripts/setup --with stable-baselines3",
+)
+
+from ganglion.sdk import Box, Discrete, Mode, MultiBinary, MultiDiscrete
+from ganglion_sb3.muscle import SB3Muscle
+
+SEEN = [("e.s", Box(-1.0, 1.0, (3,)))]
+DQN = {"algorithm": "DQN", "algorithm_params": {"learning_starts": 5}, "total_timesteps": 100}
+
+
+def _drawn(agent, muscle, count=30):
+    vector = agent.vector(np.array([0.1, -0.5, 0.9]))
+    return [agent.act(muscle, vector) for _ in range(count)]
+
+
+def test_draws_in_training_and_takes_the_best_in_test(agent_of) -> None:
+    """In training actions come from the policy's distribution, by the muscle's own stream; in test always one."""
+    agent = agent_of(SEEN, [("e.a", Discrete(3, start=4))])
+    one, two = ([row[0, 0] for row, _ in _drawn(agent, agent.muscle())] for _ in range(2))
+    tests = [
+        {row[0, 0] for row, _ in _drawn(agent, agent.muscle(mode=mode))}
+        for mode in (Mode.TEST, Mode.EVALUATE)
+    ]
+
+    assert one == two
+    assert {4, 5, 6} == set(one)
+    assert tests[0] == tests[1]
+    assert 1 == len(tests[0])
+    assert {4, 5, 6} == {
+        row[0, 0] for row, _ in _drawn(agent, agent.muscle(mode=Mode.TEST, deterministic=False))
+    }
+
+
+def test_tells_what_the_policy_thought(agent_of) -> None:
+    """On-policy the brain hears action, value and log-probability, as it would compute them itself."""
+    import torch
+
+    agent = agent_of(SEEN, [("e.a", Discrete(3, start=4))])
+    vector = agent.vector(np.array([0.1, -0.5, 0.9]))
+    row, data = agent.act(agent.muscles[0], vector)
+    with torch.no_grad():
+        values, log_probs, _ = agent.brain.model.policy.evaluate_actions(
+            torch.as_tensor(vector.astype(np.float64)), torch.as_tensor(row - 4)
+        )
+
+    np.testing.assert_allclose([row[0, 0] - 4, values.item(), log_probs.item()], data, rtol=1e-6)
+
+
+def test_dqn_explores_by_chance_and_rate(agent_of) -> None:
+    """By chance alone before learning starts, then at the rate of the update; without rate it is greedy."""
+    agent = agent_of(SEEN, [("e.a", Discrete(3))], **DQN)
+    update = agent.brain.initial_update("scout/0")
+    assert update["random"]
+    muscle = agent.muscles[0]
+    assert {0, 1, 2} == {row[0, 0] for row, _ in _drawn(agent, muscle)}
+    muscle.update({**update, "random": False, "rate": 0.0})
+    best = {row[0, 0] for row, _ in _drawn(agent, muscle)}
+    assert 1 == len(best)
+    muscle.update({**update, "random": False, "rate": 0.5})
+    assert {0, 1, 2} == {row[0, 0] for row, _ in _drawn(agent, muscle, 60)}
+
+
+@pytest.mark.parametrize("algorithm", ["PPO", "SAC"])
+def test_setpoints_stay_within_their_bounds(agent_of, algorithm) -> None:
+    """Whatever is drawn, setpoints lie in their spaces, and of several actuators each has its own columns."""
+    spaces = [Box(-0.1, 0.3, (2,)), Box(5.0, 7.0, ())]
+    agent = agent_of(SEEN, [("e.a", spaces[0]), ("e.b", spaces[1])], algorithm=algorithm)
+    for row, _ in _drawn(agent, agent.muscles[0]):
+        assert spaces[0].contains(row[0, :2])
+        assert spaces[1].contains(row[0, 2])
+
+
+@pytest.mark.parametrize(
+    "space", [MultiDiscrete([2, 3], start=[1, -1]), MultiBinary(4), Box(-1.0, 1.0, (2, 2))]
+)
+def test_other_kinds_of_actions(agent_of, space) -> None:
+    """PPO chooses from the four kinds of spaces; a vector of theirs is a value."""
+    agent = agent_of(SEEN, [("e.a", space)])
+    for row, _ in _drawn(agent, agent.muscles[0]):
+        assert space.contains(space.from_vector(row[0]))
+
+
+def test_noise_depends_on_the_state_where_it_is_asked_for(agent_of) -> None:
+    """With `use_sde` the noise stays the same between its renewals: equal readings, equal actions."""
+    params = {"use_sde": True, "sde_sample_freq": 4}
+    agent = agent_of(SEEN, [("e.a", Box(-1.0, 1.0, (2,)))], algorithm_params=params)
+    drawn = [row.tolist() for row, _ in _drawn(agent, agent.muscles[0], 8)]
+
+    assert drawn[0] == drawn[1] == drawn[3]
+    assert drawn[3] != drawn[4]
+    assert drawn[4] == drawn[7]
+
+
+def test_without_a_policy_it_says_what_is_missing(make, agent_of) -> None:
+    """A muscle that nobody told anything does not act by chance."""
+    agent = agent_of(SEEN, [("e.a", Discrete(3))])
+    muscle = make(SB3Muscle, mode=Mode.TEST)
+    muscle.setup()
+    with pytest.raises(RuntimeError, match="sb3 has no policy"):
+        agent.act(muscle, agent.vector(np.zeros(3)))
+    with pytest.raises(NotImplementedError):
+        muscle.propose_actions([], [])
+
+
+def test_a_policy_for_other_sensors_is_refused(agent_of) -> None:
+    """The policy of other spaces is no policy for these."""
+    one = agent_of(SEEN, [("e.a", Discrete(3))])
+    two = agent_of([("e.s", Box(-1.0, 1.0, (4,)))], [("e.a", Discrete(3))])
+    with pytest.raises(ValueError, match="the policy is for other sensors"):
+        one.muscles[0].update(two.brain.initial_update("scout/0"))

@@ -1,0 +1,104 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+pytest.importorskip(
+    "stable_baselines3",
+    reason="stable-baselines3 is not installed: scripts/setup --with stable-baselines3",
+)
+import torch
+from gymnasium import spaces
+
+from ganglion.sdk import Discrete
+from ganglion_sb3.algorithm import make_algorithm
+from ganglion_sb3.codec import Actions
+from ganglion_sb3.collector import Decision
+from ganglion_sb3.rollout import Rollout
+from ganglion_sb3.stream import Stream
+
+PARAMS = {"n_steps": 3, "batch_size": 2, "n_epochs": 1, "gamma": 0.5, "gae_lambda": 0.8}
+
+
+def _rollout(muscles):
+    actions = Actions([("e.a", Discrete(2))])
+    model = make_algorithm(
+        "PPO", "MlpPolicy", PARAMS, spaces.Box(-9.0, 9.0, (1,)), actions.space, len(muscles), None
+    )
+    return Rollout(model, actions, muscles, Stream(1))
+
+
+def _decision(muscle, seen, objective, first=False, terminated=False, truncated=False, value=0.0):
+    at = np.array([[seen]], np.float32)
+    return Decision(
+        muscle,
+        at,
+        np.array([[1]]),
+        np.array([1.0, value, -0.5]),
+        objective,
+        at + 1,
+        first,
+        terminated,
+        truncated,
+    )
+
+
+def _value(model, seen):
+    with torch.no_grad():
+        return float(model.policy.predict_values(torch.tensor([[float(seen)]])))
+
+
+@pytest.fixture
+def advantages(monkeypatch):
+    """Return what the buffer held when it was trained on."""
+    found = []
+
+    def _train(self):
+        buffer = self.rollout_buffer
+        found.append((buffer.advantages.ravel().tolist(), buffer.observations.ravel().tolist()))
+
+    monkeypatch.setattr("stable_baselines3.PPO.train", _train)
+    return found
+
+
+def test_a_truncated_episode_and_a_border_bootstrap(advantages) -> None:
+    """What is cut off counts what follows; rows of two muscles stand one after the other, and do not meet."""
+    rollout = _rollout(["a/0", "a/1"])
+    model = rollout.model
+    told = [
+        _decision("a/0", 0, 1.0, first=True), _decision("a/1", 5, 2.0, first=True),
+        _decision("a/0", 1, 1.0, truncated=True), _decision("a/1", 6, 2.0, terminated=True),
+        _decision("a/0", 3, 1.0, first=True),
+    ]  # fmt: skip
+    assert not any(rollout.add(it) for it in told)
+    assert rollout.add(_decision("a/1", 8, 2.0, first=True))
+
+    cut, border, last = (0.5 * _value(model, seen) for seen in (2, 4, 9))
+    expected = [1 + 0.4 * (1 + cut), 1 + cut, 1 + border, 2 + 0.4 * 2, 2.0, 2 + last]
+    np.testing.assert_allclose(advantages[0][0], expected, rtol=1e-5)
+    assert [0.0, 1.0, 3.0, 5.0, 6.0, 8.0] == advantages[0][1]
+    assert 6 == model.num_timesteps
+
+
+def test_who_has_finished_leaves_its_place(advantages) -> None:
+    """When one muscle makes no more rows, the other's fill the buffer."""
+    rollout = _rollout(["a/0", "a/1"])
+    rollout.add(_decision("a/1", 5, 2.0, first=True, terminated=True))
+    for seen in range(4):
+        assert not rollout.add(_decision("a/0", seen, 1.0, first=seen == 0))
+    assert rollout.add(_decision("a/0", 4, 1.0))
+    assert [0.0, 1.0, 2.0, 3.0, 4.0, 5.0] == advantages[0][1]
+
+
+def test_what_is_half_collected_goes_on(advantages) -> None:
+    """Another collector that takes the rows over trains on the same."""
+    one, two = _rollout(["a/0", "a/1"]), _rollout(["a/0", "a/1"])
+    two.model.policy.load_state_dict(one.model.policy.state_dict())
+    one.add(_decision("a/0", 0, 1.0, first=True, value=0.25))
+    one.add(_decision("a/1", 5, 2.0, first=True))
+    two.restore({name: array.copy() for name, array in one.arrays().items()})
+    for rollout in (one, two):
+        for seen in range(1, 5):
+            rollout.add(_decision("a/0", seen, 1.0))
+
+    assert advantages[0] == advantages[1]
