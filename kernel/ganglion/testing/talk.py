@@ -6,6 +6,7 @@ import hashlib
 import json
 import textwrap
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from ganglion.broker import Broker, Link, Send
@@ -28,21 +29,32 @@ from ganglion.wire.messages import (
 )
 from ganglion.wire.verb import Verb
 
-__all__ = ["Talk", "conversation_text"]
+__all__ = ["CONTROLLER", "ENVIRONMENT", "Row", "Talk", "conversation_text"]
 
 CONTROLLER, ENVIRONMENT = "demo-1/controller/0", "demo-1/environment/field/0"
 _TOKEN = "A" * 43  # 32 bytes of zero in base64url: an example, and nobody's secret
 _WIDTH = 96
 
 
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Hold one thing that was said: its name, `->` or `<-`, the bytes, and the frames if it is a message."""
+
+    name: str
+    arrow: str
+    data: bytes
+    frames: tuple[bytes, ...] = ()
+
+
 class Talk:
     """Let an environment and a controller talk by way of a broker; keep what the environment hears and says.
 
-    `lines` is the conversation as text, one block per message.
+    `lines` is the conversation as text, one block per message, `rows` the same as data.
     """
 
     def __init__(self) -> None:
         self.lines: list[str] = []
+        self.rows: list[Row] = []
         self._now_s = 0.0
         self._step = 0
         token = _TOKEN.encode()
@@ -150,6 +162,8 @@ class Talk:
         head = decode_head(frames[1])
         self.lines.append(f"{arrow} {head.verb.name} {head.call}".rstrip())
         pieces = encode(frames)
+        name = f"{head.verb.name} {head.call}".rstrip()
+        self.rows.append(Row(name, arrow, b"".join(pieces), tuple(bytes(frame) for frame in frames)))
         for index, frame in enumerate(frames):
             self._hex(pieces[2 * index] + frame)
             meaning = textwrap.wrap(_meaning(index, frame, arrow), _WIDTH)
@@ -157,6 +171,7 @@ class Talk:
         self.lines.append("")
 
     def _raw(self, arrow: str, what: str, data: bytes) -> None:
+        self.rows.append(Row(what, arrow, data))
         self.lines.append(f"{arrow} {what}")
         self._hex(data)
         self.lines.append("")
