@@ -99,6 +99,8 @@ __all__ = [
     "STREAM_CREDIT_BYTES",
     "STREAM_CREDIT_MESSAGES",
     "SUBSCRIPTIONS",
+    "TAPE_BEGIN_BYTES",
+    "TAPE_BEGIN_S",
     "TAPE_BYTES",
     "TOKEN_BYTES",
     "UID_BYTES",
@@ -213,6 +215,10 @@ RESTARTS_PER_NAME = 5  # of a lost process within RESTARTS_WITHIN_S; more often 
 RESTARTS_WITHIN_S = 60.0  # long enough to tell a bad machine from a bad minute
 RESTARTS_PER_RUN = 20  # of all names together; then something else is wrong
 TAPE_BYTES = 1 << 30  # of what one process heard; a longer one takes longer to hear again than to do again
+TAPE_BEGIN_BYTES = (
+    8 * 1024 * 1024
+)  # a tape that is longer is begun anew, where that can be: heard again in a second or so
+TAPE_BEGIN_S = 10.0  # one that tells of more time likewise: what took long to do takes long to do again
 RECONNECT_S = 30.0  # for a broker that is lost: as long as for a peer to join
 EXIT_DIFFERS = (
     3  # of a process that did not do again what its predecessor did; from process to supervisor only

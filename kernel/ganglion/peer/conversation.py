@@ -147,8 +147,9 @@ class Conversation:
         return not self._pending and len(self._doing) <= 1
 
     def go_on(self, serial: int, answers: Sequence[Any] = ()) -> None:
-        """Go on behind a serial, with the answers that `remembered` returned."""
+        """Go on behind a serial, with the answers that `remembered` returned, and no others."""
         self._serial = serial
+        self._answers.clear()
         for peer, at, call, frames in answers:
             self._answers.setdefault(peer, OrderedDict())[at, call] = tuple(frames)
 
@@ -288,6 +289,7 @@ class Conversation:
         self._busy.clear()
         for pending in self._pending.values():
             pending.again_s = None
+            pending.accused = False  # that somebody is late may have been lost as well
             self.wait_on(pending, now_s)
         return self._said(list(self._pending.values()))
 

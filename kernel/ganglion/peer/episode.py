@@ -96,15 +96,16 @@ class Phase:
         """Return where each actuator lies: full id -> (environment, position)."""
         return _places(self.worlds, "actuators")
 
-    def connect_rewards(self) -> None:
+    def connect_rewards(self, declare: bool = True) -> None:
         """Decide which rewards each agent gets, now that all are declared; RemoteProtocolError names a strange one."""
         places = _places(self.worlds, "rewards")
         for actor in self.actors:
             wanted = _wanted_rewards(actor, self.worlds, places)
             actor.rewards = select(wanted, places, "earned") if wanted else (lambda worlds: [])
             actor.reward_declarations = [self._reward(uid, places[uid]) for uid in wanted]
-            self._declare(None, actor.name, actor.reward_declarations)
-        for world in self.worlds:
+            if declare:
+                self._declare(None, actor.name, actor.reward_declarations)
+        for world in self.worlds if declare else ():
             self._declare(world.uid, None, full_ids(world.uid, world.rewards or []))
 
     def _declare(self, environment: str | None, agent: str | None, rewards: list[dict[str, Any]]) -> None:

@@ -9,15 +9,20 @@ from typing import Any
 
 from ganglion.peer.conversation import Conversation, Incoming, Request, Told
 from ganglion.peer.recorder import Recorder
-from ganglion.peer.tape import Tape
+from ganglion.peer.tape import Tape, TapeDiffers
 
 __all__ = ["Recorded"]
 
 
 class Recorded(ABC):
-    """Be the part of a participant that has to do with its tape; without one nothing happens."""
+    """Be the part of a participant that has to do with its tape; without one nothing happens.
+
+    Attributes:
+        portraits: Whether objects that do not say themselves what they are may be portrayed.
+    """
 
     def __init__(self, tape: Tape | None) -> None:
+        self.portraits = True
         self._tape = tape
         self._conversation = Conversation()
         self._recorder = None if tape is None else Recorder(tape, self._conversation)
@@ -53,6 +58,46 @@ class Recorded(ABC):
             return False
         self._recorder.begin(self.clock(), heard, state)
         return True
+
+    def stand(self, anew: bool = False) -> Any:
+        """Return the state with which a predecessor went on from here; None if it did not.
+
+        Where this is called first with nothing open, or with `anew`, is the place that `rebase` returns to: a successor
+        hears what is on the tape up to there, and goes on from the state.
+        """
+        if self._recorder is None:
+            return None
+        state = self._recorder.stand()
+        if state is None and (anew or not self._recorder.marked):
+            if self.idle:
+                self.flush_tape()
+                self._recorder.mark(self.clock())
+            else:
+                self._recorder.unmark()
+        return state
+
+    def rebase(self, state: Any) -> bool:
+        """Forget what was heard since the place of `stand`; a successor goes on there with this state.
+
+        Nothing happens, and False is returned, without a tape or where something is open.
+        """
+        if self._recorder is None or self.playing or not self.idle:
+            return False
+        return self._recorder.rebase(self.clock(), state)
+
+    def differs(self, text: str) -> TapeDiffers:
+        """Return what ends a process that does otherwise than is on its tape."""
+        assert self._tape is not None
+        return self._tape.differs(text)
+
+    @abstractmethod
+    def flush_tape(self) -> None:
+        """Write what was noted; a tape that is too long then is given up, which is told."""
+
+    @property
+    def recorded(self) -> bool:
+        """Say whether there is a tape."""
+        return self._tape is not None
 
     @property
     def tapes(self) -> bool:

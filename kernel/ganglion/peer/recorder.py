@@ -28,6 +28,8 @@ class Recorder:
         self.welcomed: tuple[bytes, ...] = ()
         self._conversation = conversation
         self._base: Any = None
+        self._place: int | None = None  # what is on the tape up to here is heard before every base
+        self._placed_s = 0.0  # when that was
 
     # -- playing ------------------------------------------------------------------------------------------------------
     def play(self, kind: Kind, what: str) -> wire.Record:
@@ -44,6 +46,28 @@ class Recorder:
             serial, self._base, answers = wire.read_base(self.tape.take().payload)
             self._conversation.go_on(serial, answers)
 
+    def stand(self) -> Any:
+        """Return the state with which the predecessor went on from here; None if it did not."""
+        if not self.tape.playing or self.tape.peek() is not Kind.BASE:
+            return None
+        self._place, self._placed_s = self.tape.place(), self.tape.time_s
+        serial, state, answers = wire.read_base(self.tape.take().payload)
+        self._conversation.go_on(serial, answers)
+        return state
+
+    @property
+    def marked(self) -> bool:
+        """Say whether it is known up to which place everything is heard before a base."""
+        return self._place is not None
+
+    def mark(self, now_s: float) -> None:
+        """Take this for the place up to which everything is heard before a base."""
+        self._place, self._placed_s = self.tape.place(), now_s
+
+    def unmark(self) -> None:
+        """Know of no such place."""
+        self._place = None
+
     def take_base(self) -> Any:
         """Return, once, the state with which a predecessor began its tape; None if there is none."""
         found, self._base = self._base, None
@@ -57,6 +81,8 @@ class Recorder:
             return None
         if kind is Kind.SAID:
             raise tape.differs("it says less")
+        if kind is Kind.BASE:
+            raise tape.differs("it does more")
         if kind is Kind.TICK and awaited is not None:
             raise tape.differs("it waits for an answer")
         one = tape.take()
@@ -94,7 +120,21 @@ class Recorder:
             records.append(wire.heard_record(now_s, frames))
             if answer is not None:
                 records.append(wire.record(Kind.SAID, now_s, answer))
+        self._place = None
         self.tape.begin_anew(records)
+
+    def rebase(self, now_s: float, state: Any) -> bool:
+        """Begin the tape anew with what is on it up to the marked place, and a base; False if none is marked."""
+        conversation = self._conversation
+        if self._place is None or self.tape.given_up:
+            return False
+        base = wire.base_record(now_s, conversation.serial, state, conversation.remembered())
+        kept = self.tape.beginning(self._place)
+        first = next(wire.read_records(kept))
+        # By the time of its first record it is known how long a tape takes to be heard.
+        welcome = wire.heard_record(now_s - max(0.0, self._placed_s - first.time_s), self.welcomed)
+        self.tape.begin_anew([base], wire.MAGIC + wire.block([welcome]) + kept[first.end :])
+        return True
 
     def answer_digest(self, request: Request) -> bytes | None:
         """Return what stands on a tape for the answer to a request; None if it is not given, or forgotten."""

@@ -128,6 +128,21 @@ class Records:
         for sent in list(self._sent):
             self._send(sent)
 
+    def state(self) -> list[Any]:
+        """Return what a successor needs beside the stored rows: the last number, and what is not acknowledged."""
+        codec = codec_of(RecordBatch)
+        sent = [[one.number, one.size_bytes, codec.encode(one.batch), one.blobs] for one in self._sent]
+        return [self.number, sent, [self._open, self._weight, self._bytes], self.waiting, self.heads]
+
+    def restore(self, state: Sequence[Any]) -> None:
+        """Go on where a predecessor stood; what is not acknowledged is said again by `again`."""
+        codec = codec_of(RecordBatch)
+        self.number, sent, (self._open, self._weight, self._bytes), self.waiting, self.heads = state
+        self._sent = deque(
+            _Sent(number, size_bytes, codec.decode(batch), blobs) for number, size_bytes, batch, blobs in sent
+        )
+        self._heard_something()
+
     def _send(self, sent: _Sent) -> None:
         assert self._store is not None
         self._participant.tell(self._store, "record.batch", sent.batch, blobs=sent.blobs)

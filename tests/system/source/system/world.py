@@ -8,9 +8,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-__all__ = ["DOCUMENT", "EPISODES", "RUN", "Trip", "write_world"]
+__all__ = ["DOCUMENT", "EPISODES", "OFTEN", "RUN", "Trip", "write_world"]
 
 RUN = "chaos"
+OFTEN = "{tape_begin_s: 0.1, tape_begin_bytes: 16384}"
+"""Limits by which all tapes are begun anew so often that losses happen behind it."""
 EPISODES = {1: 30, 2: 10, 3: 8}  # by the number of workers: three seconds and a half on two processors
 DOCUMENT = """\
 uid: chaos
@@ -34,9 +36,14 @@ Trip = dict[str, Any]  # place, number, deed: see stumbling.py
 
 
 def write_world(
-    folder: Path, workers: int, episodes: int, trips: Sequence[Trip] = (), recover: str = "recover"
+    folder: Path,
+    workers: int,
+    episodes: int,
+    trips: Sequence[Trip] = (),
+    recover: str = "recover",
+    limits: str = OFTEN,
 ) -> None:
-    """Write document, module and orders into a folder; the document is `chaos.yml`."""
+    """Write document, module, orders and limits into a folder; the document is `chaos.yml`."""
     folder.mkdir(parents=True, exist_ok=True)
     words = {"WORKERS": workers, "EPISODES": episodes, "EVERY": max(1, episodes // 3), "RECOVER": recover}
     text = DOCUMENT
@@ -44,4 +51,5 @@ def write_world(
         text = text.replace(word, str(value))
     (folder / "chaos.yml").write_text(text)
     shutil.copy(Path(__file__).with_name("stumbling.py"), folder / "stumbling.py")
+    (folder / ".ganglion.yml").write_text(f"limits: {limits}\n")
     (folder / "trips.json").write_text(json.dumps(list(trips)))
