@@ -193,7 +193,8 @@ class Supervisor(Listener):
         """Return the faults of a plan that only the plugins themselves can tell, found in a child process."""
         assert self._folder is not None, "open() comes first"
         users = await asyncio.to_thread(check_users, plan, self.settings.results)
-        folder = Path(tempfile.mkdtemp(prefix="ganglion-check-")) if users else self._folder
+        # One for each check: runs that begin at the same time are checked at the same time.
+        folder = Path(tempfile.mkdtemp(prefix="ganglion-check-", dir=None if users else self._folder))
         tree = {**await asyncio.to_thread(plan.to_map), "allow": [*plan.allow, *self.settings.allow]}
         await asyncio.to_thread(
             write_plan, folder, tree
@@ -216,8 +217,7 @@ class Supervisor(Listener):
             process.signal(signal.SIGKILL)
             await process.ended.wait()
         faults = read_faults(folder)
-        if users:
-            shutil.rmtree(folder, ignore_errors=True)
+        shutil.rmtree(folder, ignore_errors=True)
         if faults is None:
             words = "".join(f"\n    {line}" for line in process.output.lines)
             raise LaunchError(f"the check of the plugins ended with {process.code} and without a word{words}")

@@ -44,14 +44,17 @@ def test_runs_side_by_side(tmp_path: Path) -> None:
 
 
 def test_a_faulty_plan_is_told_with_its_place(tmp_path: Path) -> None:
-    """What a constructor refuses is a fault at the place of the document that names it."""
+    """What a constructor refuses is a fault of this plan, and of none that is checked at the same time."""
+    wrong = plan("schedule.train.environments.myenv.params={max_inter: 3}")
 
-    async def main() -> list[str]:
+    async def main() -> list[list[str]]:
         async with Session(Settings(results=tmp_path, store="none"), ".one", tmp_path / "logs") as session:
-            wrong = plan("schedule.train.environments.myenv.params={max_inter: 3}")
-            return [fault.message for fault in await session.check(wrong) if fault.severity == "error"]
+            found = await asyncio.gather(*(session.check(one) for one in (plan(), wrong, plan())))
+        return [[fault.message for fault in faults if fault.severity == "error"] for faults in found]
 
-    assert any("max_inter" in message for message in asyncio.run(main()))
+    before, told, after = asyncio.run(main())
+    assert ([], []) == (before, after)
+    assert any("max_inter" in message for message in told)
 
 
 def test_ctrl_c_interrupts_what_runs(tmp_path: Path) -> None:
