@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from system.command import ganglion
+from system.command import SPAN_S, ganglion
 
 DUMMIES = """\
 uid: golden
@@ -67,24 +67,30 @@ def dummies(controller: str = "vanilla", workers: int = 1, episodes: int = 1, se
     )
 
 
-@pytest.mark.parametrize("workers", [1, 3])
-def test_equal_documents_give_equal_tables(farm: Farm, workers: int) -> None:
+@pytest.fixture(scope="module")
+def equals(tmp_path_factory: pytest.TempPathFactory) -> Farm:
+    """Return a folder with runs of equal documents, by one command: `one-1`, `one-2`, `three-1` and `three-2`."""
+    farm = Farm(tmp_path_factory.mktemp("equals"))
+    for name, workers in (("one", 1), ("three", 3)):
+        text = dummies(workers=workers, episodes=2, second=TEST_PHASE).replace("uid: golden", f"uid: {name}")
+        (farm.folder / f"{name}.yml").write_text(text)
+    done = farm.ganglion("run", *[f"{name}.yml" for name in ("one", "three") for _ in range(2)], "--plain")
+    assert 0 == done.returncode, done.stdout + done.stderr
+    return farm
+
+
+@pytest.mark.parametrize(("name", "workers"), [("one", 1), ("three", 3)])
+def test_equal_documents_give_equal_tables(equals: Farm, name: str, workers: int) -> None:
     """The same document and seed twice: no table differs, setpoints included."""
-    text = dummies(workers=workers, episodes=2, second=TEST_PHASE)
-
-    assert [0, 0] == [farm.run(text).returncode for _ in range(2)]
-
-    assert "no difference" == farm.ganglion("runs", "diff", "golden-1", "golden-2").stdout.strip()
-    assert 2 * 2 * 10 * workers == len(farm.rows("steps", "golden-2"))
+    assert "no difference" == equals.ganglion("runs", "diff", f"{name}-1", f"{name}-2").stdout.strip()
+    assert 2 * 2 * 10 * workers == len(equals.rows("steps", f"{name}-2"))
 
 
-def test_another_seed_gives_other_setpoints(farm: Farm) -> None:
+def test_another_seed_gives_other_setpoints(equals: Farm) -> None:
     """The seed is what the setpoints come from."""
-    text = dummies()
+    assert 0 == equals.ganglion("run", "one.yml", "--plain", "--seed", "43").returncode
 
-    assert [0, 0] == [farm.run(text, "--seed", seed).returncode for seed in ("1", "2")]
-
-    assert 1 == farm.ganglion("runs", "diff", "golden-1", "golden-2").returncode
+    assert 1 == equals.ganglion("runs", "diff", "one-1", "one-3").returncode
 
 
 MISFITS = """\
@@ -212,15 +218,46 @@ ERRORS = [
 ]
 
 
-@pytest.mark.parametrize(("text", "status", "sentences"), [e[1:] for e in ERRORS], ids=[e[0] for e in ERRORS])
-def test_what_goes_wrong_is_named(farm: Farm, text: str, status: int, sentences: list[str]) -> None:
-    """The run ends within its deadline with the exit status that fits, and names who, what and where."""
+FAILED = {number: row for number, row in enumerate(ERRORS) if row[2] == 1}
+
+
+@pytest.fixture(scope="module")
+def failed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
+    """Return how the runs that fail have ended, by their ids: one command carries them out, two at a time."""
+    farm = Farm(tmp_path_factory.mktemp("failed"))
+    (farm.folder / "misfits.py").write_text(MISFITS)
+    for number, row in FAILED.items():
+        (farm.folder / f"{number}.yml").write_text(row[1].replace("uid: clear", f"uid: fails-{number}"))
+    files = [f"{number}.yml" for number in FAILED]
+    done = ganglion(farm.folder, "run", *files, "--json", "--parallel", "2", span_s=2 * SPAN_S)
+    assert 1 == done.returncode, done.stdout + done.stderr
+    events = map(json.loads, done.stdout.splitlines())
+    return {event["run"]: event for event in events if event["event"] == "run.ended"}
+
+
+@pytest.mark.parametrize("number", FAILED, ids=[row[0] for row in FAILED.values()])
+def test_who_fails_is_named(failed: dict[str, dict[str, Any]], number: int) -> None:
+    """The run ends within its deadline, with exit status 1, and its story names who, what and where."""
+    told = failed[f"fails-{number}-1"]
+    story = "\n".join(told["story"])
+
+    assert (1, "failed") == (told["exit_status"], told["status"])
+    for sentence in ERRORS[number][3]:
+        assert sentence in story
+
+
+FAULTY = [row for row in ERRORS if row[2] == 2]
+
+
+@pytest.mark.parametrize(("text", "sentences"), [row[1::2] for row in FAULTY], ids=[row[0] for row in FAULTY])
+def test_what_is_wrong_is_named(farm: Farm, text: str, sentences: list[str]) -> None:
+    """Nothing is started, with exit status 2, and the fault is told with its place."""
     (farm.folder / "misfits.py").write_text(MISFITS)
 
     done = farm.run(text)
 
     said = done.stdout + done.stderr
-    assert status == done.returncode, said
+    assert 2 == done.returncode, said
     for sentence in sentences:
         assert sentence in said
 

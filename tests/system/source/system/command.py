@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any
 
+from system.reader import READING, reader
+
 __all__ = ["GANGLION", "SPAN_S", "Command", "ganglion", "private", "variables"]
 
 GANGLION = str(Path(sys.executable).with_name("ganglion"))
@@ -34,7 +36,12 @@ def private(folder: Path) -> dict[str, str]:
 def ganglion(
     folder: Path, *words: str, more: Mapping[str, str] | None = None, span_s: float = SPAN_S
 ) -> subprocess.CompletedProcess[str]:
-    """Run the command in a folder, as a user would; return exit status and output."""
+    """Run the command in a folder, as a user would; return exit status and output.
+
+    On Linux commands that only read are carried out by who has imported them already, which takes a tenth of the time.
+    """
+    if sys.platform == "linux" and words[0] in READING:
+        return reader().carry_out(words, folder, variables(more), span_s)
     return subprocess.run(
         [GANGLION, *words],
         cwd=folder,
