@@ -18,16 +18,21 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import msgpack
+
 from ganglion import errors, limits, registry
 from ganglion.broker.life import TRANSITIONS, State
 from ganglion.broker.rights import RIGHTS
 from ganglion.document.recipes import read_recipes, recipe_table
 from ganglion.sdk import spaces
 from ganglion.sdk.store import StoreWriter
+from ganglion.testing.kit.kit import cases_of
 from ganglion.testing.talk import conversation_text
+from ganglion.testing.vectors.make import refused
 from ganglion.transport.zmtp import GREETING
 from ganglion.wire import messages
 from ganglion.wire.codec import type_text
+from ganglion.wire.envelope import decode_head
 from ganglion.wire.name import Role
 from ganglion.wire.verb import Verb
 
@@ -274,6 +279,59 @@ def _conversation() -> str:
     return f"```text\n{conversation_text()}```\n"
 
 
+def _msgpack() -> str:
+    examples: list[tuple[str, str, list[Any]]] = [
+        ("nil, false, true", "`c0`, `c2`, `c3`", [None, False, True]),
+        ("integer 0 to 127; -32 to -1", "the byte itself", [7, -1]),
+        (
+            "other integers, big-endian",
+            "`cc` `cd` `ce` `cf` (1, 2, 4, 8 bytes, from 0), `d0` `d1` `d2` `d3` (signed)",
+            [200, -200, 70_000],
+        ),
+        ("double, big-endian", "`cb` (8 bytes); `ca` is one of 4 bytes, to be read", [0.5]),
+        (
+            "text in UTF-8: length, bytes",
+            "`a0` to `bf` (up to 31), `d9` `da` `db` (length in 1, 2, 4 bytes)",
+            ["id"],
+        ),
+        ("bytes: length, bytes", "`c4` `c5` `c6` (length in 1, 2, 4 bytes)", [b"\x01\x02"]),
+        ("array: number, elements", "`90` to `9f` (up to 15), `dc` `dd` (2, 4 bytes)", [[1, 2]]),
+        (
+            "map: number, key and value in turn",
+            "`80` to `8f` (up to 15), `de` `df` (2, 4 bytes)",
+            [{"n": 11}],
+        ),
+    ]
+    rows = [
+        (what, first, ", ".join(f"{_shown(one)}: `{msgpack.packb(one).hex()}`" for one in all_))
+        for what, first, all_ in examples
+    ]
+    return _table(("type", "first byte", "examples"), rows)
+
+
+def _shown(value: Any) -> str:
+    return f"bytes {value.hex(' ')}" if isinstance(value, bytes) else f"`{json.dumps(value)}`"
+
+
+def _refusals() -> str:
+    rows = [
+        (row["name"], f"`{decode_head(bytes.fromhex(row['frames'][1])).call}`", f"`{row['frames'][2]}`")
+        for row in refused()
+        if row["by"] == "environment"
+    ]
+    return _table(("what is asked", "call", "body"), rows)
+
+
+def _clauses() -> str:
+    rows = [
+        (f"`{one.name}`", ", ".join(one.roles), "must" if one.must else "should", one.text, one.heading)
+        for role in ("environment", "muscle")
+        for one in cases_of(role)
+        if role == "environment" or "environment" not in one.roles
+    ]
+    return _table(("case", "of", "", "clause", "section"), rows)
+
+
 def _foreign() -> str:
     return recipe_table(read_recipes())
 
@@ -302,6 +360,9 @@ TABLES: dict[str, Callable[[], str]] = {
     "records": _records,
     "conversation": _conversation,
     "groups": _groups,
+    "msgpack": _msgpack,
+    "refusals": _refusals,
+    "clauses": _clauses,
     "foreign": _foreign,
 }
 

@@ -147,7 +147,9 @@ def example(annotation: Any, name: str) -> Any:
 
 def _field(kind: type[Any], field: dataclasses.Field[Any]) -> Any:
     """Return what a field holds: what it would in earnest where that is known."""
-    known: Any = _DECLARED.get(field.name) if kind.__name__ == "EnvironmentDeclared" else _WORDS.get(field.name)
+    known: Any = (
+        _DECLARED.get(field.name) if kind.__name__ == "EnvironmentDeclared" else _WORDS.get(field.name)
+    )
     plain = example(field.type, field.name)
     same = type(known) is type(plain) and (not isinstance(known, list) or type(known[0]) is type(plain[0]))
     return known if same else plain
