@@ -61,8 +61,10 @@ unpack <- function(frame) { # an empty frame is as good as an empty map
         else if (tag == 0xca) readBin(take(4), "double", size = 4, endian = "big")
         else if (tag == 0xcb) readBin(take(8), "double", endian = "big")
         else if (tag %in% 0xcc:0xcf) natural(take(2^(tag - 0xcc)))
-        else if (tag %in% 0xd0:0xd3) { bytes <- take(2^(tag - 0xd0)); n <- natural(bytes)
-            if (as.integer(bytes[1]) > 127) n - 256^length(bytes) else n }
+        else if (tag %in% 0xd0:0xd3) {
+            bytes <- take(2^(tag - 0xd0))
+            if (as.integer(bytes[1]) < 128) natural(bytes) else -1 - natural(!bytes)
+        }
         else if (tag %in% 0xd9:0xdb) text(sized(tag - 0xd9))
         else if (tag %in% 0xdc:0xdd) array(sized(tag - 0xdb))
         else if (tag %in% 0xde:0xdf) map(sized(tag - 0xdd))
