@@ -63,6 +63,10 @@ class Revival:
         if self._mended(run, member):
             self._revive(run, member)
             return
+        if member.dismissed and not run.over.is_set():  # nobody waits for it any more
+            self._tell(run, event.PEER_LOST, member, reason=member.end_text, kind=_way(member))
+            self._report(run, member, "lost", f"{member.end_text} when it had been asked to leave")
+            return
         self._lose(run, member)
         if run.over.is_set():
             return

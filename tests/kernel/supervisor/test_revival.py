@@ -76,6 +76,36 @@ def test_who_is_lost_before_he_has_joined_comes_back(make_farm: Any) -> None:
     assert [1, 2] == [incarnation for _, incarnation, _ in told(farm)]
 
 
+def test_who_is_killed_when_nobody_needs_it_any_more_is_told_of(make_farm: Any) -> None:
+    """A muscle that was asked to leave, and is killed instead: an incident, no successor, and the run goes on."""
+    farm = make_farm()
+    first, second = farm.plan.phases
+    farm.plan = replace(farm.plan, phases=[replace(first, workers=2), second])
+    reported = []
+
+    async def kill_leaving(run: Run) -> None:
+        report = farm.supervisor.revival.report
+        farm.supervisor.revival.report = lambda run, one: (reported.append(one), report(run, one))
+        leaving = member(run, "muscle/ada/1")
+        assert leaving.process is not None
+        leaving.process.signal(signal.SIGSTOP)  # it does not leave by itself
+        for _ in range(20_000):
+            if leaving.dismissed:
+                break
+            await asyncio.sleep(0.001)
+        leaving.process.signal(signal.SIGKILL)
+
+    farm.deeds["phase.ended", 1] = lambda run: asyncio.ensure_future(kill_leaving(run))
+    outcome = farm.carry_out()
+
+    assert ("finished", 0) == (outcome.status, outcome.exit_status)
+    assert ["note: muscle ada (worker 1), asked to leave, was killed by SIGKILL"] == outcome.story
+    assert [("muscle ada (worker 1)", 1, "SIGKILL")] == told(farm)
+    text = "was killed by SIGKILL when it had been asked to leave"
+    assert [("muscle/ada/1", "lost", text)] == [(one.name, one.kind, one.detail) for one in reported]
+    assert not farm.supervisor.runs["farm-1"].story.untold
+
+
 def test_too_many_losses_end_the_run_with_their_list(make_farm: Any) -> None:
     """Where no restart is left the run fails by name, and tells what was lost before."""
     farm = make_farm()
