@@ -1,1 +1,1 @@
-"""Learning muscles and brains of Ganglion, written with numpy."""
+"""Learning muscles and brains of Ganglion: one with numpy alone, three with torch."""

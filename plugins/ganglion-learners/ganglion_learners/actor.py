@@ -1,0 +1,113 @@
+"""Actor: what the muscles of the deep learners share: updates that are checked, and both forms of deciding."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ganglion.sdk import ActuatorInformation, Batch, Mode, Muscle, SensorInformation
+
+__all__ = ["Actor"]
+
+Array = NDArray[Any]
+
+
+class Actor(Muscle):
+    """Act by a perceptron of numpy, which came with the last update of the brain or is the stored policy.
+
+    It has no state of its own but its stream: what it must know comes with every update.
+    """
+
+    batched = True
+    algorithm: ClassVar[str]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._ready = False
+        self._decided = 0
+
+    def setup(self) -> None:
+        """Look at sensors and actuators.
+
+        Raises:
+            ValueError: The actuators are not of the kind that the learner acts on.
+        """
+        self.inputs = sum(it.space.size for it in self.sensors)
+        self._explores = self.mode is Mode.TRAIN
+        self._prepare()
+
+    @abstractmethod
+    def _prepare(self) -> None:
+        """Look at the actuators."""
+
+    @abstractmethod
+    def _take(self, update: Mapping[str, Any]) -> None:
+        """Take over an update of the right learner."""
+
+    @abstractmethod
+    def _decide(self, rows: NDArray[np.float32]) -> tuple[Array, list[Any]]:
+        """Return columns of setpoints (k, m), and data for the brain per row, of observations (k, n)."""
+
+    def update(self, update: Any) -> None:
+        """Take over what the brain sent.
+
+        Raises:
+            ValueError: It is of another learner, or does not fit sensors and actuators; the muscle acts as before.
+        """
+        found = update.get("algorithm") if isinstance(update, Mapping) else None
+        if found != self.algorithm:
+            what = repr(found) if found is not None else type(update).__name__
+            raise ValueError(f"update: expected one of {self.algorithm}, found {what:.60}")
+        try:
+            self._take(update)
+        except ValueError as error:
+            raise ValueError(
+                f"update of {self.algorithm} does not fit {len(self.sensors)} sensors with {self.inputs} columns and "
+                f"{len(self.actuators)} actuators: {error}"
+            ) from error
+        self._ready = True
+
+    def propose_batch(self, batch: Batch) -> tuple[Array, list[Any]]:
+        """Decide for all bodies.
+
+        Raises:
+            RuntimeError: No update has come and no policy was loaded.
+            ValueError: Some values are forbidden by masks.
+            FloatingPointError: The network gives NaN.
+        """
+        for name in batch.masks:
+            raise ValueError(f"{self.algorithm} knows no masks, found one of actuator {name}")
+        return self._checked(np.asarray(batch.observations, dtype=np.float32))
+
+    def propose_actions(
+        self, sensors: list[SensorInformation], actuators_available: list[ActuatorInformation]
+    ) -> tuple[list[ActuatorInformation], Any]:
+        """Decide for one body; errors as of `propose_batch`."""
+        row = np.concatenate([it.space.to_vector(it.value).astype(np.float32) for it in sensors])
+        columns, data = self._checked(row[None, :])
+        start = 0
+        for it in actuators_available:
+            it.value = it.space.from_vector(columns[0, start : start + it.space.size])
+            start += it.space.size
+        return actuators_available, data[0]
+
+    def _checked(self, rows: NDArray[np.float32]) -> tuple[Array, list[Any]]:
+        if not self._ready:
+            raise RuntimeError(
+                f"{self.algorithm} has no policy: in test mode give the agent one by `load`, or train it before"
+            )
+        found = self._decide(rows)
+        self._decided += 1
+        return found
+
+    def _refuse_nan(self, rows: NDArray[np.float32]) -> FloatingPointError:
+        """Return the error of a network that gives NaN, with what may be the cause."""
+        seen = float(np.abs(rows).max()) if rows.size else 0.0
+        return FloatingPointError(
+            f"{self.algorithm}: the network gives NaN at decision {self._decided} of this muscle; the largest reading "
+            f"is {seen:g} (readings should be of the order of 1: filter `norm` makes them so)"
+        )

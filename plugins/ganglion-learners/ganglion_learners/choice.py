@@ -1,0 +1,85 @@
+"""Choices: the columns of discrete actuators, each a choice among so many."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ganglion.sdk import ActuatorInformation, Discrete, MultiBinary, MultiDiscrete
+
+__all__ = ["Choices", "described"]
+
+JOINT_MAX = (
+    4096  # beyond this a network with an output per combination learns nothing, and another learner is due
+)
+
+
+class Choices:
+    """Know how many choices each column of some actuators has, and the value of the first one.
+
+    Args:
+        actuators: Discrete, MultiDiscrete or MultiBinary, in any number; each gives as many columns as its vector.
+
+    Raises:
+        ValueError: There is none, or one of another kind; the message names all.
+    """
+
+    def __init__(self, actuators: Sequence[ActuatorInformation]) -> None:
+        sizes: list[int] = []
+        starts: list[int] = []
+        for it in actuators:
+            space = it.space
+            if isinstance(space, Discrete):
+                sizes.append(space.n)
+                starts.append(space.start)
+            elif isinstance(space, MultiDiscrete):
+                sizes += space.nvec.ravel().tolist()
+                starts += np.broadcast_to(space.start, space.nvec.shape).ravel().tolist()
+            elif isinstance(space, MultiBinary):
+                sizes += [2] * space.size
+                starts += [0] * space.size
+            else:
+                raise ValueError(f"expected discrete actuators, found {described(actuators)}")
+        if not sizes:
+            raise ValueError(f"expected discrete actuators, found {described(actuators)}")
+        self.sizes = tuple(sizes)
+        self.starts: NDArray[np.int64] = np.array(starts, dtype=np.int64)
+        self.total = sum(sizes)
+
+    @property
+    def joint(self) -> int:
+        """How many combinations there are.
+
+        Raises:
+            ValueError: There are more than 4096.
+        """
+        found = 1
+        for size in self.sizes:
+            found *= size
+        if found > JOINT_MAX:
+            raise ValueError(
+                f"the actuators have {found} combinations; one learner of all of them takes at most {JOINT_MAX}"
+            )
+        return found
+
+    def split(self, joint: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the columns of setpoints, (k, columns), of combinations, (k,); the last column varies fastest."""
+        found: NDArray[np.int64] = np.stack(np.unravel_index(joint, self.sizes), axis=1)
+        found += self.starts
+        return found
+
+    def join(self, setpoints: NDArray[Any]) -> NDArray[np.int64]:
+        """Return the combinations, (k,), of columns of setpoints, (k, columns)."""
+        columns = (np.asarray(setpoints, dtype=np.int64) - self.starts).T
+        found: NDArray[np.int64] = np.asarray(
+            np.ravel_multi_index(tuple(columns), self.sizes), dtype=np.int64
+        )
+        return found
+
+
+def described(actuators: Sequence[ActuatorInformation]) -> str:
+    """Return ids and spaces for a message."""
+    return ", ".join(f"{it.uid}: {it.space.to_string()}" for it in actuators) or "none"

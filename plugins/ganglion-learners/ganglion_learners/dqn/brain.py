@@ -1,0 +1,178 @@
+"""Brain: learns the values of actions from drawn decisions of the past."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ganglion.sdk import Transitions
+from ganglion_learners.choice import Choices
+from ganglion_learners.dqn.config import DqnConfig
+from ganglion_learners.dqn.muscle import one_choice
+from ganglion_learners.learner import Learner
+from ganglion_learners.replay import Replay
+
+__all__ = ["DqnBrain"]
+
+Array = NDArray[Any]
+
+
+class DqnBrain(Learner):
+    """Learn by deep Q-learning with double targets.
+
+    For agents with one Discrete actuator, or one MultiDiscrete of at most 4096 combinations, and any sensors. Each
+    completed decision goes into the replay, whichever worker or body made it; every `train_every` decisions the values
+    are moved `gradient_steps` times, each time by a minibatch drawn from the replay.
+
+    The update is a map: `algorithm` and `activation` (texts), `exploration` (the probability of a random action),
+    `values.<i>.weight` (inputs, outputs) and `values.<i>.bias` (outputs,), float32. Statistics: `loss`, `exploration`.
+
+    Params:
+        hidden: Widths of the hidden layers, each in [1, 4096]. Default [64, 64].
+        activation: `tanh` or `relu`. Default `relu`.
+        replay: Decisions that are kept, >= 1. Default 50000.
+        warm_up: Decisions before the first is learned from, in [1, replay]. Default 1000.
+        minibatch: Decisions of one step of the optimiser, >= 1. Default 64.
+        train_every: Decisions from training to training, >= 1. Default 256.
+        gradient_steps: Steps of the optimiser in each, >= 1. Default 128.
+        learning_rate: Of Adam at first, > 0. Default 0.002.
+        learning_rate_least: That after `learning_rate_decisions`, > 0. Default 0.0001.
+        learning_rate_decisions: Decisions over which it falls linearly, >= 1. Default 40000.
+        discount: Of what comes a decision later, in [0, 1]. Default 0.99.
+        target_every: Steps of the optimiser after which the target network follows the other, >= 1. Default 128.
+        target_share: By which it follows, in (0, 1]; 1 makes both equal. Default 1.
+        exploration: Probability of a random action at first, in [0, 1]. Default 1.
+        exploration_least: That after `exploration_decisions`, in [0, 1]. Default 0.05.
+        exploration_decisions: Decisions over which it falls linearly, >= 1. Default 10000.
+        gradient_norm: Longer gradients are shortened to this, > 0. Default 10.
+        update_every: A policy that has changed goes out after a decision whose number is a multiple of this, >= 1.
+            Default 1: after each training.
+
+    Source: Mnih et al. (2015), Human-level control through deep reinforcement learning, algorithm 1; van Hasselt, Guez
+    and Silver (2016), Deep reinforcement learning with double Q-learning, eq. 4.
+    """
+
+    CHECKPOINT_FORMAT = "dqn"
+    algorithm = "dqn"
+
+    def __init__(
+        self,
+        hidden: Sequence[int] = (64, 64),
+        activation: str = "relu",
+        replay: int = 50_000,
+        warm_up: int = 1000,
+        minibatch: int = 64,
+        train_every: int = 256,
+        gradient_steps: int = 128,
+        learning_rate: float = 0.002,
+        learning_rate_least: float = 0.0001,
+        learning_rate_decisions: int = 40_000,
+        discount: float = 0.99,
+        target_every: int = 128,
+        target_share: float = 1.0,
+        exploration: float = 1.0,
+        exploration_least: float = 0.05,
+        exploration_decisions: int = 10_000,
+        gradient_norm: float = 10.0,
+        update_every: int = 1,
+    ) -> None:
+        # Spelt out although the config has them: a parameter that is not taken is refused by this signature.
+        self.config = DqnConfig(
+            hidden=hidden,
+            activation=activation,
+            replay=replay,
+            warm_up=warm_up,
+            minibatch=minibatch,
+            train_every=train_every,
+            gradient_steps=gradient_steps,
+            learning_rate=learning_rate,
+            learning_rate_least=learning_rate_least,
+            learning_rate_decisions=learning_rate_decisions,
+            discount=discount,
+            target_every=target_every,
+            target_share=target_share,
+            exploration=exploration,
+            exploration_least=exploration_least,
+            exploration_decisions=exploration_decisions,
+            gradient_norm=gradient_norm,
+            update_every=update_every,
+        )
+        super().__init__()
+
+    def _build(self) -> None:
+        from ganglion_learners.dqn.networks import Values  # needs torch
+        from ganglion_learners.tensors import Adam
+
+        config = self.config
+        self._choices = one_choice(Choices(self.actuators), self.actuators)
+        self.networks = Values(self.rng, self.inputs, self._choices.joint, config.hidden, config.activation)
+        self._adam = Adam(self.networks.parameters)
+        # observation, next observation, action, objective, bootstrap
+        self._replay = Replay(config.replay, 2 * self.inputs + 3)
+
+    def _learn(self, batch: Transitions) -> dict[str, Any] | None:
+        config = self.config
+        update: dict[str, Any] | None = None
+        actions = self._choices.join(batch.actions)
+        rest = np.column_stack([actions, batch.objectives, batch.bootstrap])
+        for row in np.concatenate([batch.observations, batch.next_observations, rest], axis=1):
+            self._replay.append(row)
+            self.decisions += 1
+            if len(self._replay) >= config.warm_up and self.decisions % config.train_every == 0:
+                self._train()
+            update = self._due(update)
+        return update
+
+    def _train(self) -> None:
+        """Step `gradient_steps` times."""
+        import torch
+
+        config, n, self._changed = self.config, self.inputs, True
+        rate = config.rate_at(self.decisions)
+        for _ in range(config.gradient_steps):
+            drawn = torch.from_numpy(self._replay.sample(config.minibatch, self.rng))
+            observations, following = drawn[:, :n], drawn[:, n : 2 * n]
+            actions, objectives, bootstrap = drawn[:, 2 * n].long(), drawn[:, 2 * n + 1], drawn[:, 2 * n + 2]
+            targets = self.networks.targets(objectives, following, bootstrap, config.discount)
+            loss = self.networks.loss(observations, actions, targets)
+            value = self._finite("the loss", loss.item(), "learning_rate discount target_every gradient_norm")
+            self._adam.step(self.networks.parameters.gradient(loss), rate, config.gradient_norm)
+            if self._adam.steps % config.target_every == 0:
+                self.networks.target.follow(self.networks.parameters, config.target_share)
+        self.add_statistics("loss", value, allow_overwrite=True)
+
+    def policy(self) -> dict[str, Any]:
+        """Return what a muscle needs to act, in memory of its own."""
+        exploration = self.config.exploration_at(self.decisions)
+        self.add_statistics("exploration", exploration, allow_overwrite=True)
+        return {
+            "algorithm": self.algorithm,
+            "activation": self.config.activation,
+            "exploration": exploration,
+            **self.networks.parameters.arrays(),
+        }
+
+    def arrays(self) -> dict[str, Array]:
+        """Return both networks, optimiser and the number of decisions."""
+        target = {f"target.{name}": array for name, array in self.networks.target.arrays().items()}
+        return {
+            **self._marks(self.config.activation),
+            **self.networks.parameters.arrays(),
+            **target,
+            **self._adam.arrays("adam"),
+        }
+
+    def _load(self, arrays: Mapping[str, Array]) -> None:
+        self.networks.parameters.load(arrays)
+        targets = self.networks.target.shapes
+        self.networks.target.load({name: arrays[f"target.{name}"] for name in targets})
+        self._adam.load("adam", arrays)
+
+    def _buffers(self) -> dict[str, Array]:
+        return self._replay.arrays()
+
+    def _restore(self, arrays: Mapping[str, Array]) -> None:
+        self._replay.load(arrays)

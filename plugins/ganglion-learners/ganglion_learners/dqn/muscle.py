@@ -1,0 +1,60 @@
+"""Muscle: takes the action of highest value; in training, with some probability, any."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ganglion_learners.actor import Actor
+from ganglion_learners.choice import Choices, described
+from ganglion_learners.perceptron import Perceptron
+
+__all__ = ["DqnMuscle", "one_choice"]
+
+
+def one_choice(choices: Choices, actuators: Any) -> Choices:
+    """Return the choices of one actuator; ValueError if there are more, whose combinations nobody asked for."""
+    if len(actuators) != 1:
+        raise ValueError(
+            f"dqn acts on exactly one Discrete or MultiDiscrete actuator, found {described(actuators)}"
+        )
+    return choices
+
+
+class DqnMuscle(Actor):
+    """Act for `DqnBrain`: one Discrete actuator, or one MultiDiscrete whose combinations are the actions.
+
+    It has no parameters of its own. In training any action is taken with the probability that came with the update;
+    in test and evaluation never. Of equal values the first action is taken.
+    """
+
+    algorithm = "dqn"
+
+    def _prepare(self) -> None:
+        """Look at the actuator."""
+        self._choices = one_choice(Choices(self.actuators), self.actuators)
+        self._actions = self._choices.joint
+        self._exploration = 0.0
+
+    def _take(self, update: Mapping[str, Any]) -> None:
+        exploration = update.get("exploration")
+        if not isinstance(exploration, float) or not 0.0 <= exploration <= 1.0:
+            raise ValueError(f"exploration: expected a number in [0, 1], found {exploration!r:.40}")
+        activation = str(update.get("activation"))
+        self._network = Perceptron("values", update, self.inputs, self._actions, activation)
+        self._exploration = exploration
+
+    def _decide(self, rows: NDArray[np.float32]) -> tuple[NDArray[Any], list[Any]]:
+        values = self._network(rows)
+        if not math.isfinite(values.sum()):
+            raise self._refuse_nan(rows)
+        chosen = values.argmax(axis=1)
+        if self._explores:
+            for body in range(len(chosen)):  # body after body, as if each were asked alone
+                if self.rng.random() < self._exploration:
+                    chosen[body] = self.rng.integers(self._actions)
+        return self._choices.split(chosen), [None] * len(rows)

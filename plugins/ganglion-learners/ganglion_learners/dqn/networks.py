@@ -1,0 +1,62 @@
+"""Networks: values of all actions, their slow copy, and the loss against double targets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from numpy.random import Generator
+
+from ganglion_learners.perceptron import fan_in_layers
+from ganglion_learners.tensors import Parameters
+
+__all__ = ["Values"]
+
+Tensor = Any
+
+
+class Values:
+    """Hold the values of all actions, and the target network that follows them in leaps.
+
+    Args:
+        rng: For the initial weights, see `fan_in_layers`.
+        inputs: Columns of an observation.
+        actions: How many there are.
+        hidden: Widths of the hidden layers.
+        activation: Between layers.
+    """
+
+    def __init__(
+        self, rng: Generator, inputs: int, actions: int, hidden: Sequence[int], activation: str
+    ) -> None:
+        self.activation = activation
+        arrays = fan_in_layers(rng, "values", [inputs, *hidden, actions])
+        self.parameters = Parameters(arrays)
+        self.target = Parameters(arrays, learned=False)
+
+    def targets(
+        self, objectives: Tensor, next_observations: Tensor, bootstrap: Tensor, discount: float
+    ) -> Tensor:
+        """Return what decisions are worth, (k,): the objective, and the discounted target value of the best action.
+
+        Which action is best is said by the learned network, what it is worth by the slow one.
+
+        Source: van Hasselt, Guez and Silver (2016), Deep reinforcement learning with double Q-learning, eq. 4.
+        """
+        with torch.no_grad():
+            chosen = self.parameters.forward("values", next_observations, self.activation).argmax(
+                1, keepdim=True
+            )
+            worth = self.target.forward("values", next_observations, self.activation).gather(1, chosen)[:, 0]
+            return objectives + discount * bootstrap * worth
+
+    def loss(self, observations: Tensor, actions: Tensor, targets: Tensor) -> Tensor:
+        """Return the mean Huber loss (its bend at 1) of the values of actions, (k,) int64.
+
+        Source: Mnih et al. (2015), Human-level control through deep reinforcement learning, methods, where errors are
+        clipped to [-1, 1].
+        """
+        found = self.parameters.forward("values", observations, self.activation)
+        taken = found.gather(1, actions[:, None])[:, 0]
+        return torch.nn.functional.smooth_l1_loss(taken, targets)

@@ -1,0 +1,194 @@
+"""Learner: what the brains of the deep learners share: both forms of learning, models, checkpoints, faults."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ganglion.sdk import CheckpointableBrain, Transitions, bootstrap_mask
+from ganglion_learners.backend import load_torch
+
+__all__ = ["Learner"]
+
+Array = NDArray[Any]
+
+# Rows that the object form keeps: the newest of a muscle are all that is looked at.
+MEMORY_ROWS = 1024
+
+
+class Learner(CheckpointableBrain):
+    """Learn with torch on one thread from decisions as they come, one after the other, whoever made them.
+
+    All chance is the brain's own stream. The update, which is also the stored policy, is a map of named arrays, with
+    the texts `algorithm` and `activation`.
+    """
+
+    CHECKPOINT_SCHEMA_VERSION = 1
+    batched = True
+    algorithm: ClassVar[str]
+
+    def __init__(self) -> None:
+        super().__init__()
+        load_torch(self.algorithm)  # here already, so that a check of the document tells that it is missing
+        self.decisions = 0
+        self._changed = False  # the policy, since it was sent
+
+    def setup(self) -> None:
+        """Look at sensors and actuators, and make the networks.
+
+        Raises:
+            ValueError: The actuators are not of the kind that the learner acts on.
+        """
+        load_torch(self.algorithm)  # another brain of this process may have set it otherwise
+        self.memory.size_limit = 0 if self.batched else MEMORY_ROWS
+        self.inputs = sum(it.space.size for it in self.sensors)
+        self._build()
+
+    @abstractmethod
+    def _build(self) -> None:
+        """Make networks, optimisers and buffers."""
+
+    @abstractmethod
+    def _learn(self, batch: Transitions) -> dict[str, Any] | None:
+        """Learn from rows whose objectives are finite; return the newest update that was due."""
+
+    @abstractmethod
+    def policy(self) -> dict[str, Any]:
+        """Return what a muscle needs to act, in memory of its own."""
+
+    @abstractmethod
+    def arrays(self) -> dict[str, Array]:
+        """Return the model: networks, optimisers and counters."""
+
+    @abstractmethod
+    def _load(self, arrays: Mapping[str, Array]) -> None:
+        """Take over arrays with the names, shapes and dtypes of `arrays`."""
+
+    @abstractmethod
+    def _buffers(self) -> dict[str, Array]:
+        """Return the decisions that are kept to learn from."""
+
+    @abstractmethod
+    def _restore(self, arrays: Mapping[str, Array]) -> None:
+        """Take over what `_buffers` returned."""
+
+    # -- learning -----------------------------------------------------------------------------------------------------
+    def initial_update(self, muscle_id: str) -> dict[str, Any]:
+        """Return the policy as it is."""
+        return self.policy()
+
+    def learn(self, batch: Transitions) -> dict[str, Any] | None:
+        """Learn from the rows of a round, one after the other; return the update where one is due.
+
+        Raises:
+            ValueError: A decision has no objective.
+            FloatingPointError: A loss is no finite number; learning cannot go on.
+        """
+        if not math.isfinite(batch.objectives.sum()):
+            self._refuse(batch)
+        return self._learn(batch)
+
+    def _due(self, update: dict[str, Any] | None) -> dict[str, Any] | None:
+        """Return the policy if it has changed and this decision is one after which it is sent, else `update`."""
+        config: Any = self.config  # type: ignore[attr-defined]
+        if not self._changed or self.decisions % config.update_every:
+            return update
+        self._changed = False
+        return self.policy()
+
+    def thinking(self, muscle_id: str, data_from_muscle: Any) -> dict[str, Any] | None:
+        """Learn from the newest decision of a muscle; the form for objects, with the same result."""
+        return self.learn(self._newest(muscle_id, data_from_muscle))
+
+    def _newest(self, muscle_id: str, data: Any) -> Transitions:
+        """Return the newest decision of a muscle, of all its bodies, as `learn` gets it."""
+        bodies = len(data) if isinstance(data, list) else 1
+        rows = self.memory.tail(bodies, include_only=muscle_id)
+        return Transitions(
+            observations=rows.observations,
+            actions=rows.actions,
+            objectives=rows.objective,
+            rewards=np.zeros((len(rows), 0)),
+            next_observations=rows.next_readings.flat,
+            terminated=rows.terminated,
+            truncated=rows.truncated,
+            bootstrap=bootstrap_mask(rows.dones, rows.terminated, rows.truncated),
+            muscle=[muscle_id] * len(rows),
+            body=list(range(len(rows))),
+            episode=rows.episode,
+            step=rows.decision_index,
+            data=data if isinstance(data, list) else [data],
+        )
+
+    def _refuse(self, batch: Transitions) -> None:
+        """Raise for the row that cannot be learned from; a sum may also overflow without one."""
+        for i in np.flatnonzero(~np.isfinite(batch.objectives)).tolist():
+            found = batch.objectives[i]
+            raise ValueError(
+                f"{self.algorithm} needs a finite objective for each decision, and decision {batch.step[i]} of "
+                f"{batch.muscle[i]} in its episode {batch.episode[i]} has {'none' if math.isnan(found) else found}"
+            )
+
+    def _finite(self, what: str, value: float, params: str) -> float:
+        """Return a loss; FloatingPointError with the names and values of some parameters if it is not finite."""
+        if math.isfinite(value):
+            return value
+        config: Any = self.config  # type: ignore[attr-defined]
+        told = ", ".join(f"{name} {getattr(config, name)}" for name in params.split())
+        raise FloatingPointError(
+            f"{self.algorithm}: {what} is {value} after {self.decisions} decisions, so learning cannot go on; "
+            f"{told}; readings and objectives should be of the order of 1 (filter `norm` makes them so)"
+        )
+
+    # -- models and checkpoints ---------------------------------------------------------------------------------------
+    def load_arrays(self, arrays: Mapping[str, Array]) -> None:
+        """Go on with a stored model: networks, optimisers, counters; nothing that is kept to learn from.
+
+        Raises:
+            ValueError: It belongs to another learner, other sensors or actuators, or other `hidden` or `activation`,
+                or holds NaN; nothing was changed.
+        """
+        own = self.arrays()
+        for name in (*own, *arrays):
+            expected, found = _form(own.get(name)), _form(arrays.get(name))
+            if expected != found:
+                raise ValueError(
+                    f"the stored model is not one of this {self.algorithm}: {name} is {expected} here and {found} there"
+                )
+        for name, array in arrays.items():
+            if not np.isfinite(array).all():
+                raise ValueError(f"the stored model is damaged: {name} has NaN or infinity")
+        if bytes(own["activation"]) != bytes(arrays["activation"]):
+            here, there = bytes(own["activation"]), bytes(arrays["activation"])
+            raise ValueError(f"the stored model has another activation: expected {here!r}, found {there!r}")
+        self._load(arrays)
+        self.decisions = int(arrays["decisions"])
+
+    def export_checkpoint_state(self) -> Mapping[str, Array]:
+        """Return model and buffers; the bus keeps the state of `rng` beside them."""
+        return {**self.arrays(), **self._buffers(), "changed": np.array(self._changed)}
+
+    def restore_checkpoint_state(self, state: Mapping[str, Array] | bytes) -> None:
+        """Take over what `export_checkpoint_state` returned."""
+        if isinstance(state, bytes):
+            raise ValueError(f"checkpoint of {self.algorithm}: expected named arrays, found bytes")
+        self._load(state)
+        self.decisions, self._changed = int(state["decisions"]), bool(state["changed"])
+        self._restore(state)
+
+    def _marks(self, activation: str) -> dict[str, Array]:
+        """Return the arrays that every model has: the activation as bytes, and the number of decisions."""
+        return {
+            "activation": np.frombuffer(activation.encode(), dtype=np.uint8),
+            "decisions": np.array(self.decisions, dtype=np.int64),
+        }
+
+
+def _form(array: Any) -> str:
+    """Return dtype and shape of an array for comparison and message."""
+    return "missing" if array is None else f"{array.dtype} {array.shape}"

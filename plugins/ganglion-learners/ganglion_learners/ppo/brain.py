@@ -1,0 +1,257 @@
+"""Brain: gathers rollouts of all workers and bodies, and improves policy and values from each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ganglion.sdk import Box, Transitions
+from ganglion_learners.choice import Choices
+from ganglion_learners.learner import Learner
+from ganglion_learners.ppo.config import PpoConfig
+from ganglion_learners.ranges import Ranges
+
+__all__ = ["PpoBrain"]
+
+Array = NDArray[Any]
+
+
+class PpoBrain(Learner):
+    """Learn by proximal policy optimisation with generalised advantages.
+
+    For agents with any number of discrete actuators, or any number of Box actuators of floats, and any sensors. After
+    every `rollout` decisions of all workers and bodies together the advantages are estimated, for each body of each
+    worker by itself, and policy and values are improved in `epochs` passes of minibatches. Then, and only then, the
+    policy goes out to the muscles.
+
+    The update is a map: `algorithm` and `activation` (texts), `policy.<i>.weight` (inputs, outputs) and
+    `policy.<i>.bias` (outputs,), with Box actuators `log_std` (columns,), all float32. Statistics: `policy_loss`,
+    `value_loss`, `entropy` of the last minibatch.
+
+    Params:
+        hidden: Widths of the hidden layers of policy and values, each in [1, 4096]. Default [64, 64].
+        activation: `tanh` or `relu`. Default `tanh`.
+        rollout: Decisions of all workers and bodies between two improvements, >= 2. Default 2048.
+        minibatch: Decisions of one step of the optimiser, >= 2. Default 64.
+        epochs: Passes over a rollout, >= 1. Default 10.
+        learning_rate: Of Adam, > 0. Default 0.0003.
+        discount: Of what comes a decision later, in [0, 1]. Default 0.99.
+        trace_decay: Lambda of the advantages, in [0, 1]. Default 0.95.
+        clip: How far the ratio of new to old probability may leave 1, > 0. Default 0.2.
+        entropy_weight: Of the bonus for entropy, >= 0. Default 0.
+        value_weight: Of the squared error of the values, > 0. Default 0.5.
+        gradient_norm: Longer gradients are shortened to this, > 0. Default 0.5.
+        anneal_decisions: After so many decisions learning rate and clip have fallen, linearly, to 0, and nothing is
+            learned any more; >= 1, None never. Default None.
+
+    Source: Schulman, Wolski, Dhariwal, Radford and Klimov (2017), Proximal policy optimization algorithms, algorithm 1;
+    Schulman, Moritz, Levine, Jordan and Abbeel (2016), High-dimensional continuous control using generalized advantage
+    estimation.
+    """
+
+    CHECKPOINT_FORMAT = "ppo"
+    algorithm = "ppo"
+
+    def __init__(
+        self,
+        hidden: Sequence[int] = (64, 64),
+        activation: str = "tanh",
+        rollout: int = 2048,
+        minibatch: int = 64,
+        epochs: int = 10,
+        learning_rate: float = 0.0003,
+        discount: float = 0.99,
+        trace_decay: float = 0.95,
+        clip: float = 0.2,
+        entropy_weight: float = 0.0,
+        value_weight: float = 0.5,
+        gradient_norm: float = 0.5,
+        anneal_decisions: int | None = None,
+    ) -> None:
+        # Spelt out although the config has them: a parameter that is not taken is refused by this signature.
+        self.config = PpoConfig(
+            hidden=hidden,
+            activation=activation,
+            rollout=rollout,
+            minibatch=minibatch,
+            epochs=epochs,
+            learning_rate=learning_rate,
+            discount=discount,
+            trace_decay=trace_decay,
+            clip=clip,
+            entropy_weight=entropy_weight,
+            value_weight=value_weight,
+            gradient_norm=gradient_norm,
+            anneal_decisions=anneal_decisions,
+        )
+        super().__init__()
+
+    def _build(self) -> None:
+        from ganglion_learners.ppo.networks import ActorCritic  # needs torch
+        from ganglion_learners.tensors import Adam
+
+        config = self.config
+        boxes = bool(self.actuators) and isinstance(self.actuators[0].space, Box)
+        self._choices = None if boxes else Choices(self.actuators)
+        self._ranges = Ranges(self.actuators) if boxes else None
+        sizes = () if self._choices is None else self._choices.sizes
+        columns = 0 if self._ranges is None else len(self._ranges)
+        self.networks = ActorCritic(self.rng, self.inputs, sizes, columns, config.hidden, config.activation)
+        self._adam = Adam(self.networks.parameters, epsilon=1e-5)
+        n, m = config.rollout, len(sizes) or columns
+        self._rows: dict[str, Array] = {
+            "observations": np.zeros((n, self.inputs), dtype=np.float32),
+            "next_observations": np.zeros((n, self.inputs), dtype=np.float32),
+            "actions": np.zeros((n, m), dtype=np.int64 if sizes else np.float32),
+            "logs": np.zeros(n, dtype=np.float32),
+            "objectives": np.zeros(n, dtype=np.float64),
+            "bootstrap": np.zeros(n, dtype=np.float64),
+            "over": np.zeros(n, dtype=bool),
+            "who": np.zeros(n, dtype=np.int64),
+        }
+        self._filled = 0
+        self._who: dict[tuple[str, str], int] = {}
+
+    # -- rollouts -----------------------------------------------------------------------------------------------------
+    def _learn(self, batch: Transitions) -> dict[str, Any] | None:
+        update: dict[str, Any] | None = None
+        done, count = 0, len(batch)
+        while done < count:
+            end = min(count, done + self.config.rollout - self._filled)
+            self._keep(batch, slice(done, end))
+            done = end
+            if self._filled == self.config.rollout:
+                self._improve()
+                self._filled, update = 0, self.policy()
+        return update
+
+    def _keep(self, batch: Transitions, part: slice) -> None:
+        """Write some rows of a batch behind those that are there."""
+        rows = self._rows
+        size = part.stop - part.start
+        at = slice(self._filled, self._filled + size)
+        rows["observations"][at] = batch.observations[part]
+        rows["next_observations"][at] = batch.next_observations[part]
+        rows["objectives"][at] = batch.objectives[part]
+        rows["bootstrap"][at] = batch.bootstrap[part]
+        rows["over"][at] = batch.terminated[part] | batch.truncated[part]
+        for i in range(part.start, part.stop):
+            key = (batch.muscle[i], repr(batch.body[i]))
+            place = self._filled + i - part.start
+            rows["who"][place] = self._who.setdefault(key, len(self._who))
+            self._keep_action(place, batch, i)
+        self._filled += size
+        self.decisions += size
+
+    def _keep_action(self, place: int, batch: Transitions, i: int) -> None:
+        """Write what was done, with the logarithm of its probability; NaN where our muscle did not tell it."""
+        rows, data = self._rows, batch.data[i]
+        if self._choices is not None:
+            rows["actions"][place] = batch.actions[i] - self._choices.starts
+            rows["logs"][place] = np.nan if data is None else data
+        elif data is None:
+            assert self._ranges is not None
+            rows["actions"][place] = self._ranges.unscale(batch.actions[i])
+            rows["logs"][place] = np.nan
+        else:
+            rows["actions"][place] = data[1:]
+            rows["logs"][place] = data[0]
+
+    # -- improving ----------------------------------------------------------------------------------------------------
+    def _improve(self) -> None:
+        """Estimate the advantages of the rollout, and step."""
+        import torch
+
+        config, rows = self.config, self._rows
+        left = config.share_left(self.decisions - config.rollout)
+        if left <= 0.0:
+            return
+        batch = {name: torch.from_numpy(rows[name]) for name in ("observations", "actions", "logs")}
+        unknown = np.isnan(rows["logs"])
+        if unknown.any():
+            with torch.no_grad():
+                logs, _ = self.networks.log_probability(batch["observations"], batch["actions"])
+            batch["logs"] = torch.where(torch.from_numpy(unknown), logs, batch["logs"])
+        gains, returns = self._targets()
+        with np.errstate(over="ignore"):  # infinity shows in the loss, where it is refused
+            batch["advantages"] = torch.from_numpy(gains.astype(np.float32))
+            batch["returns"] = torch.from_numpy(returns.astype(np.float32))
+        count = config.rollout
+        for _ in range(config.epochs):
+            order = torch.from_numpy(self.rng.permutation(count))
+            mixed = {name: tensor[order] for name, tensor in batch.items()}
+            # A last minibatch of a single decision has no spread to normalise by: it joins the one before.
+            starts = [i for i in range(0, count, config.minibatch) if i == 0 or count - i >= 2]
+            for start, end in zip(starts, [*starts[1:], count], strict=True):
+                parts = self._step({name: it[start:end] for name, it in mixed.items()}, left)
+        for name, value in parts.items():
+            self.add_statistics(name, value.item(), allow_overwrite=True)
+
+    def _targets(self) -> tuple[Array, Array]:
+        """Return advantages and returns of the rollout, (rollout,) float64."""
+        from ganglion_learners.ppo.networks import advantages
+
+        rows, config = self._rows, self.config
+        values = self.networks.values(rows["observations"])
+        following = self.networks.values(rows["next_observations"])
+        gains = np.empty(config.rollout)
+        for who in range(len(self._who)):
+            mine = np.flatnonzero(rows["who"] == who)
+            gains[mine] = advantages(
+                rows["objectives"][mine],
+                values[mine],
+                following[mine],
+                rows["bootstrap"][mine],
+                rows["over"][mine],
+                config.discount,
+                config.trace_decay,
+            )
+        return gains, gains + values
+
+    def _step(self, batch: Mapping[str, Any], left: float) -> dict[str, Any]:
+        config, parameters = self.config, self.networks.parameters
+        loss, parts = self.networks.loss(
+            batch, config.clip * left, config.entropy_weight, config.value_weight
+        )
+        self._finite("the loss", loss.item(), "learning_rate clip gradient_norm discount")
+        self._adam.step(parameters.gradient(loss), config.learning_rate * left, config.gradient_norm)
+        return parts
+
+    # -- what is sent and kept ----------------------------------------------------------------------------------------
+    def policy(self) -> dict[str, Any]:
+        """Return what a muscle needs to act, in memory of its own."""
+        parameters = self.networks.parameters
+        return {
+            "algorithm": self.algorithm,
+            "activation": self.config.activation,
+            **parameters.arrays("policy."),
+            **parameters.arrays("log_std"),
+        }
+
+    def arrays(self) -> dict[str, Array]:
+        """Return networks, optimiser and the number of decisions."""
+        return {
+            **self._marks(self.config.activation),
+            **self.networks.parameters.arrays(),
+            **self._adam.arrays("adam"),
+        }
+
+    def _load(self, arrays: Mapping[str, Array]) -> None:
+        self.networks.parameters.load(arrays)
+        self._adam.load("adam", arrays)
+
+    def _buffers(self) -> dict[str, Array]:
+        names = "\n".join(f"{muscle}\t{body}" for muscle, body in self._who)
+        kept = {f"rollout.{name}": rows[: self._filled].copy() for name, rows in self._rows.items()}
+        return {**kept, "rollout.names": np.frombuffer(names.encode(), dtype=np.uint8)}
+
+    def _restore(self, arrays: Mapping[str, Array]) -> None:
+        self._filled = len(arrays["rollout.who"])
+        for name, rows in self._rows.items():
+            rows[: self._filled] = arrays[f"rollout.{name}"]
+        names = bytes(arrays["rollout.names"]).decode()
+        pairs = [line.rpartition("\t") for line in names.split("\n")] if names else []
+        self._who = {(muscle, body): i for i, (muscle, _, body) in enumerate(pairs)}

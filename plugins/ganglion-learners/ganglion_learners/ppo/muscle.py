@@ -1,0 +1,101 @@
+"""Muscle: draws from the policy of the last update; in test and evaluation it takes the most likely action."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ganglion.sdk import Box
+from ganglion_learners.actor import Actor
+from ganglion_learners.choice import Choices
+from ganglion_learners.perceptron import Perceptron
+from ganglion_learners.ranges import Ranges
+
+__all__ = ["PpoMuscle"]
+
+Array = NDArray[Any]
+LOG_ROOT = 0.5 * math.log(2.0 * math.pi)
+
+
+class PpoMuscle(Actor):
+    """Act for `PpoBrain`: any number of discrete actuators, or any number of Box actuators of floats.
+
+    It has no parameters of its own. Each discrete column is drawn by its own probabilities; each continuous one is
+    normal about the network's output, in units of half its range where it has both bounds, and clipped. In test and
+    evaluation the most likely value is taken, without chance; of equal ones the first.
+
+    With each decision goes, per body, the logarithm of its probability (or density); with Box actuators a float32
+    array: that, then the columns before clipping.
+    """
+
+    algorithm = "ppo"
+
+    def _prepare(self) -> None:
+        """Look at the actuators: all discrete, or all Box."""
+        boxes = bool(self.actuators) and isinstance(self.actuators[0].space, Box)
+        self._choices = None if boxes else Choices(self.actuators)
+        self._ranges = Ranges(self.actuators) if boxes else None
+        self.outputs = len(self._ranges) if self._ranges is not None else self._choices.total  # type: ignore[union-attr]
+
+    def _take(self, update: Mapping[str, Any]) -> None:
+        network = Perceptron("policy", update, self.inputs, self.outputs, str(update.get("activation")))
+        if self._ranges is not None:
+            log_std = update.get("log_std")
+            if not isinstance(log_std, np.ndarray) or log_std.shape != (self.outputs,):
+                raise ValueError(
+                    f"log_std: expected ({self.outputs},), found {getattr(log_std, 'shape', None)}"
+                )
+            self._log_std = log_std.astype(np.float32)
+            self._std = np.exp(self._log_std)
+        self._network = network
+
+    def _decide(self, rows: NDArray[np.float32]) -> tuple[Array, list[Any]]:
+        found = self._network(rows)
+        if self._choices is not None:
+            return self._choose(self._choices, found, rows)
+        if not math.isfinite(found.sum()):
+            raise self._refuse_nan(rows)
+        assert self._ranges is not None
+        if not self._explores:
+            return self._ranges.scale(found), [None] * len(rows)
+        noise = self.rng.standard_normal(found.shape, dtype=np.float32)
+        raw = found + self._std * noise
+        logs = (-0.5 * noise * noise - self._log_std - np.float32(LOG_ROOT)).sum(axis=1, dtype=np.float32)
+        return self._ranges.scale(raw), list(np.column_stack([logs, raw]))
+
+    def _choose(self, choices: Choices, logits: Array, rows: Array) -> tuple[Array, list[Any]]:
+        """Choose in each column; in plain numbers, which for few choices is quicker than arrays."""
+        setpoints = np.empty((len(logits), len(choices.sizes)), dtype=np.int64)
+        data: list[Any] = []
+        for body, row in enumerate(logits.tolist()):
+            start, log = 0, 0.0
+            for column, size in enumerate(choices.sizes):
+                index, part = self._draw(row[start : start + size])
+                if part != part:
+                    raise self._refuse_nan(rows)
+                setpoints[body, column] = index
+                log += part
+                start += size
+            data.append(log)
+        setpoints += choices.starts
+        return setpoints, data
+
+    def _draw(self, logits: list[float]) -> tuple[int, float]:
+        """Return the index of a choice, and the logarithm of its probability; NaN if an output is."""
+        most = max(logits)
+        weights = [math.exp(value - most) for value in logits]
+        total = sum(weights)
+        if total != total:
+            return 0, total
+        if not self._explores:
+            return logits.index(most), -math.log(total)
+        left, index = self.rng.random() * total, 0
+        last = len(weights) - 1
+        while index < last and left >= weights[index]:
+            left -= weights[index]
+            index += 1
+        return index, logits[index] - most - math.log(total)

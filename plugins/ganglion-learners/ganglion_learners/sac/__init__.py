@@ -1,0 +1,1 @@
+"""SAC: a squashed Gaussian policy that keeps its entropy, learned from a replay with two critics."""

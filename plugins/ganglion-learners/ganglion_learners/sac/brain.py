@@ -1,0 +1,188 @@
+"""Brain: learns policy, critics and temperature from drawn decisions of the past."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ganglion.sdk import Transitions
+from ganglion_learners.learner import Learner
+from ganglion_learners.ranges import Ranges
+from ganglion_learners.replay import Replay
+from ganglion_learners.sac.config import SacConfig
+
+__all__ = ["SacBrain"]
+
+Array = NDArray[Any]
+
+
+class SacBrain(Learner):
+    """Learn by soft actor-critic, with a temperature that keeps the entropy at its target.
+
+    For agents with any number of Box actuators of floats, all with both bounds, and any sensors. Each completed
+    decision goes into the replay, whichever worker or body made it; every `train_every` decisions critics, policy and
+    temperature are moved `gradient_steps` times, each time by a minibatch drawn from the replay.
+
+    The update is a map: `algorithm` and `activation` (texts), `uniform` (whether to act by chance alone), and
+    `policy.<i>.weight` (inputs, outputs) and `policy.<i>.bias` (outputs,), float32; the first half of the last outputs
+    are centres, the other half logarithms of spreads. Statistics: `critic_loss`, `policy_loss`, `temperature`,
+    `entropy`.
+
+    Params:
+        hidden: Widths of the hidden layers of policy and critics, each in [1, 4096]. Default [64, 64].
+        activation: `tanh` or `relu`. Default `relu`.
+        replay: Decisions that are kept, >= 1. Default 100000.
+        warm_up: Decisions by chance alone, before the first is learned from, in [1, replay]. Default 1000.
+        minibatch: Decisions of one step of the optimisers, >= 1. Default 128.
+        train_every: Decisions from training to training, >= 1. Default 1.
+        gradient_steps: Steps of the optimisers in each, >= 1. Default 1.
+        learning_rate: Of all three, with Adam, > 0. Default 0.001.
+        discount: Of what comes a decision later, in [0, 1]. Default 0.99.
+        target_share: By which the slow critics follow in each step, in (0, 1]. Default 0.005.
+        temperature: Weight of entropy at first, > 0, in units of the objective per nat. Default 1.
+        entropy_target: What the entropy of the policy is kept at, in nats of actions in [-1, 1]. None is minus the
+            number of columns. Default None.
+        update_every: A policy that has changed goes out after a decision whose number is a multiple of this, >= 1.
+            Default 4.
+
+    Source: Haarnoja, Zhou, Abbeel and Levine (2018), Soft actor-critic: off-policy maximum entropy deep reinforcement
+    learning with a stochastic actor; Haarnoja et al. (2018), Soft actor-critic algorithms and applications, algorithm
+    1, for the temperature.
+    """
+
+    CHECKPOINT_FORMAT = "sac"
+    algorithm = "sac"
+
+    def __init__(
+        self,
+        hidden: Sequence[int] = (64, 64),
+        activation: str = "relu",
+        replay: int = 100_000,
+        warm_up: int = 1000,
+        minibatch: int = 128,
+        train_every: int = 1,
+        gradient_steps: int = 1,
+        learning_rate: float = 0.001,
+        discount: float = 0.99,
+        target_share: float = 0.005,
+        temperature: float = 1.0,
+        entropy_target: float | None = None,
+        update_every: int = 4,
+    ) -> None:
+        # Spelt out although the config has them: a parameter that is not taken is refused by this signature.
+        self.config = SacConfig(
+            hidden=hidden,
+            activation=activation,
+            replay=replay,
+            warm_up=warm_up,
+            minibatch=minibatch,
+            train_every=train_every,
+            gradient_steps=gradient_steps,
+            learning_rate=learning_rate,
+            discount=discount,
+            target_share=target_share,
+            temperature=temperature,
+            entropy_target=entropy_target,
+            update_every=update_every,
+        )
+        super().__init__()
+
+    def _build(self) -> None:
+        from ganglion_learners.sac.networks import SoftActorCritic  # needs torch
+        from ganglion_learners.tensors import Adam
+
+        config = self.config
+        self._ranges = Ranges(self.actuators, bounded=True)
+        columns = len(self._ranges)
+        self._entropy_target = -float(columns) if config.entropy_target is None else config.entropy_target
+        self.networks = SoftActorCritic(
+            self.rng, self.inputs, columns, config.hidden, config.activation, config.temperature
+        )
+        self._parts = {
+            "policy": self.networks.policy,
+            "critics": self.networks.critics,
+            "temperature": self.networks.temperature,
+        }
+        self._adams = {name: Adam(parameters) for name, parameters in self._parts.items()}
+        # observation, next observation, action in [-1, 1], objective, bootstrap
+        self._replay = Replay(config.replay, 2 * self.inputs + columns + 2)
+
+    def _learn(self, batch: Transitions) -> dict[str, Any] | None:
+        config = self.config
+        update: dict[str, Any] | None = None
+        rest = [self._ranges.unscale(batch.actions), np.column_stack([batch.objectives, batch.bootstrap])]
+        for row in np.concatenate([batch.observations, batch.next_observations, *rest], axis=1):
+            self._replay.append(row)
+            self.decisions += 1
+            if self.decisions >= config.warm_up and self.decisions % config.train_every == 0:
+                self._train()
+            update = self._due(update)
+        return update
+
+    def _train(self) -> None:
+        """Step `gradient_steps` times: critics, policy, temperature, and the slow critics after them."""
+        import torch
+
+        config, n, columns, networks = self.config, self.inputs, len(self._ranges), self.networks
+        shape, self._changed = (2, config.minibatch, columns), True
+        for _ in range(config.gradient_steps):
+            drawn = torch.from_numpy(self._replay.sample(config.minibatch, self.rng))
+            noise = torch.from_numpy(self.rng.standard_normal(shape, dtype=np.float32))
+            observations, following, actions, objectives, bootstrap = drawn.split(
+                [n, n, columns, 1, 1], dim=1
+            )
+            targets = networks.targets(
+                objectives[:, 0], following, bootstrap[:, 0], config.discount, noise[0]
+            )
+            critic_loss = networks.critic_loss(observations, actions, targets)
+            self._move("critics", critic_loss)
+            policy_loss, logs = networks.policy_loss(observations, noise[1])
+            self._move("policy", policy_loss)
+            self._move("temperature", networks.temperature_loss(logs, self._entropy_target))
+            networks.target.follow(networks.critics, config.target_share)
+        noted = {
+            "critic_loss": critic_loss.item(),
+            "policy_loss": policy_loss.item(),
+            "entropy": -logs.mean().item(),
+            "temperature": networks.log_temperature.exp().item(),
+        }
+        for name, value in noted.items():
+            self.add_statistics(name, value, allow_overwrite=True)
+
+    def _move(self, name: str, loss: Any) -> None:
+        self._finite(
+            f"the loss of the {name}", loss.item(), "learning_rate discount target_share temperature"
+        )
+        self._adams[name].step(self._parts[name].gradient(loss), self.config.learning_rate)
+
+    def policy(self) -> dict[str, Any]:
+        """Return what a muscle needs to act, in memory of its own."""
+        return {
+            "algorithm": self.algorithm,
+            "activation": self.config.activation,
+            "uniform": self.decisions < self.config.warm_up,
+            **self.networks.policy.arrays(),
+        }
+
+    def arrays(self) -> dict[str, Array]:
+        """Return all networks, optimisers and the number of decisions."""
+        found = self._marks(self.config.activation)
+        for name, parameters in self._parts.items():
+            found |= {**parameters.arrays(), **self._adams[name].arrays(f"adam.{name}")}
+        return {**found, **{f"target.{name}": it for name, it in self.networks.target.arrays().items()}}
+
+    def _load(self, arrays: Mapping[str, Array]) -> None:
+        for name, parameters in self._parts.items():
+            parameters.load(arrays)
+            self._adams[name].load(f"adam.{name}", arrays)
+        targets = self.networks.target.shapes
+        self.networks.target.load({name: arrays[f"target.{name}"] for name in targets})
+
+    def _buffers(self) -> dict[str, Array]:
+        return self._replay.arrays()
+
+    def _restore(self, arrays: Mapping[str, Array]) -> None:
+        self._replay.load(arrays)

@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ganglion.sdk import Discrete
+from ganglion_learners.dqn.brain import DqnBrain
+from ganglion_learners.dqn.muscle import DqnMuscle
+
+PARAMS = {
+    "warm_up": 8,
+    "train_every": 4,
+    "gradient_steps": 3,
+    "target_every": 5,
+    "minibatch": 8,
+    "hidden": [16],
+}
+
+
+def test_learns_the_better_action(halves) -> None:
+    """Where one action of three brings 1 and the others nothing, it soon has the highest value."""
+    brain = halves.brain(DqnBrain, **PARAMS, discount=0.0, learning_rate=0.01)
+    for batch in halves.rows(300):
+        batch.objectives[:] = float(batch.actions[0, 0] == 6)
+        brain.learn(batch)
+    policy = {**brain.policy(), "exploration": 0.0}
+    chosen = halves.muscle(DqnMuscle, policy).propose_batch(halves.batch(bodies=50))[0]
+
+    assert (chosen == 6).mean() > 0.9
+
+
+def test_trains_when_it_is_due(halves) -> None:
+    """After the warm-up every fourth decision has three steps, and the target follows every fifth of these."""
+    brain = halves.brain(DqnBrain, **PARAMS)
+    steps, equal, sent = [], [], []
+    for batch in halves.rows(16):
+        sent.append(brain.learn(batch) is not None)
+        steps.append(brain._adam.steps)
+        equal.append(bool((brain.networks.parameters.flat == brain.networks.target.flat).all()))
+
+    assert [0] * 7 + [3] * 4 + [6] * 4 + [9] == steps
+    assert [True] * 7 + [False] * 9 == equal
+    assert [8, 12, 16] == [i + 1 for i, it in enumerate(sent) if it]
+
+
+@pytest.mark.parametrize(("every", "expected"), [(1, [8, 12, 16]), (5, [10, 15]), (8, [8, 16])])
+def test_sends_what_has_changed_when_it_is_due(halves, every, expected) -> None:
+    """A policy goes out after a decision whose number is a multiple, if it has been trained since."""
+    brain = halves.brain(DqnBrain, **PARAMS, update_every=every)
+    sent = [brain.learn(batch) is not None for batch in halves.rows(16)]
+
+    assert expected == [i + 1 for i, it in enumerate(sent) if it]
+
+
+def test_an_update_does_not_change_later(halves) -> None:
+    """What was sent stays as it was when learning goes on."""
+    brain = halves.brain(DqnBrain, **PARAMS)
+    updates = [brain.learn(batch) for batch in halves.rows(8)]
+    sent = updates[-1]
+    assert sent is not None
+    copies = {name: array.copy() for name, array in sent.items() if isinstance(array, np.ndarray)}
+    for batch in halves.rows(8, seed=1):
+        brain.learn(batch)
+
+    assert all(np.array_equal(copy, sent[name]) for name, copy in copies.items())
+    assert not np.array_equal(brain.policy()["values.0.weight"], sent["values.0.weight"])
+
+
+def test_statistics_tell_how_it_goes(halves) -> None:
+    """Loss and exploration are noted beside the updates."""
+    brain = halves.brain(DqnBrain, **PARAMS)
+    for batch in halves.rows(8):
+        brain.learn(batch)
+
+    assert {"loss", "exploration"} == set(brain.pop_statistics())
+
+
+def test_two_actuators_are_refused(halves) -> None:
+    """The brain looks at the actuators as the muscle does."""
+    halves.act_on(Discrete(2), Discrete(2))
+    with pytest.raises(ValueError, match="dqn acts on exactly one"):
+        halves.brain(DqnBrain)

@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ganglion.sdk import Box, Discrete
+from ganglion_learners.ppo.brain import PpoBrain
+from ganglion_learners.ppo.muscle import PpoMuscle
+
+PARAMS = {"rollout": 40, "minibatch": 16, "hidden": [16]}
+
+
+@pytest.mark.parametrize("space", [Discrete(3, start=5), Box(0.0, 10.0, ())])
+def test_learns_the_better_action(halves, space) -> None:
+    """What brings more becomes more likely: one choice of three, or a place within a range."""
+    halves.act_on(space)
+    brain = halves.brain(PpoBrain, **PARAMS, learning_rate=0.02, discount=0.0, epochs=4)
+    muscle = halves.muscle(PpoMuscle, brain.policy())
+    batch = halves.batch(bodies=200)
+    prize = lambda action: (action == 6) if space == Discrete(3, start=5) else -abs(action - 8.0) / 5.0  # noqa: E731
+    first = prize(muscle.propose_batch(batch)[0]).mean()
+    for i, rows in enumerate(halves.rows(600)):
+        columns, data = muscle.propose_batch(halves.batch(seed=i))
+        rows.observations[:] = halves.batch(seed=i).observations
+        rows.actions, rows.data = columns, data
+        rows.objectives[:] = prize(columns[0, 0])
+        update = brain.learn(rows)
+        if update is not None:
+            muscle.update(update)
+    last = prize(muscle.propose_batch(batch)[0]).mean()
+
+    assert first < 0.4
+    assert last > first + 0.3
+
+
+def test_sends_after_each_rollout_only(halves) -> None:
+    """All workers' decisions count together; an update goes out when the policy has changed."""
+    brain = halves.brain(PpoBrain, **PARAMS)
+    sent = [brain.learn(batch) is not None for batch in halves.rows(50, muscles=2)]
+
+    assert [20, 40] == [i + 1 for i, it in enumerate(sent) if it]
+    assert 100 == brain.decisions
+
+
+def test_workers_and_bodies_have_advantages_of_their_own(halves) -> None:
+    """Rows of two workers in turn give each the advantages that it would have had alone."""
+    halves.act_on(Discrete(2))
+    one, two = (halves.brain(PpoBrain, rollout=n, minibatch=64, hidden=[8]) for n in (20, 40))
+    both = list(halves.rows(20, muscles=2))
+    for batch in both[:-1]:
+        two.learn(batch)
+        one.learn(_only(batch, 1))
+    for brain, batch in ((two, both[-1]), (one, _only(both[-1], 1))):
+        brain._keep(batch, slice(0, len(batch)))
+    alone, together = one._targets()[0], two._targets()[0]
+
+    np.testing.assert_array_equal(alone, together[1::2])
+
+
+def _only(batch, i):
+    """Return the row of one muscle."""
+    fields = {name: getattr(batch, name)[i : i + 1] for name in batch.__slots__}
+    return type(batch)(**fields)
+
+
+def test_an_action_that_our_muscle_did_not_make_is_learned_from(halves) -> None:
+    """Without its probability the brain takes its own policy's: the same as when the muscle had told it."""
+    halves.act_on(Discrete(3))
+    told, untold = (halves.brain(PpoBrain, **PARAMS) for _ in range(2))
+    muscle = halves.muscle(PpoMuscle, told.policy())
+    for i, rows in enumerate(halves.rows(40)):
+        rows.actions, rows.data = muscle.propose_batch(halves.batch(seed=i))
+        rows.observations[:] = halves.batch(seed=i).observations
+        one = told.learn(rows)
+        rows.data = [None]
+        two = untold.learn(rows)
+    for name in ("policy.0.weight", "policy.1.weight"):
+        np.testing.assert_allclose(one[name], two[name], atol=1e-4)
+
+
+def test_a_rollout_may_leave_one_decision_over(halves) -> None:
+    """A last minibatch of a single decision joins the one before: nothing is divided by a spread of one."""
+    brain = halves.brain(PpoBrain, rollout=33, minibatch=16)
+    for batch in halves.rows(33):
+        brain.learn(batch)
+
+    assert 2 * 10 == brain._adam.steps
+
+
+def test_stops_when_it_is_annealed(halves) -> None:
+    """After `anneal_decisions` nothing changes any more."""
+    brain = halves.brain(PpoBrain, **PARAMS, anneal_decisions=40)
+    updates = [brain.learn(batch) for batch in halves.rows(120)]
+    first, second, third = (it for it in updates if it is not None)
+
+    assert np.array_equal(second["policy.0.weight"], first["policy.0.weight"])
+    assert np.array_equal(third["policy.0.weight"], first["policy.0.weight"])
+
+
+def test_statistics_tell_how_it_goes(halves) -> None:
+    """The parts of the loss are noted beside the update."""
+    brain = halves.brain(PpoBrain, **PARAMS)
+    for batch in halves.rows(40):
+        brain.learn(batch)
+
+    assert {"policy_loss", "value_loss", "entropy"} == set(brain.pop_statistics())

@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="torch is not installed: scripts/setup --with torch")
+
+from ganglion_learners.sac.networks import SoftActorCritic  # noqa: E402 - it needs torch
+
+
+def _networks(temperature: float = 0.5) -> SoftActorCritic:
+    return SoftActorCritic(np.random.default_rng(1), 3, 2, [8], "relu", temperature)
+
+
+def test_density_of_squashed_actions_is_torchs() -> None:
+    """The log-density is that of a normal number sent through the hyperbolic tangent."""
+    networks = _networks()
+    rows, noise = torch.randn(50, 3), torch.randn(50, 2)
+    actions, logs = networks.act(rows, noise)
+    mean, log_std = networks.policy.forward("policy", rows, "relu").chunk(2, dim=1)
+    normal = torch.distributions.Normal(mean, log_std.exp())
+    squashed = torch.distributions.TransformedDistribution(
+        normal, torch.distributions.TanhTransform(cache_size=1)
+    )
+    raw = mean + log_std.exp() * noise
+
+    torch.testing.assert_close(actions, raw.tanh())
+    torch.testing.assert_close(logs, squashed.log_prob(raw.tanh()).sum(1), rtol=1e-3, atol=1e-3)
+
+
+def test_density_keeps_its_digits_far_out() -> None:
+    """Where the tangent is 1 in float32, the density is finite still."""
+    networks = _networks()
+    _, logs = networks.act(torch.zeros(1, 3), torch.full((1, 2), 40.0))
+
+    assert torch.isfinite(logs).all()
+
+
+def test_targets_by_hand() -> None:
+    """The objective, and where a future exists the smaller of two slow critics with the bonus for entropy."""
+    networks = _networks(temperature=0.5)
+    following, noise = torch.randn(4, 3), torch.randn(4, 2)
+    bootstrap = torch.tensor([1.0, 0.0, 1.0, 1.0])
+    found = networks.targets(torch.ones(4), following, bootstrap, 0.9, noise)
+    with torch.no_grad():
+        actions, logs = networks.act(following, noise)
+        both = networks.judge(networks.target, following, actions)
+        expected = 1.0 + 0.9 * bootstrap * (torch.minimum(both[0], both[1]) - 0.5 * logs)
+
+    torch.testing.assert_close(found, expected)
+    assert 1.0 == found[1].item()
+
+
+def test_losses_by_hand() -> None:
+    """Half the squared errors of both critics; entropy against worth; a temperature that falls above its target."""
+    networks = _networks(temperature=0.5)
+    rows, actions, noise = torch.randn(4, 3), torch.rand(4, 2), torch.randn(4, 2)
+    both = networks.judge(networks.critics, rows, actions)
+    expected = 0.5 * ((both[0] - 2.0) ** 2).mean() + 0.5 * ((both[1] - 2.0) ** 2).mean()
+    torch.testing.assert_close(networks.critic_loss(rows, actions, torch.full((4,), 2.0)), expected)
+
+    loss, logs = networks.policy_loss(rows, noise)
+    own, _ = networks.act(rows, noise)
+    worth = networks.judge(networks.critics, rows, own).amin(0)
+    torch.testing.assert_close(loss, (0.5 * logs - worth).mean())
+    gradient = networks.temperature.gradient(networks.temperature_loss(torch.tensor([-3.0]), -2.0))
+
+    assert not logs.requires_grad
+    assert pytest.approx(5.0) == gradient.item()  # entropy 3 is 5 above -2: a step against this lowers it
+    assert pytest.approx(math.log(0.5)) == networks.log_temperature.item()
+
+
+def test_the_policys_gradient_leaves_the_critics() -> None:
+    """What the policy learns does not move critics, and what critics learn does not move the slow ones."""
+    networks = _networks()
+    loss, _ = networks.policy_loss(torch.randn(4, 3), torch.randn(4, 2))
+
+    assert len(networks.policy.flat) == len(networks.policy.gradient(loss))
+    assert torch.equal(networks.critics.flat, networks.target.flat)
+    assert not any(it.requires_grad for it in networks.target.tensors.values())

@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ganglion.sdk import ActuatorInformation, Box, Discrete, MultiBinary, MultiDiscrete
+from ganglion_learners.choice import Choices
+
+
+def _actuators(*spaces):
+    return [ActuatorInformation(None, space, f"e.{i}") for i, space in enumerate(spaces)]
+
+
+def test_counts_the_columns_of_all_discrete_spaces() -> None:
+    """Each column of the actuators' vectors has its number of choices and its first value."""
+    choices = Choices(_actuators(Discrete(3, start=-1), MultiDiscrete([2, 4], start=[5, 0]), MultiBinary(2)))
+
+    assert (3, 2, 4, 2, 2) == choices.sizes
+    assert [-1, 5, 0, 0, 0] == choices.starts.tolist()
+    assert (13, 96) == (choices.total, choices.joint)
+
+
+def test_combinations_and_columns_are_each_others_inverse() -> None:
+    """Every combination has columns of its own, which lie in the spaces."""
+    space = MultiDiscrete([2, 3], start=[5, -1])
+    choices = Choices(_actuators(space))
+    columns = choices.split(np.arange(6))
+
+    assert [0, 1, 2, 3, 4, 5] == choices.join(columns).tolist()
+    assert [[5, -1], [5, 0], [5, 1], [6, -1], [6, 0], [6, 1]] == columns.tolist()
+    assert all(space.contains(row) for row in columns)
+
+
+@pytest.mark.parametrize("spaces", [(), (Box(0.0, 1.0, ()),), (Discrete(2), Box(0.0, 1.0, ()))])
+def test_other_actuators_are_refused(spaces) -> None:
+    """Without a discrete actuator, or with another kind among them, all are named."""
+    with pytest.raises(ValueError, match=r"expected discrete actuators, found (none|.*Box)"):
+        Choices(_actuators(*spaces))
+
+
+def test_too_many_combinations_are_refused() -> None:
+    """More than 4096 combinations have no network with an output for each."""
+    with pytest.raises(ValueError, match=r"have 8192 combinations; .* at most 4096"):
+        _ = Choices(_actuators(MultiBinary(13))).joint

@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ganglion.sdk import ActuatorInformation, Box, Discrete
+from ganglion_learners.ranges import Ranges
+
+
+def _actuators(*spaces):
+    return [ActuatorInformation(None, space, f"e.{i}") for i, space in enumerate(spaces)]
+
+
+def test_scales_where_both_bounds_are() -> None:
+    """-1 is low and 1 is high; without a bound a number stays, and is clipped at the bound that there is."""
+    ranges = Ranges(_actuators(Box(2.0, 6.0, (2,)), Box(0.0, np.inf, ())))
+    found = ranges.scale(np.array([[-1.0, 0.5, 3.0], [9.0, -9.0, -1.0]]))
+
+    assert [[2.0, 5.0, 3.0], [6.0, 2.0, 0.0]] == found.tolist()
+    assert [[-1.0, 0.5, 3.0]] == ranges.unscale(found[:1]).tolist()
+    assert 3 == len(ranges)
+
+
+def test_setpoints_lie_in_narrow_spaces_too() -> None:
+    """Whatever a network says, the space contains the setpoint, in float32 and where low equals high."""
+    spaces = [Box(0.1, 0.3, (), np.float32), Box(0.7, 0.7, ())]
+    ranges = Ranges(_actuators(*spaces))
+    for unit in np.random.default_rng(1).normal(scale=3.0, size=(50, 1, 2)).astype(np.float32):
+        for space, value in zip(spaces, ranges.scale(unit)[0], strict=True):
+            assert space.contains(space.from_vector([value]))
+
+
+@pytest.mark.parametrize(
+    ("spaces", "bounded"),
+    [
+        ((), False),
+        ((Discrete(2),), False),
+        ((Box(0, 5, (), np.int64),), False),
+        ((Box(0.0, np.inf, ()),), True),
+    ],
+)
+def test_other_actuators_are_refused(spaces, bounded) -> None:
+    """Without actuators, with integers, or with an open side where bounds are needed, all are named."""
+    with pytest.raises(ValueError, match=r"expected (bounded )?Box actuators of floats, found (none|e\.0)"):
+        Ranges(_actuators(*spaces), bounded)
