@@ -31,6 +31,8 @@ _audit = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(_audit)
 _audit.install(_SEEN.append)
 
+_LONG_FILES = ("system", "simulation")  # the folders that have them
+
 
 def audit_events() -> list[str]:
     """Return what was found since the last call, here and in the processes that tests have started."""
@@ -47,6 +49,12 @@ def _no_audit_events() -> Iterator[None]:
     yield
     found = audit_events()
     assert [] == found
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the files that take longest: at the end there is something short for each worker."""
+    here = Path(__file__).parent
+    items.sort(key=lambda item: item.path.relative_to(here).parts[0] not in _LONG_FILES)
 
 
 def pytest_unconfigure() -> None:
