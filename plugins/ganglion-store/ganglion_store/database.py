@@ -13,6 +13,7 @@ from pathlib import Path
 
 from ganglion.sdk.store import StoreError, StoreUnavailable
 from ganglion_store import statements as sql
+from ganglion_store.making import make
 
 __all__ = ["BUSY_S", "check_schema", "connect_again", "connect_reading", "connect_writing", "path_of", "told"]
 
@@ -103,6 +104,7 @@ def connect_writing(
     """Open a store for writing, make it if there is none; refuse what is not ours."""
     path = path_of(uri)
     with told(path, "be opened for writing"):
+        make(path)
         connection = sqlite3.connect(
             path, timeout=BUSY_S, isolation_level=None, check_same_thread=False, factory=factory
         )
@@ -212,9 +214,8 @@ def _check_revision(path: Path, connection: sqlite3.Connection, writing: bool) -
     except sqlite3.OperationalError as error:
         if "no such table" not in str(error):
             raise
-        raise StoreError(
-            f"{path}: expected a result store of Ganglion, found a file of another program"
-        ) from error
+        what = "an empty database" if _is_empty(connection) else "a file of another program"
+        raise StoreError(f"{path}: expected a result store of Ganglion, found {what}") from error
     found = row[0] if row else None
     if not isinstance(found, int) or found > sql.REVISION:
         raise StoreError(
