@@ -113,7 +113,7 @@ def test_a_run_whose_reader_has_gone_goes_on(folder: Path) -> None:
 
 def standing(folder: Path, *arguments: str) -> dict[int, tuple[int, int]]:
     """Carry out a command that answers where workers stand; return worker -> (episode, step)."""
-    done = ganglion(folder, "--json", *arguments, more=private(folder))
+    done = ganglion(folder, *arguments, "--json", more=private(folder))
     assert (0, "") == (done.returncode, done.stderr)
     answer = json.loads(done.stdout)
     assert answer["accepted"]
@@ -121,10 +121,16 @@ def standing(folder: Path, *arguments: str) -> dict[int, tuple[int, int]]:
     return {int(w[1]): (int(w[8]), int(w[5])) for w in words if w[2:3] == ["stands"]}
 
 
-def test_paused_run_goes_on_step_by_step(folder: Path) -> None:
-    """PAUSE is answered with where each worker stands; it goes on for as many steps as asked, one worker or all."""
+def test_live_run_is_seen_paused_and_stopped(folder: Path) -> None:
+    """Other commands find a live run by its connection file: `ps` lists it, `pause` holds it, `stop` interrupts it.
+
+    PAUSE is answered with where each worker stands; it goes on for as many steps as asked, one worker or all.
+    """
     command = Command(folder, "run", "endless.yml", "--store", "none")
     command.until("episode.ended")
+    rows = json.loads(ganglion(folder, "ps", "endless-1", "--json", more=private(folder)).stdout)
+    assert {"broker", "endless-1/governor", "endless-1/muscle/scout/1"} <= {row["name"] for row in rows}
+    assert {row["pid"] for row in rows} <= set(command.below())
 
     first = standing(folder, "pause", "endless")
     again = standing(folder, "pause", "endless-1")
@@ -140,8 +146,10 @@ def test_paused_run_goes_on_step_by_step(folder: Path) -> None:
         pass  # told before it stood
     later = standing(folder, "pause", "last", "--reason", "lunch")
     assert all(later[worker] > three[worker] for worker in (0, 1))
-    command.process.terminate()  # a paused run is woken, and ends its episodes
-    assert 130 == command.end()[0]
+    stop = ("stop", "last", "--reason", "enough", "--json")
+    assert json.loads(ganglion(folder, *stop, more=private(folder)).stdout)["accepted"]
+    assert 130 == command.end()[0]  # a paused run is woken, and ends its episodes
+    assert "enough" in command.events[-1]["reason"]
     assert nothing_left(command)
 
 
@@ -156,10 +164,12 @@ def test_killed_supervisor_takes_everybody_with_it(folder: Path) -> None:
     assert gone(below)
 
 
-OFTEN, SELDOM = ("muscle.scout.1", "governor"), ("environment.fie", "controller.0", "brain.scout", "store")
+SELDOM = ("governor", "environment.fie", "controller.0", "brain.scout", "store")
 
 
-@pytest.mark.parametrize("victim", [*OFTEN, *(pytest.param(name, marks=pytest.mark.long) for name in SELDOM)])
+@pytest.mark.parametrize(
+    "victim", ["muscle.scout.1", *(pytest.param(name, marks=pytest.mark.long) for name in SELDOM)]
+)
 def test_killed_participant_is_named(folder: Path, victim: str) -> None:
     """SIGKILL of anybody where no loss is made good: exit status 1, name and signal come first, nobody is left."""
     command = Command(folder, "run", "brittle.yml")
@@ -226,7 +236,7 @@ def test_killed_brokers_are_replaced(folder: Path) -> None:
     assert nothing_left(disturbed)
 
 
-@pytest.mark.parametrize("times", [1, 2, 3])
+@pytest.mark.parametrize("times", [1, pytest.param(2, marks=pytest.mark.long), 3])
 def test_interruption_ends_with_130(folder: Path, times: int) -> None:
     """Ctrl-C once, twice, three times: exit status 130, status `interrupted`, nobody is left."""
     command = Command(folder, "run", "endless.yml")
@@ -245,27 +255,12 @@ def test_interruption_ends_with_130(folder: Path, times: int) -> None:
     assert nothing_left(command)
 
 
-def test_live_run_is_seen_and_stopped(folder: Path) -> None:
-    """Other commands find a live run by its connection file: `ps` lists it, `stop` interrupts it."""
-    command = Command(folder, "run", "endless.yml", "--store", "none")
-    command.until("episode.ended")
-    listed = Command(folder, "ps", "endless-1")
-    rows = json.loads(listed.output())
-    assert {"broker", "endless-1/governor", "endless-1/muscle/scout/1"} <= {row["name"] for row in rows}
-    assert {row["pid"] for row in rows} <= set(command.below())
-
-    stopped = Command(folder, "stop", "last", "--reason", "enough")
-    assert json.loads(stopped.output())["accepted"]
-    assert 130 == command.end()[0]
-    assert "enough" in command.events[-1]["reason"]
-
-
 def test_signal_reaches_the_governor(folder: Path) -> None:
     """`ganglion signal` sends STOP_PHASE; the run finishes early, with 0."""
     command = Command(folder, "run", "endless.yml", "--store", "none")
     command.until("episode.ended")
-    sent = Command(folder, "signal", "endless-1", "stop-phase", "--reason", "good enough")
-    answer = json.loads(sent.output())
+    words = ("signal", "endless-1", "stop-phase", "--reason", "good enough", "--json")
+    answer = json.loads(ganglion(folder, *words, more=private(folder)).stdout)
 
     assert answer["accepted"], answer
     assert 0 == command.end()[0]

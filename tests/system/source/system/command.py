@@ -38,7 +38,7 @@ def ganglion(
 ) -> subprocess.CompletedProcess[str]:
     """Run the command in a folder, as a user would; return exit status and output.
 
-    On Linux commands that only read are carried out by who has imported them already, which takes a tenth of the time.
+    On Linux commands that start nothing are carried out by who has imported them already, in a tenth of the time.
     """
     if sys.platform == "linux" and words[0] in READING:
         return reader().carry_out(words, folder, variables(more), span_s)

@@ -1,4 +1,4 @@
-"""A process that carries out commands which only read: it has imported them already, and forks for each.
+"""A process that carries out commands which read or say something: it has imported them already, and forks for each.
 
 Starting Python and importing takes four tenths of a second of a processor, reading some rows a twentieth of that. Every
 command still has a process, a folder and variables of its own, and ends with its own exit status.
@@ -22,7 +22,7 @@ from typing import Any
 
 __all__ = ["READING", "Reader", "reader"]
 
-READING = ("results", "runs", "show", "verify")
+READING = ("results", "runs", "show", "verify", "ps", "pause", "continue", "signal", "stop")
 
 _IMPORTED = (  # what the commands import only when they are called
     "ganglion.document",
@@ -110,6 +110,7 @@ def _carry_out(order: Mapping[str, Any], main: Any) -> None:
     os.environ.clear()
     os.environ.update(order["variables"])
     os.chdir(order["folder"])
+    tempfile.tempdir = None  # TMPDIR may be another one
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     for number, path in enumerate(order["output"], 1):
         os.dup2(os.open(path, os.O_WRONLY | os.O_APPEND), number)
