@@ -10,14 +10,13 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from ganglion.errors import PeerLost, RemoteProtocolError
-from ganglion.limits import HANDSHAKE_S, MESSAGE_BYTES_LARGE
+from ganglion.limits import GREETING_PAUSE_S, HANDSHAKE_S, MESSAGE_BYTES_LARGE
 from ganglion.transport.curve import KeyPair
 from ganglion.transport.zmtp import Connection, State, encode
 
 __all__ = ["CurveListener", "Listener", "NativeListener"]
 
 _READ_BYTES = 65_536
-_OLD_AFTER_S = 0.1  # who has said nothing for so long may wait for all of our greeting
 _PEER = "the peer"
 _HEARTBEAT_MS, _HEARTBEAT_TIMEOUT_MS = 500, 1500
 
@@ -40,7 +39,10 @@ class Listener(Protocol):
 
 
 class NativeListener:
-    """Listen on loopback as the native front does, for one connection; a later one is not taken."""
+    """Listen on loopback as the native front does, for one peer.
+
+    A connection that ends before its first message makes room for the next: libraries try again by themselves.
+    """
 
     def __init__(self) -> None:
         self._listening = socket.create_server(("127.0.0.1", 0), backlog=1)
@@ -48,6 +50,7 @@ class NativeListener:
         self._connection = Connection(listening=True)
         self._messages: deque[list[bytes]] = deque()
         self._lost = ""
+        self._spoken = False  # a message has come
         self.endpoint = f"tcp://127.0.0.1:{self._listening.getsockname()[1]}"
 
     def receive(self, span_s: float) -> list[bytes] | None:
@@ -65,7 +68,7 @@ class NativeListener:
     def _step(self, span_s: float) -> bool:
         """Wait for one thing to happen; False if nothing did."""
         greeted = self._connection.state is not State.SIGNATURE
-        waits = span_s if greeted or self._socket is None else min(span_s, _OLD_AFTER_S)
+        waits = span_s if greeted or self._socket is None else min(span_s, GREETING_PAUSE_S)
         source = self._socket or self._listening
         if not select.select([source], [], [], waits)[0]:
             if not greeted and self._socket is not None:
@@ -88,10 +91,15 @@ class NativeListener:
                 raise PeerLost(_PEER, "it closed the connection")
             found = self._connection.messages(data, time.monotonic())
         except (OSError, PeerLost, RemoteProtocolError) as error:
-            self._lost = error.reason if isinstance(error, PeerLost) else str(error)
-            return
-        finally:
             self._speak()
+            if self._spoken or isinstance(error, RemoteProtocolError):
+                self._lost = error.reason if isinstance(error, PeerLost) else str(error)
+            else:
+                connected.close()
+                self._socket, self._connection = None, Connection(listening=True)
+            return
+        self._speak()
+        self._spoken = self._spoken or bool(found)
         if found and self._connection.state is State.HELLO:
             self._connection.join(MESSAGE_BYTES_LARGE)
         self._messages.extend(found)

@@ -206,7 +206,7 @@ class Dealer {
     [DllImport(Library)] static extern IntPtr zmq_strerror(int number);
     const int DEALER = 5, SNDMORE = 2, RCVMORE = 13, EINTR = 4, EAGAIN = 11;
     readonly IntPtr context, socket;
-    readonly byte[] room = new byte[64 * 1024];
+    readonly byte[] room = new byte[4 * 1024 * 1024];
 
     public Dealer() {
         context = zmq_ctx_new();

@@ -114,7 +114,7 @@ local function send(dealer, to, head, body)
   repeat until check(zmq.zmq_send(dealer, body, #body, 0), "cannot send")
 end
 
-local room = 64 * 1024
+local room = 4 * 1024 * 1024
 local buffer, more, size = ffi.new("char[?]", room), ffi.new "int[1]", ffi.new("size_t[1]", ffi.sizeof "int")
 
 local function receive(dealer) -- one buffer for all: a message object per call does not live with LuaJIT's compiler
