@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ganglion.sdk import CheckpointableBrain, Transitions
+from ganglion.sdk import CheckpointableBrain, Signal, Transitions
 
 if TYPE_CHECKING:
     from ganglion_sb3.collector import Collector
@@ -43,8 +43,9 @@ class SB3Brain(CheckpointableBrain):
             falls to 0. `train_freq` may be `[4, episode]`. `action_noise` is the deviation of normal noise, in units
             of half the actions' range. In `policy_kwargs`, `activation_fn` and `optimizer_class` are names of
             torch's classes. Default: none.
-        total_timesteps: Decisions of all workers, >= 1, over which schedules run: that of DQN's exploration, and
-            linear ones. Default None: there may be no schedule.
+        total_timesteps: Decisions of all workers, >= 1, over which schedules run (that of DQN's exploration, and
+            linear ones), and after which, with the training that is then due, the phase is asked to stop. Default
+            None: there may be no schedule, and conditions alone end the phase.
 
     Source: Raffin et al. (2021), Stable-Baselines3: reliable reinforcement learning implementations.
     """
@@ -158,6 +159,8 @@ class SB3Brain(CheckpointableBrain):
             news |= self._collector.add(decision)
         if not news:
             return None
+        if self.total_timesteps is not None and self.model.num_timesteps >= self.total_timesteps:
+            self.signal(Signal.STOP_PHASE, f"total_timesteps {self.total_timesteps}")
         for name, value in self._collector.trained().items():
             self.add_statistics(name, value, allow_overwrite=True)
         return self.update_for_muscles()
@@ -171,7 +174,7 @@ class SB3Brain(CheckpointableBrain):
         self.models.save(self.arrays(), meta=self.architecture)
 
     def load(self) -> None:
-        """Take over a stored model.
+        """Take over a stored model; decisions are counted anew, as `learn` does it.
 
         Raises:
             ValueError: It is that of another architecture, or no model of this brain; nothing was changed.
@@ -183,6 +186,7 @@ class SB3Brain(CheckpointableBrain):
                     f"the stored model has another architecture: {name} is {found.get(name)!r}, expected {value!r}"
                 )
         super().load()
+        self.model.num_timesteps = 0
 
     def arrays(self) -> Mapping[str, Array]:
         """Return parameters and optimisers by name, and the counts of decisions and trainings."""

@@ -7,6 +7,7 @@ import pettingzoo
 import pytest
 
 from ganglion.sdk import ActuatorInformation, MultiBinary, ResetRequest
+from ganglion.testing import check_environment
 from ganglion_pettingzoo.environment import PettingZooEnvironment
 from ganglion_pettingzoo.source import make as make_theirs
 
@@ -192,3 +193,14 @@ def test_who_is_in_turn_must_act(make) -> None:
 def test_the_registry_is_that_of_the_installed_release() -> None:
     """The games that are tested are those that PettingZoo registers."""
     assert "classic/tictactoe-v3" in pettingzoo.aec_registry
+
+
+@pytest.mark.parametrize(
+    ("id", "api"),
+    [("classic/rps_v2", "parallel"), ("classic/rps_v2", "aec"), ("classic/connect_four_v3", "aec")],
+)
+def test_keeps_its_contract(id, api) -> None:  # noqa: A002
+    """What the bus, the tables and recovery rely on holds, whatever setpoints come."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # PettingZoo warns of illegal moves
+        check_environment(PettingZooEnvironment, {"id": id, "api": api})

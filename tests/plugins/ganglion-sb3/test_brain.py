@@ -13,8 +13,10 @@ pytest.importorskip(
 import stable_baselines3
 import torch
 
-from ganglion.sdk import Models
+from ganglion.sdk import ActuatorInformation, Box, Discrete, Models, SensorInformation, Signal
+from ganglion.testing import check_brain, check_muscle
 from ganglion_sb3.brain import SB3Brain
+from ganglion_sb3.muscle import SB3Muscle
 
 PPO = {"algorithm": "PPO", "algorithm_params": {"n_steps": 16, "batch_size": 8, "n_epochs": 2}}
 A2C = {"algorithm": "A2C", "algorithm_params": {"n_steps": 8}}
@@ -111,7 +113,7 @@ def test_goes_on_bit_by_bit_from_a_checkpoint(walk, agent_of, round_of, id, para
 
 @pytest.mark.parametrize(("id", "params", "steps"), CASES)
 def test_a_stored_model_goes_on(walk, agent_of, tmp_path, id, params, steps) -> None:  # noqa: A002
-    """A brain that loads what another one stored has its weights, moments and counts; nothing is pickled."""
+    """A brain that loads what another one stored has its weights and moments, and counts decisions anew."""
     agent, _ = walk(id, steps // 2, **params)
     agent.brain.models = Models(tmp_path)
     agent.brain.store()
@@ -124,11 +126,11 @@ def test_a_stored_model_goes_on(walk, agent_of, tmp_path, id, params, steps) -> 
     other.brain.models = Models(tmp_path)
     other.brain.load()
 
-    one, two = agent.brain.arrays(), other.brain.arrays()
+    one, two = dict(agent.brain.arrays()), dict(other.brain.arrays())
+    assert (steps // 2, 0) == (one.pop("count/num_timesteps"), two.pop("count/num_timesteps"))
     assert {name: array.tobytes() for name, array in one.items()} == {
         name: array.tobytes() for name, array in two.items()
     }
-    assert 0 < int(one["count/num_timesteps"])
 
 
 @pytest.mark.parametrize(
@@ -201,3 +203,36 @@ def test_a_class_without_torch_is_listed(make) -> None:
         make(SB3Brain, total_timesteps=0)
     with pytest.raises(NotImplementedError):
         make(SB3Brain).thinking("scout/0", None)
+
+
+@pytest.mark.parametrize(
+    ("params", "actuator"),
+    [
+        pytest.param(PPO, ActuatorInformation(1, Discrete(3, start=1), "e.a"), id="PPO"),
+        pytest.param(DQN, ActuatorInformation(1, Discrete(3, start=1), "e.a"), id="DQN"),
+        pytest.param(SAC, ActuatorInformation(0.0, Box(-1.0, 1.0, ()), "e.a"), id="SAC"),
+    ],
+)
+def test_keeps_its_contract(params, actuator) -> None:
+    """Updates travel and fit the muscle, a model is stored and loaded, a checkpoint goes on."""
+    sensors = [
+        SensorInformation(None, Box(-1.0, 1.0, (2,)), "e.s"),
+        SensorInformation(None, Discrete(3), "e.t"),
+    ]
+    given = {"sensors": sensors, "actuators": [actuator]}
+    check_brain(SB3Brain, params, muscle=SB3Muscle, **given)
+    check_muscle(SB3Muscle, brain=SB3Brain, brain_params=params, **given)
+
+
+@pytest.mark.parametrize(("total", "expected"), [(None, []), (20, [32]), (33, [48])])
+def test_the_phase_stops_with_the_training_that_is_due_at_its_total(walk, round_of, total, expected) -> None:
+    """As `learn` does, a rollout is completed and trained on; then the phase is asked to stop."""
+    agent, walks = walk("CartPole-v1", 0, **PPO, total_timesteps=total)
+    found = []
+    for made in range(1, 50):
+        round_of(agent, walks)
+        signal = agent.brain.pop_signal()
+        if signal is not None:
+            found.append((made, *signal))
+
+    assert [(made, Signal.STOP_PHASE, f"total_timesteps {total}") for made in expected] == found[:1]
