@@ -27,6 +27,7 @@ _COLUMNS = (
     "cpu",
     "memory",
     "restarts",
+    "excused",
 )
 
 
@@ -76,6 +77,7 @@ def _cells(row: dict[str, Any]) -> list[str]:
         f"{row.get('cpu_s', 0.0):.1f} s",
         f"{row.get('memory_bytes', 0) / 2**20:.0f} MB",
         str(row.get("restarts", 0)),
+        str(row.get("excused", 0)),
     ]
 
 

@@ -175,7 +175,10 @@ class Plugin(Form):
 
     name: PluginName = Field(_ABSENT, description="short name of the plugin, or `module:Class`")
     params: Params = Field({}, description="arguments of its constructor")
-    on_error: OnError = Field("fail", description="what an exception of its code does to the run")
+    on_error: OnError = Field(
+        "fail",
+        description="`continue`: exceptions of its code are noted and the run goes on; not of conditions",
+    )
 
 
 class Restarts(Form):
@@ -291,7 +294,7 @@ class Simulation(Form):
     name: PluginName = Field(_ABSENT, description="the controller")
     params: Params = Field({}, description="arguments of its constructor")
     conditions: list[Plugin] | None = Field(None, description="episode-level conditions; one suffices")
-    on_error: OnError = Field("fail", description="what an exception of its code does to the run")
+    on_error: OnError = Field("fail", description="without effect: a controller that raises fails the run")
 
 
 class PhaseConfig(Form):

@@ -31,9 +31,6 @@ UNBUILT: tuple[tuple[str, str, Test, str], ...] = (
     ("entry", "episode_end", _given, "`episode_end`"),
     ("agent", "replay", _given, "pre-training by `replay`"),
     ("agent", "opponents", _given, "opponents"),
-    ("plugin", "on_error", _is("continue"), "`on_error: continue`"),
-    ("environment", "on_error", _is("continue"), "`on_error: continue`"),
-    ("simulation", "on_error", _is("continue"), "`on_error: continue`"),
     ("simulation", "name", _is("aeb"), "the controller `aeb`"),
 )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import msgpack
 from ganglion.errors import AuthorError, GanglionError, RemoteProtocolError
 from ganglion.peer.checkpoint import Checkpoints, export, restore
 from ganglion.peer.conversation import Request
+from ganglion.peer.excuse import Excuses, Pardoned, continues
 from ganglion.peer.failure import failure_of
 from ganglion.peer.filters import LearningFilters, tag_of
 from ganglion.peer.hooks import Hooks, identity, seed_process
@@ -112,8 +114,12 @@ class BrainHost:
         """Make the brain and load its model."""
         self.participant.begin_tape([(request, None)])  # all of it is made here
         self._setup, self._began, self._answered, self._renewal = setup, request, None, None
+        self._checkpoints: Checkpoints | None = None
         blame = self._loader.blame("brain", str(setup.plugin["name"]))
-        self._hooks = hooks = Hooks(f"brain {setup.agent}, {blame}")
+        self._excuses = Excuses(lambda: self.participant, setup.run)
+        self._excused: dict[int, list[dict[str, Any]]] = {}  # worker -> what it is to be told
+        own = self._excuses if continues(setup.plugin) else None
+        self._hooks = hooks = Hooks(f"brain {setup.agent}, {blame}", own, f"brain:{setup.agent}")
         seed_process(setup.stream)
         self._sensor_layout, self._actuator_layout = Layout.of(setup.sensors), Layout.of(setup.actuators)
         self._applied_layout = self._actuator_layout
@@ -246,6 +252,7 @@ class BrainHost:
             "signals": [[worker, signal] for worker, signal in self._signals.items()],
             "filters": None if self._filters is None else self._filters.export(),
             "has_filters": self._has_filters,
+            "excused": [[worker, excused] for worker, excused in self._excused.items()],
         }
 
     def _go_on(self, brain: Brain, checkpoint: Any) -> None:
@@ -271,6 +278,7 @@ class BrainHost:
         self._last_update = brain.last_update = books["last_update"]
         self._signals = dict(books["signals"])
         self._has_filters = dict(books["has_filters"])
+        self._excused = {worker: list(excused) for worker, excused in books["excused"]}
         if self._filters is not None:
             self._filters.restore(books["filters"])
 
@@ -290,7 +298,9 @@ class BrainHost:
         brain = self._running()
         muscle = self._muscle(join.worker)
         if self._newest(muscle) is None:
-            self._take(self._hooks("initial_update", brain.initial_update, muscle))
+            with suppress(Pardoned):
+                self._take(self._hooks.pardon("initial_update", brain.initial_update, muscle))
+            self._note_excuses(join.worker)
         self._has.pop(muscle, None)
         self._has_filters.pop(muscle, None)
         self._reply(request, muscle, None)
@@ -320,7 +330,8 @@ class BrainHost:
         if not setup.filters:
             return None
         attributes = {"uid": setup.agent, "name": setup.agent, "mode": Mode(setup.mode)}
-        return LearningFilters(self._loader, setup.filters, f"agent {setup.agent}", attributes)
+        where = f"agent {setup.agent}"
+        return LearningFilters(self._loader, setup.filters, where, attributes, self._excuses)
 
     def _load_filters(self, filters: LearningFilters) -> None:
         for number in range(len(filters)):
@@ -348,8 +359,9 @@ class BrainHost:
         """Let the brain say what it makes of an evaluation."""
         brain = self._running()
         evaluation = Evaluation(evaluate.number, tuple(EpisodeSummary(**row) for row in evaluate.episodes))
-        found = self._hooks("evaluate", brain.evaluate, evaluation)
-        return self._hooks("evaluate", _evaluated, found)  # type: ignore[no-any-return]  # hooks return what they call
+        found = self._hooks.excused(None, "evaluate", brain.evaluate, evaluation)
+        reply: BrainEvaluated = self._hooks.excused(BrainEvaluated({}), "evaluate", _evaluated, found)
+        return replace(reply, excused=self._excuses.pop())
 
     def store(self, request: Request, store: BrainStore) -> BrainStored:
         """Store model and policy, where nobody learns the model that is there; say which files were written."""
@@ -369,7 +381,9 @@ class BrainHost:
         rows = self._models.written()
         if store.second is not None:
             copy_model([Path(row["path"]) for row in rows], Path(store.second))
-        return BrainStored([{**row, "updates": self._version} for row in rows])
+        left = [excuse for excused in self._excused.values() for excuse in excused]
+        self._excused = {}
+        return BrainStored([{**row, "updates": self._version} for row in rows], left or None)
 
     def shutdown(self, request: Request, _: Any) -> Done:
         """End the phase for this brain."""
@@ -416,10 +430,13 @@ class BrainHost:
         try:
             given = [(request, message) for request, message in rows if isinstance(message, Think)]
             if self._arrays:
-                self._learn([self._row(request, think) for request, think in given])
+                rows_ = [self._row(request, think) for request, think in given]
+                self._learn([row for row in rows_ if row is not None])
             else:
                 for request, think in given:
-                    self._think(self._row(request, think), think.worker)
+                    row = self._row(request, think)
+                    if row is not None:
+                        self._think(row, think.worker)
         except Exception as error:
             if self._answers_first:
                 self._late = error
@@ -435,8 +452,8 @@ class BrainHost:
     def _answer(self, request: Request, message: Think | UpdateAsked) -> None:
         self._reply(request, self._muscle(message.worker), self._signals.pop(message.worker, None))
 
-    def _row(self, request: Request, think: Think) -> Row:
-        """Write a row into the memory."""
+    def _row(self, request: Request, think: Think) -> Row | None:
+        """Write a row into the memory; None if it is to be as if it had not come, since a filter was excused."""
         self._running()
         if think.reward_ids is not None and self._rewards is None:
             self._declare_rewards(think.reward_ids)
@@ -459,7 +476,12 @@ class BrainHost:
         if self._memory.size_limit > 0 or not self._arrays:
             self._remember(row, think)
         self._thoughts += 1
-        return self._filtered(row)
+        try:
+            return self._filtered(row)
+        except Pardoned:
+            self._memory.annotate(None)
+            self._note_excuses(think.worker)
+            return None
 
     def _remember(self, row: Row, think: Think) -> None:
         assert self._rewards is not None
@@ -487,8 +509,10 @@ class BrainHost:
         """Let the brain think about a row that is in its memory."""
         brain = self._running()
         self._hooks.step = row.decision
-        self._take(self._hooks("thinking", brain.thinking, row.muscle, row.data))
+        with suppress(Pardoned):
+            self._take(self._hooks.pardon("thinking", brain.thinking, row.muscle, row.data))
         self._publish()
+        self._note_excuses(worker)
         wish = brain.pop_signal()
         if wish is not None:
             self._signals[worker] = self._hooks("thinking", _signal_of, *wish)
@@ -500,8 +524,10 @@ class BrainHost:
         brain = self._running()
         self._hooks.step = rows[0].decision
         batch = self._stack(rows)
-        self._take(self._hooks("learn", brain.learn, batch))
+        with suppress(Pardoned):
+            self._take(self._hooks.pardon("learn", brain.learn, batch))
         self._publish()
+        self._note_excuses(int(rows[0].muscle.rpartition("/")[2]))
         wish = brain.pop_signal()
         if wish is not None:
             signal = self._hooks("learn", _signal_of, *wish)
@@ -515,12 +541,12 @@ class BrainHost:
         brain = self._running()
         only: list[str] | None = None
         if isinstance(result, Update):
-            only = None if result.only is None else self._hooks("thinking", self._known, result.only)
+            only = None if result.only is None else self._hooks.pardon("thinking", self._known, result.only)
             result = result.data
         if self._filters is not None:
             result = self._filters.update(result)
         blobs: list[bytes] = []
-        data = self._hooks("thinking", freeze, result, blobs, "update")
+        data = self._hooks.pardon("thinking", freeze, result, blobs, "update")
         self._version += 1
         newest = _Newest(self._version, data, blobs)
         if only is None:
@@ -546,16 +572,23 @@ class BrainHost:
         newest = self._newest(muscle)
         fresh = newest is not None and newest.version > self._has.get(muscle, 0)
         self._has[muscle] = self._version
-        thought = Thought(signal=signal)
+        excused = self._excused.pop(int(muscle.rpartition("/")[2]), None)
+        thought = Thought(signal=signal, excused=excused)
         blobs: list[bytes] = []
         if newest is not None and fresh:
-            thought, blobs = Thought(newest.data, True, signal), newest.blobs
+            thought, blobs = Thought(newest.data, True, signal, excused=excused), newest.blobs
         filters = self._filters
         if filters is not None and filters.version > self._has_filters.get(muscle, 0):
             self._has_filters[muscle] = filters.version
             blobs = list(blobs)
             thought = replace(thought, filters=filters.travelling(blobs))
         self.participant.reply(request, thought, blobs)
+
+    def _note_excuses(self, worker: int) -> None:
+        """Keep what was excused until this worker is answered."""
+        excused = self._excuses.pop()
+        if excused:
+            self._excused.setdefault(worker, []).extend(excused)
 
     def _muscle(self, worker: int) -> str:
         return f"{self._setup.agent}/{worker}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from inspect import isawaitable
 from operator import index
@@ -11,6 +12,7 @@ from typing import Any
 from ganglion.errors import AuthorError, LocalProtocolError, NotSetUp, RemoteProtocolError, SpaceError
 from ganglion.limits import IDS_PER_ENVIRONMENT
 from ganglion.peer.conversation import Request, episode_of
+from ganglion.peer.excuse import Excuses, Pardoned, continues
 from ganglion.peer.hooks import Hooks, identity, seed_process
 from ganglion.peer.layout import Layout, declaration
 from ganglion.peer.loader import Loader
@@ -85,6 +87,9 @@ class EnvironmentHost:
         loader = self._loader
         blame = loader.blame("environment", str(plugin["name"]))
         self._hooks = Hooks(f"environment {start.uid} (worker {start.worker}), {blame}")
+        self._excuses = Excuses(lambda: self.participant, start.run)
+        self._rewarding = self._lenient("reward", start.reward)
+        self._transforming = self._lenient("transformer", start.transformer)
         seed_process(start.stream)
         attributes = {
             "uid": start.uid,
@@ -108,7 +113,7 @@ class EnvironmentHost:
         told = None if self.participant is None else self.participant.take_base()
         if told is not None:  # by a predecessor
             self._reward_ids = list(told)
-            self._rewards = Layout.of(told)
+            self._rewards = Layout.of(told, missing=True)
         self._begin_episode(environment, episode_of(request))
         baseline = self._baseline(self._hooks("start_environment", environment.start_environment))
         declared = self._declare(environment, baseline)
@@ -149,6 +154,7 @@ class EnvironmentHost:
             None if simtime.simtime_timestamp is None else simtime.simtime_timestamp.isoformat(),
             reward_ids,
             self._left(state),
+            excused=self._excuses.pop(),
         )
 
     def reset(self, request: Request, reset: EnvironmentReset) -> EnvironmentUpdated:
@@ -174,6 +180,7 @@ class EnvironmentHost:
             ticks=simtime.simtime_ticks,
             timestamp=None if simtime.simtime_timestamp is None else simtime.simtime_timestamp.isoformat(),
             state=state,
+            excused=self._excuses.pop(),
         )
 
     def tick(self) -> None:
@@ -199,7 +206,8 @@ class EnvironmentHost:
         """End the phase for this environment."""
         if self._environment is not None:
             self._hooks("shutdown", self._environment.shutdown)
-            self._hooks.close()
+            for hooks in (self._hooks, self._rewarding, self._transforming):
+                hooks.close()
             self._environment = None
         return Done()
 
@@ -217,6 +225,7 @@ class EnvironmentHost:
         environment.done = False
         self._steps = 0
         self._hooks.step = None
+        self._own_rewards = False
         self._earlier = SimTime(None, None)
 
     def _baseline(self, result: Any) -> EnvironmentBaseline:
@@ -231,7 +240,7 @@ class EnvironmentHost:
         if transformer is None or not transformer.baseline:
             return baseline
         state = EnvironmentState(baseline.sensors_available, [], False, None, baseline.simtime)
-        state = self._hooks("transformer", transformer, state)
+        state = self._transforming.excused(state, "transformer", transformer, state)
         return EnvironmentBaseline(
             state.sensor_information,
             baseline.actuators_available,
@@ -267,7 +276,7 @@ class EnvironmentHost:
     def _layout(self, what: str, informations: Sequence[Information]) -> Layout:
         if len(informations) > IDS_PER_ENVIRONMENT:
             raise self._fault(f"expected at most {IDS_PER_ENVIRONMENT} {what}s, found {len(informations)}")
-        layout = Layout([i.uid for i in informations], [i.space for i in informations])
+        layout = Layout([i.uid for i in informations], [i.space for i in informations], what == "reward")
         if len(layout.index) != len(informations):
             twice = sorted({u for u in layout.ids if layout.ids.count(u) > 1})
             raise self._fault(f"{what} {twice[0]!r} is declared twice")
@@ -375,19 +384,50 @@ class EnvironmentHost:
 
     def _finish(self, state: EnvironmentState) -> EnvironmentState:
         """Let reward and transformer have their say."""
+        self._rewarding.step = self._transforming.step = self._hooks.step
+        self._own_rewards = False
         if self._once is not None:
-            rewards = self._once.result
-            if rewards is None:
-                rewards = self._hooks("reward", self._once, state)
-            state.rewards = list(rewards) if isinstance(rewards, list | tuple) else [rewards]
+            self._judge(self._once, state)
         if self._transformer is not None:
-            flags = (state.terminated, state.truncated)
-            state = self._hooks("transformer", self._transformer, state)
-            if not isinstance(state, EnvironmentState):
-                raise self._wrong("the transformer: expected an EnvironmentState", state)
-            if (state.terminated, state.truncated) != flags:
-                raise self._fault("the transformer changed terminated or truncated, which it may not")
+            kept = state if self._transforming.excuses is None else _copied(state)
+            try:
+                return self._transforming.pardon("transformer", self._transform, state)  # type: ignore[no-any-return]
+            except Pardoned:
+                return kept
         return state
+
+    def _judge(self, once: _Once, state: EnvironmentState) -> None:
+        """Put the rewards of the document in the place of the environment's own, which stay if that is excused."""
+        own, rewards = state.rewards, once.result
+        try:
+            if rewards is None:
+                rewards = self._rewarding.pardon("reward", once, state)
+            state.rewards = list(rewards) if isinstance(rewards, list | tuple) else [rewards]
+            if self._rewarding.excuses is not None and self._rewards is not None:
+                self._rewarding.pardon("reward", self._row, "reward", self._rewards, state.rewards)
+        except Pardoned:
+            state.rewards, self._own_rewards = own, True
+
+    def _transform(self, state: EnvironmentState) -> Any:
+        """Return what the transformer makes of a state; its flags stay."""
+        flags = (state.terminated, state.truncated)
+        made = self._transformer(state)
+        return self._checked(flags, made) if not isawaitable(made) else self._checked_later(flags, made)
+
+    async def _checked_later(self, flags: tuple[bool, bool], made: Awaitable[Any]) -> EnvironmentState:
+        return self._checked(flags, await made)
+
+    def _checked(self, flags: tuple[bool, bool], made: Any) -> EnvironmentState:
+        if not isinstance(made, EnvironmentState):
+            raise self._wrong("the transformer: expected an EnvironmentState", made)
+        if (made.terminated, made.truncated) != flags:
+            raise self._fault("the transformer changed terminated or truncated, which it may not")
+        return made
+
+    def _lenient(self, kind: str, plugin: dict[str, Any] | None) -> Hooks:
+        """Return hooks of a part, which are excused where the document says so."""
+        own = self._excuses if continues(plugin) else None
+        return Hooks(self._hooks.where, own, f"{kind}:{self._start.uid}")
 
     def _left(self, state: EnvironmentState) -> Any:
         """Return what a transformer left of the world's state for the store; without one it is not for the store."""
@@ -447,6 +487,15 @@ class EnvironmentHost:
             self._rewards = self._layout("reward", rewards)
             declared = [declaration(r.uid, r.space, None, r.value_ids) for r in rewards]
             self._reward_ids = declared
+        if (
+            self._own_rewards
+        ):  # in the place of others: what was not declared has no column, the others no value
+            given = {it.uid: it.value for it in rewards}
+            row = [given.get(uid) for uid in self._rewards.ids]
+            fits = [v is not None and s.contains(v) for v, s in zip(row, self._rewards.spaces, strict=True)]
+            return self._rewards.to_row(
+                [v if fit else None for v, fit in zip(row, fits, strict=True)]
+            ), declared
         return self._row("reward", self._rewards, rewards), declared
 
     def _time(self, simtime: SimTime | None) -> SimTime:
@@ -477,6 +526,14 @@ class EnvironmentHost:
 
     def _wrong(self, expected: str, found: Any) -> AuthorError:
         return self._fault(f"{expected}, found {type(found).__name__}")
+
+
+def _copied(state: EnvironmentState) -> EnvironmentState:
+    """Return a state that stays as it is, whatever becomes of the other's readings and rewards."""
+    kept = copy(state)
+    kept.sensor_information = [copy(it) for it in state.sensor_information]
+    kept.rewards = [copy(it) for it in state.rewards]
+    return kept
 
 
 class _Once:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
@@ -20,6 +19,7 @@ from ganglion.peer.turn import Turn
 from ganglion.peer.values import Layouts, Values, rows_of
 from ganglion.peer.world import Actor, Decision, World, select
 from ganglion.run.agents import full_ids
+from ganglion.run.excused import record_of
 from ganglion.run.recovery import span_s
 from ganglion.sdk.controller import Controller, EpisodeEnded, StepResult
 from ganglion.sdk.flow import Signal
@@ -255,6 +255,7 @@ class Episode:
         mend = None if not phase.setup.mends else Mender(phase, [world for _, world in stepped], updates)
         for (_, world), answer in zip(stepped, phase.participant.gather(asked, mend), strict=True):
             declared |= world.updated(answer, self.step)
+            self._excuse(answer.excused)
         if mend is not None:
             for (_, world), pending, message in zip(stepped, asked, updates, strict=True):
                 if world.journal is not None:
@@ -315,9 +316,17 @@ class Episode:
     def _wish(self, agents: Iterable[str], answers: Iterable[Acted]) -> None:
         """Take the signals of brains that came with answers of these agents."""
         for name, answer in zip(agents, answers, strict=True):
+            self._excuse(answer.excused)
             if answer.signal is not None:
                 wish = {"signal": answer.signal["signal"], "reason": answer.signal.get("reason", "")}
                 self._wishes.append({**wish, "issuer": f"brain:{name}"})
+
+    def _excuse(self, excused: list[dict[str, Any]] | None) -> None:
+        setup = self.phase.setup
+        mode = setup.mode if setup.evaluation else None
+        for excuse in excused or ():
+            place = (setup.worker, self.number, self.step)
+            self.phase.records.add(record_of(excuse, setup.phase, place, self.phase.moment, mode))
 
     def _workers(self, actor: Actor) -> list[int]:
         if self.participants is None:
@@ -405,6 +414,7 @@ class Episode:
             asked.append(self._ask_actor(actor, message, 1))
         for actor, answer in zip(due, phase.participant.gather(asked), strict=True):
             assert actor.decision is not None
+            self._excuse(answer.excused)
             self._judge(actor, actor.decision, answer)
 
     def _record_step(self, stepped: list[tuple[int, World]], given: list[dict[int, Any]]) -> None:
@@ -503,9 +513,7 @@ class Episode:
         """Tell the governor that the episode has ended; returns its verdict."""
         phase, ending = self.phase, self._ending
         assert ending is not None
-        agents = {
-            a.name: {"decisions": a.decisions, **_summary(a.objectives)} for a in phase.actors if a.decisions
-        }
+        agents = {a.name: {"decisions": a.decisions, **a.summary} for a in phase.actors if a.decisions}
         report = EpisodeReport(
             phase.setup.worker,
             self.number,
@@ -600,11 +608,3 @@ def _setpoints(actor: Actor, answer: Acted) -> list[Any]:
         raise wrong_answer(actor.peer, "muscle.act", RemoteProtocolError(text))
     row: list[Any] = rows[0]
     return row
-
-
-def _summary(objectives: Sequence[float | None]) -> dict[str, Any]:
-    values = [o for o in objectives if o is not None]
-    if not values:
-        return {"sum": None, "mean": None}
-    total = math.fsum(values)
-    return {"sum": total, "mean": total / len(values)}

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ganglion.errors import AuthorError
+from ganglion.peer.excuse import Excuses, continues
 from ganglion.peer.hooks import Hooks, identity
 from ganglion.peer.layout import Layout, freeze, thaw
 from ganglion.peer.loader import Loader
@@ -63,6 +64,7 @@ class _Stack:
         plugins: Maps {name, params, on_error, stream}, in document order.
         where: Whose they are, for the blame.
         attributes: What each of them is given.
+        excuses: Where excuses of their hosts are kept.
     """
 
     def __init__(
@@ -71,13 +73,16 @@ class _Stack:
         plugins: Sequence[Mapping[str, Any]],
         where: str,
         attributes: Mapping[str, Any],
+        excuses: Excuses,
     ) -> None:
         self.filters: list[Filter] = []
         self.hooks: list[Hooks] = []
         self.generators: dict[str, np.random.Generator] = {}
         for number, plugin in enumerate(plugins):
             blame = loader.blame("filter", str(plugin["name"]))
-            mine = Hooks(f"filter {number} of {where}, {blame}")
+            lenient = excuses if continues(plugin) else None
+            issuer = f"{tag_of(number)}:{attributes['name']}"
+            mine = Hooks(f"filter {number} of {where}, {blame}", lenient, issuer)
             own = {**attributes, **identity(plugin["stream"])}
             self.filters.append(mine("__init__", _maker(loader, plugin, own)))
             self.hooks.append(mine)
@@ -102,7 +107,7 @@ class _Stack:
 
     def receive(self, number: int, arrays: Mapping[str, Array]) -> None:
         """Give a filter arrays that were published, or stored with a model."""
-        self.hooks[number]("receive", self.filters[number].receive, dict(arrays))
+        self.hooks[number].excused(None, "receive", self.filters[number].receive, dict(arrays))
 
     def show_step(self, step: int | None) -> None:
         """Say where we are, for the blame."""
@@ -142,7 +147,7 @@ def _declared(given: Any) -> tuple[Sensors, Actuators]:
 
 
 class ActingFilters(_Stack):
-    """The muscle's halves: readings go through them, setpoints come back through them."""
+    """The muscle's halves: readings go through them, setpoints come back through them; Pardoned if one was excused."""
 
     def declare(
         self, muscle: Any, sensors: Sensors, actuators: Actuators, stream: bytes
@@ -169,9 +174,9 @@ class ActingFilters(_Stack):
         """Return readings as the agent is to see them, in the order of its sensors, and the actuators to be set."""
         sensors, actuators = self._outer[0].fill(readings), self._outer[1].empty()
         for one, hooks in zip(self.filters, self.hooks, strict=True):
-            given = hooks("muscle_pre_process", one.muscle_pre_process, sensors, actuators)
-            sensors, actuators = hooks("muscle_pre_process", _pair, given)
-        values = self.hooks[-1]("muscle_pre_process", in_order, "readings", self.seen, sensors)
+            given = hooks.pardon("muscle_pre_process", one.muscle_pre_process, sensors, actuators)
+            sensors, actuators = hooks.pardon("muscle_pre_process", _pair, given)
+        values = self.hooks[-1].pardon("muscle_pre_process", in_order, "readings", self.seen, sensors)
         offered = {it.uid: it for it in actuators}
         available = [
             offered[it.uid] if it.uid in offered and offered[it.uid].space == it.space else it
@@ -182,9 +187,11 @@ class ActingFilters(_Stack):
     def apply(self, setpoints: Actuators, data: Any) -> tuple[list[Any], Any]:
         """Return the setpoints that are to be applied, in declared order, and the data for the brain."""
         for one, hooks in reversed(list(zip(self.filters, self.hooks, strict=True))):
-            given = hooks("muscle_post_process", one.muscle_post_process, setpoints, data)
-            setpoints, data = hooks("muscle_post_process", _pair, given)
-        return self.hooks[0]("muscle_post_process", in_order, "setpoints", self._applied, setpoints), data
+            given = hooks.pardon("muscle_post_process", one.muscle_post_process, setpoints, data)
+            setpoints, data = hooks.pardon("muscle_post_process", _pair, given)
+        return self.hooks[0].pardon(
+            "muscle_post_process", in_order, "setpoints", self._applied, setpoints
+        ), data
 
     def informed(self, values: Sequence[Any]) -> Actuators:
         """Return an agent's setpoints as informations."""
@@ -218,6 +225,8 @@ def _pair(given: Any) -> tuple[Any, Any]:
 class LearningFilters(_Stack):
     """The brain's halves: data go through them, updates come back through them; they publish arrays for the others.
 
+    What goes through them ends in Pardoned if one was excused.
+
     `published` has the newest arrays of each by its number, `version` counts how often there were new ones.
     """
 
@@ -239,28 +248,29 @@ class LearningFilters(_Stack):
     def data(self, muscle: str, data: Any) -> Any:
         """Return data of a muscle as the brain is to see them."""
         for one, hooks in zip(self.filters, self.hooks, strict=True):
-            data = hooks("brain_pre_process", one.brain_pre_process, muscle, data)
+            data = hooks.pardon("brain_pre_process", one.brain_pre_process, muscle, data)
         return data
 
     def objective(self, muscle: str, objective: float | None) -> float | None:
         """Return an objective as the brain is to see it."""
         for one, hooks in zip(self.filters, self.hooks, strict=True):
-            given = hooks("brain_objective", one.brain_objective, muscle, objective)
-            objective = hooks("brain_objective", _number, given)
+            given = hooks.pardon("brain_objective", one.brain_objective, muscle, objective)
+            objective = hooks.pardon("brain_objective", _number, given)
         return objective
 
     def update(self, update: Any) -> Any:
         """Return an update as the muscles are to get it."""
         for one, hooks in reversed(list(zip(self.filters, self.hooks, strict=True))):
-            update = hooks("brain_post_process", one.brain_post_process, update)
+            update = hooks.pardon("brain_post_process", one.brain_post_process, update)
         return update
 
     def publish(self) -> None:
         """Ask each whether it has anything new for the muscles' halves."""
         for number, (one, hooks) in enumerate(zip(self.filters, self.hooks, strict=True)):
-            arrays = hooks("publish", one.publish)
+            arrays = hooks.excused(None, "publish", one.publish)
+            arrays = None if arrays is None else hooks.excused(None, "publish", _copied, arrays)
             if arrays is not None:
-                self.published[number] = hooks("publish", _copied, arrays)
+                self.published[number] = arrays
                 self.version += 1
 
     def travelling(self, blobs: list[bytes]) -> dict[str, Any]:

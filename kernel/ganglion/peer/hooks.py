@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ganglion.errors import AuthorError
+from ganglion.peer.excuse import Excuses, Pardoned
 from ganglion.peer.failure import hook_failed
 from ganglion.sdk.seed import derive, generator_from_words, integer_from_words
 
@@ -20,11 +21,12 @@ class Hooks:
     """Call the hooks of one object.
 
     `where` says whose they are (`environment grid (worker 1), class Grid of ganglion-grid 0.3`); `step` is added to
-    it when it is not None.
+    it when it is not None. With `excuses` what they raise can be excused, in the name of `issuer`.
     """
 
-    def __init__(self, where: str) -> None:
+    def __init__(self, where: str, excuses: Excuses | None = None, issuer: str = "") -> None:
         self.where = where
+        self.excuses, self.issuer = excuses, issuer
         self.step: int | None = None
         self._runner: asyncio.Runner | None = None
 
@@ -38,6 +40,23 @@ class Hooks:
             raise
         except Exception as error:
             raise hook_failed(error, self._place(hook)) from error
+
+    def excused(self, instead: Any, hook: str, function: Callable[..., Any], *args: Any) -> Any:
+        """Return what the hook returns, or `instead` if it raises what is excused."""
+        try:
+            return self.pardon(hook, function, *args)
+        except Pardoned:
+            return instead
+
+    def pardon(self, hook: str, function: Callable[..., Any], *args: Any) -> Any:
+        """Return what the hook returns; Pardoned if it raises what is excused."""
+        if self.excuses is None:
+            return self(hook, function, *args)
+        try:
+            return self(hook, function, *args)
+        except AuthorError as error:
+            self.excuses.take(self.issuer, hook, error)
+            raise Pardoned from error
 
     def blame(self, hook: str, error: Exception) -> AuthorError:
         """Return the error that stands for what a hook raised that was not called by us."""

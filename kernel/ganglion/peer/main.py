@@ -106,6 +106,15 @@ def live(
         participant.on_failure = lambda call, failure: log.say(
             "error", "call.failed", call=call, kind=failure.kind, message=failure.message, where=failure.where
         )
+        participant.on_excuse = lambda excuse: log.say(
+            "warning",
+            "hook.excused",
+            issuer=excuse.issuer,
+            hook=excuse.hook,
+            message=excuse.reason,
+            where=excuse.where,
+            traceback=excuse.traceback,
+        )
     joined = getattr(host, "joined", None)
     if joined is not None:
         joined()

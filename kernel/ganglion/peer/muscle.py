@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 
 from ganglion.errors import GanglionError, NotSetUp, RemoteProtocolError, SpaceError
 from ganglion.peer.conversation import Request, episode_of
+from ganglion.peer.excuse import Excuses, Pardoned, continues
 from ganglion.peer.filters import ActingFilters, tag_of
 from ganglion.peer.hooks import Hooks, identity, seed_process
 from ganglion.peer.layout import Layout, freeze, thaw
@@ -124,7 +126,9 @@ class MuscleHost:
         uid = f"{setup.agent}/{setup.worker}"
         self._uid = uid
         blame = self._loader.blame("muscle", str(setup.plugin["name"]))
-        self._hooks = hooks = Hooks(f"muscle {setup.agent} (worker {setup.worker}), {blame}")
+        self._excuses = Excuses(lambda: self.participant, setup.run)
+        where, own = f"{setup.agent} (worker {setup.worker})", self._excuses_of(setup.plugin)
+        self._hooks = hooks = Hooks(f"muscle {where}, {blame}", own, f"muscle:{setup.agent}")
         seed_process(setup.stream)
         self._sensor_layout, self._actuator_layout = Layout.of(setup.sensors), Layout.of(setup.actuators)
         sensors = [SensorInformation(None, s, u) for u, s in self._sensor_layout.pairs()]
@@ -132,6 +136,7 @@ class MuscleHost:
         for information in (*sensors, *actuators):
             information.space.seed(generator_from_words(derive(setup.stream, "space", information.uid)))
         self._sensors, self._actuators = Template(sensors), Template(actuators)
+        noops = [it.value for it in actuators]
         self._memory = Memory()
         self._memory.declare(sensors, actuators)
         self._rewards: Layout | None = None
@@ -151,7 +156,8 @@ class MuscleHost:
         if setup.rewards is not None:
             self._declare_rewards(setup.rewards)
         blame = self._loader.blame("objective", str(setup.objective["name"]))
-        self._judging = Hooks(f"objective of {setup.agent} (worker {setup.worker}), {blame}")
+        own = self._excuses_of(setup.objective)
+        self._judging = Hooks(f"objective of {where}, {blame}", own, f"objective:{setup.agent}")
         self._objective: Objective = self._judging("__init__", self._make_objective, setup)
         muscle: Muscle = hooks("__init__", lambda: self._loader.make("muscle", setup.plugin, attributes))
         self._muscle = muscle
@@ -163,6 +169,7 @@ class MuscleHost:
             muscle.sensors, muscle.actuators = sensors, actuators
             self._seen_layout, self._own_layout = filters.seen, filters.moved
             self._sensors = Template(sensors)
+        self._noops, self._own_noops = noops, [it.value for it in actuators]
         self._tells_proposals = _alike(self._own_layout, self._actuator_layout)
         self._actuator_list, self._bodies = actuators, [(setup.agent, 0)]
         self._canonical = [space.canonical for space in self._own_layout.spaces]
@@ -277,7 +284,10 @@ class MuscleHost:
             return None
         attributes = {"uid": self._uid, "name": setup.agent, "worker": setup.worker, "mode": self._mode}
         where = f"agent {setup.agent} (worker {setup.worker})"
-        return ActingFilters(self._loader, setup.filters, where, attributes)
+        return ActingFilters(self._loader, setup.filters, where, attributes, self._excuses)
+
+    def _excuses_of(self, plugin: dict[str, Any]) -> Excuses | None:
+        return self._excuses if continues(plugin) else None
 
     def _prepare_filters(self, filters: ActingFilters) -> None:
         """Give filters the newest arrays of the brain that trains, else those of the model."""
@@ -316,6 +326,9 @@ class MuscleHost:
         self._episodes = np.array([episode])
         self._episodes.flags.writeable = False
         self._decision: _Decision | None = None
+        self._applied: tuple[list[Any], list[Any]] | None = (
+            None  # setpoints of this episode, these as they travel
+        )
         self._decisions = 0
         self._hooks.step = None
         if self._filters is not None:
@@ -343,7 +356,7 @@ class MuscleHost:
             objective = [self._complete(open_decision, act, readings)]
         settles_only = not act.decide and not act.closing
         if settles_only:
-            return Acted(objective=objective)
+            return Acted(objective=objective, excused=self._excuses.pop())
         self._seen: _Seen | None = None
         thought = self._think(open_decision, act, readings, request.head.position)
         self._decision = None
@@ -351,14 +364,21 @@ class MuscleHost:
         if thought is not None and thought.fresh:
             self._due = thought
         if not act.decide:
-            return Acted(objective=objective, signal=signal)
+            return Acted(objective=objective, signal=signal, excused=self._excused(thought))
         if self._due is not None:
             due, self._due = self._due, None
             self._update(due)
         made = self._decision = self._propose(muscle, readings, row, matrix)
         statistics = muscle.pop_statistics() or None
         told = None if made.proposed_row is None or not self._tells_proposals else [made.proposed_row]
-        return Acted([made.setpoints_row], told, objective, signal, statistics)
+        self._applied = (made.setpoints, made.setpoints_row)
+        excused = self._excused(thought)
+        return Acted([made.setpoints_row], told, objective, signal, statistics, excused)
+
+    def _excused(self, thought: Thought | None) -> list[dict[str, Any]] | None:
+        """Return what was excused here and in the brain since the last answer."""
+        theirs = None if thought is None else thought.excused
+        return [*(theirs or ()), *(self._excuses.pop() or ())] or None
 
     def _pass(self, act: Act, position: Position | None) -> Acted:
         """Have no row in a round that awaits one, so that the others' rows are thought about; keep what is new."""
@@ -369,7 +389,7 @@ class MuscleHost:
         self._receive(thought.filters)
         if thought.fresh:
             self._due = thought
-        return Acted(signal=thought.signal)
+        return Acted(signal=thought.signal, excused=self._excused(thought))
 
     def _complete(self, decision: _Decision, act: Act, readings: list[Any]) -> float | None:
         """Write the decision's row into the memory and let the objective judge it."""
@@ -392,9 +412,9 @@ class MuscleHost:
             episode=self._episode,
             additional_data=decision.data,
         )
-        result = self._judging("internal_reward", self._objective.internal_reward, self._memory)
+        result = self._judging.excused(None, "internal_reward", self._objective.internal_reward, self._memory)
         if type(result) is not float or result != result:
-            result = self._judging("internal_reward", objective_value, result)
+            result = self._judging.excused(None, "internal_reward", objective_value, result)
         decision.objective = result
         self._memory.complete(decision.objective)
         decision.settled = True
@@ -416,7 +436,16 @@ class MuscleHost:
         kept = None if filters is None else filters.keep()
         if filters is not None:
             filters.show_step(decision.index + 1)
-            self._seen = self._look(filters, readings)
+            with suppress(Pardoned):
+                self._seen = self._look(filters, readings)
+            if (
+                self._seen is None or decision.seen_row is None
+            ):  # there is no row that the brain could be told
+                thought = self._ask(
+                    "brain.update", UpdateAsked(self._worker, act.round, act.workers), position
+                )
+                self._go_back(filters, kept, thought)
+                return thought
         reward_ids = None if self._told_rewards else self._reward_ids
         self._told_rewards = True
         think = Think(
@@ -439,11 +468,16 @@ class MuscleHost:
             None if self._seen is None else [self._seen.row],
         )
         thought = self._ask("brain.think", think, position, decision.blobs)
-        if filters is not None and thought.filters:
-            filters.go_back(kept)  # the decision that follows is made on what the new arrays show
+        if filters is not None:
+            self._go_back(filters, kept, thought)
+        return thought
+
+    def _go_back(self, filters: ActingFilters, kept: list[Any] | None, thought: Thought) -> None:
+        """Let the decision that follows be made on what new arrays show, if there are any."""
+        if thought.filters:
+            filters.go_back(kept)
             self._receive(thought.filters)
             self._seen = None
-        return thought
 
     def _ask(
         self, call: str, message: Any, position: Position | None, blobs: Sequence[bytes] = ()
@@ -455,7 +489,7 @@ class MuscleHost:
 
     def _update(self, thought: Thought) -> None:
         if thought.fresh and self._muscle is not None:
-            self._hooks("update", self._muscle.update, thought.update)
+            self._hooks.excused(None, "update", self._muscle.update, thought.update)
 
     def _from_row(self, row: Any) -> list[Any]:
         return self._sensor_layout.from_row(row, "act.readings")
@@ -463,13 +497,26 @@ class MuscleHost:
     def _propose(
         self, muscle: Muscle, readings: list[Any], row: list[Any], matrix: Array | None
     ) -> _Decision:
+        """Return the next decision; if what its author's code raises is excused it is to go on as before."""
+        try:
+            return self._decide(muscle, readings, row, matrix)
+        except Pardoned:
+            values, setpoints = self._applied or (self._noops, self._actuator_layout.to_row(self._noops))
+            seen = None if self._filters is None or self._seen is None else self._seen.row
+            proposed = None if self._filters is None else self._own_layout.to_row(self._own_noops)
+            index = self._hooks.step or 0
+            return _Decision(index, readings, row, values, setpoints, None, None, [], seen, proposed)
+        finally:
+            self._decisions += 1
+
+    def _decide(self, muscle: Muscle, readings: list[Any], row: list[Any], matrix: Array | None) -> _Decision:
         index = self._decisions
         self._hooks.step = index
         available: list[ActuatorInformation] | None = None
         seen, filters = None, self._filters
         if filters is not None:
             filters.show_step(index)
-            seen = self._seen or self._look(filters, readings)
+            seen = self._seen = self._seen or self._look(filters, readings)
             shown, available = seen.values, seen.available
             if self._columns is not None:
                 matrix = self._columns.vectors([shown])
@@ -478,11 +525,11 @@ class MuscleHost:
         if matrix is None:
             hook, read = "propose_actions", self._read
             offered = self._actuators.empty() if available is None else available
-            result = self._hooks(hook, muscle.propose_actions, self._sensors.fill(shown), offered)
+            result = self._hooks.pardon(hook, muscle.propose_actions, self._sensors.fill(shown), offered)
         else:
             hook, read = "propose_batch", self._read_batch
-            result = self._hooks(hook, muscle.propose_batch, self._batch(matrix, index))
-        values, setpoints, data = self._hooks(hook, read, result)
+            result = self._hooks.pardon(hook, muscle.propose_batch, self._batch(matrix, index))
+        values, setpoints, data = self._hooks.pardon(hook, read, result)
         sent, proposed = data, None
         if filters is not None:
             proposed = setpoints
@@ -491,9 +538,8 @@ class MuscleHost:
         frozen: Any = None
         blobs: list[bytes] = []
         if sent is not None and self._setup.brain is not None:
-            frozen = self._hooks(hook, freeze, sent, blobs, f"{hook}[1]")
+            frozen = self._hooks.pardon(hook, freeze, sent, blobs, f"{hook}[1]")
         seen_row = None if seen is None else seen.row
-        self._decisions += 1
         return _Decision(index, readings, row, values, setpoints, data, frozen, blobs, seen_row, proposed)
 
     def _batch(self, matrix: Array, index: int) -> Batch:

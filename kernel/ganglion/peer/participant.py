@@ -103,6 +103,7 @@ class Participant(Recorded):
         self.leaving: Leave | None = None
         self.on_answer: Callable[[Answer], None] | None = None
         self.on_failure: Callable[[str, Failure], None] | None = None
+        self.on_excuse: Callable[[Any], None] | None = None
         self.on_return: Callable[[], None] | None = None
         self.patience_s: float | None = None
         self.hang: Callable[[], None] = abort

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
@@ -182,6 +183,14 @@ class Actor:
         """Let an open decision that no update has named take the rewards of the newest step."""
         if self.decision is not None and self.decision.rewards is None:
             self.earn(worlds)
+
+    @property
+    def summary(self) -> dict[str, float | None]:
+        """Return sum and mean of its objectives in this episode; None where there is no value."""
+        if not self.given:
+            return {"sum": None, "mean": None}
+        total = math.fsum(self.given)
+        return {"sum": total, "mean": total / len(self.given)}
 
     @property
     def unsettled(self) -> list[Any] | None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from ganglion.run.agents import same_declarations
 from ganglion.run.effect import Answer, Effect, Event, Record, Steer
+from ganglion.run.excused import record_of
 from ganglion.run.flow import episode_ended
 from ganglion.run.plan import PhasePlan
 from ganglion.run.setup import EVALUATE, Cast, Setup
@@ -154,12 +155,14 @@ class Evaluations:
         peer = peer_name(self._run, Role.BRAIN, agent)
         return self._ask(("evaluation", "brain", agent), peer, "brain.evaluate", message)
 
-    def thought(self, agent: str, reply: BrainEvaluated) -> None:
-        """Take a brain's own metrics; they overlay ours."""
+    def thought(self, agent: str, reply: BrainEvaluated) -> list[Effect]:
+        """Take a brain's own metrics; they overlay ours. Returns the rows of what was excused."""
         self._thinking.discard(agent)
         self._metrics[agent] |= {name: float(value) for name, value in reply.metrics.items()}
         parts = [part for part in (reply.checkpoint_id, reply.checkpoint_hash) if part is not None]
         self._brains[agent] = " ".join(parts) or None
+        place = (self._phase.index, (None, None, None), (self._position, self.moment), EVALUATE)
+        return [Record(record_of(excuse, *place)) for excuse in reply.excused or ()]
 
     @property
     def runs(self) -> bool:

@@ -10,6 +10,7 @@ from ganglion.limits import LEAVE_EPISODE_S
 from ganglion.run.agents import ResolvedAgent, declaration_rows, resolve, same_declarations
 from ganglion.run.effect import Answer, Ask, Await, Cut, Declare, Effect, Event, Finish, Record
 from ganglion.run.evaluation import Evaluations
+from ganglion.run.excused import record_of
 from ganglion.run.failing import failed, placed
 from ganglion.run.flow import Flow
 from ganglion.run.inheritance import Inheritance
@@ -200,7 +201,10 @@ class Governor:
             wish, phase, self._phase if running else None, self._flow.tally.active if running else ()
         )
         if why:
-            known = self.stage is not Stage.PLANNED
+            known = self.stage not in (
+                Stage.PLANNED,
+                Stage.ENDED,
+            )  # there is no run to which a row could belong
             recorded: list[Effect] = [self._order_record(wish, f"refused: {why}")] if known else []
             return [*recorded, Answer(token, Signalled(False, why))]
         signal = Signal[wish.signal]
@@ -470,7 +474,7 @@ class Governor:
             return self._evaluation_on(found, now_s)
         if word == "brain":
             assert isinstance(reply, BrainEvaluated)
-            self._evaluations.thought(key, reply)
+            return self._evaluation_on(self._evaluations.thought(key, reply), now_s)
         return self._evaluation_on([], now_s)
 
     def _ask_for_evaluation(self, tag: tuple[Any, ...], peer: str, call: str, message: Any) -> Effect:
@@ -499,11 +503,13 @@ class Governor:
 
     def _brain_stored(self, tag: tuple[Any, ...], reply: BrainStored, now_s: float) -> list[Effect]:
         self._models.stored(tag[1], reply)
+        place = (self._phase.index, (None, None, None), (self._flow.position, 0))
+        rows: list[Effect] = [Record(record_of(excuse, *place)) for excuse in reply.excused or ()]
         if self._waiting("store"):
-            return []
+            return rows
         names = [agent.plan.name for agent in self._storing()]
         effects = self._models.keep(names, self._flow.tally.episodes())
-        return [*effects, *self._close_phase(now_s)]
+        return [*rows, *effects, *self._close_phase(now_s)]
 
     def _close_phase(self, now_s: float) -> list[Effect]:
         self.stage = Stage.CLOSING

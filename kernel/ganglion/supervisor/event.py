@@ -7,6 +7,7 @@ __all__ = [
     "EPISODES_ENDED",
     "EPISODE_ENDED",
     "EVALUATION_ENDED",
+    "EXCUSED",
     "PEER_JOINED",
     "PEER_LOST",
     "PEER_RESTARTED",
@@ -31,6 +32,7 @@ PEER_JOINED = "peer.joined"
 PEER_LOST = "peer.lost"
 PEER_RESTARTED = "peer.restarted"
 WAITING = "waiting"
+EXCUSED = "excused"  # told by a participant of itself: how many exceptions of authors were excused in it; counted only
 
 # told by the governor
 PHASE_STARTED = "phase.started"

@@ -23,7 +23,7 @@ from ganglion.run.plan import Process as Place
 from ganglion.supervisor.census import Census, boot_id, life_of
 from ganglion.supervisor.checkpoints import Checkpoints
 from ganglion.supervisor.child import State
-from ganglion.supervisor.event import WAITING
+from ganglion.supervisor.event import EXCUSED, WAITING
 from ganglion.supervisor.folder import RunFolder
 from ganglion.supervisor.member import Member
 from ganglion.supervisor.output import printable
@@ -95,6 +95,7 @@ class Run:
         self.waits: dict[str, Wait] = {}
         self.told: set[str] = set()  # events that the governor has told by itself
         self._heard_s: dict[str, float] = {}  # when each participant has last told for whom it waits
+        self.excused: dict[str, int] = {}  # participant -> exceptions of authors that were excused in it
         self.phase = 0
         self.restarts = Restarts()
         self.story = Story()
@@ -106,6 +107,8 @@ class Run:
         self.beginning: asyncio.Future[None] | None = None
         self.rewound = False
         self.withdrawal: dict[str, str] = {}  # variables that tell the store what does not count any more
+        self.signals: list[tuple[int, str]] = []  # of operators: phase, signal
+        self.unheard = ""  # what a phase that has begun again was told before
         self.again: int | None = None  # the phase that has begun again, with what was sealed of it
         self.kept = unrepeatable(plan)  # the phase from which on nothing is compared that comes again
         self.on_rewind: Callable[[str, str], None] | None = None
@@ -153,7 +156,8 @@ class Run:
         begun = self.begun or (self.way is not None and self.way.cut is None and not self.rewound)
         stopped = self.way is not None and self.way.stopped and not self.begun  # not taken back yet
         stopping = stopped or self.interrupts > 0
-        return Census(boot_id(), life_of(0, os.getpid()), self.phase, begun, stopping, found)
+        me = life_of(0, os.getpid())
+        return Census(boot_id(), me, self.phase, begun, stopping, found, tuple(self.signals))
 
     def rewind(self, reason: str, peer: str) -> None:
         """Begin again where everybody stood alike, because a process does not do the same again."""
@@ -178,11 +182,16 @@ class Run:
     def heard(self, peer: str, news: RunEvent, now_s: float) -> RunEvent | None:
         """Return what is to be shown of an event that a participant tells, None for what it has no say in.
 
-        How the run goes is the governor's to tell. Others say for whom they wait, in one line, once a second.
+        How the run goes is the governor's to tell. Others say for whom they wait, in one line, once a second, and how
+        many exceptions they have excused, which is counted.
         """
         if peer == self.governor.name:
             self.told.add(news.event)
             return news
+        if news.event == EXCUSED:
+            count = news.fields.get("count")
+            self.excused[peer] = max(self.excused.get(peer, 0), count if isinstance(count, int) else 0)
+            return None
         if news.event != WAITING or now_s - self._heard_s.get(peer, -math.inf) < _HEARD_SPAN_S:
             return None
         self._heard_s[peer] = now_s
@@ -281,6 +290,7 @@ class Run:
             lines += _traceback(ended.failure)
         if not lines:
             lines.append(ended.reason)
+        lines += [self.unheard] if self.unheard else []
         others = [f"{m.label} {m.end_text}" for m in self.lost if m is not first]
         if others:
             more = f" and {len(others) - _TOLD_MAX} more" if len(others) > _TOLD_MAX else ""

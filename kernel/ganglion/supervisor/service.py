@@ -112,8 +112,12 @@ class Service:
             request.signal, "operator", request.reason, phase, request.worker, steps=request.steps, data=data
         )
         assert self.supervisor.bus is not None
+        taken_in = run.phase
         answer = await self.supervisor.bus.ask(run.governor.name, "governor.signal", wish)
         assert isinstance(answer, Signalled)
+        if answer.accepted:
+            run.signals.append((taken_in, wish.signal))
+            await self.supervisor.note(run, must=False)
         return answer
 
     async def stop(self, caller: str, request: RunRequest) -> Signalled:
@@ -299,6 +303,7 @@ def _process_row(run: Run, member: Member, peer: dict[str, Any] | None) -> dict[
         "heard_ms": peer["heard_ms"] if peer else None,
         "waiting_for": peer["waiting_for"] if peer else [],
         "restarts": member.incarnation - 1,
+        "excused": run.excused.get(member.name, 0),
         "cpu_s": round(cpu_s, 2),
         "memory_bytes": memory,
     }

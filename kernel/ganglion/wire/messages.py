@@ -609,6 +609,7 @@ class EnvironmentUpdated:
     reward_ids: list[dict[str, Any]] | None = None  # declarations, in the first update if not made before
     world_state: Any = None
     state: dict[str, Any] | None = None  # of generators before a reset, for who has to lead a successor here
+    excused: list[dict[str, Any]] | None = None  # as of Acted, of reward and transformer
 
 
 @message
@@ -683,7 +684,8 @@ class Act:
 class Acted:
     """Answer with the setpoints, and the objective of the decision that was completed.
 
-    `proposed` are the muscle's own where filters changed them. `signal` is a brain's wish: {signal, reason}.
+    `proposed` are the muscle's own where filters changed them. `signal` is a brain's wish: {signal, reason}. `excused`
+    are exceptions of authors that the document excuses: maps {issuer, hook, reason}.
     """
 
     setpoints: list[Any] | None = None
@@ -691,6 +693,7 @@ class Acted:
     objective: list[Any] | None = None
     signal: dict[str, Any] | None = None
     statistics: dict[str, Any] | None = None
+    excused: list[dict[str, Any]] | None = None
 
 
 @message
@@ -790,6 +793,7 @@ class Thought:
     fresh: bool = False
     signal: dict[str, Any] | None = None
     filters: dict[str, Any] | None = None
+    excused: list[dict[str, Any]] | None = None  # as of Acted
 
 
 @message
@@ -811,6 +815,7 @@ class BrainEvaluated:
     metrics: dict[str, Any]
     checkpoint_id: str | None = None
     checkpoint_hash: str | None = None
+    excused: list[dict[str, Any]] | None = None  # as of Acted
 
 
 @message
@@ -831,6 +836,7 @@ class BrainStored:
     """List the files that were written: maps {tag, path, sha256, bytes, updates}."""
 
     files: list[dict[str, Any]]
+    excused: list[dict[str, Any]] | None = None  # as of Acted: what no answer to a muscle has told
 
 
 # == flow, records, events ============================================================================================

@@ -28,8 +28,6 @@ PHASE = "schedule: [one: {%s}]"
 REFUSED = [
     (PHASE % "bodies: {num: 2}", "bodies"),
     (PHASE % "environments: [{environment: {uid: e}, clock: {period: 2}}]", "a clock of an environment"),
-    (PHASE % "environments: [{environment: {uid: e, on_error: continue}}]", "`on_error: continue`"),
-    (PHASE % "agents: [{brain: {name: x, on_error: continue}}]", "`on_error: continue`"),
     (PHASE % "simulation: aeb", "the controller `aeb`"),
 ]  # fmt: skip
 
@@ -37,7 +35,7 @@ TAKEN = [
     PHASE % "phase_config: {mode: test, sync: lockstep, evaluate_every: ~, evaluate_episodes: 3}",
     PHASE
     % "agents: [{filters: [norm], load: {}}, {load: false}, {load: {phase: 0, base: .}, models: kept}, {load: ~}]",
-    PHASE % "agents: [{brain: {name: aeb, on_error: fail}}]",
+    PHASE % "agents: [{brain: {name: aeb, on_error: continue}}]",
     PHASE % "simulation: {conditions: [agent_objective]}",
     "run_config: {condition: evaluation_objective}",
     PHASE % "recovery: {on_loss: fail, deadlines_s: {act: 3}, deterministic: false, restarts: {max: 3}}",

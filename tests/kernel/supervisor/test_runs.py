@@ -164,6 +164,17 @@ def test_participants_tell_waits_only() -> None:
     _on_loop(body)
 
 
+def test_excuses_are_counted_and_not_shown() -> None:
+    """Each participant says how many exceptions it has excused; the newest number counts, nonsense is none."""
+
+    def body(run: Run) -> None:
+        for count in (1, 3, "many", 2):
+            assert run.heard("r-1/muscle/ada/0", RunEvent("excused", {"count": count}), 0.0) is None
+        assert {"r-1/muscle/ada/0": 3} == run.excused
+
+    _on_loop(body)
+
+
 def test_stories_are_plain_lines() -> None:
     """What a peer says begins no line of ours, moves no cursor, and ends somewhere."""
 
