@@ -150,12 +150,12 @@ class Farm:
         (folder / "own.py").write_text(OWN)
 
     def run(
-        self, controller: str, workers: int = 3, sync: str = "lockstep"
+        self, controller: str, workers: int = 3, sync: str = "lockstep", times: int = 1
     ) -> subprocess.CompletedProcess[str]:
-        """Run the document with a controller; return exit status and output."""
+        """Run the document with a controller, so many times; return exit status and output."""
         text = DOCUMENT.replace("CONTROLLER", controller).replace("WORKERS", str(workers))
         (self.folder / "own.yml").write_text(text.replace("SYNC", sync))
-        return self.ganglion("run", "own.yml", "--plain")
+        return self.ganglion("run", *["own.yml"] * times, "--plain")
 
     def ganglion(self, *line: str) -> subprocess.CompletedProcess[str]:
         """Run a command in the folder."""
@@ -183,9 +183,8 @@ def staggered(worker: int, episode: int, agent: int) -> list[int]:
 @pytest.mark.parametrize("sync", ["lockstep", pytest.param("pipelined", marks=pytest.mark.long)])
 def test_workers_whose_agents_act_in_different_steps_learn_together(farm: Farm, sync: str) -> None:
     """Nobody waits for who does not act; decisions, rewards and what was learnt are the same in a second run."""
-    for _ in range(2):
-        done = farm.run("{name: 'own:Staggered'}", sync=sync)
-        assert 0 == done.returncode, done.stdout + done.stderr
+    done = farm.run("{name: 'own:Staggered'}", sync=sync, times=2)
+    assert 0 == done.returncode, done.stdout + done.stderr
 
     found = [
         (row["worker"], row["agent"], row["episode"], row["sensors"]["road.s"], row["rewards"]["road.r"])

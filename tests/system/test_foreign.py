@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -210,46 +211,11 @@ def test_twenty_lines_attach(tmp_path: Path) -> None:
 
 
 # == what is said when a program fails ================================================================================
-BREAK = {
+BREAK = {  # what a program does -> how the story begins, and what it has beside
     "import sys; sys.exit('no port')": ("ended with exit status 1", "no port"),
     "raise SystemExit(0)": ("ended with exit status 0", "its output: nothing"),
     "import os; os.kill(os.getpid(), 9)": ("was killed by SIGKILL", "its output: nothing"),
 }
-
-
-@pytest.mark.parametrize("code", BREAK)
-def test_program_that_ends_is_named(code: str, tmp_path: Path) -> None:
-    """A program that ends before it has joined fails the run by its name, with its status and last words."""
-    done = _ganglion(
-        tmp_path, "-q", "run", str(_document(tmp_path, _form(Program([sys.executable, "-c", code]))))
-    )
-
-    status, words = BREAK[code]
-    assert 1 == done.returncode
-    assert done.stderr.startswith(f"failed: environment world (worker 0) {status}\n")
-    assert words in done.stderr
-    assert "Traceback" not in done.stderr
-
-
-def test_program_that_is_missing_is_named(tmp_path: Path) -> None:
-    """A program that is not there fails the run with the reason of the system."""
-    done = _ganglion(tmp_path, "-q", "run", str(_document(tmp_path, "command: [./nowhere]", 2)))
-
-    assert 1 == done.returncode
-    assert done.stderr.startswith("failed: environment world (worker ")
-    assert "cannot start ./nowhere: No such file or directory" in done.stderr
-    assert "Traceback" not in done.stderr
-
-
-def test_folder_that_is_missing_is_named(tmp_path: Path) -> None:
-    """A program whose working folder is not there fails the run, without the words of our own machinery."""
-    done = _ganglion(tmp_path, "-q", "run", str(_document(tmp_path, "command: [./a], cwd: b")))
-
-    assert 1 == done.returncode
-    words = f"could not be started: cannot start ./a: there is no folder {tmp_path / 'b'}\n"
-    assert f"failed: environment world (worker 0) {words}" == done.stderr
-
-
 ANSWERS = {
     '"readings": [[step]]': {
         '"readings": [[99 * step]]': "readings.x: expected a value of Box",
@@ -261,18 +227,73 @@ ANSWERS = {
         'if verb == 3: send(source, [5, serial], {"kind": "author", "message": "too hot"}': "author: too hot",
     },
 }
+WRONG = [(old, new) for old, row in ANSWERS.items() for new in row]
 
 
-@pytest.mark.parametrize(("old", "new"), [(old, new) for old, row in ANSWERS.items() for new in row])
-def test_wrong_answer_is_blamed_on_the_program(old: str, new: str, tmp_path: Path) -> None:
+@dataclass(frozen=True)
+class Failed:
+    """Hold what came of runs that fail: folder, and the lines of the story of each, by its uid."""
+
+    folder: Path
+    stories: dict[str, list[str]]
+
+
+@pytest.fixture(scope="module")
+def failed(tmp_path_factory: pytest.TempPathFactory) -> Failed:
+    """Run all documents of this part by one command, two at a time: each of them ends soon after it was started."""
+    folder = tmp_path_factory.mktemp("failed")
+    forms = {"missing": "command: [./nowhere]", "homeless": "command: [./a], cwd: b"}
+    forms |= {f"breaks-{n}": _form(Program([sys.executable, "-c", code])) for n, code in enumerate(BREAK)}
+    for n, (old, new) in enumerate(WRONG):
+        assert old in DEALER
+        path = folder / f"dealer{n}.py"
+        path.write_text(DEALER.replace(old, new))
+        forms[f"answers-{n}"] = _form(Program([sys.executable, str(path)]))
+    files = []
+    for uid, form in forms.items():
+        text = _document(folder, form, 2 if uid == "missing" else 1).read_text()
+        files.append(folder / f"{uid}.yml")
+        files[-1].write_text(text.replace("uid: swing", f"uid: {uid}"))
+    done = ganglion(folder, "run", *map(str, files), "--json", "--parallel", "2", span_s=3 * WAIT_S)
+    assert 1 == done.returncode, done.stdout + done.stderr
+    ended = [event for event in map(json.loads, done.stdout.splitlines()) if event["event"] == "run.ended"]
+    assert {1} == {event["exit_status"] for event in ended}
+    return Failed(folder, {event["run"].removesuffix("-1"): event["story"] for event in ended})
+
+
+@pytest.mark.parametrize("number", range(len(BREAK)), ids=BREAK)
+def test_program_that_ends_is_named(failed: Failed, number: int) -> None:
+    """A program that ends before it has joined fails the run by its name, with its status and last words."""
+    story = failed.stories[f"breaks-{number}"]
+    status, words = list(BREAK.values())[number]
+
+    assert f"environment world (worker 0) {status}" == story[0]
+    assert words in "\n".join(story)
+    assert "Traceback" not in "\n".join(story)
+
+
+def test_program_that_is_missing_is_named(failed: Failed) -> None:
+    """A program that is not there fails the run with the reason of the system."""
+    text = "\n".join(failed.stories["missing"])
+
+    assert text.startswith("environment world (worker ")
+    assert "cannot start ./nowhere: No such file or directory" in text
+    assert "Traceback" not in text
+
+
+def test_folder_that_is_missing_is_named(failed: Failed) -> None:
+    """A program whose working folder is not there fails the run, without the words of our own machinery."""
+    words = f"could not be started: cannot start ./a: there is no folder {failed.folder / 'b'}"
+
+    assert [f"environment world (worker 0) {words}"] == failed.stories["homeless"]
+
+
+@pytest.mark.parametrize("number", range(len(WRONG)), ids=[new for _, new in WRONG])
+def test_wrong_answer_is_blamed_on_the_program(failed: Failed, number: int) -> None:
     """An answer that does not fit its declaration fails the run in the program's name, not in its reader's."""
-    assert old in DEALER
-    path = tmp_path / "dealer.py"
-    path.write_text(DEALER.replace(old, new))
-    form = _form(Program([sys.executable, str(path)]))
-    done = _ganglion(tmp_path, "-q", "run", str(_document(tmp_path, form)))
+    story = failed.stories[f"answers-{number}"]
+    old, new = WRONG[number]
 
-    assert 1 == done.returncode
-    assert done.stderr.startswith("failed: environment world (worker 0): ")
-    assert ANSWERS[old][new] in done.stderr.splitlines()[0]
-    assert "Traceback" not in done.stderr
+    assert story[0].startswith("environment world (worker 0): ")
+    assert ANSWERS[old][new] in story[0]
+    assert "Traceback" not in "\n".join(story)

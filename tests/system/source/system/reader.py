@@ -91,6 +91,9 @@ def reader() -> Reader:
 
 def _serve() -> None:
     """Take an order from each line, and answer with an exit status, negative for a signal."""
+    if os.environ.get("GANGLION_AUDIT"):  # what our processes may not do, these may not either
+        audit = importlib.import_module("sitecustomize")
+        audit.install(audit._append)
     from ganglion.cli.main import COMMANDS, main
 
     for module in (*(COMMANDS[name][0].partition(":")[0] for name in READING), *_IMPORTED):
