@@ -195,7 +195,9 @@ class World:
         if one.verb is not other.verb:
             return f"{one.text}, then {other.text}"
         for key, ids in (("readings", self.sensors), ("rewards", self.rewards or [])):
-            first, second = (one.fields.get(key) or [[]])[0], (other.fields.get(key) or [[]])[0]
+            first, second = ((answer.fields.get(key) or [[]])[0] for answer in (one, other))
+            if isinstance(first, dict) or isinstance(second, dict):
+                continue  # declarations of rewards, compared below: the order of a map's keys means nothing
             for uid, a, b in zip(ids, first, second, strict=False):
                 if a != b:
                     return f"`{uid}` went from {_shown(a)} to {_shown(b)}"
