@@ -34,6 +34,7 @@ class Soak:
         self.kills: list[tuple[str, float | None]] = []  # name, seconds until the next episode has ended
         self.memory: defaultdict[str, list[int]] = defaultdict(list)
         self.descriptors: defaultdict[str, list[int]] = defaultdict(list)
+        self.tapes: defaultdict[str, list[int]] = defaultdict(list)
         self._read = 0
         self.ended = 0
         self.restarted = 0
@@ -82,13 +83,11 @@ class Soak:
     def sample(self) -> None:
         """Note memory and descriptors of all."""
         seen = [(p.role, p.pid) for p in below(self.command.process.pid)]
+        for file in (self.folder / "results" / RUN / "tapes").glob("*.tape"):
+            self.tapes[file.stem.rstrip("-0123456789")].append(file.stat().st_size)
         for role, pid in [("supervisor", self.command.process.pid), *seen]:
             self.memory[role].append(memory_kib(pid))
             self.descriptors[role].append(descriptors(pid))
-
-    def tapes_bytes(self) -> int:
-        """Return how large the tapes of the run are."""
-        return sum(f.stat().st_size for f in (self.folder / "results" / RUN / "tapes").glob("*"))
 
 
 def main(span_s: float, every_s: float, seed: int, workers: int) -> int:
@@ -103,15 +102,14 @@ def main(span_s: float, every_s: float, seed: int, workers: int) -> int:
                 soak.kill(patience_s=60.0)
                 soak.wait(min(every_s, until_s - time.monotonic()))
             soak.sample()
-            tapes = soak.tapes_bytes()
             soak.command.process.send_signal(signal.SIGINT)
             soak.wait(30.0)
-            return _sum_up(soak, tapes)
+            return _sum_up(soak)
         finally:
             soak.command.kill()
 
 
-def _sum_up(soak: Soak, tapes: int) -> int:
+def _sum_up(soak: Soak) -> int:
     faults: list[str] = []
     status = soak.command.process.poll()
     if status != 130:
@@ -128,7 +126,9 @@ def _sum_up(soak: Soak, tapes: int) -> int:
         faults.append(f"{len(soak.kills) - len(back)} kills were not made good within a minute")
     if back:
         print(f"gap: median {statistics.median(back):.2f} s, max {max(back):.2f} s, last {back[-1]:.2f} s")
-    print(f"{soak.ended} episodes, {soak.restarted} restarts, tapes {tapes / 2**20:.1f} MiB")
+    print(f"{soak.ended} episodes, {soak.restarted} restarts")
+    for name, sizes in sorted(soak.tapes.items()):
+        print(f"tape {name:22} last {sizes[-1] / 2**20:7.2f} MiB, longest {max(sizes) / 2**20:7.2f} MiB")
     for role, found in soak.memory.items():
         quarter = max(1, len(found) // 4)
         first, last = statistics.median(found[:quarter]), statistics.median(found[-quarter:])

@@ -8,6 +8,7 @@ from typing import Any
 import msgpack
 from numpy.random import PCG64, Generator
 
+from ganglion.errors import RemoteProtocolError
 from ganglion.peer.portrait import NoPortrait, portray, restored
 from ganglion.peer.sitter import found_in, way_of
 from ganglion.peer.state import Generators
@@ -92,7 +93,10 @@ class Likeness:
         Raises:
             RemoteProtocolError: It is no likeness.
         """
-        first, second = msgpack.unpackb(data)
+        try:
+            first, second = msgpack.unpackb(data)
+        except (ValueError, TypeError) as error:
+            raise RemoteProtocolError(f"expected a likeness: {error}") from error
         found: Mapping[str, Any] = restored(first, self._known)
         return found, second
 

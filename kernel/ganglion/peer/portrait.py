@@ -3,7 +3,8 @@
 A portrait is a tree in msgpack: numbers, text and bytes as they are, all else as a list that begins with a letter. What
 can change is numbered in the order in which it is met: what is met again is named by its number, so that two names of
 one list stay two names of one list. Objects of the host (its memory, its generators) are named, and not portrayed;
-objects of authors are portrayed in their place, and put back into those that were made in the same way.
+objects of authors are portrayed in their place, and put back into those that were made in the same way; one that was
+made later comes back if there is another one of its class.
 """
 
 from __future__ import annotations
@@ -97,6 +98,7 @@ class _Painter:
         self, known: Mapping[str, Any], sitters: Mapping[str, Any], passing: Collection[str]
     ) -> None:
         self._sitters = {id(one): name for name, one in sitters.items()}
+        self._classes = {type(one): name for name, one in reversed(list(sitters.items()))}
         self._known = {id(one): name for name, one in known.items()}
         self._passing = passing
         self._numbers: dict[int, int] = {}
@@ -136,6 +138,9 @@ class _Painter:
         if name is not None:
             self._known[id(value)] = name
             return self._sitter(name, value, depth + 1)
+        name = self._classes.get(kind)
+        if name is not None:
+            return self._sibling(name, value, depth + 1)
         paint = _PAINTERS.get(kind)
         if paint is not None:
             return paint(self, value, depth + 1)
@@ -169,6 +174,14 @@ class _Painter:
             name,
             self.part("", {n: v for n, v in own.items() if f"{name}.{n}" not in self._passing}, depth),
         ]
+
+    def _sibling(self, name: str, value: Any, depth: int) -> Any:
+        """Paint an object that a successor has not, but has another one of its class."""
+        self._meet(value)
+        own = attributes_of(value)
+        if own is None or way_of(value) is not None:
+            raise self._strange(value)
+        return ["N", name, self.part("", own, depth)]
 
     def _meet(self, value: Any) -> None:
         self._numbers[id(value)] = len(self._met)
@@ -337,6 +350,12 @@ class _Reader:
         put_attributes(one, self.of(state))
         return one
 
+    def read_sibling(self, name: str, state: Any) -> Any:
+        cls: Any = type(self._known[name])
+        one = self._meet(cls.__new__(cls))
+        put_attributes(one, self.of(state))
+        return one
+
     def read_saved(self, name: str, state: Any) -> Any:
         one = self._known[name]
         way = way_of(one)
@@ -478,6 +497,7 @@ _READERS: dict[str, Callable[..., Any]] = {
     "h": _Reader.read_host,
     "o": _Reader.read_sitter,
     "v": _Reader.read_saved,
+    "N": _Reader.read_sibling,
     "r": _Reader.read_again,
     "l": _Reader.read_list,
     "t": _Reader.read_tuple,

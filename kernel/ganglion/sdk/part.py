@@ -21,6 +21,14 @@ class Part:
     document by keyword, and of `uid`, `seed` and `broker_uri` (always empty) those that its signature names. This
     base accepts and ignores any arguments.
 
+    A class may have `save_state() -> Mapping[str, Any]` and `load_state(state)`. They are for runs that last for hours:
+    what a lost process has to hear again is bounded only where the state of its objects can be taken between two
+    episodes. `save_state` returns names and arrays, or other plain values (numbers, text, bytes, lists, tuples, maps,
+    sets, generators of numpy); `load_state` is called with an equal map, in another process, on an object that was
+    made and set up in the same way, and has to put it where the first one stood. The generator `rng`, `memory`, and
+    all else that the bus has given are seen to. Objects of a class that has neither are taken by their attributes,
+    where these are plain values, or objects of which the same holds that the constructor or `setup` has made.
+
     Attributes:
         uid: The object's name within the run, with the worker where each has one (`scout/0`).
         name: The name in the document.

@@ -195,6 +195,20 @@ def test_objects_are_portrayed_in_their_place() -> None:
     assert "later" not in vars(fresh)
 
 
+def test_objects_made_later_come_back_beside_one_of_their_class() -> None:
+    """Where a successor has an object of a class it can have others; they are one thing wherever they are met."""
+    body = Body(3.0)
+    later = Body(4.0, [1])
+    body.head = (later, {"again": later})
+    fresh = Body()
+    restored(portray(body, {}, {"body": body}), {"body": fresh})
+    (found, others) = fresh.head
+
+    assert (Body(4.0, [1]), found) == (found, others["again"])
+    assert found is others["again"]
+    assert found is not later
+
+
 class Broken(Saved):
     """Be an object that takes no state."""
 
@@ -237,6 +251,7 @@ def unordered() -> set[int]:
     [
         (lambda: {"net": [print]}, r"net\[0\]: a builtin_function_or_method cannot be portrayed"),
         (lambda: {"net": {"w": Body()}}, r"net\.w: a .*Body cannot be portrayed"),
+        (lambda: {"net": {"w": Saved()}}, r"net\.w: a .*Saved cannot be portrayed"),
         (lambda: {"x": np.array([None])}, "x: an array of dtype object"),
         (lambda: {"x": np.zeros((3, 3))[:, ::2]}, "x: an array that shows parts of another one"),
         (lambda: {"x": np.zeros(2, "i4,f4")}, "x: an array of dtype"),

@@ -353,3 +353,76 @@ def test_our_own_former_connection_is_waited_out(link: Any, clock: Any) -> None:
     assert 3 == len(pauses)
     assert {A} == set(bus.exchange.broker.joined)
     assert participant.welcome is not None
+
+
+def test_successor_goes_on_from_a_base_behind_what_is_always_heard(link: Any, clock: Any) -> None:
+    """What stands before the first stand is heard again; then the state is given, and what came later is heard."""
+    brain_of(link)
+    reel = MemoryReel()
+    heard: list[str] = []
+
+    class Standing(Worker):
+        """Take its sum for its state, and stand behind each reset."""
+
+        def live(self, often: bool) -> None:
+            self.often = often
+            self.participant.join(self.participant.hello("muscle", "a", "t"))
+            self.participant.serve(self.tick)
+
+        def reset(self, request: Any, reset: MuscleReset) -> Done:
+            heard.append(f"reset {reset.episode}")
+            return super().reset(request, reset)
+
+        def tick(self) -> None:
+            if not heard or self.participant.leaving:
+                return
+            state = self.participant.stand()
+            if state is not None:
+                heard.append("went on")
+                self.total = state
+            elif self.often:
+                self.participant.rebase(self.total)
+
+    for episode in (0, 1, 2):
+        link.idle.append(
+            partial(link.request, "r/controller/0", "muscle.reset", MuscleReset(episode), 70 + episode)
+        )
+    leave_when_idle(link)
+    first = Standing(lambda: link, clock, reel)
+    first.live(often=True)
+    first.participant._closed.set()
+    before = list(heard)
+    heard.clear()
+    leave_when_idle(link)
+    second = Standing(lambda: link, clock, reel)
+    second.live(often=False)
+
+    assert (["reset 0", "reset 1", "reset 2"], ["reset 0", "went on"]) == (before, heard)
+    assert first.total == second.total
+    assert first.participant._conversation.serial == second.participant._conversation.serial
+    link.request("r/controller/0", "muscle.reset", MuscleReset(2), 72)  # it did not hear the answer
+    sent = len(link.sent)
+    second.participant.pump(0.0)
+    assert [Done()] == [link.replied(72)]
+    assert [Verb.REPLY] == [e.head.verb for e in link.sent[sent:]]
+
+
+def test_a_base_is_not_passed_by(link: Any, clock: Any) -> None:
+    """Who does not stand where its predecessor went on from a state differs; nothing is begun anew that is open."""
+    brain_of(link)
+    reel = MemoryReel()
+    requests(link, [0])
+    first = Worker(lambda: link, clock, reel)
+    first.participant.join(first.participant.hello("muscle", "a", "t"))
+    assert not first.participant.rebase(1)  # nobody has stood yet
+    link.request("r/controller/0", "muscle.reset", MuscleReset(0), 70)
+    first.participant._inbox.extend(first.participant._receive(0.1, None))
+    first.participant.stand()
+    assert not first.participant.rebase(1)
+    first.participant._take(first.participant._inbox.popleft())
+    first.participant.stand()
+    assert first.participant.rebase(1)
+    second = Worker(lambda: link, clock, reel)
+
+    with pytest.raises(TapeDiffers, match="it does more than before"):
+        second.live()

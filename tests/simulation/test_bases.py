@@ -1,0 +1,129 @@
+"""Bases: tapes that are begun anew at every episode, under faults; nothing comes of it but shorter tapes."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from simulation.campaign import Campaign
+from simulation.cases import CASES, DICE, case
+
+from ganglion.peer import renewal
+from ganglion.peer.crossing import Crossing
+from ganglion.peer.likeness import Likeness
+from ganglion.peer.records import Records
+from ganglion.peer.renewal import Renewal
+
+SEEDS = (12, 21, 150, 158, 218, 231)
+"""Those of the first 250 by which muscles, controllers and brains go on from a base."""
+
+
+@pytest.fixture(scope="module")
+def folder() -> Iterator[Path]:
+    """Return a folder in which the undisturbed results of all cases are known, with tapes that are never begun anew."""
+    memory = Path("/dev/shm")
+    path = Path(
+        tempfile.mkdtemp(prefix="ganglion-bases-", dir=memory if os.access(memory, os.W_OK) else None)
+    )
+    for name in (*range(CASES), DICE):
+        case(name, path)
+    yield path
+    shutil.rmtree(path, ignore_errors=True)
+
+
+@pytest.fixture
+def gone_on(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """Have all tapes begun anew wherever they can be; return who went on from a base how often."""
+    for name, value in (
+        ("TAPE_BEGIN_BYTES", 0),
+        ("TAPE_BEGIN_S", 0.0),
+        ("_TIMES_SIZE", 0),
+        ("_TIMES_COST", 0.0),
+    ):
+        monkeypatch.setattr(renewal, name, value)
+    found: Counter[str] = Counter()
+    restore = Renewal.restore
+
+    def counted(self: Any, state: Any, put: Callable[[Any], None]) -> None:
+        restore(self, state, put)
+        found[self._whose.partition(" ")[0]] += 1
+
+    monkeypatch.setattr(Renewal, "restore", counted)
+    return found
+
+
+def go(folder: Path, seeds: Any) -> str:
+    """Return what a campaign says of the first seed that goes wrong; empty if none does."""
+    campaign = Campaign(folder, shrinks=False)
+    for seed in seeds:
+        try:
+            campaign.go(seed)
+        except Exception as failure:  # noqa: BLE001 - what is broken may break anything
+            return f"seed {seed}: {type(failure).__name__}: {failure}"
+    return ""
+
+
+def test_runs_whose_tapes_begin_anew_come_to_the_same(folder: Path, gone_on: Counter[str]) -> None:
+    """Whoever is lost goes on from a base in the midst of a phase, and the run is the undisturbed one."""
+    assert not go(folder, SEEDS)
+    assert gone_on.keys() >= {"muscle", "controller", "brain"}
+
+
+@pytest.mark.long
+def test_many_runs_whose_tapes_begin_anew(folder: Path, gone_on: Counter[str]) -> None:
+    """So it is whatever happens."""
+    assert not go(folder, range(2000))
+    assert min(gone_on.values()) >= 10
+
+
+def nothing_put_back(patch: pytest.MonkeyPatch) -> None:
+    """Leave objects as they were made."""
+    patch.setattr(Likeness, "put", lambda self, read: None)
+
+
+def batches_forgotten(patch: pytest.MonkeyPatch) -> None:
+    """Go on without the batches that were not acknowledged."""
+    restore = Records.restore
+
+    def forgetful(self: Any, state: Any) -> None:
+        restore(self, state)
+        self._sent.clear()
+
+    patch.setattr(Records, "restore", forgetful)
+
+
+def first_verdict(patch: pytest.MonkeyPatch) -> None:
+    """Begin again with the first episode."""
+    stand = Crossing.stand
+
+    def first(self: Any, verdict: Any, mine: Any, loose: bool) -> Any:
+        found = stand(self, verdict, mine, loose)
+        return None if found is None else (verdict, found[1])
+
+    patch.setattr(Crossing, "stand", first)
+
+
+@pytest.mark.parametrize("mutant", [nothing_put_back, first_verdict], ids=lambda mutant: mutant.__name__)
+def test_what_a_base_lacks_is_noticed(
+    folder: Path, gone_on: Counter[str], monkeypatch: pytest.MonkeyPatch, mutant: Any
+) -> None:
+    """A base of which one part is not put back does not come to the same results."""
+    mutant(monkeypatch)
+
+    assert go(folder, SEEDS)
+
+
+@pytest.mark.long
+def test_batches_of_a_base_are_said_again(
+    folder: Path, gone_on: Counter[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows that were on their way when a base was taken are lost, if its batches are."""
+    batches_forgotten(monkeypatch)
+
+    assert go(folder, range(2000))
