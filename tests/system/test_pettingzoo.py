@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import statistics
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import pytest
 from system.command import ganglion
 
 DOCUMENT = """
@@ -37,7 +39,7 @@ run_config: {condition: vanilla}
 
 def rows(folder: Path, table: str) -> list[dict[str, Any]]:
     """Return the rows of a table of the newest run."""
-    done = ganglion(folder, "results", "last", "--table", table, "--format", "json")
+    done = ganglion(folder, "results", "last", "--table", table, "--format", "json", span_s=600.0)
     assert 0 == done.returncode, done.stderr
     return [{k: v for k, v in row.items() if k != "run"} for row in json.loads(done.stdout)]
 
@@ -81,3 +83,82 @@ def test_fixed_turns_play_too(tmp_path: Path) -> None:
 
     assert sum(row["steps"] for row in episodes) == len(actions)
     assert {0.0, 1.0} == {row["objective"] for row in actions}
+
+
+LEARNER = """
+uid: learner
+seed: 1
+version: "0.1"
+schedule:
+  - train:
+      environments: [{environment: {uid: game, name: pettingzoo, params: {id: classic/tictactoe_v3}}}]
+      agents:
+        - name: first
+          muscle: MUSCLE
+          brain: BRAIN
+          sensors: [game.player_1.observation, game.player_1.action_mask, game.player_1.turn]
+          actuators: [game.player_1.action]
+          rewards: [game.player_1.reward]
+        - name: chance
+          muscle: random_legal
+          sensors: [game.player_2.action_mask, game.player_2.turn]
+          actuators: [game.player_2.action]
+          rewards: [game.player_2.reward]
+      simulation: {name: pettingzoo}
+      phase_config: {mode: train, episodes: TRAINED}
+  - test:
+      phase_config: {mode: test, episodes: TESTED}
+run_config: {condition: vanilla}
+"""
+PPO = "{algorithm: PPO, algorithm_params: {n_steps: STEPS, batch_size: 128, ent_coef: 0.01, learning_rate: 0.001}}"
+
+
+def tested(folder: Path, learns: bool, steps: int, trained: int, tested: int, span_s: float) -> list[float]:
+    """Return the results of the first player's test games: 1 won, 0 drawn, -1 lost or illegal."""
+    brain = "{name: sb3, params: " + PPO.replace("STEPS", str(steps)) + "}" if learns else "none"
+    text = LEARNER.replace("MUSCLE", "sb3" if learns else "random_legal").replace("BRAIN", brain)
+    text = text.replace("TRAINED", str(trained)).replace("TESTED", str(tested))
+    (folder / "learner.yml").write_text(text)
+    done = ganglion(folder, "run", "-q", "learner.yml", span_s=span_s)
+    assert 0 == done.returncode, done.stderr
+    found: dict[int, float] = {}
+    for row in rows(folder, "actions"):
+        if row["mode"] == "test" and row["agent"] == "first":
+            found[row["episode"]] = row["objective"]  # of its last move: all others bring 0
+    return list(found.values())
+
+
+def interval(results: list[float]) -> tuple[float, float]:
+    """Return the ends of the 95 % confidence interval of the mean."""
+    half = 1.96 * statistics.stdev(results) / len(results) ** 0.5
+    return statistics.fmean(results) - half, statistics.fmean(results) + half
+
+
+def test_a_learner_plays(tmp_path: Path) -> None:
+    """An agent of Stable-Baselines3 is trained on some games, and then plays by its policy alone."""
+    pytest.importorskip(
+        "stable_baselines3",
+        reason="stable-baselines3 is not installed: scripts/setup --with stable-baselines3",
+    )
+    found = tested(tmp_path, True, 128, 60, 5, 60.0)
+
+    assert 5 == len(found)
+    assert {-1.0, 0.0, 1.0} >= set(found)
+
+
+@pytest.mark.long
+def test_a_learner_beats_chance(tmp_path: Path) -> None:
+    """After 7000 games against chance PPO wins far more often than chance itself does against chance.
+
+    Chance against chance has a mean result of 0.30 for who begins (58 % won, 29 % lost).
+    """
+    pytest.importorskip(
+        "stable_baselines3",
+        reason="stable-baselines3 is not installed: scripts/setup --with stable-baselines3",
+    )
+    by_chance = interval(tested(tmp_path, False, 0, 1, 1000, 3600.0))
+    learned = interval(tested(tmp_path, True, 512, 7000, 1000, 3600.0))
+    told = f"mean result of 1000 games, 95 %: by chance {by_chance}, learned {learned}"
+
+    assert by_chance[0] < 0.30 < by_chance[1], told
+    assert learned[0] > by_chance[1] + 0.3, told
