@@ -9,7 +9,7 @@ import contextlib
 import json
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -42,6 +42,7 @@ class Census:
     """Hold who lives for a run: its present phase, whether its governor was told to begin, each name of it.
 
     `stopping` says that the run has been interrupted: from then on episodes end otherwise than they would have.
+    `signals` are those of operators, with the phase that took each: a phase that begins again has not heard them.
     `boot` names the time since the machine began; empty where the system does not tell.
     """
 
@@ -51,6 +52,7 @@ class Census:
     begun: bool = False
     stopping: bool = False
     lives: Mapping[str, Life] = field(default_factory=dict)
+    signals: Sequence[tuple[int, str]] = ()
 
 
 def boot_id() -> str:
@@ -90,7 +92,10 @@ def read_census(folder: Path) -> Census | None:
     try:
         tree = json.loads(path.read_bytes())
         known = {name: Life(**life) for name, life in tree["lives"].items()}
-        return Census(**{**tree, "supervisor": Life(**tree["supervisor"]), "lives": known})
+        signals = tuple((int(phase), str(signal)) for phase, signal in tree["signals"])
+        return Census(
+            **{**tree, "supervisor": Life(**tree["supervisor"]), "lives": known, "signals": signals}
+        )
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ganglion.errors import GanglionError, LaunchError
 from ganglion.limits import DEADLINES_S, LEAVE_KILL_S
 from ganglion.supervisor import event
-from ganglion.supervisor.census import read_census
+from ganglion.supervisor.census import Census, read_census
 from ganglion.supervisor.folder import participants
 from ganglion.supervisor.moment import Moments
 from ganglion.supervisor.revival import now
@@ -30,7 +30,9 @@ async def prepare(run: Run, way: Way) -> None:
     """Put the tapes of a run that goes on where they belong; StoreError if that cannot be done."""
     moments = Moments(run.folder.path)
     run.way = way
-    run.incarnations = await asyncio.to_thread(_incarnations, run)
+    census = await asyncio.to_thread(read_census, run.folder.path)
+    run.incarnations = _incarnations(run, census)
+    run.signals = run.signals or list(() if census is None else census.signals)
     if way.cut is not None:
         run.phase = int(way.cut["phase"])
         await asyncio.to_thread(moments.forget)
@@ -38,8 +40,22 @@ async def prepare(run: Run, way: Way) -> None:
         run.phase = int(way.moment.facts["phase"])
         await asyncio.to_thread(moments.restore, way.moment)
     run.withdrawal = _withdrawal(run, way)
+    if way.cut is not None:
+        run.unheard = _unheard(run)
     compared = "GANGLION_WITHDRAW_ALL" not in run.withdrawal and not run.keeps(run.phase)
     run.again = run.phase if way.cut is not None and compared else None
+
+
+def _unheard(run: Run) -> str:
+    """Return in words which signals of operators the phases have taken that begin again; none of them has any."""
+    gone = [signal for phase, signal in run.signals if phase >= run.phase]
+    run.signals = [(phase, signal) for phase, signal in run.signals if phase < run.phase]
+    if not gone:
+        return ""
+    return (
+        f"phase {run.phase} begins again without what operators have signalled in it ({', '.join(gone)}): it is "
+        "not known at which step each was heard; signal again what is still wanted"
+    )
 
 
 def _withdrawal(run: Run, way: Way) -> dict[str, str]:
@@ -60,9 +76,8 @@ def _withdrawal(run: Run, way: Way) -> dict[str, str]:
     return told
 
 
-def _incarnations(run: Run) -> dict[str, int]:
+def _incarnations(run: Run, census: Census | None) -> dict[str, int]:
     """Return those that were given out before: nobody bears one twice."""
-    census = read_census(run.folder.path)
     known = {} if census is None else {name: life.incarnation for name, life in census.lives.items()}
     return {**known, **{name: max(n, known.get(name, 0)) for name, n in run.incarnations.items()}}
 
@@ -81,12 +96,15 @@ async def begin(supervisor: Supervisor, run: Run) -> None:
     run.withdrawal = {}
     if way is None or way.cut is not None:
         await _start(supervisor, run, None if way is None else way.cut)
-    unheard = run.interrupts and not run.begun
+    unstopped = run.interrupts and not run.begun
     run.begun = True
     await supervisor.note(run)
+    if run.unheard:
+        supervisor.tell(run, event.WARNING, {"text": run.unheard})
+        supervisor.revival.report(run, Incident(now(), "operator", 0, "signals lost", None, run.unheard))
     if way is not None and way.moment is not None:
         await asyncio.to_thread(Moments(run.folder.path).went_on, way.moment)
-    if unheard:
+    if unstopped:
         await supervisor.ask_stop(run)
 
 

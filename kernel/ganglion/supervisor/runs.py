@@ -43,6 +43,7 @@ _TOLD_MAX = 8  # of those that were dragged along, named in the report
 _HEARD_SPAN_S = 1.0  # a participant tells a wait of its own after two seconds, then ever more seldom
 _HEARD_CHARACTERS = 300
 _STORY_LINES_MAX = 200  # a message of a failure may be as long as a body
+_SIGNALS_KEPT = 20  # of operators, to be told of where a phase begins again
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +132,11 @@ class Run:
     def compared(self) -> bool:
         """Say whether what comes may have been sealed before, and is compared: its episodes must end as they did."""
         return self.again is not None and self.again == self.phase
+
+    def signalled(self, phase: int, signal: str) -> None:
+        """Take note of an operator's signal, as long as the phase that has taken it may begin again."""
+        known = [one for one in self.signals if one[0] >= self.phase - 1]
+        self.signals = [*known, (phase, signal)][-_SIGNALS_KEPT:]
 
     def needs(self, name: str) -> bool:
         """Say whether the present phase needs a process of this name."""

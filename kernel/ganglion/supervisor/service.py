@@ -116,7 +116,7 @@ class Service:
         answer = await self.supervisor.bus.ask(run.governor.name, "governor.signal", wish)
         assert isinstance(answer, Signalled)
         if answer.accepted:
-            run.signals.append((taken_in, wish.signal))
+            run.signalled(taken_in, wish.signal)
             await self.supervisor.note(run, must=False)
         return answer
 

@@ -366,15 +366,18 @@ class Supervisor(Listener):
         await asyncio.shield(starts)  # a start that is cut short would leave a process that nobody knows
         self._spawn(self.note(run))
 
-    async def note(self, run: Run) -> None:
-        """Write down who lives for a run; LaunchError if that cannot be done."""
+    async def note(self, run: Run, must: bool = True) -> None:
+        """Write down who lives for a run; LaunchError, or a warning unless it `must` be, if that cannot be done."""
         async with run.noting:
             if run.outcome is not None:
                 return
             try:
                 await asyncio.to_thread(write_census, run.folder.path, run.census())
             except OSError as error:
-                raise LaunchError(f"run {run.id}: who takes part cannot be written down: {error}") from error
+                text = f"run {run.id}: who takes part cannot be written down: {error}"
+                if must:
+                    raise LaunchError(text) from error
+                self.tell(run, event.WARNING, {"text": text})
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         """Do something that nobody waits for."""
@@ -410,10 +413,7 @@ class Supervisor(Listener):
         """Have the governor end a run: after the episodes, or now; before that, keep where it stands."""
         assert self.bus is not None
         await run.checkpoints.stop()
-        try:
-            await self.note(run)
-        except LaunchError as error:
-            self.tell(run, event.WARNING, {"text": str(error)})
+        await self.note(run, must=False)
         now = run.interrupts >= 2 or run.compared
         if now:
             loop = asyncio.get_running_loop()

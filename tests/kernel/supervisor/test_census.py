@@ -25,7 +25,13 @@ from ganglion.supervisor.census import (
 def test_what_is_written_is_read(tmp_path: Path) -> None:
     """A census comes back as it was written, and only its owner may look at it."""
     written = Census(
-        boot_id(), life_of(0, os.getpid()), 2, True, True, {"r/governor": Life(3), "r/store": Life(1, 7, 9)}
+        boot_id(),
+        life_of(0, os.getpid()),
+        2,
+        True,
+        True,
+        {"r/governor": Life(3), "r/store": Life(1, 7, 9)},
+        ((2, "RESET"),),
     )
     write_census(tmp_path, written)
 

@@ -111,3 +111,29 @@ def test_what_goes_and_what_is_compared_when_a_run_goes_on(make_farm: Callable[.
     for way, interrupts in ((Way("on", CUT, stopped=True), 0), (Way("on", CUT), 1)):
         assert ({"WITHDRAW": "1", "WITHDRAW_ALL": "1"}, False) == withdrawal(farm, way, interrupts)
         assert ({"WITHDRAW": "1"}, False) == withdrawal(farm, way, interrupts, "async")
+
+
+def test_what_operators_have_signalled_in_a_phase_that_begins_again_is_told(
+    make_farm: Callable[..., Any],
+) -> None:
+    """Nobody knows at which step it was heard: who wants it signals again; signals of earlier phases stay."""
+    farm, reported = make_farm(), []
+
+    def back(run: Run) -> None:
+        run.signals = [(0, "RESET"), (1, "STOP_PHASE"), (1, "RESET")]
+        report = farm.supervisor.revival.report
+        farm.supervisor.revival.report = lambda run, one: (reported.append(one), report(run, one))
+        run.rewind("brain ada: it differs", run.governor.name)
+
+    farm.deeds["episode.ended", 3] = back
+    outcome = farm.carry_out()
+
+    assert "finished" == outcome.status, outcome.story
+    text = "phase 1 begins again without what operators have signalled in it (STOP_PHASE, RESET)"
+    assert [text] == [
+        t for f in farm.fields("warning") if (t := f["text"].partition(":")[0]).startswith("phase")
+    ]
+    assert [("operator", "signals lost", text)] == [
+        (one.name, one.kind, one.detail.partition(":")[0]) for one in reported if one.kind != "rewound"
+    ]
+    assert [(0, "RESET")] == farm.supervisor.runs["farm-1"].signals

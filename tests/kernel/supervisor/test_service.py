@@ -27,6 +27,7 @@ class FakeSupervisor:
         self.runs: dict[str, Run] = {}
         self.interrupted: list[tuple[str, bool, str]] = []
         self.sent: list[FlowSignal] = []
+        self.noted: list[tuple[str, bool]] = []
         self.settings = SimpleNamespace(results=Path("/nowhere"))
         self.broker = None
         self.bus = self
@@ -43,6 +44,9 @@ class FakeSupervisor:
             return SimpleNamespace(peers=[])
         self.sent.append(request)
         return Signalled(True, f"{to} takes it")
+
+    async def note(self, run: Run, must: bool = True) -> None:
+        self.noted.append((run.id, must))
 
     async def check(self, plan: Plan) -> list[dict[str, Any]]:
         return []
@@ -89,6 +93,8 @@ def test_signal_goes_to_the_governor_of_a_running_run() -> None:
         assert Signalled(True, "demo-1/governor takes it") == await service.signal("operator/1", wish)
         [sent] = supervisor.sent
         assert ("STOP_PHASE", "operator", 1, 1) == (sent.signal, sent.issuer, sent.phase, sent.worker)
+        assert [(0, "STOP_PHASE")] == supervisor.runs["demo-1"].signals
+        assert [("demo-1", False)] == supervisor.noted
         with pytest.raises(UsageError, match="expected a phase of train, test, found 'exam'"):
             await service.signal("operator/1", RunSignal("demo-1", "STOP_PHASE", "exam"))
 
