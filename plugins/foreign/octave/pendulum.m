@@ -210,7 +210,7 @@ function frames = receive(dealer, silence_ms)
   if !zmq_poll(dealer, silence_ms), fail("the kernel has been silent for ", num2str(silence_ms), " ms"); end
   frames = {};
   do
-    frames{end + 1} = zmq_recv(dealer, 64 * 1024);
+    frames{end + 1} = zmq_recv(dealer, 4 * 1024 * 1024); % longer ones would be cut
   until !zmq_getsockopt(dealer, ZMQ_RCVMORE)
 end
 
