@@ -11,7 +11,7 @@ import tempfile
 from collections import defaultdict
 from pathlib import Path
 
-from system.fault import SCENES, draw
+from system.fault import ASKED, SCENES, draw
 from system.processes import ROLES
 from system.round import Reference, Round, Verdict, reference
 
@@ -29,7 +29,9 @@ def main() -> int:
     )
     parser.add_argument("--workers", type=_numbers, default=[1, 3], help="numbers of workers: 1,3")
     parser.add_argument("--roles", type=_words(ROLES), default=list(ROLES), help=f"who: {','.join(ROLES)}")
-    parser.add_argument("--scenes", type=_words(SCENES), default=[], help=f"what: {','.join(SCENES)}")
+    parser.add_argument(
+        "--scenes", type=_words((*SCENES, *ASKED)), default=[], help=f"what: {','.join((*SCENES, *ASKED))}"
+    )
     parser.add_argument("--keep", type=Path, help="folder where the folders of failed rounds are kept")
     parser.add_argument("--soak", type=float, metavar="HOURS", help="one long run, a kill each minute")
     parser.add_argument("--every", type=float, default=60.0, help="seconds between two kills of --soak (60)")

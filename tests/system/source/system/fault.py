@@ -9,11 +9,17 @@ from typing import Any
 
 from system.processes import ROLES
 
-__all__ = ["DEEDS", "SCENES", "Moment", "Scene", "Strike", "draw"]
+__all__ = ["ASKED", "DEEDS", "SCENES", "Moment", "Scene", "Strike", "draw"]
 
 STOPS_S = (0.3, 1.0, 3.0, None)  # None: for ever
 DEEDS = ("kill", "stop", "hang", "hold", "cut", "exit", "crash")
 SCENES = ("one", "several", "everything", "supervisor", "interrupt", "store")
+ASKED = ("rename",)
+"""Scenes that are only played where they are asked for: the usual ones of a seed stay what they are."""
+_FILES = {  # below the folder of a run -> how many of them there will be: they count from their rename on
+    "cuts/phase-*.json": 2,
+    "brains/*/*/*": 2,
+}
 
 _PLACES = {  # role -> hooks in which it can be met, and how often they are come by in one process at most
     "environment": {"environment.start": 1, "environment.reset": 6, "environment.update": 300},
@@ -42,9 +48,9 @@ _DELAYS_S = (0.0, 0.001, 0.003, 0.01, 0.03, 0.1)
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """Say when: at a share of the run's time, after an event, inside a hook, or while rows are written."""
+    """Say when: at a share of the run's time, after an event, inside a hook, while rows or files are written."""
 
-    kind: str  # share, event, inside, storing
+    kind: str  # share, event, inside, storing, file
     share: float = 0.0
     name: str = ""
     number: int = 1
@@ -55,6 +61,8 @@ class Moment:
             return f"at {100 * self.share:.0f} %"
         if self.kind == "storing":
             return f"at write {self.number} of the store + {1000 * self.delay_s:.0f} ms"
+        if self.kind == "file":
+            return f"after file {self.number} of {self.name} + {1000 * self.delay_s:.0f} ms"
         if self.kind == "inside":
             return f"inside {self.name} (call {self.number})"
         return f"after {self.name} {self.number} + {1000 * self.delay_s:.0f} ms"
@@ -115,8 +123,21 @@ def draw(seed: str, workers: Sequence[int], roles: Sequence[str] = ROLES, kinds:
         return Scene(
             kind, count, [Strike(_outside(dice), deed, "store", span_s=dice.choice([0.3, 1.0, 3.0]))]
         )
+    if kind == "rename":
+        return _renamed(dice, count)
     moment = dice.choice([_outside, _outside, _inside])(dice)
     return Scene(kind, count, [Strike(moment, kind, "supervisor")])
+
+
+def _renamed(dice: random.Random, count: int) -> Scene:
+    """Draw what happens between the rename of a checkpoint's file and the transaction that names it, or just after."""
+    name = dice.choice(list(_FILES))
+    delay_s = dice.choice([0.0, 0.0, 0.0, 0.001, 0.003, 0.01])
+    moment = Moment("file", name=name, number=dice.randint(1, _FILES[name]), delay_s=delay_s)
+    role = dice.choice(["governor", "brain", "store", "broker", "everything", "supervisor"])
+    if role in ("everything", "supervisor"):
+        return Scene(role, count, [Strike(moment, role, "supervisor")])
+    return Scene("one", count, [Strike(moment, "kill", role)])
 
 
 def _several(dice: random.Random, roles: Sequence[str]) -> list[Strike]:

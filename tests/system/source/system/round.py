@@ -127,6 +127,9 @@ class Driver:
                 reached = self.counts[moment.name] >= moment.number
             elif moment.kind == "storing":
                 reached = self._writes >= moment.number
+            elif moment.kind == "file":
+                found = (self.folder / "results" / RUN).glob(moment.name)
+                reached = sum(not path.name.startswith(".") for path in found) >= moment.number
             else:
                 reached = (self.folder / f"tripped-{index}").exists()
             if not reached:
