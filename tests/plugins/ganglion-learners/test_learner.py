@@ -8,7 +8,15 @@ from ganglion_learners.dqn.brain import DqnBrain
 from ganglion_learners.ppo.brain import PpoBrain
 from ganglion_learners.sac.brain import SacBrain
 
-DQN = {"warm_up": 8, "train_every": 4, "gradient_steps": 2, "target_every": 3, "replay": 20, "minibatch": 8}
+DQN = {
+    "warm_up": 8,
+    "train_every": 4,
+    "gradient_steps": 2,
+    "target_every": 3,
+    "update_every": 1,
+    "replay": 20,
+    "minibatch": 8,
+}
 PPO = {"rollout": 12, "minibatch": 5, "epochs": 2}
 SAC = {"warm_up": 8, "train_every": 2, "replay": 20, "minibatch": 8, "update_every": 3}
 BOX = (Box(-1.0, 3.0, (2,)), Box(-2.0, 2.0, ()))

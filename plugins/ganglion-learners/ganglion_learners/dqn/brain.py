@@ -31,28 +31,29 @@ class DqnBrain(Learner):
     `values.<i>.weight` (inputs, outputs) and `values.<i>.bias` (outputs,), float32. Statistics: `loss`, `exploration`.
 
     Params:
-        hidden: Widths of the hidden layers, each in [1, 4096]. Default [64, 64].
+        hidden: Widths of the hidden layers, each in [1, 4096]. Default [128, 128].
         activation: `tanh` or `relu`. Default `relu`.
-        replay: Decisions that are kept, >= 1. Default 50000.
+        replay: Decisions that are kept, >= 1. Default 10000.
         warm_up: Decisions before the first is learned from, in [1, replay]. Default 1000.
-        minibatch: Decisions of one step of the optimiser, >= 1. Default 64.
-        train_every: Decisions from training to training, >= 1. Default 256.
-        gradient_steps: Steps of the optimiser in each, >= 1. Default 128.
-        learning_rate: Of Adam at first, > 0. Default 0.002.
+        minibatch: Decisions of one step of the optimiser, >= 1. Default 128.
+        train_every: Decisions from training to training, >= 1. Default 1.
+        gradient_steps: Steps of the optimiser in each, >= 1. Default 1.
+        learning_rate: Of Adam at first, > 0. Default 0.0005.
         learning_rate_least: That after `learning_rate_decisions`, > 0. Default 0.0001.
-        learning_rate_decisions: Decisions over which it falls linearly, >= 1. Default 40000.
+        learning_rate_decisions: Decisions over which it falls linearly, >= 1. Default 50000.
         discount: Of what comes a decision later, in [0, 1]. Default 0.99.
-        target_every: Steps of the optimiser after which the target network follows the other, >= 1. Default 128.
-        target_share: By which it follows, in (0, 1]; 1 makes both equal. Default 1.
+        target_every: Steps of the optimiser after which the target network follows the other, >= 1. Default 1.
+        target_share: By which it follows, in (0, 1]; 1 makes both equal. Default 0.005.
         exploration: Probability of a random action at first, in [0, 1]. Default 1.
-        exploration_least: That after `exploration_decisions`, in [0, 1]. Default 0.05.
-        exploration_decisions: Decisions over which it falls linearly, >= 1. Default 10000.
+        exploration_least: That after `exploration_decisions`, in [0, 1]. Default 0.02.
+        exploration_decisions: Decisions over which it falls linearly, >= 1. Default 5000.
         gradient_norm: Longer gradients are shortened to this, > 0. Default 10.
         update_every: A policy that has changed goes out after a decision whose number is a multiple of this, >= 1.
-            Default 1: after each training.
+            Default 4.
 
     Source: Mnih et al. (2015), Human-level control through deep reinforcement learning, algorithm 1; van Hasselt, Guez
-    and Silver (2016), Deep reinforcement learning with double Q-learning, eq. 4.
+    and Silver (2016), Deep reinforcement learning with double Q-learning, eq. 4; for a target that follows by shares
+    instead of leaps Lillicrap et al. (2016), Continuous control with deep reinforcement learning, algorithm 1.
     """
 
     CHECKPOINT_FORMAT = "dqn"
@@ -60,24 +61,24 @@ class DqnBrain(Learner):
 
     def __init__(
         self,
-        hidden: Sequence[int] = (64, 64),
+        hidden: Sequence[int] = (128, 128),
         activation: str = "relu",
-        replay: int = 50_000,
+        replay: int = 10_000,
         warm_up: int = 1000,
-        minibatch: int = 64,
-        train_every: int = 256,
-        gradient_steps: int = 128,
-        learning_rate: float = 0.002,
+        minibatch: int = 128,
+        train_every: int = 1,
+        gradient_steps: int = 1,
+        learning_rate: float = 0.0005,
         learning_rate_least: float = 0.0001,
-        learning_rate_decisions: int = 40_000,
+        learning_rate_decisions: int = 50_000,
         discount: float = 0.99,
-        target_every: int = 128,
-        target_share: float = 1.0,
+        target_every: int = 1,
+        target_share: float = 0.005,
         exploration: float = 1.0,
-        exploration_least: float = 0.05,
-        exploration_decisions: int = 10_000,
+        exploration_least: float = 0.02,
+        exploration_decisions: int = 5_000,
         gradient_norm: float = 10.0,
-        update_every: int = 1,
+        update_every: int = 4,
     ) -> None:
         # Spelt out although the config has them: a parameter that is not taken is refused by this signature.
         self.config = DqnConfig(

@@ -17,7 +17,7 @@ Tensor = Any
 
 
 class Values:
-    """Hold the values of all actions, and the target network that follows them in leaps.
+    """Hold the values of all actions, and the target network that follows them.
 
     Args:
         rng: For the initial weights, see `fan_in_layers`.

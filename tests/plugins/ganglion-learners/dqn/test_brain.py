@@ -46,7 +46,7 @@ def test_trains_when_it_is_due(halves) -> None:
 @pytest.mark.parametrize(("every", "expected"), [(1, [8, 12, 16]), (5, [10, 15]), (8, [8, 16])])
 def test_sends_what_has_changed_when_it_is_due(halves, every, expected) -> None:
     """A policy goes out after a decision whose number is a multiple, if it has been trained since."""
-    brain = halves.brain(DqnBrain, **PARAMS, update_every=every)
+    brain = halves.brain(DqnBrain, **{**PARAMS, "update_every": every})
     sent = [brain.learn(batch) is not None for batch in halves.rows(16)]
 
     assert expected == [i + 1 for i, it in enumerate(sent) if it]

@@ -13,7 +13,7 @@ from ganglion_learners.dqn.brain import DqnBrain
         ({"hidden": [0]}, "hidden: expected"),
         ({"activation": "sine"}, "activation: expected tanh or relu"),
         ({"replay": 0}, "replay: expected a whole number >= 1, found 0"),
-        ({"warm_up": 60_000}, "warm_up: expected at most replay, 50000, found 60000"),
+        ({"warm_up": 60_000}, "warm_up: expected at most replay, 10000, found 60000"),
         ({"minibatch": 1.5}, "minibatch: expected a whole number"),
         ({"train_every": 0}, "train_every: expected"),
         ({"gradient_steps": 0}, "gradient_steps: expected"),
