@@ -21,12 +21,15 @@ class Hooks:
     """Call the hooks of one object.
 
     `where` says whose they are (`environment grid (worker 1), class Grid of ganglion-grid 0.3`); `step` is added to
-    it when it is not None. With `excuses` what they raise can be excused, in the name of `issuer`.
+    it when it is not None. With `excuses` what they raise is excused, in the name of `issuer`: `pardon` calls as the
+    object itself does, and raises Pardoned then.
     """
 
     def __init__(self, where: str, excuses: Excuses | None = None, issuer: str = "") -> None:
         self.where = where
         self.excuses, self.issuer = excuses, issuer
+        # Of one that is not excused they are the same, and cost the same.
+        self.pardon: Callable[..., Any] = self if excuses is None else self._pardon
         self.step: int | None = None
         self._runner: asyncio.Runner | None = None
 
@@ -48,10 +51,9 @@ class Hooks:
         except Pardoned:
             return instead
 
-    def pardon(self, hook: str, function: Callable[..., Any], *args: Any) -> Any:
+    def _pardon(self, hook: str, function: Callable[..., Any], *args: Any) -> Any:
         """Return what the hook returns; Pardoned if it raises what is excused."""
-        if self.excuses is None:
-            return self(hook, function, *args)
+        assert self.excuses is not None
         try:
             return self(hook, function, *args)
         except AuthorError as error:

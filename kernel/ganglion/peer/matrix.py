@@ -35,12 +35,13 @@ class Columns:
     `dtype` is numpy's `result_type` of the spaces: of integers only if all are.
     """
 
-    __slots__ = ("_places", "_scalar", "dtype", "layout", "width")
+    __slots__ = ("_places", "_scalar", "_shape", "dtype", "layout", "width")
 
     def __init__(self, layout: Layout) -> None:
         self.layout = layout
         offsets = np.cumsum([0, *(space.size for space in layout.spaces)]).tolist()
         self.width: int = offsets[-1]
+        self._shape = (self.width,)
         self._places = dict(zip(layout.ids, pairwise(offsets), strict=True))
         self._scalar = all(space.scalar for space in layout.spaces)
         dtypes = [space.dtype for space in layout.spaces]
@@ -51,6 +52,14 @@ class Columns:
 
         A number of a scalar is taken as it is: who made the row has looked at its bounds.
         """
+        if self._scalar and len(rows) == 1:  # the usual case, by the shortest way
+            try:
+                only = np.array(rows[0])
+            except ValueError:  # said in words below
+                only = np.zeros(0)
+            if only.dtype is self.dtype and only.shape == self._shape:
+                only.setflags(write=False)
+                return only[np.newaxis]
         found = self._numbers(rows) if self._scalar else None
         if found is None:
             found = self.vectors([self.layout.from_row(row, what) for row in rows])
@@ -83,8 +92,6 @@ class Columns:
             return None
         if found.shape != (len(rows), self.width):
             return None
-        if found.dtype is self.dtype:  # the usual case
-            return found
         kind = found.dtype.kind
         return found.astype(self.dtype) if kind in "iu" or kind == self.dtype.kind == "f" else None
 

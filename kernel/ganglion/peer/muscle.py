@@ -50,6 +50,8 @@ Array = NDArray[Any]
 _Read = tuple[list[Any], list[Any], Any]
 """Setpoints, these as they travel, the data."""
 _OURS = ("memory", "sensors", "actuators", "static_world_models", "model_reader")
+_STEPS = np.arange(1024)  # a slice of it costs half of what an array of one number does
+_STEPS.setflags(write=False)
 POLICY = "policy"  # the tag of the last update beside a model
 
 
@@ -173,6 +175,7 @@ class MuscleHost:
         self._tells_proposals = _alike(self._own_layout, self._actuator_layout)
         self._actuator_list, self._bodies = actuators, [(setup.agent, 0)]
         self._canonical = [space.canonical for space in self._own_layout.spaces]
+        self._plain_shape = (1, len(self._own_layout)) if self._own_layout.scalar else None
         self._columns = Columns(self._seen_layout) if takes_arrays(muscle) else None
         hooks("setup", muscle.setup)
         self._begin_episode(episode_of(request))
@@ -522,6 +525,12 @@ class MuscleHost:
                 matrix = self._columns.vectors([shown])
         else:
             shown = readings
+            if matrix is not None:  # the usual way of arrays
+                result = self._hooks.pardon("propose_batch", muscle.propose_batch, self._batch(matrix, index))
+                plain = self._plain(result)
+                if plain is not None:
+                    return _Decision(index, readings, row, plain, plain, None, None, [])
+                return self._made(index, readings, row, None, "propose_batch", self._read_batch, result)
         if matrix is None:
             hook, read = "propose_actions", self._read
             offered = self._actuators.empty() if available is None else available
@@ -529,8 +538,21 @@ class MuscleHost:
         else:
             hook, read = "propose_batch", self._read_batch
             result = self._hooks.pardon(hook, muscle.propose_batch, self._batch(matrix, index))
+        return self._made(index, readings, row, seen, hook, read, result)
+
+    def _made(
+        self,
+        index: int,
+        readings: list[Any],
+        row: list[Any],
+        seen: _Seen | None,
+        hook: str,
+        read: Callable[[Any], _Read],
+        result: Any,
+    ) -> _Decision:
+        """Return the decision that a proposal makes."""
         values, setpoints, data = self._hooks.pardon(hook, read, result)
-        sent, proposed = data, None
+        sent, proposed, filters = data, None, self._filters
         if filters is not None:
             proposed = setpoints
             values, sent = filters.apply(filters.informed(values), data)
@@ -545,7 +567,8 @@ class MuscleHost:
     def _batch(self, matrix: Array, index: int) -> Batch:
         assert self._columns is not None
         readings = Readings(self._columns, matrix)
-        return Batch(matrix, readings, self._bodies, np.array([index]), self._episodes, self._mode)
+        steps = _STEPS[index : index + 1] if index < len(_STEPS) else np.array([index])
+        return Batch(matrix, readings, self._bodies, steps, self._episodes, self._mode)
 
     def _read(self, result: Any) -> _Read:
         """Return what is known of a proposal of `propose_actions`."""
@@ -559,16 +582,17 @@ class MuscleHost:
 
     def _read_batch(self, result: Any) -> _Read:
         """Return what is known of a proposal of `propose_batch`."""
-        layout = self._own_layout
-        if type(result) is np.ndarray and layout.scalar and result.shape == (1, len(layout)):
-            try:  # numbers in their canonical form are what travels
-                row = [make(value) for make, value in zip(self._canonical, result.tolist()[0], strict=True)]
-            except SpaceError:
-                pass  # refused below, by its id
-            else:
-                return row, row, None
         rows, data = read_batch_proposal(result, self._actuator_list, 1)
-        return rows[0], layout.to_row(rows[0]), data[0]
+        return rows[0], self._own_layout.to_row(rows[0]), data[0]
+
+    def _plain(self, result: Any) -> list[Any] | None:
+        """Return the setpoints of an array of contained numbers, which travel as they are; None for all else."""
+        if type(result) is not np.ndarray or result.shape != self._plain_shape:
+            return None
+        try:
+            return [make(value) for make, value in zip(self._canonical, result.tolist()[0], strict=True)]
+        except SpaceError:
+            return None  # refused by its id, by who reads it thoroughly
 
     def _declare_rewards(self, declarations: list[dict[str, Any]]) -> None:
         self._reward_ids = declarations
