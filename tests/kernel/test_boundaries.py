@@ -3,7 +3,8 @@ from __future__ import annotations
 import ast
 import functools
 import re
-from collections.abc import Callable, Iterator
+import tomllib
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,19 @@ COMMANDS = "ganglion.cli.extension"  # what is promised to commands of plugins
 def _has_command(distribution: Path) -> bool:
     """Return whether a distribution of ours offers a command."""
     return '"ganglion.commands"' in (distribution / "pyproject.toml").read_text()
+
+
+def _lent(distribution: Path) -> list[str]:
+    """Return the packages of ours that a distribution depends on: it may import names of these, not their modules."""
+    project = tomllib.loads((distribution / "pyproject.toml").read_text())["project"]
+    needs = [re.match(r"ganglion-[\w-]+", need) for need in project["dependencies"]]
+    return [need[0].replace("-", "_") for need in needs if need]
+
+
+def _is_lent(finding: str, lent: Iterable[str]) -> bool:
+    """Return whether a finding is the import of a name of a lent package."""
+    name = finding.rpartition(": ")[2]
+    return name.count(".") == 1 and name.partition(".")[0] in lent
 
 
 def _names_a_plugin(tree: ast.AST) -> Iterator[str]:
@@ -111,9 +125,10 @@ def _found(check: Check, folder: Path) -> list[str]:
     "package", sorted((ROOT / "plugins").glob("*/ganglion_*")), ids=lambda path: path.name
 )
 def test_plugin_sees_the_contract_only(package: Path) -> None:
-    """A plugin imports ganglion.sdk and itself, and nothing else of ours; with a command, what is meant for those."""
+    """A plugin imports ganglion.sdk and itself; with a command, what is meant for those; and what it depends on."""
     allowed = COMMANDS if _has_command(package.parent) else "ganglion.sdk"
-    assert [] == _found(functools.partial(_reaches_past_sdk, own=package.name, allowed=allowed), package)
+    found = _found(functools.partial(_reaches_past_sdk, own=package.name, allowed=allowed), package)
+    assert [] == [it for it in found if not _is_lent(it, _lent(package.parent))]
 
 
 def test_tests_of_plugins_see_contract_and_testing_only() -> None:
@@ -124,7 +139,9 @@ def test_tests_of_plugins_see_contract_and_testing_only() -> None:
         parts = [functools.partial(_reaches_past_sdk, own=own, allowed="ganglion.testing")]
         if _has_command(ROOT / "plugins" / folder.name):
             parts.append(functools.partial(_reaches_past_sdk, own=own, allowed=COMMANDS))
-        found += set.intersection(*(set(_found(part, folder)) for part in parts))
+        lent = _lent(ROOT / "plugins" / folder.name)
+        breaches = set.intersection(*(set(_found(part, folder)) for part in parts))
+        found += [it for it in breaches if not _is_lent(it, lent)]
 
     assert [] == found
 
@@ -192,3 +209,12 @@ def test_a_breach_is_found(check: Check, source: str) -> None:
 def test_what_is_allowed_is_not_found(check: Check, source: str) -> None:
     """None of these checks objects to what it is not there for."""
     assert [] == list(check(ast.parse(source)))
+
+
+def test_what_is_lent_is_a_name_of_a_package() -> None:
+    """Names of a package that a plugin depends on are lent to it; its modules, and others' packages, are not."""
+    lent = ["ganglion_b"]
+    assert _is_lent("a.py: ganglion_b.Thing", lent)
+    assert not _is_lent("a.py: ganglion_b.room.Thing", lent)
+    assert not _is_lent("a.py: ganglion_c.Thing", lent)
+    assert ["ganglion_gymnasium"] == _lent(ROOT / "plugins" / "ganglion-pettingzoo")

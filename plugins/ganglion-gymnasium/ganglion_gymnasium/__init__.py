@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ganglion_gymnasium.space import from_gymnasium, to_gymnasium
+    from ganglion_gymnasium.space import from_gymnasium, to_gymnasium, value_to_gymnasium
     from ganglion_gymnasium.wrapper import as_gymnasium
 
-__all__ = ["as_gymnasium", "from_gymnasium", "to_gymnasium"]
+__all__ = ["as_gymnasium", "from_gymnasium", "to_gymnasium", "value_to_gymnasium"]
 
 
 def __getattr__(name: str) -> Any:

@@ -95,7 +95,7 @@ class PettingZooEnvironment(Environment):
         Raises:
             ValueError: It is the turn of an agent for which there is no setpoint.
         """
-        from ganglion_gymnasium.space import value_to_gymnasium
+        from ganglion_gymnasium import value_to_gymnasium
 
         given = {it.uid: it.value for it in actuators}
         actions = {}
@@ -145,7 +145,7 @@ class PettingZooEnvironment(Environment):
 
     def _declare(self) -> None:
         """Take over the spaces; whether there are masks is seen from the first observations."""
-        from ganglion_gymnasium.space import from_gymnasium
+        from ganglion_gymnasium import from_gymnasium
 
         for name, seat in self.game.seats.items():
             observed, actions = self.game.spaces_of(name)

@@ -18,8 +18,7 @@ from ganglion.sdk import (
     Transitions,
     bootstrap_mask,
 )
-from ganglion_gymnasium import from_gymnasium
-from ganglion_gymnasium.space import value_to_gymnasium
+from ganglion_gymnasium import from_gymnasium, value_to_gymnasium
 from ganglion_sb3.brain import SB3Brain
 from ganglion_sb3.muscle import SB3Muscle
 
