@@ -31,6 +31,7 @@ DQN = {
 SMALL = {"learning_starts": 10, "batch_size": 16, "policy_kwargs": {"net_arch": [16, 16]}, "buffer_size": 500}
 SAC = {"algorithm": "SAC", "algorithm_params": SMALL}
 TD3 = {"algorithm": "TD3", "algorithm_params": {**SMALL, "action_noise": 0.1}}
+SEVERAL = {"policy": "MultiInputPolicy"}
 CASES = [
     pytest.param("CartPole-v1", PPO, 64, id="PPO"),
     pytest.param("Pendulum-v1", PPO, 64, id="PPO-box"),
@@ -38,6 +39,7 @@ CASES = [
     pytest.param("CartPole-v1", DQN, 70, id="DQN"),
     pytest.param("Pendulum-v1", SAC, 40, id="SAC"),
     pytest.param("Pendulum-v1", TD3, 40, id="TD3"),
+    pytest.param("Pendulum-v1", {**TD3, "algorithm": "DDPG"}, 30, id="DDPG"),
 ]
 
 
@@ -211,6 +213,12 @@ def test_a_class_without_torch_is_listed(make) -> None:
         pytest.param(PPO, ActuatorInformation(1, Discrete(3, start=1), "e.a"), id="PPO"),
         pytest.param(DQN, ActuatorInformation(1, Discrete(3, start=1), "e.a"), id="DQN"),
         pytest.param(SAC, ActuatorInformation(0.0, Box(-1.0, 1.0, ()), "e.a"), id="SAC"),
+        pytest.param(
+            {**PPO, **SEVERAL}, ActuatorInformation(1, Discrete(3, start=1), "e.a"), id="PPO-several"
+        ),
+        pytest.param(
+            {**DQN, **SEVERAL}, ActuatorInformation(1, Discrete(3, start=1), "e.a"), id="DQN-several"
+        ),
     ],
 )
 def test_keeps_its_contract(params, actuator) -> None:

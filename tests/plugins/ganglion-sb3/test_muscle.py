@@ -115,3 +115,15 @@ def test_a_policy_for_other_sensors_is_refused(agent_of) -> None:
     two = agent_of([("e.s", Box(-1.0, 1.0, (4,)))], [("e.a", Discrete(3))])
     with pytest.raises(ValueError, match="the policy is for other sensors"):
         one.muscles[0].update(two.brain.initial_update("scout/0"))
+
+
+def test_images_are_seen_by_their_policy(agent_of) -> None:
+    """A policy of convolutions takes an image as it is declared, channels last."""
+    image = Box(0, 255, (36, 40, 3), np.uint8)
+    params = {"algorithm_params": {"n_steps": 2, "batch_size": 2}, "policy": "CnnPolicy"}
+    agent = agent_of([("e.s", image)], [("e.a", Discrete(3))], **params)
+    row, data = agent.act(agent.muscles[0], agent.vector(image.sample(np.random.default_rng(1))))
+
+    assert (1, 1) == row.shape
+    assert (3,) == data.shape
+    assert (3, 36, 40) == agent.brain.model.observation_space.shape
