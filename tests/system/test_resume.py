@@ -159,6 +159,25 @@ def test_what_an_interrupted_run_has_sealed_comes_again(
 
 
 @pytest.mark.long
+def test_what_cannot_be_repeated_stays_where_its_phase_begins_again(journey: Callable[..., Journey]) -> None:
+    """Rows come in any order, and no episode is compared: those that were sealed are there, and all is whole."""
+    run = journey("--sync", "async")
+    run.cut(5)
+    shown = ("results", "episodes", RUN, "--json")
+    before = json.loads(ganglion(run.folder, *shown, more=private(run.folder)).stdout)
+    shutil.rmtree(run.run / "tapes")
+    run.other_boot()
+    for path in (run.run / "cuts").glob("moment-*"):
+        shutil.rmtree(path)
+    assert "goes on with the begin of phase 0" in run.finish()
+
+    run.digest()
+    after = json.loads(ganglion(run.folder, *shown, more=private(run.folder)).stdout)
+    assert 0 < len(before) < len(after)
+    assert all(row in after for row in before)
+
+
+@pytest.mark.long
 def test_a_damaged_tape_leads_back_to_the_begin_of_the_phase(
     journey: Callable[..., Journey], whole: str
 ) -> None:
