@@ -90,6 +90,7 @@ class BrainHost:
     def __init__(self, loader: Loader) -> None:
         self._loader = loader
         self._brain: Brain | None = None
+        self._checkpoints: Checkpoints | None = None
         self._answered: bytes | None = None  # what stands for the answer to the set-up
         self._renewal: Renewal | None = None  # of the tape of a brain that does not export itself
         self._likeness: Likeness
@@ -114,7 +115,7 @@ class BrainHost:
         """Make the brain and load its model."""
         self.participant.begin_tape([(request, None)])  # all of it is made here
         self._setup, self._began, self._answered, self._renewal = setup, request, None, None
-        self._checkpoints: Checkpoints | None = None
+        self._brain, self._checkpoints = None, None
         blame = self._loader.blame("brain", str(setup.plugin["name"]))
         self._excuses = Excuses(lambda: self.participant, setup.run)
         self._excused: dict[int, list[dict[str, Any]]] = {}  # worker -> what it is to be told
@@ -144,7 +145,7 @@ class BrainHost:
             **mine,
         }
         brain: Brain = hooks("__init__", lambda: self._loader.make("brain", setup.plugin, attributes))
-        self._brain, self._arrays = brain, learns_arrays(brain)
+        self._arrays = learns_arrays(brain)
         self._filters = self._make_filters(setup)
         applied = None
         if self._filters is not None:
@@ -187,6 +188,7 @@ class BrainHost:
             and (self._filters is None or self._filters.can_be_kept)
             else None
         )
+        self._brain = brain  # which is none before all of it is there
         return Done()
 
     # -- checkpoints --------------------------------------------------------------------------------------------------

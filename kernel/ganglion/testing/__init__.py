@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ganglion.testing.checks.agent import check_brain, check_muscle, check_objective
     from ganglion.testing.checks.environment import check_environment
+    from ganglion.testing.checks.equivalence import check_equivalence
     from ganglion.testing.checks.space import check_space
     from ganglion.testing.stage import StagedAgent, StagedEnvironment
 
@@ -19,6 +20,7 @@ __all__ = [
     "StagedEnvironment",
     "check_brain",
     "check_environment",
+    "check_equivalence",
     "check_muscle",
     "check_objective",
     "check_space",
@@ -29,6 +31,7 @@ _PLACES = {
     "StagedEnvironment": "ganglion.testing.stage",
     "check_brain": "ganglion.testing.checks.agent",
     "check_environment": "ganglion.testing.checks.environment",
+    "check_equivalence": "ganglion.testing.checks.equivalence",
     "check_muscle": "ganglion.testing.checks.agent",
     "check_objective": "ganglion.testing.checks.agent",
     "check_space": "ganglion.testing.checks.space",

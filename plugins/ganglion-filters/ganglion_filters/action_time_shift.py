@@ -29,7 +29,7 @@ class ActionTimeShift(Filter):
 
     def declare(self, sensors: Sensors, actuators: Actuators) -> tuple[Sensors, Actuators]:
         """Return the sensors and a new one per actuator and step."""
-        self._history = Setpoints(actuators, self.steps)
+        self._history = Setpoints(actuators, self.steps, [it.uid for it in sensors])
         return [*sensors, *self._history.sensors(declared=True)], actuators
 
     def muscle_pre_process(self, sensors: Sensors, actuators: Actuators) -> tuple[Sensors, Actuators]:

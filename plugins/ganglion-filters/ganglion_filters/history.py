@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from ganglion.sdk import ActuatorInformation, SensorInformation, Space
@@ -20,12 +20,18 @@ def checked_steps(steps: Any, least: int = 1) -> int:
 class Setpoints:
     """Show the setpoints of the last decisions as sensors `LAST-<n>-<actuator>`, 1 the newest.
 
+    Where a sensor has that id already, as the past of a sensor of the actuator's name, ` (setpoint)` follows.
+
     Args:
         actuators: With their no-ops, which stand for what was before the first decision.
         steps: How many decisions are shown.
+        taken: Ids of other sensors.
     """
 
-    def __init__(self, actuators: Sequence[ActuatorInformation], steps: int) -> None:
+    def __init__(
+        self, actuators: Sequence[ActuatorInformation], steps: int, taken: Collection[str] = ()
+    ) -> None:
+        self._taken = frozenset(taken)
         self._uids = [it.uid for it in actuators]
         self._spaces: list[Space] = [it.space for it in actuators]
         self._noops = tuple(it.value for it in actuators)
@@ -48,5 +54,7 @@ class Setpoints:
         for i, (uid, space) in enumerate(zip(self._uids, self._spaces, strict=True)):
             for n in range(self._steps):
                 values = self._past[n] if n < len(self._past) else self._noops
-                found.append(SensorInformation(None if declared else values[i], space, f"LAST-{n + 1}-{uid}"))
+                name = f"LAST-{n + 1}-{uid}"
+                name = f"{name} (setpoint)" if name in self._taken else name
+                found.append(SensorInformation(None if declared else values[i], space, name))
         return found

@@ -31,12 +31,13 @@ class MergeSteps(Filter):
 
     def declare(self, sensors: Sensors, actuators: Actuators) -> tuple[Sensors, Actuators]:
         """Return each sensor with those of its past, then those of the setpoints."""
-        self._history = Setpoints(actuators if self.merge_actuators else (), self.steps - 1)
         found = []
         for it in sensors:
             found.append(it)
             for n in range(1, self.steps):
                 found.append(SensorInformation(None, it.space, f"LAST-{n}-{it.uid}", it.value_ids))
+        shown = actuators if self.merge_actuators else ()
+        self._history = Setpoints(shown, self.steps - 1, [it.uid for it in found])
         return [*found, *self._history.sensors(declared=True)], actuators
 
     def muscle_pre_process(self, sensors: Sensors, actuators: Actuators) -> tuple[Sensors, Actuators]:

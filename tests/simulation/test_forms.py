@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from simulation import Disturbance, Outcome, simulate
+
+STACK = [
+    {"name": "merge_steps", "params": {"steps": 2, "merge_actuators": True}},
+    {"name": "norm", "params": {"batch_size": 3, "norm_objective_after": 5}},
+    {"name": "delta_step", "params": {"scale": "range"}},
+]
+
+
+def run(
+    muscle: str,
+    brain: str,
+    filters: list[Any],
+    sync: str,
+    results: Path,
+    disturbance: Disturbance | None = None,
+) -> Outcome:
+    """Train with two workers and an evaluation, then test; return what came of it."""
+    entry = {"environment": {"uid": "w", "name": "dummy", "params": {"max_iter": 6, "discrete": False}}}
+    agent = {
+        "name": "a",
+        "muscle": f"simulation.forms:{muscle}",
+        "brain": f"simulation.forms:{brain}",
+        "sensors": ["w.1", "w.0"],
+        "actuators": ["w.0", "w.2"],
+        "filters": filters,
+    }
+    config = {"mode": "train", "worker": 2, "episodes": 2, "evaluate_every": 2, "sync": sync}
+    whole = {
+        "uid": "u",
+        "seed": 7,
+        "version": "0.1",
+        "run_config": {"condition": {"name": "vanilla"}},
+        "schedule": [
+            {"one": {"environments": [entry], "agents": [agent], "phase_config": config}},
+            {"two": {"phase_config": {"mode": "test", "episodes": 1, "evaluate_every": None}}},
+        ],
+    }
+    outcome = simulate(json.dumps(whole), 3, results, disturbance)
+    assert ("finished", 0, []) == (outcome.status, outcome.exit_status, outcome.defects)
+    return outcome
+
+
+def tables(outcome: Outcome) -> dict[str, Any]:
+    """Return the tables without what names a run and its files; a round is one update or several, by form."""
+    left_out = {"run", "number", "started", "ended", "created", "completed", "path", "updates"}
+    names = ("phases", "episodes", "steps", "actions", "signals", "brains", "evaluations")
+    return {
+        name: [
+            {key: value for key, value in row.items() if key not in left_out} for row in outcome.tables[name]
+        ]
+        for name in names
+    }
+
+
+@pytest.fixture(autouse=True)
+def _allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let documents name our classes by import path."""
+    monkeypatch.setenv("GANGLION_ALLOW", "simulation")
+
+
+@pytest.mark.parametrize("sync", ["lockstep", "pipelined"])
+@pytest.mark.parametrize("filters", [[], STACK], ids=["bare", "filtered"])
+def test_both_forms_have_equal_tables(filters: list[Any], sync: str, results: Path) -> None:
+    """Training, evaluation and test of an agent on arrays, with and without filters, are those of one on objects."""
+    objects = run("ObjectMuscle", "ObjectBrain", filters, sync, results)
+    arrays = run("ArrayMuscle", "ArrayBrain", filters, sync, results)
+    first, second = tables(objects), tables(arrays)
+
+    assert 2 * 2 * 6 + 2 * 2 * 6 + 2 * 6 >= len(first["actions"]) > 2 * 2 * 6
+    assert len({json.dumps(row["setpoints"]) for row in first["actions"]}) > 3
+    for name, rows in first.items():
+        assert rows == second[name], name
+    if filters:
+        assert {"", "policy", "filter-1"} == {row["tag"] for row in first["brains"]}
+
+
+@pytest.mark.parametrize("form", ["Object", "Array"])
+def test_losses_do_not_show_behind_filters(form: str, results: Path) -> None:
+    """Killed muscles and brains are replaced: histories, moments and what was published are there again."""
+    parts = (f"{form}Muscle", f"{form}Brain", STACK, "lockstep", results)
+    whole = tables(run(*parts))
+    killed = []
+
+    def kill(name: str) -> Any:
+        return lambda simulation: killed.append(simulation.kill(f"{simulation.run}/{name}"))
+
+    victims = ["brain/a", "muscle/a/1", "brain/a", "muscle/a/0"]
+    acts = [(150 + 110 * i, kill(name)) for i, name in enumerate(victims)]
+    disturbed = tables(run(*parts, Disturbance(acts)))
+
+    assert [True] * 4 == killed
+    for name, rows in whole.items():
+        assert rows == disturbed[name], name
