@@ -38,14 +38,14 @@ def main(question: dict[str, Any]) -> int:
     else:
         driver = ProgramDriver(question["argv"])
     order = Order(
-        role,
-        uid,
-        question.get("params", {}),
-        name,
-        question.get("steps", STEPS),
-        question.get("deadline_s", DEADLINE_S),
-        name is None and question.get("curve", True),
-        question.get("more", {}),
+        role=role,
+        uid=uid,
+        params=question.get("params", {}),
+        plugin=name,
+        steps=question.get("steps", STEPS),
+        deadline_s=question.get("deadline_s", DEADLINE_S),
+        curve=name is None and question.get("curve", True),
+        more=question.get("more", {}),
     )
     heard = sys.stderr if name is None else io.StringIO()  # what a plugin is told is in the report
     try:

@@ -16,14 +16,15 @@ TOKEN = "conformance-kit-" + "A" * 27  # 43 characters; nobody's secret
 JOIN_S = 30.0  # as a run waits
 DEADLINE_S = 10.0  # for an answer
 STEPS = 10_000  # of the long run
+LONG_S = 20.0  # which ends earlier for the slowest languages
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
     """Say what is to be judged.
 
-    `params` are those of the plugin or program, `steps` how many a long run has, `deadline_s` how long an answer may
-    take. `more` holds what only one role knows: see the cases of muscles.
+    `params` are those of the plugin or program, `steps` how many a long run has, `long_s` when it ends nevertheless,
+    `deadline_s` how long an answer may take. `more` holds what only one role knows: see the cases of muscles.
     """
 
     role: str = "environment"
@@ -31,6 +32,7 @@ class Order:
     params: dict[str, Any] = field(default_factory=dict)
     plugin: str | None = None
     steps: int = STEPS
+    long_s: float = LONG_S
     deadline_s: float = DEADLINE_S
     curve: bool = True
     more: dict[str, Any] = field(default_factory=dict)

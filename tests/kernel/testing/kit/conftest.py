@@ -150,7 +150,9 @@ class Puppet:
 
     def __init__(self, place: Place, switch: str, starts: int) -> None:
         self.place, self.switch = place, switch
-        self.world = Hill(switch, starts)
+        self.world: Any = Hill(switch, starts) if place.role == "environment" else Limb(switch, starts)
+        self.world.ask = self.ask
+        self.serial = 0
         self.out: deque[list[bytes]] = deque()
         self.end: End | None = None
         self.asked: list[bytes] = []
@@ -182,6 +184,10 @@ class Puppet:
 
     def say(self, to: bytes, head: list[Any], body: dict[str, Any]) -> None:
         self.out.append([to, msgpack.packb(head), msgpack.packb(body)])
+
+    def ask(self, peer: str, call: str, body: dict[str, Any]) -> None:
+        self.serial += 1
+        self.say(peer.encode(), [CALL, self.serial, call], body)
 
     # -- what a peer is to the kit ------------------------------------------------------------------------------------
     def receive(self, span_s: float) -> list[bytes] | None:
@@ -228,6 +234,8 @@ class Puppet:
             repeated = frames[2] == self.asked[2] and frames[0] == self.asked[0] and self.kept[0][0] == REPLY
         if self.breaks("repeat.same-answer") and call == "environment.update" and self.world.ticks == 3:
             repeated = False
+        if self.breaks("repeat.act") and call == "muscle.act":
+            repeated = False
         if not repeated:
             self.asked, self.kept = frames, self.carry_out(frames, serial, call)
         head, body = self.kept
@@ -244,8 +252,8 @@ class Puppet:
             try:
                 body = msgpack.unpackb(frames[2] or b"\x80")
             except ValueError as error:
-                if self.breaks("errors.broken-body"):
-                    body = {"setpoints": [[0.0]]}
+                if self.breaks("errors.broken-body", "errors.broken-act"):
+                    body = {"setpoints": [[0.0]], "readings": [[0.0] * 3]}
                 else:
                     raise Refusal("no msgpack") from error
             self.calls = 0 if call == "environment.start" else self.calls + 1
@@ -302,3 +310,90 @@ def puppet() -> Callable[[str], PuppetDriver]:
 
 
 assert Verb.BYE.value == BYE
+
+
+class Limb:
+    """A muscle that proposes a constant; `switch` names the one clause that it breaks."""
+
+    ticks = 0
+
+    def __init__(self, switch: str, starts: int) -> None:
+        self.switch = switch
+        self.starts = starts
+        self.ready = False
+        self.sensors = 0
+        self.decided = 0
+        self.brain: str | None = None
+        self.ask: Callable[[str, str, dict[str, Any]], None] = lambda peer, call, body: None
+
+    def breaks(self, *names: str) -> bool:
+        """Say whether it breaks one of these clauses."""
+        return self.switch in names
+
+    def call(self, name: str, body: dict[str, Any]) -> dict[str, Any]:
+        """Return the body of an answer."""
+        if name == "muscle.setup":
+            return self.setup(body)
+        if name == "muscle.act":
+            return self.act(body)
+        if name == "muscle.reset":
+            if self.breaks("act.episodes") and body["episode"] == 3:
+                raise Refusal("no more")
+            self.decided = 0
+            return {}
+        if name == "muscle.shutdown":
+            if self.brain is not None and not self.breaks("leave.shut-down"):
+                self.ask(self.brain, "brain.leave", {"worker": 0})
+            self.ready = False
+            return {}
+        if self.breaks("errors.unknown-call"):
+            return {}
+        raise LookupError(name)
+
+    def setup(self, body: dict[str, Any]) -> dict[str, Any]:
+        """Begin a phase."""
+        if self.breaks("join.sets-up"):
+            raise Refusal("never")
+        self.ready, self.sensors, self.brain, self.decided = True, len(body["sensors"]), body.get("brain"), 0
+        self.large = body["sensors"][0]["id"] == "world.image"
+        if self.brain is not None and not self.breaks("brain.joins"):
+            self.ask(self.brain, "brain.join", {"worker": 0})
+        return {}
+
+    def act(self, body: dict[str, Any]) -> dict[str, Any]:
+        """Decide."""
+        if not self.ready and not self.breaks("act.before-setup"):
+            raise Refusal("not set up")
+        rows = (
+            body["readings"]
+            if not self.breaks("errors.missing-readings")
+            else body.get("readings", [[0.0] * 3])
+        )
+        if self.breaks("act.bodies"):
+            rows = rows[:1]
+        (row,) = rows
+        if len(row) < self.sensors and not self.breaks("act.few"):
+            raise Refusal("too few")
+        if self.ready and self.large and self.breaks("large.reading"):
+            raise Refusal("too large")
+        if self.breaks("act.integers") and all(type(value) is int for value in row):
+            raise Refusal("integers")
+        self.think(body, row)
+        if body.get("decide", True) is False and not self.breaks("act.settles"):
+            return {"objective": [0.5]}
+        self.decided += 1
+        if self.breaks("large.decisions") and self.decided > 50:
+            raise Refusal("tired")
+        value = 3.0 if self.breaks("act.setpoints") and self.decided == 20 else 0.25
+        return {"setpoints": [[value + (self.starts / 100 if self.breaks("act.new-process") else 0.0)]]}
+
+    def think(self, body: dict[str, Any], row: list[Any]) -> None:
+        """Ask the brain."""
+        if self.brain is None:
+            return
+        if not self.decided or self.breaks("brain.thinks") or "rewards" not in body:
+            self.ask(self.brain, "brain.update", {"worker": 0})
+            return
+        fields = {"worker": 0, "episode": 0, "decision": self.decided, "readings": [row], "applied": [[0.25]],
+                  "rewards": body["rewards"], "objective": [0.5], "next_readings": [row]}  # fmt: skip
+        self.ask(self.brain, "brain.think", fields)
