@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -104,10 +105,12 @@ class SB3Muscle(Muscle):
             )
         seen = self._observations(np.asarray(batch.observations))
         bodies = len(batch.observations)
-        with self.stream.running():
-            if self.mode is not Mode.TRAIN:
+        if self.mode is not Mode.TRAIN:
+            with nullcontext() if self.deterministic else self.stream.running_torch():
                 actions, _ = self._policy.predict(seen, deterministic=self.deterministic)
-                return self._actions.setpoints(actions), [None] * bodies
+            return self._actions.setpoints(actions), [None] * bodies
+        # A distribution is drawn from by torch alone, chance and noise by numpy too.
+        with self.stream.running_torch() if self._on_policy else self.stream.running():
             self._refresh_noise(bodies)
             act = self._by_distribution if self._on_policy else self._by_rate
             actions, told = act(seen, bodies)
