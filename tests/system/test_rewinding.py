@@ -65,24 +65,24 @@ schedule:
 
 
 @pytest.fixture
-def run() -> Iterator[Callable[[int], Command]]:
-    """Return what carries out the run, with so many differences; its folder has a short path."""
+def run() -> Iterator[Callable[..., Command]]:
+    """Return what carries out runs, with so many differences each; their folder has a short path."""
     with tempfile.TemporaryDirectory(prefix="gw-", dir="/tmp") as text:
         folder = Path(text)
         (folder / "odd.py").write_text(MODULE)
 
-        def carry_out(times: int) -> Command:
-            document = DOCUMENT.replace("times: 0", f"times: {times}").replace('"."', f'"{folder}"')
-            (folder / "odd.yml").write_text(document)
-            return Command(folder, "run", "odd.yml", more=private(folder))
+        def carry_out(*times: int) -> Command:
+            for count in times:
+                document = DOCUMENT.replace("times: 0", f"times: {count}").replace('"."', f'"{folder}"')
+                (folder / f"odd{count}.yml").write_text(document)
+            return Command(folder, "run", *(f"odd{count}.yml" for count in times), more=private(folder))
 
         yield carry_out
 
 
-def test_one_difference_leads_back_to_the_begin_of_the_phase(run: Callable[[int], Command]) -> None:
+def test_one_difference_leads_back_to_the_begin_of_the_phase(run: Callable[..., Command]) -> None:
     """It is named as a finding, the phase comes again, and the results are those of an undisturbed run."""
-    assert 0 == run(0).end()[0]
-    disturbed = run(1)
+    disturbed = run(0, 1)
     status, said = disturbed.end()
 
     assert 0 == status, said
@@ -101,7 +101,7 @@ def test_one_difference_leads_back_to_the_begin_of_the_phase(run: Callable[[int]
 
 
 @pytest.mark.long
-def test_a_second_difference_ends_the_run_by_name(run: Callable[[int], Command]) -> None:
+def test_a_second_difference_ends_the_run_by_name(run: Callable[..., Command]) -> None:
     """What differs again is no accident: exit 1 with the finding, whole episodes, and the command that goes on."""
     disturbed = run(2)
     status, said = disturbed.end()
