@@ -150,7 +150,7 @@ def test_a_learner_plays(tmp_path: Path) -> None:
 def test_a_learner_beats_chance(tmp_path: Path) -> None:
     """After 7000 games against chance PPO wins far more often than chance itself does against chance.
 
-    Chance against chance has a mean result of 0.30 for who begins (58 % won, 29 % lost).
+    Chance against chance has a mean result of 0.30 for who begins (58 % won, 29 % lost). Measured: 0.956 ± 0.018.
     """
     pytest.importorskip(
         "stable_baselines3",
