@@ -146,6 +146,11 @@ class Conversation:
         """Say whether nothing is asked, and nothing but one request to be answered."""
         return not self._pending and len(self._doing) <= 1
 
+    @property
+    def calm(self) -> bool:
+        """Say whether nothing is asked, and nothing to be answered."""
+        return not self._pending and not self._doing
+
     def go_on(self, serial: int, answers: Sequence[Any] = ()) -> None:
         """Go on behind a serial, with the answers that `remembered` returned, and no others."""
         self._serial = serial

@@ -27,10 +27,12 @@ from ganglion.peer.loader import Loader
 from ganglion.peer.ordinals import Ordinals
 from ganglion.peer.participant import DEFERRED, Handler, Participant
 from ganglion.peer.records import Records, declaration_rows
+from ganglion.peer.reign import Reign
 from ganglion.run.effect import Answer, Ask, Await, Cut, Declare, Effect, Event, Finish, Record, Steer
 from ganglion.run.governor import Governor
 from ganglion.run.plan import AgentPlan, PhasePlan, Plan
 from ganglion.run.recovery import span_s, widest
+from ganglion.run.stage import Stage
 from ganglion.sdk.condition import TerminationCondition
 from ganglion.sdk.mode import Mode
 from ganglion.sdk.seed import words
@@ -84,6 +86,7 @@ class GovernorHost:
         self._numbers: dict[str, int] = {}  # of the last signal to each controller
         self._said: dict[str, list[FlowSignal]] = {}  # controller -> signals of this phase
         self._started = ""  # when the run began first, as UTC text
+        self._reign: Reign | None = None  # of this phase, once its episodes run
         self._unindexed = False  # whether the index of models cannot be written
         self.participant: Participant  # set before anything is served
 
@@ -111,7 +114,8 @@ class GovernorHost:
         self.participant.patience_s = span_s("governor.boundary", deadlines_s)
         self._run = start.run
         self._library = Library(plan, start.run, self._results, self._store_uri, self._warn)
-        services = _Services(int(plan.seed), self._loader, self._library)
+        self._conditions: dict[str, TerminationCondition] = {}
+        services = _Services(int(plan.seed), self._loader, self._library, self._conditions)
         self._records = Records(self.participant, start.store)
         self._records.span_s = span_s("record", widest(phase.deadlines_s for phase in plan.phases))
         self._cuts = Cuts(Path(self._results))
@@ -217,6 +221,23 @@ class GovernorHost:
         if self._finish is not None:
             finish, self._finish = self._finish, None
             self._end(finish)
+        elif self.participant.recorded and self.participant.calm:
+            self._stand(self._governor)
+
+    def _stand(self, governor: Governor) -> None:
+        """Begin the tape anew in the midst of a phase, where that is due."""
+        if governor.stage is not Stage.RUNNING or self._unwritten is not None:
+            return
+        if self._reign is None:
+            participant, conditions = self.participant, self._conditions
+            self._reign = Reign(
+                participant, governor, conditions, self._ordinals, self._records, self._library
+            )
+        self._reign.stand(self._numbers, self._said, self._go_on)
+
+    def _go_on(self, numbers: Mapping[str, int], said: Mapping[str, list[FlowSignal]]) -> None:
+        """Know which signals a predecessor has sent."""
+        self._numbers, self._said = dict(numbers), dict(said)
 
     def _answered(self, answer: CallAnswer) -> None:
         tag = self._tags.pop(answer.pending.serial, None)
@@ -284,6 +305,7 @@ class GovernorHost:
             elif isinstance(effect, Event):
                 if effect.name == "phase.started":
                     self._said.clear()  # controllers begin anew
+                    self._reign = None
                 self._tell(effect)
             elif isinstance(effect, Steer):
                 participant.tell(effect.peer, "", self._kept(effect), Verb.SIGNAL)
@@ -385,8 +407,11 @@ class GovernorHost:
 class _Services:
     """Seeds, conditions, models and the wall clock of one run."""
 
-    def __init__(self, seed: int, loader: Loader, library: Library) -> None:
+    def __init__(
+        self, seed: int, loader: Loader, library: Library, made: dict[str, TerminationCondition]
+    ) -> None:
         self._seed, self._loader, self._library = seed, loader, library
+        self._made = made  # the conditions of this phase
 
     def words(self, path: Sequence[str | int]) -> bytes:
         """Return the words of a stream."""
@@ -399,6 +424,7 @@ class _Services:
     def conditions(self, phase: PhasePlan) -> list[tuple[str, TerminationCondition, str]]:
         """Return fresh conditions."""
         found = []
+        self._made.clear()
         hooks = Hooks(f"conditions of phase {phase.index}")
         places = [("episode", phase.episode_conditions), ("phase", phase.phase_conditions)]
         for place, plans in places:
@@ -410,6 +436,7 @@ class _Services:
                 # What the governor asks of it is blamed on it, like every hook.
                 vars(made)["phase"] = partial(hooks, f"{type(made).__name__}.phase", made.phase)
                 found.append((plan.name, made, place))
+                self._made[f"{len(found)} ({plan.name})"] = made
         return found
 
     def model(self, phase: PhasePlan, agent: AgentPlan, own: Mapping[tuple[int, str], str]) -> str | None:

@@ -30,6 +30,7 @@ class Likeness:
         parts: Name -> object, and the names of the attributes that the bus gives it beside those that all objects have.
         memory: Of the agent.
         spaces: Of the agent: they have streams of their own.
+        classes: Of objects that may be made later.
         passing: Paths of attributes that the bus sets again before they are read: name of the object, dot, attribute.
     """
 
@@ -39,6 +40,7 @@ class Likeness:
         memory: Memory | None = None,
         spaces: Sequence[Space] = (),
         passing: Iterable[str] = (),
+        classes: Iterable[type[Any]] = (),
     ) -> None:
         self._memory, self._spaces, self._passing = memory, list(spaces), frozenset(passing)
         self._parts = {name: made for name, (made, _) in parts.items()}
@@ -53,6 +55,7 @@ class Likeness:
             host |= given
         host = {path: one for path, one in host.items() if not isinstance(one, bool | int | str | None)}
         self._sitters, constants = found_in(self._parts, host)
+        self._sitters |= {f"a {cls.__name__}": object.__new__(cls) for cls in classes}
         self._known = {**host, **constants}
         own = {path: one for path, one in host.items() if isinstance(one, Generator)}
         self._generators = Generators({p: g for p, g in own.items() if type(g.bit_generator) is PCG64})

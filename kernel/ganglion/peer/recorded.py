@@ -118,6 +118,11 @@ class Recorded(ABC):
         """Say whether nothing is asked, and nothing heard that is not answered but for one request."""
         return not self._inbox and self._conversation.idle
 
+    @property
+    def calm(self) -> bool:
+        """Say whether nothing is asked, and nothing heard that is not answered."""
+        return not self._inbox and self._conversation.calm
+
     def take_base(self) -> Any:
         """Return, once, the state with which a predecessor began its tape; None if there is none."""
         return None if self._recorder is None else self._recorder.take_base()

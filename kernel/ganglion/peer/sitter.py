@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
 import enum
 import logging
@@ -61,6 +62,9 @@ def way_of(one: Any) -> tuple[Any, Any] | None:
 def attributes_of(one: Any) -> dict[str, Any] | None:
     """Return all attributes of an object; None if it is more than they are, or says itself how it is copied."""
     cls = type(one)
+    if getattr(cls.__getstate__, "__module__", "") == dataclasses.__name__:  # frozen, with slots
+        names = [field.name for field in dataclasses.fields(one)]
+        return {name: getattr(one, name) for name in names if hasattr(one, name)}
     if any(getattr(cls, hook, None) is not getattr(object, hook, None) for hook in _HOOKS):
         return None
     if hasattr(cls, "__getnewargs__") or hasattr(cls, "__getnewargs_ex__"):

@@ -48,6 +48,13 @@ class Frozen:
     one: int = 1
 
 
+@dataclass(frozen=True, slots=True)
+class Stiff:
+    """Be frozen, with slots."""
+
+    one: int = 1
+
+
 class Copied(Plain):
     """Say itself how it is copied."""
 
@@ -70,6 +77,9 @@ def test_attributes_are_found_and_put_back() -> None:
     put_attributes(other, attributes_of(slotted) or {})
     plain.__dict__["later"] = 1
     put_attributes(plain, {"two": 5})
+    stiff = object.__new__(Stiff)  # as one that is made again is at first
+    put_attributes(stiff, attributes_of(Stiff(4)) or {})
+    assert Stiff(4) == stiff
     frozen = Frozen()
     put_attributes(frozen, {"one": 7})
     assert Frozen(7) == frozen

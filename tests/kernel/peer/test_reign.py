@@ -1,0 +1,134 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ganglion.peer.library import Library
+from ganglion.peer.ordinals import Ordinals
+from ganglion.peer.records import Records
+from ganglion.peer.reign import Reign
+from ganglion.run.flow import Flow
+from ganglion.run.governor import Governor
+from ganglion.run.plan import PhasePlan, Plan, PluginPlan
+from ganglion.run.setup import Setup
+from ganglion.sdk.condition import EpisodeMeans, TerminationCondition
+from ganglion.wire.messages import EpisodeEnded, FlowSignal
+
+
+class Counting(TerminationCondition):
+    """Be a condition that knows something."""
+
+    def __init__(self) -> None:
+        self.asked: list[int] = []
+
+
+class Peer:
+    """Be a participant whose tape is begun anew at every stand; keeps the state."""
+
+    recorded = tapes = idle = portraits = True
+    size_bytes = 0
+
+    def __init__(self, state: bytes | None = None) -> None:
+        self.state, self.warnings = state, list[str]()
+        self.welcome, self.name = None, "r/governor"
+
+    def clock(self) -> float:
+        """Return ever later times."""
+        return float(self.tape_bytes)
+
+    @property
+    def tape_bytes(self) -> int:
+        """Return ever more bytes."""
+        self.size_bytes += 1 << 30
+        return self.size_bytes
+
+    def stand(self, anew: bool = False) -> bytes | None:
+        """Return what a predecessor left."""
+        return self.state
+
+    def rebase(self, state: bytes) -> bool:
+        """Keep a state."""
+        self.state = state
+        return True
+
+    def warn(self, text: str) -> None:
+        """Keep a warning."""
+        self.warnings.append(text)
+
+
+class Stood:
+    """Be a governor whose episodes run, with all that belongs to it."""
+
+    def __init__(self, folder: Path, state: bytes | None = None) -> None:
+        phase = PhasePlan(0, "one", [], [], PluginPlan("own"), [], [], workers=2)
+        plan = Plan("doc", "exp", "7", [phase])
+        self.peer, self.condition, self.ordinals = Peer(state), Counting(), Ordinals(2, 1)
+        self.library = Library(plan, "r", str(folder), None, lambda text: None)
+        self.records = Records(self.peer, "r/store")  # type: ignore[arg-type]
+        self.governor = Governor("r", plan, "r/store", str(folder), self)  # type: ignore[arg-type]
+        self.flow = self.governor._flow = Flow(
+            "r",
+            phase,
+            [("c", self.condition, "phase")],
+            Setup("r", plan, None, "", self),  # type: ignore[arg-type]
+        )
+        self.governor._phase = phase
+        self.sent: list[Any] = []
+        self.reign = Reign(
+            self.peer,  # type: ignore[arg-type]
+            self.governor,
+            {"c": self.condition},
+            self.ordinals,
+            self.records,
+            self.library,
+        )
+
+    def stand(self, numbers: dict[str, int], said: dict[str, list[FlowSignal]]) -> None:
+        """Stand; keep what a predecessor had sent."""
+        self.reign.stand(numbers, said, lambda *sent: self.sent.extend(sent))
+
+
+def test_a_governor_goes_on_where_another_one_stood(tmp_path: Path) -> None:
+    """What it has counted, numbered, sent and recorded is what its successor knows."""
+    first = Stood(tmp_path)
+    first.flow.tally.count(EpisodeEnded(1, 0, 7, True, False, "", {"ada": {"mean": 0.5}}, [], [], []), False)
+    first.flow.round, first.flow._last_round = 8, {1: 8}
+    first.governor._joined["r/muscle/ada/1"] = "msgpack"
+    first.condition.asked.append(3)
+    first.ordinals.number(1)
+    first.ordinals.order()
+    row = ["phase", 0, "one", "evaluate", "running", None]
+    first.library.take(row)
+    first.records.number = 12
+    said = {"r/controller/0": [FlowSignal("PAUSE", "operator", number=1)]}
+    first.stand({"r/controller/0": 1}, said)
+    other = Stood(tmp_path, first.peer.state)
+    other.stand({}, {})
+
+    assert not first.peer.warnings
+    assert [{"r/controller/0": 1}, said] == other.sent
+    assert [[], [EpisodeMeans(0, 7, {"ada": 0.5}, False)]] == other.flow.tally._finished
+    assert (8, {1: 8}, [3], 12) == (
+        other.flow.round,
+        other.flow._last_round,
+        other.condition.asked,
+        other.records.number,
+    )
+    assert other.governor._joined == first.governor._joined
+    assert (first.ordinals.number(1), first.ordinals.order()) == (
+        other.ordinals.number(1),
+        other.ordinals.order(),
+    )
+    assert first.library.note() == other.library.note()
+
+
+def test_models_that_were_stored_are_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where models came in the midst of a phase the tape goes on as it is."""
+    stood = Stood(tmp_path)
+    monkeypatch.setattr(stood.library, "note", lambda: {"shelves": [], "rows": [["brain", 0, "ada"]]})
+    stood.stand({}, {})
+
+    assert stood.peer.state is None
+    assert "models have been stored" in stood.peer.warnings[0]
