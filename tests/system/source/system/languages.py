@@ -17,13 +17,16 @@ ALL = "GANGLION_ALL_LANGUAGES"  # set on a machine with all toolchains: there, n
 _USUAL = ("python", "c", "javascript")  # those of every run; the others are built by `scripts/test --long`
 
 
-def names(role: str = "environment", mark: pytest.MarkDecorator | None = None) -> list[object]:
-    """Return the names of recipes as parameters of a test, those of the usual run marked by `mark`, others `long`."""
+def names(role: str | None = "environment", mark: pytest.MarkDecorator | None = None) -> list[object]:
+    """Return the names of recipes as parameters of a test, those of the usual run marked by `mark`, others `long`.
+
+    Without a role those of every role.
+    """
     usual = () if mark is None else (mark,)
     return [
         pytest.param(name, marks=usual if name in _USUAL else (pytest.mark.long,))
         for name, recipe in RECIPES.items()
-        if recipe.role == role
+        if role in (None, recipe.role)
     ]
 
 
