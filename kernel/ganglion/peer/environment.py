@@ -358,6 +358,9 @@ class EnvironmentHost:
         rewards = self._rewards
         readings = self._read_batch(lambda: values_of("sensor", self._sensors, batch.readings))
         earned = self._read_batch(lambda: values_of("reward", rewards, batch.rewards))
+        infinite = rewards.infinite(earned)
+        if infinite is not None:
+            raise self._fault(f"reward {infinite!r}: expected a finite number, found {earned!r:.80}")
         terminated, truncated = self._read_batch(
             lambda: resolve_flags(
                 None, flag_of("terminated", batch.terminated), flag_of("truncated", batch.truncated)
@@ -452,6 +455,9 @@ class EnvironmentHost:
                 raise self._fault(f"{what} {information.uid!r} has no value")
             if information.space is not space:  # else it was checked when it was set
                 self._contained(information, space)
+        infinite = layout.infinite(values) if what == "reward" else None
+        if infinite is not None:
+            raise self._fault(f"reward {infinite!r}: expected a finite number, found {values!r:.80}")
         return layout.to_row(values)
 
     def _in_order(self, what: str, layout: Layout, informations: Sequence[Information]) -> list[Information]:

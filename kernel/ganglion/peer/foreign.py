@@ -36,7 +36,12 @@ class Declared:
 
     def row(self, what: str, row: list[Any], name: str) -> list[Any]:
         """Return a row as our hosts would send it; RemoteProtocolError names the id whose value does not fit."""
-        return _checked(self._layouts[what], row, name)
+        layout = self._layouts[what]
+        checked = _checked(layout, row, name)
+        infinite = layout.infinite(layout.from_row(checked, name)) if what == "rewards" else None
+        if infinite is not None:
+            raise RemoteProtocolError(f"{name}.{infinite}: expected a finite number")
+        return checked
 
     def begin(self) -> None:
         """Let time begin again: an episode does."""

@@ -11,7 +11,7 @@ import numpy as np
 from ganglion.errors import AuthorError, RemoteProtocolError, SpaceError
 from ganglion.limits import INTEGER_MAX
 from ganglion.sdk.information import ActuatorInformation
-from ganglion.sdk.spaces import Space, space_from_wire
+from ganglion.sdk.spaces import Box, Space, space_from_wire
 
 __all__ = ["Layout", "declaration", "freeze", "thaw"]
 
@@ -28,7 +28,7 @@ class Layout:
     reward of an environment that was not stepped.
     """
 
-    __slots__ = ("_float", "_missing", "_scalar", "ids", "index", "spaces")
+    __slots__ = ("_float", "_missing", "_open", "_scalar", "ids", "index", "spaces")
 
     def __init__(self, ids: Sequence[str], spaces: Sequence[Space], missing: bool = False) -> None:
         self._missing = missing
@@ -36,6 +36,7 @@ class Layout:
         self.spaces = tuple(spaces)
         self.index = {uid: i for i, uid in enumerate(self.ids)}
         self._scalar = all(space.scalar for space in self.spaces)
+        self._open = [i for i, space in enumerate(self.spaces) if _is_open(space)]
         self._float = [space.scalar and space.dtype.kind == "f" for space in self.spaces]
 
     @classmethod
@@ -51,6 +52,14 @@ class Layout:
     def scalar(self) -> bool:
         """Say whether each value is a number."""
         return self._scalar
+
+    def infinite(self, values: Sequence[Any]) -> str | None:
+        """Return the first id whose value is infinite, which spaces without bounds contain; None if there is none."""
+        for i in self._open:
+            value, space = values[i], self.spaces[i]
+            if value is not None and not np.isfinite(value if space.scalar else space.to_vector(value)).all():
+                return self.ids[i]
+        return None
 
     def noops(self, declarations: Sequence[Mapping[str, Any]]) -> list[ActuatorInformation]:
         """Return actuators with their no-ops as declarations have them, else with the value nearest to zero."""
@@ -109,6 +118,13 @@ class Layout:
             return space.canonical(value) if array.shape != (space.size,) else space.from_vector(array)
         except (SpaceError, ValueError, TypeError) as error:
             raise RemoteProtocolError(f"{what}.{self.ids[i]}: {error}") from error
+
+
+def _is_open(space: Space) -> bool:
+    """Say whether a space may contain infinity."""
+    if space.kind in ("tuple", "dict"):
+        return space.dtype.kind == "f"
+    return isinstance(space, Box) and not bool(np.isfinite([space.low, space.high]).all())
 
 
 def _out(space: Space, value: Any) -> Any:

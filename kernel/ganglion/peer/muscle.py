@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ganglion.errors import GanglionError, NotSetUp, RemoteProtocolError, SpaceError
+from ganglion.errors import AuthorError, GanglionError, NotSetUp, RemoteProtocolError, SpaceError
 from ganglion.peer.conversation import Request, episode_of
 from ganglion.peer.excuse import Excuses, Pardoned, continues
 from ganglion.peer.filters import ActingFilters, tag_of
@@ -523,6 +523,7 @@ class MuscleHost:
             shown, available = seen.values, seen.available
             if self._columns is not None:
                 matrix = self._columns.vectors([shown])
+                matrix.setflags(write=False)
         else:
             shown = readings
             if matrix is not None:  # the usual way of arrays
@@ -556,6 +557,7 @@ class MuscleHost:
         if filters is not None:
             proposed = setpoints
             values, sent = filters.apply(filters.informed(values), data)
+            self._hooks.pardon("filters", _finite, self._actuator_layout, values)
             setpoints = self._actuator_layout.to_row(values)
         frozen: Any = None
         blobs: list[bytes] = []
@@ -578,21 +580,22 @@ class MuscleHost:
             space = layout.spaces[layout.index[it.uid]]
             if it.space is not space and not space.contains(it.value):  # its author gave it another one
                 ActuatorInformation(it.value, space, it.uid)  # refuses it by its id
-        return values, layout.to_row(values), data
+        return _finite(layout, values), layout.to_row(values), data
 
     def _read_batch(self, result: Any) -> _Read:
         """Return what is known of a proposal of `propose_batch`."""
         rows, data = read_batch_proposal(result, self._actuator_list, 1)
-        return rows[0], self._own_layout.to_row(rows[0]), data[0]
+        return _finite(self._own_layout, rows[0]), self._own_layout.to_row(rows[0]), data[0]
 
     def _plain(self, result: Any) -> list[Any] | None:
         """Return the setpoints of an array of contained numbers, which travel as they are; None for all else."""
         if type(result) is not np.ndarray or result.shape != self._plain_shape:
             return None
         try:
-            return [make(value) for make, value in zip(self._canonical, result.tolist()[0], strict=True)]
+            row = [make(value) for make, value in zip(self._canonical, result.tolist()[0], strict=True)]
         except SpaceError:
             return None  # refused by its id, by who reads it thoroughly
+        return row if self._own_layout.infinite(row) is None else None
 
     def _declare_rewards(self, declarations: list[dict[str, Any]]) -> None:
         self._reward_ids = declarations
@@ -623,3 +626,11 @@ def _alike(own: Layout, applied: Layout) -> bool:
         one.scalar == other.scalar and (one.scalar or (one.dtype, one.size) == (other.dtype, other.size))
         for one, other in zip(own.spaces, applied.spaces, strict=True)
     )
+
+
+def _finite(layout: Layout, values: list[Any]) -> list[Any]:
+    """Return setpoints; AuthorError names the first that is infinite, which spaces without bounds contain."""
+    infinite = layout.infinite(values)
+    if infinite is not None:
+        raise AuthorError(f"setpoint {infinite}: expected a finite number, found {values!r:.80}")
+    return values

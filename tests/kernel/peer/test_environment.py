@@ -1026,3 +1026,17 @@ def test_what_is_wrong_with_a_batch_is_said(
     arrays = array_stage(hosted, loader, answer)
     with pytest.raises(error, match=text):
         arrays.update()
+
+
+def test_an_infinite_reward_is_refused(hosted: Any, loader: Any) -> None:
+    """Also where the space has no bounds that would, and in either form."""
+    wide = Box(-np.inf, np.inf, ())
+    stage = Stage(hosted, loader)
+    stage.start()
+    stage.world.answer = lambda world: (sensors(world), [reward(np.inf, space=wide)], False)
+    arrays = array_stage(
+        hosted, loader, lambda world: StepBatch(batch_of(world).readings, {"gain": np.array([np.inf])})
+    )
+    for one in (stage, arrays):
+        with pytest.raises(AuthorError, match="reward 'gain': expected a finite number"):
+            one.update()

@@ -316,3 +316,17 @@ def test_any_array_form_is_read_or_refused(form: dict[str, Any]) -> None:
     except RemoteProtocolError:
         return
     assert array.dtype.kind in "biuf"
+
+
+def test_what_is_infinite_is_found() -> None:
+    """Spaces without bounds contain infinity; who must not send it is told the id."""
+    wide, half = spaces.Box(-np.inf, np.inf, ()), spaces.Box([0.0, 0.0], [np.inf, 1.0], (2,))
+    chosen = [spaces.Discrete(3), wide, half, spaces.Tuple([half])]
+    layout = Layout(["d", "w", "h", "t"], chosen, missing=True)
+    fine = [1, 2.0, np.array([5.0, 1.0]), (np.array([1.0, 1.0]),)]
+
+    assert layout.infinite(fine) is None
+    assert layout.infinite([1, None, None, None]) is None
+    assert "w" == layout.infinite([1, -np.inf, *fine[2:]])
+    assert "h" == layout.infinite([1, 2.0, np.array([np.inf, 1.0]), fine[3]])
+    assert "t" == layout.infinite([*fine[:3], (np.array([np.inf, 0.0]),)])

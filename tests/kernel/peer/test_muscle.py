@@ -783,3 +783,20 @@ def test_a_map_and_columns_are_the_same_proposal(arrays: Stage) -> None:
     arrays.muscle.proposal = lambda muscle, batch, _: {"w.p": np.array([[0.25, 0.5]]), "w.a": np.array([2])}
 
     assert columns == arrays.act(1, [0.0]).setpoints == [[2, np.array([0.25, 0.5]).tobytes()]]
+
+
+@pytest.mark.parametrize("form", ["stage", "arrays"])
+def test_an_infinite_setpoint_is_refused(form: str, request: Any) -> None:
+    """Also where the space has no bounds that would."""
+    stage = request.getfixturevalue(form)
+    stage.setup(actuators=[declared("w.a", Box(-np.inf, np.inf, ()), 0.0)])
+
+    def infinite(muscle: Any, seen: Any, actuators: Any) -> Any:
+        if actuators is None:
+            return np.array([[np.inf]])
+        actuators[0].value = np.inf
+        return actuators
+
+    stage.muscle.proposal = infinite
+    with pytest.raises(AuthorError, match=r"setpoint w\.a: expected a finite number"):
+        stage.act(1)
