@@ -35,7 +35,7 @@ class Columns:
     `dtype` is numpy's `result_type` of the spaces: of integers only if all are.
     """
 
-    __slots__ = ("_places", "_scalar", "_shape", "dtype", "layout", "width")
+    __slots__ = ("_parts", "_places", "_scalar", "_shape", "dtype", "layout", "width")
 
     def __init__(self, layout: Layout) -> None:
         self.layout = layout
@@ -44,13 +44,18 @@ class Columns:
         self._shape = (self.width,)
         self._places = dict(zip(layout.ids, pairwise(offsets), strict=True))
         self._scalar = all(space.scalar for space in layout.spaces)
+        self._parts = [
+            (slice(*place), space.size, space.dtype.newbyteorder("<"), space.scalar)
+            for place, space in zip(self._places.values(), layout.spaces, strict=True)
+        ]
         dtypes = [space.dtype for space in layout.spaces]
         self.dtype: np.dtype[Any] = np.result_type(*dtypes) if dtypes else np.dtype(np.float64)
 
     def matrix(self, rows: Sequence[Any], what: str) -> Array:
         """Return rows of the wire as `[rows, columns]`, read-only; RemoteProtocolError says which value does not fit.
 
-        A number of a scalar is taken as it is: who made the row has looked at its bounds.
+        A number of a scalar, and the bytes of a vector of the right length, are taken as they are: who made the row
+        has looked at its bounds.
         """
         if self._scalar and len(rows) == 1:  # the usual case, by the shortest way
             try:
@@ -60,7 +65,7 @@ class Columns:
             if only.dtype is self.dtype and only.shape == self._shape:
                 only.setflags(write=False)
                 return only[np.newaxis]
-        found = self._numbers(rows) if self._scalar else None
+        found = self._numbers(rows) if self._scalar else self._vectors_as_they_travel(rows)
         if found is None:
             found = self.vectors([self.layout.from_row(row, what) for row in rows])
         found.setflags(write=False)
@@ -94,6 +99,24 @@ class Columns:
             return None
         kind = found.dtype.kind
         return found.astype(self.dtype) if kind in "iu" or kind == self.dtype.kind == "f" else None
+
+    def _vectors_as_they_travel(self, rows: Sequence[Any]) -> Array | None:
+        """Return rows that hold bytes of vectors, and numbers of the right type; None if that is not so.
+
+        Making a value of each, and a vector of that, would look at its bounds twice, at ten times the cost.
+        """
+        found = np.empty((len(rows), self.width), self.dtype)
+        for line, row in zip(found, rows, strict=True):
+            if type(row) is not list or len(row) != len(self._parts):
+                return None
+            for value, (place, size, dtype, scalar) in zip(row, self._parts, strict=True):
+                if scalar and type(value) is (float if dtype.kind == "f" else int):
+                    line[place] = value
+                elif not scalar and type(value) is bytes and len(value) == size * dtype.itemsize:
+                    line[place] = np.frombuffer(value, dtype)
+                else:
+                    return None
+        return found
 
 
 def shape_of(space: Space) -> tuple[int, ...]:

@@ -69,6 +69,24 @@ def test_each_id_has_its_part_of_the_matrix() -> None:
     assert "none" not in readings
 
 
+@pytest.mark.parametrize("value", [np.arange(4, dtype="<i2").tobytes()[:-1], b"", 1.0, None, [1, 2]])
+def test_a_vector_of_another_length_is_refused_by_name(value: Any) -> None:
+    """Bytes that are not as many as the space has, and what is no vector at all, are refused with the id."""
+    columns = Columns(Layout(["s", "g"], [UNIT, GRID]))
+    with pytest.raises(RemoteProtocolError, match=r"x\.g: "):
+        columns.matrix([[0.5, value]], "x")
+
+
+def test_vectors_are_taken_as_they_travel() -> None:
+    """A row of arrays and scalars is the same with and without its values being made, bit by bit."""
+    layout = Layout(["s", "g", "n"], [UNIT, GRID, TEN])
+    rows = [layout.to_row([share, np.full((2, 2), i, np.int16), i]) for i, share in enumerate((0.25, 0.5))]
+    columns = Columns(layout)
+
+    slowly = columns.vectors([layout.from_row(row, "x") for row in rows])
+    assert (slowly.dtype, slowly.tobytes()) == (np.float64, columns.matrix(rows, "x").tobytes())
+
+
 def test_a_missing_reward_is_nan() -> None:
     """What is not there is NaN, also among integers."""
     columns = Columns(Layout(["r", "q"], [TEN, TEN], missing=True))
