@@ -189,7 +189,7 @@ def test_a_call_that_fails_once_changes_nothing(
     tmp_path: Path, undisturbed: tuple[str, int], after: bool
 ) -> None:
     """Whichever call fails, also if it was carried out all the same: the run goes on, with the same digest."""
-    fail_once(tmp_path, undisturbed, after, first=2 if after else 1, step=3)
+    fail_once(tmp_path, undisturbed, after, first=2 if after else 1, step=7)
 
 
 @pytest.mark.long
@@ -204,7 +204,7 @@ def test_every_call_that_fails_once_changes_nothing(
 def test_a_store_that_stays_broken_fails_by_name(tmp_path: Path, undisturbed: tuple[str, int]) -> None:
     """Whichever call is the last that succeeds: the writers are told why, and whole episodes are there."""
     seen = set()
-    for n in range(1, undisturbed[1], 2):
+    for n in range(1, undisturbed[1], 5):
         uri = f"sqlite:///{tmp_path}/{n}.db"
         failed = carry_out(uri, Fault(n, once=False))
         if failed:

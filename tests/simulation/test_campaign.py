@@ -29,7 +29,7 @@ from simulation.outcome import read_rows
 
 from ganglion.wire.name import Role
 
-PARTS, SEEDS = 4, 20
+PARTS, SEEDS = 3, 20
 LONG_SEEDS = int(os.environ.get("GANGLION_SEEDS", "20000"))
 FIRST_LONG_SEED = int(os.environ.get("GANGLION_FIRST_SEED", "100000"))
 TOLD_S = 60.0
@@ -41,6 +41,10 @@ FOUND = {
             Fault("halt", 223, Role.CONTROLLER, 19749, 17, 3.0),
             Fault("all", 381, Role.BRAIN, 40679, 3, 0.3),
         ],
+    ),
+    "an order after the end is a row that a store may fail to write": (
+        110500,
+        [Fault("halt", 363, Role.STORE, 7667, 29, 1.0), Fault("commit", 403, Role.STORE, 42697, 15, 0.05)],
     ),
     "signals of workers that race come in another order in a phase that begins again": (
         100392,

@@ -107,7 +107,7 @@ def assert_race(outcome: Outcome, index: int, phase: PhaseWorld, evaluations: in
         assert not phase.evaluates or evaluations >= (phase.worker * phase.episodes >= phase.every)
 
 
-@settings(max_examples=40, suppress_health_check=SLOW, phases=AS_DRAWN)
+@settings(max_examples=12, suppress_health_check=SLOW, phases=AS_DRAWN)
 @given(document=documents(), seed=SEEDS)
 def test_any_document_runs_to_its_end(document: Document, seed: int, results: Path) -> None:
     """A valid document finishes on the whole bus with the episodes, rows and objectives that its words imply."""

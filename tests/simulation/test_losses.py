@@ -41,7 +41,7 @@ def survives_a_loss(document: Document, seed: int, share: float, results: Path) 
         assert {outcome.status} >= {run["status"] for run in outcome.tables["runs"]}
 
 
-@settings(max_examples=12, suppress_health_check=SLOW, phases=AS_DRAWN)
+@settings(max_examples=5, suppress_health_check=SLOW, phases=AS_DRAWN)
 @given(document=documents(), seed=SEEDS, share=SHARES)
 def test_a_lost_process_ends_the_run_in_order(
     document: Document, seed: int, share: float, results: Path

@@ -65,7 +65,7 @@ def test_who_runs_first_changes_nothing(text: str, results: Path) -> None:
     first = ended_well(simulate(text, 0, results))
 
     assert len(first["actions"]) > 20
-    for seed in range(1, 4):
+    for seed in range(1, 3):
         assert first == ended_well(simulate(text, seed, results)), f"schedule seed {seed}"
 
 

@@ -167,7 +167,8 @@ class Governor:
         if report.evaluation:
             return self._evaluation_episode(token, report, now_s)
         if self.stage is not Stage.RUNNING:
-            effects = [*self._flow.sealed(report), Answer(token, self._flow.stop_verdict("failed"))]
+            sealed = [] if self.stage is Stage.ENDED else self._flow.sealed(report)  # no row after the end
+            effects = [*sealed, Answer(token, self._flow.stop_verdict("failed"))]
             return [*effects, *self._after_cut(now_s)]
         return self._flow_on(self._flow.episode(token, report), now_s)
 
@@ -201,10 +202,7 @@ class Governor:
             wish, phase, self._phase if running else None, self._flow.tally.active if running else ()
         )
         if why:
-            known = self.stage not in (
-                Stage.PLANNED,
-                Stage.ENDED,
-            )  # there is no run to which a row could belong
+            known = self.stage not in (Stage.PLANNED, Stage.ENDED)  # else there is no run to which a row belongs
             recorded: list[Effect] = [self._order_record(wish, f"refused: {why}")] if known else []
             return [*recorded, Answer(token, Signalled(False, why))]
         signal = Signal[wish.signal]
@@ -459,6 +457,8 @@ class Governor:
     def _evaluation_episode(self, token: Any, report: EpisodeEnded, now_s: float) -> list[Effect]:
         self._asked_s = now_s
         effects = self._evaluations.episode(token, report)
+        if self.stage is Stage.ENDED:
+            return [effect for effect in effects if isinstance(effect, Answer)]
         if self.stage is not Stage.RUNNING:
             return [*effects, *self._after_cut(now_s)]
         return self._evaluation_on(effects, now_s)

@@ -190,6 +190,14 @@ class Books:
             cursor.execute(sql.DELETE_SEALS, (self.run,))
             cursor.execute(sql.UPDATE_RUN_HEAD, (None, self.run))
             self.head = None
+        self._count(cursor, run)
+
+    def fence(self, cursor: sqlite3.Cursor, run: str) -> None:
+        """Let no writer of this run that came before write any more: one that could not be ended may wake up."""
+        if self.commits:
+            self._count(cursor, run)
+
+    def _count(self, cursor: sqlite3.Cursor, run: str) -> None:
         self.commits += 1
         if self.commits == 1:
             cursor.execute(sql.INSERT_LEDGER, (self.run, self.commits))

@@ -100,6 +100,7 @@ class SqlWriter(StoreWriter):
         if not found:
             return  # it was lost before it had written anything
         self._books = Books.read(self._connection, found[0])
+        self._books.fence(self._connection.cursor(), self._run)
         for phase, environment, agent, kind, declared in _stored_declarations(self._connection, found[0]):
             self._declarations.add((phase, environment, agent, kind), declared)
         self._connection.execute(sql.DELETE_OPEN, found)
@@ -302,6 +303,8 @@ class SqlWriter(StoreWriter):
         cursor.execute("BEGIN IMMEDIATE")
         try:
             self._check_schema()
+            if books.run is None and cursor.execute(sql.SELECT_RUN, (self._run,)).fetchone():
+                raise StoreError(f"run {self._run}: expected one writer, found that another one has begun it")
             for write in pending:
                 try:
                     write(cursor, books)

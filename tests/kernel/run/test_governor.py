@@ -369,7 +369,9 @@ def test_signal_before_and_after_the_phase_is_refused(kit: Any) -> None:
     farm.begin()
     assert (False, "no phase is running") == _answer(farm, wish)
     farm.run()
+    known = len(farm.records("signal"))
     assert (False, "no phase is running") == _answer(farm, wish)
+    assert known == len(farm.records("signal")), "a run that has ended has another row"
 
 
 def _answer(farm: Any, wish: FlowSignal, phase: str | None = None) -> tuple[bool, str]:

@@ -388,6 +388,19 @@ def test_two_writers_of_one_run_are_found(writer: SqlWriter, tell: Any, uri: str
         writer._pending.clear()
 
 
+def test_who_was_succeeded_writes_no_more(writer: SqlWriter, tell: Any, uri: str) -> None:
+    """A writer that could not be ended, and wakes up beside its successor, changes nothing: the newest counts."""
+    writer.apply("c", tell.whole(0))
+    writer.commit()
+    writer.apply("c", tell.whole(1))
+    with SqlWriter(uri, "demo-1", resume=True) as second:
+        with pytest.raises(StoreError, match="expected one writer, found that another one has written"):
+            writer.commit()
+        writer._pending.clear()
+        second.apply("c", tell.whole(1))
+        second.commit()
+
+
 def test_the_end_can_be_written_with_the_reserve(writer: SqlWriter, tell: Any, read: Any) -> None:
     """A run that is given up has whole episodes, its status and reason, and is sealed."""
     writer.apply("c", tell.whole(0))

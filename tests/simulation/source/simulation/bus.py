@@ -33,6 +33,7 @@ from simulation.counting import counting
 from simulation.disk import Disk
 from simulation.keeper import Keeper
 from simulation.link import Delay, Wire
+from simulation.oracle import check_host
 from simulation.outcome import Outcome, read_tables, story_of
 from simulation.process import Process
 from simulation.reel import Reel, SimulatedTape
@@ -81,6 +82,8 @@ class _Ticker:
     bus: MemoryBus
     schedule: Schedule
     down: bool = False  # there is no broker
+    nap_s: float = 0.0  # for how long it will be stopped, when it has asked somebody whether he is there
+    asleep_s: float = 0.0  # until when it is stopped
     queued: bool = False
     wake_s: float = field(default=float("inf"))
 
@@ -89,9 +92,16 @@ class _Ticker:
 
     def act(self) -> None:
         self.bus.now_s = self.schedule.now_s
+        if self.asleep_s > self.schedule.now_s:
+            self.schedule.sleep(self, self.asleep_s)
+            return
         if not self.down:
             self.bus.exchange.tick()
-        self.schedule.sleep(self, self.schedule.now_s + _TICK_S)
+            if self.nap_s and any(
+                link.asked_s is not None for link in self.bus.exchange.broker.links.values()
+            ):
+                self.asleep_s, self.nap_s = self.schedule.now_s + self.nap_s, 0.0
+        self.schedule.sleep(self, max(self.asleep_s, self.schedule.now_s + _TICK_S))
 
 
 class Simulation:
@@ -125,6 +135,9 @@ class Simulation:
         self.mines: dict[str, list[int]] = {}  # name -> when its next bearers are killed
         self.slow_s: dict[str, float] = {}  # name -> how long its messages are on their way, at most
         self.disk = Disk()
+        self.peek: Callable[[str, str], Any] | None = None  # gives rows that are never to change
+        self.seen: set[tuple[Any, ...]] = set()  # rows that somebody could read in the midst of the run
+        self.tight = False  # whether bounds are so near that small runs meet them
         self.check_every = 0  # events between two looks at the books of all cores; 0: only at the end
         self.run = _free_name(folder, plan.uid)
         self.uri = f"sqlite:///{folder / 'ganglion.db'}" if stored else None
@@ -147,7 +160,7 @@ class Simulation:
         self._supervisor = self._process("supervisor", self._supervise)
         self.schedule.sleep(self._ticker, _TICK_S)
         try:
-            with shortcuts(), counting(self.counts):
+            with shortcuts(self.tight), counting(self.counts):
                 self.schedule.run(self._over)
         except Stuck as stuck:
             stuck.add_note("\n".join(self._waits()))
@@ -259,8 +272,13 @@ class Simulation:
         self._end_broker()
         self.later(span_s, self._start_broker)
 
+    def stop_broker(self, span_s: float) -> None:
+        """Stop the broker for some seconds: it hears, sends and sees nothing until then."""
+        self._ticker.nap_s = span_s
+
     def _end_broker(self) -> None:
         self._ticker.down = True
+        self._ticker.asleep_s = self._ticker.nap_s = 0.0
         for process in self.processes:
             for wire in process.wires:
                 wire.orphan()
@@ -312,6 +330,21 @@ class Simulation:
         broker.disconnect(first, "it has told", now_s)
         self._ticker.down = False
 
+    @property
+    def notes(self) -> list[tuple[int, Note]]:
+        """Return what all brokers had to say, each with the number of the broker."""
+        return [*((0, note) for note in self.bus.notes), *self._notes]
+
+    @property
+    def accused(self) -> set[str]:
+        """Return who was called silent by a broker although nothing had befallen it."""
+        silent = {
+            str(note.fields["name"])
+            for _, note in self.notes
+            if note.event == "peer.lost" and str(note.fields.get("reason")).startswith("silent")
+        }
+        return silent - {process.name for process in self.processes if process.mute or process.zombie}
+
     # -- inside -------------------------------------------------------------------------------------------------------
     def _tape_of(self, name: str) -> bytearray:
         """Return the tape of a name; beside a zombie, which still writes on it, a copy."""
@@ -339,7 +372,8 @@ class Simulation:
     def _connect(self, process: Process) -> Wire:
         if self._ticker.down:
             raise PeerLost("broker", "nobody listens")
-        wire = Wire(self.bus, self.schedule, process, self.disturbance.delay or self._delay)
+        delay = self.disturbance.delay or self._delay
+        wire = Wire(self.bus, self.schedule, process, delay, lambda: self._ticker.asleep_s)
         process.wires.append(wire)
         return wire
 
@@ -366,6 +400,8 @@ class Simulation:
         """Do what is due from outside; say whether the run is over."""
         self.bus.now_s = self.schedule.now_s
         while self._acts and self._acts[0][0] <= self.schedule.events:
+            if self.uri is not None and self.peek is not None:
+                self.seen.update(self.peek(self.uri, self.run))
             self._acts.pop(0)[1](self)
         if self.check_every and self.schedule.events % self.check_every == 0:
             self._check()
@@ -383,6 +419,7 @@ class Simulation:
         for process in self.processes:
             if process.lives and process.participant is not None:
                 process.participant._conversation.check()
+                check_host(process.host)
 
     def _count_the_end(self) -> None:
         """Count what is seen of processes when all is over."""
@@ -393,7 +430,7 @@ class Simulation:
                 self.counts["killed while it hears its tape"] += tape.playing
         for process in self.processes:
             self.counts["reconnect"] += len(process.wires) > 1
-        for broker, note in self._notes:
+        for broker, note in self.notes:
             if note.event == "peer.refused" and note.fields.get("kind") == "incarnation":
                 self.counts["zombie refused"] += 1
                 self.counts["zombie refused by a new broker"] += broker > 0

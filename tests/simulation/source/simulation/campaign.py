@@ -9,13 +9,14 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from ganglion.limits import EXIT_DIFFERS
 from ganglion.wire.name import Role
 from simulation.bus import Disturbance, Simulation
 from simulation.cases import CASES, DICE, Case, case
 from simulation.fault import Fault, drawn
-from simulation.outcome import Outcome, read_rows
+from simulation.outcome import Outcome, read_episodes, read_rows
 from simulation.process import KILLED
 
 __all__ = ["Campaign", "Failure", "Verdict", "carry_out", "case_of", "shrunk"]
@@ -49,10 +50,10 @@ def carry_out(seed: int, faults: Sequence[Fault], folder: Path) -> Verdict:
     run = case_of(seed, folder)
     disturbance = Disturbance([(fault.at, fault) for fault in faults])
     simulation = Simulation(run.plan, seed, folder, disturbance, tables=read_rows)
-    simulation.check_every = 7
+    simulation.check_every, simulation.tight, simulation.peek = 7, seed % 2 == 1, read_episodes
     try:
         outcome = simulation.carry_out()
-        wrong = _wrong(run, simulation, outcome)
+        wrong = _wrong(run, simulation, outcome, faults)
         events, virtual_s = outcome.events, outcome.virtual_s
     except AssertionError as error:
         wrong = "\n".join([f"{type(error).__name__}: {error}", *getattr(error, "__notes__", ())])
@@ -62,9 +63,9 @@ def carry_out(seed: int, faults: Sequence[Fault], folder: Path) -> Verdict:
     return Verdict(wrong, simulation.counts, events, virtual_s)
 
 
-def _wrong(run: Case, simulation: Simulation, outcome: Outcome) -> str:
+def _wrong(run: Case, simulation: Simulation, outcome: Outcome, faults: Sequence[Fault]) -> str:
     """Return what is wrong with an outcome: rows that differ, or an end that nobody has caused."""
-    deaths = Counter(process.name for process in simulation.processes if process.status == KILLED)
+    deaths = Counter(p.name for p in simulation.processes if p.status == KILLED or p.zombie)
     most = max(deaths.values(), default=0)
     if run.name == DICE:
         unnoticed = [
@@ -74,13 +75,27 @@ def _wrong(run: Case, simulation: Simulation, outcome: Outcome) -> str:
         ]
         if unnoticed:
             return f"dice were thrown again, and nobody noticed: {unnoticed}"
+    if simulation.accused:
+        return f"called silent although they answer: {simulation.accused}"
     if outcome.status == "failed":  # who waits for somebody that is given up may be too slow to leave
         counts = simulation.counts
         allowed = (counts["poison"] and most >= 3) or (
             counts["intensity"] and (most >= 6 or deaths.total() > 20)
         )
-        dice = run.name == DICE and "nondeterministic" in outcome.reason
-        return "" if allowed or dice else f"it ended with: {outcome.reason}"
+        # A store that could not be ended, and wakes up, is stopped by name where it has begun the run beside another.
+        allowed = allowed or (
+            "expected one writer" in outcome.reason and any(z.zombie for z in simulation.processes)
+        )
+        differs = "nondeterministic" in outcome.reason
+        # A phase that begins again does so without what operators have said; if that was heard, it differs.
+        unheard = any(fault.kind == "order" for fault in faults) and (
+            counts["resume with cut"] or counts["going back"]
+        )
+        return (
+            ""
+            if allowed or (differs and (run.name == DICE or unheard))
+            else f"it ended with: {outcome.reason}"
+        )
     if outcome.defects:
         return f"defects: {outcome.defects}"
     if outcome.status != "finished" or outcome.exit_status != 0:
@@ -97,10 +112,44 @@ def _wrong(run: Case, simulation: Simulation, outcome: Outcome) -> str:
         return f"ended by themselves: {astray}"
     if run.name == DICE:
         return ""
+    changed = simulation.seen - set(outcome.tables["episodes"])
+    if changed:
+        return f"episodes were visible that are others now: {changed}"
+    if any(fault.kind == "order" for fault in faults):
+        return _disorder(run, outcome)
     if simulation.counts["difference"]:
         return "a successor found a difference where there is none"
-    differing = [name for name, rows in run.rows.items() if outcome.tables.get(name) != rows]
+    differing = [
+        name for name, rows in run.rows.items() if name != "orders" and outcome.tables.get(name) != rows
+    ]
     return f"rows differ: {', '.join(differing)}" if differing else ""
+
+
+def _disorder(run: Case, outcome: Outcome) -> str:
+    """Return what is wrong with a run in which an operator has ended episodes early: each order ends one, at most."""
+    orders = [
+        row for row in outcome.tables["orders"] if row[4] == "RESET" and not row[6].startswith("refused")
+    ]
+    before, found = _lanes(run.rows["episodes"]), _lanes(outcome.tables["episodes"])
+    if before.keys() != found.keys():
+        return f"workers have run: expected {[*before]}, found {[*found]}"
+    for lane, rows in found.items():
+        phase, mode, worker = lane
+        if [row[4] for row in rows] != [row[4] for row in before[lane]]:
+            return f"episodes of {lane}: expected {len(before[lane])}, found {[row[4] for row in rows]}"
+        meant = [row for row in orders if row[0] == phase and row[1] in (None, worker)]
+        cut = [row for row in rows if row[8].startswith("operator")]
+        if len(cut) > (len(meant) if mode != "evaluate" else 0):
+            return f"{len(meant)} orders have ended {len(cut)} episodes of {lane}"
+    return ""
+
+
+def _lanes(episodes: Sequence[Any]) -> dict[tuple[Any, ...], list[Any]]:
+    """Return the rows of episodes by phase, mode and worker, in their order."""
+    found: dict[tuple[Any, ...], list[Any]] = {}
+    for row in sorted(episodes, key=lambda row: row[:5]):
+        found.setdefault((row[0], row[1], row[2]), []).append(row)
+    return found
 
 
 def shrunk(seed: int, faults: Sequence[Fault], folder: Path) -> list[Fault]:

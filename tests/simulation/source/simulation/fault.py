@@ -137,6 +137,7 @@ def _cut(fault: Fault, simulation: Simulation) -> None:
     if victim is not None:
         half = fault.pick & 7 == 0
         victim.excused |= half
+        victim.mute |= half
         simulation.counts["half-open connection"] += half
         for wire in victim.wires:
             if not wire.ended:
@@ -146,6 +147,18 @@ def _cut(fault: Fault, simulation: Simulation) -> None:
 def _broker(fault: Fault, simulation: Simulation) -> None:
     """End the broker."""
     simulation.crash_broker(_DOWN_S[fault.pick % len(_DOWN_S)])
+
+
+def _nap(fault: Fault, simulation: Simulation) -> None:
+    """Stop the broker when it has asked who is there: it must not accuse those whom it has not heard meanwhile."""
+    for victim in simulation.victims:
+        victim.excused = True
+    simulation.stop_broker(min(fault.span_s, 1.8))
+
+
+def _order(fault: Fault, simulation: Simulation) -> None:
+    """Let the operator end an episode early: the next one begins."""
+    simulation.keeper.signal("RESET", fault.count % 3 if fault.pick & 1 else None)
 
 
 def _slow(fault: Fault, simulation: Simulation) -> None:
@@ -166,10 +179,13 @@ def _all(fault: Fault, simulation: Simulation) -> None:
 
 
 def _halt(fault: Fault, simulation: Simulation) -> None:
-    """Let the operator say PAUSE, and CONTINUE later, once more where that was lost with the supervisor."""
+    """Let the operator say PAUSE, and CONTINUE later, again and again until somebody has heard it."""
+    simulation.keeper.heard.discard("CONTINUE")
     simulation.keeper.signal("PAUSE")
-    for span_s in (fault.span_s, 30.0, 60.0, 90.0):
-        simulation.later(span_s, lambda: simulation.keeper.signal("CONTINUE"))
+    simulation.later(fault.span_s, lambda: simulation.keeper.insist("CONTINUE"))
+    if fault.pick & 2:  # and cut off a controller while CONTINUE is on its way
+        severed = replace(fault, kind="cut", role=Role.CONTROLLER, pick=fault.pick | 1)
+        simulation.later(fault.span_s + 20e-6 * fault.count, lambda: severed(simulation))
 
 
 def _commit(fault: Fault, simulation: Simulation) -> None:
@@ -195,6 +211,8 @@ KINDS: dict[str, Callable[[Fault, Simulation], None]] = {
     "cut": _cut,
     "broker": _broker,
     "slow": _slow,
+    "nap": _nap,
+    "order": _order,
     "commit": _commit,
     "moment": _moment,
     "all": _all,
@@ -215,6 +233,8 @@ _USUAL = (
     "cut",
     "broker",
     "slow",
+    "nap",
+    "order",
     "commit",
 )
 _RARE = ("poison", "plague")

@@ -14,12 +14,12 @@ from ganglion.limits import (
     LEAVE_ASK_S,
     LEAVE_KILL_S,
     LOSSES_AT_ONE_STEP,
-    RECONNECT_S,
 )
 from ganglion.peer.conversation import Answer, Gone, Request, Told
 from ganglion.peer.participant import Participant
 from ganglion.run.plan import Plan, processes_of
 from ganglion.run.plan import Process as Place
+from ganglion.supervisor.guests import _REJOIN_S
 from ganglion.supervisor.restarts import Restarts
 from ganglion.supervisor.way import newest_cut
 from ganglion.wire.codec import codec_of
@@ -104,7 +104,9 @@ class Keeper:
         self._simulation = simulation
         self.phase = 0
         self._orders: list[tuple[str, Any]] = []
-        self._asked: set[int] = set()
+        self._asked: dict[int, str] = {}
+        self.heard: set[str] = set()  # signals that were answered
+        self.stopping = False
         self._open: set[int] = set()
         self._replies: dict[int, Answer] = {}
         self._incarnations: dict[str, int] = {}  # those that were given out: synced, before a process starts
@@ -197,7 +199,7 @@ class Keeper:
                 self._simulation.bid_leave(self.participant, member.place.name)
             elif self.recovers and member.place.name in self._joined:  # who hangs does not come back
                 self._joined.discard(member.place.name)
-                member.kill_s = self.participant.clock() + RECONNECT_S
+                member.kill_s = self.participant.clock() + _REJOIN_S
 
     def handlers(self) -> dict[str, Any]:
         """Return what the kernel hands on to the supervisor."""
@@ -251,6 +253,13 @@ class Keeper:
         wish = FlowSignal(signal, "operator", "", None, worker, None, steps)
         self._order("governor.signal", wish)
 
+    def insist(self, signal: str) -> None:
+        """Send a signal until the governor of the run has answered it, or the run is over."""
+        simulation, keeper = self._simulation, self._simulation.keeper
+        if keeper.ended is None and not keeper.stopping and signal not in keeper.heard:
+            keeper.signal(signal)
+            simulation.later(5.0, lambda: keeper.insist(signal))
+
     def stop(self, now: bool = False) -> None:
         """Interrupt the run."""
         self._order("governor.stop", RunRequest(self.run, now, "operator"))
@@ -264,7 +273,7 @@ class Keeper:
         orders, self._orders = self._orders, []
         for call, message in orders:
             pending = self.participant.ask(self.governor.name, call, message, DEADLINE_OTHER_S)
-            self._asked.add(pending.serial)
+            self._asked[pending.serial] = getattr(message, "signal", "")
 
     def _answered(self, answer: Answer) -> None:
         if answer.pending.serial in self._open:
@@ -272,6 +281,11 @@ class Keeper:
         if answer.pending.serial in self._asked:
             refused = answer.error is not None or answer.pending.call != "governor.signal"
             self.answers.append(str(answer.error) if refused else codec_of(Signalled).decode(answer.body))
+            signal = self._asked.pop(answer.pending.serial)
+            if (
+                answer.error is None and "PAUSE" not in self._asked.values()
+            ):  # what is on its way may come after it
+                self.heard.add(signal)
 
     # -- processes ----------------------------------------------------------------------------------------------------
     def _ensure(self, places: Sequence[Place]) -> None:
@@ -335,6 +349,7 @@ class Keeper:
 
     def _stop(self) -> None:
         """End all processes, stage by stage."""
+        self.stopping = True
         for roles in _STAGES:
             stage = [m for m in self.members.values() if m.place.role in roles]
             for member in stage:

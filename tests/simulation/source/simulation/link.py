@@ -49,11 +49,19 @@ class Wire:
     Messages of one wire keep their order, those of different wires do not: which is delivered next is drawn.
     """
 
-    def __init__(self, bus: MemoryBus, schedule: Schedule, process: Process, delay: Delay | None) -> None:
+    def __init__(
+        self,
+        bus: MemoryBus,
+        schedule: Schedule,
+        process: Process,
+        delay: Delay | None,
+        asleep_s: Callable[[], float] = lambda: 0.0,
+    ) -> None:
         self.queued = False
         self.wake_s = float("inf")
         self.delivered = 0
         self._schedule, self._process, self._delay = schedule, process, delay
+        self._asleep_s = asleep_s  # until when nobody reads at the other end
         self._orphan = False  # its broker has ended
         self._bus, self._memory = bus, bus.connect()
         link = self._memory._link
@@ -93,6 +101,9 @@ class Wire:
         """Deliver the first message."""
         if not self._waiting:
             return  # it was cut
+        if self._asleep_s() > self._schedule.now_s:
+            self._schedule.sleep(self, self._asleep_s())
+            return
         _, frames = self._waiting.popleft()
         if frames is None:
             self._disconnect()

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from ganglion import registry
 from ganglion.wire.messages import Ended, RunEvent, Signalled
 
-__all__ = ["Outcome", "plain", "read_rows", "read_tables", "story_of"]
+__all__ = ["Outcome", "plain", "read_episodes", "read_rows", "read_tables", "story_of"]
 
 Rows = list[dict[str, Any]]
 
@@ -101,10 +103,23 @@ def read_rows(uri: str, run: str) -> dict[str, list[Any]]:
             rows = connection.execute(f"SELECT {columns} WHERE run = ?", found[:1])
             tables[name] = sorted(rows, key=repr)
         # What an operator says at some moment is recorded, and changes nothing else.
+        tables["orders"] = [row for row in tables["signals"] if row[5] == "operator"]
         tables["signals"] = [row for row in tables["signals"] if row[5] != "operator"]
         return tables
     finally:
         connection.close()
+
+
+def read_episodes(uri: str, run: str) -> list[tuple[Any, ...]]:
+    """Return the rows of all episodes that are visible now."""
+    if not Path(uri.removeprefix("sqlite:///")).exists():
+        return []
+    with contextlib.closing(sqlite3.connect(uri.removeprefix("sqlite:///"))) as connection:
+        words = f"SELECT {_RESULTS['episodes']} WHERE run = (SELECT number FROM stored_runs WHERE run = ?)"
+        try:
+            return list(connection.execute(words, (run,)))
+        except sqlite3.OperationalError:  # nobody has made the store yet
+            return []
 
 
 def plain(row: dict[str, Any], run: str) -> dict[str, Any]:

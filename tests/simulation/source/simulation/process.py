@@ -45,6 +45,7 @@ class Process:
         self.waiting = False
         self.frozen = self.hung = False
         self.excused = False  # it may be too slow to leave in order: something has befallen it
+        self.mute = False  # it could not answer for a while: whoever calls it silent is right
         self.immortal = False  # nobody can end it while it is stopped
         self.zombie = False  # it was stopped, and its successor is there
         self.status: int | None = None
@@ -110,6 +111,7 @@ class Process:
     def freeze(self, hung: bool = False) -> None:
         """Let it run no further: it is stopped, or hangs in a hook while its pulse still answers."""
         self.frozen, self.hung = True, hung
+        self.mute |= not hung
 
     def thaw(self) -> None:
         """Let it run again."""
