@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,17 +25,16 @@ from ganglion.peer.participant import DEFERRED, Handler, Participant
 from ganglion.peer.renewal import Renewal
 from ganglion.peer.shelf import copy_model, files_of
 from ganglion.peer.state import Generators
+from ganglion.peer.thought import Newest, Round, evaluated, signal_of
 from ganglion.peer.transitions import Row, Stack
 from ganglion.sdk.brain import (
     Brain,
     CheckpointableBrain,
     EpisodeSummary,
     Evaluation,
-    EvaluationResult,
     Update,
     carries_update,
 )
-from ganglion.sdk.flow import Signal
 from ganglion.sdk.information import RewardInformation, SensorInformation
 from ganglion.sdk.memory import Memory
 from ganglion.sdk.mode import Mode
@@ -59,23 +57,6 @@ from ganglion.wire.messages import (
 __all__ = ["BrainHost"]
 
 _OURS = ("memory", "sensors", "actuators", "muscles", "static_world_models", "models", "phase")
-
-
-@dataclass(slots=True)
-class _Round:
-    """What has come of one round: worker -> its request and message."""
-
-    awaited: tuple[int, ...]
-    rows: dict[int, tuple[Request, Think | UpdateAsked]] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class _Newest:
-    """An update as it travels; `version` counts the updates of the phase."""
-
-    version: int
-    data: Any
-    blobs: list[bytes]
 
 
 class BrainHost:
@@ -163,9 +144,9 @@ class BrainHost:
         others = {} if self._filters is None else self._filters.generators
         self._generators = Generators({"rng": mine["rng"], **others})
         self._has_filters: dict[str, int] = {}  # muscle -> version of the arrays that it has
-        self._rounds: dict[int, _Round] = {}
+        self._rounds: dict[int, Round] = {}
         self._round = -1  # the newest that was thought about
-        self._updates: dict[str, _Newest] = {}  # muscle -> what is for it alone; "" -> what is for all
+        self._updates: dict[str, Newest] = {}  # muscle -> what is for it alone; "" -> what is for all
         self._version = 0
         self._has: dict[str, int] = {}
         self._thoughts = 0
@@ -272,7 +253,7 @@ class BrainHost:
     def _read_books(self, brain: Brain, books: Mapping[str, Any]) -> None:
         """Know what a predecessor knew beside its brain."""
         self._updates = {
-            muscle: _Newest(version, msgpack.unpackb(data), list(blobs))
+            muscle: Newest(version, msgpack.unpackb(data), list(blobs))
             for muscle, (version, data, blobs) in books["updates"].items()
         }
         self._version, self._has, self._thoughts = books["version"], dict(books["has"]), books["thoughts"]
@@ -362,7 +343,7 @@ class BrainHost:
         brain = self._running()
         evaluation = Evaluation(evaluate.number, tuple(EpisodeSummary(**row) for row in evaluate.episodes))
         found = self._hooks.excused(None, "evaluate", brain.evaluate, evaluation)
-        reply: BrainEvaluated = self._hooks.excused(BrainEvaluated({}), "evaluate", _evaluated, found)
+        reply: BrainEvaluated = self._hooks.excused(BrainEvaluated({}), "evaluate", evaluated, found)
         return replace(reply, excused=self._excuses.pop())
 
     def store(self, request: Request, store: BrainStore) -> BrainStored:
@@ -412,7 +393,7 @@ class BrainHost:
             if not self._answers_first:  # the round went on without who asks: a lost muscle's successor
                 self._answer(request, message)
             return DEFERRED
-        found = self._rounds.setdefault(message.round, _Round(awaited))
+        found = self._rounds.setdefault(message.round, Round(awaited))
         if found.awaited != awaited:
             text = f"think.workers: round {message.round} awaits {list(found.awaited)}, found {list(awaited)}"
             raise RemoteProtocolError(text)
@@ -517,7 +498,7 @@ class BrainHost:
         self._note_excuses(worker)
         wish = brain.pop_signal()
         if wish is not None:
-            self._signals[worker] = self._hooks("thinking", _signal_of, *wish)
+            self._signals[worker] = self._hooks("thinking", signal_of, *wish)
 
     def _learn(self, rows: Sequence[Row]) -> None:
         """Let the brain learn from the rows of a round at once; it wishes for all whose rows they are."""
@@ -532,7 +513,7 @@ class BrainHost:
         self._note_excuses(int(rows[0].muscle.rpartition("/")[2]))
         wish = brain.pop_signal()
         if wish is not None:
-            signal = self._hooks("learn", _signal_of, *wish)
+            signal = self._hooks("learn", signal_of, *wish)
             workers = [int(row.muscle.rpartition("/")[2]) for row in rows]
             self._signals |= dict.fromkeys(workers, signal)
 
@@ -550,7 +531,7 @@ class BrainHost:
         blobs: list[bytes] = []
         data = self._hooks.pardon("thinking", freeze, result, blobs, "update")
         self._version += 1
-        newest = _Newest(self._version, data, blobs)
+        newest = Newest(self._version, data, blobs)
         if only is None:
             self._updates = {"": newest}  # it replaces what was for some
         else:
@@ -566,7 +547,7 @@ class BrainHost:
             )
         return list(muscles)
 
-    def _newest(self, muscle: str) -> _Newest | None:
+    def _newest(self, muscle: str) -> Newest | None:
         """Return the newest update that is for this muscle."""
         return self._updates.get(muscle) or self._updates.get("")
 
@@ -610,28 +591,3 @@ class BrainHost:
             late, self._late = self._late, None
             raise late
         return self._brain
-
-
-def _evaluated(found: Any) -> BrainEvaluated:
-    """Return what `evaluate` gave as it travels: finite numbers by name."""
-    result = found if isinstance(found, EvaluationResult) else EvaluationResult(found or {})
-    if not isinstance(result.metrics, Mapping):
-        raise AuthorError(f"metrics: expected a map name -> number, found {type(result.metrics).__name__}")
-    metrics: dict[str, Any] = {}
-    for name, value in result.metrics.items():
-        if not isinstance(name, str):
-            raise AuthorError(f"metrics: the names are texts, found {name!r}")
-        try:
-            number = float(value)
-        except (TypeError, ValueError) as error:
-            raise AuthorError(f"metrics.{name}: expected a number, found {value!r:.80}") from error
-        if not math.isfinite(number):
-            raise AuthorError(f"metrics.{name}: expected a finite number, found {number}")
-        metrics[name] = number
-    return BrainEvaluated(metrics, result.checkpoint_id, result.checkpoint_hash)
-
-
-def _signal_of(signal: Signal, reason: str) -> dict[str, Any]:
-    if signal > Signal.STOP_PHASE:
-        raise AuthorError(f"a brain may signal up to STOP_PHASE, found {signal.name}")
-    return {"signal": signal.name, "reason": reason}

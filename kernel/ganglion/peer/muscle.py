@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ganglion.errors import AuthorError, GanglionError, NotSetUp, RemoteProtocolError, SpaceError
+from ganglion.errors import GanglionError, NotSetUp, RemoteProtocolError, SpaceError
 from ganglion.peer.conversation import Request, episode_of
+from ganglion.peer.decision import Decision, Policy, Seen, alike, finite, thawed
 from ganglion.peer.excuse import Excuses, Pardoned, continues
 from ganglion.peer.filters import ActingFilters, tag_of
 from ganglion.peer.hooks import Hooks, identity, seed_process
-from ganglion.peer.layout import Layout, freeze, thaw
+from ganglion.peer.layout import Layout, freeze
 from ganglion.peer.likeness import Likeness
 from ganglion.peer.loader import Loader
 from ganglion.peer.matrix import Columns, Readings, takes_arrays
@@ -52,50 +52,6 @@ _Read = tuple[list[Any], list[Any], Any]
 _OURS = ("memory", "sensors", "actuators", "static_world_models", "model_reader")
 _STEPS = np.arange(1024)  # a slice of it costs half of what an array of one number does
 _STEPS.setflags(write=False)
-POLICY = "policy"  # the tag of the last update beside a model
-
-
-@dataclass(slots=True)
-class _Decision:
-    """A decision whose outcome is not known yet; `settled` once its objective is."""
-
-    index: int
-    readings: list[Any]
-    readings_row: list[Any]  # as they travel
-    setpoints: list[Any]
-    setpoints_row: list[Any]
-    data: Any
-    frozen: Any  # the data as they travel; what their author changes later changes nothing
-    blobs: list[bytes]
-    seen_row: list[Any] | None = None  # the readings after filters, as they travel
-    proposed_row: list[Any] | None = None  # the setpoints before filters, as they travel
-    rewards: list[Any] | None = None
-    objective: float | None = None
-    settled: bool = False
-
-
-@dataclass(slots=True)
-class _Seen:
-    """Readings as filters show them, as they travel too, and the actuators to be set."""
-
-    values: list[Any]
-    row: list[Any]
-    available: list[ActuatorInformation]
-
-
-class _Policy:
-    """Read the newest policy from the brain that is training, all else from the model that the phase began with."""
-
-    def __init__(self, newest: Callable[[], tuple[bool, Any]], files: Models | None) -> None:
-        self._newest, self._files = newest, files
-
-    def load(self, tag: str = "") -> Any:
-        """Return what was saved under a tag, None if nothing was."""
-        if tag == POLICY:
-            found, policy = self._newest()
-            if found:
-                return policy
-        return None if self._files is None else self._files.load(tag)
 
 
 class MuscleHost:
@@ -172,7 +128,7 @@ class MuscleHost:
             self._seen_layout, self._own_layout = filters.seen, filters.moved
             self._sensors = Template(sensors)
         self._noops, self._own_noops = noops, [it.value for it in actuators]
-        self._tells_proposals = _alike(self._own_layout, self._actuator_layout)
+        self._tells_proposals = alike(self._own_layout, self._actuator_layout)
         self._actuator_list, self._bodies = actuators, [(setup.agent, 0)]
         self._canonical = [space.canonical for space in self._own_layout.spaces]
         self._plain_shape = (1, len(self._own_layout)) if self._own_layout.scalar else None
@@ -225,10 +181,10 @@ class MuscleHost:
             self._muscle = None
         return Done()
 
-    def _model_reader(self, setup: MuscleSetup) -> _Policy | Models | None:
+    def _model_reader(self, setup: MuscleSetup) -> Policy | Models | None:
         """Return what `Muscle.load` reads from: the files that the phase began with, in an evaluation the brain too."""
         files = None if setup.models is None else Models(setup.models)
-        return files if setup.policy is None else _Policy(self._policy, files)
+        return files if setup.policy is None else Policy(self._policy, files)
 
     def _policy(self) -> tuple[bool, Any]:
         """Ask the brain for its newest update; says whether there is one."""
@@ -239,7 +195,7 @@ class MuscleHost:
         assert self._setup.policy is not None
         span = span_s("brain.think", self._setup.deadlines_s or {})
         pending = self.participant.ask(self._setup.policy, "brain.policy", Nothing(), span)
-        return _thawed(*self.participant.collect([pending])[0])
+        return thawed(*self.participant.collect([pending])[0])
 
     # -- the tape -----------------------------------------------------------------------------------------------------
     def tick(self) -> None:
@@ -310,9 +266,9 @@ class MuscleHost:
                 raise RemoteProtocolError(f"thought.filters: there is no filter {number:.20}")
             self._filters.receive(int(number), arrays)
 
-    def _look(self, filters: ActingFilters, readings: list[Any]) -> _Seen:
+    def _look(self, filters: ActingFilters, readings: list[Any]) -> Seen:
         values, available = filters.view(readings)
-        return _Seen(values, filters.seen.to_row(values), available)
+        return Seen(values, filters.seen.to_row(values), available)
 
     def _make_objective(self, setup: MuscleSetup) -> Any:
         attributes = {
@@ -328,7 +284,7 @@ class MuscleHost:
         self._episode = episode
         self._episodes = np.array([episode])
         self._episodes.flags.writeable = False
-        self._decision: _Decision | None = None
+        self._decision: Decision | None = None
         self._applied: tuple[list[Any], list[Any]] | None = (
             None  # setpoints of this episode, these as they travel
         )
@@ -360,7 +316,7 @@ class MuscleHost:
         settles_only = not act.decide and not act.closing
         if settles_only:
             return Acted(objective=objective, excused=self._excuses.pop())
-        self._seen: _Seen | None = None
+        self._seen: Seen | None = None
         thought = self._think(open_decision, act, readings, request.head.position)
         self._decision = None
         signal = None if thought is None else thought.signal
@@ -394,7 +350,7 @@ class MuscleHost:
             self._due = thought
         return Acted(signal=thought.signal, excused=self._excused(thought))
 
-    def _complete(self, decision: _Decision, act: Act, readings: list[Any]) -> float | None:
+    def _complete(self, decision: Decision, act: Act, readings: list[Any]) -> float | None:
         """Write the decision's row into the memory and let the objective judge it."""
         assert act.rewards is not None
         if self._rewards is None:
@@ -424,7 +380,7 @@ class MuscleHost:
         return decision.objective
 
     def _think(
-        self, decision: _Decision | None, act: Act, readings: list[Any], position: Position | None
+        self, decision: Decision | None, act: Act, readings: list[Any], position: Position | None
     ) -> Thought | None:
         if decision is not None and act.closing:
             self._memory.close(act.terminated, act.truncated)
@@ -488,7 +444,7 @@ class MuscleHost:
         assert self._setup.brain is not None
         span = span_s("brain.think", self._setup.deadlines_s or {})
         pending = self.participant.ask(self._setup.brain, call, message, span, position, blobs)
-        return _thawed(*self.participant.collect([pending])[0])
+        return thawed(*self.participant.collect([pending])[0])
 
     def _update(self, thought: Thought) -> None:
         if thought.fresh and self._muscle is not None:
@@ -497,9 +453,7 @@ class MuscleHost:
     def _from_row(self, row: Any) -> list[Any]:
         return self._sensor_layout.from_row(row, "act.readings")
 
-    def _propose(
-        self, muscle: Muscle, readings: list[Any], row: list[Any], matrix: Array | None
-    ) -> _Decision:
+    def _propose(self, muscle: Muscle, readings: list[Any], row: list[Any], matrix: Array | None) -> Decision:
         """Return the next decision; if what its author's code raises is excused it is to go on as before."""
         try:
             return self._decide(muscle, readings, row, matrix)
@@ -508,11 +462,11 @@ class MuscleHost:
             seen = None if self._filters is None or self._seen is None else self._seen.row
             proposed = None if self._filters is None else self._own_layout.to_row(self._own_noops)
             index = self._hooks.step or 0
-            return _Decision(index, readings, row, values, setpoints, None, None, [], seen, proposed)
+            return Decision(index, readings, row, values, setpoints, None, None, [], seen, proposed)
         finally:
             self._decisions += 1
 
-    def _decide(self, muscle: Muscle, readings: list[Any], row: list[Any], matrix: Array | None) -> _Decision:
+    def _decide(self, muscle: Muscle, readings: list[Any], row: list[Any], matrix: Array | None) -> Decision:
         index = self._decisions
         self._hooks.step = index
         available: list[ActuatorInformation] | None = None
@@ -530,7 +484,7 @@ class MuscleHost:
                 result = self._hooks.pardon("propose_batch", muscle.propose_batch, self._batch(matrix, index))
                 plain = self._plain(result)
                 if plain is not None:
-                    return _Decision(index, readings, row, plain, plain, None, None, [])
+                    return Decision(index, readings, row, plain, plain, None, None, [])
                 return self._made(index, readings, row, None, "propose_batch", self._read_batch, result)
         if matrix is None:
             hook, read = "propose_actions", self._read
@@ -546,25 +500,25 @@ class MuscleHost:
         index: int,
         readings: list[Any],
         row: list[Any],
-        seen: _Seen | None,
+        seen: Seen | None,
         hook: str,
         read: Callable[[Any], _Read],
         result: Any,
-    ) -> _Decision:
+    ) -> Decision:
         """Return the decision that a proposal makes."""
         values, setpoints, data = self._hooks.pardon(hook, read, result)
         sent, proposed, filters = data, None, self._filters
         if filters is not None:
             proposed = setpoints
             values, sent = filters.apply(filters.informed(values), data)
-            self._hooks.pardon("filters", _finite, self._actuator_layout, values)
+            self._hooks.pardon("filters", finite, self._actuator_layout, values)
             setpoints = self._actuator_layout.to_row(values)
         frozen: Any = None
         blobs: list[bytes] = []
         if sent is not None and self._setup.brain is not None:
             frozen = self._hooks.pardon(hook, freeze, sent, blobs, f"{hook}[1]")
         seen_row = None if seen is None else seen.row
-        return _Decision(index, readings, row, values, setpoints, data, frozen, blobs, seen_row, proposed)
+        return Decision(index, readings, row, values, setpoints, data, frozen, blobs, seen_row, proposed)
 
     def _batch(self, matrix: Array, index: int) -> Batch:
         assert self._columns is not None
@@ -580,12 +534,12 @@ class MuscleHost:
             space = layout.spaces[layout.index[it.uid]]
             if it.space is not space and not space.contains(it.value):  # its author gave it another one
                 ActuatorInformation(it.value, space, it.uid)  # refuses it by its id
-        return _finite(layout, values), layout.to_row(values), data
+        return finite(layout, values), layout.to_row(values), data
 
     def _read_batch(self, result: Any) -> _Read:
         """Return what is known of a proposal of `propose_batch`."""
         rows, data = read_batch_proposal(result, self._actuator_list, 1)
-        return _finite(self._own_layout, rows[0]), self._own_layout.to_row(rows[0]), data[0]
+        return finite(self._own_layout, rows[0]), self._own_layout.to_row(rows[0]), data[0]
 
     def _plain(self, result: Any) -> list[Any] | None:
         """Return the setpoints of an array of contained numbers, which travel as they are; None for all else."""
@@ -608,29 +562,3 @@ class MuscleHost:
         if self._muscle is None:
             raise NotSetUp("expected muscle.setup first")
         return self._muscle
-
-
-def _thawed(thought: Thought, parts: Sequence[bytes]) -> Thought:
-    """Return an answer of a brain with its arrays."""
-    if not thought.fresh and thought.filters is None:
-        return thought
-    update = thaw(thought.update, parts, "update") if thought.fresh else None
-    return replace(thought, update=update, filters=thaw(thought.filters, parts, "thought.filters"))
-
-
-def _alike(own: Layout, applied: Layout) -> bool:
-    """Say whether proposals of an agent can stand in the table of setpoints: the same ids, and values of one form."""
-    if own.ids != applied.ids:
-        return False
-    return all(
-        one.scalar == other.scalar and (one.scalar or (one.dtype, one.size) == (other.dtype, other.size))
-        for one, other in zip(own.spaces, applied.spaces, strict=True)
-    )
-
-
-def _finite(layout: Layout, values: list[Any]) -> list[Any]:
-    """Return setpoints; AuthorError names the first that is infinite, which spaces without bounds contain."""
-    infinite = layout.infinite(values)
-    if infinite is not None:
-        raise AuthorError(f"setpoint {infinite}: expected a finite number, found {values!r:.80}")
-    return values
