@@ -4,7 +4,7 @@ import numpy as np
 
 from ganglion.peer.layout import Layout
 from ganglion.peer.transitions import Row, Stack
-from ganglion.sdk import Box, Discrete
+from ganglion.sdk import Box, Discrete, bootstrap_mask
 
 UNIT, TEN = Box(0.0, 1.0, ()), Discrete(10)
 
@@ -34,7 +34,8 @@ def test_rows_become_arrays_in_their_order() -> None:
     assert [0.5, 0.5, 0.0] == batch.rewards[:, 0].tolist()
     assert [False, True, False] == batch.terminated.tolist()
     assert [False, False, True] == batch.truncated.tolist()
-    assert [1.0, 0.0, 1.0] == batch.bootstrap.tolist()
+    mask = bootstrap_mask(batch.terminated | batch.truncated, batch.terminated, batch.truncated)
+    assert ([1.0, 0.0, 1.0], mask.tobytes()) == (mask.tolist(), batch.bootstrap.tobytes())
     assert (["a/0", "a/1", "a/2"], [("a", 0)] * 3) == (batch.muscle, batch.body)
     assert ([7, 8, 0], [4, 5, 0]) == (batch.episode.tolist(), batch.step.tolist())
     assert ["x", None, [1]] == batch.data

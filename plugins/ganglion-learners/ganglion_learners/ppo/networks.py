@@ -123,7 +123,7 @@ class ActorCritic:
             batch: `observations`, `actions`, `logs` (of the behaviour), `advantages`, `returns`.
             clip: How far the ratio of probabilities may leave 1 before it no longer counts, > 0.
             entropy_weight: Of the bonus for entropy.
-            value_weight: Of half the mean squared error of the values... in the paper c1.
+            value_weight: Of the mean squared error of the values, c1 in the paper.
 
         Source: Schulman et al. (2017), eq. 7 and 9; advantages are normalised per minibatch.
         """

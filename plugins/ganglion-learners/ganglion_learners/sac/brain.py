@@ -35,7 +35,8 @@ class SacBrain(Learner):
         hidden: Widths of the hidden layers of policy and critics, each in [1, 4096]. Default [64, 64].
         activation: `tanh` or `relu`. Default `relu`.
         replay: Decisions that are kept, >= 1. Default 100000.
-        warm_up: Decisions by chance alone, before the first is learned from, in [1, replay]. Default 1000.
+        warm_up: Decisions before the first is learned from, in [1, replay]; without a model these are by chance
+            alone. Default 1000.
         minibatch: Decisions of one step of the optimisers, >= 1. Default 128.
         train_every: Decisions from training to training, >= 1. Default 1.
         gradient_steps: Steps of the optimisers in each, >= 1. Default 1.
@@ -117,7 +118,8 @@ class SacBrain(Learner):
         for row in np.concatenate([batch.observations, batch.next_observations, *rest], axis=1):
             self._replay.append(row)
             self.decisions += 1
-            if self.decisions >= config.warm_up and self.decisions % config.train_every == 0:
+            # Not by `decisions`: a loaded model counts on, with a replay that is empty.
+            if len(self._replay) >= config.warm_up and self.decisions % config.train_every == 0:
                 self._train()
             update = self._due(update)
         return update

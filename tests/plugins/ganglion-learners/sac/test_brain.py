@@ -35,6 +35,20 @@ def test_begins_by_chance_and_tells_when_that_is_over(halves) -> None:
     assert not updates[20]["uniform"]
 
 
+def test_a_loaded_model_acts_at_once_and_learns_when_it_has_seen_enough(halves) -> None:
+    """The replay is not part of the model: until it has filled again the policy stays, and is followed."""
+    halves.act_on(BOX)
+    one, two = halves.brain(SacBrain, **PARAMS), halves.brain(SacBrain, **PARAMS)
+    for batch in halves.rows(25):
+        one.learn(batch)
+    two.load_arrays(one.arrays())
+    updates = [two.learn(batch) for batch in halves.rows(20)]
+
+    assert not two.initial_update("a/0")["uniform"]
+    assert [None] * 19 == updates[:19]
+    assert 1 == two._adams["policy"].steps - one._adams["policy"].steps
+
+
 def test_the_temperature_goes_to_its_entropy(halves) -> None:
     """Far above the wanted entropy the temperature falls, far below it rises."""
     halves.act_on(BOX)
