@@ -9,6 +9,7 @@ import click
 
 from ganglion import registry
 from ganglion.cli.deep import misfits
+from ganglion.cli.manual import manual
 from ganglion.cli.settings import Settings
 from ganglion.document.fault import nearest
 from ganglion.errors import UsageError
@@ -23,12 +24,15 @@ __all__ = ["command"]
 )
 @click.pass_obj
 def command(settings: Settings, name: str | None, check: bool) -> int:
-    """List installed plugins, importing none of them."""
+    """List installed plugins, importing none of them; with a NAME, what their classes say of their parameters."""
     entries = _chosen(name)
+    named = name is not None and _group(name) is None
     wrong = misfits(entries) if check else {}
     rows = []
     for entry in entries:
         row: dict[str, Any] = registry.describe(entry)
+        if named:
+            row["manual"] = manual(entry)
         if check:
             row["fault"] = wrong.get((entry.group, entry.distribution, entry.name))
         rows.append(row)
@@ -36,6 +40,8 @@ def command(settings: Settings, name: str | None, check: bool) -> int:
         click.echo(json.dumps(rows, indent=2))
     else:
         _table(rows, check)
+        for row in rows if named else ():
+            _manual(row)
     return 1 if wrong else 0
 
 
@@ -44,7 +50,7 @@ def _chosen(name: str | None) -> list[registry.Entry]:
     every = [entry for group in registry.GROUPS for entry in registry.entries(group)]
     if name is None:
         return every
-    group = next((g for g in registry.GROUPS if name in (g, f"{g}s", registry.GROUPS[g].entry_points)), None)
+    group = _group(name)
     found = [
         e for e in every if e.group == group or name in (e.name, f"{e.distribution}:{e.name}", e.distribution)
     ]
@@ -52,6 +58,18 @@ def _chosen(name: str | None) -> list[registry.Entry]:
         known = [*registry.GROUPS, *(f"{g}s" for g in registry.GROUPS), *(e.name for e in every)]
         raise UsageError(f"there is no plugin and no group `{name}`{nearest(name, known)}")
     return found
+
+
+def _group(name: str) -> str | None:
+    """Return the group of this name, also in the plural or as entry points."""
+    return next((g for g in registry.GROUPS if name in (g, f"{g}s", registry.GROUPS[g].entry_points)), None)
+
+
+def _manual(row: dict[str, Any]) -> None:
+    """Print what a plugin's class says."""
+    click.echo(f"\n{registry.GROUPS[row['group']].noun} {row['name']} ({row['object']})")
+    for line in (row["manual"] or "says nothing of itself").splitlines():
+        click.echo(f"    {line}".rstrip())
 
 
 def _table(rows: list[dict[str, Any]], check: bool) -> None:

@@ -44,3 +44,14 @@ def test_check(capsys: pytest.CaptureFixture[str]) -> None:
     """--check imports plugins elsewhere and says of each whether it fits."""
     assert 0 == main(["plugins", "dummy", "--check", "--json"])
     assert {None} == {row["fault"] for row in json.loads(capsys.readouterr().out)}
+
+
+def test_a_name_comes_with_its_manual(capsys: pytest.CaptureFixture[str]) -> None:
+    """What the class says of its parameters is printed below, and is there as JSON."""
+    assert 0 == main(["plugins", "max_steps"])
+    shown = capsys.readouterr().out
+
+    assert "condition max_steps (ganglion_conditions.max_steps:MaxSteps)" in shown
+    assert "    Params:\n        steps: Steps of an episode, >= 1." in shown
+    assert 0 == main(["plugins", "max_steps", "--json"])
+    assert "Params:" in json.loads(capsys.readouterr().out)[0]["manual"]
