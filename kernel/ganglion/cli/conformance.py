@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from ganglion.cli import plugins
 from ganglion.cli.child import Children
 from ganglion.cli.settings import Settings
 from ganglion.errors import LaunchError, UsageError
@@ -72,8 +73,18 @@ def _test(role: str) -> click.Command:
     return _Split("test", params=params, callback=run, help=text, short_help=f"Judge one {role}.")
 
 
-env.add_command(_test("environment"))
-muscle.add_command(_test("muscle"))
+def _list(role: str) -> click.Command:
+    @click.pass_context
+    def run(ctx: click.Context, /) -> int:
+        found: int = ctx.invoke(plugins.command, name=role, check=False)
+        return found
+
+    return click.Command("list", callback=run, help=f"List the {role}s that are installed.")
+
+
+for _group, _role in ((env, "environment"), (muscle, "muscle")):
+    _group.add_command(_test(_role))
+    _group.add_command(_list(_role))
 
 
 def _ask(role: str, settings: Settings, command: list[str] | None, given: dict[str, Any]) -> int:

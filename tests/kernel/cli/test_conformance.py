@@ -72,3 +72,10 @@ def test_program_that_never_joins_is_told_at_once(capfd: pytest.CaptureFixture[s
     assert 1 == status
     assert "heard nothing (exit status 1; its last words: no port)" in said
     assert "does not conform: 1 of 1 must failed" in said
+
+
+@pytest.mark.parametrize(("group", "name"), [("env", "pendulum"), ("muscle", "random")])
+def test_installed_ones_are_listed(group: str, name: str, capfd: pytest.CaptureFixture[str]) -> None:
+    """`list` names the plugins that can be judged."""
+    assert 0 == main(["--json", group, "list"])
+    assert name in [row["name"] for row in json.loads(capfd.readouterr().out)]

@@ -45,6 +45,7 @@ def main(question: dict[str, Any]) -> int:
         steps=question.get("steps", STEPS),
         deadline_s=question.get("deadline_s", DEADLINE_S),
         curve=name is None and question.get("curve", True),
+        attached=question.get("attach") is not None,
         more=question.get("more", {}),
     )
     heard = sys.stderr if name is None else io.StringIO()  # what a plugin is told is in the report

@@ -35,12 +35,13 @@ class Order:
     long_s: float = LONG_S
     deadline_s: float = DEADLINE_S
     curve: bool = True
+    attached: bool = False
     more: dict[str, Any] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
-        """Return the name under which the peer is to join."""
-        return NAME.format(role=self.role, uid=self.uid)
+        """Return the name under which the peer is to join: of one that attaches, the uid alone."""
+        return self.uid if self.attached else NAME.format(role=self.role, uid=self.uid)
 
 
 class Bench:

@@ -108,7 +108,7 @@ class Session:
         self.content = Content.JSON if content == "json" else Content.MSGPACK
         body = {
             "version": PROTOCOL_VERSION,
-            "name": self.place.name,
+            "name": self.name,
             "incarnation": 1,
             "beat_after_s": BEAT_AFTER_SILENCE_S,
             "beat_answer_s": BEAT_ANSWER_S,
@@ -124,6 +124,12 @@ class Session:
             "next": "await the first call from your controller",
         }
         self.say("", Head(Verb.WELCOME, 1), body)
+
+    @property
+    def name(self) -> str:
+        """Return the name that WELCOME gives: one that attaches has asked by its uid."""
+        name = self.place.name
+        return name if "/" in name else f"kit/{self.place.role}/{name}/0"
 
     def refuse(self, kind: str, message: str) -> None:
         """Answer HELLO by ERROR."""

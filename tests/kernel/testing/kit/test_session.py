@@ -102,6 +102,15 @@ def test_json_is_spoken_with_who_asked_for_it() -> None:
     ].replace(b" ", b"")  # type: ignore[attr-defined]
 
 
+def test_one_that_attaches_is_told_its_name() -> None:
+    """Who asks by a uid gets a place, and hears its whole name in WELCOME."""
+    session = Session(Scripted(_message("", [1, 1], {})), Place("environment", "world", "t"), 0.01)
+    session.listen(1.0)
+    session.welcome()
+
+    assert "kit/environment/world/0" == msgpack.unpackb(session.peer.heard[0][2])["name"]  # type: ignore[attr-defined]
+
+
 def test_farewell_is_all_that_is_said_until_the_end() -> None:
     """BYE is sent in the supervisor's name, and what comes until the connection ends is returned."""
     session = _session(_message("", [10, 1], {}), _message("", [8, 1], {}))

@@ -1,0 +1,138 @@
+"""Check of a filter: both halves, driven as in a run, with drawn readings and setpoints."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ganglion.peer.excuse import Excuses
+from ganglion.peer.filters import ActingFilters, LearningFilters
+from ganglion.peer.layout import freeze, thaw
+from ganglion.sdk.filter import Filter
+from ganglion.sdk.information import ActuatorInformation, SensorInformation
+from ganglion.sdk.mode import Mode
+from ganglion.sdk.seed import generator_from_words, words
+from ganglion.sdk.spaces.box import Box
+from ganglion.sdk.spaces.discrete import Discrete
+from ganglion.testing.checks.clause import clause, expect
+from ganglion.testing.stage import RUN, Classes
+
+__all__ = ["check_filter"]
+
+_SENSORS = (
+    SensorInformation(None, Box(-1.0, 1.0, ()), "world.level"),
+    SensorInformation(None, Box(0.0, 2.0, (2,)), "world.place"),
+    SensorInformation(None, Discrete(5, start=-2), "world.gear"),
+)
+_ACTUATORS = (ActuatorInformation(0.5, Box(-1.0, 1.0, ()), "world.push"),)
+
+
+class _Nobody:
+    """Stand for the muscle or the brain of a filter."""
+
+
+def check_filter(
+    cls: type[Filter],
+    params: Mapping[str, Any] | None = None,
+    *,
+    sensors: Sequence[SensorInformation] = _SENSORS,
+    actuators: Sequence[ActuatorInformation] = _ACTUATORS,
+    seed: int = 1,
+    episodes: int = 3,
+    steps: int = 20,
+) -> None:
+    """Check whether a filter keeps its contract, with drawn readings and setpoints.
+
+    Args:
+        cls: The class.
+        params: Of the document.
+        sensors: What lies before it; full ids, values are not looked at.
+        actuators: Likewise; values are their no-ops.
+        seed: Of the run.
+        episodes: How many episodes.
+        steps: How many decisions each has.
+
+    Raises:
+        ContractBroken: Names the class, the clause and what was found; the author's own exception is its cause.
+    """
+    pair = (list(sensors), list(actuators))
+    traces = []
+    for _ in range(2):
+        with clause(cls, "it is made, set up, and declares sensors and actuators in both processes"):
+            acting, learning = _halves(cls, params, seed)
+            seen, moved = acting.declare(_Nobody(), *pair, words(seed, ["muscle"]))
+            same = learning.declare(_Nobody(), *pair)
+        told = [[(it.uid, it.space) for it in row] for row in (seen, moved, *same)]
+        expect(cls, "both halves declare the same", told[:2] == told[2:], repr(told[2:])[:200])
+        with clause(cls, "readings, setpoints, data and updates pass through, each in its declared space"):
+            traces.append(_played(acting, learning, sensors, seed, episodes, steps))
+    sentence = "the same readings and setpoints give the same (random numbers come from `self.rng`)"
+    expect(cls, sentence, traces[0] == traces[1], "another answer the second time")
+    with clause(cls, "`reset` begins anew: an episode knows nothing of the one before"):
+        acting, _ = _halves(cls, params, seed)
+        acting.declare(_Nobody(), *pair, words(seed, ["muscle"]))
+        once = _episode(acting, sensors, seed, steps)
+        again = _episode(acting, sensors, seed, steps)
+    draws = any(it.rng.bit_generator.state != _fresh(seed) for it in acting.filters)
+    expect(cls, "`reset` begins anew", draws or once == again, "the episode before shows in the next one")
+
+
+def _halves(
+    cls: type[Filter], params: Mapping[str, Any] | None, seed: int
+) -> tuple[ActingFilters, LearningFilters]:
+    loader = Classes(classes={("filter", "own"): cls})
+    plugin = {"name": "own", "params": dict(params or {}), "stream": words(seed, ["filter"])}
+    attributes = {"uid": "agent/0", "name": "agent", "worker": 0, "mode": Mode.TRAIN}
+    excuses = Excuses(lambda: None, RUN)
+    acting = ActingFilters(loader, [plugin], "the check", attributes, excuses)
+    return acting, LearningFilters(loader, [plugin], "the check", attributes, excuses)
+
+
+def _fresh(seed: int) -> Any:
+    return generator_from_words(words(seed, ["filter"])).bit_generator.state
+
+
+def _episode(
+    acting: ActingFilters, sensors: Sequence[SensorInformation], seed: int, steps: int
+) -> list[str]:
+    """Return what is seen and applied in one episode, from the same draws each time."""
+    draw = generator_from_words(words(seed, ["check"]))
+    acting.reset()
+    trace = []
+    for _ in range(steps):
+        values, _ = acting.view([it.space.sample(draw) for it in sensors])
+        applied, _ = acting.apply(acting.informed([space.sample(draw) for space in acting.moved.spaces]), None)
+        trace.append(repr((acting.seen.to_row(values), applied)))
+    return trace
+
+
+def _played(
+    acting: ActingFilters,
+    learning: LearningFilters,
+    sensors: Sequence[SensorInformation],
+    seed: int,
+    episodes: int,
+    steps: int,
+) -> list[str]:
+    """Return all that comes of episodes in which the brain's half hears of each decision."""
+    draw = generator_from_words(words(seed, ["check"]))
+    trace = []
+    version = 0
+    for _ in range(episodes):
+        acting.reset()
+        for step in range(steps):
+            values, _ = acting.view([it.space.sample(draw) for it in sensors])
+            proposal = acting.informed([space.sample(draw) for space in acting.moved.spaces])
+            applied, data = acting.apply(proposal, {"step": step})
+            blobs: list[bytes] = []
+            data = thaw(freeze(data, blobs, "data"), blobs, "data")
+            data = learning.data("agent/0", data)
+            objective = learning.objective("agent/0", float(draw.normal()))
+            update = learning.update([step])
+            trace.append(repr((acting.seen.to_row(values), applied, data, objective, update)))
+            learning.publish()
+            if learning.version > version:
+                version = learning.version
+                for number, arrays in learning.published.items():
+                    acting.receive(number, arrays)
+    return trace
