@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from ganglion.testing.checks.agent import check_brain, check_muscle, check_objective
     from ganglion.testing.checks.environment import check_environment
     from ganglion.testing.checks.equivalence import check_equivalence
+    from ganglion.testing.checks.filter import check_filter
     from ganglion.testing.checks.space import check_space
     from ganglion.testing.stage import StagedAgent, StagedEnvironment
 
@@ -21,6 +22,7 @@ __all__ = [
     "check_brain",
     "check_environment",
     "check_equivalence",
+    "check_filter",
     "check_muscle",
     "check_objective",
     "check_space",
@@ -32,6 +34,7 @@ _PLACES = {
     "check_brain": "ganglion.testing.checks.agent",
     "check_environment": "ganglion.testing.checks.environment",
     "check_equivalence": "ganglion.testing.checks.equivalence",
+    "check_filter": "ganglion.testing.checks.filter",
     "check_muscle": "ganglion.testing.checks.agent",
     "check_objective": "ganglion.testing.checks.agent",
     "check_space": "ganglion.testing.checks.space",

@@ -44,7 +44,7 @@ from ganglion.wire.messages import (
 )
 from ganglion.wire.verb import Verb
 
-__all__ = ["StagedAgent", "StagedEnvironment"]
+__all__ = ["Classes", "StagedAgent", "StagedEnvironment"]
 
 RUN = "stage"
 _CONTROLLER, _BRAIN, _GOVERNOR = f"{RUN}/controller/0", f"{RUN}/brain/agent", f"{RUN}/governor"
@@ -52,7 +52,7 @@ _WIRE_BITS = 10  # an integer of a stream has 63 bits, what travels has 53
 
 
 @dataclass(frozen=True)
-class _Classes(Loader):
+class Classes(Loader):
     """Load the classes that were given, by kind."""
 
     folder: str = ""
@@ -159,7 +159,7 @@ class StagedEnvironment:
             (kind, "own"): it
             for kind, it in (("environment", cls), ("reward", reward), ("transformer", transformer))
         }
-        host = EnvironmentHost(_Classes(classes=classes))
+        host = EnvironmentHost(Classes(classes=classes))
         self._cast = _Cast(host)
         self._host = host
         self._path: list[str | int] = ["environment", "world", "worker", worker]
@@ -255,7 +255,7 @@ class StagedAgent:
         classes: dict[tuple[str, str], Any] = {("muscle", "own"): muscle, ("objective", "own"): objective}
         if brain is not None:
             classes["brain", "own"] = brain
-        loader = _Classes(classes=classes)
+        loader = Classes(classes=classes)
         self._layouts = (
             Layout([s.uid for s in sensors], [s.space for s in sensors]),
             Layout([a.uid for a in actuators], [a.space for a in actuators]),

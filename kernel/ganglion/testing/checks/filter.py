@@ -92,16 +92,16 @@ def _fresh(seed: int) -> Any:
     return generator_from_words(words(seed, ["filter"])).bit_generator.state
 
 
-def _episode(
-    acting: ActingFilters, sensors: Sequence[SensorInformation], seed: int, steps: int
-) -> list[str]:
+def _episode(acting: ActingFilters, sensors: Sequence[SensorInformation], seed: int, steps: int) -> list[str]:
     """Return what is seen and applied in one episode, from the same draws each time."""
     draw = generator_from_words(words(seed, ["check"]))
     acting.reset()
     trace = []
     for _ in range(steps):
         values, _ = acting.view([it.space.sample(draw) for it in sensors])
-        applied, _ = acting.apply(acting.informed([space.sample(draw) for space in acting.moved.spaces]), None)
+        applied, _ = acting.apply(
+            acting.informed([space.sample(draw) for space in acting.moved.spaces]), None
+        )
         trace.append(repr((acting.seen.to_row(values), applied)))
     return trace
 
