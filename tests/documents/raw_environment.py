@@ -7,8 +7,12 @@ from typing import Any
 import msgpack
 
 HELLO, WELCOME, CALL, REPLY, ERROR, BEAT, BYE = 1, 2, 3, 4, 5, 8, 10
+if "GANGLION_SERVER_KEY" in os.environ:
+    raise SystemExit("CURVE is not supported")
 host, port = os.environ["GANGLION_ENDPOINT"].removeprefix("tcp://").rsplit(":", 1)
-stream = socket.create_connection((host, int(port))).makefile("rwb")
+connection = socket.create_connection((host, int(port)))
+connection.settimeout(int(os.environ.get("GANGLION_SILENCE_MS", "10000")) / 1000)
+stream = connection.makefile("rwb")
 
 
 def send(to: bytes, head: list[Any], body: dict[str, Any]) -> None:
@@ -19,46 +23,66 @@ def send(to: bytes, head: list[Any], body: dict[str, Any]) -> None:
     stream.flush()
 
 
-def receive() -> tuple[bytes, list[Any], dict[str, Any]]:
-    """Return who says it, head and body of the next message; commands of ZMTP (flag 4) are passed over."""
+def receive() -> list[bytes]:
+    """Return the frames of the next message; commands of ZMTP (flag 4) are passed over."""
     frames, flags = [], 1
     while flags & 1 or flags & 4:
-        flags = stream.read(1)[0]
+        flags = (stream.read(1) or b"\0")[0]
         frame = stream.read(int.from_bytes(stream.read(8 if flags & 2 else 1), "big"))
         frames += [] if flags & 4 else [frame]
-    return (
-        frames[0],
-        msgpack.unpackb(frames[1]),
-        msgpack.unpackb(frames[2]) if frames[2:] and frames[2] else {},
-    )
+    return frames
+
+
+space = {"type": "box", "shape": [], "dtype": "<f8", "low": 0, "high": 1000}
+step = -1  # nothing was begun
+
+
+def answer(call: str, body: dict[str, Any]) -> dict[str, Any]:
+    """Return the body of an answer; what is raised becomes ERROR."""
+    global step
+    if call == "environment.shutdown":
+        step = -1
+    elif call == "environment.update":
+        (row,) = body["setpoints"]
+        if step < 0 or (len(row) != 1 and body.get("actuators") != []) or not all(0 <= push for push in row):
+            raise ValueError("expected one setpoint from 0, after environment.start")
+        step += 1
+        return {"readings": [[step]], "rewards": [[1]], "ticks": step, "truncated": step == 1000}
+    elif call in ("environment.start", "environment.reset"):
+        step = 0
+        ids = {"sensors": [{"id": "steps", "space": space}], "rewards": [{"id": "one", "space": space}]}
+        declared = {"actuators": [{"id": "push", "space": space, "value": 0}], **ids, "readings": [[0]]}
+        return declared if call == "environment.start" else {"readings": [[0]], "rewards": []}
+    else:
+        raise LookupError(f"unknown call {call}")
+    return {}
 
 
 stream.write(b"\xff" + bytes(7) + b"\x01\x7f\x03\x00NULL" + bytes(16 + 32))
 stream.write(b"\x04\x1c\x05READY\x0bSocket-Type\0\0\0\x06DEALER")
 name, token = os.environ["GANGLION_NAME"], os.environ["GANGLION_TOKEN"]
-send(
-    b"", [HELLO, 1], {"version": 1, "role": "environment", "name": name, "token": token, "language": "socket"}
-)
+who = {"role": "environment", "name": name, "token": token, "language": "socket"}
+send(b"", [HELLO, 1], {"version": 1, **who})
 stream.read(64)  # the broker's greeting; its READY is passed over like any command
-
-step, space = 0, {"type": "box", "shape": [], "dtype": "<f8", "low": 0, "high": 1000}
+asked, kept = [b""], ([ERROR, 0], dict[str, Any]())
 while True:
-    sender, (verb, serial, *rest), body = receive()
+    frames = receive()
+    if len(frames) < 2:
+        raise SystemExit("the kernel has gone")
+    verb, serial, *rest = msgpack.unpackb(frames[1])
     if verb == BEAT and not (rest and rest[0]):
         send(b"", [BEAT, serial, "here"], {})
-    elif verb == CALL and rest[0] in ("environment.start", "environment.reset"):
-        step, ids = (
-            0,
-            {"sensors": [{"id": "steps", "space": space}], "rewards": [{"id": "one", "space": space}]},
-        )
-        begun = {"readings": [[0]], "rewards": []}
-        declared = {"actuators": [{"id": "push", "space": space, "value": 0}], **ids, "readings": [[0]]}
-        send(sender, [REPLY, serial], declared if rest[0] == "environment.start" else begun)
-    elif verb == CALL and rest[0] == "environment.update":
-        step += 1
-        send(sender, [REPLY, serial], {"readings": [[step]], "rewards": [[1]], "ticks": step})
-    elif verb == CALL:  # environment.shutdown
-        send(sender, [REPLY, serial], {})
-    elif verb in (BYE, ERROR):
+    elif verb == CALL:
+        if frames != asked:  # else the same CALL again: it gets the same answer
+            asked = frames
+            try:
+                kept = [REPLY, serial], answer(rest[0], msgpack.unpackb(frames[2]) if frames[2] else {})
+            except (ValueError, TypeError, LookupError) as error:
+                kind = "unknown_call" if "unknown" in str(error) else "protocol"
+                kept = [ERROR, serial], {"kind": kind, "message": repr(error)}
+        send(frames[0], *kept)
+    elif verb == ERROR:
+        raise SystemExit(msgpack.unpackb(frames[2])["message"])
+    elif verb == BYE:
         send(b"", [BYE, 1], {})
         break

@@ -10,6 +10,10 @@ from pathlib import Path
 import pytest
 from system.command import ganglion
 
+from ganglion.testing.kit.bench import Order
+from ganglion.testing.kit.kit import judge
+from ganglion.testing.kit.process import ProgramDriver
+
 DOCUMENTS = Path(__file__).parents[1] / "documents"
 BIN = Path(sys.executable).parent
 
@@ -37,7 +41,7 @@ def test_client_of_sockets_plays_an_environment(tmp_path: Path, content: str) ->
         source = source.replace('"language": "socket"', '"language": "socket", "content": "json"')
         source = source.replace("msgpack.packb(body)", "json.dumps(body).encode()")
         source = source.replace("msgpack.unpackb(frames[2])", "json.loads(frames[2])")
-        assert 4 == source.count("json")
+        assert 5 == source.count("json")
     (tmp_path / "raw_environment.py").write_text(source)
     (tmp_path / "raw.yml").write_text((DOCUMENTS / "raw.yml").read_text())
 
@@ -49,3 +53,13 @@ def test_client_of_sockets_plays_an_environment(tmp_path: Path, content: str) ->
     assert list(range(1, 101)) == [row["step"] for row in rows]
     assert [{"counter.steps": step} for step in range(1, 101)] == [row["sensors"] for row in rows]
     assert 100 == sum(row["rewards"]["counter.one"] for row in rows)
+
+
+def test_client_of_sockets_keeps_every_clause() -> None:
+    """The same client is asked by the kit, and says itself that it has no CURVE."""
+    driver = ProgramDriver([sys.executable, str(DOCUMENTS / "raw_environment.py")])
+    report = judge(driver, Order(steps=1500))
+    skipped = {verdict.case.name for verdict in report.verdicts if verdict.state == "skip"}
+
+    assert report.conforms, "\n".join(report.lines())
+    assert {"secure.right-key", "secure.wrong-key", "state.goes-on"} == skipped
