@@ -411,8 +411,8 @@ class Participant(Recorded):
     def warn(self, text: str) -> None:
         """Tell those who look on what is not as it should be."""
         if self.welcome is not None and self.welcome.run:
-            event = RunEvent("warning", {"text": text}, time.time())
-            self.tell(topic(self.welcome.run, "events"), "event", event)
+            event = RunEvent("warning", {"text": text}, time.time(), "waits")
+            self.tell(topic(self.welcome.run, "waits"), "event", event)
 
     def _next(self, wait_s: float) -> Incoming | None:
         if not self._inbox:

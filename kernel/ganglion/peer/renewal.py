@@ -88,5 +88,5 @@ class Renewal:
         """Keep the tape, and say so."""
         if not self._told:
             self._told = True
-            text = f"{self._whose}: {error}: its tape grows as long as the phase goes on, and so does what a loss costs"
-            self._participant.warn(f"{text}; a class with save_state and load_state says itself what it is")
+            text = "its tape cannot be begun anew: a loss costs the more the longer the phase takes"
+            self._participant.warn(f"{self._whose}: {error}; {text} (save_state, load_state)")

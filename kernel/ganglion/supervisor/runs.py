@@ -23,7 +23,7 @@ from ganglion.run.plan import Process as Place
 from ganglion.supervisor.census import Census, boot_id, life_of
 from ganglion.supervisor.checkpoints import Checkpoints
 from ganglion.supervisor.child import State
-from ganglion.supervisor.event import EXCUSED, WAITING
+from ganglion.supervisor.event import EXCUSED, WAITING, WARNING
 from ganglion.supervisor.folder import RunFolder
 from ganglion.supervisor.member import Member
 from ganglion.supervisor.output import printable
@@ -95,7 +95,7 @@ class Run:
         self.defects: list[str] = []
         self.waits: dict[str, Wait] = {}
         self.told: set[str] = set()  # events that the governor has told by itself
-        self._heard_s: dict[str, float] = {}  # when each participant has last told for whom it waits
+        self._heard_s: dict[tuple[str, str], float] = {}  # when each participant has last told which event
         self.excused: dict[str, int] = {}  # participant -> exceptions of authors that were excused in it
         self.phase = 0
         self.restarts = Restarts()
@@ -188,8 +188,8 @@ class Run:
     def heard(self, peer: str, news: RunEvent, now_s: float) -> RunEvent | None:
         """Return what is to be shown of an event that a participant tells, None for what it has no say in.
 
-        How the run goes is the governor's to tell. Others say for whom they wait, in one line, once a second, and how
-        many exceptions they have excused, which is counted.
+        How the run goes is the governor's to tell. Others say for whom they wait, and what is not as it should be, in
+        one line each, once a second, and how many exceptions they have excused, which is counted.
         """
         if peer == self.governor.name:
             self.told.add(news.event)
@@ -198,11 +198,12 @@ class Run:
             count = news.fields.get("count")
             self.excused[peer] = max(self.excused.get(peer, 0), count if isinstance(count, int) else 0)
             return None
-        if news.event != WAITING or now_s - self._heard_s.get(peer, -math.inf) < _HEARD_SPAN_S:
+        known, said = news.event in (WAITING, WARNING), (peer, news.event)
+        if not known or now_s - self._heard_s.get(said, -math.inf) < _HEARD_SPAN_S:
             return None
-        self._heard_s[peer] = now_s
+        self._heard_s[said] = now_s
         text = printable(str(news.fields.get("text", "")))[:_HEARD_CHARACTERS]
-        return RunEvent(WAITING, {"text": text, "name": peer}, news.time_s, news.topic)
+        return RunEvent(news.event, {"text": text, "name": peer}, news.time_s, news.topic)
 
     # -- waits --------------------------------------------------------------------------------------------------------
     def unjoined(self) -> list[Member]:

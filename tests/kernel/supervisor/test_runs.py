@@ -143,14 +143,14 @@ def test_typing_error_is_no_fork_bomb() -> None:
         check_size("r-1", plan)
 
 
-def test_participants_tell_waits_only() -> None:
-    """How a run goes is told by its governor; of others a wait is heard, once a second, in one plain line."""
+def test_participants_tell_waits_and_warnings_only() -> None:
+    """How a run goes is told by its governor; of others waits and warnings are heard, in one plain line a second."""
 
     def body(run: Run) -> None:
         ended = RunEvent("phase.ended", {"phase": 0})
         assert ended is run.heard(run.governor.name, ended, 0.0)
         assert {"phase.ended"} == run.told
-        for name in ("phase.ended", "run.ended", "warning", "signal", ""):
+        for name in ("phase.ended", "run.ended", "signal", ""):
             assert run.heard("r-1/muscle/ada/0", RunEvent(name, {"text": "forged"}), 0.0) is None
         news = RunEvent("waiting", {"text": "a\nb\x1b" + "x" * 1000, "other": 1}, 7.0, "waits")
         heard = run.heard("r-1/muscle/ada/0", news, 10.0)
@@ -159,6 +159,9 @@ def test_participants_tell_waits_only() -> None:
         assert run.heard("r-1/muscle/ada/0", news, 10.9) is None
         assert run.heard("r-1/brain/ada", news, 10.9) is not None
         assert run.heard("r-1/muscle/ada/0", news, 11.1) is not None
+        warning = run.heard("r-1/muscle/ada/0", RunEvent("warning", {"text": "long\n"}, 7.0, "waits"), 11.2)
+        assert warning is not None
+        assert ("warning", {"text": "long\\x0a", "name": "r-1/muscle/ada/0"}) == (warning.event, warning.fields)
         assert {"phase.ended"} == run.told
 
     _on_loop(body)
