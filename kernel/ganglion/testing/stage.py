@@ -200,10 +200,11 @@ class StagedEnvironment:
         declared: EnvironmentDeclared = self._cast.ask(_CONTROLLER, "environment.start", start)
         return declared
 
-    def update(self, setpoints: Sequence[Any]) -> EnvironmentUpdated:
-        """Advance by one step; `setpoints` are in declared order, as they travel."""
+    def update(self, setpoints: Sequence[Any], actuators: Sequence[int] | None = None) -> EnvironmentUpdated:
+        """Advance by one step; `setpoints` travel in declared order, or for those at the places `actuators` only."""
+        chosen = None if actuators is None else list(actuators)
         updated: EnvironmentUpdated = self._cast.ask(
-            _CONTROLLER, "environment.update", EnvironmentUpdate([list(setpoints)])
+            _CONTROLLER, "environment.update", EnvironmentUpdate([list(setpoints)], chosen)
         )
         return updated
 

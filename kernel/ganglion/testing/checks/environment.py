@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ganglion.peer.layout import Layout
@@ -22,6 +22,7 @@ def check_environment(
     seed: int = 1,
     episodes: int = 3,
     steps: int = 50,
+    turns: Sequence[Sequence[str]] | None = None,
 ) -> None:
     """Check whether an environment keeps its contract.
 
@@ -34,12 +35,14 @@ def check_environment(
         seed: Of the run.
         episodes: How many episodes, at least 2.
         steps: How many steps an episode has at most.
+        turns: For one that is played by taking turns: the ids of the actuators that are set in each; then from the
+            first again. None: all are set in every step.
 
     Raises:
         ContractBroken: Names the class, the clause and what was found; the author's own exception is its cause.
     """
-    first = _Trial(cls, params, seed, episodes, steps).run()
-    second = _Trial(cls, params, seed, episodes, steps).run()
+    first = _Trial(cls, params, seed, episodes, steps, turns).run()
+    second = _Trial(cls, params, seed, episodes, steps, turns).run()
     differs = first_difference(first, second)
     expect(
         cls,
@@ -54,8 +57,15 @@ class _Trial:
     """Run an environment once and keep what it answers."""
 
     def __init__(
-        self, cls: type[Environment], params: Mapping[str, Any] | None, seed: int, episodes: int, steps: int
+        self,
+        cls: type[Environment],
+        params: Mapping[str, Any] | None,
+        seed: int,
+        episodes: int,
+        steps: int,
+        turns: Sequence[Sequence[str]] | None,
     ) -> None:
+        self._turns = turns
         self._cls, self._params = cls, params
         self._staged = StagedEnvironment(cls, params, seed=seed)
         self._draw = generator_from_words(words(seed, ["check"]))
@@ -98,15 +108,24 @@ class _Trial:
     def _episode(self, steps: int) -> None:
         cls = self._cls
         for step in range(1, steps + 1):
-            values = [self._value(space, step) for space in self._actuators.spaces]
+            layout, places = self._turn(step)
+            values = [self._value(space, step) for space in layout.spaces]
             with clause(
                 cls, "`update` takes any setpoints of the actuators' spaces and returns all that it declared"
             ):
-                updated = self._staged.update(self._actuators.to_row(values))
+                updated = self._staged.update(layout.to_row(values), places)
             self._trace.append(encoded(updated))
             if updated.terminated or updated.truncated:
                 return
             self._check_length(step, updated)
+
+    def _turn(self, step: int) -> tuple[Layout, list[int] | None]:
+        """Return the actuators that are set in a step, and their places; None: all."""
+        if self._turns is None:
+            return self._actuators, None
+        ids = self._turns[(step - 1) % len(self._turns)]
+        places = [self._actuators.index[uid] for uid in ids]
+        return Layout(list(ids), [self._actuators.spaces[place] for place in places]), places
 
     def _check_length(self, step: int, updated: EnvironmentUpdated) -> None:
         expect(

@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+from importlib.metadata import entry_points
+from typing import Any
+
+import pytest
+
+from ganglion.sdk import ActuatorInformation, Box, Discrete, SensorInformation
+from ganglion.testing import (
+    check_brain,
+    check_environment,
+    check_filter,
+    check_muscle,
+    check_objective,
+)
+
+SENSORS = [SensorInformation(None, Box(-1.0, 1.0, (3,)), "world.place")]
+CHOICE = [ActuatorInformation(0, Discrete(3), "world.choice")]
+ECHOED = [ActuatorInformation(0, Discrete(1_000_003), "world.sum")]  # what `echo` sets
+PUSH = [ActuatorInformation(0.0, Box(-2.0, 2.0, ()), "world.push")]
+
+# name -> parameters; each of ours is here, but those that need a game or a library of their own
+ENVIRONMENTS: dict[str, dict[str, Any]] = {
+    "cartpole": {},
+    "counting": {},
+    "dummy": {},
+    "pendulum": {},
+    "tic_tac_toe": {},
+    "gymnasium": {"id": "CartPole-v1"},
+    "pettingzoo": {"id": "classic/rps_v2"},
+}
+# name -> actuators, parameters of the muscle, name of its brain, parameters of that
+AGENTS: dict[str, tuple[list[ActuatorInformation], dict[str, Any], str, dict[str, Any]]] = {
+    "sarsa": (CHOICE, {}, "sarsa", {}),
+    "dqn": (CHOICE, {}, "dqn", {"hidden": [8], "minibatch": 8, "warm_up": 16}),
+    "ppo": (CHOICE, {}, "ppo", {"hidden": [8], "rollout": 16, "minibatch": 8, "epochs": 2}),
+    "sac": (PUSH, {}, "sac", {"hidden": [8], "minibatch": 8, "warm_up": 16}),
+}
+
+
+def class_of(group: str, name: str) -> type[Any]:
+    """Return the class of a plugin."""
+    (entry,) = [entry for entry in entry_points(group=f"ganglion.{group}") if entry.name == name]
+    found: type[Any] = entry.load()
+    return found
+
+
+@pytest.mark.parametrize("name", ENVIRONMENTS)
+def test_environments_keep_their_contract(name: str) -> None:
+    """What is asked of every author's environment is asked of ours."""
+    turns = [["x"], ["o"]] if name == "tic_tac_toe" else None
+    check_environment(class_of("environments", name), ENVIRONMENTS[name], steps=30, turns=turns)
+
+
+@pytest.mark.parametrize("name", ["dummy", "echo", "random"])
+def test_muscles_without_a_brain_keep_their_contract(name: str) -> None:
+    """What is asked of every author's muscle is asked of ours."""
+    check_muscle(class_of("muscles", name), actuators=ECHOED if name == "echo" else CHOICE)
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_learners_keep_their_contract(name: str) -> None:
+    """Brain and muscle fit each other, are repeatable bit by bit, store, load, and go on from a checkpoint."""
+    actuators, params, brain, brain_params = AGENTS[name]
+    muscle, brain_class = class_of("muscles", name), class_of("brains", brain)
+    chosen = {"sensors": SENSORS, "actuators": actuators}
+    check_muscle(muscle, params, brain=brain_class, brain_params=brain_params, **chosen)
+    check_brain(brain_class, brain_params, muscle=muscle, muscle_params=params, **chosen)
+
+
+@pytest.mark.parametrize("name", ["aggregate_rewards", "dummy"])
+def test_objectives_keep_their_contract(name: str) -> None:
+    """What is asked of every author's objective is asked of ours."""
+    check_objective(class_of("objectives", name))
+
+
+@pytest.mark.parametrize("name", [entry.name for entry in entry_points(group="ganglion.filters")])
+def test_filters_keep_their_contract(name: str) -> None:
+    """What is asked of every author's filter is asked of ours."""
+    check_filter(class_of("filters", name))
