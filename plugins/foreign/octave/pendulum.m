@@ -2,6 +2,8 @@
 1; % a script with functions
 
 pkg load zeromq
+sigterm_dumps_octave_core(false); % a file in the folder of who started us would be left
+sigterm_dumps_octave_core(0); % its end leaves no file behind
 
 % -- msgpack: a struct is a map, a cell an array, an int64 an integer, a double a double; maps come as containers.Map ---
 function bytes = size_of(size, small, most, tag)
@@ -210,7 +212,9 @@ function frames = receive(dealer, silence_ms)
   if !zmq_poll(dealer, silence_ms), fail("the kernel has been silent for ", num2str(silence_ms), " ms"); end
   frames = {};
   do
-    frames{end + 1} = zmq_recv(dealer, 4 * 1024 * 1024); % longer ones would be cut
+    room = 256; % a name and a head are never longer; room costs time, and what is longer would be cut
+    if numel(frames) >= 2, room = 4 * 1024 * 1024; end
+    frames{end + 1} = zmq_recv(dealer, room);
   until !zmq_getsockopt(dealer, ZMQ_RCVMORE)
 end
 
