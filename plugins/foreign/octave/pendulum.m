@@ -2,7 +2,6 @@
 1; % a script with functions
 
 pkg load zeromq
-sigterm_dumps_octave_core(false); % a file in the folder of who started us would be left
 sigterm_dumps_octave_core(0); % its end leaves no file behind
 
 % -- msgpack: a struct is a map, a cell an array, an int64 an integer, a double a double; maps come as containers.Map ---
