@@ -14,9 +14,16 @@ if TYPE_CHECKING:
     from ganglion.testing.checks.equivalence import check_equivalence
     from ganglion.testing.checks.filter import check_filter
     from ganglion.testing.checks.space import check_space
+    from ganglion.testing.kit.bench import Order
+    from ganglion.testing.kit.inmemory import PluginDriver
+    from ganglion.testing.kit.kit import judge
+    from ganglion.testing.kit.process import ProgramDriver
     from ganglion.testing.stage import StagedAgent, StagedEnvironment
 
 __all__ = [
+    "Order",
+    "PluginDriver",
+    "ProgramDriver",
     "StagedAgent",
     "StagedEnvironment",
     "check_brain",
@@ -26,9 +33,13 @@ __all__ = [
     "check_muscle",
     "check_objective",
     "check_space",
+    "judge",
 ]
 
 _PLACES = {
+    "Order": "ganglion.testing.kit.bench",
+    "PluginDriver": "ganglion.testing.kit.inmemory",
+    "ProgramDriver": "ganglion.testing.kit.process",
     "StagedAgent": "ganglion.testing.stage",
     "StagedEnvironment": "ganglion.testing.stage",
     "check_brain": "ganglion.testing.checks.agent",
@@ -38,6 +49,7 @@ _PLACES = {
     "check_muscle": "ganglion.testing.checks.agent",
     "check_objective": "ganglion.testing.checks.agent",
     "check_space": "ganglion.testing.checks.space",
+    "judge": "ganglion.testing.kit.kit",
 }
 
 
