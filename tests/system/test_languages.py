@@ -15,6 +15,8 @@ from ganglion.testing.kit.bench import Bench, Order
 from ganglion.testing.kit.kit import judge
 from ganglion.testing.kit.process import ProgramDriver
 from ganglion.testing.kit.world import World
+from ganglion.testing.vectors import read
+from ganglion.wire.envelope import decode_head
 from ganglion_toys.pendulum import SEED_SHIFT, Pendulum
 
 SEEDS = (0, 7, 3936898253221180)
@@ -25,7 +27,20 @@ VECTORS = {  # c, s, w and the reward, big-endian; also those of the reference
     (0, 200): "bfd713e2922cbdaf 3fedd8e1f4f58629 3fec1f921534d54f c006653419bd905c",
     (3936898253221180, 0): "bfba95c67b0c3d36 bfefd3b5199145ef 3fdf94852dbf290c",
 }
-PROMISED = {"c", "cpp", "csharp", "fortran", "go", "java", "javascript", "lua", "octave", "perl", "php", "python"}
+PROMISED = {
+    "c",
+    "cpp",
+    "csharp",
+    "fortran",
+    "go",
+    "java",
+    "javascript",
+    "lua",
+    "octave",
+    "perl",
+    "php",
+    "python",
+}
 PROMISED |= {"r", "ruby", "rust"}
 SUM = "c08a8b750b1cb799"  # of the rewards of seed 0, added one after the other
 
@@ -104,6 +119,20 @@ def test_program_has_the_bits_of_the_plugin(name: str, request: pytest.FixtureRe
 
             assert [_bits(*row) for row in _ours(seed)] == started
             assert started == again
+
+
+@pytest.mark.parametrize("name", names(mark=pytest.mark.slow))
+def test_program_refuses_the_vectors(name: str, request: pytest.FixtureRequest) -> None:
+    """What the vectors say that an environment must refuse is answered by ERROR, and disturbs no step."""
+    program = program_of(name, request.config)
+    with Bench(ProgramDriver(program.argv, program.variables), Order()) as bench:
+        world = World.begun(bench)
+        for i, row in enumerate(row for row in read("refused") if row["by"] == "environment"):
+            _, head, body = (bytes.fromhex(frame) for frame in row["frames"])
+            answer = world.session.ask(decode_head(head).call, body)
+
+            assert answer.failed, row["name"]
+            assert i + 1 == world.update().fields.get("ticks", i + 1), row["name"]
 
 
 def test_every_language_that_is_promised_has_its_program() -> None:

@@ -76,10 +76,10 @@ func (p *pendulum) advance(torque float64) float64 {
 type object = map[string]any
 
 type asked struct {
-	Seed      *uint64     `msgpack:"seed"`
-	Setpoints [][]float64 `msgpack:"setpoints"` // an integer is as good
-	Actuators []int       `msgpack:"actuators"`
-	Message   string      `msgpack:"message"`
+	Seed      *uint64      `msgpack:"seed"`
+	Setpoints [][]*float64 `msgpack:"setpoints"` // an integer is as good; nil is none
+	Actuators []int        `msgpack:"actuators"`
+	Message   string       `msgpack:"message"`
 }
 
 func box(id string, low, high float64) object {
@@ -142,10 +142,10 @@ func torqueOf(body asked) (float64, error) {
 	if len(rows) == 1 && len(rows[0]) == 0 && body.Actuators != nil && len(body.Actuators) == 0 {
 		return 0.0, nil // a step may give none
 	}
-	if len(rows) != 1 || len(rows[0]) != 1 || math.IsNaN(rows[0][0]) {
-		return 0.0, fmt.Errorf("torque: expected one number, found %v", rows)
+	if len(rows) != 1 || len(rows[0]) != 1 || rows[0][0] == nil || math.IsNaN(*rows[0][0]) {
+		return 0.0, fmt.Errorf("torque: expected one number, found %d rows or something else", len(rows))
 	}
-	return rows[0][0], nil
+	return *rows[0][0], nil
 }
 
 // -- libzmq: every return code is looked at, and what a signal interrupted is called again (Go preempts by signals) ----

@@ -2,7 +2,7 @@
 use strict;
 use warnings;
 use Data::MessagePack;
-use Scalar::Util qw(looks_like_number);
+use B ();
 use ZMQ::FFI qw(ZMQ_DEALER ZMQ_LINGER ZMQ_RCVTIMEO);
 use ZMQ::FFI::Constants qw(ZMQ_CURVE_PUBLICKEY ZMQ_CURVE_SECRETKEY ZMQ_CURVE_SERVERKEY);
 
@@ -57,7 +57,8 @@ sub torque_of {
     my $row = ref $rows eq 'ARRAY' && @$rows == 1 ? $rows->[0] : undef;
     return 0.0 if ref $row eq 'ARRAY' && !@$row && ref $chosen eq 'ARRAY' && !@$chosen;    # a step may give none
     my $u = ref $row eq 'ARRAY' && @$row == 1 ? $row->[0] : undef;
-    die "torque: expected one number\n" unless defined $u && !ref $u && looks_like_number($u) && $u == $u;
+    my $is_number = defined $u && !ref $u && !(B::svref_2object(\$u)->FLAGS & B::SVf_POK);    # a text may look like one
+    die "torque: expected one number\n" unless $is_number && $u == $u;
     return $u;
 }
 
