@@ -9,6 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ganglion.testing.agent import make_agent
     from ganglion.testing.checks.agent import check_brain, check_muscle, check_objective
     from ganglion.testing.checks.environment import check_environment
     from ganglion.testing.checks.equivalence import check_equivalence
@@ -34,6 +35,7 @@ __all__ = [
     "check_objective",
     "check_space",
     "judge",
+    "make_agent",
 ]
 
 _PLACES = {
@@ -50,6 +52,7 @@ _PLACES = {
     "check_objective": "ganglion.testing.checks.agent",
     "check_space": "ganglion.testing.checks.space",
     "judge": "ganglion.testing.kit.kit",
+    "make_agent": "ganglion.testing.agent",
 }
 
 

@@ -19,6 +19,7 @@ from ganglion.peer.muscle import MuscleHost
 from ganglion.peer.participant import DEFERRED, Participant
 from ganglion.sdk.brain import Brain, CheckpointableBrain
 from ganglion.sdk.environment import Environment, Reward, StateTransformer
+from ganglion.sdk.filter import Filter
 from ganglion.sdk.information import ActuatorInformation, RewardInformation, SensorInformation
 from ganglion.sdk.memory import Memory
 from ganglion.sdk.muscle import Muscle
@@ -222,7 +223,7 @@ class StagedEnvironment:
 
 
 class StagedAgent:
-    """Host an agent's muscle, objective and, in training, its brain, as a run with one worker would.
+    """Host an agent's muscle, objective, filters and, in training, its brain, as a run with one worker would.
 
     Args:
         muscle: Its class.
@@ -231,6 +232,7 @@ class StagedAgent:
         rewards: What its objective judges.
         objective: Its class.
         brain: Its class; None: nobody learns.
+        filters: Classes and parameters, in document order.
         mode: `train`, `test` or `evaluate`; only in `train` the brain takes part.
         models: The folder where the brain stores; needed for `store`.
         load: The folder of a model to begin with.
@@ -248,6 +250,7 @@ class StagedAgent:
         muscle_params: Mapping[str, Any] | None = None,
         objective_params: Mapping[str, Any] | None = None,
         brain_params: Mapping[str, Any] | None = None,
+        filters: Sequence[tuple[type[Filter], Mapping[str, Any] | None]] = (),
         mode: str = "train",
         seed: int = 1,
         models: Path | None = None,
@@ -256,6 +259,11 @@ class StagedAgent:
         classes: dict[tuple[str, str], Any] = {("muscle", "own"): muscle, ("objective", "own"): objective}
         if brain is not None:
             classes["brain", "own"] = brain
+        classes |= {("filter", str(i)): cls for i, (cls, _) in enumerate(filters)}
+        stack = [
+            {**_plugin(str(i), params), "stream": words(seed, ["filter", i])}
+            for i, (_, params) in enumerate(filters)
+        ]
         loader = Classes(classes=classes)
         self._layouts = (
             Layout([s.uid for s in sensors], [s.space for s in sensors]),
@@ -281,6 +289,7 @@ class StagedAgent:
             words(seed, ["brain"]),
             "" if models is None else str(models),
             load=None if load is None else str(load),
+            filters=stack or None,
         )
         learns = brain is not None and mode == "train"
         self._brain_host = BrainHost(loader)
@@ -308,6 +317,7 @@ class StagedAgent:
                 words(seed, ["objective"]),
                 brain=_BRAIN if learns else None,
                 models=None if load is None or learns else str(load),
+                filters=stack or None,
             ),
         )
         self._episode = 0
