@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from ganglion import registry
+from ganglion.cli.named import document_file
 from ganglion.cli.settings import Settings
 from ganglion.document import load_document, resolved
 from ganglion.document.fault import Fault, gathered, report, settle, summary
@@ -41,7 +42,7 @@ def command(
 ) -> int:
     """Check run documents and print all faults at once, importing no plugin unless asked to."""
     rows = []
-    for file in files:
+    for file in map(document_file, files):
         notes: list[Fault] = []
         plan, faults = _check(file, overrides, allow, deep, notes)
         if notes and settings.verbosity > 0:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ganglion.cli import bind as binding
+from ganglion.cli.named import document_file
 from ganglion.cli.progress import Progress, make_progress
 from ganglion.cli.settings import Settings
 from ganglion.cli.stores import default_uri
@@ -71,7 +72,10 @@ def command(
     bind: str | None,
     no_curve: bool,
 ) -> int:
-    """Run documents one after the other; without a FILE the built-in demo. `-` is standard input."""
+    """Run documents one after the other; without a FILE the demo.
+
+    A FILE may also be the name of a plugin's document (`ganglion plugins documents`), or `-` for standard input.
+    """
     options = Options(overrides, seed, name, allow, parallel, sync, binding.checked(bind, no_curve))
     if name is not None and len(files) > 1:
         raise UsageError(f"--name: expected one document for one name, found {len(files)}")
@@ -103,7 +107,7 @@ def load(files: Sequence[str], options: Options, verbose: bool = False) -> list[
 
     faults: list[Fault] = []
     plans: list[Plan] = []
-    for file in files or [_demo()]:
+    for file in map(document_file, files or ["demo"]):
         notes: list[Fault] = []
         try:
             plan, warnings = load_document(
@@ -126,13 +130,6 @@ def load(files: Sequence[str], options: Options, verbose: bool = False) -> list[
     if faults:
         raise DocumentError(report(faults), faults)
     return plans
-
-
-def _demo() -> str:
-    """Return the file of the built-in document; the module that names it holds nothing but its place."""
-    from ganglion import registry
-
-    return str(registry.load("document", "demo"))
 
 
 def faults_of(plan: Plan, rows: Sequence[dict[str, object]]) -> DocumentError:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from ganglion.cli.named import document_file
 from ganglion.cli.progress import Progress, make_progress
 from ganglion.cli.settings import Settings
 from ganglion.errors import CallFailed, DocumentError, UsageError
@@ -38,7 +39,7 @@ def command(
     """Hand documents to the kernel and print the ids of their runs."""
     if name is not None and len(files) > 1:
         raise UsageError(f"--name: expected one document for one name, found {len(files)}")
-    documents = [(file, _text(file)) for file in files]
+    documents = [(file, _text(file)) for file in map(document_file, files)]
     _, connection = find_kernel(settings.results, settings.kernel, daemon=True)
     statuses = []
     with Operator(connection) as operator:

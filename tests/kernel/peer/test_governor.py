@@ -379,7 +379,9 @@ def test_a_start_may_go_on_with_a_cut(stage: Stage, tmp_path: Path) -> None:
     stage.link.tell(STORE, "record.ack", RecordAck(batches[-1].number, None))
     stage.settle()
     found = read_cut(path.read_bytes(), "it")
-    assert ("r", 0, "long ago", [[1, 5]]) == tuple(found[key] for key in ("run", "phase", "started", "signals"))
+    assert ("r", 0, "long ago", [[1, 5]]) == tuple(
+        found[key] for key in ("run", "phase", "started", "signals")
+    )
 
 
 def test_what_is_no_cut_is_refused(stage: Stage) -> None:

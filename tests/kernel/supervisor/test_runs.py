@@ -161,7 +161,10 @@ def test_participants_tell_waits_and_warnings_only() -> None:
         assert run.heard("r-1/muscle/ada/0", news, 11.1) is not None
         warning = run.heard("r-1/muscle/ada/0", RunEvent("warning", {"text": "long\n"}, 7.0, "waits"), 11.2)
         assert warning is not None
-        assert ("warning", {"text": "long\\x0a", "name": "r-1/muscle/ada/0"}) == (warning.event, warning.fields)
+        assert ("warning", {"text": "long\\x0a", "name": "r-1/muscle/ada/0"}) == (
+            warning.event,
+            warning.fields,
+        )
         assert {"phase.ended"} == run.told
 
     _on_loop(body)

@@ -1,0 +1,21 @@
+"""Documents by name: what a command line says where a document is meant, a file or one that a plugin brings."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ganglion import registry
+
+__all__ = ["document_file"]
+
+
+def document_file(word: str) -> str:
+    """Return the file that a word of the command line means.
+
+    A word that is no file is the name of a document of a plugin, if there is one; the module that holds it names its
+    place and imports nothing heavy. Else it is returned as it is, and whoever reads it says that it is not there.
+    """
+    if word == "-" or Path(word).exists():
+        return word
+    found = [entry for entry in registry.entries("document") if entry.name == word]
+    return str(registry.load("document", word)) if found else word

@@ -1,0 +1,25 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ganglion.cli.main import main
+from ganglion.cli.named import document_file
+
+
+def test_a_name_means_the_document_of_a_plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A name is the plugin's document, unless a file of that name is there; anything else stays what it was."""
+    monkeypatch.chdir(tmp_path)
+    found = document_file("demo")
+    (tmp_path / "demo").write_text("mine")
+
+    assert "demo.yml" == Path(found).name
+    assert ["demo", "-", "nowhere.yml"] == [document_file(word) for word in ("demo", "-", "nowhere.yml")]
+
+
+def test_commands_take_names(capsys: pytest.CaptureFixture[str]) -> None:
+    """`check` and `run` read a plugin's document by its name."""
+    assert 0 == main(["check", "demo"])
+    assert "demo.yml: no faults" in capsys.readouterr().out
+    assert 0 == main(["run", "--plan", "demo"])
