@@ -112,7 +112,7 @@ class Participant(Recorded):
         self._pause = pause
         self._real_clock = clock
         self._behind_s = 0.0  # how long this participant was not there: its clock stood
-        self._joined = False  # once, on whatever connection
+        self._joined = False  # whether it may have joined, on whatever connection
         self._arrived: deque[list[bytes]] = deque()  # what the pulse has read
         self._returned = False  # whether `on_return` is due
         self._aside = _ASIDE
@@ -147,7 +147,7 @@ class Participant(Recorded):
             frames = wire_tape.frames_of(self._recorder.play(Kind.HEARD, "hears WELCOME").payload)
             self.welcome = read_welcome(frames, hello, False)
             return self._begin(frames)
-        frames = self._greet(timeout_s)
+        frames = self._insist(lambda: self._greet(timeout_s))
         if self._tape is not None:
             self._tape.heard(self.clock(), frames)
         return self._begin(frames)
@@ -168,8 +168,9 @@ class Participant(Recorded):
 
     def _greet(self, timeout_s: float) -> list[bytes]:
         """Connect, say HELLO and return the frames of WELCOME."""
-        self._link, frames = greet(self._connect, self._hello, timeout_s, self._joined)
-        self.welcome = read_welcome(frames, self._hello, self._joined)
+        again, self._joined = self._joined, True  # a HELLO may be heard where its answer is not
+        self._link, frames = greet(self._connect, self._hello, timeout_s, again)
+        self.welcome = read_welcome(frames, self._hello, again)
         return frames
 
     @staticmethod
@@ -346,23 +347,32 @@ class Participant(Recorded):
 
     def _come_back(self) -> None:
         """Connect and join, say again what is not answered; the lock is held. PeerLost if there is no broker."""
+
+        def rejoin() -> None:
+            self._greet(HANDSHAKE_S * 5)
+            for said_again in self._conversation.repeat_all(self.clock()):
+                self._link.send(said_again)
+
+        try:
+            self._insist(rejoin)
+        except RemoteProtocolError as error:  # refused: somebody else has our name
+            raise PeerLost("broker", str(error)) from error
+        self._returned = True
+
+    def _insist(self, act: Callable[[], Any]) -> Any:
+        """Do something with the broker; with a tape anew while that is lost, until PeerLost."""
         until_s, delay_s = self._real_clock() + RECONNECT_S, _BACK_FIRST_S
         while True:
             try:
-                self._greet(HANDSHAKE_S * 5)
-                for said_again in self._conversation.repeat_all(self.clock()):
-                    self._link.send(said_again)
-                break
-            except RemoteProtocolError as error:  # refused: somebody else has our name
-                raise PeerLost("broker", str(error)) from error
+                return act()
             except GanglionError as error:
+                if self._tape is None or isinstance(error, RemoteProtocolError):
+                    raise
                 if self._real_clock() >= until_s or self._closed.is_set():
-                    raise PeerLost(
-                        "broker", f"it did not come back within {RECONNECT_S:g} s: {error}"
-                    ) from error
+                    text = f"it did not come back within {RECONNECT_S:g} s: {error}"
+                    raise PeerLost("broker", text) from error
             self._pause(delay_s)
             delay_s = min(2 * delay_s, _BACK_MOST_S)
-        self._returned = True
 
     def _return(self) -> None:
         """Tell the host that what was on its way may be lost."""

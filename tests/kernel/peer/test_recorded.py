@@ -355,6 +355,45 @@ def test_our_own_former_connection_is_waited_out(link: Any, clock: Any) -> None:
     assert participant.welcome is not None
 
 
+def test_who_joins_while_the_broker_is_lost_tries_again(clock: Any) -> None:
+    """Whoever hears no answer to his first HELLO says it to the next broker, also where the former one has heard it."""
+    bus, token = MemoryBus("s" * 43), "t" * 43
+    bus.admit(A, Role.MUSCLE, "r", token, returns=True)
+    former: list[Any] = []
+
+    class Deaf:
+        """Be a link whose WELCOME is lost."""
+
+        def __init__(self) -> None:
+            former.append(bus.connect())
+            self.send, self.close = former[0].send, lambda linger_s=0.5: None
+
+        def receive(self, timeout_s: float | None) -> Any:
+            """Hear that the broker is gone."""
+            raise PeerLost("broker", "it has ended")
+
+    pauses: list[float] = []
+
+    def pause(span_s: float) -> None:
+        pauses.append(span_s)
+        if len(pauses) == 2:  # so long the name is taken
+            former[0].close()
+
+    participant = Participant(
+        lambda: bus.connect() if former else Deaf(),
+        {},
+        clock=clock,
+        pulse=False,
+        tape=Tape(MemoryReel()),
+        pause=pause,
+    )
+    participant.join(participant.hello("muscle", A, token, 1))
+
+    assert 2 == len(pauses)
+    assert {A} == set(bus.exchange.broker.joined)
+    assert participant.welcome is not None
+
+
 def test_successor_goes_on_from_a_base_behind_what_is_always_heard(link: Any, clock: Any) -> None:
     """What stands before the first stand is heard again; then the state is given, and what came later is heard."""
     brain_of(link)
