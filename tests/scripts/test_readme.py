@@ -13,7 +13,7 @@ NAMES = sorted(path.name for path in SCRIPTS.iterdir() if path.is_file() and pat
 
 def test_every_script_has_its_line() -> None:
     """scripts/README.md has one row for each script, and none for a script that is not there."""
-    rows = re.findall(r"^\| `(\w+)", (SCRIPTS / "README.md").read_text(), re.MULTILINE)
+    rows = re.findall(r"^\| `([\w-]+)", (SCRIPTS / "README.md").read_text(), re.MULTILINE)
 
     assert NAMES == sorted(rows)
 

@@ -104,7 +104,10 @@ def test_hostile_muscle_is_shown_and_not_obeyed(tmp_path: Path, form: str) -> No
         assert not [line for line in text.splitlines() if line.startswith("finished")], name
         longest = max(map(len, text.splitlines()), default=0)
         assert longest <= 30_000, name  # twenty last lines are kept, and cut
-    assert "forged" not in done.stdout + done.stderr
+    said = [line for line in (done.stdout + done.stderr).splitlines() if "forged" in line]
+    assert all("hostile-1/muscle/eve/0" in line for line in said), said  # shown as what it says, and once
+    assert len(said) <= 2
+    assert not [line for line in said if '"phase.ended"' in line or '"run.ended"' in line]
     assert (done.stdout + done.stderr).count("flood") <= 3
     if form == "--json":
         rows = [json.loads(line) for line in done.stdout.splitlines()]

@@ -113,7 +113,7 @@ run_config: {condition: vanilla}
 PPO = "{algorithm: PPO, algorithm_params: {n_steps: STEPS, batch_size: 128, ent_coef: 0.01, learning_rate: 0.001}}"
 
 
-def tested(folder: Path, learns: bool, steps: int, trained: int, tested: int, span_s: float) -> list[float]:
+def results_of(folder: Path, learns: bool, steps: int, trained: int, tested: int, span_s: float) -> list[float]:
     """Return the results of the first player's test games: 1 won, 0 drawn, -1 lost or illegal."""
     brain = "{name: sb3, params: " + PPO.replace("STEPS", str(steps)) + "}" if learns else "none"
     text = LEARNER.replace("MUSCLE", "sb3" if learns else "random_legal").replace("BRAIN", brain)
@@ -140,7 +140,7 @@ def test_a_learner_plays(tmp_path: Path) -> None:
         "stable_baselines3",
         reason="stable-baselines3 is not installed: scripts/setup --with stable-baselines3",
     )
-    found = tested(tmp_path, True, 128, 60, 5, 60.0)
+    found = results_of(tmp_path, True, 128, 60, 5, 60.0)
 
     assert 5 == len(found)
     assert {-1.0, 0.0, 1.0} >= set(found)
@@ -157,8 +157,8 @@ def test_a_learner_beats_chance(tmp_path: Path) -> None:
         "stable_baselines3",
         reason="stable-baselines3 is not installed: scripts/setup --with stable-baselines3",
     )
-    by_chance = interval(tested(tmp_path, False, 0, 1, 1000, 3600.0))
-    learned = interval(tested(tmp_path, True, 512, 7000, 1000, 3600.0))
+    by_chance = interval(results_of(tmp_path, False, 0, 1, 1000, 3600.0))
+    learned = interval(results_of(tmp_path, True, 512, 7000, 1000, 3600.0))
     told = f"mean result of 1000 games, 95 %: by chance {by_chance}, learned {learned}"
 
     assert abs(statistics.fmean(by_chance) - 0.30) < 0.15, told
