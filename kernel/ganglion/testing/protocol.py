@@ -29,7 +29,7 @@ from ganglion.sdk.store import StoreWriter
 from ganglion.testing.kit.kit import cases_of
 from ganglion.testing.talk import conversation_text
 from ganglion.testing.vectors.make import refused
-from ganglion.transport.zmtp import GREETING
+from ganglion.transport.frames import GREETING
 from ganglion.wire import messages
 from ganglion.wire.codec import type_text
 from ganglion.wire.envelope import decode_head

@@ -12,7 +12,8 @@ from typing import Any
 from ganglion.broker import Broker, Link, Send
 from ganglion.limits import DEADLINE_OTHER_S, DEADLINES_S
 from ganglion.peer.conversation import Conversation
-from ganglion.transport.zmtp import Connection, encode
+from ganglion.transport.frames import encode
+from ganglion.transport.zmtp import Connection
 from ganglion.wire.codec import codec_of, decode_map
 from ganglion.wire.envelope import Head, decode_head, encode_head
 from ganglion.wire.messages import (

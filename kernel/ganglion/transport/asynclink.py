@@ -9,7 +9,8 @@ from typing import cast
 from ganglion.errors import DeadlineExceeded, PeerLost, RemoteProtocolError
 from ganglion.limits import CONNECT_AGAIN_S
 from ganglion.transport.endpoint import parse_endpoint
-from ganglion.transport.zmtp import Connection, State, encode
+from ganglion.transport.frames import encode
+from ganglion.transport.zmtp import Connection, State
 
 __all__ = ["AsyncLink"]
 

@@ -11,7 +11,7 @@ from ganglion.broker.effect import Note
 from ganglion.broker.link import Admission, Link
 from ganglion.errors import PeerLost
 from ganglion.transport.exchange import Exchange, Sink
-from ganglion.transport.zmtp import split
+from ganglion.transport.frames import split
 from ganglion.wire.name import Role
 
 __all__ = ["MemoryBus", "MemoryLink", "MemorySink"]

@@ -36,8 +36,9 @@ from ganglion.transport.exchange import (
     Sink,
     passes,
 )
+from ganglion.transport.frames import encode, encode_error, frame_header
 from ganglion.transport.listener import Listener
-from ganglion.transport.zmtp import Broken, Connection, Message, State, encode, encode_error, frame_header
+from ganglion.transport.zmtp import Broken, Connection, Message, State
 from ganglion.wire.name import Role
 
 __all__ = ["NativeConnection", "NativeFront"]

@@ -12,7 +12,8 @@ from typing import Protocol
 from ganglion.errors import PeerLost, RemoteProtocolError
 from ganglion.limits import GREETING_PAUSE_S, HANDSHAKE_S, MESSAGE_BYTES_LARGE
 from ganglion.transport.curve import KeyPair
-from ganglion.transport.zmtp import Connection, State, encode
+from ganglion.transport.frames import encode
+from ganglion.transport.zmtp import Connection, State
 
 __all__ = ["CurveListener", "Listener", "NativeListener"]
 

@@ -27,9 +27,9 @@ from ganglion.limits import (
 )
 from ganglion.transport.endpoint import parse_endpoint
 from ganglion.transport.exchange import URGENT, Exchange, Sink, passes
+from ganglion.transport.frames import encode, frame_header, split
 from ganglion.transport.zap import DOMAIN, ZapHandler, key_of
 from ganglion.transport.zmqlink import readable
-from ganglion.transport.zmtp import encode, frame_header, split
 from ganglion.wire.name import Role
 
 __all__ = ["ZmqConnection", "ZmqFront"]

@@ -12,9 +12,9 @@ import pytest
 from ganglion.errors import DeadlineExceeded, PeerLost
 from ganglion.transport import loop
 from ganglion.transport.asynclink import AsyncLink
+from ganglion.transport.frames import GREETING, encode_command
 from ganglion.transport.link import connect_async
 from ganglion.transport.zmqlink import ZmqAsyncLink
-from ganglion.transport.zmtp import GREETING, encode_command
 from ganglion.wire.codec import codec_of
 from ganglion.wire.envelope import Envelope, Head, decode, encode
 from ganglion.wire.messages import Hello

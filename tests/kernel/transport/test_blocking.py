@@ -9,7 +9,7 @@ import pytest
 
 from ganglion.errors import DeadlineExceeded, PeerLost
 from ganglion.transport.blocking import BlockingLink
-from ganglion.transport.zmtp import GREETING, encode, encode_command, encode_error
+from ganglion.transport.frames import GREETING, encode, encode_command, encode_error
 from ganglion.wire.envelope import Head
 from ganglion.wire.name import Role
 from ganglion.wire.verb import Verb

@@ -23,16 +23,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ganglion.limits import MESSAGE_BYTES, MESSAGE_BYTES_LARGE, MESSAGE_FRAMES
-from ganglion.transport.zmtp import (
-    GREETING,
-    Broken,
-    Connection,
-    Message,
-    Opened,
-    encode,
-    encode_command,
-    encode_error,
-)
+from ganglion.transport.frames import GREETING, encode, encode_command, encode_error
+from ganglion.transport.zmtp import Broken, Connection, Message, Opened
 from ganglion.wire.codec import codec_of
 from ganglion.wire.envelope import Envelope, Head, decode
 from ganglion.wire.envelope import encode as encode_envelope

@@ -4,8 +4,8 @@ import pytest
 
 from ganglion.errors import PeerLost
 from ganglion.limits import BEAT_AFTER_SILENCE_S, BEAT_ANSWER_S, HANDSHAKE_S
+from ganglion.transport.frames import encode
 from ganglion.transport.memory import MemoryBus, MemoryLink
-from ganglion.transport.zmtp import encode
 from ganglion.wire.codec import codec_of
 from ganglion.wire.envelope import Envelope, Head, decode
 from ganglion.wire.envelope import encode as encode_envelope

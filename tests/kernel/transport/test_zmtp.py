@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ganglion.errors import LocalProtocolError, RemoteProtocolError
+from ganglion.errors import RemoteProtocolError
 from ganglion.limits import (
     COMMAND_BYTES,
     COMMANDS_PER_S,
@@ -17,21 +17,8 @@ from ganglion.limits import (
     UNJOINED_MESSAGE_BYTES,
     UNJOINED_MESSAGE_FRAMES,
 )
-from ganglion.transport.zmtp import (
-    GREETING,
-    TRANSITIONS,
-    Broken,
-    Connection,
-    Event,
-    Message,
-    Opened,
-    State,
-    encode,
-    encode_command,
-    encode_error,
-    frame_header,
-    split,
-)
+from ganglion.transport.frames import GREETING, encode, encode_command, encode_error, frame_header, split
+from ganglion.transport.zmtp import TRANSITIONS, Broken, Connection, Event, Message, Opened, State
 
 READY = encode_command(b"READY", b"\x0bSocket-Type\0\0\0\x06DEALER\x08Identity\0\0\0\x02me")
 SHAKEN = GREETING + READY
@@ -322,12 +309,6 @@ def test_messages_raises_for_a_breach() -> None:
     assert [[b"a"], [b"b"]] == connection.messages(GREETING + ready + wire(b"a") + wire(b"b"), 0.0)
     with pytest.raises(RemoteProtocolError, match="expected flags"):
         connection.messages(b"\x88", 0.0)
-
-
-def test_no_message_without_frames() -> None:
-    """A message of no frame cannot be said in ZMTP and is our own mistake."""
-    with pytest.raises(LocalProtocolError):
-        encode([])
 
 
 def test_table_is_complete() -> None:

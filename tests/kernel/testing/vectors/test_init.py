@@ -14,8 +14,8 @@ from ganglion.testing.kit.session import Session
 from ganglion.testing.kit.world import World
 from ganglion.testing.talk import ENVIRONMENT
 from ganglion.testing.vectors import NAMES, read
+from ganglion.transport.frames import encode as encode_zmtp
 from ganglion.transport.memory import MemoryBus
-from ganglion.transport.zmtp import encode as encode_zmtp
 from ganglion.wire import messages
 from ganglion.wire.codec import Content, codec_of, decode_map, encode_map
 from ganglion.wire.envelope import Head, decode, decode_head, encode
