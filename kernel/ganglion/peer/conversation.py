@@ -268,6 +268,11 @@ class Conversation:
             pending.deadline_s = now_s + pending.span_s
             self._nearest_s = min(self._nearest_s, pending.deadline_s)
 
+    def wait_no_longer(self, pending: Pending, now_s: float) -> None:
+        """Let the time of a call be over."""
+        pending.deadline_s = now_s
+        self._nearest_s = min(self._nearest_s, now_s)
+
     def give_up(self, late: Sequence[Pending], now_s: float) -> list[Answer]:
         """Return calls with the error of a deadline that has passed; they are forgotten."""
         answers: list[Answer] = []

@@ -65,4 +65,4 @@ class Accusations:
         if head.verb is Verb.REPLY:
             pending.accused = False  # it is seen to; his time has begun again
         else:
-            pending.deadline_s = now_s
+            self._conversation.wait_no_longer(pending, now_s)

@@ -40,5 +40,6 @@ def test_who_is_late_is_accused_once(helps: bool) -> None:
     accusations.hear([b"", head, body], 7.0)
     assert (not helps, 11.0 if helps else 7.0) == (pending.accused, pending.deadline_s)
     assert not accusations
+    conversation.check()  # who sleeps until the nearest deadline wakes in time
     again = accusations.accuse(conversation.late(12.0), 12.0)
     assert ([], 2) == (again, len(said)) if helps else ([pending], 1) == (again, len(said))
