@@ -160,6 +160,9 @@ class Register:
             if admission.name == hello.name and not admission.numbered:
                 return admission
         places = [a for a in admissions if a.attach == hello.name]
+        places = [
+            a for a in places if a.role.value == hello.role
+        ] or places  # an agent may be called as a world is
         for place in places:
             if place.name not in taken:
                 return place

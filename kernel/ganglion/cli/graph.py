@@ -10,7 +10,8 @@ import click
 
 from ganglion.cli.drawing import FORMATS, Graph
 from ganglion.cli.settings import Settings
-from ganglion.run.plan import AgentPlan, EnvironmentPlan, PhasePlan, Plan
+from ganglion.run.plan import AgentPlan, PhasePlan, Plan, PluginPlan
+from ganglion.run.program import ProgramPlan
 
 __all__ = ["command", "phases_graph", "process_graph"]
 
@@ -73,12 +74,14 @@ def _phase(graph: Graph, phase: PhasePlan, governor: int, store: int) -> None:
     graph.edge(controller, store, "records")
     environments = {}
     for environment in phase.environments:
-        kind = f"environment {environment.uid}\n{_form(environment)}"
+        kind = f"environment {environment.uid}\n{_form(environment.plugin, environment.program)}"
         environments[environment.uid] = graph.node(f"{kind}{copies}", group)
         graph.edge(controller, environments[environment.uid], "update")
     for agent in phase.agents:
         filters = "".join(f"\nfilter {part.name}" for part in agent.filters)
-        muscle = graph.node(f"muscle {agent.name}\n{agent.muscle.name}{filters}{copies}", group)
+        muscle = graph.node(
+            f"muscle {agent.name}\n{_form(agent.muscle, agent.program)}{filters}{copies}", group
+        )
         graph.edge(controller, muscle, "act")
         _body(graph, agent, muscle, environments)
         if agent.brain is not None:
@@ -88,10 +91,11 @@ def _phase(graph: Graph, phase: PhasePlan, governor: int, store: int) -> None:
             graph.edge(governor, brain, "store")
 
 
-def _form(environment: EnvironmentPlan) -> str:
-    if environment.plugin is not None:
-        return environment.plugin.name
-    return "attach" if environment.command is None else f"command {environment.command[0]}"
+def _form(plugin: PluginPlan | None, program: ProgramPlan | None) -> str:
+    if plugin is not None:
+        return plugin.name
+    command = None if program is None else program.command
+    return "attach" if command is None else f"command {command[0]}"
 
 
 def _body(graph: Graph, agent: AgentPlan, muscle: int, environments: dict[str, int]) -> None:

@@ -47,15 +47,16 @@ def plan_rows(plan: Plan) -> dict[str, Any]:
 def _start(process: Process, phase: PhasePlan) -> str:
     environment = process.environment
     agent = next((agent for agent in phase.agents if agent.name == process.uid), None)
-    if environment is not None and environment.command is not None:
-        return f"command: {shlex.join(environment.command)}"
-    if environment is not None and environment.attach:
-        return f"attach: somebody else starts {environment.uid}"
+    program = process.program
+    if program is not None and program.command is not None:
+        return f"command: {shlex.join(program.command)}"
+    if program is not None:
+        return f"attach: somebody else starts {process.uid}"
     if environment is not None and environment.plugin is not None:
         return f"plugin: {environment.plugin.name}"
     if process.role is Role.BRAIN and agent is not None and agent.brain is not None:
         return f"plugin: {agent.brain.name}"
-    if process.role is Role.MUSCLE and agent is not None:
+    if process.role is Role.MUSCLE and agent is not None and agent.muscle is not None:
         return f"plugin: {agent.muscle.name}, objective {agent.objective.name}"
     return f"plugin: {phase.controller.name}"
 

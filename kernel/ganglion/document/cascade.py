@@ -12,7 +12,7 @@ from ganglion.limits import PHASES_PER_RUN, PROCESSES_PER_RUN
 
 __all__ = ["DEFINING", "Expanded", "cascade", "expand"]
 
-DEFINING = ("name", "command", "attach")  # an environment with one of these is defined anew, not changed
+DEFINING = ("name", "command", "attach")  # an environment or a muscle with one of these is defined anew
 _ACT = "load"  # an act of one phase, not a property: never inherited
 _LEARNT = ("brain", "muscle", "objective")
 
@@ -151,7 +151,7 @@ def _environments(phase: Expanded) -> None:
 
 
 def _given(node: Node, key: str) -> bool:
-    """Say whether a form of an environment is really given: `attach: false` and `command: ~` give none."""
+    """Say whether a form is really given: `attach: false` and `command: ~` give none."""
     return key in node.map and node.map[key].value not in (None, False)
 
 
@@ -190,7 +190,8 @@ def _named(inherited: Node | None, given: Node | None, replace: bool = False) ->
     """Return a `{name, params}` after the cascade: with a name it replaces, without one its params merge."""
     if given is None:
         return inherited
-    if replace or inherited is None or "name" in given.map or not isinstance(given.value, dict):
+    whole = "name" in given.map or any(_given(given, key) for key in DEFINING)
+    if replace or inherited is None or whole or not isinstance(given.value, dict):
         return given
     return _change(inherited, given)
 

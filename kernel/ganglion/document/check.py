@@ -17,6 +17,7 @@ __all__ = ["AVERAGE", "Lookup", "check", "conditions_of", "repeats"]
 
 Lookup: TypeAlias = Callable[[str, str], "str | None"]  # (kind, name of a plugin) -> what is wrong with it
 
+_SUM = "aggregate_rewards"  # the objective that a program is asked for
 _ELSEWHERE = frozenset({"experiment_run", "instance", "base"})  # keys of `load` that name other runs
 
 AVERAGE = re.compile(r"(brain|phase)_avg([1-9][0-9]*)\Z")
@@ -225,27 +226,13 @@ class _Phase:
     def _environment(self, entry: Node) -> None:
         """Check that an environment has exactly one form, and what only fits one of them."""
         definition = entry.map["environment"]
-        forms = [
-            key
-            for key in DEFINING
-            if key in definition.map and definition.map[key].value not in (None, False)
-        ]
-        if len(forms) > 1:
-            shown = " and ".join(f"`{form}`" for form in forms)
-            message = f"expected one of `name`, `command`, `attach`, found {shown}"
-            self.faults.append(definition.keys[forms[1]].fault(message))
-        elif not forms and _clean(definition, model.Environment):
+        forms = self._forms(definition, "environments")
+        if not forms and _clean(definition, model.Environment):
             uid = definition.text("uid")
             message = f"environment `{uid}` is nowhere defined: expected one of `name`, `command`, `attach`"
             self.faults.append(definition.fault(message))
         if forms == ["name"]:
             self._plugin("environment", definition)
-        if "command" not in forms and forms:
-            for key in ("cwd", "variables"):
-                if definition.map.get(key, entry).value and key in definition.map:
-                    self.faults.append(
-                        definition.keys[key].fault(f"`{key}` is for environments with `command` only")
-                    )
         for key, kind in (("reward", "reward"), ("state_transformer", "transformer")):
             part = entry.map.get(key)
             if part is None or part.value is None:
@@ -256,6 +243,40 @@ class _Phase:
             else:
                 self._plugin(kind, part)
 
+    def _forms(self, definition: Node, what: str) -> list[str]:
+        """Return which of `name`, `command`, `attach` are given; refuse two of them, and what has no `command`."""
+        forms = [key for key in DEFINING if key in definition.map]
+        forms = [key for key in forms if definition.map[key].value not in (None, False)]
+        if len(forms) > 1:
+            shown = " and ".join(f"`{form}`" for form in forms)
+            message = f"expected one of `name`, `command`, `attach`, found {shown}"
+            self.faults.append(definition.keys[forms[1]].fault(message))
+        for key in ("cwd", "variables"):
+            if forms and "command" not in forms and key in definition.map and definition.map[key].value:
+                message = f"`{key}` is for {what} with `command` only"
+                self.faults.append(definition.keys[key].fault(message))
+        return forms
+
+    def _muscle(self, agent: Node, muscle: Node) -> None:
+        """Check that a muscle has one form; what a program is asked to do must not need a process of ours."""
+        forms = self._forms(muscle, "muscles")
+        if not forms and isinstance(muscle.value, dict) and _clean(muscle, model.Muscle):
+            self.faults.append(muscle.fault("missing key `name`: which muscle is it?"))
+        if not forms or "name" in forms:
+            self._plugin("muscle", muscle, optional=True)
+            return
+        filters, objective = agent.map.get("filters"), agent.map.get("objective")
+        if filters is not None and filters.value:
+            message = f"`filters` run in a process of ours and cannot stand beside `{forms[0]}`"
+            self.faults.append(agent.keys["filters"].fault(message))
+        params = None if objective is None else objective.map.get("params")
+        plain = objective is None or objective.value is None or objective.text("name") == _SUM
+        if not plain or (params is not None and params.value):
+            message = (
+                f"a program adds up its rewards: beside `{forms[0]}` expected none, or {_SUM} without params"
+            )
+            self.faults.append(agent.keys["objective"].fault(message))
+
     def _agent(self, agent: Node) -> None:
         """Check an agent's parts, lists and model."""
         muscle = agent.map.get("muscle")
@@ -263,7 +284,9 @@ class _Phase:
             self.faults.append(
                 agent.fault(f"missing key `muscle`: agent `{agent.text('name')}` has no actor")
             )
-        for kind in ("muscle", "brain", "objective"):
+        if muscle is not None:
+            self._muscle(agent, muscle)
+        for kind in ("brain", "objective"):
             self._plugin(kind, agent.map.get(kind))
         filters = agent.map.get("filters")
         if filters is not None and not is_unbuilt("agent", "filters", filters.plain()):

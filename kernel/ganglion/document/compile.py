@@ -14,6 +14,7 @@ from ganglion.document.marks import Node, core_scalar
 from ganglion.document.recovery import recovery
 from ganglion.run.outline import outline, outline_plugin, outline_recovery
 from ganglion.run.plan import AgentPlan, EnvironmentPlan, PhasePlan, Plan, PluginPlan
+from ganglion.run.program import ProgramPlan
 from ganglion.run.recovery import Recovery
 
 __all__ = ["compile_plan", "resolved", "written"]
@@ -112,8 +113,7 @@ def _environment(entry: Node, own: Recovery | None) -> EnvironmentPlan:
 
 
 def _agent(node: Node, own: Recovery | None) -> AgentPlan:
-    muscle = _plugin(node.map["muscle"])
-    assert muscle is not None, "an agent without a muscle is a fault"
+    muscle, program = _muscle(node.map["muscle"])
     brain = _plugin(node.map.get("brain"))
     objective = _plugin(node.map.get("objective"))
     sensors, actuators, rewards = (
@@ -136,7 +136,16 @@ def _agent(node: Node, own: Recovery | None) -> AgentPlan:
         load_at=_at(node.map.get("load", node)),
         models_at=_at(node.map.get("models", node)),
         recovery=own,
+        program=program,
     )
+
+
+def _muscle(node: Node) -> tuple[PluginPlan | None, ProgramPlan | None]:
+    """Return the plugin or the program that acts."""
+    if node.text("name"):
+        return _plugin(node), None
+    command, cwd = _value(node, "command", None), _value(node, "cwd", None)
+    return None, ProgramPlan(command, cwd, _value(node, "variables", {}), _value(node, "params", {}))
 
 
 def _load(node: Node | None) -> Any:

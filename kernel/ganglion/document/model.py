@@ -32,6 +32,7 @@ __all__ = [
     "Form",
     "Load",
     "Location",
+    "Muscle",
     "Phase",
     "PhaseConfig",
     "Plugin",
@@ -181,6 +182,22 @@ class Plugin(Form):
     )
 
 
+class Muscle(Plugin):
+    """Choose the actor, by exactly one of `name`, `command` and `attach`. Text alone stands for the name."""
+
+    params: Params = Field({}, description="arguments of its constructor; sent to a program with the set-up")
+    command: Command = Field(
+        _ABSENT,
+        description="program and arguments, one process per worker, in place of a plugin; its loss ends the run, or "
+        "with `on_loss: restart` costs the open episode; `{connection}` is replaced by the address of the bus",
+    )
+    attach: Flag = Field(
+        False, description="a program that somebody else starts; awaited under the agent's name"
+    )
+    cwd: Text = Field(_ABSENT, description="working folder of `command`, relative to the document")
+    variables: Variables = Field(_ABSENT, description="environment variables of `command`")
+
+
 class Restarts(Form):
     """Bound how often a lost process is replaced."""
 
@@ -265,7 +282,7 @@ class Agent(Form):
     """Describe an agent: an actor, a learner, and what they see and set."""
 
     name: Name = Field(description="names the agent")
-    muscle: Plugin = Field(_ABSENT, description="the actor")
+    muscle: Muscle = Field(_ABSENT, description="the actor: a plugin or a program")
     brain: Plugin | None = Field(None, description="the learner; `none` never learns")
     objective: Plugin | None = Field(None, description="rewards to one number; the default sums them")
     sensors: list[Id] | None = Field(
@@ -459,5 +476,6 @@ _PLACE_OF: dict[type[BaseModel], str] = {
     Environment: "environment",
     Agent: "agent",
     Plugin: "plugin",
+    Muscle: "plugin",
     Load: "load",
 }

@@ -278,9 +278,10 @@ def _reaches(root: Node, phases: Sequence[Expanded], local: bool) -> list[Fault]
 
     With GANGLION_COMMANDS=deny an operator has no document start programs.
     """
-    commands = _given(
-        [entry.map["environment"].map.get("command") for p in phases for entry in p.environments.values()]
-    )
+    agents = [agent for phase in phases for agent in phase.agents.values()]
+    environments = [entry.map["environment"] for p in phases for entry in p.environments.values()]
+    muscles = [agent.map["muscle"] for agent in agents if "muscle" in agent.map]
+    commands = _given([part.map.get("command") for part in (*environments, *muscles)])
     if local:
         message = "documents start no programs here (GANGLION_COMMANDS=deny)"
         return (
@@ -288,7 +289,6 @@ def _reaches(root: Node, phases: Sequence[Expanded], local: bool) -> list[Fault]
             if os.environ.get("GANGLION_COMMANDS") == "deny"
             else []
         )
-    agents = [agent for phase in phases for agent in phase.agents.values()]
     loads = [agent.map["load"] for agent in agents if "load" in agent.map]
     holders = [root, *(e for p in phases for e in p.environments.values()), *agents]
     parts = [p.recovery for p in phases] + [holder.map.get("recovery") for holder in holders]

@@ -18,7 +18,7 @@ __all__ = ["RECIPES", "Probe", "Recipe", "foreign_folder", "read_recipes", "reci
 
 RECIPES = "recipes.yml"
 _TEXTS = ("language", "packages", "versions", "folder", "role", "fetch", "build", "auth", "note")
-_LISTS = ("run", "uses")
+_LISTS = ("run", "own", "uses")
 _MAPS = ("files", "variables")
 _NEEDED = ("language", "packages", "probe", "run", "auth")
 _AUTHS = ("tested", "library", "token")  # CURVE: by our tests, as far as the library has it, not at all
@@ -101,7 +101,8 @@ def read_recipes(folder: Path | None = None) -> dict[str, Recipe]:
 def _recipe(name: str, node: Node, folder: Path) -> Recipe:
     tree: dict[str, Any] = node.plain()
     place = folder / tree.get("folder", name)
-    own = sorted(path for path in place.glob("*") if path.is_file())
+    own = [place / used for used in tree.get("own", ())]
+    own = own or sorted(path for path in place.glob("*") if path.is_file())
     return Recipe(
         name,
         tree["language"],

@@ -21,12 +21,14 @@ _NAMES = {  # definition and key -> place of `spelling.PLACES`
     "Environment": "environment",
     "Agent": "agent",
     "Plugin": "plugin",
+    "Muscle": "plugin",
     "Load": "load",
 }
 _EXAMPLES = {  # definition and key -> kinds of plugins whose installed names are examples there
     ("Environment", "name"): ("environment",),
     ("Simulation", "name"): ("controller",),
-    ("Plugin", "name"): ("muscle", "brain", "objective", "condition", "reward", "transformer", "filter"),
+    ("Muscle", "name"): ("muscle",),
+    ("Plugin", "name"): ("brain", "objective", "condition", "reward", "transformer", "filter"),
 }
 _USES = {  # definition and key -> kind of plugin that is named there
     ("Agent", "muscle"): "muscle",
@@ -94,7 +96,7 @@ def _examples(definition: dict[str, Any], name: str, installed: Mapping[str, Seq
 
 def _shorthands(definitions: dict[str, Any]) -> None:
     """Let text stand for a plugin's name, `false` for no model, a map for the schedule, and modes have any case."""
-    for name in ("Plugin", "Simulation"):
+    for name in ("Plugin", "Muscle", "Simulation"):
         full = definitions.pop(name)
         text = {"type": "string", "minLength": 1, "description": "short for `{name: ...}`"}
         definitions[name] = {"anyOf": [text, full]}
@@ -128,7 +130,8 @@ def with_parameters(
         properties[key] = _renamed(properties[key], f"#/$defs/{kind.capitalize()}Plugin")
     for kind in dict.fromkeys(_USES.values()):
         cases = _cases(parameters.get(kind, {}))
-        definitions[f"{kind.capitalize()}Plugin"] = {"allOf": [{"$ref": "#/$defs/Plugin"}, *cases]}
+        form = "Muscle" if kind == "muscle" else "Plugin"
+        definitions[f"{kind.capitalize()}Plugin"] = {"allOf": [{"$ref": f"#/$defs/{form}"}, *cases]}
     for owner, kind in (("Environment", "environment"), ("Simulation", "controller")):
         definitions[owner]["allOf"] = _cases(parameters.get(kind, {}))
     return found
@@ -147,7 +150,7 @@ def _renamed(tree: Any, reference: str) -> Any:
         return [_renamed(part, reference) for part in tree]
     if not isinstance(tree, dict):
         return tree
-    if tree.get("$ref") == "#/$defs/Plugin":
+    if tree.get("$ref") in ("#/$defs/Plugin", "#/$defs/Muscle"):
         return {**tree, "$ref": reference}
     return {key: _renamed(part, reference) for key, part in tree.items()}
 

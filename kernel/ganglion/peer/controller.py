@@ -14,6 +14,7 @@ from ganglion.peer.episode import Episode, Phase
 from ganglion.peer.failure import failure_of, is_loss, show_failure
 from ganglion.peer.hooks import Hooks, identity, seed_process
 from ganglion.peer.journal import Journal
+from ganglion.peer.layout import Layout
 from ganglion.peer.loader import Loader
 from ganglion.peer.mender import Mender
 from ganglion.peer.participant import Handler, Participant
@@ -379,7 +380,8 @@ class ControllerHost:
         sensors = [str(s["id"]) for s in agent["sensors"]]
         targets = [phase.actuator_places[str(a["id"])] for a in agent["actuators"]]
         readings = select(sensors, phase.sensor_places, "readings") if sensors else (lambda worlds: [])
-        return Actor(agent["name"], agent["peer"], agent, readings, targets)
+        checks = Layout.of(agent["actuators"]) if agent.get("program") else None
+        return Actor(agent["name"], agent["peer"], agent, readings, targets, checks=checks)
 
     def _controller(self, phase: Phase) -> Controller:
         setup = phase.setup

@@ -8,8 +8,8 @@ from functools import cached_property
 from typing import Any
 
 from ganglion.errors import AuthorError, GanglionError, RemoteProtocolError
+from ganglion.peer.acted import heard, setpoints_of
 from ganglion.peer.boundary import Boundaries, Ending
-from ganglion.peer.failure import wrong_answer
 from ganglion.peer.hooks import Hooks
 from ganglion.peer.journal import Told
 from ganglion.peer.mender import Mender
@@ -216,12 +216,12 @@ class Episode:
             )
             asked.append(self._ask_actor(actor, message, 0))
         setpoints: dict[str, list[Any]] = {}
-        answers = phase.participant.gather([*asked, *passing.values()])
+        answers = self._hear([*agents, *passing], [*asked, *passing.values()])
         if passing:
             self._wish(passing, answers[len(asked) :])
         for actor, answer in zip(actors, answers, strict=False):
             self._completed(actor, answer, False, False)
-            row = _setpoints(actor, answer)
+            row = setpoints_of(actor, answer)
             self._decided(actor, answer, row)
             setpoints[actor.name] = row
         return Values(setpoints, phase.layouts.actuators)
@@ -235,7 +235,7 @@ class Episode:
         given = self._merge(rows_of(setpoints, phase.layouts.actuators))
         passing = self._let_pass(complete=True)
         if passing:
-            self._wish(passing, phase.participant.gather(list(passing.values())))
+            self._wish(passing, self._hear(passing, passing.values()))
         self._turn.end()
         self.step += 1
         phase.hooks.step = self.step
@@ -345,6 +345,10 @@ class Episode:
         span_s = phase.span_s("muscle.act", actor.peer)
         return phase.participant.ask(actor.peer, "muscle.act", message, span_s, position)
 
+    def _hear(self, agents: Iterable[str], asked: Iterable[Any]) -> list[Acted]:
+        answers = self.phase.participant.gather(list(asked))
+        return heard([self.phase.by_name[name] for name in agents], answers)
+
     def _decided(self, actor: Actor, answer: Acted, row: list[Any]) -> None:
         actor.decision = Decision(
             actor.decisions,
@@ -404,7 +408,6 @@ class Episode:
         return given
 
     def _settle(self, actors: list[Actor]) -> None:
-        phase = self.phase
         due = [a for a in actors if a.decision is not None and a.decision.rewards is not None]
         asked = []
         for actor in due:
@@ -412,7 +415,7 @@ class Episode:
             rewards = actor.decision.rewards
             message = Act([actor.row], [rewards], False, reward_ids=self._reward_ids(actor, rewards))
             asked.append(self._ask_actor(actor, message, 1))
-        for actor, answer in zip(due, phase.participant.gather(asked), strict=True):
+        for actor, answer in zip(due, self._hear([a.name for a in due], asked), strict=True):
             assert actor.decision is not None
             self._excuse(answer.excused)
             self._judge(actor, actor.decision, answer)
@@ -473,7 +476,7 @@ class Episode:
                 reward_ids=self._reward_ids(actor, rewards),
             )
             asked.append(self._ask_actor(actor, message, 2))
-        for actor, answer in zip(due, phase.participant.gather(asked), strict=True):
+        for actor, answer in zip(due, self._hear([a.name for a in due], asked), strict=True):
             self._completed(actor, answer, ending.terminated, ending.truncated)
         self._wishes = [{**wish, "late": True} for wish in self._wishes]
         self._seal(ending.terminated, ending.truncated, ending.reason)
@@ -495,7 +498,7 @@ class Episode:
     def let_pass(self) -> None:
         """Have all muscles pass in the round in which this episode was lost: brains think without them."""
         passing = self._pass(self._awaited())
-        self._wish(passing, self.phase.participant.gather(list(passing.values())))
+        self._wish(passing, self._hear(passing, passing.values()))
 
     def _seal(self, terminated: bool, truncated: bool, reason: str) -> None:
         phase, setup = self.phase, self.phase.setup
@@ -599,12 +602,3 @@ def _given_row(given: dict[int, Any], count: int) -> tuple[list[Any], list[int] 
         return [given[i] for i in range(count)], None
     indices = sorted(given)
     return [given[i] for i in indices], indices
-
-
-def _setpoints(actor: Actor, answer: Acted) -> list[Any]:
-    rows = answer.setpoints
-    if rows is None or len(rows) != 1 or type(rows[0]) is not list or len(rows[0]) != len(actor.targets):
-        text = f"setpoints: expected one row of {len(actor.targets)} values, found {rows!r:.80}"
-        raise wrong_answer(actor.peer, "muscle.act", RemoteProtocolError(text))
-    row: list[Any] = rows[0]
-    return row

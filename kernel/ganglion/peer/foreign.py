@@ -12,7 +12,7 @@ from ganglion.peer.layout import Layout
 from ganglion.sdk.simtime import SimTime
 from ganglion.sdk.spaces import space_from_wire
 
-__all__ = ["Declared", "layout_of"]
+__all__ = ["Declared", "checked_row", "layout_of"]
 
 
 class Declared:
@@ -32,12 +32,12 @@ class Declared:
         for i, row in enumerate(declarations):
             if row.get("value") is not None:
                 one = Layout(layout.ids[i : i + 1], layout.spaces[i : i + 1])
-                _checked(one, [row["value"]], f"{what}: value")
+                checked_row(one, [row["value"]], f"{what}: value")
 
     def row(self, what: str, row: list[Any], name: str) -> list[Any]:
         """Return a row as our hosts would send it; RemoteProtocolError names the id whose value does not fit."""
         layout = self._layouts[what]
-        checked = _checked(layout, row, name)
+        checked = checked_row(layout, row, name)
         infinite = layout.infinite(layout.from_row(checked, name)) if what == "rewards" else None
         if infinite is not None:
             raise RemoteProtocolError(f"{name}.{infinite}: expected a finite number")
@@ -61,7 +61,8 @@ class Declared:
         self._time = now
 
 
-def _checked(layout: Layout, row: list[Any], name: str) -> list[Any]:
+def checked_row(layout: Layout, row: list[Any], name: str) -> list[Any]:
+    """Return a row of values in their spaces, as our hosts would send it; RemoteProtocolError names a wrong one."""
     values = layout.from_row(row, name)
     for uid, space, value in zip(layout.ids, layout.spaces, values, strict=True):
         if not space.contains(value):

@@ -12,6 +12,7 @@ from ganglion.errors import CallFailed, RemoteProtocolError
 from ganglion.peer.failure import wrong_answer
 from ganglion.peer.foreign import Declared
 from ganglion.peer.journal import Journal
+from ganglion.peer.layout import Layout
 from ganglion.peer.records import pack
 from ganglion.wire.messages import EnvironmentDeclared, EnvironmentUpdated
 
@@ -169,6 +170,7 @@ class Actor:
     given: list[float] = field(default_factory=list)  # those of them that are values
     row: list[Any] = field(default_factory=list)  # its readings as the worlds show them now
     earned: list[Any] = field(default_factory=list)
+    checks: Layout | None = None  # its actuators, where a program acts
 
     def earn(self, worlds: Sequence[World]) -> None:
         """Be given the rewards of a step; the open decision takes those of the first that it is given."""

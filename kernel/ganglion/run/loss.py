@@ -42,7 +42,7 @@ def unrepeatable(plan: Plan) -> int | None:
 
 def ours(process: Process) -> bool:
     """Say whether a process runs our own program, and not one that speaks for itself."""
-    return process.environment is None or process.environment.plugin is not None
+    return process.program is None
 
 
 def returns(phase: PhasePlan, process: Process) -> bool:
@@ -53,7 +53,8 @@ def returns(phase: PhasePlan, process: Process) -> bool:
 def led(phase: PhasePlan, environment: EnvironmentPlan) -> bool:
     """Say whether the successor of a program is led by its controller to where the lost one stood.
 
-    Programs write nothing down. Not where updates come in order of arrival: nobody could say in which a successor has
+    Programs write nothing down. A muscle is not led at all: what its brain told it is not told twice. Not where
+    updates come in order of arrival: nobody could say in which a successor has
     to be led.
     """
     said = (environment.recovery or phase).on_loss

@@ -57,12 +57,8 @@ def _entry(environment: EnvironmentPlan) -> dict[str, Any]:
     definition: dict[str, Any] = {"uid": environment.uid}
     if environment.plugin is not None:
         definition["name"] = environment.plugin.name
-    elif environment.command is not None:
-        definition["command"] = environment.command
-        definition |= {"cwd": environment.cwd} if environment.cwd is not None else {}
-        definition |= {"variables": environment.variables} if environment.variables else {}
-    else:
-        definition["attach"] = True
+    elif environment.program is not None:
+        definition |= environment.program.outline()
     definition |= {"params": environment.params, "per_worker": environment.per_worker}
     entry: dict[str, Any] = {"environment": definition}
     if environment.reward is not None:
@@ -73,11 +69,12 @@ def _entry(environment: EnvironmentPlan) -> dict[str, Any]:
 
 
 def _agent(agent: AgentPlan) -> dict[str, Any]:
+    judged = {"objective": outline_plugin(agent.objective)} if agent.program is None else {}
     return {
         "name": agent.name,
-        "muscle": outline_plugin(agent.muscle),
+        "muscle": _muscle(agent),
         "brain": outline_plugin(agent.brain or PluginPlan("none")),
-        "objective": outline_plugin(agent.objective),
+        **judged,
         "sensors": agent.sensors,
         "actuators": agent.actuators,
         "rewards": agent.rewards,
@@ -86,6 +83,13 @@ def _agent(agent: AgentPlan) -> dict[str, Any]:
         "load": agent.load,
         **_own(agent.recovery),
     }
+
+
+def _muscle(agent: AgentPlan) -> dict[str, Any]:
+    if agent.program is not None:
+        return {**agent.program.outline(), "params": agent.program.params}
+    assert agent.muscle is not None
+    return outline_plugin(agent.muscle)
 
 
 def _own(recovery: Recovery | None) -> dict[str, Any]:

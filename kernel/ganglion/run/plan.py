@@ -6,6 +6,7 @@ import dataclasses
 from dataclasses import dataclass, field
 from typing import Any
 
+from ganglion.run.program import ProgramPlan
 from ganglion.run.recovery import Recovery, span_s, widest
 from ganglion.wire.name import Role, peer_name
 
@@ -49,6 +50,12 @@ class EnvironmentPlan:
     variables: dict[str, str] = field(default_factory=dict)
     recovery: Recovery | None = None
 
+    @property
+    def program(self) -> ProgramPlan | None:
+        """Return the program that it is, None where a plugin is its class."""
+        given = self.command is not None or self.attach
+        return ProgramPlan(self.command, self.cwd, self.variables) if given else None
+
     def params_of(self, worker: int) -> dict[str, Any]:
         """Return the constructor's arguments in a worker: those of `per_worker` win key by key."""
         if not self.per_worker:
@@ -58,7 +65,7 @@ class EnvironmentPlan:
 
 @dataclass(frozen=True, slots=True)
 class AgentPlan:
-    """Describe one agent of a phase.
+    """Describe one agent of a phase; exactly one of `muscle` and `program` is set.
 
     `sensors` and `actuators` are full ids or `<uid>.*`, with their places in `sensors_at`, `actuators_at`; `rewards`
     (`rewards_at`) None means those of all environments of which the agent has a sensor or an actuator. `brain` None
@@ -68,7 +75,7 @@ class AgentPlan:
     """
 
     name: str
-    muscle: PluginPlan
+    muscle: PluginPlan | None
     brain: PluginPlan | None
     objective: PluginPlan
     sensors: list[str]
@@ -83,6 +90,7 @@ class AgentPlan:
     models_at: str = ""
     rewards_at: list[str] = field(default_factory=list)
     recovery: Recovery | None = None
+    program: ProgramPlan | None = None  # in place of a muscle of ours
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,9 +157,10 @@ class Plan:
     @property
     def needs_tcp(self) -> bool:
         """Say whether somebody takes part who may not know our socket file, or may not open it."""
-        environments = [e for phase in self.phases for e in phase.environments]
+        programs = [e.program for phase in self.phases for e in phase.environments]
+        programs += [agent.program for phase in self.phases for agent in phase.agents]
         users = [part.run_as for phase in self.phases for part in phase.parts()]
-        return any(e.command or e.attach for e in environments) or any(users)
+        return any(program is not None for program in programs) or any(users)
 
     def to_map(self) -> dict[str, Any]:
         """Return the plan as a tree of plain values."""
@@ -182,6 +191,7 @@ def _agent(tree: dict[str, Any]) -> AgentPlan:
     parts: dict[str, Any] = {key: _plugin(tree[key]) for key in ("muscle", "brain", "objective")}
     parts["filters"] = [PluginPlan(**f) for f in tree["filters"]]
     parts["recovery"] = _recovery(tree)
+    parts["program"] = None if tree["program"] is None else ProgramPlan(**tree["program"])
     return AgentPlan(**{**tree, **parts})
 
 
@@ -209,11 +219,17 @@ class Process:
     environment: EnvironmentPlan | None = None
     evaluation: bool = False  # of a worker that evaluates
     run_as: str | None = None  # user under whose name it runs, None: ours
+    muscle: ProgramPlan | None = None  # of a muscle that is a program
+
+    @property
+    def program(self) -> ProgramPlan | None:
+        """Return the program that it is, None where it is a participant of ours."""
+        return self.muscle if self.environment is None else self.environment.program
 
     @property
     def attached(self) -> bool:
         """Say whether somebody else starts it."""
-        return self.environment is not None and self.environment.attach
+        return self.program is not None and self.program.command is None
 
     @property
     def is_controller(self) -> bool:
@@ -245,11 +261,17 @@ def _worker(run: str, phase: PhasePlan, worker: int, evaluation: bool) -> list[P
     """Return the processes of one worker."""
 
     def process(
-        role: Role, uid: str | None, own: Recovery | None, environment: EnvironmentPlan | None = None
+        role: Role,
+        uid: str | None,
+        own: Recovery | None,
+        environment: EnvironmentPlan | None = None,
+        muscle: ProgramPlan | None = None,
     ) -> Process:
         name = peer_name(run, role, uid, worker, evaluation)
-        return Process(name, role, uid, worker, environment, evaluation, (own or phase).run_as)
+        return Process(name, role, uid, worker, environment, evaluation, (own or phase).run_as, muscle)
 
     environments = [process(Role.ENVIRONMENT, e.uid, e.recovery, e) for e in phase.environments]
-    muscles = [process(Role.MUSCLE, agent.name, agent.recovery) for agent in phase.agents]
+    muscles = [
+        process(Role.MUSCLE, agent.name, agent.recovery, muscle=agent.program) for agent in phase.agents
+    ]
     return [process(Role.CONTROLLER, None, None), *environments, *muscles]

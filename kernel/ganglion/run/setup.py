@@ -202,7 +202,8 @@ class Setup:
             "content": cast.contents.get(peer, "msgpack"),
             "brain": None if evaluation else brain,
             "policy": brain if evaluation else None,
-            "muscle": _plugin(plan.muscle),
+            "muscle": _muscle(plan),
+            "program": plan.program is not None,
             "objective": _plugin(plan.objective),
             "sensors": agent.sensors,
             "actuators": agent.actuators,
@@ -221,6 +222,13 @@ def _recovery(phase: PhasePlan, entry: EnvironmentPlan | AgentPlan) -> dict[str,
     own = entry.recovery or phase
     table = {} if entry.recovery is None else {"deadlines_s": dict(own.deadlines_s)}
     return {"restarts": own.on_loss == RESTART, **table}
+
+
+def _muscle(plan: AgentPlan) -> dict[str, Any]:
+    """Return the class of an agent's muscle; a program has none, and gets its parameters alone."""
+    if plan.muscle is not None:
+        return _plugin(plan.muscle)
+    return {"name": "", "params": {} if plan.program is None else plan.program.params}
 
 
 def _plugin(plan: PluginPlan) -> dict[str, Any]:

@@ -46,14 +46,14 @@ async def start(launcher: Launcher, home: Home, run: Run, member: Member) -> Non
         return  # it ended while this one was being announced
     member.start()
     log = run.folder.logs / f"{log_name(member.place)}.out"
-    environment = member.place.environment
+    program = member.place.program
     try:
         user = run.folder.give(member.place)
         variables = variables_of(home, run, member)
-        if environment is not None and environment.command is not None:
+        if program is not None:
             argv = argv_of(home, run, member, variables, user)
-            cwd = Path(run.plan.folder or ".", environment.cwd or "")
-            variables = {**variables, **environment.variables}
+            cwd = Path(run.plan.folder or ".", program.cwd or "")
+            variables = {**variables, **program.variables}
             process = launcher.execute(member.label, argv, variables, member.exited, log, cwd, user, run.mask)
         else:
             process = await launcher.fork(
@@ -67,8 +67,7 @@ async def start(launcher: Launcher, home: Home, run: Run, member: Member) -> Non
 
 def variables_of(home: Home, run: Run, member: Member) -> dict[str, str]:
     """Return what a process is told of its place; a program that speaks for itself gets no more than it needs."""
-    environment = member.place.environment
-    foreign = environment is not None and environment.command is not None
+    foreign = member.place.program is not None
     outside = foreign or member.place.run_as is not None  # who may not open our socket file
     variables = {
         "GANGLION_ENDPOINT": (home.connection.tcp or "") if outside else home.connection.endpoint,
@@ -104,8 +103,8 @@ def argv_of(
     home: Home, run: Run, member: Member, variables: Mapping[str, str], user: User | None
 ) -> list[str]:
     """Return a program's arguments with `{connection}` replaced by the path of a file made for it alone."""
-    environment = member.place.environment
-    argv = (environment.command if environment is not None else None) or []
+    program = member.place.program
+    argv = (program.command if program is not None else None) or []
     if not any("{connection}" in argument for argument in argv):
         return list(argv)
     words = {key.removeprefix("GANGLION_").lower(): value for key, value in variables.items()}

@@ -199,13 +199,13 @@ class Member:
 
 def definition(place: Place) -> tuple[object, ...]:
     """Return what must be equal of two places for one process to serve both."""
-    environment = place.environment
-    if environment is None or environment.plugin is not None:
+    program = place.program
+    if program is None:
         return (place.run_as,)  # its class comes with the set-up of each phase
     return (
         place.run_as,
-        environment.attach,
-        tuple(environment.command or ()),
-        environment.cwd,
-        tuple(environment.variables.items()),
+        place.attached,
+        tuple(program.command or ()),
+        program.cwd,
+        tuple(program.variables.items()),
     )

@@ -478,3 +478,23 @@ def test_too_many_agents_end_the_cascade() -> None:
     assert 1 + (PROCESSES_PER_RUN - 1) // 10 == len(found)
     assert found[-1].crowd is not None
     assert "processes_per_run" in found[-1].crowd.message
+
+
+def test_muscle_with_a_form_is_defined_anew() -> None:
+    """A program takes the place of a plugin and a plugin that of a program; without a form parameters are merged."""
+    forms = [
+        {"name": "dummy", "params": {"a": 1}},
+        {"command": ["x"], "params": {"b": 1}},
+        {"params": {"c": 1}, "cwd": "y"},
+        {"attach": True},
+        {"name": "dummy"},
+    ]
+    phases = expanded(*({"agents": [agent("ada", muscle=form)]} for form in forms))
+
+    assert [
+        {"name": "dummy", "params": {"a": 1}},
+        {"command": ["x"], "params": {"b": 1}},
+        {"command": ["x"], "params": {"b": 1, "c": 1}, "cwd": "y"},
+        {"attach": True},
+        {"name": "dummy"},
+    ] == [phase.plain()["agents"][0]["muscle"] for phase in phases]  # type: ignore[index]

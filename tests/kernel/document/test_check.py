@@ -235,3 +235,48 @@ def test_what_stands_before_an_unsound_entry_is_checked(faults_of: Said) -> None
     text = HEAD + agent("sensors: [hil.0]") + "  - {two: {}, three: {}}\n" + phase(agents=ada, name="four")
 
     assert [8, 10] == [int(one.partition(":")[0]) for one in faults_of(text)]
+
+
+PROGRAMS = [
+    ("{command: [x], cwd: y, variables: {A: b}, params: {p: 1}}", []),
+    ("{attach: true}", []),
+    ("{command: [x]}, filters: [], objective: aggregate_rewards", []),
+    ("{command: [x]}, objective: ~, filters: ~", []),
+    ("{name: dummy, cwd: y}", ["`cwd` is for muscles with `command` only"]),
+    ("{attach: true, variables: {A: b}}", ["`variables` is for muscles with `command` only"]),
+    (
+        "{name: dummy, command: [x]}",
+        ["expected one of `name`, `command`, `attach`, found `name` and `command`"],
+    ),
+    (
+        "{command: [x], attach: true}",
+        ["expected one of `name`, `command`, `attach`, found `command` and `attach`"],
+    ),
+    ("{command: []}", ["expected a list of text, not empty, found a list"]),
+    ("{attach: false}", ["missing key `name`: which muscle is it?"]),
+    (
+        "{command: [x]}, filters: [dummy]",
+        [
+            "`filters` run in a process of ours and cannot stand beside `command`",
+            "there is no filter `dummy`",
+        ],
+    ),
+    (
+        "{attach: true}, objective: {name: aggregate_rewards, params: {factor: 2}}",
+        ["a program adds up its rewards: beside `attach` expected none, or aggregate_rewards without params"],
+    ),
+    (
+        "{command: [x]}, objective: dummy",
+        [
+            "a program adds up its rewards: beside `command` expected none, or aggregate_rewards without params"
+        ],
+    ),
+]
+
+
+@pytest.mark.parametrize(("muscle", "messages"), PROGRAMS)
+def test_programs_as_muscles(muscle: str, messages: list[str], faults_of: Said) -> None:
+    """A muscle has one form; beside a program stands nothing that would run in a process of ours."""
+    text = HEAD + phase(agents=f"{{name: ada, muscle: {muscle}, sensors: [hill.0]}}")
+
+    assert messages == [fault.split(": ", 2)[2] for fault in faults_of(text)]

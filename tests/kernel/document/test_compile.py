@@ -16,6 +16,7 @@ from ganglion.document.fault import Fault
 from ganglion.document.marks import Source, compose
 from ganglion.errors import DocumentError
 from ganglion.run.plan import AgentPlan, EnvironmentPlan, PhasePlan, Plan, PluginPlan
+from ganglion.run.program import ProgramPlan
 
 Load = Callable[..., tuple[Plan, list[Fault]]]
 
@@ -372,3 +373,18 @@ def test_plan_map_round_trip(load: Load) -> None:
     plan, _ = load(TEXT)
 
     assert plan == Plan.from_map(plan.to_map())
+
+
+def test_programs_that_act_are_planned(load: Load) -> None:
+    """A muscle that is a program has its command, folder, variables and parameters; the document comes back from it."""
+    form = '{command: [./act, "-v"], cwd: sub, variables: {A: "1"}, params: {bias: [1.0]}}'
+    text = TEXT.replace("name: ada, muscle: dummy", f"name: ada, muscle: {form}")
+    plan, _ = load(text.replace("name: cyd, muscle: dummy", "name: cyd, muscle: {attach: true}"))
+    ada, bob, cyd = plan.phases[0].agents
+
+    assert ProgramPlan(["./act", "-v"], "sub", {"A": "1"}, {"bias": [1.0]}) == ada.program
+    assert ((None, None), ProgramPlan()) == ((ada.muscle, bob.program), cyd.program)
+    again, _ = load(resolved(plan))
+    assert [a.program for p in plan.phases for a in p.agents] == [
+        a.program for p in again.phases for a in p.agents
+    ]

@@ -364,3 +364,18 @@ def test_a_tree_gives_the_plan_of_its_document() -> None:
     )
 
     assert load_document("base.yml", plugins=AnyPlugin(), text=TEXT)[0] == plan
+
+
+def test_programs_that_act_can_be_denied(faults_of: Said, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A muscle that is a program is refused where an environment would be: by an operator, and over the network."""
+    program = TEXT.replace("muscle: dummy", "muscle: {command: [sh]}")
+    assert program != TEXT
+    assert [] == faults_of(program)
+    (far,) = faults_of(program, local=False)
+    monkeypatch.setenv("GANGLION_COMMANDS", "deny")
+    (denied,) = faults_of(program)
+
+    assert far.endswith("agents.ada.muscle.command: a document that came over the network starts no programs")
+    assert denied.endswith(
+        "agents.ada.muscle.command: documents start no programs here (GANGLION_COMMANDS=deny)"
+    )

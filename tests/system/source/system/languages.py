@@ -14,7 +14,7 @@ __all__ = ["ALL", "RECIPES", "names", "program_of"]
 
 RECIPES: dict[str, Recipe] = read_recipes()
 ALL = "GANGLION_ALL_LANGUAGES"  # set on a machine with all toolchains: there, no language may be skipped
-_USUAL = ("python", "c", "javascript")  # those of every run; the others are built by `scripts/test --long`
+_USUAL = ("python", "c", "c-muscle", "javascript")  # those of every run; the others are built by `scripts/test --long`
 
 
 def names(role: str | None = "environment", mark: pytest.MarkDecorator | None = None) -> list[object]:
