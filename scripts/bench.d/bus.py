@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from measure import process
@@ -36,14 +36,14 @@ def _digest(peer: str) -> bytes:
 
 
 @contextmanager
-def broker(endpoint: str) -> Iterator[str]:
-    """Run our broker with the peers of the bench admitted; gives the endpoint."""
+def broker(endpoint: str, more: Mapping[str, tuple[str, Role, str | None]] | None = None) -> Iterator[str]:
+    """Run our broker with the peers of the bench admitted, and `more` of the same form; gives the endpoint."""
     order = json.dumps({"endpoints": [endpoint], "supervisor_token_sha256": _digest("supervisor").hex()})
     with process([sys.executable, "-m", "ganglion.transport.server"], order + "\n") as line:
         bound = json.loads(line)["endpoints"][0]
         supervisor = BlockingLink.connect(bound)
         join(supervisor, "supervisor", "supervisor", "supervisor")
-        for peer, (name, role, uid) in PEERS.items():
+        for peer, (name, role, uid) in {**PEERS, **(more or {})}.items():
             admit = Admit(
                 name, role.value, RUN, _digest(peer), uid=uid, worker=None if role is Role.STORE else 0
             )
