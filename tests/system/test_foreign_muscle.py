@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import struct
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -17,6 +18,9 @@ from system.languages import program_of
 
 from ganglion.supervisor.connection import find_connections
 from ganglion.supervisor.toolchain import Program
+from ganglion.testing.kit.bench import Bench, Order
+from ganglion.testing.kit.body import Body
+from ganglion.testing.kit.process import ProgramDriver
 
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux", reason="programs are started and watched as on Linux"
@@ -128,10 +132,78 @@ def test_program_and_plugin_act_alike_for_a_brain(tmp_path: Path, request: pytes
         assert (0, "") == (done.returncode, done.stderr)
 
     actions = _rows(tmp_path, "c", "actions")
+    assert {"train", "evaluate"} == {row["mode"] for row in actions}
     assert 800 <= len(actions)
     assert 100 < len({row["setpoints"]["world.torque"] for row in actions})
     same = ganglion(tmp_path, "runs", "diff", "python", "c")
     assert 0 == same.returncode, same.stdout
+
+
+def _array(*shape: int, **more: Any) -> dict[str, Any]:
+    return {"dtype": "<f8", "shape": list(shape), **more}
+
+
+def _thought(update: Mapping[str, Any], *blobs: bytes) -> tuple[dict[str, Any], tuple[bytes, ...]]:
+    return {"fresh": True, "update": update, "signal": None}, blobs
+
+
+def test_large_weights_come_as_a_blob(request: pytest.FixtureRequest) -> None:
+    """Weights that travel as a frame of their own are taken, and the sum goes over all columns."""
+    program = program_of("c-muscle", request.config)
+    columns = 20_000
+    weights = struct.pack(f"<{columns}d", *[1e-5 * (i % 7) for i in range(columns)])
+    update = {"weights": _array(1, columns, blob=0), "bias": _array(1, data=struct.pack("<d", 0.25))}
+    with Bench(ProgramDriver(program.argv, program.variables), Order(role="muscle")) as bench:
+        body = Body(bench, bench.session())
+        space = {"type": "box", "shape": [columns], "dtype": "<f8", "low": -1.0, "high": 1.0}
+        body.deal["sensors"] = [{"id": "world.image", "space": space}]
+        body.session.calls = lambda call, fields: _thought(update, weights)
+        body.setup()
+        answer = body.ask({"readings": [[struct.pack(f"<{columns}d", *[0.5] * columns)]]})
+    total = 0.0
+    for i in range(columns):
+        total += 1e-5 * (i % 7) * 0.5
+
+    assert [[total + 0.25]] == answer.fields["setpoints"]
+
+
+UPDATES = [
+    ({"weights": _array(3, 1, data=bytes(24)), "bias": [0.0]}, "weights: expected float64 of the shape"),
+    ({"weights": _array(1, 3, blob=3), "bias": [0.0]}, "weights: expected float64 of the shape"),
+    (
+        {"weights": {**_array(1, 3, data=bytes(24)), "dtype": "<f4"}, "bias": [0.0]},
+        "weights: expected float64",
+    ),
+    ({"weights": [[0.0, 0.0, 0.0]], "bias": [0.0, 1.0]}, "bias: expected float64 of the shape"),
+    ({"weights": [["a", 0.0, 0.0]], "bias": [0.0]}, "weights: expected float64 of the shape"),
+    ({"bias": [0.0]}, "weights: expected float64 of the shape"),
+]
+SET_UPS: list[tuple[dict[str, Any], str]] = [
+    (
+        {"objective": {"name": "aggregate_rewards", "params": {"factor": 2.0}}},
+        "this program adds up its rewards",
+    ),
+    ({"filters": [{"name": "x", "params": {}}]}, "filters: this program has none"),
+    ({"brain": None, "models": "/tmp/m"}, "models: this program reads no stored model"),
+    ({"plugin": {"name": "", "params": {"weights": [1.0]}}}, "weights: expected float64 of the shape"),
+]
+
+
+def test_what_the_program_cannot_do_is_refused(request: pytest.FixtureRequest) -> None:
+    """Weights of a wrong shape, objectives, filters and models are refused with a sentence, and disturb nothing."""
+    program = program_of("c-muscle", request.config)
+    with Bench(ProgramDriver(program.argv, program.variables), Order(role="muscle")) as bench:
+        body = Body(bench, bench.session())
+        assert "not_set_up" == body.ask({"readings": [body.readings()]}).fields["kind"]
+        ours = body.session.calls
+        for update, text in UPDATES:
+            body.session.calls = lambda call, fields, update=update: _thought(update)
+            assert text in body.try_setup().text
+        body.session.calls = ours
+        for more, text in SET_UPS:
+            assert text in body.try_setup(**more).text
+        body.setup()
+        body.setpoints(body.act())
 
 
 # == what is said when a program fails ================================================================================

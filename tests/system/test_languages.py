@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import shlex
 import struct
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+from system.command import GANGLION, ganglion, variables
 from system.languages import RECIPES, names, program_of
 
 from ganglion.document.recipes import foreign_folder
@@ -43,6 +49,21 @@ PROMISED = {
 }
 PROMISED |= {"r", "ruby", "rust"}
 SUM = "c08a8b750b1cb799"  # of the rewards of seed 0, added one after the other
+DOCUMENT = """\
+uid: thousand
+seed: 7
+version: "0.1"
+schedule:
+  - act:
+      environments:
+        - environment: {uid: world, FORM}
+      agents:
+        - {name: scout, muscle: random, sensors: ["world.*"], actuators: ["world.*"]}
+      simulation: {name: vanilla, conditions: [{name: environment}]}
+      phase_config: {mode: test, worker: 1, episodes: 5}
+run_config: {condition: {name: vanilla}}
+"""
+LINUX = pytest.mark.skipif(sys.platform != "linux", reason="programs are started and watched as on Linux")
 
 
 def _torque(i: int) -> float:
@@ -97,7 +118,9 @@ def test_plugin_has_the_bits_of_the_reference(seed: int) -> None:
 def test_program_keeps_every_clause(name: str, request: pytest.FixtureRequest) -> None:
     """A program is asked every clause by the kit, CURVE where its recipe says so."""
     program = program_of(name, request.config)
-    order = Order(role=RECIPES[name].role, curve=RECIPES[name].curve)
+    role = RECIPES[name].role
+    steps = 2_000 if role == "muscle" else 10_000  # each decision is two round trips, one of them with a brain of ours
+    order = Order(role=role, curve=RECIPES[name].curve, steps=steps)
     report = judge(ProgramDriver(program.argv, program.variables), order)
     lines = "\n".join(report.lines())
 
@@ -133,6 +156,71 @@ def test_program_refuses_the_vectors(name: str, request: pytest.FixtureRequest) 
 
             assert answer.failed, row["name"]
             assert i + 1 == world.update().fields.get("ticks", i + 1), row["name"]
+
+
+# == in runs, and as a beginning for others ===========================================================================
+def _run(folder: Path, name: str, form: str) -> list[dict[str, Any]]:
+    """Carry out a run of 1,000 steps; return what its table of steps has, but for the run's name."""
+    path = folder / f"{name}.yml"
+    path.write_text(DOCUMENT.replace("FORM", form))
+    done = ganglion(folder, "-q", "run", str(path), "--name", name, span_s=300.0)
+    assert (0, "") == (done.returncode, done.stderr)
+    shown = ganglion(folder, "results", "--table", "steps", "--format", "json", name)
+    assert 0 == shown.returncode, shown.stderr
+    return [{key: value for key, value in row.items() if key != "run"} for row in json.loads(shown.stdout)]
+
+
+@pytest.fixture(scope="module")
+def plugin(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[dict[str, Any]]]:
+    """Return folder and steps of a run of the Python plugin: five episodes of 200 steps."""
+    folder = tmp_path_factory.mktemp("plugin")
+    return folder, _run(folder, "plugin", "name: pendulum")
+
+
+@LINUX
+@pytest.mark.parametrize("name", names(mark=pytest.mark.long))
+def test_thousand_steps_of_a_run(
+    name: str, plugin: tuple[Path, list[dict[str, Any]]], request: pytest.FixtureRequest
+) -> None:
+    """A run of 1,000 steps leaves the tables that the run of the Python environment leaves, to the last bit."""
+    program = program_of(name, request.config)
+    folder, expected = plugin
+    form = f"command: {json.dumps(list(program.argv))}, variables: {json.dumps(dict(program.variables))}"
+    found = _run(folder, name, form)
+
+    assert (1000, 5) == (len(found), sum(bool(row["truncated"]) for row in found))
+    assert expected == found
+    assert 0 == ganglion(folder, "runs", "diff", "plugin", name).returncode
+
+
+@pytest.mark.parametrize("name", [one for one in names(usual=("c",)) if one.values != ("python",)])
+def test_skeleton_keeps_every_clause(name: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    """What `ganglion new environment --lang` writes is built by its own script, and conforms as it stands."""
+    program_of(name, request.config)  # skips with what is lacking; the skeleton is built anew
+    made = ganglion(tmp_path, "new", "environment", "tank", "--lang", name)
+    assert 0 == made.returncode, made.stderr
+    folder = tmp_path / "tank"
+    built = subprocess.run(
+        ["sh", "build.sh"], cwd=folder, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert 0 == built.returncode, built.stdout + built.stderr
+    (line,) = [
+        row for row in (folder / "README.md").read_text().splitlines() if "ganglion env test -- " in row
+    ]
+    words = shlex.split(line.partition(" env ")[2])
+    asked = subprocess.run(
+        [GANGLION, "env", *words],
+        cwd=folder,
+        env=variables(),
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+    assert 0 == asked.returncode, asked.stdout + asked.stderr
+    assert "conforms: " in asked.stdout
+    assert 0 == ganglion(folder, "check", "run.yml").returncode
 
 
 def test_every_language_that_is_promised_has_its_program() -> None:

@@ -186,6 +186,10 @@ class Muscle(Plugin):
     """Choose the actor, by exactly one of `name`, `command` and `attach`. Text alone stands for the name."""
 
     params: Params = Field({}, description="arguments of its constructor; sent to a program with the set-up")
+    on_error: OnError = Field(
+        "fail",
+        description="`continue`: exceptions of its code are noted and the run goes on; without effect on a program",
+    )
     command: Command = Field(
         _ABSENT,
         description="program and arguments, one process per worker, in place of a plugin; its loss ends the run, or "

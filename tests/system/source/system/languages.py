@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Collection
 from pathlib import Path
 
 import pytest
+from _pytest.mark import ParameterSet
 
 from ganglion.document.recipes import Recipe, read_recipes
 from ganglion.supervisor.toolchain import Program, build, lacking
@@ -14,17 +16,26 @@ __all__ = ["ALL", "RECIPES", "names", "program_of"]
 
 RECIPES: dict[str, Recipe] = read_recipes()
 ALL = "GANGLION_ALL_LANGUAGES"  # set on a machine with all toolchains: there, no language may be skipped
-_USUAL = ("python", "c", "c-muscle", "javascript")  # those of every run; the others are built by `scripts/test --long`
+_USUAL = (
+    "python",
+    "c",
+    "c-muscle",
+    "javascript",
+)  # those of every run; the others are built by `scripts/test --long`
 
 
-def names(role: str | None = "environment", mark: pytest.MarkDecorator | None = None) -> list[object]:
+def names(
+    role: str | None = "environment",
+    mark: pytest.MarkDecorator | None = None,
+    usual: Collection[str] = _USUAL,
+) -> list[ParameterSet]:
     """Return the names of recipes as parameters of a test, those of the usual run marked by `mark`, others `long`.
 
     Without a role those of every role.
     """
-    usual = () if mark is None else (mark,)
+    marks = () if mark is None else (mark,)
     return [
-        pytest.param(name, marks=usual if name in _USUAL else (pytest.mark.long,))
+        pytest.param(name, marks=marks if name in usual else (pytest.mark.long,))
         for name, recipe in RECIPES.items()
         if role in (None, recipe.role)
     ]
