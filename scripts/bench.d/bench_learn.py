@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from measure import Options, Row, compare, interleave, python
+from measure import Options, Row, compare, interleave, placed, python
 
 GATE = 0.5  # of the reference's steps per second: at most twice its wall time, processes and store included
 EPISODES = 300  # about 20 000 steps
@@ -48,7 +48,7 @@ def rows(options: Options) -> list[Row]:
     with tempfile.TemporaryDirectory(prefix="ganglion-bench-") as text:
         folder = Path(text)
         found = [_task(folder, name, least) for name, least in TASKS.items()]
-        return [*found, _against_sb3(folder, options)]
+        return [*found, *(_against_sb3(folder, options, alone) for alone in (True, False))]
 
 
 def _task(folder: Path, name: str, least: float) -> Row:
@@ -72,8 +72,15 @@ def _return(event: Mapping[str, Any]) -> float:
     return float(next(iter(event["returns"].values())))
 
 
-def _against_sb3(folder: Path, options: Options) -> Row:
-    name = "learn, PPO on CartPole-v1 over the bus, x Stable-Baselines3"
+def _against_sb3(folder: Path, options: Options, alone: bool) -> Row:
+    """Train PPO with and without the bus in turns; `alone`: each side on one processor, which is all that one needs.
+
+    In lockstep with one worker exactly one process has something to do at any moment: kept together, none of them has
+    to be woken on another processor.
+    """
+    where = "on one processor" if alone else "free"
+    name = f"learn, PPO on CartPole-v1 over the bus, x Stable-Baselines3, both {where}"
+    words = ("--cpus", str(max(os.sched_getaffinity(0)))) if alone else ()
     if importlib.util.find_spec("stable_baselines3") is None:
         note = "needs Stable-Baselines3: scripts/setup --with stable-baselines3"
         return Row(name, None, GATE, note=note)
@@ -83,7 +90,7 @@ def _against_sb3(folder: Path, options: Options) -> Row:
     def ours() -> float:
         nonlocal steps
         began_s = time.perf_counter()
-        events = _run(folder, "ppo.yml")
+        events = _run(folder, "ppo.yml", *words)
         wall_s = time.perf_counter() - began_s
         steps = sum(event["steps"] for event in events if event.get("event") == "episode.ended")
         return steps / wall_s
@@ -91,16 +98,19 @@ def _against_sb3(folder: Path, options: Options) -> Row:
     def theirs() -> float:
         began_s = time.perf_counter()
         argv = python("reference_sb3.py", "CartPole-v1", str(steps))
-        made = int(_output(argv, folder).split()[-1])  # it makes whole rollouts
+        with placed(alone):
+            made = int(_output(argv, folder).split()[-1])  # it makes whole rollouts
         return made / (time.perf_counter() - began_s)
 
     rates = interleave({"ours": ours, "theirs": theirs}, min(options.rounds, ROUNDS_MAX))
-    return compare(name, rates["ours"], rates["theirs"], GATE, f"{steps} steps, whole wall time")
+    return compare(
+        name, rates["ours"], rates["theirs"], GATE if alone else None, f"{steps} steps, whole wall time"
+    )
 
 
-def _run(folder: Path, document: str) -> list[dict[str, Any]]:
+def _run(folder: Path, document: str, *words: str) -> list[dict[str, Any]]:
     """Run a document; return its events."""
-    argv = [str(Path(sys.executable).with_name("ganglion")), "--json", "run", document]
+    argv = [str(Path(sys.executable).with_name("ganglion")), "--json", "run", document, *words]
     return [json.loads(line) for line in _output(argv, folder).splitlines()]
 
 

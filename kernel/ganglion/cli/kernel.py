@@ -10,6 +10,7 @@ import sys
 import click
 
 from ganglion.cli import bind as binding
+from ganglion.cli.placement import keep_to
 from ganglion.cli.run import store_of
 from ganglion.cli.settings import Settings
 from ganglion.supervisor.output import printable
@@ -28,6 +29,7 @@ def command(context: click.Context, parallel: int, bind: str | None, no_curve: b
     if context.invoked_subcommand is not None:
         return 0
     where = binding.checked(bind, no_curve)
+    keep_to(context.obj)
     from ganglion.transport import loop
 
     return loop.run(_serve(context.obj, parallel, where))

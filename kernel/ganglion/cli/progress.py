@@ -89,7 +89,9 @@ class Progress:
         if news.event in (event.EPISODE_ENDED, event.EPISODES_ENDED):
             self.steps[run] = self.steps.get(run, 0) + int(news.fields.get("steps", 0))
         if news.event == event.WARNING:
-            who = f"{news.fields['name']}: " if "name" in news.fields else ""  # a participant's word, not ours
+            who = (
+                f"{news.fields['name']}: " if "name" in news.fields else ""
+            )  # a participant's word, not ours
             text = f"warning: {who}{news.fields.get('text', '')}"
             self.note("\n".join(printable(line) for line in text.splitlines()))
         self.show(run, news)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ganglion.cli import bind as binding
+from ganglion.cli.placement import keep_to
 from ganglion.cli.run import Options, RunSession, store_of, store_text
 from ganglion.cli.settings import Settings
 from ganglion.errors import UsageError
@@ -46,6 +47,7 @@ def command(
     if manifest.get("status") == _FINISHED:
         why = manifest.get("reason")
         raise UsageError(f"run {folder.run} has finished ({why}): there is nothing to go on with")
+    keep_to(settings)
     launcher = Launcher()
     launcher.warm_up()  # its imports run while we look at what is there
     try:

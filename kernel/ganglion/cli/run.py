@@ -13,6 +13,7 @@ import click
 
 from ganglion.cli import bind as binding
 from ganglion.cli.named import document_file
+from ganglion.cli.placement import keep_to
 from ganglion.cli.progress import Progress, make_progress
 from ganglion.cli.settings import Settings
 from ganglion.cli.stores import default_uri
@@ -84,6 +85,7 @@ def command(
 
         print_plans(load(files, options, settings.verbosity > 0), settings.json)
         return 0
+    keep_to(settings)
     launcher = Launcher()
     launcher.warm_up()  # its imports run while we read the documents
     try:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["BUILT_IN", "KEYS", "Settings", "options"]
 
 BUILT_IN = "built in"
-KEYS = ("results", "store", "kernel", "bind", "allow", "block", "commands")
+KEYS = ("results", "store", "kernel", "bind", "cpus", "allow", "block", "commands")
 """The settings beside `limits`; each has a variable."""
 _PATHS = ("results", "kernel")
 _LISTS = ("allow", "block")
@@ -40,10 +40,10 @@ class Settings:
     """Hold the options that are taken before and after a command's name; `@click.pass_obj` gives them to a command.
 
     `store` is a URI, None: the file `ganglion.db` of the results folder. `kernel` is a connection file, None: the
-    newest of this user. `bind` is an endpoint for other machines, `allow` names packages that import paths may lead
-    into, `block` plugins or distributions that nobody may use, `commands` is `allow` or `deny`, `limits` has those that
-    were changed. `verbosity` is -1 with `-q`, 0, or the number of `-v`. `origins` says where each setting is from, if
-    it is not built in.
+    newest of this user. `bind` is an endpoint for other machines, `cpus` a list of processors, `allow` names packages
+    that import paths may lead into, `block` plugins or distributions that nobody may use, `commands` is `allow` or
+    `deny`, `limits` has those that were changed. `verbosity` is -1 with `-q`, 0, or the number of `-v`. `origins` says
+    where each setting is from, if it is not built in.
     """
 
     results: Path = field(default_factory=lambda: Path(_variable("GANGLION_RESULTS") or "results"))
@@ -55,6 +55,7 @@ class Settings:
     json: bool = False
     plain: bool = False
     bind: str | None = None
+    cpus: str | None = None
     allow: tuple[str, ...] = ()
     block: tuple[str, ...] = ()
     commands: str = "allow"
@@ -204,6 +205,7 @@ def options(hidden: bool) -> list[click.Option]:
         option("--results", metavar="DIR", help="folder of the results [results]"),
         option("--store", metavar="URI", help="store of the results [DIR/ganglion.db]"),
         option("--kernel", metavar="FILE", help="connection file of the kernel to talk to"),
+        option("--cpus", metavar="LIST", help="processors that a run is kept on, as in 0 or 0,2 [all]"),
         option("-v", "--verbose", count=True, help="say more; twice: everything"),
         option("-q", "--quiet", is_flag=True, help="say what went wrong only"),
         option("--json", is_flag=True, help="print JSON"),

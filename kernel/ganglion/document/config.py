@@ -38,6 +38,9 @@ class Config(Form):
     store: Text = Field("", description="URI of the store; default: ganglion.db in the results folder")
     kernel: Text = Field("", description="connection file of the kernel to talk to")
     bind: Text = Field("", description="endpoint for programs on other machines, encrypted")
+    cpus: Text = Field(
+        "", description="processors that runs are kept on, as in `0`, `0,2` or `1-3`; default: all"
+    )
     allow: Packages = Field([], description="packages that import paths in documents may name")
     block: Packages = Field([], description="plugins and distributions that nobody may use, by name")
     commands: Commands = Field("allow", description="whether documents may start programs")
