@@ -28,6 +28,7 @@ REGISTER = [
     entry("farm/environment/hill/0", "attach", attach="hill", uid="hill", worker=0),
     entry("farm/environment/hill/1", "attach", attach="hill", uid="hill", worker=1),
     entry("farm/environment/lake/0", "attach", attach="lake", uid="lake", worker=0),
+    entry("farm/muscle/hill/0", "attach", Role.MUSCLE, attach="hill", uid="hill", worker=0),
     entry("observer-*", "look", Role.OBSERVER),
     entry("shadow-9", "look", Role.OBSERVER),
 ]
@@ -39,6 +40,7 @@ ACCEPTED = [
     (("hill", "environment", "attach", {}), "farm/environment/hill/0"),
     (("farm/environment/hill/1", "environment", "attach", {}), "farm/environment/hill/1"),
     (("lake", "environment", "attach", {}), "farm/environment/lake/0"),
+    (("hill", "muscle", "attach", {}), "farm/muscle/hill/0"),
     (("observer-*", "observer", "look", {}), "observer-1"),
     (("whoever", "observer", "look", {}), "observer-1"),
     (("shadow-9", "observer", "look", {}), "shadow-9"),
@@ -50,6 +52,7 @@ REFUSED = [
     (("farm/brain/ada", "brain", "", {}), "token: it admits nobody"),
     (("farm/brain/ada", "brain", "t" * 44, {}), "token: expected at most 43 bytes, found 44"),
     (("farm/brain/ada", "muscle", "brain", {}), "role: this token is for the role brain, found 'muscle'"),
+    (("lake", "muscle", "attach", {}), "role: this token is for the role environment, found 'muscle'"),
     (("farm/brain/ada", "", "brain", {}), "role: this token is for the role brain"),
     (("farm/brain/bob", "brain", "brain", {}), "name: this token does not admit 'farm/brain/bob'"),
     (

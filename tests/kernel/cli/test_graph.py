@@ -8,6 +8,7 @@ import pytest
 
 from ganglion.cli.graph import phases_graph, process_graph
 from ganglion.run.plan import AgentPlan, EnvironmentPlan, PhasePlan, Plan, PluginPlan
+from ganglion.run.program import ProgramPlan
 
 Command = Callable[..., tuple[int, str, str]]
 DUMMY, ENDS = PluginPlan("dummy"), PluginPlan("max_episodes")
@@ -124,3 +125,12 @@ def test_faulty_document_and_unknown_run(ganglion: Command, tmp_path: Path) -> N
     assert "did you mean `dummy`?" in ganglion("graph", str(tmp_path / "one.yml"))[2]
     for source in (str(tmp_path / "one.yml"), str(tmp_path / "none.yml"), "nobody"):
         assert 2 == ganglion("graph", source)[0]
+
+
+def test_programs_that_act_are_named() -> None:
+    """A muscle that is a program is drawn with its command, or as one that attaches."""
+    forms = {"ada": ProgramPlan(["act", "-v"]), "bob": ProgramPlan()}
+    agents = [AgentPlan(name, None, None, DUMMY, ["a.0"], [], program=form) for name, form in forms.items()]
+    graph = process_graph(Plan("u", "u", "1", [dataclasses.replace(TRAIN, agents=agents, workers=1)]))
+
+    assert {"muscle ada\ncommand act", "muscle bob\nattach"} <= set(graph.labels)

@@ -6,6 +6,7 @@ import pytest
 
 from ganglion.cli.plan import plan_rows, print_plans
 from ganglion.run.plan import AgentPlan, EnvironmentPlan, PhasePlan, Plan, PluginPlan
+from ganglion.run.program import ProgramPlan
 from ganglion.sdk.seed import integer_from_words, words
 
 DUMMY = PluginPlan("dummy")
@@ -22,7 +23,11 @@ PLAN = Plan(
                 EnvironmentPlan("sim", command=["sim", "a b", "{connection}"]),
                 EnvironmentPlan("far", attach=True),
             ],
-            [AgentPlan("ada", PluginPlan("sarsa"), PluginPlan("learner"), DUMMY, [], [])],
+            [
+                AgentPlan("ada", PluginPlan("sarsa"), PluginPlan("learner"), DUMMY, [], []),
+                AgentPlan("bob", None, None, DUMMY, [], [], program=ProgramPlan(["./act", "a b"])),
+                AgentPlan("cyd", None, None, DUMMY, [], [], program=ProgramPlan()),
+            ],
             PluginPlan("vanilla"),
             [],
             [],
@@ -43,6 +48,8 @@ def test_plan_names_every_process_and_how_it_starts() -> None:
         "demo/environment/sim/0": "command: sim 'a b' '{connection}'",
         "demo/environment/far/0": "attach: somebody else starts far",
         "demo/muscle/ada/0": "plugin: sarsa, objective dummy",
+        "demo/muscle/bob/0": "command: ./act 'a b'",
+        "demo/muscle/cyd/0": "attach: somebody else starts cyd",
     } == {process["name"]: process["starts"] for process in phase["processes"]}
 
 

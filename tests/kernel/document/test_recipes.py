@@ -43,6 +43,19 @@ def test_recipe_is_read(folder: Path) -> None:
     assert "| One | `one/` | `gcc` | `cc pendulum.c` | `./a.out` | tested |" in recipe_table({"one": recipe})
 
 
+def test_programs_may_share_a_folder(folder: Path) -> None:
+    """A recipe that names its own files has no others of its folder."""
+    (folder / "one" / "muscle.c").write_text("int main(void) { return 1; }\n")
+    text = RIGHT + RIGHT.replace("one:", "two:").replace(
+        "  auth:", "  folder: one\n  own: [muscle.c]\n  auth:"
+    )
+    (folder / "recipes.yml").write_text(text)
+    one, two = read_recipes(folder).values()
+
+    assert ["muscle.c", "pendulum.c"] == [source.name for source in one.sources]
+    assert ["muscle.c"] == [source.name for source in two.sources]
+
+
 def test_key_changes_with_source_and_recipe(folder: Path) -> None:
     """What is built anew is told by the source, the extra files and the build."""
     keys = [read_recipes(folder)["one"].key()]

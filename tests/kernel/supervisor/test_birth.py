@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from ganglion.run.plan import AgentPlan, EnvironmentPlan, PhasePlan, Plan, PluginPlan
+from ganglion.run.program import ProgramPlan
 from ganglion.supervisor.birth import Home, argv_of, variables_of
 from ganglion.supervisor.connection import Connection
 from ganglion.supervisor.folder import RunFolder
@@ -23,11 +24,14 @@ STORED = {"RESULTS", "STORE"}
 
 
 def plan(on_loss: str = "recover") -> Plan:
-    """Return a plan with an environment of ours and a program."""
+    """Return a plan with an environment and an agent of ours, and a program for each of both roles."""
     program = EnvironmentPlan("mill", command=["./mill", "--at={connection}", "x"])
-    agent = AgentPlan("ada", DUMMY, DUMMY, DUMMY, ["grid.*"], ["grid.*"])
+    agents = [
+        AgentPlan("ada", DUMMY, DUMMY, DUMMY, ["grid.*"], ["grid.*"]),
+        AgentPlan("bob", None, None, DUMMY, ["grid.*"], [], program=ProgramPlan(["./act"])),
+    ]
     environments = [EnvironmentPlan("grid", DUMMY), program]
-    phase = PhasePlan(0, "train", environments, [agent], DUMMY, [], [], on_loss=on_loss)
+    phase = PhasePlan(0, "train", environments, agents, DUMMY, [], [], on_loss=on_loss)
     return Plan("r", "r", "1", [phase], allow=["mine"])
 
 
@@ -66,7 +70,7 @@ def test_each_is_told_what_it_needs(born: Any, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv("PGPASSWORD", "secret")
     found = born(told, plan("fail"))
 
-    assert found["mill"].keys() == WORDS
+    assert found["mill"].keys() == found["bob"].keys() == WORDS
     assert found["grid"].keys() == found["ada"].keys() == OURS
     assert found["governor"].keys() == OURS | STORED | {"PGPASSWORD"}
     assert found["store"].keys() == OURS | STORED | {"PGPASSWORD", "RECORD_S"}
@@ -79,8 +83,8 @@ def test_who_comes_back_is_told_where_its_tape_is(born: Any) -> None:
     found = born(told, plan())
     tapes = [Path(row["TAPE"]) for row in found.values() if "TAPE" in row]
 
-    assert "TAPE" not in found["mill"]
-    assert len(found) - 1 == len(set(tapes)) == len(tapes)
+    assert ["mill", "bob"] == [name for name in found if "TAPE" not in found[name]]
+    assert len(found) - 2 == len(set(tapes)) == len(tapes)
     assert {0o700} == {stat.S_IMODE(tape.parent.stat().st_mode) for tape in tapes}
 
 
