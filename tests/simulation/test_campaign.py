@@ -46,6 +46,14 @@ FOUND = {
         110500,
         [Fault("halt", 363, Role.STORE, 7667, 29, 1.0), Fault("commit", 403, Role.STORE, 42697, 15, 0.05)],
     ),
+    "a broker that is lost while more join than may be started anew": (
+        508,
+        [Fault("broker", 87, Role.STORE, 29389, 23, 3.0)],
+    ),
+    "a store that could not be ended wakes up, writes first, and ends its successor": (
+        312,
+        [Fault("undead", 393, Role.STORE, 939, 7, 1.0), Fault("undead", 786, Role.STORE, 942, 7, 1.0)],
+    ),
     "signals of workers that race come in another order in a phase that begins again": (
         100392,
         [Fault("all", 309, Role.CONTROLLER, 35499, 21, 0.05)],

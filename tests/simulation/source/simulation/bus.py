@@ -33,12 +33,13 @@ from simulation.counting import counting
 from simulation.disk import Disk
 from simulation.keeper import Keeper
 from simulation.link import Delay, Wire
-from simulation.oracle import check_host
+from simulation.oracle import check_host, check_names
 from simulation.outcome import Outcome, read_tables, story_of
 from simulation.process import Process
 from simulation.reel import Reel, SimulatedTape
 from simulation.schedule import Schedule, Stuck
 from simulation.shortcuts import shortcuts
+from simulation.snare import Snare, snared
 
 __all__ = ["Act", "Disturbance", "Simulation", "read", "simulate"]
 
@@ -137,6 +138,9 @@ class Simulation:
         self.disk = Disk()
         self.peek: Callable[[str, str], Any] | None = None  # gives rows that are never to change
         self.seen: set[tuple[Any, ...]] = set()  # rows that somebody could read in the midst of the run
+        self.snares: list[Snare] = []  # what strikes at the next message of its kind
+        self.innocent = True  # whether nothing has befallen anybody that would make him slow
+        self.fine = False  # whether rows travel one by one
         self.tight = False  # whether bounds are so near that small runs meet them
         self.check_every = 0  # events between two looks at the books of all cores; 0: only at the end
         self.run = _free_name(folder, plan.uid)
@@ -160,7 +164,7 @@ class Simulation:
         self._supervisor = self._process("supervisor", self._supervise)
         self.schedule.sleep(self._ticker, _TICK_S)
         try:
-            with shortcuts(self.tight), counting(self.counts):
+            with shortcuts(self.tight, self.fine), counting(self.counts):
                 self.schedule.run(self._over)
         except Stuck as stuck:
             stuck.add_note("\n".join(self._waits()))
@@ -373,9 +377,13 @@ class Simulation:
         if self._ticker.down:
             raise PeerLost("broker", "nobody listens")
         delay = self.disturbance.delay or self._delay
-        wire = Wire(self.bus, self.schedule, process, delay, lambda: self._ticker.asleep_s)
+        wire = Wire(self.bus, self.schedule, process, delay, lambda: self._ticker.asleep_s, self._delivered)
         process.wires.append(wire)
         return wire
+
+    def _delivered(self, source: Process, frames: Sequence[bytes]) -> None:
+        if self.snares:
+            snared(self, source, frames)
 
     def _delay(self, random: Random, name: str) -> float:
         slow_s = self.slow_s.get(name)
@@ -416,6 +424,7 @@ class Simulation:
         """Let all cores look at their books."""
         if not self._ticker.down:
             self.bus.exchange.broker.check()
+            check_names(self)
         for process in self.processes:
             if process.lives and process.participant is not None:
                 process.participant._conversation.check()

@@ -18,7 +18,9 @@ from simulation.outcome import read_rows
 
 __all__ = ["CASES", "DICE", "Case", "case"]
 
-CASES = 40
+CASES = 41
+_CROWD = 40
+"""The run in which rows of several workers reach a brain in one round."""
 DICE = "dice"
 """The run in which an environment throws dice."""
 
@@ -60,7 +62,9 @@ def _document(name: int | str) -> dict[str, Any]:
     """Return a document, drawn by its name."""
     draw = random.Random(f"case {name}")
     kind = "DiceEnvironment" if name == DICE else "ChainEnvironment"
-    if name == DICE or int(name) % 4:  # three of four are as small as a run can be
+    if name == _CROWD:
+        phases = [_crowd(draw, kind)]
+    elif name == DICE or int(name) % 4:  # three of four are as small as a run can be
         phases = [_small_phase(draw, kind, draw.random() < 0.7)]
     else:
         phases = [_phase(draw, kind, draw.random() < 0.75)]
@@ -91,6 +95,15 @@ def _phase(draw: random.Random, kind: str, learns: bool) -> dict[str, Any]:
     if learns and draw.random() < 0.4:
         config["evaluate_every"] = 2
     return _phase_of(draw, kind, uids, names, config, 3)
+
+
+def _crowd(draw: random.Random, kind: str) -> dict[str, Any]:
+    config = {"mode": "train", "worker": 2, "episodes": 2, "sync": "lockstep"}
+    phase = _phase_of(draw, kind, ["hill"], ["ada"], config, 3)
+    phase["environments"][0]["environment"]["per_worker"] = [{"length": 3}] * 2
+    phase["agents"][0]["brain"] = {"name": "simulation.chain:ChainBrain"}
+    phase["simulation"] = {"name": "vanilla"}
+    return phase
 
 
 def _config(draw: random.Random, learns: bool, workers: int, episodes: int) -> dict[str, Any]:

@@ -7,11 +7,15 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from ganglion.broker.core import Broker
 from ganglion.peer.controller import ControllerHost
 from ganglion.peer.conversation import Conversation, Told
 from ganglion.peer.store import StoreHost
+from ganglion.wire.verb import Verb
 
-__all__ = ["SOMETIMES", "counting"]
+__all__ = ["SOMETIMES", "UNJUST", "counting"]
+
+UNJUST = "overdue although nobody was slow"
 
 SOMETIMES = (
     "answer from memory",
@@ -35,6 +39,9 @@ SOMETIMES = (
     "resume with cut",
     "killed while it hears its tape",
     "transaction disturbed",
+    "unreachable",
+    "snare",
+    "episode ended by an operator",
     *(
         f"replay of a {role}"
         for role in ("environment", "muscle", "brain", "controller", "governor", "store")
@@ -47,7 +54,7 @@ SOMETIMES = (
 def counting(counts: Counter[str]) -> Iterator[None]:
     """Count what conversations and hosts do meanwhile."""
     request, postpone, told = Conversation._request, Conversation._postpone, ControllerHost.told
-    comes_next = StoreHost._comes_next
+    comes_next, forward, nobody = StoreHost._comes_next, Broker._forward, Broker._nobody
 
     def counted_request(self: Conversation, one: Any) -> Any:
         incoming, answers = request(self, one)
@@ -74,11 +81,24 @@ def counting(counts: Counter[str]) -> Iterator[None]:
         counts["batch said again"] += not fresh
         return fresh
 
+    def answered_forward(self: Broker, link: Any, peer: Any, head: Any, to: Any, *rest: Any) -> Any:
+        effects = forward(self, link, peer, head, to, *rest)
+        assert effects or head.verb is not Verb.CALL, (
+            f"{peer.name}: {head.call} of {to!r} is lost at the broker"
+        )
+        return effects
+
+    def counted_nobody(self: Broker, link: Any, peer: Any, head: Any, to: Any, now_s: float) -> Any:
+        counts["unreachable"] += head.verb is Verb.CALL and self.register.awaited(to.decode()) is None
+        return nobody(self, link, peer, head, to, now_s)
+
     replaced: list[tuple[type, str, Callable[..., Any]]] = [
         (Conversation, "_request", counted_request),
         (Conversation, "_postpone", counted_postpone),
         (ControllerHost, "told", counted_told),
         (StoreHost, "_comes_next", counted_batch),
+        (Broker, "_forward", answered_forward),
+        (Broker, "_nobody", counted_nobody),
     ]
     former = [(kind, name, getattr(kind, name)) for kind, name, _ in replaced]
     for kind, name, function in replaced:

@@ -7,18 +7,29 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from ganglion.limits import PAUSE_ANSWER_S
 from ganglion.wire.name import Role
+from ganglion.wire.verb import Verb
+from simulation.snare import MESSAGES, Kind, Snare, Strike
 
 if TYPE_CHECKING:
     from simulation.bus import Simulation
     from simulation.process import Process
 
-__all__ = ["KINDS", "ROLES", "Fault", "drawn"]
+__all__ = ["KINDS", "ROLES", "Fault", "drawn", "staged"]
 
 ROLES = (Role.ENVIRONMENT, Role.MUSCLE, Role.BRAIN, Role.CONTROLLER, Role.GOVERNOR, Role.STORE)
 _SPANS_S = (0.05, 0.3, 1.0, 3.0, 20.0)
 _UNDEAD_S = 3.5  # until a stopped process is found silent, and its successor has joined
 _DOWN_S = (0.0, 0.01, 0.2, 1.0)
+_KEPT = ("tapes", "tapes", "moment", "cut")
+_STRIKES = 8
+_CONTROLLER = Role.CONTROLLER.value
+_LAG_S = 0.005  # far from all deadlines
+_SIGNAL = Kind(Verb.SIGNAL, Role.GOVERNOR, Role.CONTROLLER)
+_ASKED = tuple(kind for kind in MESSAGES if kind.verb is Verb.CALL and kind.to is not None)
+_ACT = Kind(Verb.CALL, Role.CONTROLLER, Role.MUSCLE, "muscle.act")
+_RESET = Kind(Verb.CALL, Role.CONTROLLER, Role.ENVIRONMENT, "environment.reset")
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +112,7 @@ def _pause(fault: Fault, simulation: Simulation) -> None:
     """Stop a process; it may wake up beside its successor."""
     victim = fault.victim(simulation)
     if victim is not None:
-        victim.immortal, victim.excused = bool(fault.pick & 16), True
+        victim.immortal, victim.excused, simulation.innocent = bool(fault.pick & 16), True, False
         victim.freeze()
         simulation.later(fault.span_s, victim.thaw)
 
@@ -112,6 +123,7 @@ def _undead(fault: Fault, simulation: Simulation) -> None:
     if victim is None:
         return
     victim.immortal = victim.excused = True
+    simulation.innocent = False
     victim.freeze()
 
     def wake() -> None:
@@ -127,7 +139,7 @@ def _hang(fault: Fault, simulation: Simulation) -> None:
     if victim is None or victim.participant is None or "/governor" in victim.name:
         return
     if victim.participant._conversation._doing:
-        victim.excused = True
+        victim.excused, simulation.innocent = True, False
         victim.freeze(hung=True)
 
 
@@ -138,6 +150,7 @@ def _cut(fault: Fault, simulation: Simulation) -> None:
         half = fault.pick & 7 == 0
         victim.excused |= half
         victim.mute |= half
+        simulation.innocent &= not half
         simulation.counts["half-open connection"] += half
         for wire in victim.wires:
             if not wire.ended:
@@ -153,6 +166,7 @@ def _nap(fault: Fault, simulation: Simulation) -> None:
     """Stop the broker when it has asked who is there: it must not accuse those whom it has not heard meanwhile."""
     for victim in simulation.victims:
         victim.excused = True
+    simulation.innocent = False
     simulation.stop_broker(min(fault.span_s, 1.8))
 
 
@@ -163,6 +177,7 @@ def _order(fault: Fault, simulation: Simulation) -> None:
 
 def _slow(fault: Fault, simulation: Simulation) -> None:
     """Let each message of some processes be on its way for some time."""
+    simulation.innocent = False
     for process in simulation.victims:
         if (fault.pick >> hash_of(process.name.partition("/")[2]) % 16) & 1:  # whatever the run is called
             simulation.slow_s[process.name] = 0.001 * fault.count
@@ -175,7 +190,7 @@ def _moment(fault: Fault, simulation: Simulation) -> None:
 
 def _all(fault: Fault, simulation: Simulation) -> None:
     """Lose everything but what is on the disk, then go on."""
-    simulation.lose_all(("tapes", "tapes", "moment", "cut")[fault.pick % 4])
+    simulation.lose_all(_KEPT[fault.pick % 4])
 
 
 def _halt(fault: Fault, simulation: Simulation) -> None:
@@ -183,13 +198,112 @@ def _halt(fault: Fault, simulation: Simulation) -> None:
     simulation.keeper.heard.discard("CONTINUE")
     simulation.keeper.signal("PAUSE")
     simulation.later(fault.span_s, lambda: simulation.keeper.insist("CONTINUE"))
-    if fault.pick & 2:  # and cut off a controller while CONTINUE is on its way
-        severed = replace(fault, kind="cut", role=Role.CONTROLLER, pick=fault.pick | 1)
-        simulation.later(fault.span_s + 20e-6 * fault.count, lambda: severed(simulation))
+    if fault.pick & 2:  # and lose CONTINUE with the controller, or its connection
+        strike = _strike(fault, simulation, 1 if fault.pick & 4 else 0)
+        simulation.later(fault.span_s, lambda: simulation.snares.append(Snare(_SIGNAL, strike)))
+
+
+def _snare(fault: Fault, simulation: Simulation) -> None:
+    """Strike while the next message of a kind is on its way."""
+    kind = MESSAGES[fault.pick % len(MESSAGES)]
+    simulation.snares.append(Snare(kind, _strike(fault, simulation, fault.count % _STRIKES)))
+
+
+def _echo(fault: Fault, simulation: Simulation) -> None:
+    """Cut off who has asked something; the answer comes when it has been asked for again, and comes twice."""
+    kind = _ASKED[fault.pick % len(_ASKED)]
+    simulation.snares.append(Snare(kind, _strike(fault, simulation, 6)))
+
+
+def _last(fault: Fault, simulation: Simulation) -> None:
+    """Lose everything, or the store, when the end of the run is told, and nobody has heard it."""
+    strike = _strike(fault, simulation, 7 if fault.count % 4 == 0 else 5)
+    simulation.snares.append(Snare(MESSAGES[-1], strike))
+
+
+def _again(fault: Fault, simulation: Simulation) -> None:
+    """Let the operator end an episode in its midst, and cut off the controller when the next one begins."""
+
+    def end() -> None:
+        simulation.keeper.signal("RESET")
+        simulation.snares.append(Snare(_RESET, _strike(fault, simulation, 2)))
+
+    def begin(source: Process, to: Process | None) -> None:
+        simulation.keeper.heard.discard("CONTINUE")
+        simulation.keeper.signal("PAUSE")  # so that RESET is heard before the episode ends by itself
+        simulation.later(0.5, end)
+        simulation.later(1.0, lambda: simulation.keeper.insist("CONTINUE"))
+
+    simulation.snares.append(Snare(_ACT, begin))
+
+
+def _doze(fault: Fault, simulation: Simulation) -> None:
+    """Stop the broker while everybody waits for the operator: it has asked them all who is there."""
+    _halt(replace(fault, pick=0, span_s=5.0), simulation)
+    _nap(replace(fault, span_s=1.8), simulation)
+
+
+def _unanswered(fault: Fault, simulation: Simulation) -> None:
+    """Let a controller hang until the operator is answered that it does not stand, and lose the governor then."""
+    # Hooks hang; no wait does, and one for the store would have lasted too long.
+    controllers = [p for p in simulation.victims if f"/{_CONTROLLER}/" in p.name and _is_free(p)]
+    if not controllers:
+        return
+    victim = controllers[fault.pick % len(controllers)]
+    victim.excused, simulation.innocent = True, False
+    victim.freeze(hung=True)
+    simulation.keeper.heard.discard("CONTINUE")
+    simulation.keeper.signal("PAUSE")
+    simulation.later(PAUSE_ANSWER_S + 1.0, victim.thaw)
+    lost = replace(fault, kind="kill", role=Role.GOVERNOR)
+    simulation.later(PAUSE_ANSWER_S + 1.0 + 20e-6 * fault.count, lambda: lost(simulation))
+    simulation.later(PAUSE_ANSWER_S + 2.0, lambda: simulation.keeper.insist("CONTINUE"))
+
+
+def _strike(fault: Fault, simulation: Simulation, what: int) -> Strike:
+    """Return what befalls who has said a message, or to whom it has come."""
+
+    def strike(source: Process, to: Process | None) -> None:
+        if what == 0:
+            _sever(to or source)
+        elif what == 1:
+            (to or source).kill()
+        elif what == 2:
+            _sever(source)
+        elif what == 3:
+            source.kill()
+        elif what == 4:
+            simulation.crash_broker(_DOWN_S[fault.pick // 32 % len(_DOWN_S)])
+        elif what == 5:
+            simulation.lose_all(_KEPT[fault.pick // 32 % len(_KEPT)])
+        elif what == 6 and to is not None:  # the answer comes when it has been asked for again
+            simulation.slow_s[to.name] = _LAG_S
+            _sever(source)
+        elif what == 7:
+            lost = replace(fault, kind="kill", role=Role.STORE)
+            lost(simulation)
+
+    return strike
+
+
+def _is_free(process: Process) -> bool:
+    """Say whether a process has joined the bus, and the store has acknowledged all of its rows."""
+    participant, records = process.participant, getattr(process.host, "_records", None)
+    return (
+        participant is not None and participant.welcome is not None and (records is None or records.settled)
+    )
+
+
+def _sever(process: Process) -> None:
+    """Cut the connection of a process with all that it has not read yet."""
+    for wire in process.wires:
+        if not wire.ended:
+            wire.cut(False, all_of_it=True)
 
 
 def _commit(fault: Fault, simulation: Simulation) -> None:
     """Disturb the next transaction of the store: see `simulation.disk`."""
+    simulation.innocent = False
     simulation.disk.faults.append(fault.pick)
 
 
@@ -217,6 +331,12 @@ KINDS: dict[str, Callable[[Fault, Simulation], None]] = {
     "moment": _moment,
     "all": _all,
     "halt": _halt,
+    "snare": _snare,
+    "echo": _echo,
+    "last": _last,
+    "again": _again,
+    "doze": _doze,
+    "unanswered": _unanswered,
 }
 _USUAL = (
     "undead",
@@ -238,11 +358,33 @@ _USUAL = (
     "commit",
 )
 _RARE = ("poison", "plague")
+_SCENES = (
+    "snare",
+    "snare",
+    "echo",
+    "echo",
+    "last",
+    "last",
+    "halt",
+    "again",
+    "doze",
+    "unanswered",
+    "poison",
+)
+_BESIDE = ("snare", "halt", "halt", "order", "kill", "mine", "cut", "broker")
+_STAGED = 0.35  # of all seeds
+
+
+def staged(seed: int) -> bool:
+    """Say whether what befalls the run of a seed waits for the moment at which it does most harm."""
+    return random.Random(f"scene {seed}").random() < _STAGED
 
 
 def drawn(seed: int, length: int) -> list[Fault]:
     """Return the faults of a seed, for a run that takes `length` events: a few kinds, up to four faults."""
     draw = random.Random(f"faults {seed}")
+    if staged(seed):
+        return _with_moments(_scene(draw, length), draw)
     kinds = draw.sample(_USUAL, draw.randint(1, 3))
     if draw.random() < 0.02:
         kinds = [draw.choice(_RARE)]
@@ -255,9 +397,25 @@ def drawn(seed: int, length: int) -> list[Fault]:
         found.append(
             Fault(kind, at, role, draw.randrange(1 << 16), draw.randrange(30), draw.choice(_SPANS_S))
         )
+    return _with_moments(found, draw)
+
+
+def _scene(draw: random.Random, length: int) -> list[Fault]:
+    """Return one fault that waits for its moment, and some that may befall the run before or meanwhile."""
+    found = []
+    for kind in [draw.choice(_SCENES), *draw.sample(_BESIDE, draw.choice((0, 1, 1, 2)))]:
+        at, pick = draw.randrange(length), draw.randrange(1 << 16)
+        at = at // 3 if kind == "again" else at
+        pick |= 2 if kind == "halt" else 0
+        found.append(Fault(kind, at, draw.choice(ROLES), pick, draw.randrange(32), draw.choice(_SPANS_S)))
+    return found
+
+
+def _with_moments(found: list[Fault], draw: random.Random) -> list[Fault]:
+    """Return faults in their order, with checkpoints before those that lose everything."""
     found += [
         replace(fault, kind="moment", at=draw.randrange(fault.at + 1))
         for fault in found
-        if fault.kind == "all"
+        if fault.kind in ("all", "last")
     ]
     return sorted(found, key=lambda fault: fault.at)

@@ -41,6 +41,7 @@ from ganglion.wire.messages import (
     Withdraw,
 )
 from ganglion.wire.name import KERNEL, Role, peer_name, topic
+from simulation.counting import UNJUST
 from simulation.process import KILLED
 
 if TYPE_CHECKING:
@@ -220,6 +221,8 @@ class Keeper:
     def overdue(self, request: Request, overdue: Overdue) -> Done:
         """End a process that does not answer: a loss like any other."""
         self._simulation.count("overdue")
+        if self._simulation.innocent:
+            self._simulation.counts[UNJUST] += 1
         member = self.members.get(overdue.peer)
         if member is not None and self.recovers and not member.asked:
             member.process.kill()

@@ -56,12 +56,14 @@ class Wire:
         process: Process,
         delay: Delay | None,
         asleep_s: Callable[[], float] = lambda: 0.0,
+        delivered: Callable[[Process, Sequence[bytes]], None] = lambda process, frames: None,
     ) -> None:
         self.queued = False
         self.wake_s = float("inf")
         self.delivered = 0
         self._schedule, self._process, self._delay = schedule, process, delay
         self._asleep_s = asleep_s  # until when nobody reads at the other end
+        self._delivered = delivered
         self._orphan = False  # its broker has ended
         self._bus, self._memory = bus, bus.connect()
         link = self._memory._link
@@ -112,6 +114,7 @@ class Wire:
         self.delivered += 1
         if not self._inbox.ended:
             self._memory.send(frames)
+            self._delivered(self._process, frames)
         if self._waiting:
             self._next()
 
@@ -121,6 +124,11 @@ class Wire:
         """Say whether the connection has ended, as far as its process can see."""
         return bool(self._inbox.ended)
 
+    @property
+    def link(self) -> Link:
+        """Return what the broker knows it by."""
+        return self._memory._link
+
     def end(self) -> None:
         """End the connection of a process that is killed: some of what it has sent still arrives."""
         if self._waiting:
@@ -128,11 +136,14 @@ class Wire:
             self._waiting = deque(list(self._waiting)[:kept])
         self._put(None)
 
-    def cut(self, half: bool) -> None:
-        """End the connection; what is on its way is lost. If only `half` of it has ended the broker does not notice."""
+    def cut(self, half: bool, all_of_it: bool = False) -> None:
+        """End the connection; what is on its way is lost, and some, or `all_of_it`, of what has come.
+
+        If only `half` of the connection has ended the broker does not notice.
+        """
         self._waiting.clear()
         self._schedule.forget(self)
-        kept = self._schedule.random.randint(0, len(self._inbox.inbox))
+        kept = 0 if all_of_it else self._schedule.random.randint(0, len(self._inbox.inbox))
         while len(self._inbox.inbox) > kept:
             self._inbox.inbox.pop()
         self._inbox.finish("it was cut")

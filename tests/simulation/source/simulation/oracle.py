@@ -7,7 +7,7 @@ from typing import Any
 from ganglion.limits import STREAM_CREDIT_MESSAGES
 from ganglion.run.stage import Stage
 
-__all__ = ["check_governor", "check_host", "check_store", "check_writer"]
+__all__ = ["check_governor", "check_host", "check_names", "check_store", "check_writer"]
 
 _OVER = (Stage.FAILING, Stage.ENDED)
 _IN_PHASE = (Stage.SETTING_UP, Stage.BRAINS, Stage.RUNNING)
@@ -59,6 +59,19 @@ def check_store(host: Any) -> None:
         assert number <= heard, f"batch {number} of {peer} is to be acknowledged, {heard} were heard"
     assert host._trouble is not None or not host._held, "batches are held although the store can write"
     assert host._failed is None or host._trouble is None, "a store that has failed tries again"
+
+
+def check_names(simulation: Any) -> None:
+    """Assert that nobody has come back to the bus who was stopped, and has a successor."""
+    joined = simulation.bus.exchange.broker.joined
+    for process in simulation.processes:
+        if process.zombie and process.lives and process.wires:
+            member, link = simulation.keeper.members.get(process.name), process.wires[-1].link
+            if member is not None and member.process is not process and joined.get(process.name) is link:
+                late_s = link.joined_s - member.process.born_s
+                assert late_s <= 0.0, (
+                    f"{process.name} has joined {late_s:.3f} s after its successor was started"
+                )
 
 
 def check_host(host: Any, credit: int = STREAM_CREDIT_MESSAGES) -> None:

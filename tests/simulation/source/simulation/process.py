@@ -40,6 +40,7 @@ class Process:
         ended: Callable[[Process], None] = lambda process: None,
     ) -> None:
         self.name, self.incarnation = name, incarnation
+        self.born_s = schedule.now_s
         self.queued = False
         self.wake_s = float("inf")
         self.waiting = False

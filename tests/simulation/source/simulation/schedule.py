@@ -32,8 +32,8 @@ class Runnable(Protocol):
 class Schedule:
     """Choose among all that can happen; time leaps where nothing can.
 
-    `events` counts what has happened. `random` is for whoever disturbs the run: it is drawn from the same seed, but
-    apart, so that a disturbance does not change the choices.
+    `events` counts what happens, up to `events_max`. `random` is for whoever disturbs the run: it is drawn from the
+    same seed, but apart, so that a disturbance does not change the choices.
     """
 
     def __init__(self, seed: int, events_max: int, virtual_s_max: float) -> None:
@@ -42,7 +42,7 @@ class Schedule:
         self.events = 0
         self.random = random.Random(f"disturbances {seed}")
         self._choose = random.Random(f"schedule {seed}").random
-        self._events_max, self._virtual_s_max = events_max, virtual_s_max
+        self.events_max, self._virtual_s_max = events_max, virtual_s_max
         self._ready: list[Runnable] = []
         self._sleepers: dict[Runnable, None] = {}
         self._due_s = float("inf")  # no sleeper wakes earlier
@@ -85,7 +85,7 @@ class Schedule:
             one.queued = False
             self.events += 1
             self.now_s += EVENT_S
-            if self.events > self._events_max or self.now_s > self._virtual_s_max:
+            if self.events > self.events_max or self.now_s > self._virtual_s_max:
                 raise Stuck(f"not over after {self.events} events, {self.now_s:.1f} virtual seconds")
             one.act()
 

@@ -60,11 +60,17 @@ _TIGHT: tuple[Patch, ...] = (
 )
 
 
+_FINE: tuple[Patch, ...] = ((records, "_ROWS_PER_BATCH", 1),)
+
+
 @contextlib.contextmanager
-def shortcuts(tight: bool = False) -> Iterator[None]:
-    """Take them meanwhile; `tight` bounds are met by small runs, which have to keep them all the same."""
+def shortcuts(tight: bool = False, fine: bool = False) -> Iterator[None]:
+    """Take them meanwhile; `tight` bounds are met by small runs, which have to keep them all the same.
+
+    Where it is `fine` the rows of an episode go to the store one by one, as those of a large run come in many batches.
+    """
     former: list[Callable[[], None]] = []
-    for place, name, value in (*_INSTEAD, *(_TIGHT if tight else ())):
+    for place, name, value in (*_INSTEAD, *(_TIGHT if tight else ()), *(_FINE if fine else ())):
         former.append(partial(setattr, place, name, getattr(place, name)))
         setattr(place, name, value)
     try:
