@@ -50,6 +50,13 @@ FOUND = {
         508,
         [Fault("broker", 87, Role.STORE, 29389, 23, 3.0)],
     ),
+    "an answer that comes twice, to who has forgotten that he asked twice": (
+        200123,
+        [
+            Fault("echo", 29, Role.GOVERNOR, 10684, 25, 3.0),
+            Fault("mine", 335, Role.CONTROLLER, 22987, 3, 1.0),
+        ],
+    ),
     "a store that could not be ended wakes up, writes first, and ends its successor": (
         312,
         [Fault("undead", 393, Role.STORE, 939, 7, 1.0), Fault("undead", 786, Role.STORE, 942, 7, 1.0)],

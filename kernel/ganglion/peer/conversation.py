@@ -127,6 +127,8 @@ class Conversation:
             set()
         )  # requests that are not answered yet: who, serial, call
         self._repeated: set[int] = set()  # serials that were said more than once
+        self._said_before = 0  # serials up to here may have been, on a connection that is lost
+        self._doubted: set[int] = set()  # those of them that were answered twice
         self._nearest_s = math.inf  # no deadline is earlier; those that were settled may have been
 
     def begin(self, incarnation: int) -> None:
@@ -297,6 +299,8 @@ class Conversation:
     def repeat_all(self, now_s: float) -> list[tuple[bytes, ...]]:
         """Return all that is not answered, to be said on a new connection; the time of each call begins again."""
         self._busy.clear()
+        self._said_before = self._serial
+        self._doubted.clear()
         for pending in self._pending.values():
             pending.again_s = None
             pending.accused = False  # that somebody is late may have been lost as well
@@ -366,11 +370,15 @@ class Conversation:
     def _settle(self, serial: int, peer: str, now_s: float) -> Pending | None:
         pending = self._pending.get(serial)
         if pending is None or (pending.peer != peer and not self._in_its_place(pending, peer)):
-            if pending is None and serial in self._repeated:
+            if pending is None and (serial in self._repeated or self._may_be_doubled(serial)):
                 self._doubt(serial, peer, now_s)
             return None  # late, doubled or forged: nobody waits for it
         self._busy.pop(serial, None)
         return self._pending.pop(serial)
+
+    def _may_be_doubled(self, serial: int) -> bool:
+        """Say whether a call may have been said twice, by us or by who bore our name before; that counts once."""
+        return serial <= self._said_before and serial not in self._doubted
 
     def _doubt(self, serial: int, peer: str, now_s: float) -> None:
         """Say again before long what a peer is asked that has given one answer twice.
@@ -379,6 +387,7 @@ class Conversation:
         has taken the place of the next one, which does not come then.
         """
         self._repeated.discard(serial)
+        self._doubted.add(serial)
         for pending in self._pending.values():
             if pending.peer == peer and pending.serial not in self._busy:
                 pending.again_s = now_s + _DOUBLED_S
