@@ -53,9 +53,8 @@ def returns(phase: PhasePlan, process: Process) -> bool:
 def led(phase: PhasePlan, environment: EnvironmentPlan) -> bool:
     """Say whether the successor of a program is led by its controller to where the lost one stood.
 
-    Programs write nothing down. A muscle is not led at all: what its brain told it is not told twice. Not where
-    updates come in order of arrival: nobody could say in which a successor has
-    to be led.
+    Programs write nothing down. Not where updates come in order of arrival: nobody could say in which a successor has
+    to be led. Programs that act are never led: what a brain has told one is not told twice.
     """
     said = (environment.recovery or phase).on_loss
     return environment.command is not None and said == RECOVER and phase.sync != "async"
