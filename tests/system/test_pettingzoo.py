@@ -113,7 +113,9 @@ run_config: {condition: vanilla}
 PPO = "{algorithm: PPO, algorithm_params: {n_steps: STEPS, batch_size: 128, ent_coef: 0.01, learning_rate: 0.001}}"
 
 
-def results_of(folder: Path, learns: bool, steps: int, trained: int, tested: int, span_s: float) -> list[float]:
+def results_of(
+    folder: Path, learns: bool, steps: int, trained: int, tested: int, span_s: float
+) -> list[float]:
     """Return the results of the first player's test games: 1 won, 0 drawn, -1 lost or illegal."""
     brain = "{name: sb3, params: " + PPO.replace("STEPS", str(steps)) + "}" if learns else "none"
     text = LEARNER.replace("MUSCLE", "sb3" if learns else "random_legal").replace("BRAIN", brain)

@@ -202,7 +202,8 @@ class Governor:
             wish, phase, self._phase if running else None, self._flow.tally.active if running else ()
         )
         if why:
-            known = self.stage not in (Stage.PLANNED, Stage.ENDED)  # else there is no run to which a row belongs
+            # In other stages there is no run to which a row belongs.
+            known = self.stage not in (Stage.PLANNED, Stage.ENDED)
             recorded: list[Effect] = [self._order_record(wish, f"refused: {why}")] if known else []
             return [*recorded, Answer(token, Signalled(False, why))]
         signal = Signal[wish.signal]

@@ -64,7 +64,6 @@ def test_settings_have_a_schema(capsys: pytest.CaptureFixture[str]) -> None:
     tree = json.loads(capsys.readouterr().out)
     Draft202012Validator.check_schema(tree)
 
-    assert {"results", "store", "kernel", "bind", "allow", "block", "commands", "limits"} == set(
-        tree["properties"]
-    )
+    known = {"results", "store", "kernel", "bind", "cpus", "allow", "block", "commands", "limits"}
+    assert known == set(tree["properties"])
     assert 2 == main(["schema", "config", "--plugins"])

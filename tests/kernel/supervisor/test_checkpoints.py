@@ -27,7 +27,11 @@ def test_a_checkpoint_holds_the_tapes_of_all(make_farm: Callable[..., Any]) -> N
     kept: list[Any] = []
 
     def look(run: Run) -> None:
-        kept.append((farm.told[0].result(), Moments(run.folder.path).newest()))
+        taken = farm.told[0]
+        if not taken.done():  # it is at work still: looked at as soon as it is not
+            taken.add_done_callback(lambda _: look(run))
+            return
+        kept.append((taken.result(), Moments(run.folder.path).newest()))
 
     farm.deeds["episode.ended", 1] = take
     farm.deeds["phase.started", 2] = look
