@@ -75,7 +75,7 @@ SAC = {
 @pytest.mark.parametrize(
     ("params", "values"),
     [
-        pytest.param(PPO, {"EPISODES": 3}, id="PPO"),
+        pytest.param(PPO, {"EPISODES": 3}, id="PPO", marks=pytest.mark.long),
         pytest.param(PPO, {"WORKERS": 2, "EPISODES": 3}, id="PPO-2", marks=pytest.mark.long),
         pytest.param(
             SAC, {"world": "Pendulum-v1", "STEPS": 30, "EPISODES": 2}, id="SAC", marks=pytest.mark.long
@@ -90,6 +90,13 @@ def test_trains_and_acts_twice_the_same(tmp_path: Path, params: dict[str, Any], 
     assert one == two
     assert 1 == len(returns(one, "test"))
     assert values["EPISODES"] * values.get("WORKERS", 1) == len(returns(one, "train"))
+
+
+def test_trains_and_acts(tmp_path: Path) -> None:
+    """A run trains, stores, and acts by the policy alone."""
+    found = run(tmp_path, document(PPO, EPISODES=3))
+
+    assert (3, 1) == (len(returns(found, "train")), len(returns(found, "test")))
 
 
 @pytest.mark.long
