@@ -36,7 +36,6 @@ class Learner(CheckpointableBrain):
         super().__init__()
         load_torch(self.algorithm)  # here already, so that a check of the document tells that it is missing
         self.decisions = 0
-        self._changed = False  # the policy, since it was sent
 
     def setup(self) -> None:
         """Look at sensors and actuators, and make the networks.
@@ -71,7 +70,7 @@ class Learner(CheckpointableBrain):
 
     @abstractmethod
     def _buffers(self) -> dict[str, Array]:
-        """Return the decisions that are kept to learn from."""
+        """Return the decisions that are kept to learn from, and what else a model lacks to go on."""
 
     @abstractmethod
     def _restore(self, arrays: Mapping[str, Array]) -> None:
@@ -92,14 +91,6 @@ class Learner(CheckpointableBrain):
         if not math.isfinite(batch.objectives.sum()):
             self._refuse(batch)
         return self._learn(batch)
-
-    def _due(self, update: dict[str, Any] | None) -> dict[str, Any] | None:
-        """Return the policy if it has changed and this decision is one after which it is sent, else `update`."""
-        config: Any = self.config  # type: ignore[attr-defined]
-        if not self._changed or self.decisions % config.update_every:
-            return update
-        self._changed = False
-        return self.policy()
 
     def thinking(self, muscle_id: str, data_from_muscle: Any) -> dict[str, Any] | None:
         """Learn from the newest decision of a muscle; the form for objects, with the same result."""
@@ -171,14 +162,14 @@ class Learner(CheckpointableBrain):
 
     def export_checkpoint_state(self) -> Mapping[str, Array]:
         """Return model and buffers; the bus keeps the state of `rng` beside them."""
-        return {**self.arrays(), **self._buffers(), "changed": np.array(self._changed)}
+        return {**self.arrays(), **self._buffers()}
 
     def restore_checkpoint_state(self, state: Mapping[str, Array] | bytes) -> None:
         """Take over what `export_checkpoint_state` returned."""
         if isinstance(state, bytes):
             raise ValueError(f"checkpoint of {self.algorithm}: expected named arrays, found bytes")
         self._load(state)
-        self.decisions, self._changed = int(state["decisions"]), bool(state["changed"])
+        self.decisions = int(state["decisions"])
         self._restore(state)
 
     def _marks(self, activation: str) -> dict[str, Array]:

@@ -12,7 +12,7 @@ from ganglion.sdk import Transitions
 from ganglion_learners.choice import Choices
 from ganglion_learners.dqn.config import DqnConfig
 from ganglion_learners.dqn.muscle import one_choice
-from ganglion_learners.learner import Learner
+from ganglion_learners.off_policy import OffPolicy
 from ganglion_learners.replay import Replay
 
 __all__ = ["DqnBrain"]
@@ -20,7 +20,7 @@ __all__ = ["DqnBrain"]
 Array = NDArray[Any]
 
 
-class DqnBrain(Learner):
+class DqnBrain(OffPolicy):
     """Learn by deep Q-learning with double targets.
 
     For agents with one Discrete actuator, or one MultiDiscrete of at most 4096 combinations, and any sensors. Each
@@ -114,18 +114,8 @@ class DqnBrain(Learner):
         # observation, next observation, action, objective, bootstrap
         self._replay = Replay(config.replay, 2 * self.inputs + 3)
 
-    def _learn(self, batch: Transitions) -> dict[str, Any] | None:
-        config = self.config
-        update: dict[str, Any] | None = None
-        actions = self._choices.join(batch.actions)
-        rest = np.column_stack([actions, batch.objectives, batch.bootstrap])
-        for row in np.concatenate([batch.observations, batch.next_observations, rest], axis=1):
-            self._replay.append(row)
-            self.decisions += 1
-            if len(self._replay) >= config.warm_up and self.decisions % config.train_every == 0:
-                self._train()
-            update = self._due(update)
-        return update
+    def _rest(self, batch: Transitions) -> Array:
+        return np.column_stack([self._choices.join(batch.actions), batch.objectives, batch.bootstrap])
 
     def _train(self) -> None:
         """Step `gradient_steps` times."""
@@ -171,9 +161,3 @@ class DqnBrain(Learner):
         targets = self.networks.target.shapes
         self.networks.target.load({name: arrays[f"target.{name}"] for name in targets})
         self._adam.load("adam", arrays)
-
-    def _buffers(self) -> dict[str, Array]:
-        return self._replay.arrays()
-
-    def _restore(self, arrays: Mapping[str, Array]) -> None:
-        self._replay.load(arrays)

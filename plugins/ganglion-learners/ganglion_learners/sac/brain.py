@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ganglion.sdk import Transitions
-from ganglion_learners.learner import Learner
+from ganglion_learners.off_policy import OffPolicy
 from ganglion_learners.ranges import Ranges
 from ganglion_learners.replay import Replay
 from ganglion_learners.sac.config import SacConfig
@@ -19,7 +19,7 @@ __all__ = ["SacBrain"]
 Array = NDArray[Any]
 
 
-class SacBrain(Learner):
+class SacBrain(OffPolicy):
     """Learn by soft actor-critic, with a temperature that keeps the entropy at its target.
 
     For agents with any number of Box actuators of floats, all with both bounds, and any sensors. Each completed
@@ -111,18 +111,8 @@ class SacBrain(Learner):
         # observation, next observation, action in [-1, 1], objective, bootstrap
         self._replay = Replay(config.replay, 2 * self.inputs + columns + 2)
 
-    def _learn(self, batch: Transitions) -> dict[str, Any] | None:
-        config = self.config
-        update: dict[str, Any] | None = None
-        rest = [self._ranges.unscale(batch.actions), np.column_stack([batch.objectives, batch.bootstrap])]
-        for row in np.concatenate([batch.observations, batch.next_observations, *rest], axis=1):
-            self._replay.append(row)
-            self.decisions += 1
-            # Not by `decisions`: a loaded model counts on, with a replay that is empty.
-            if len(self._replay) >= config.warm_up and self.decisions % config.train_every == 0:
-                self._train()
-            update = self._due(update)
-        return update
+    def _rest(self, batch: Transitions) -> Array:
+        return np.column_stack([self._ranges.unscale(batch.actions), batch.objectives, batch.bootstrap])
 
     def _train(self) -> None:
         """Step `gradient_steps` times: critics, policy, temperature, and the slow critics after them."""
@@ -182,9 +172,3 @@ class SacBrain(Learner):
             self._adams[name].load(f"adam.{name}", arrays)
         targets = self.networks.target.shapes
         self.networks.target.load({name: arrays[f"target.{name}"] for name in targets})
-
-    def _buffers(self) -> dict[str, Array]:
-        return self._replay.arrays()
-
-    def _restore(self, arrays: Mapping[str, Array]) -> None:
-        self._replay.load(arrays)
