@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ganglion import registry
-
 __all__ = ["document_file"]
 
 
@@ -17,5 +15,7 @@ def document_file(word: str) -> str:
     """
     if word == "-" or Path(word).exists():
         return word
+    from ganglion import registry  # reads the metadata of all distributions: not for a file that is there
+
     found = [entry for entry in registry.entries("document") if entry.name == word]
     return str(registry.load("document", word)) if found else word

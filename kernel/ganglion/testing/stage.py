@@ -292,36 +292,37 @@ class StagedAgent:
             filters=stack or None,
         )
         learns = brain is not None and mode == "train"
-        self._brain_host = BrainHost(loader)
-        self._brain = _Cast(self._brain_host) if learns else None
-        if self._brain is not None:
-            self._brain.ask(_GOVERNOR, "brain.setup", self._setup)
+        self._brain = self._begin_brain() if learns else None
         self._muscle_host = MuscleHost(loader)
         self._cast = _Cast(self._muscle_host, self._brain)
-        self._cast.ask(
-            _CONTROLLER,
-            "muscle.setup",
-            MuscleSetup(
-                RUN,
-                0,
-                "stage",
-                mode,
-                0,
-                "agent",
-                _plugin("own", muscle_params),
-                _plugin("own", objective_params),
-                told,
-                setting,
-                given,
-                words(seed, ["muscle"]),
-                words(seed, ["objective"]),
-                brain=_BRAIN if learns else None,
-                models=None if load is None or learns else str(load),
-                filters=stack or None,
-            ),
-        )
         self._episode = 0
         self._round = 0
+        setup = MuscleSetup(
+            RUN,
+            0,
+            "stage",
+            mode,
+            0,
+            "agent",
+            _plugin("own", muscle_params),
+            _plugin("own", objective_params),
+            told,
+            setting,
+            given,
+            words(seed, ["muscle"]),
+            words(seed, ["objective"]),
+            brain=_BRAIN if learns else None,
+            models=None if load is None or learns else str(load),
+            filters=stack or None,
+        )
+        self._cast.ask(_CONTROLLER, "muscle.setup", setup)
+
+    def _begin_brain(self) -> _Cast:
+        """Return the cast of a brain that is set up anew."""
+        self._brain_host = BrainHost(self._loader)
+        cast = _Cast(self._brain_host)
+        cast.ask(_GOVERNOR, "brain.setup", self._setup)
+        return cast
 
     @property
     def muscle(self) -> Muscle:
@@ -398,9 +399,7 @@ class StagedAgent:
         assert isinstance(brain, CheckpointableBrain)
         books = former._books()  # noqa: SLF001 - the stage is the host's other half
         state = export(brain, former._memory, former._generators, books)  # noqa: SLF001
-        self._brain_host = BrainHost(self._loader)
-        self._brain = _Cast(self._brain_host)
-        self._brain.ask(_GOVERNOR, "brain.setup", self._setup)
+        self._brain = self._begin_brain()
         self._brain_host._go_on(self._brain_host._brain, state)  # type: ignore[arg-type]  # noqa: SLF001
         self._cast.other = self._brain
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import msgpack
@@ -14,11 +13,11 @@ import pytest
 from ganglion.errors import PeerLost
 from ganglion.peer.controller import ControllerHost
 from ganglion.peer.conversation import Request
-from ganglion.peer.loader import Loader
 from ganglion.peer.participant import DEFERRED, Participant
 from ganglion.sdk.controller import Controller
 from ganglion.sdk.seed import words
 from ganglion.sdk.spaces import Box, Discrete, Space
+from ganglion.testing.stage import Classes
 from ganglion.transport.memory import MemoryBus
 from ganglion.wire.codec import codec_of
 from ganglion.wire.envelope import Envelope, Head, decode, encode
@@ -200,17 +199,41 @@ class Hosted:
         return codec_of(row.reply).decode(codec_of(row.reply).encode(reply))
 
 
-@dataclass(frozen=True)
-class FakeLoader(Loader):
-    """Load classes from a map of kind and name, in the place of entry points."""
+class StandingPeer:
+    """Be a participant whose tape is begun anew at every stand; keeps the state and the warnings."""
 
-    folder: str = ""
-    allow: tuple[str, ...] = ()
-    classes: Mapping[tuple[str, str], type[Any]] = field(default_factory=dict)
+    recorded = tapes = idle = portraits = True
+    size_bytes = 0
 
-    def load(self, kind: str, name: str) -> type[Any]:
-        """Return the class."""
-        return self.classes[kind, name]
+    def __init__(self, name: str, state: bytes | None = None) -> None:
+        self.state, self.warnings = state, list[str]()
+        self.welcome, self.name = None, name
+
+    def clock(self) -> float:
+        """Return ever later times."""
+        return float(self.tape_bytes)
+
+    @property
+    def tape_bytes(self) -> int:
+        """Return ever more bytes."""
+        self.size_bytes += 1 << 30
+        return self.size_bytes
+
+    def stand(self, anew: bool = False) -> bytes | None:
+        """Return what a predecessor left."""
+        return self.state
+
+    def rebase(self, state: bytes) -> bool:
+        """Keep a state."""
+        self.state = state
+        return True
+
+    def warn(self, text: str) -> None:
+        """Keep a warning."""
+        self.warnings.append(text)
+
+    def tell(self, *args: Any, **more: Any) -> None:
+        """Say nothing."""
 
 
 class ThreadLink:
@@ -310,6 +333,12 @@ TEN = Discrete(10)
 
 
 @pytest.fixture
+def standing() -> type[StandingPeer]:
+    """Return the class of a participant whose tape is begun anew at every stand."""
+    return StandingPeer
+
+
+@pytest.fixture
 def clock() -> FakeClock:
     """Return a clock that only jumps."""
     return FakeClock()
@@ -328,15 +357,15 @@ def hosted() -> type[Hosted]:
 
 
 @pytest.fixture
-def loader() -> Callable[..., FakeLoader]:
+def loader() -> Callable[..., Classes]:
     """Return a function that makes a loader of `kind=class` or `kind__name=class`; the name is else `own`."""
 
-    def make(**classes: type[Any]) -> FakeLoader:
+    def make(**classes: type[Any]) -> Classes:
         found = {}
         for key, cls in classes.items():
             kind, _, name = key.partition("__")
             found[kind, name or "own"] = cls
-        return FakeLoader(classes=found)
+        return Classes(classes=found)
 
     return make
 
@@ -424,7 +453,7 @@ class Worker:
 
     def __init__(
         self,
-        loader: Callable[..., FakeLoader],
+        loader: Callable[..., Classes],
         worlds: Mapping[str, FakeWorldPeer],
         agents: Mapping[str, FakeAgentPeer],
         controller: type[Any],

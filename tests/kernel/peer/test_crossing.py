@@ -25,58 +25,21 @@ class Still(Controller):
         self.plans: list[int] = []
 
 
-class Peer:
-    """Be a participant whose tape is begun anew at every stand; keeps the states."""
-
-    recorded = tapes = idle = portraits = True
-    size_bytes = 0
-
-    def __init__(self, state: bytes | None = None) -> None:
-        self.state, self.warnings = state, list[str]()
-        self.welcome, self.name = None, "r/controller/0"
-
-    def clock(self) -> float:
-        """Return ever later times."""
-        return float(self.tape_bytes)
-
-    @property
-    def tape_bytes(self) -> int:
-        """Return ever more bytes."""
-        self.size_bytes += 1 << 30
-        return self.size_bytes
-
-    def stand(self, anew: bool = False) -> bytes | None:
-        """Return what a predecessor left."""
-        return self.state
-
-    def rebase(self, state: bytes) -> bool:
-        """Keep a state."""
-        self.state = state
-        return True
-
-    def warn(self, text: str) -> None:
-        """Keep a warning."""
-        self.warnings.append(text)
-
-    def tell(self, *args: Any, **more: Any) -> None:
-        """Say nothing."""
-
-
-def worker(peer: Peer) -> tuple[Phase, Records, Crossing]:
+def worker(peer: Any) -> tuple[Phase, Records, Crossing]:
     """Return a worker at the begin of its first episode, with an environment of another language."""
     start = EnvironmentStart("r", 0, "one", "train", 0, "w", {}, 1, 2)
     world = World("w", "r/environment/w/0", {"episode_seed": 1, "episode_stream": b"1"})
     world.journal = Journal(start, 0, b"d" * 16)
     setup = ControllerSetup("r", 0, "one", "train", 0, {"name": "still"}, [], [], b"x" * 32, {}, "r/governor")
-    records = Records(peer, "r/store")  # type: ignore[arg-type]
-    phase = Phase(peer, records, setup, [world])  # type: ignore[arg-type]
+    records = Records(peer, "r/store")
+    phase = Phase(peer, records, setup, [world])
     phase.controller = Still()
-    return phase, records, Crossing(peer, phase, records)  # type: ignore[arg-type]
+    return phase, records, Crossing(peer, phase, records)
 
 
-def test_a_worker_goes_on_where_another_one_stood() -> None:
+def test_a_worker_goes_on_where_another_one_stood(standing: Any) -> None:
     """All that a worker knows at the begin of an episode is what its successor knows there."""
-    peer = Peer()
+    peer = standing("r/controller/0")
     phase, records, crossing = worker(peer)
     (world,) = phase.worlds
     records.add(["steps", 1])
@@ -92,7 +55,7 @@ def test_a_worker_goes_on_where_another_one_stood() -> None:
     verdict = Verdict("RESET", "", 5, {"w": {"seed": 77, "stream": b"s"}}, 70, {"ada": [0, 1]})
     assert crossing.stand(verdict, [3, ["r/x"]], loose=False) is None
 
-    other, kept, again = worker(Peer(peer.state))
+    other, kept, again = worker(standing("r/controller/0", peer.state))
     found = again.stand(Verdict("RESET"), [0, []], loose=False)
     (seen,) = other.worlds
     assert (verdict, [3, ["r/x"]]) == found
@@ -115,9 +78,9 @@ def test_a_worker_goes_on_where_another_one_stood() -> None:
     assert world.journal == seen.journal
 
 
-def test_what_is_in_midst_of_something_is_not_taken() -> None:
+def test_what_is_in_midst_of_something_is_not_taken(standing: Any) -> None:
     """Tasks that run on, and steps that would have to be done again, keep the tape; it is told why."""
-    peer = Peer()
+    peer = standing("r/controller/0")
     phase, _, crossing = worker(peer)
     crossing.stand(Verdict("RESET"), [], loose=True)
     journal = phase.worlds[0].journal

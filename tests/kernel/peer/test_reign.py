@@ -24,49 +24,15 @@ class Counting(TerminationCondition):
         self.asked: list[int] = []
 
 
-class Peer:
-    """Be a participant whose tape is begun anew at every stand; keeps the state."""
-
-    recorded = tapes = idle = portraits = True
-    size_bytes = 0
-
-    def __init__(self, state: bytes | None = None) -> None:
-        self.state, self.warnings = state, list[str]()
-        self.welcome, self.name = None, "r/governor"
-
-    def clock(self) -> float:
-        """Return ever later times."""
-        return float(self.tape_bytes)
-
-    @property
-    def tape_bytes(self) -> int:
-        """Return ever more bytes."""
-        self.size_bytes += 1 << 30
-        return self.size_bytes
-
-    def stand(self, anew: bool = False) -> bytes | None:
-        """Return what a predecessor left."""
-        return self.state
-
-    def rebase(self, state: bytes) -> bool:
-        """Keep a state."""
-        self.state = state
-        return True
-
-    def warn(self, text: str) -> None:
-        """Keep a warning."""
-        self.warnings.append(text)
-
-
 class Stood:
     """Be a governor whose episodes run, with all that belongs to it."""
 
-    def __init__(self, folder: Path, state: bytes | None = None) -> None:
+    def __init__(self, peer: Any, folder: Path) -> None:
         phase = PhasePlan(0, "one", [], [], PluginPlan("own"), [], [], workers=2)
         plan = Plan("doc", "exp", "7", [phase])
-        self.peer, self.condition, self.ordinals = Peer(state), Counting(), Ordinals(2, 1)
+        self.peer, self.condition, self.ordinals = peer, Counting(), Ordinals(2, 1)
         self.library = Library(plan, "r", str(folder), None, lambda text: None)
-        self.records = Records(self.peer, "r/store")  # type: ignore[arg-type]
+        self.records = Records(self.peer, "r/store")
         self.governor = Governor("r", plan, "r/store", str(folder), self)  # type: ignore[arg-type]
         self.flow = self.governor._flow = Flow(
             "r",
@@ -77,7 +43,7 @@ class Stood:
         self.governor._phase = phase
         self.sent: list[Any] = []
         self.reign = Reign(
-            self.peer,  # type: ignore[arg-type]
+            self.peer,
             self.governor,
             {"c": self.condition},
             self.ordinals,
@@ -90,9 +56,9 @@ class Stood:
         self.reign.stand(numbers, said, lambda *sent: self.sent.extend(sent))
 
 
-def test_a_governor_goes_on_where_another_one_stood(tmp_path: Path) -> None:
+def test_a_governor_goes_on_where_another_one_stood(tmp_path: Path, standing: Any) -> None:
     """What it has counted, numbered, sent and recorded is what its successor knows."""
-    first = Stood(tmp_path)
+    first = Stood(standing("r/governor"), tmp_path)
     first.flow.tally.count(EpisodeEnded(1, 0, 7, True, False, "", {"ada": {"mean": 0.5}}, [], [], []), False)
     first.flow.round, first.flow._last_round = 8, {1: 8}
     first.governor._joined["r/muscle/ada/1"] = "msgpack"
@@ -104,7 +70,7 @@ def test_a_governor_goes_on_where_another_one_stood(tmp_path: Path) -> None:
     first.records.number = 12
     said = {"r/controller/0": [FlowSignal("PAUSE", "operator", number=1)]}
     first.stand({"r/controller/0": 1}, said)
-    other = Stood(tmp_path, first.peer.state)
+    other = Stood(standing("r/governor", first.peer.state), tmp_path)
     other.stand({}, {})
 
     assert not first.peer.warnings
@@ -124,9 +90,11 @@ def test_a_governor_goes_on_where_another_one_stood(tmp_path: Path) -> None:
     assert first.library.note() == other.library.note()
 
 
-def test_models_that_were_stored_are_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_models_that_were_stored_are_not_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, standing: Any
+) -> None:
     """Where models came in the midst of a phase the tape goes on as it is."""
-    stood = Stood(tmp_path)
+    stood = Stood(standing("r/governor"), tmp_path)
     monkeypatch.setattr(stood.library, "note", lambda: {"shelves": [], "rows": [["brain", 0, "ada"]]})
     stood.stand({}, {})
 

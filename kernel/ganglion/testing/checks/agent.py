@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -15,9 +14,9 @@ from ganglion.sdk.information import ActuatorInformation, RewardInformation, Sen
 from ganglion.sdk.models import Models
 from ganglion.sdk.muscle import Muscle
 from ganglion.sdk.objective import Objective
-from ganglion.sdk.seed import generator_from_words, words
 from ganglion.sdk.spaces.box import Box
-from ganglion.testing.checks.clause import clause, encoded, expect, first_difference
+from ganglion.testing.checks.clause import clause, expect, first_difference
+from ganglion.testing.checks.scene import ACTUATORS, Chance, Sum, digests, play_episodes
 from ganglion.testing.stage import StagedAgent
 
 __all__ = ["check_brain", "check_muscle", "check_objective"]
@@ -26,6 +25,7 @@ Sensors = Sequence[SensorInformation]
 Actuators = Sequence[ActuatorInformation]
 Params = Mapping[str, Any] | None
 
+_UNREWARDED = 2  # the step of each episode in which no reward is there, as it happens under taking turns
 _REWARDS = (
     RewardInformation(None, Box(-1.0, 1.0, ()), "world.reward"),
     RewardInformation(None, Box(-np.inf, np.inf, ()), "world.other"),
@@ -34,25 +34,6 @@ _SENSORS = (
     SensorInformation(None, Box(-1.0, 1.0, ()), "world.level"),
     SensorInformation(None, Box(-1.0, 1.0, (2,)), "world.place"),
 )
-_ACTUATORS = (ActuatorInformation(0.0, Box(-1.0, 1.0, ()), "world.push"),)
-
-
-class _Sum(Objective):
-    """Sum the rewards that are there."""
-
-    def internal_reward(self, memory: Any, **kwargs: Any) -> float:
-        return float(np.nansum(memory.tail(1).rewards.flat[0]))
-
-
-class _Chance(Muscle):
-    """Set every actuator by chance."""
-
-    def propose_actions(
-        self, sensors: list[SensorInformation], actuators_available: list[ActuatorInformation]
-    ) -> list[ActuatorInformation]:
-        for it in actuators_available:
-            it.value = it.space.sample(self.rng)
-        return actuators_available
 
 
 def check_muscle(
@@ -60,7 +41,7 @@ def check_muscle(
     params: Params = None,
     *,
     sensors: Sensors = _SENSORS,
-    actuators: Actuators = _ACTUATORS,
+    actuators: Actuators = ACTUATORS,
     brain: type[Brain] | None = None,
     brain_params: Params = None,
     seed: int = 1,
@@ -93,7 +74,7 @@ def check_muscle(
                     sensors=sensors,
                     actuators=actuators,
                     rewards=_REWARDS,
-                    objective=_Sum,
+                    objective=Sum,
                     brain=brain,
                     muscle_params=params,
                     brain_params=brain_params,
@@ -105,7 +86,7 @@ def check_muscle(
                 "`propose_actions` gives every actuator a value of its space, and `reset` begins an episode"
             )
             with clause(cls, sentence):
-                trace = _play(agent, sensors, seed, episodes, steps)
+                trace = play_episodes(agent, sensors, _REWARDS, seed, episodes, steps, _UNREWARDED)
             with clause(cls, "`teardown` ends it"):
                 agent.close()
             return trace
@@ -117,11 +98,11 @@ def check_brain(
     cls: type[Brain],
     params: Params = None,
     *,
-    muscle: type[Muscle] = _Chance,
+    muscle: type[Muscle] = Chance,
     muscle_params: Params = None,
-    objective: type[Objective] = _Sum,
+    objective: type[Objective] = Sum,
     sensors: Sensors = _SENSORS,
-    actuators: Actuators = _ACTUATORS,
+    actuators: Actuators = ACTUATORS,
     seed: int = 1,
     episodes: int = 3,
     steps: int = 20,
@@ -172,12 +153,11 @@ def check_brain(
             with clause(cls, "it is made with the params of the document, set up, and has an initial update"):
                 agent = agent_of(models)
             with clause(cls, "`thinking` takes each decision, and its update travels and fits its muscle"):
-                trace = _play(agent, sensors, seed, episodes, steps)
+                trace = play_episodes(agent, sensors, _REWARDS, seed, episodes, steps, _UNREWARDED)
             with clause(cls, "`store` saves the model as named arrays"):
-                stored = agent.store()
-            digests = [hashlib.sha256(Path(row["path"]).read_bytes()).digest() for row in stored.files]
+                model = [digest.encode() for digest in digests(agent).values()]
             agent.close()
-            return [*trace, *digests]
+            return [*trace, *model]
 
         trace = _twice(
             cls, play, "the same seed and rows give the same updates and the same model, bit by bit"
@@ -188,7 +168,9 @@ def check_brain(
             )
             with clause(cls, sentence):
                 agent = agent_of(Path(folder) / "replaced")
-                other = _play(agent, sensors, seed, episodes, steps, between=agent.replace_brain)
+                other = play_episodes(
+                    agent, sensors, _REWARDS, seed, episodes, steps, _UNREWARDED, agent.replace_brain
+                )
             differs = first_difference(trace[: len(other)], other)
             expect(cls, sentence + ", bit by bit", differs is None, f"another answer number {differs}")
         _check_model(cls, agent_of, Path(folder))
@@ -219,7 +201,7 @@ def check_objective(
     params: Params = None,
     *,
     sensors: Sensors = _SENSORS,
-    actuators: Actuators = _ACTUATORS,
+    actuators: Actuators = ACTUATORS,
     rewards: Sequence[RewardInformation] = _REWARDS,
     seed: int = 1,
     episodes: int = 3,
@@ -246,7 +228,7 @@ def check_objective(
     def play() -> list[bytes]:
         with clause(cls, "it is made with the params of the document"):
             agent = StagedAgent(
-                _Chance,
+                Chance,
                 sensors=sensors,
                 actuators=actuators,
                 rewards=rewards,
@@ -258,7 +240,7 @@ def check_objective(
         with clause(
             cls, "`internal_reward` returns one number or None for each row, also for one without rewards"
         ):
-            trace = _play(agent, sensors, seed, episodes, steps, rewards)
+            trace = play_episodes(agent, sensors, rewards, seed, episodes, steps, _UNREWARDED)
         agent.close()
         return trace
 
@@ -272,31 +254,3 @@ def _twice(cls: type[Any], play: Callable[[], list[bytes]], sentence: str) -> li
     hint = "random numbers come from `self.rng`; nothing is kept in the class or the module"
     expect(cls, f"{sentence} ({hint})", differs is None, f"another answer number {differs} the second time")
     return played
-
-
-def _play(
-    agent: StagedAgent,
-    sensors: Sensors,
-    seed: int,
-    episodes: int,
-    steps: int,
-    rewards: Sequence[RewardInformation] = _REWARDS,
-    between: Callable[[], None] | None = None,
-) -> list[bytes]:
-    """Play episodes of drawn readings and rewards; every second one is truncated, the others terminate.
-
-    `between` is called in the middle of each.
-    """
-    draw = generator_from_words(words(seed, ["check"]))
-    trace = []
-    for episode in range(episodes):
-        trace.append(encoded(agent.begin([it.space.sample(draw) for it in sensors])))
-        for step in range(1, steps + 1):
-            if between is not None and step == steps // 2:
-                between()
-            given = [None if step == 2 else it.space.sample(draw) for it in rewards]
-            readings = [it.space.sample(draw) for it in sensors]
-            last = step == steps
-            flags = {"terminated": last and episode % 2 == 0, "truncated": last and episode % 2 == 1}
-            trace.append(encoded(agent.step(given, readings, **flags)))
-    return trace

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -15,10 +14,10 @@ from ganglion.sdk.information import ActuatorInformation, RewardInformation, Sen
 from ganglion.sdk.memory import FIELDS, Memory
 from ganglion.sdk.muscle import Muscle
 from ganglion.sdk.objective import Objective
-from ganglion.sdk.seed import generator_from_words, words
 from ganglion.sdk.spaces.box import Box
 from ganglion.sdk.spaces.discrete import Discrete
-from ganglion.testing.checks.clause import clause, encoded, expect
+from ganglion.testing.checks.clause import clause, expect
+from ganglion.testing.checks.scene import ACTUATORS, Sum, digests, play_episodes
 from ganglion.testing.stage import StagedAgent
 
 __all__ = ["check_equivalence"]
@@ -31,15 +30,7 @@ _SENSORS = (
     SensorInformation(None, Box(-1.0, 1.0, (2,)), "world.place"),
     SensorInformation(None, Discrete(5, start=-2), "world.gear"),
 )
-_ACTUATORS = (ActuatorInformation(0.0, Box(-1.0, 1.0, ()), "world.push"),)
 _REWARDS = (RewardInformation(None, Box(-1.0, 1.0, ()), "world.reward"),)
-
-
-class _Sum(Objective):
-    """Sum the rewards that are there."""
-
-    def internal_reward(self, memory: Any, **kwargs: Any) -> float:
-        return float(np.nansum(memory.tail(1).rewards.flat[0]))
 
 
 def check_equivalence(
@@ -49,8 +40,8 @@ def check_equivalence(
     muscle_params: Params = None,
     brain_params: Params = None,
     sensors: Sequence[SensorInformation] = _SENSORS,
-    actuators: Sequence[ActuatorInformation] = _ACTUATORS,
-    objective: type[Objective] = _Sum,
+    actuators: Sequence[ActuatorInformation] = ACTUATORS,
+    objective: type[Objective] = Sum,
     seed: int = 1,
     episodes: int = 3,
     steps: int = 20,
@@ -102,27 +93,16 @@ def _played(
     agent: StagedAgent, sensors: Sequence[SensorInformation], seed: int, episodes: int, steps: int
 ) -> list[tuple[str, Any]]:
     """Return all that comes of episodes with drawn readings and rewards, each thing with its name."""
-    draw = generator_from_words(words(seed, ["check"]))
-    trace: list[tuple[str, Any]] = []
-    for episode in range(episodes):
-        first = agent.begin([it.space.sample(draw) for it in sensors])
-        trace.append((f"decision 0 of episode {episode}", encoded(first)))
-        for step in range(1, steps + 1):
-            rewards = [it.space.sample(draw) for it in _REWARDS]
-            readings = [it.space.sample(draw) for it in sensors]
-            last = step == steps
-            flags = {"terminated": last and episode % 2 == 0, "truncated": last and episode % 2 == 1}
-            acted = agent.step(rewards, readings, **flags)
-            trace.append((f"decision {step} of episode {episode}", encoded(acted)))
+    names = [
+        f"decision {step} of episode {episode}" for episode in range(episodes) for step in range(steps + 1)
+    ]
+    answers = play_episodes(agent, sensors, _REWARDS, seed, episodes, steps)
+    trace: list[tuple[str, Any]] = list(zip(names, answers, strict=True))
     trace += [(f"column {name} of the muscle's memory", bits) for name, bits in _columns(agent.memory)]
     brain = agent.brain
     if brain is not None:
         trace.append(("last update", repr(brain.last_update)))
-        stored = agent.store()
-        digests = {
-            str(r["tag"]): hashlib.sha256(Path(r["path"]).read_bytes()).hexdigest() for r in stored.files
-        }
-        trace.append(("model", digests))
+        trace.append(("model", digests(agent)))
     agent.close()
     return trace
 
