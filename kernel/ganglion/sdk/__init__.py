@@ -72,6 +72,7 @@ if TYPE_CHECKING:
     from ganglion.sdk.objective import Objective, objective_value
     from ganglion.sdk.observer import Observer
     from ganglion.sdk.part import Part
+    from ganglion.sdk.session import Session
     from ganglion.sdk.shard import MemoryShard
     from ganglion.sdk.simtime import SimTime
     from ganglion.sdk.spaces.box import Box
@@ -137,6 +138,7 @@ __all__ = [
     "Reward",
     "RewardInformation",
     "SensorInformation",
+    "Session",
     "Setpoints",
     "Signal",
     "SimTime",
@@ -199,6 +201,7 @@ _HOMES = {
     "ganglion.sdk.objective": "Objective objective_value",
     "ganglion.sdk.observer": "Observer",
     "ganglion.sdk.part": "Part",
+    "ganglion.sdk.session": "Session",
     "ganglion.sdk.shard": "MemoryShard",
     "ganglion.sdk.simtime": "SimTime",
     "ganglion.sdk.spaces.box": "Box",

@@ -1,0 +1,175 @@
+"""Session: one recorded episode of one agent, as arrays, to learn from without acting."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ganglion.errors import AuthorError
+from ganglion.sdk.brain import Transitions
+from ganglion.sdk.information import Information
+from ganglion.sdk.mode import Mode
+
+__all__ = ["Session"]
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Session:
+    """Give the recorded stream of one agent in one episode of one worker.
+
+    Row t is decision t: what the agent saw, what was then applied, and what came of it. All arrays are read-only.
+    The columns of observations are in the order of `sensors`, those of actions in the order of `actuators`, each as
+    the vector of its space; dtypes are numpy's `result_type` of the spaces, as in the array form of muscles and brains.
+
+    Args:
+        run: Id of the recorded run.
+        phase: Index of its phase.
+        worker: Its worker.
+        agent: The name that the agent had there.
+        environment: Uid of its environment; several are joined by commas.
+        body: Number of the body; 0 where the phase has no bodies.
+        episode: Its number in the worker, from 0.
+        mode: What the episode was for.
+        sensors: The declarations of the columns of `observations`, without values.
+        actuators: The declarations of the columns of `actions`.
+        observations: `[T + 1, n]` where the closing readings are known, else `[T, n]`.
+        actions: `[T, m]`, the setpoints that were applied.
+        rewards: `[T, r]`, of the dtype of their spaces by the same rule; NaN is none.
+        reward_ids: The full ids of the columns of `rewards`.
+        objectives: `[T]` float64; NaN is none.
+        terminated: `[T]` bool.
+        truncated: `[T]` bool.
+        ticks: `[T]` int64, the tick of each decision's readings within its episode; -1 where it was not recorded.
+        seed: What the environment's episode was seeded with; None where that is not known.
+        policy_version: `[T]` int64, by which update each action was chosen; None where it was not recorded.
+    """
+
+    run: str
+    phase: int
+    worker: int
+    agent: str
+    environment: str
+    body: int
+    episode: int
+    mode: Mode
+    sensors: Sequence[Information] = field(repr=False)
+    actuators: Sequence[Information] = field(repr=False)
+    observations: Array = field(repr=False)
+    actions: Array = field(repr=False)
+    rewards: Array = field(repr=False)
+    reward_ids: Sequence[str] = field(repr=False)
+    objectives: Array = field(repr=False)
+    terminated: Array = field(repr=False)
+    truncated: Array = field(repr=False)
+    ticks: Array = field(repr=False)
+    seed: int | None = None
+    policy_version: Array | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        steps = len(self)
+        rows = {name: len(getattr(self, name)) for name in _PER_STEP}
+        strange = next((name for name, count in rows.items() if count != steps), None)
+        if strange is not None:
+            raise AuthorError(f"session: expected {steps} rows of {strange}, found {rows[strange]}")
+        if len(self.observations) not in (steps, steps + 1):
+            raise AuthorError(
+                f"session: expected {steps} or {steps + 1} observations, found {len(self.observations)}"
+            )
+        for name in (*_PER_STEP, "observations"):
+            getattr(self, name).flags.writeable = False
+
+    def __len__(self) -> int:
+        """Return how many decisions there are."""
+        return len(self.actions)
+
+    @property
+    def has_final(self) -> bool:
+        """Say whether the readings after the last decision are known: they are the last row of `observations`."""
+        return len(self.observations) == len(self) + 1
+
+    @property
+    def muscle(self) -> str:
+        """Return the uid that its muscle had."""
+        return f"{self.agent}/{self.worker}"
+
+    @cached_property
+    def readings(self) -> Mapping[str, Array]:
+        """Map each sensor's id to its part of `observations`, `[rows, *shape]` of its space's dtype."""
+        return _Parts(self.sensors, self.observations)
+
+    @cached_property
+    def setpoints(self) -> Mapping[str, Array]:
+        """Map each actuator's id to its part of `actions`, `[T, *shape]` of its space's dtype."""
+        return _Parts(self.actuators, self.actions)
+
+    def transitions(self, start: int = 0, stop: int | None = None, muscle: str | None = None) -> Transitions:
+        """Return decisions in the form that `Brain.learn` takes.
+
+        A last decision whose closing readings are not known is left out, unless it terminated: then nothing follows
+        it, and its own readings stand for the next ones.
+
+        Args:
+            start: The first decision, from 0.
+            stop: One behind the last; None is the end of the session.
+            muscle: Uid of the muscle whose decisions they are said to be; None is `muscle`.
+        """
+        known = len(self)
+        if not self.has_final and known and not self.terminated[-1]:
+            known -= 1
+        rows = range(known)[slice(start, stop)]
+        part = slice(rows.start, rows.stop)
+        return Transitions(
+            observations=self.observations[part],
+            actions=self.actions[part],
+            objectives=self.objectives[part],
+            rewards=self.rewards[part],
+            next_observations=self._following[part],
+            terminated=self.terminated[part],
+            truncated=self.truncated[part],
+            bootstrap=1.0 - self.terminated[part],
+            muscle=[self.muscle if muscle is None else muscle] * len(rows),
+            body=[(self.agent, self.body)] * len(rows),
+            episode=np.full(len(rows), self.episode, dtype=np.int64),
+            step=np.arange(rows.start, rows.start + len(rows), dtype=np.int64),
+            data=[None] * len(rows),
+        )
+
+    @cached_property
+    def _following(self) -> Array:
+        """Return the observation after each decision."""
+        if self.has_final or not len(self):
+            return self.observations[1:]
+        return np.concatenate([self.observations[1:], self.observations[-1:]])
+
+
+_PER_STEP = ("rewards", "objectives", "terminated", "truncated", "ticks", "actions")
+
+
+class _Parts(Mapping[str, Array]):
+    """Map ids to their columns of a matrix, cut out when somebody looks."""
+
+    def __init__(self, declared: Sequence[Information], matrix: Array) -> None:
+        ends = np.cumsum([0, *(it.space.size for it in declared)]).tolist()
+        self._places = {
+            it.uid: (it.space, *place) for it, place in zip(declared, pairwise(ends), strict=True)
+        }
+        self._matrix = matrix
+
+    def __getitem__(self, uid: str) -> Array:
+        space, begin, end = self._places[uid]
+        shape = () if space.scalar else getattr(space, "shape", (space.size,))
+        return self._matrix[:, begin:end].reshape(-1, *shape).astype(space.dtype, copy=False)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
