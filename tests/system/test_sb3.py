@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from system.command import ganglion
+from system.command import Command, ganglion, private
+from system.processes import below
+from system.world import OFTEN
 
 pytest.importorskip(
     "stable_baselines3",
     reason="stable-baselines3 is not installed: scripts/setup --with stable-baselines3",
 )
+
+from ganglion.peer.likeness import Likeness
+from ganglion.sdk import ActuatorInformation, Batch, Box, Discrete, Memory, Mode, SensorInformation
+from ganglion.sdk.construct import construct
+from ganglion_sb3.brain import SB3Brain
+from ganglion_sb3.muscle import SB3Muscle
 
 DOCUMENT = """
 uid: balance
@@ -118,3 +130,76 @@ def test_balances(tmp_path: Path) -> None:
     assert returns(one, "train") == returns(two, "train")
     assert one == two
     assert float(np.mean(returns(one, "test"))) >= 475
+
+
+class _Agent:
+    """Make halves of an agent as their hosts do, without a bus."""
+
+    def __init__(self, **params: Any) -> None:
+        self.sensors = [SensorInformation(None, Box(-1.0, 1.0, (3,)), "field.observation")]
+        self.actuators = [ActuatorInformation(0, Discrete(3), "field.action")]
+        self.brain = self._made(SB3Brain, 1, params)
+        self.brain.memory, self.brain.muscles = Memory(), ["scout/0"]
+        self.brain.setup()
+
+    def _made(self, cls: type[Any], seed: int, params: dict[str, Any]) -> Any:
+        rng = np.random.default_rng(seed)
+        attributes = {
+            "uid": "scout/0", "name": "scout", "worker": 0, "mode": Mode.TRAIN, "seed": seed, "rng": rng,
+            "params": params, "sensors": self.sensors, "actuators": self.actuators,
+        }  # fmt: skip
+        return construct(cls, params, {"uid": "scout/0", "seed": seed, "broker_uri": ""}, attributes)
+
+    def muscle(self, seed: int) -> tuple[Any, Likeness]:
+        """Return a muscle that has been set up, and what takes its portrait."""
+        muscle = self._made(SB3Muscle, seed, {})
+        muscle.setup()
+        muscle.update(self.brain.initial_update("scout/0"))
+        return muscle, Likeness({"muscle": (muscle, ("sensors", "actuators"))})
+
+
+def _decisions(muscle: Any, count: int = 20) -> list[bytes]:
+    zeros = np.zeros(1, dtype=np.int64)
+    batch = Batch(np.array([[0.1, -0.5, 0.9]]), {}, [("scout", 0)], zeros, zeros, muscle.mode)
+    found = [muscle.propose_batch(batch) for _ in range(count)]
+    return [part for rows, data in found for part in (rows.tobytes(), np.asarray(data).tobytes())]
+
+
+@pytest.mark.parametrize("params", [PPO, {"algorithm": "DQN", "total_timesteps": 100}], ids=["PPO", "DQN"])
+def test_a_muscle_has_a_portrait(params: dict[str, Any]) -> None:
+    """Its host can begin its tape anew: what a successor is given makes it decide as it would have."""
+    agent = _Agent(**params)
+    (former, drawn), (successor, same) = agent.muscle(seed=3), agent.muscle(seed=4)
+    _decisions(former)
+    same.put(same.read(drawn.take({})))
+
+    assert _decisions(former) == _decisions(successor)
+
+
+@pytest.mark.long
+@pytest.mark.skipif(sys.platform != "linux", reason="processes are looked up in /proc")
+@pytest.mark.parametrize(
+    ("params", "world"), [(PPO, "CartPole-v1"), (SAC, "Pendulum-v1")], ids=["PPO", "SAC"]
+)
+def test_a_killed_muscle_comes_back(params: dict[str, Any], world: str) -> None:
+    """Its tape is begun anew as the phase goes on; two losses behind that change no bit of the results."""
+    with tempfile.TemporaryDirectory(prefix="gs-", dir="/tmp") as text:
+        folder = Path(text)
+        (folder / ".ganglion.yml").write_text(f"limits: {OFTEN}\n")
+        (folder / "balance.yml").write_text(document(params, world, STEPS=20, EPISODES=16))
+        undisturbed = Command(folder, "run", "balance.yml", more=private(folder), span_s=120.0)
+        assert 0 == undisturbed.end()[0]
+        killed = Command(folder, "run", "balance.yml", more=private(folder), span_s=120.0)
+        for _ in range(2):
+            for _ in range(5):
+                killed.until("episode.ended")
+            [muscle] = [seen for seen in below(killed.process.pid) if seen.role == "muscle"]
+            os.kill(muscle.pid, signal.SIGKILL)
+        status, said = killed.end()
+
+        assert 0 == status, (killed.events[-1:], said)
+        told = [event for event in killed.events if event["event"] == "peer.restarted"]
+        assert 2 == len(told), told
+        assert [] == [event for event in killed.events if event["event"] == "warning"]
+        same = ganglion(folder, "runs", "diff", "balance-1", "balance-2", more=private(folder))
+        assert (0, "no difference\n") == (same.returncode, same.stdout)

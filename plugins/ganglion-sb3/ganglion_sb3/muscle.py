@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from contextlib import nullcontext
 from typing import Any
@@ -22,7 +23,8 @@ class SB3Muscle(Muscle):
     In training it explores as the algorithm would: by its distribution, by chance at the rate of DQN, with noise,
     and by chance alone before learning starts. What it tells the brain is a flat float64 array per decision: the
     action as the algorithm stores it, on-policy followed by the value of the observation and the log of the action's
-    probability. All else that it must know comes with the update.
+    probability. All else that it must know comes with the update. What it is can be saved and loaded as named arrays
+    (`save_state`, `load_state`), so a lost one goes on bit by bit, and a long phase does not make that slower.
 
     Params:
         deterministic: Whether the best action is taken in test and evaluation; else one is drawn. Default true.
@@ -166,10 +168,57 @@ class SB3Muscle(Muscle):
             self._draw_noise(bodies)
 
     def _draw_noise(self, bodies: int) -> None:
-        (self._policy if self._on_policy else self._policy.actor).reset_noise(bodies)
+        self._exploring.reset_noise(bodies)
+
+    def save_state(self) -> Mapping[str, Array]:
+        """Return the policy with its architecture (JSON, uint8), the streams, and how it explores, as named arrays."""
+        from ganglion_sb3.stream import generator_array
+        from ganglion_sb3.weights import acting, exploring
+
+        state = {f"stream/{name}": array for name, array in self.stream.arrays().items()}
+        state["standing"] = np.array([self._by_chance, self._rate, self._since_noise], dtype=np.float64)
+        if self._policy is None:
+            return state
+        parameters = acting(self._architecture["algorithm"], self._policy)
+        return {
+            **state,
+            "architecture": np.frombuffer(json.dumps(self._architecture).encode(), dtype=np.uint8),
+            "chance": generator_array(self._actions.space.np_random),
+            **{f"policy/{name}": array for name, array in parameters.items()},
+            **{f"noise/{name}": array for name, array in exploring(self._exploring).items()},
+        }
+
+    def load_state(self, state: Mapping[str, Array]) -> None:
+        """Take over what `save_state` returned; this muscle has been set up.
+
+        Raises:
+            ValueError: It is for other sensors or actuators, or does not fit itself.
+        """
+        from ganglion_sb3.stream import restore_generator
+        from ganglion_sb3.weights import restore_exploring, take_parameters
+
+        if "architecture" in state:
+            architecture = json.loads(bytes(state["architecture"]))
+            if architecture != self._architecture:
+                self._make(architecture)
+            take_parameters(architecture["algorithm"], self._policy, _named(state, "policy/"))
+            restore_generator(self._actions.space.np_random, state["chance"])
+            restore_exploring(self._exploring, _named(state, "noise/"))
+        by_chance, self._rate, since_noise = np.asarray(state["standing"]).tolist()
+        self._by_chance, self._since_noise = bool(by_chance), int(since_noise)
+        self.stream.restore(_named(state, "stream/"))  # last: making a policy draws from it
+
+    @property
+    def _exploring(self) -> Any:
+        """The part of the policy that explores."""
+        return self._policy if self._on_policy else getattr(self._policy, "actor", self._policy)
 
     def propose_actions(
         self, sensors: list[SensorInformation], actuators_available: list[ActuatorInformation]
     ) -> list[ActuatorInformation]:
         """Do nothing: this muscle decides on arrays, by `propose_batch`."""
         raise NotImplementedError("sb3 decides on arrays: call propose_batch")
+
+
+def _named(state: Mapping[str, Array], prefix: str) -> dict[str, Array]:
+    return {name.removeprefix(prefix): array for name, array in state.items() if name.startswith(prefix)}

@@ -10,9 +10,31 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-__all__ = ["Stream"]
+__all__ = ["Stream", "generator_array", "restore_generator"]
 
 Array = NDArray[Any]
+
+
+WORD = 2**64
+
+
+def generator_array(generator: np.random.Generator) -> Array:
+    """Return the state of a PCG64, which Gymnasium's spaces draw from, as (6,) uint64."""
+    state: Any = generator.bit_generator.state
+    numbers = state["state"]["state"], state["state"]["inc"]
+    words = [word for number in numbers for word in divmod(number, WORD)]
+    return np.array([*words, state["has_uint32"], state["uinteger"]], dtype=np.uint64)
+
+
+def restore_generator(generator: np.random.Generator, array: Array) -> None:
+    """Take over what `generator_array` returned."""
+    high, low, step_high, step_low, has_half, half = np.asarray(array).tolist()
+    generator.bit_generator.state = {
+        "bit_generator": "PCG64",
+        "state": {"state": high * WORD + low, "inc": step_high * WORD + step_low},
+        "has_uint32": has_half,
+        "uinteger": half,
+    }
 
 
 class Stream:

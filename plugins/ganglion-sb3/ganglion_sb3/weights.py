@@ -11,10 +11,12 @@ from numpy.typing import NDArray
 from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.save_util import recursive_getattr
 
-__all__ = ["acting", "arrays_of", "restore", "take_parameters"]
+__all__ = ["acting", "arrays_of", "exploring", "restore", "restore_exploring", "take_parameters"]
 
 Array = NDArray[Any]
 
+# What a policy with state-dependent noise has drawn, and goes on acting by.
+NOISE = ("exploration_mat", "exploration_matrices")
 # What acts is a part of an off-policy algorithm's policy only.
 ACTING = {"DQN": "q_net.", "SAC": "actor.", "TD3": "actor.", "DDPG": "actor."}
 
@@ -36,6 +38,18 @@ def take_parameters(algorithm: str, policy: torch.nn.Module, parameters: Mapping
     found = {name: tuple(np.shape(value)) for name, value in parameters.items()}
     _compare(own, found)
     policy.load_state_dict({name: _tensor(value) for name, value in parameters.items()}, strict=False)
+
+
+def exploring(actor: Any) -> dict[str, Array]:
+    """Return the noise by which a policy or its actor explores; nothing where it draws anew each time."""
+    distribution = getattr(actor, "action_dist", None)
+    return {name: _array(getattr(distribution, name)) for name in NOISE if hasattr(distribution, name)}
+
+
+def restore_exploring(actor: Any, noise: Mapping[str, Array]) -> None:
+    """Take over what `exploring` returned."""
+    for name, value in noise.items():
+        setattr(actor.action_dist, name, _tensor(value))
 
 
 def arrays_of(model: BaseAlgorithm) -> dict[str, Array]:

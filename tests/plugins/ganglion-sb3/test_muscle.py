@@ -98,6 +98,65 @@ def test_noise_depends_on_the_state_where_it_is_asked_for(agent_of) -> None:
     assert drawn[4] == drawn[7]
 
 
+SDE = {"use_sde": True, "sde_sample_freq": 4}
+NOISY = {"learning_starts": 0, "action_noise": 0.3}
+PUSH = Box(-1.0, 1.0, (2,))
+
+
+@pytest.mark.parametrize(
+    ("actuator", "params"),
+    [
+        pytest.param(Discrete(3), {}, id="PPO"),
+        pytest.param(PUSH, {"algorithm_params": SDE}, id="PPO-sde"),
+        pytest.param(Discrete(3), DQN, id="DQN"),
+        pytest.param(PUSH, {"algorithm": "SAC"}, id="SAC"),
+        pytest.param(
+            PUSH, {"algorithm": "SAC", "algorithm_params": {**SDE, "learning_starts": 0}}, id="SAC-sde"
+        ),
+        pytest.param(PUSH, {"algorithm": "TD3", "algorithm_params": NOISY}, id="TD3"),
+    ],
+)
+def test_goes_on_from_its_state(make, agent_of, actuator, params) -> None:
+    """A new muscle that was only set up decides on as the one that it follows, and tells the brain the same bits."""
+    agent = agent_of(SEEN, [("e.a", actuator)], **params)
+    update = agent.brain.initial_update("scout/0")
+    former, successor = agent.muscle(), make(SB3Muscle, seed=99)
+    successor.sensors, successor.actuators = agent.sensors, agent.actuators
+    successor.setup()
+    _drawn(agent, former, 9)
+    state = {name: array.copy() for name, array in former.save_state().items()}
+    assert {np.ndarray} == {type(array) for array in state.values()}
+    assert not any(array.dtype.hasobject for array in state.values())
+    successor.load_state(state)
+
+    for newer in (None, {**update, "rate": 0.5, "random": False}):
+        if newer is not None:
+            former.update(newer)
+            successor.update(newer)
+        for (one, told), (two, also) in zip(_drawn(agent, former), _drawn(agent, successor), strict=True):
+            assert (one.tobytes(), told.tobytes()) == (two.tobytes(), also.tobytes())
+
+
+def test_has_a_state_before_the_first_policy(make) -> None:
+    """A muscle that nobody told anything has its streams only, and is none the wiser for loading them."""
+    one, two = make(SB3Muscle), make(SB3Muscle, seed=9)
+    one.setup()
+    two.setup()
+    two.load_state(one.save_state())
+
+    assert one.save_state().keys() == two.save_state().keys()
+    for name, array in one.save_state().items():
+        np.testing.assert_array_equal(array, two.save_state()[name])
+
+
+def test_a_state_for_other_sensors_is_refused(make, agent_of) -> None:
+    """The state of a muscle with other sensors is none of this one's."""
+    one = agent_of(SEEN, [("e.a", Discrete(3))])
+    two = agent_of([("e.s", Box(-1.0, 1.0, (4,)))], [("e.a", Discrete(3))])
+    with pytest.raises(ValueError, match="the policy is for other sensors"):
+        one.muscles[0].load_state(two.muscles[0].save_state())
+
+
 def test_without_a_policy_it_says_what_is_missing(make, agent_of) -> None:
     """A muscle that nobody told anything does not act by chance."""
     agent = agent_of(SEEN, [("e.a", Discrete(3))])
