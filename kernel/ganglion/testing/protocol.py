@@ -181,8 +181,8 @@ def _link(kind: type[Any]) -> str:
 def _messages() -> str:
     kinds = [kind for call in messages.CALLS for kind in (call.request, call.reply)]
     kinds = [*(tell.body for tell in messages.TELLS), *kinds]
-    remarks = _remarks(messages)
-    return "\n".join(_message(kind, remarks) for kind in dict.fromkeys(kinds))
+    remarks = {name: _remarks(sys.modules[name]) for name in {kind.__module__ for kind in kinds}}
+    return "\n".join(_message(kind, remarks[kind.__module__]) for kind in dict.fromkeys(kinds))
 
 
 def _message(kind: type[Any], remarks: dict[str, str]) -> str:
