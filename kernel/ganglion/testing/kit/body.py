@@ -12,7 +12,7 @@ from ganglion.peer.foreign import Declared
 from ganglion.peer.layout import Layout
 from ganglion.sdk.seed import words
 from ganglion.testing.kit.bench import Bench
-from ganglion.testing.kit.case import Miss, Skip
+from ganglion.testing.kit.case import Miss, Skip, expect
 from ganglion.testing.kit.session import Answer, Session
 from ganglion.wire.codec import codec_of
 from ganglion.wire.envelope import Position
@@ -168,11 +168,16 @@ class Body:
         except (RemoteProtocolError, TypeError) as error:
             raise Miss(f"{self.where}: {error}") from error
 
+    def refuses(self, request: Mapping[str, Any] | bytes, what: str) -> None:
+        """Miss unless a request is answered by ERROR, and the next call as if nothing had been."""
+        answer = self.ask(request)
+        expect(answer.failed, f"{what}: expected ERROR, found {answer.text}")
+        self.goes_on(what)
+
     def goes_on(self, what: str) -> None:
         """Miss unless the next call is answered as if nothing had been."""
         answer = self.ask({"readings": [self.readings()]})
-        if answer.failed:
-            raise Miss(f"after {what}: expected the next act to be answered, found {answer.text}")
+        expect(not answer.failed, f"after {what}: expected the next act to be answered, found {answer.text}")
         self.setpoints(answer)
 
     # -- the brain ----------------------------------------------------------------------------------------------------

@@ -225,6 +225,12 @@ class World:
             raise Skip("no actuator is a float")
         return found
 
+    def refuses(self, request: Mapping[str, Any] | bytes, what: str) -> None:
+        """Miss unless a request is answered by ERROR, and the next call as if nothing had been."""
+        answer = self.ask(request)
+        expect(answer.failed, f"{what}: expected ERROR, found {answer.text}")
+        self.goes_on(what)
+
     def goes_on(self, what: str) -> None:
         """Miss unless the next call is answered as if nothing had been."""
         if self._ended:

@@ -57,3 +57,14 @@ def test_setpoints_that_do_not_fit_are_a_miss(puppet: Callable[[str], Any]) -> N
         ):
             body.setpoints(settled)
     assert {"sensors", "actuators", "rewards"} == set(DEAL)
+
+
+def test_an_answer_is_a_miss_where_a_refusal_is_due(puppet: Callable[[str], Any]) -> None:
+    """What has to be refused is followed by a call that is answered; what is carried out is told by its name."""
+    with Bench(puppet(""), ORDER) as bench:
+        body = Body.set_up(bench)
+        body.refuses({"round": 0}, "no readings")
+
+        assert 2 == body.decision
+        with pytest.raises(Miss, match=r"all readings: expected ERROR, found REPLY"):
+            body.refuses({"readings": [body.readings()]}, "all readings")

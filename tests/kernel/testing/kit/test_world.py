@@ -51,3 +51,14 @@ def test_what_cannot_be_asked_is_skipped(puppet: Callable[[str], Any], order: Or
         for ask in (world.bounded, world.floats):
             with pytest.raises(Skip, match="no actuator"):
                 ask()
+
+
+def test_an_answer_is_a_miss_where_a_refusal_is_due(puppet: Callable[[str], Any], order: Order) -> None:
+    """What has to be refused is followed by a call that is answered; what is carried out is told by its name."""
+    with Bench(puppet(""), order) as bench:
+        world = World.begun(bench)
+        world.refuses({"setpoints": [[]]}, "too few")
+
+        assert 2 == world.step
+        with pytest.raises(Miss, match=r"enough: expected ERROR, found REPLY"):
+            world.refuses({"setpoints": [[0.0]]}, "enough")
