@@ -302,11 +302,32 @@ class Table(_Reducible):
         return self._reduce("max", axis)
 
     def to_frame(self) -> Any:
-        """Return a pandas DataFrame; pandas is imported here and has to be installed."""
-        pandas = importlib.import_module(
-            "pandas"
-        )  # by name: the kernel needs no pandas, and a check holds it to that
-        return pandas.DataFrame({uid: list(self[uid]) for uid in self.columns}, columns=self.columns)
+        """Return a pandas DataFrame of the same rows, numbered from 0, and columns; it is the caller's own.
+
+        A column of numbers has the dtype of `table[id]`, so that a missing value is NaN; a cell of any other value is
+        an array (or what a Tuple or Dict makes), and its column's dtype is object. Rows are there also where there
+        are no columns, and dtypes where there are no rows.
+
+        Raises:
+            ModuleNotFoundError: pandas, which is imported here, is not installed.
+        """
+        try:
+            pandas = importlib.import_module(
+                "pandas"
+            )  # by name: the kernel needs none, and a check holds it to that
+        except ModuleNotFoundError as error:
+            if error.name != "pandas":
+                raise
+            raise ModuleNotFoundError(
+                "to_frame makes a DataFrame of pandas, which is not installed: pip install 'pandas>=2.2'",
+                name="pandas",
+            ) from error
+        cells: dict[str, Any] = {}
+        for uid in self.columns:
+            column = self[uid].copy()
+            scalar = column.ndim == 1
+            cells[uid] = column if scalar else pandas.Series(list(column), dtype=object)
+        return pandas.DataFrame(cells, index=range(len(self)), columns=self.columns)
 
     def __repr__(self) -> str:
         return f"Table({len(self)} rows of {', '.join(self.layout.uids)})"

@@ -4,12 +4,13 @@ import builtins
 import importlib
 import math
 import sys
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pytest
 
+from ganglion.sdk.information import ActuatorInformation, RewardInformation, SensorInformation
+from ganglion.sdk.memory import Memory
 from ganglion.sdk.spaces import Box, Dict, Discrete
 from ganglion.sdk.table import Layout, Table
 
@@ -97,22 +98,74 @@ def test_a_table_is_a_collection_of_ids() -> None:
     assert repr(SCALARS) == "Table(2 rows of a, b)"
 
 
-def test_pandas_is_imported_when_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`to_frame` gives pandas the columns by id; nothing else needs pandas to be there."""
-    frames: list[Any] = []
-    pandas = ModuleType("pandas")
-    pandas.DataFrame = lambda data, columns: frames.append((data, columns)) or "frame"  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "pandas", pandas)
+def test_a_frame_has_the_columns_and_their_dtypes() -> None:
+    """Numbers stay numbers of their dtype, a missing one is NaN; columns stand in the order of the table."""
+    frame = SCALARS.to_frame()
+    assert (["a", "b"], [0, 1]) == (list(frame.columns), list(frame.index))
+    assert [np.float64] * 2 == frame.dtypes.tolist()
+    assert (1.0, True, 5.0) == (frame["a"][0], bool(frame["b"].isna()[0]), frame["b"][1])
+    assert 3.0 == frame["a"].max()
 
-    assert MIXED.to_frame() == "frame"
-    data, columns = frames[0]
-    assert (["n", "v"], [1.0, 4.0], [5.0, 6.0]) == (columns, data["n"], data["v"][1].tolist())
+    whole = Table(Layout(["n"], [Discrete(9)]), np.array([[1], [4]])).to_frame()
+    assert ([np.dtype(np.int64)], [1, 4]) == (whole.dtypes.tolist(), whole["n"].tolist())
+    assert ["b", "a"] == list(SCALARS[["b", "a"]].to_frame().columns)
+
+
+def test_a_cell_of_a_frame_may_be_an_array() -> None:
+    """Values with a shape are one cell each, of dtype object; a Dict is a map."""
+    frame = MIXED.to_frame()
+    assert [np.dtype(np.float64), np.dtype(object)] == frame.dtypes.tolist()
+    assert [[2.0, 3.0], [5.0, 6.0]] == [cell.tolist() for cell in frame["v"]]
+    assert {"x": 2, "y": 0.5} == NESTED.to_frame()["d"][0]
+    image = Table(Layout(["i"], [Box(0, 9, (2, 3))]), np.arange(12.0).reshape(2, 6)).to_frame()
+    assert (2, 3) == image["i"][1].shape
+
+
+def test_a_frame_is_its_readers_own() -> None:
+    """Who writes into it changes nothing of the table, which is read-only."""
+    flat = np.array([[1.0, 2.0, 3.0]])
+    flat.flags.writeable = False
+    table = Table(MIXED.layout, flat)
+    frame = table.to_frame()
+    frame.loc[0, "n"] = 7.0
+    frame["v"][0][:] = 8.0
+
+    assert (7.0, [8.0, 8.0]) == (frame["n"][0], frame["v"][0].tolist())
+    assert [[1.0, 2.0, 3.0]] == table.flat.tolist()
+
+
+def test_an_empty_table_is_an_empty_frame() -> None:
+    """Without rows the columns have the dtypes that they would have; without columns the rows are still there."""
+    layout = Layout(["n", "v"], [Discrete(9), Box(0, 9, (2,))], dtypes=[np.dtype(np.int64)] * 2)
+    frame = Table(layout, np.zeros((0, 3), dtype=np.int64)).to_frame()
+    assert ((0, 2), [np.dtype(np.int64), np.dtype(object)]) == (frame.shape, frame.dtypes.tolist())
+    assert (3, 0) == Table(Layout((), ()), np.zeros((3, 0))).to_frame().shape
+
+
+def test_a_shard_of_a_memory_has_frames() -> None:
+    """Readings, setpoints and rewards of the newest rows are frames; what a row was not given is NaN."""
+    memory = Memory()
+    sensors = [SensorInformation(None, Box(0, 9), "e.x"), SensorInformation(None, Box(0, 9, (2,)), "e.y")]
+    memory.declare(sensors, [ActuatorInformation(0, Discrete(3), "e.a")])
+    empty = memory.tail(5)
+    assert (["e.x", "e.y"], 0) == (list(empty.sensor_readings.to_frame().columns), len(empty))
+    reward = RewardInformation(0.5, Box(0, 1), "e.r")
+    memory.append("a/0", sensor_readings=[1.0, [2.0, 3.0]], actuator_setpoints=[2], rewards=[reward])
+    memory.append("a/0", sensor_readings=[4.0, [5.0, 6.0]])
+    shard = memory.tail(2)
+    readings, setpoints, rewards = (
+        it.to_frame() for it in (shard.sensor_readings, shard.actuator_setpoints, shard.rewards)
+    )
+
+    assert ([1.0, 4.0], [5.0, 6.0]) == (readings["e.x"].tolist(), readings["e.y"][1].tolist())
+    assert (2.0, True) == (setpoints["e.a"][0], bool(setpoints["e.a"].isna()[1]))
+    assert (0.5, True) == (rewards["e.r"][0], bool(rewards["e.r"].isna()[1]))
 
 
 def test_a_table_needs_no_pandas(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without pandas `to_frame` alone fails, and says which module lacks."""
+    """Without pandas `to_frame` alone fails, and says what to install."""
     monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(ImportError, match="pandas"):
+    with pytest.raises(ModuleNotFoundError, match=r"pip install 'pandas>=2\.2'"):
         SCALARS.to_frame()
     assert builtins.sum(SCALARS["a"]) == 4.0
     assert importlib.import_module("ganglion.sdk.table").Table is Table
