@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from ganglion.sdk.brain import CheckpointableBrain
 from ganglion.sdk.condition import TerminationCondition
 
 __all__ = ["attributes_of", "found_in", "put_attributes", "way_of"]
@@ -54,9 +55,16 @@ def way_of(one: Any) -> tuple[Any, Any] | None:
     pair = getattr(one, "save_state", None), getattr(one, "load_state", None)
     if all(map(callable, pair)):
         return pair
+    if isinstance(one, CheckpointableBrain):
+        return lambda: _exported(one), lambda state: one.restore_checkpoint_state(state.get("", state))
     if isinstance(one, TerminationCondition) and type(one).state is not TerminationCondition.state:
         return one.state, one.restore
     return None
+
+
+def _exported(brain: CheckpointableBrain) -> Mapping[str, Any]:
+    state = brain.export_checkpoint_state()
+    return {"": state} if isinstance(state, bytes) else state
 
 
 def attributes_of(one: Any) -> dict[str, Any] | None:

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ganglion.peer.portrait import portray, restored
 from ganglion.peer.sitter import attributes_of, found_in, put_attributes, way_of
-from ganglion.sdk import TerminationCondition
+from ganglion.sdk import CheckpointableBrain, TerminationCondition
 
 
 class Plain:
@@ -123,6 +124,36 @@ def test_who_says_itself_what_it_is() -> None:
     assert (keeps.save_state, keeps.load_state) == way_of(keeps)
     assert (stops.state, stops.restore) == way_of(stops)
     assert way_of(TerminationCondition()) is way_of(Plain()) is None
+
+
+class Exports(CheckpointableBrain):
+    """Be a brain that is taken as its checkpoints are; attributes of it could not be."""
+
+    CHECKPOINT_FORMAT, CHECKPOINT_SCHEMA_VERSION = "own", 1
+
+    def __init__(self, state: Mapping[str, Any] | bytes) -> None:
+        self.state, self.lock = state, threading.Lock()
+
+    def thinking(self, muscle_id: str, data_from_muscle: Any) -> Any:
+        """Do nothing."""
+
+    def export_checkpoint_state(self) -> Mapping[str, Any] | bytes:
+        """Return it."""
+        return self.state
+
+    def restore_checkpoint_state(self, state: Mapping[str, Any] | bytes) -> None:
+        """Take it."""
+        self.state = state
+
+
+@pytest.mark.parametrize("state", [{"a": np.arange(3.0)}, b"bytes", {}], ids=["arrays", "bytes", "nothing"])
+def test_a_brain_says_it_by_its_checkpoints(state: Any) -> None:
+    """Where no checkpoint is taken of a brain that could have one, it is what its checkpoint would be."""
+    one, other = Exports(state), Exports(b"")
+    taken = portray({"brain": one}, {}, {"brain": one})
+    restored(taken, {"brain": other})
+
+    np.testing.assert_equal(other.state, state)
 
 
 def test_objects_within_are_found_by_their_paths() -> None:
