@@ -65,6 +65,18 @@ FOUND = {
         100392,
         [Fault("all", 309, Role.CONTROLLER, 35499, 21, 0.05)],
     ),
+    "an accusation crosses the news that who is late is lost, and its refusal is taken for the last word": (
+        405777,
+        [Fault("cut", 181, Role.BRAIN, 34824, 29, 0.3)],
+    ),
+    "who has lost his place on the bus for good writes on his tape how he ends": (
+        406207,
+        [Fault("undead", 114, Role.CONTROLLER, 48315, 9, 1.0), Fault("nap", 220, Role.BRAIN, 30879, 9, 3.0)],
+    ),
+    "a worker says that it stands while it is told to go on": (
+        700834,
+        [Fault("doze", 303, Role.BRAIN, 18436, 8, 3.0), Fault("halt", 540, Role.MUSCLE, 40819, 24, 0.05)],
+    ),
 }
 
 

@@ -118,7 +118,7 @@ class Boundaries:
         mild: list[dict[str, Any]] = []
         while signals:
             signal = signals.popleft()
-            self._phase.steps_left = signal.steps
+            self._phase.steps_left, self._phase.heeded = signal.steps, signal.number
             cause = {"signal": signal.signal, "issuer": signal.issuer, "reason": signal.reason, "known": True}
             if Signal[signal.signal] > Signal.PAUSE:
                 found.append(cause)
@@ -159,8 +159,8 @@ class Boundaries:
         """Tell where we stand, and stand until a signal other than PAUSE comes."""
         phase = self._phase
         setup = phase.setup
-        report = Stands(setup.worker, episode.number, episode.step, setup.evaluation)
         while True:
+            report = Stands(setup.worker, episode.number, episode.step, setup.evaluation, phase.heeded)
             phase.participant.call(phase.governor, "governor.stands", report, phase.span_s("governor.stands"))
             while not phase.signals:
                 if phase.participant.told_to_leave():

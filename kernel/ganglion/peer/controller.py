@@ -171,6 +171,7 @@ class ControllerHost:
                 signal = Signal[verdict.signal]
                 if signal > Signal.RESTART:
                     phase.signals.clear()  # they came too late for these episodes, and are not for the next ones
+                    phase.heeded = self._heard
                     phase.steps_left = None
                     return
                 self._next(phase, verdict, signal)

@@ -77,6 +77,7 @@ def _crossing(phase: Phase, verdict: Verdict) -> dict[str, Any]:
         "verdict": codec_of(Verdict).encode(verdict),
         "signals": [codec_of(FlowSignal).encode(signal) for signal in phase.signals],
         "tick": phase.tick,
+        "heeded": phase.heeded,
         "steps_left": phase.steps_left,
         "evaluation": phase.evaluation,
         "worlds": [_world(world) for world in phase.worlds],
@@ -88,7 +89,7 @@ def _cross(phase: Phase, tree: Mapping[str, Any]) -> Verdict:
     """Put a worker where another one stood; return by which verdict it goes on."""
     phase.signals.clear()
     phase.signals.extend(codec_of(FlowSignal).decode(signal) for signal in tree["signals"])
-    phase.tick, phase.steps_left = tree["tick"], tree["steps_left"]
+    phase.tick, phase.heeded, phase.steps_left = tree["tick"], tree["heeded"], tree["steps_left"]
     phase.evaluation = tree["evaluation"]
     connected = all(world.rewards is not None for world in phase.worlds)
     for world, seen in zip(phase.worlds, tree["worlds"], strict=True):

@@ -58,7 +58,7 @@ class Phase:
         self.by_name: dict[str, Actor] = {}
         self.episode: Episode | None = None
         self.signals: deque[FlowSignal] = deque()
-        self.tick = 0  # steps of this worker in this phase: its rounds
+        self.tick = self.heeded = 0  # steps of this worker, which are rounds; the last signal it acted on
         self.common = self.settle = self.patient = False
         self.evaluation: tuple[int, int] | None = None  # round of training, and `tick` when it began
         self.steps_left: int | None = None  # boundaries to go before the next PAUSE

@@ -34,6 +34,7 @@ from ganglion.run.plan import AgentPlan, PhasePlan, Plan
 from ganglion.run.recovery import span_s, widest
 from ganglion.run.stage import Stage
 from ganglion.sdk.condition import TerminationCondition
+from ganglion.sdk.flow import Signal
 from ganglion.sdk.mode import Mode
 from ganglion.sdk.seed import words
 from ganglion.wire.codec import codec_of
@@ -162,7 +163,10 @@ class GovernorHost:
         return DEFERRED
 
     def stands(self, request: Request, report: Stands) -> Any:
-        """Take where a worker stands."""
+        """Take where a worker stands, unless it goes on as soon as it hears what it was told meanwhile."""
+        heeded, said = report.heeded, self._said.get(request.peer, [])
+        if heeded is not None and any(s.number > heeded and s.signal != Signal.PAUSE.name for s in said):
+            return Done()
         self._drive(lambda: self._running().stands(request, report, self._now_s()))
         return DEFERRED
 

@@ -19,7 +19,7 @@ from collections.abc import Set as AbstractSet
 from typing import Any
 
 from ganglion.errors import GanglionError, PeerLost, RemoteProtocolError
-from ganglion.limits import HANDSHAKE_S, RECONNECT_S, TAPE_BYTES
+from ganglion.limits import HANDSHAKE_S, TAPE_BYTES
 from ganglion.peer.conversation import Answer, Gone, Incoming, Leave, Pending, Request, Told
 from ganglion.peer.failure import failure_of, is_loss, show_failure, wrong_answer
 from ganglion.peer.link import Connect, LinkLike, Unjoined
@@ -27,7 +27,7 @@ from ganglion.peer.pulse import abort, asks_for_beat, pulse
 from ganglion.peer.recorded import Recorded
 from ganglion.peer.tape import Tape
 from ganglion.peer.wait import Accusations, Reports
-from ganglion.peer.welcome import greet, read_welcome
+from ganglion.peer.welcome import greet, insist, read_welcome
 from ganglion.wire import tape as wire_tape
 from ganglion.wire.codec import Content, codec_of
 from ganglion.wire.envelope import Head, Position, decode_head, encode_head
@@ -47,7 +47,6 @@ from ganglion.wire.verb import Verb
 __all__ = ["DEFERRED", "Handler", "Mend", "Participant"]
 
 _IDLE_S = 1.0  # how long a quiet peer sleeps between looks at its deadlines
-_BACK_FIRST_S, _BACK_MOST_S = 0.01, 0.5  # between two tries to reach a broker that is lost
 _BEAT_HERE = [b"", encode_head(Head(Verb.BEAT, 0, "here")), b""]
 _ASIDE = 1 << 52  # serials of calls that are on no tape begin here
 
@@ -346,7 +345,12 @@ class Participant(Recorded):
             self._come_back()
 
     def _come_back(self) -> None:
-        """Connect and join, say again what is not answered; the lock is held. PeerLost if there is no broker."""
+        """Connect and join, say again what is not answered; the lock is held.
+
+        PeerLost if there is no broker, or no place for us: then this process ends, and how is not on its tape.
+        """
+        if self._lost is not None:
+            raise self._lost
 
         def rejoin() -> None:
             self._greet(HANDSHAKE_S * 5)
@@ -355,24 +359,18 @@ class Participant(Recorded):
 
         try:
             self._insist(rejoin)
-        except RemoteProtocolError as error:  # refused: somebody else has our name
-            raise PeerLost("broker", str(error)) from error
+        except GanglionError as error:  # refused: somebody else has our name
+            self._lost = error if isinstance(error, PeerLost) else PeerLost("broker", str(error))
+            if self._tape is not None:
+                self._tape.end()
+            raise self._lost from None
         self._returned = True
 
     def _insist(self, act: Callable[[], Any]) -> Any:
         """Do something with the broker; with a tape anew while that is lost, until PeerLost."""
-        until_s, delay_s = self._real_clock() + RECONNECT_S, _BACK_FIRST_S
-        while True:
-            try:
-                return act()
-            except GanglionError as error:
-                if self._tape is None or isinstance(error, RemoteProtocolError):
-                    raise
-                if self._real_clock() >= until_s or self._closed.is_set():
-                    text = f"it did not come back within {RECONNECT_S:g} s: {error}"
-                    raise PeerLost("broker", text) from error
-            self._pause(delay_s)
-            delay_s = min(2 * delay_s, _BACK_MOST_S)
+        if self._tape is None:
+            return act()
+        return insist(act, self._real_clock, self._pause, self._closed.is_set)
 
     def _return(self) -> None:
         """Tell the host that what was on its way may be lost."""

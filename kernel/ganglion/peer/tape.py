@@ -118,7 +118,7 @@ class Tape:
     def __init__(self, reel: Reel) -> None:
         self._reel = reel
         self._waiting: list[Entry] = []
-        self._given_up = False
+        self._given_up = self._ended = False
         data = reel.read()
         self._size = len(wire.MAGIC)
         self._records: Iterator[Record] = wire.read_records(data)
@@ -208,7 +208,7 @@ class Tape:
         at_once = self._size > len(wire.MAGIC)  # the first record is one that can be read without the others
         data = wire.block(self._waiting) if at_once else _each(self._waiting)
         self._waiting.clear()
-        if self._given_up:
+        if self._given_up or self._ended:
             return True
         self._size += len(data)
         if self._size > TAPE_BYTES:
@@ -218,6 +218,10 @@ class Tape:
         self._reel.append(data)
         return True
 
+    def end(self) -> None:
+        """Write no more: what its writer does from now on is how it ends, and nothing that is to be done again."""
+        self._ended = True
+
     def beginning(self, place: int) -> bytes:
         """Return what is on it up to a place."""
         return bytes(self._reel.read()[:place])
@@ -225,6 +229,8 @@ class Tape:
     def begin_anew(self, records: Sequence[Entry], kept: bytes = wire.MAGIC) -> None:
         """Write a new tape with these records, behind what is kept, in the place of what was noted so far."""
         self._waiting.clear()
+        if self._ended:
+            return
         data = kept + _each(records)
         self._given_up = False
         self._size = len(data)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from ganglion.errors import RemoteProtocolError
 from ganglion.limits import WAIT_REPORT_S
 from ganglion.peer.conversation import Conversation, Pending
+from ganglion.wire.codec import decode_map
 from ganglion.wire.envelope import decode_head
 from ganglion.wire.messages import Overdue
 from ganglion.wire.verb import Verb
@@ -53,16 +55,27 @@ class Accusations:
         for pending in fresh:
             pending.accused = True
             self._conversation.wait_on(pending, now_s)
-            self._accused[self._ask(Overdue(pending.peer, pending.call, now_s - pending.since_s))] = pending
+            serial = self._ask(Overdue(pending.peer, pending.call, now_s - pending.since_s))
+            # What became of an earlier accusation was lost with the broker, or is of no interest any more.
+            self._accused = {said: one for said, one in self._accused.items() if one is not pending}
+            self._accused[serial] = pending
         return [pending for pending in late if pending not in fresh]
 
     def hear(self, frames: Sequence[bytes], now_s: float) -> None:
         """Hear what the supervisor makes of somebody who is late."""
         head = decode_head(frames[1])
         pending = self._accused.pop(head.serial, None) if head.verb in (Verb.REPLY, Verb.ERROR) else None
-        if pending is None:
-            return
-        if head.verb is Verb.REPLY:
-            pending.accused = False  # it is seen to; his time has begun again
+        if pending is None or not pending.accused:
+            return  # he was found to be lost meanwhile: his time has begun again, and he is to be asked again
+        if head.verb is Verb.REPLY or _busy(frames):
+            pending.accused = False  # it is seen to, or can be told again; his time has begun again
         else:
             self._conversation.wait_no_longer(pending, now_s)
+
+
+def _busy(frames: Sequence[bytes]) -> bool:
+    """Say whether an ERROR says no more than that nobody could hear us at the moment."""
+    try:
+        return len(frames) > 2 and decode_map(frames[2]).get("kind") == "busy"
+    except RemoteProtocolError:
+        return False

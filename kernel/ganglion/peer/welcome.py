@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from ganglion.errors import DeadlineExceeded, GanglionError, PeerLost, RemoteProtocolError
+from ganglion.limits import RECONNECT_S
 from ganglion.peer.link import Connect, LinkLike
 from ganglion.wire.codec import codec_of, decode_map
 from ganglion.wire.envelope import Head, decode_head, encode_head
 from ganglion.wire.messages import Hello, Welcome
 from ganglion.wire.verb import Verb
 
-__all__ = ["greet", "read_welcome"]
+__all__ = ["greet", "insist", "read_welcome"]
+
+_FIRST_S, _MOST_S = 0.01, 0.5  # between two tries to reach a broker that is lost
+_T = TypeVar("_T")
 
 
 def greet(connect: Connect, hello: Hello, timeout_s: float, again: bool) -> tuple[LinkLike, list[bytes]]:
@@ -47,3 +52,29 @@ def read_welcome(frames: Sequence[bytes], hello: Hello, again: bool) -> Welcome:
     if head.verb is not Verb.WELCOME:
         raise RemoteProtocolError(f"expected WELCOME, found {head.verb.name}")
     return codec_of(Welcome).decode(body)
+
+
+def insist(
+    act: Callable[[], _T],
+    clock: Callable[[], float],
+    pause: Callable[[float], None],
+    closed: Callable[[], bool],
+) -> _T:
+    """Do something with the broker, anew while that is lost, after ever longer pauses; return what comes of it.
+
+    Raises:
+        PeerLost: The broker did not come back in time, or we are `closed`.
+        RemoteProtocolError: It refuses us.
+    """
+    until_s, delay_s = clock() + RECONNECT_S, _FIRST_S
+    while True:
+        try:
+            return act()
+        except RemoteProtocolError:
+            raise
+        except GanglionError as error:
+            if clock() >= until_s or closed():
+                text = f"it did not come back within {RECONNECT_S:g} s: {error}"
+                raise PeerLost("broker", text) from error
+        pause(delay_s)
+        delay_s = min(2 * delay_s, _MOST_S)

@@ -8,7 +8,7 @@ import pytest
 from ganglion.sdk import Signal
 from ganglion.sdk.condition import EpisodeView, TerminationCondition
 from ganglion.sdk.mode import Mode
-from ganglion.wire.messages import Boundary, FlowSignal, Go, Verdict
+from ganglion.wire.messages import Boundary, Done, FlowSignal, Go, Verdict
 from ganglion.wire.verb import Verb
 
 ENDED = {"signal": "RESET", "issuer": "condition:environment", "reason": "terminated"}
@@ -337,6 +337,32 @@ def test_a_paused_worker_tells_where_it_stands(worker: Any) -> None:
     paused(it, [lambda: steer(it, "PAUSE"), lambda: steer(it, "CONTINUE")])
 
     assert [(0, 0, 1, False)] * 2 == [(s.worker, s.episode, s.steps, s.evaluation) for s in it.stands]
+
+
+def test_a_paused_worker_says_which_signals_it_has_acted_on(worker: Any) -> None:
+    """One that has come, and that it has not looked at yet, is not among them: it ends the stand at once."""
+    it = worker()
+    send = lambda number, signal: it.link.tell(  # noqa: E731
+        "r/governor", "", FlowSignal(signal, "operator", number=number), Verb.SIGNAL
+    )
+
+    def stands(peer: str, report: Any) -> Done:
+        it.stands.append(report)
+        if len(it.stands) == 1:
+            for number, signal in [(4, "CONTINUE"), (5, "PAUSE")]:
+                send(number, signal)
+        return Done()
+
+    it.link.answers["governor.stands"] = stands
+    it.setup()
+    it.start()
+    send(3, "PAUSE")
+    it.hosted.participant.pump(0.0)
+    it.link.idle.extend([lambda: None, lambda: send(6, "CONTINUE")])
+    it.hosted.host.tick()
+
+    assert [3, 5] == [report.heeded for report in it.stands]
+    assert "terminated" == it.reports[0].reason
 
 
 def test_of_pause_and_continue_the_last_holds(worker: Any) -> None:

@@ -426,7 +426,7 @@ def test_a_pause_that_comes_too_late_does_not_hold_the_next_evaluation(worker: A
     it.start(verdict=Verdict("RESET", round=7))
 
     def late(peer: str, report: Any) -> Verdict:
-        it.link.tell("r/governor", "", FlowSignal("PAUSE", "operator"), Verb.SIGNAL)
+        it.link.tell("r/governor", "", FlowSignal("PAUSE", "operator", number=7), Verb.SIGNAL)
         it.reports.append(report)
         return Verdict("STOP_SIMULATION")
 
@@ -439,6 +439,7 @@ def test_a_pause_that_comes_too_late_does_not_hold_the_next_evaluation(worker: A
 
     assert [0, 1] == [report.episode for report in it.reports]
     assert [] == it.link.asked("governor.stands")
+    assert 7 == it.hosted.host._phase.heeded
 
 
 def test_a_signal_that_comes_again_is_not_heard_twice(worker: Any) -> None:

@@ -47,7 +47,7 @@ def test_a_worker_goes_on_where_another_one_stood(standing: Any) -> None:
     records.add(["steps", 2])
     phase.controller.plans.append(4)
     phase.signals.append(FlowSignal("PAUSE", "operator"))
-    phase.tick, phase.steps_left, phase.evaluation = 70, 3, (9, 40)
+    phase.tick, phase.steps_left, phase.evaluation, phase.heeded = 70, 3, (9, 40), 8
     world.rewards, world.readings, world.earned, world.ticks = [], [0.5], [1.0], 12
     world.setup["episode_seed"] = 77
     assert world.journal is not None
@@ -61,11 +61,12 @@ def test_a_worker_goes_on_where_another_one_stood(standing: Any) -> None:
     assert (verdict, [3, ["r/x"]]) == found
     assert records.state() == kept.state()
     assert (1, False) == (kept.number, kept.settled)
-    assert ([4], list(phase.signals), 70, 3) == (
+    assert ([4], list(phase.signals), 70, 3, 8) == (
         other.controller.plans,
         list(other.signals),
         other.tick,
         other.steps_left,
+        other.heeded,
     )
     assert phase.moment == other.moment
     assert ([], [0.5], [1.0], 12, 77) == (

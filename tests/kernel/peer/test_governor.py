@@ -44,6 +44,7 @@ from ganglion.wire.messages import (
     Joined,
     RecordAck,
     RunRequest,
+    Stands,
     Watch,
 )
 from ganglion.wire.name import Role
@@ -465,6 +466,21 @@ def test_signals_are_numbered_and_said_again_to_who_joins(stage: Stage) -> None:
     stage.link.tell("", "kernel.joined", Joined(first, 3, "controller"))
     stage.settle()
     assert len(sent) == len([e for e in stage.link.sent if e.head.verb is Verb.SIGNAL])
+
+
+@pytest.mark.parametrize(("heeded", "stands"), [(0, False), (1, False), (2, True), (3, True), (None, True)])
+def test_who_is_told_to_go_on_does_not_stand(stage: Stage, heeded: int | None, stands: bool) -> None:
+    """A report that crosses CONTINUE is of a worker that stands no longer; one that crosses PAUSE is true."""
+    stage.start(None)
+    stage.settle()
+    peer, there = "r/controller/0", list[Stands]()
+    signals = [FlowSignal(signal, "operator") for signal in ("PAUSE", "CONTINUE", "PAUSE")]
+    stage.hosted.host._carry_out([Steer(peer, signal) for signal in signals])
+    stage.hosted.host._running().stands = lambda token, report, now_s: there.append(report) or []
+    stage.hosted.ask("governor.stands", Stands(0, 1, 2, heeded=heeded), peer)
+    stage.hosted.ask("governor.stands", Stands(1, 1, 2, heeded=0), "r/controller/1")  # it was told nothing
+
+    assert [0, 1][not stands :] == [report.worker for report in there]
 
 
 def test_another_broker_is_asked_to_watch_again(stage: Stage) -> None:

@@ -313,6 +313,29 @@ def test_lost_broker_is_waited_out(link: Any, clock: Any) -> None:
     assert links[0].calls("brain.update")[0] == links[1].calls("brain.update")[0]
 
 
+@pytest.mark.parametrize("says", [True, False])
+def test_how_somebody_ends_who_has_lost_his_place_is_on_no_tape(link: Any, clock: Any, says: bool) -> None:
+    """Who may not come back tries it once, and whatever he does then is not for his successor to do again."""
+    links = [type(link)(clock), type(link)(clock)]
+    stale = codec_of(Failure).encode(Failure("incarnation", "r/muscle/a/0 is at 2, found the stale 1"))
+    links[1].send = lambda frames: links[1].deliver("", Head(Verb.ERROR, 1), stale)
+    made, reel = iter(links), MemoryReel()
+    participant = Worker(lambda: next(made), clock, reel).participant
+    participant.join(participant.hello("muscle", "a", "t"))
+    participant.ask(A, "brain.update", UpdateAsked(0, 4), 5.0)
+    links[0].lost = "killed"
+    before = bytes(reel.data)
+    with pytest.raises(PeerLost, match="stale") as lost:
+        participant.pump(1.0)
+
+    say = partial(participant.ask, A, "brain.update", UpdateAsked(0, 5), 5.0)
+    for _ in range(2):
+        with pytest.raises(PeerLost) as again:
+            say() if says else participant.pump(1.0)
+        assert lost.value is again.value
+    assert before == bytes(reel.data)
+
+
 def test_our_own_former_connection_is_waited_out(link: Any, clock: Any) -> None:
     """A broker that has not noticed the end of a connection yet takes its peer for another; it is asked again."""
     bus, token = MemoryBus(), "t" * 43

@@ -42,6 +42,21 @@ def test_nothing_is_written_before_it_is_flushed(reel: Any) -> None:
     assert [[b"a", b"b"], b"d" * 16] == played(reel)
 
 
+def test_nothing_is_written_behind_its_end(reel: Any) -> None:
+    """Who has lost his place for good leaves his tape as it was then, also where he would begin it anew."""
+    tape = Tape(reel)
+    tape.said(1.0, b"d" * 16)
+    tape.flush()
+    tape.end()
+    tape.said(2.0, b"e" * 16)
+    tape.heard(3.0, [b"a"])
+
+    assert tape.flush()
+    tape.begin_anew([base_record(4.0, 1, None, [])])
+    assert [b"d" * 16] == played(reel)
+    assert Tape(reel).playing
+
+
 def test_the_first_record_can_be_read_alone(reel: Any) -> None:
     """Who only wants to know when a tape was begun needs not read the large message behind the first one."""
     tape = Tape(reel)

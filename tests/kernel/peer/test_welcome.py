@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from ganglion.errors import GanglionError, PeerLost, RemoteProtocolError
-from ganglion.peer.welcome import greet, read_welcome
+from ganglion.limits import RECONNECT_S
+from ganglion.peer.welcome import greet, insist, read_welcome
 from ganglion.wire.codec import codec_of
 from ganglion.wire.envelope import Head, encode_head
 from ganglion.wire.messages import Failure, Hello
@@ -42,3 +43,39 @@ def test_who_is_refused_leaves_no_link(link: Any) -> None:
     with pytest.raises(GanglionError, match="HELLO"):
         greet(lambda: link, HELLO, 1.0, False)
     assert link.closed
+
+
+@pytest.mark.parametrize("tries", [0, 1, 9])
+def test_a_lost_broker_is_tried_again_ever_more_rarely(clock: Any, tries: int) -> None:
+    """What is done with the broker is done anew while that is lost, after 10, 20, 40, at most 500 ms."""
+    pauses: list[float] = []
+
+    def act() -> str:
+        if len(pauses) < tries:
+            raise PeerLost("broker", "nobody listens")
+        return "welcome"
+
+    assert "welcome" == insist(act, clock, pauses.append, lambda: False)
+    assert [0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.5, 0.5, 0.5][:tries] == pauses
+
+
+def test_a_broker_that_does_not_come_back_is_given_up(clock: Any) -> None:
+    """After half a minute, or when we have closed, it is lost for good; a refusal is its last word at once."""
+    began_s = clock()
+
+    def lose() -> None:
+        raise PeerLost("broker", "nobody listens")
+
+    def refuse() -> None:
+        raise RemoteProtocolError("stale")
+
+    def pause(span_s: float) -> None:
+        clock.now_s += span_s
+
+    with pytest.raises(PeerLost, match=r"did not come back within 30 s: .*nobody listens"):
+        insist(lose, clock, pause, lambda: False)
+    assert RECONNECT_S <= clock() - began_s < RECONNECT_S + 1.0
+    with pytest.raises(PeerLost, match="did not come back"):
+        insist(lose, clock, pytest.fail, lambda: True)
+    with pytest.raises(RemoteProtocolError, match="stale"):
+        insist(refuse, clock, pytest.fail, lambda: False)

@@ -100,12 +100,16 @@ class Rebuilt:
 
 @message
 class Stands:
-    """Report that a worker stands at a boundary because of PAUSE, where there is no common boundary."""
+    """Report that a worker stands at a boundary because of PAUSE, where there is no common boundary.
+
+    `heeded` is the number of the last signal that it has acted on: one that is on its way to it may end this.
+    """
 
     worker: int
     episode: int
     steps: int
     evaluation: bool = False
+    heeded: int | None = None
 
 
 @message

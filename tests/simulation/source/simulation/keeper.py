@@ -183,7 +183,8 @@ class Keeper:
 
     def _idle_s(self) -> float:
         """Return for how long there is nothing to do if nobody says anything."""
-        due = [*self._due_s.values(), *(m.kill_s for m in self.members.values() if m.kill_s is not None)]
+        there = [member for member in self.members.values() if not member.noticed]
+        due = [*self._due_s.values(), *(m.kill_s for m in there if m.kill_s is not None)]
         if self._lost is not None:
             due.append(self._lost[1])
         return (
