@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from system.command import ganglion
+from system.results import Rows, table
 
 from ganglion.sdk.seed import integer_from_words, words
 
@@ -161,12 +162,9 @@ class Farm:
         """Run a command in the folder."""
         return ganglion(self.folder, *line)
 
-    def rows(self, table: str, run: str = "own-1") -> list[dict[str, Any]]:
+    def rows(self, name: str, run: str = "own-1") -> Rows:
         """Return the rows of a table of a run."""
-        found: list[dict[str, Any]] = json.loads(
-            self.ganglion("results", "--table", table, run, "--format", "json").stdout
-        )
-        return found
+        return table(self.folder, name, run)
 
 
 @pytest.fixture

@@ -6,13 +6,13 @@ import json
 import os
 import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 from system.command import GANGLION, ganglion
-from system.languages import names, program_of
+from system.dealer import dealer
+from system.languages import command_of, names, program_of
+from system.results import Failed, Rows, fail, table, unnamed
 
 from ganglion.supervisor.connection import find_connections, read_connection
 from ganglion.supervisor.toolchain import Program
@@ -53,12 +53,6 @@ def program(request: pytest.FixtureRequest) -> Program:
     return program_of(request.param, request.config)
 
 
-def _form(program: Program) -> str:
-    """Return a program as the form of an environment in a document."""
-    variables = f", variables: {json.dumps(program.variables)}" if program.variables else ""
-    return f"command: {json.dumps(program.argv)}{variables}"
-
-
 # == real runs ========================================================================================================
 def _document(folder: Path, form: str, workers: int = 1, episodes: int = 1) -> Path:
     path = folder / "swing.yml"
@@ -67,40 +61,30 @@ def _document(folder: Path, form: str, workers: int = 1, episodes: int = 1) -> P
     return path
 
 
-def _ganglion(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return ganglion(folder, *arguments)
-
-
-def _steps(folder: Path, run: str) -> list[dict[str, Any]]:
-    shown = _ganglion(folder, "results", "--table", "steps", "--format", "json", run)
-    assert 0 == shown.returncode, shown.stderr
-    return [{key: value for key, value in row.items() if key != "run"} for row in json.loads(shown.stdout)]
-
-
 @pytest.fixture(scope="module")
-def reference(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[dict[str, Any]]]:
+def reference(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Rows]:
     """Return folder and steps of a run with the Python plugin `pendulum`, two workers, two episodes each."""
     folder = tmp_path_factory.mktemp("reference")
-    done = _ganglion(
+    done = ganglion(
         folder, "-q", "run", str(_document(folder, "name: pendulum", 2, 2)), "--name", "reference"
     )
     assert 0 == done.returncode, done.stderr
-    return folder, _steps(folder, "reference")
+    return folder, unnamed(table(folder, "steps", "reference"))
 
 
 def test_program_and_plugin_give_equal_results(
-    program: Program, reference: tuple[Path, list[dict[str, Any]]], tmp_path: Path
+    program: Program, reference: tuple[Path, Rows], tmp_path: Path
 ) -> None:
     """Two documents that differ in `name` and `command` only leave equal rows in every table."""
     folder, expected = reference
     name = f"by-{Path(program.argv[-1]).suffix.strip('.') or 'c'}"
-    document = _document(tmp_path, _form(program), 2, 2)
-    done = _ganglion(folder, "-q", "run", str(document), "--name", name)
+    document = _document(tmp_path, command_of(program), 2, 2)
+    done = ganglion(folder, "-q", "run", str(document), "--name", name)
 
     assert (0, "") == (done.returncode, done.stderr)
     assert 2 * 2 * 200 == len(expected)
-    assert expected == _steps(folder, name)
-    assert 0 == _ganglion(folder, "runs", "diff", "reference", name).returncode
+    assert expected == unnamed(table(folder, "steps", name))
+    assert 0 == ganglion(folder, "runs", "diff", "reference", name).returncode
 
 
 def _attached(folder: Path, document: Path, program: Program, *options: str) -> tuple[int, str, int, str]:
@@ -149,7 +133,7 @@ def test_ten_thousand_steps_attached(program: Program, tmp_path: Path) -> None:
     ended = _attached(tmp_path, _document(tmp_path, "attach: true", 1, 50), program)
 
     assert (0, "", 0, "") == ended
-    rows = _steps(tmp_path, "r")
+    rows = table(tmp_path, "steps", "r")
     assert 10_000 == len(rows)
     assert 50 == sum(bool(row["truncated"]) for row in rows)
 
@@ -169,43 +153,28 @@ def test_attached_by_curve(program: Program, tmp_path: Path) -> None:
     ended, said, *left = _attached(tmp_path, document, program, "--bind", "tcp://127.0.0.1:0")
 
     assert (0, [0, ""]) == (ended, left), said
-    assert 200 == len(_steps(tmp_path, "r"))
+    assert 200 == len(table(tmp_path, "steps", "r"))
 
 
-DEALER = """\
-import msgpack, os, zmq
-dealer = zmq.Context().socket(zmq.DEALER)
-dealer.linger = 500
-dealer.connect(os.environ["GANGLION_ENDPOINT"])
-def send(to, head, body): dealer.send_multipart([to, msgpack.packb(head), msgpack.packb(body)])
-who = {"name": os.environ["GANGLION_NAME"], "token": os.environ["GANGLION_TOKEN"]}
-send(b"", [1, 1], {"version": 1, "role": "environment", **who})
-box = {"type": "box", "shape": [], "dtype": "<f8", "low": 0, "high": 9}
-one = [{"id": "x", "space": box}]
-verb, step = 0, 0
-while verb != 10:
-    source, head, *_ = dealer.recv_multipart()
-    verb, serial, call = [*msgpack.unpackb(head), None][:3]
-    step = step + 1 if call == "environment.update" else 0
-    rows = {"readings": [[step]], "rewards": [[step]] if step else [], "terminated": step == 5, "ticks": step}
-    if call == "environment.start": rows = {**rows, "sensors": one, "actuators": one, "rewards": one}
-    if verb == 3: send(source, [4, serial], rows if call != "environment.shutdown" else {})
-    if verb == 8: send(b"", [8, serial, "here"], {})
-    if verb == 10: send(b"", [10, serial], {})
-dealer.close()
-"""
+WORLD = dealer(
+    "environment",
+    'count = count + 1 if call == "environment.update" else 0',
+    'answer = {"readings": [[count]], "rewards": [[count]] if count else [], "terminated": count == 5, "ticks": count}',
+    'one = [{"id": "x", "space": {"type": "box", "shape": [], "dtype": "<f8", "low": 0, "high": 9}}]',
+    'if call == "environment.start": answer = {**answer, "sensors": one, "actuators": one, "rewards": one}',
+)
 
 
 def test_twenty_lines_attach(tmp_path: Path) -> None:
     """Twenty lines with pyzmq are an environment: an integer is taken for a float, and skipped keys do no harm."""
     path = tmp_path / "dealer.py"
-    path.write_text(DEALER)
+    path.write_text(WORLD)
     program = Program([sys.executable, str(path)])
     ended = _attached(tmp_path, _document(tmp_path, "attach: true", 1, 2), program)
 
-    assert 20 == len(DEALER.splitlines())
+    assert 20 == len(WORLD.splitlines())
     assert (0, "", 0, "") == ended
-    rows = _steps(tmp_path, "r")
+    rows = table(tmp_path, "steps", "r")
     assert [1, 2, 3, 4, 5] * 2 == [row["step"] for row in rows]
     assert [False, False, False, False, True] * 2 == [bool(row["terminated"]) for row in rows]
 
@@ -217,48 +186,38 @@ BREAK = {  # what a program does -> how the story begins, and what it has beside
     "import os; os.kill(os.getpid(), 9)": ("was killed by SIGKILL", "its output: nothing"),
 }
 ANSWERS = {
-    '"readings": [[step]]': {
-        '"readings": [[99 * step]]': "readings.x: expected a value of Box",
+    '"readings": [[count]]': {
+        '"readings": [[99 * count]]': "readings.x: expected a value of Box",
         '"readings": [["a"]]': "readings.x: expected a value of Box",
         '"readings": [[]]': "readings: expected one row of 1 values, found 0 values",
         '"readings": 7': "readings: expected a list, found 7",
     },
-    "if verb == 3: send(source, [4, serial], rows": {
+    "if verb == 3: send(source, [4, serial], answer": {
         'if verb == 3: send(source, [5, serial], {"kind": "author", "message": "too hot"}': "author: too hot",
     },
 }
 WRONG = [(old, new) for old, row in ANSWERS.items() for new in row]
 
 
-@dataclass(frozen=True)
-class Failed:
-    """Hold what came of runs that fail: folder, and the lines of the story of each, by its uid."""
-
-    folder: Path
-    stories: dict[str, list[str]]
-
-
 @pytest.fixture(scope="module")
 def failed(tmp_path_factory: pytest.TempPathFactory) -> Failed:
-    """Run all documents of this part by one command, two at a time: each of them ends soon after it was started."""
+    """Run all documents of this part by one command."""
     folder = tmp_path_factory.mktemp("failed")
     forms = {"missing": "command: [./nowhere]", "homeless": "command: [./a], cwd: b"}
-    forms |= {f"breaks-{n}": _form(Program([sys.executable, "-c", code])) for n, code in enumerate(BREAK)}
+    forms |= {
+        f"breaks-{n}": command_of(Program([sys.executable, "-c", code])) for n, code in enumerate(BREAK)
+    }
     for n, (old, new) in enumerate(WRONG):
-        assert old in DEALER
+        assert old in WORLD
         path = folder / f"dealer{n}.py"
-        path.write_text(DEALER.replace(old, new))
-        forms[f"answers-{n}"] = _form(Program([sys.executable, str(path)]))
+        path.write_text(WORLD.replace(old, new))
+        forms[f"answers-{n}"] = command_of(Program([sys.executable, str(path)]))
     files = []
     for uid, form in forms.items():
         text = _document(folder, form, 2 if uid == "missing" else 1).read_text()
         files.append(folder / f"{uid}.yml")
         files[-1].write_text(text.replace("uid: swing", f"uid: {uid}"))
-    done = ganglion(folder, "run", *map(str, files), "--json", "--parallel", "2", span_s=3 * WAIT_S)
-    assert 1 == done.returncode, done.stdout + done.stderr
-    ended = [event for event in map(json.loads, done.stdout.splitlines()) if event["event"] == "run.ended"]
-    assert {1} == {event["exit_status"] for event in ended}
-    return Failed(folder, {event["run"].removesuffix("-1"): event["story"] for event in ended})
+    return fail(folder, files)
 
 
 @pytest.mark.parametrize("number", range(len(BREAK)), ids=BREAK)

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import os
 import struct
 import subprocess
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 from system.command import Command, ganglion
-from system.languages import program_of
+from system.dealer import dealer
+from system.languages import command_of, program_of
+from system.results import Failed, fail, table
 
 from ganglion.supervisor.connection import find_connections
 from ganglion.supervisor.toolchain import Program
@@ -110,28 +110,17 @@ def _document(folder: Path, muscle: str, name: str = "act", **more: Any) -> Path
     return path
 
 
-def _command(program: Program) -> str:
-    return json.dumps({"command": list(program.argv), "variables": dict(program.variables)})
-
-
-def _rows(folder: Path, run: str, table: str) -> list[dict[str, Any]]:
-    shown = ganglion(folder, "results", "--table", table, "--format", "json", run)
-    assert 0 == shown.returncode, shown.stderr
-    rows: list[dict[str, Any]] = json.loads(shown.stdout)
-    return rows
-
-
 # == a linear policy in C =============================================================================================
 def test_program_and_plugin_act_alike_for_a_brain(tmp_path: Path, request: pytest.FixtureRequest) -> None:
     """Two documents that differ in the muscle only leave equal tables; weights change in mid-episode."""
     program = program_of("c-muscle", request.config)
     (tmp_path / "linear.py").write_text(LINEAR)
     form = {"BRAIN": '"linear:Changing"', "MODE": "train, evaluate_every: 2", "WORKERS": 2, "EPISODES": 2}
-    for name, muscle in (("python", '"linear:Linear"'), ("c", _command(program))):
+    for name, muscle in (("python", '"linear:Linear"'), ("c", f"{{{command_of(program)}}}")):
         done = ganglion(tmp_path, "-q", "run", str(_document(tmp_path, muscle, **form)), "--name", name)
         assert (0, "") == (done.returncode, done.stderr)
 
-    actions = _rows(tmp_path, "c", "actions")
+    actions = table(tmp_path, "actions", "c")
     assert {"train", "evaluate"} == {row["mode"] for row in actions}
     assert 800 <= len(actions)
     assert 100 < len({row["setpoints"]["world.torque"] for row in actions})
@@ -207,29 +196,13 @@ def test_what_the_program_cannot_do_is_refused(request: pytest.FixtureRequest) -
 
 
 # == what is said when a program fails ================================================================================
-DEALER = """\
-import msgpack, os, sys, zmq
-dealer = zmq.Context().socket(zmq.DEALER)
-dealer.linger = 500
-dealer.connect(os.environ["GANGLION_ENDPOINT"])
-def send(to, head, body): dealer.send_multipart([to, msgpack.packb(head), msgpack.packb(body)])
-who = {"name": os.environ["GANGLION_NAME"], "token": os.environ["GANGLION_TOKEN"]}
-send(b"", [1, 1], {"version": 1, "role": "muscle", **who})
-first = os.environ.get("GANGLION_INCARNATION") == "1"
-verb, acts = 0, 0
-while verb != 10:
-    source, head, body = dealer.recv_multipart()[:3]
-    verb, serial, call = [*msgpack.unpackb(head), None][:3]
-    act, answer = call == "muscle.act", {}
-    acts += act
-    if act: answer = {"setpoints": [[0.5]], "objective": [1]}
-    if acts == 5: pass
-    if verb == 3: send(source, [4, serial], answer)
-    if verb == 8: send(b"", [8, serial, "here"], {})
-    if verb == 10: send(b"", [10, serial], {})
-    if verb == 5: raise SystemExit(msgpack.unpackb(body)["message"])
-dealer.close()
-"""
+MUSCLE = dealer(
+    "muscle",
+    'first = os.environ.get("GANGLION_INCARNATION") == "1"',
+    'count += call == "muscle.act"',
+    'answer = {"setpoints": [[0.5]], "objective": [1]} if call == "muscle.act" else {}',
+    "if count == 5: pass",
+)
 WRONG = {  # uid -> what is said otherwise, by what; how the story begins, and what else is in it
     "dies": (
         "pass",
@@ -264,36 +237,24 @@ WRONG = {  # uid -> what is said otherwise, by what; how the story begins, and w
 }
 
 
-@dataclass(frozen=True)
-class Failed:
-    """Hold what came of runs that fail: folder, and the lines of the story of each, by its uid."""
-
-    folder: Path
-    stories: Mapping[str, list[str]]
-
-
 def _dealer(folder: Path, name: str, old: str = "", new: str = "") -> str:
     """Write a muscle in Python that uses pyzmq alone; return its form in a document."""
-    assert old in DEALER
+    assert old in MUSCLE
     path = folder / f"{name}.py"
-    path.write_text(DEALER.replace(old, new, 1) if old else DEALER)
-    return _command(Program([sys.executable, str(path)]))
+    path.write_text(MUSCLE.replace(old, new, 1) if old else MUSCLE)
+    return f"{{{command_of(Program([sys.executable, str(path)]))}}}"
 
 
 @pytest.fixture(scope="module")
 def failed(tmp_path_factory: pytest.TempPathFactory) -> Failed:
-    """Run all documents of this part by one command, two at a time: each of them ends soon after it was started."""
+    """Run all documents of this part by one command."""
     folder = tmp_path_factory.mktemp("failed")
     files = []
     for name, (old, new, *_) in WRONG.items():
         files.append(_document(folder, _dealer(folder, name, old, new), name))
         if name == "late":
             files[-1].write_text(files[-1].read_text().replace("act: 5", "act: 0.3, think: 0.2"))
-    done = ganglion(folder, "run", *map(str, files), "--json", "--parallel", "2", span_s=3 * WAIT_S)
-    assert 1 == done.returncode, done.stdout + done.stderr
-    ended = [event for event in map(json.loads, done.stdout.splitlines()) if event["event"] == "run.ended"]
-    assert {1} == {event["exit_status"] for event in ended}
-    return Failed(folder, {event["run"].removesuffix("-1"): event["story"] for event in ended})
+    return fail(folder, files)
 
 
 @pytest.mark.parametrize("uid", WRONG)
@@ -318,13 +279,13 @@ def test_words_of_a_program_are_in_the_log(failed: Failed) -> None:
 def test_restart_costs_the_open_episode(tmp_path: Path) -> None:
     """With `on_loss: restart` a lost program is started anew and set up again; the open episode is lost, and told."""
     form = _dealer(
-        tmp_path, "mortal", "if acts == 5: pass", "if acts == 5 and first: os.kill(os.getpid(), 9)"
+        tmp_path, "mortal", "if count == 5: pass", "if count == 5 and first: os.kill(os.getpid(), 9)"
     )
     document = _document(tmp_path, form, EPISODES=2)
     done = ganglion(tmp_path, "-q", "run", str(document), "--set", "recovery.on_loss=restart", "--name", "r")
 
     assert 0 == done.returncode, done.stderr
-    episodes = _rows(tmp_path, "r", "episodes")
+    episodes = table(tmp_path, "episodes", "r")
     assert ["lost: muscle scout"] == [e["reason"] for e in episodes if e["reason"].startswith("lost")]
     assert [4, 200, 200] == [e["steps"] for e in episodes]
 
@@ -349,4 +310,4 @@ def test_program_attaches_as_a_muscle(tmp_path: Path) -> None:
     left = [(process.communicate(timeout=WAIT_S)[1], process.returncode) for process in started]
 
     assert ((0, ""), [("", 0), ("", 0)]) == (ended, left)
-    assert 200 == len(_rows(tmp_path, "r", "actions"))
+    assert 200 == len(table(tmp_path, "actions", "r"))

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
 from pathlib import Path
-from typing import Any
 
 import pytest
-from system.command import SPAN_S, ganglion
+from system.command import ganglion
+from system.farm import Farm
+from system.results import Failed, fail
 
 DUMMIES = """\
 uid: golden
@@ -26,29 +25,6 @@ SECOND
 run_config: {condition: {name: vanilla}}
 """
 TEST_PHASE = "  - test: {phase_config: {mode: test}}"
-
-
-class Farm:
-    """Run documents in a folder of their own and read what came of them."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-
-    def run(self, text: str, *options: str) -> subprocess.CompletedProcess[str]:
-        """Run a document; return exit status and output."""
-        (self.folder / "document.yml").write_text(text)
-        return self.ganglion("run", "document.yml", "--plain", *options)
-
-    def ganglion(self, *words: str) -> subprocess.CompletedProcess[str]:
-        """Run a command in the folder."""
-        return ganglion(self.folder, *words)
-
-    def rows(self, table: str, run: str) -> list[dict[str, Any]]:
-        """Return the rows of a table of a run."""
-        found: list[dict[str, Any]] = json.loads(
-            self.ganglion("results", "--table", table, run, "--format", "json").stdout
-        )
-        return found
 
 
 @pytest.fixture
@@ -222,26 +198,22 @@ FAILED = {number: row for number, row in enumerate(ERRORS) if row[2] == 1}
 
 
 @pytest.fixture(scope="module")
-def failed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
-    """Return how the runs that fail have ended, by their ids: one command carries them out, two at a time."""
-    farm = Farm(tmp_path_factory.mktemp("failed"))
-    (farm.folder / "misfits.py").write_text(MISFITS)
+def failed(tmp_path_factory: pytest.TempPathFactory) -> Failed:
+    """Return what came of the runs that fail: one command carries them out."""
+    folder = tmp_path_factory.mktemp("failed")
+    (folder / "misfits.py").write_text(MISFITS)
+    files = []
     for number, row in FAILED.items():
-        (farm.folder / f"{number}.yml").write_text(row[1].replace("uid: clear", f"uid: fails-{number}"))
-    files = [f"{number}.yml" for number in FAILED]
-    done = ganglion(farm.folder, "run", *files, "--json", "--parallel", "2", span_s=2 * SPAN_S)
-    assert 1 == done.returncode, done.stdout + done.stderr
-    events = map(json.loads, done.stdout.splitlines())
-    return {event["run"]: event for event in events if event["event"] == "run.ended"}
+        files.append(folder / f"{number}.yml")
+        files[-1].write_text(row[1].replace("uid: clear", f"uid: fails-{number}"))
+    return fail(folder, files)
 
 
 @pytest.mark.parametrize("number", FAILED, ids=[row[0] for row in FAILED.values()])
-def test_who_fails_is_named(failed: dict[str, dict[str, Any]], number: int) -> None:
+def test_who_fails_is_named(failed: Failed, number: int) -> None:
     """The run ends within its deadline, with exit status 1, and its story names who, what and where."""
-    told = failed[f"fails-{number}-1"]
-    story = "\n".join(told["story"])
+    story = "\n".join(failed.stories[f"fails-{number}"])
 
-    assert (1, "failed") == (told["exit_status"], told["status"])
     for sentence in ERRORS[number][3]:
         assert sentence in story
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import struct
 import subprocess
@@ -13,7 +12,8 @@ from typing import Any
 
 import pytest
 from system.command import GANGLION, ganglion, variables
-from system.languages import RECIPES, names, program_of
+from system.languages import RECIPES, command_of, names, program_of
+from system.results import Rows, table, unnamed
 
 from ganglion.document.recipes import foreign_folder
 from ganglion.sdk import ActuatorInformation, Box, ResetRequest
@@ -161,19 +161,17 @@ def test_program_refuses_the_vectors(name: str, request: pytest.FixtureRequest) 
 
 
 # == in runs, and as a beginning for others ===========================================================================
-def _run(folder: Path, name: str, form: str) -> list[dict[str, Any]]:
+def _run(folder: Path, name: str, form: str) -> Rows:
     """Carry out a run of 1,000 steps; return what its table of steps has, but for the run's name."""
     path = folder / f"{name}.yml"
     path.write_text(DOCUMENT.replace("FORM", form))
     done = ganglion(folder, "-q", "run", str(path), "--name", name, span_s=300.0)
     assert (0, "") == (done.returncode, done.stderr)
-    shown = ganglion(folder, "results", "--table", "steps", "--format", "json", name)
-    assert 0 == shown.returncode, shown.stderr
-    return [{key: value for key, value in row.items() if key != "run"} for row in json.loads(shown.stdout)]
+    return unnamed(table(folder, "steps", name))
 
 
 @pytest.fixture(scope="module")
-def plugin(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[dict[str, Any]]]:
+def plugin(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Rows]:
     """Return folder and steps of a run of the Python plugin: five episodes of 200 steps."""
     folder = tmp_path_factory.mktemp("plugin")
     return folder, _run(folder, "plugin", "name: pendulum")
@@ -182,13 +180,12 @@ def plugin(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[dict[st
 @LINUX
 @pytest.mark.parametrize("name", names(mark=pytest.mark.long))
 def test_thousand_steps_of_a_run(
-    name: str, plugin: tuple[Path, list[dict[str, Any]]], request: pytest.FixtureRequest
+    name: str, plugin: tuple[Path, Rows], request: pytest.FixtureRequest
 ) -> None:
     """A run of 1,000 steps leaves the tables that the run of the Python environment leaves, to the last bit."""
     program = program_of(name, request.config)
     folder, expected = plugin
-    form = f"command: {json.dumps(list(program.argv))}, variables: {json.dumps(dict(program.variables))}"
-    found = _run(folder, name, form)
+    found = _run(folder, name, command_of(program))
 
     assert (1000, 5) == (len(found), sum(bool(row["truncated"]) for row in found))
     assert expected == found

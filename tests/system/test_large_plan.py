@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 from system.command import ganglion
+from system.results import table
 
 from ganglion.limits import BODY_BYTES, BODY_DEPTH
 
@@ -57,9 +58,8 @@ def test_large_and_deep_parameters_arrive(tmp_path: Path) -> None:
     done = ganglion(tmp_path, "run", "wide.yml", "--plain", span_s=120.0)
 
     assert (0, "") == (done.returncode, done.stderr), done.stdout
-    rows = json.loads(ganglion(tmp_path, "results", "--table", "episodes", "last", "--json").stdout)
     assert [(phase, worker, 10) for phase in (0, 1) for worker in (0, 1)] == [
-        (row["phase"], row["worker"], row["steps"]) for row in rows
+        (row["phase"], row["worker"], row["steps"]) for row in table(tmp_path, "episodes")
     ]
     assert text == ganglion(tmp_path, "show", "last", "--document").stdout
     kept = ganglion(tmp_path, "results", "--sql", "SELECT length(document) AS n FROM stored_runs", "--json")

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 import subprocess
-from pathlib import Path
-from typing import Any
 
 import pytest
-from system.command import ganglion
+from system.farm import Farm
 
 from ganglion.sdk.models import load_arrays
 
@@ -48,31 +46,12 @@ schedule:
 """
 
 
-class Fields:
-    """Run documents in a folder of their own."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-
-    def run(self, text: str, *options: str) -> subprocess.CompletedProcess[str]:
-        """Run a document."""
-        (self.folder / "document.yml").write_text(text)
-        return self.ganglion("run", "document.yml", "--plain", *options)
+class Fields(Farm):
+    """Run documents in a folder of their own, and look at the models that they leave."""
 
     def field(self, one: str, two: str, *options: str) -> subprocess.CompletedProcess[str]:
         """Run the short document with these two values of `load`."""
         return self.run(FIELD.replace("LOAD_ONE", one).replace("LOAD_TWO", two), *options)
-
-    def ganglion(self, *words: str) -> subprocess.CompletedProcess[str]:
-        """Run a command in the folder."""
-        return ganglion(self.folder, *words)
-
-    def rows(self, table: str, run: str) -> list[dict[str, Any]]:
-        """Return the rows of a table of a run."""
-        found: list[dict[str, Any]] = json.loads(
-            self.ganglion("results", "--table", table, run, "--format", "json").stdout
-        )
-        return found
 
     def states(self, run: str, results: str = "results") -> dict[tuple[str, str], int]:
         """Return (name of the phase, agent) -> state of the model that it left, by the index of the run's folder."""

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 from system.command import ganglion
+from system.results import table
 
 DOCUMENTS = Path(__file__).parents[1] / "documents"
 NET, LONG = "net - 'Küche' \"2\" .x", "long " * 49 + "name"
 UIDS = ["a", "a.b", NET, "-", "..", LONG]
 SPANS = "agent - 'é' \"1\" ..y"
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
-Rows = list[dict[str, Any]]
 
 
 @pytest.fixture(scope="module")
@@ -28,14 +26,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     done = ganglion(path, "run", "odd.yml", "--plain")
     assert (0, "") == (done.returncode, done.stderr), done.stdout
     return path
-
-
-def table(folder: Path, name: str, *options: str) -> Rows:
-    """Return the rows of a table."""
-    done = ganglion(folder, "results", "--table", name, "last", "--format", "json", *options)
-    assert (0, "") == (done.returncode, done.stderr)
-    rows: Rows = json.loads(done.stdout)
-    return rows
 
 
 def test_every_environment_has_its_steps(folder: Path) -> None:
@@ -57,7 +47,7 @@ def test_every_environment_has_its_steps(folder: Path) -> None:
 
 def test_agents_span_environments(folder: Path) -> None:
     """Readings, setpoints and rewards are those of all of an agent's environments, under full ids, in its order."""
-    rows = table(folder, "actions", "--where", "worker = 1 and episode = 1")
+    rows = table(folder, "actions", where="worker = 1 and episode = 1")
     spans, dot = ([row for row in rows if row["agent"] == name] for name in (SPANS, "."))
 
     assert [0, 1, 2] == [row["step"] for row in spans] == [row["step"] for row in dot]
@@ -88,7 +78,7 @@ def test_setpoints_reach_the_environment_that_is_meant(folder: Path) -> None:
 
 def test_reward_is_asked_once_per_update(folder: Path) -> None:
     """By the bus or by the environment itself: one call per update through the whole phase."""
-    rows = table(folder, "steps", "--where", "environment in ('a', 'a.b')")
+    rows = table(folder, "steps", where="environment in ('a', 'a.b')")
 
     for worker in (0, 1):
         for uid in ("a", "a.b"):
@@ -98,7 +88,7 @@ def test_reward_is_asked_once_per_update(folder: Path) -> None:
 
 def test_transformer_is_called_once_per_update(folder: Path) -> None:
     """With `baseline` also for the beginning of each episode; it has the last word, and what it leaves is stored."""
-    rows = table(folder, "steps", "--where", "worker = 0")
+    rows = table(folder, "steps", where="worker = 0")
     left = {uid: [row["world_state"] for row in rows if row["environment"] == uid] for uid in UIDS}
 
     calls = [2, 3, 4, 6, 7, 8]  # 1 and 5: the readings of decision 0

@@ -2,59 +2,62 @@
 
 from __future__ import annotations
 
-import json
 import statistics
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 from system.command import ganglion
+from system.results import Rows, table, unnamed
 
 DOCUMENT = """
 uid: noughts
-seed: 3
+seed: SEED
 version: "0.1"
 schedule:
   - play:
       environments: [{environment: {uid: game, name: pettingzoo, params: {id: classic/tictactoe_v3}}}]
       agents:
-        - name: x
-          muscle: random_legal
-          brain: dummy
+        - FIRST
           sensors: [game.player_1.observation, game.player_1.action_mask, game.player_1.turn]
           actuators: [game.player_1.action]
           rewards: [game.player_1.reward]
-        - name: o
-          muscle: random_legal
-          brain: dummy
+        - SECOND
           sensors: [game.player_2.observation, game.player_2.action_mask, game.player_2.turn]
           actuators: [game.player_2.action]
           rewards: [game.player_2.reward]
       simulation: {name: pettingzoo}
-      phase_config: {mode: MODE, worker: 2, episodes: 4}
+      phase_config: PHASE
 run_config: {condition: vanilla}
 """
+CHANCE = "muscle: random_legal"
+PPO = "{algorithm: PPO, algorithm_params: {n_steps: STEPS, batch_size: 128, ent_coef: 0.01, learning_rate: 0.001}}"
 
 
-def rows(folder: Path, table: str) -> list[dict[str, Any]]:
-    """Return the rows of a table of the newest run."""
-    done = ganglion(folder, "results", "last", "--table", table, "--format", "json", span_s=600.0)
-    assert 0 == done.returncode, done.stderr
-    return [{k: v for k, v in row.items() if k != "run"} for row in json.loads(done.stdout)]
+def document(seed: int, first: Sequence[str], second: Sequence[str], phase: str) -> str:
+    """Return the document of a game between two agents, given as lines; what is behind the phase may follow it."""
+    text = DOCUMENT.replace("SEED", str(seed)).replace("PHASE", phase)
+    return text.replace("FIRST", "\n          ".join(first)).replace("SECOND", "\n          ".join(second))
 
 
-def played(folder: Path, text: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+def noughts(mode: str) -> str:
+    """Return the document of games between two agents that move by chance."""
+    players = [(f"name: {name}", CHANCE, "brain: dummy") for name in "xo"]
+    return document(3, *players, phase=f"{{mode: {mode}, worker: 2, episodes: 4}}")
+
+
+def played(folder: Path, text: str) -> tuple[Rows, Rows]:
     """Run a document; return episodes and actions."""
     (folder / "game.yml").write_text(text)
     done = ganglion(folder, "run", "-q", "game.yml")
     assert 0 == done.returncode, done.stderr
-    return rows(folder, "episodes"), rows(folder, "actions")
+    return unnamed(table(folder, "episodes")), unnamed(table(folder, "actions"))
 
 
 def test_a_game_of_two_on_the_bus(tmp_path: Path) -> None:
     """Moves come in turn, each player's return is its own, loser and winner both see the end; twice the same."""
-    found = [played(tmp_path, DOCUMENT.replace("MODE", "train")) for _ in range(2)]
+    found = [played(tmp_path, noughts("train")) for _ in range(2)]
     episodes, actions = found[0]
     assert found[0] == found[1]
     assert 8 == len(episodes)
@@ -76,55 +79,26 @@ def test_a_game_of_two_on_the_bus(tmp_path: Path) -> None:
 
 def test_fixed_turns_play_too(tmp_path: Path) -> None:
     """Under `taking_turns` the mover gets what its own move brings, and the loser sees nothing of its loss."""
-    text = DOCUMENT.replace("MODE", "test").replace(
-        "simulation: {name: pettingzoo}", "simulation: {name: taking_turns}"
-    )
+    text = noughts("test").replace("simulation: {name: pettingzoo}", "simulation: {name: taking_turns}")
     episodes, actions = played(tmp_path, text)
 
     assert sum(row["steps"] for row in episodes) == len(actions)
     assert {0.0, 1.0} == {row["objective"] for row in actions}
 
 
-LEARNER = """
-uid: learner
-seed: 1
-version: "0.1"
-schedule:
-  - train:
-      environments: [{environment: {uid: game, name: pettingzoo, params: {id: classic/tictactoe_v3}}}]
-      agents:
-        - name: first
-          muscle: MUSCLE
-          brain: BRAIN
-          sensors: [game.player_1.observation, game.player_1.action_mask, game.player_1.turn]
-          actuators: [game.player_1.action]
-          rewards: [game.player_1.reward]
-        - name: chance
-          muscle: random_legal
-          sensors: [game.player_2.action_mask, game.player_2.turn]
-          actuators: [game.player_2.action]
-          rewards: [game.player_2.reward]
-      simulation: {name: pettingzoo}
-      phase_config: {mode: train, episodes: TRAINED}
-  - test:
-      phase_config: {mode: test, episodes: TESTED}
-run_config: {condition: vanilla}
-"""
-PPO = "{algorithm: PPO, algorithm_params: {n_steps: STEPS, batch_size: 128, ent_coef: 0.01, learning_rate: 0.001}}"
-
-
 def results_of(
     folder: Path, learns: bool, steps: int, trained: int, tested: int, span_s: float
 ) -> list[float]:
     """Return the results of the first player's test games: 1 won, 0 drawn, -1 lost or illegal."""
-    brain = "{name: sb3, params: " + PPO.replace("STEPS", str(steps)) + "}" if learns else "none"
-    text = LEARNER.replace("MUSCLE", "sb3" if learns else "random_legal").replace("BRAIN", brain)
-    text = text.replace("TRAINED", str(trained)).replace("TESTED", str(tested))
+    ppo = PPO.replace("STEPS", str(steps))
+    player = ("muscle: sb3", f"brain: {{name: sb3, params: {ppo}}}") if learns else (CHANCE, "brain: none")
+    phases = f"{{mode: train, episodes: {trained}}}\n  - test: {{phase_config: {{mode: test, episodes: {tested}}}}}"
+    text = document(1, ("name: first", *player), ("name: chance", CHANCE), phases)
     (folder / "learner.yml").write_text(text)
     done = ganglion(folder, "run", "-q", "learner.yml", span_s=span_s)
     assert 0 == done.returncode, done.stderr
     found: dict[int, float] = {}
-    for row in rows(folder, "actions"):
+    for row in table(folder, "actions", span_s=600.0):
         if row["mode"] == "test" and row["agent"] == "first":
             found[row["episode"]] = row["objective"]  # of its last move: all others bring 0
     return list(found.values())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Collection
 from pathlib import Path
@@ -12,7 +13,7 @@ from _pytest.mark import ParameterSet
 from ganglion.document.recipes import Recipe, read_recipes
 from ganglion.supervisor.toolchain import Program, build, lacking
 
-__all__ = ["ALL", "RECIPES", "names", "program_of"]
+__all__ = ["ALL", "RECIPES", "command_of", "names", "program_of"]
 
 RECIPES: dict[str, Recipe] = read_recipes()
 ALL = "GANGLION_ALL_LANGUAGES"  # set on a machine with all toolchains: there, no language may be skipped
@@ -51,3 +52,8 @@ def program_of(name: str, config: pytest.Config) -> Program:
             pytest.fail(f"{made}; {ALL} is set, so that no language may be skipped")
         pytest.skip(made)
     return made
+
+
+def command_of(program: Program) -> str:
+    """Return how a document asks for a program: the fields of an environment or a muscle."""
+    return f"command: {json.dumps(list(program.argv))}, variables: {json.dumps(dict(program.variables))}"
