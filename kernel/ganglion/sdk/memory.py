@@ -153,8 +153,8 @@ class Memory:
             decision_index: Number of the decision in its episode, from 0.
             episode: Number of the episode in its worker, from 0.
             applied_setpoints: After filters.
-            observations: One flat array; missing, it is what the vectors of the readings make.
-            actions: One flat array; missing, it is what the vectors of the setpoints make.
+            observations: One flat array. Where no row has one they are what the vectors of the readings make.
+            actions: One flat array. Where no row has one they are what the vectors of the setpoints make.
             additional_data: Anything; kept as it is.
 
         Raises:
@@ -205,7 +205,10 @@ class Memory:
 
     def _amend(self, name: str, value: Any) -> None:
         if self._pending:
-            self._pending[-1][FIELDS.index(name)] = value
+            row = self._pending[-1] = list(
+                self._pending[-1]
+            )  # another list: shards that have the row stay as they are
+            row[FIELDS.index(name)] = value
         elif self._end > self._start:
             last = self._end - 1
             self._columns[name].write(last, [value], self._capacity, last > self._start)
@@ -398,7 +401,7 @@ class Memory:
         return found
 
     def _shard(self, rows: slice | Array) -> MemoryShard:
-        return MemoryShard(Span(self._columns, rows))
+        return MemoryShard(Span(self._columns, rows, self._end - 1))
 
 
 def _tags(include_only: str | Iterable[str] | None) -> frozenset[str] | None:

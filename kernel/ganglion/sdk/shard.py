@@ -18,6 +18,10 @@ __all__ = ["MemoryShard", "Rows", "Source", "Span"]
 Array = NDArray[Any]
 
 
+AMENDED = ("objective", "additional_data", "dones", "terminated", "truncated")
+"""Columns in which a memory changes its newest row after it was appended."""
+
+
 class Source(ABC):
     """Give the columns of a shard when they are asked for."""
 
@@ -52,7 +56,9 @@ class Rows(Source):
         if len(cells) == 1 and isinstance(column, Tables) and cells[0] is not None and cells[0][0].scalar:
             layout, values = cells[0]  # the newest row, which every objective asks for
             if None not in values:  # what is unknown has no place in an integer column
-                return Table(layout, np.array([values], dtype=layout.dtype))
+                only = np.array([values], dtype=layout.dtype)
+                only.flags.writeable = False
+                return Table(layout, only)
         if isinstance(column, Texts):
             return np.array([*cells, ""], dtype=object)[:-1]
         fresh = column.fresh()
@@ -61,15 +67,26 @@ class Rows(Source):
 
 
 class Span(Source):
-    """Show rows of the blocks: a slice without copying, or places by number."""
+    """Show rows of the blocks: a slice without copying, or places by number.
 
-    __slots__ = ("_count", "_found", "_rows")
+    Args:
+        columns: Where they are.
+        rows: Which.
+        newest: The place of the memory's newest row, the only one that may still be amended.
+    """
 
-    def __init__(self, columns: Mapping[str, Column], rows: slice | Array) -> None:
-        # The arrays are taken now: rows are never written twice, so they stay as they are.
+    __slots__ = ("_count", "_found", "_place", "_rows", "_then")
+
+    def __init__(self, columns: Mapping[str, Column], rows: slice | Array, newest: int) -> None:
+        # The arrays are taken now: but for what is amended rows are never written twice, so they stay as they are.
         self._found = {name: (column, column.array) for name, column in columns.items()}
         self._rows = rows
         self._count = rows.stop - rows.start if isinstance(rows, slice) else len(rows)
+        self._place: Any = newest - rows.start if isinstance(rows, slice) else rows == newest
+        shown = 0 <= self._place < self._count if isinstance(rows, slice) else bool(self._place.any())
+        self._then = {
+            name: array[newest] for name in AMENDED if shown and (array := columns[name].array) is not None
+        }
 
     def __len__(self) -> int:
         return self._count
@@ -77,7 +94,13 @@ class Span(Source):
     def read(self, name: str) -> Any:
         """Return a column as it was when the shard was made."""
         column, array = self._found[name]
-        return column.show(None if array is None else array[self._rows], self._count)
+        if array is None:
+            return column.show(None, self._count)
+        stored = array[self._rows]
+        if name in self._then:  # what has been looked at is not to change either
+            stored = stored.copy()
+            stored[self._place] = self._then[name]
+        return column.show(stored, self._count)
 
 
 class _Part(Source):

@@ -73,3 +73,49 @@ def test_a_shard_survives_its_memory() -> None:
     assert float(PENDING_ROWS * 2 - 1) == shard.objective[-1]
     assert PENDING_ROWS + 5 == len(shard.objective)
     assert {"a"} == set(shard.tag)
+
+
+@pytest.mark.parametrize("flushed", [False, True])
+@pytest.mark.parametrize("read", [False, True])
+def test_a_shard_stays_as_it_was_when_it_was_taken(flushed: bool, read: bool) -> None:
+    """What the newest row is given later does not show in it, whether it had been looked at before or not."""
+    memory = _memory(3, additional_data={"a": 1}, dones=False)
+    memory.append("a", dones=False)
+    if flushed:
+        _ = memory.tags
+    shards = [
+        memory.tail(2),
+        memory[-1],
+        memory.tail(9, ["a"]),
+        memory.sample(9, rng=np.random.default_rng(1)),
+    ]
+    if read:
+        _ = [(it.objective, it.dones, it.additional_data) for it in shards]
+    memory.complete(7.0)
+    memory.annotate([5])
+    memory.close(terminated=True, truncated=False)
+
+    for shard in shards:
+        assert np.isnan(shard.objective[-1])
+        assert (None, False) == (shard.additional_data[-1], shard.dones[-1])
+        assert shard.terminated[-1] is None
+    newest = memory.tail(1)
+    assert ([7.0], [[5]], [True]) == (
+        newest.objective.tolist(),
+        newest.additional_data.tolist(),
+        newest.terminated.tolist(),
+    )
+
+
+def test_arrays_of_a_shard_are_read_only() -> None:
+    """Also those of one row that still waits."""
+    memory = _memory(1, dones=False, observations=np.array([1.0]))
+    for shard in (memory.tail(1), memory[0:1], MemoryShard.concat(memory.tail(1))):
+        for array in (
+            shard.rewards.values,
+            shard.rewards["r"],
+            shard.observations,
+            shard.objective,
+            shard.dones,
+        ):
+            assert not array.flags.writeable
