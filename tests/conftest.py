@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import sys
 import tempfile
 from collections import defaultdict
 from collections.abc import Iterator
@@ -17,6 +18,10 @@ hypothesis.settings.register_profile("default", deadline=None, derandomize=True,
 hypothesis.settings.register_profile("explore", deadline=None, max_examples=1000, print_blob=True)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
+# Hundreds of processes of ours are started, and images of containers often forbid Python to keep what it has compiled:
+# then each of them compiles the kernel anew, and pytest every test module in each of its workers.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 # What no process of a test may do: see audit/sitecustomize.py, which is installed here and in each process of ours.
 _AUDIT = Path(__file__).parent / "audit"
