@@ -6,6 +6,7 @@ import importlib.util
 import json
 import keyword
 import re
+import shlex
 import sys
 from pathlib import Path
 
@@ -22,6 +23,7 @@ __all__ = ["command"]
 
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*\Z")
 _PYTHON = "python"
+_TESTS = "tests"
 
 
 @click.command("new")
@@ -52,13 +54,16 @@ def command(settings: Settings, kind: str, name: str, lang: str | None, into: Pa
         return
     for path in sorted(files):
         click.echo(f"  {folder / path}")
-    step = f"pip install -e {folder}" if "pyproject.toml" in files else f"sh {folder / 'build.sh'}"
-    click.echo(f"next: {step} · ganglion run {folder / 'run.yml'} · {folder / 'README.md'}")
+    own, build, document = (shlex.quote(str(folder / part)) for part in ("", "build.sh", "run.yml"))
+    step = f"pip install -e {own}" if "pyproject.toml" in files else f"sh {build}"
+    click.echo(f"next: {step} · ganglion run {document} · {folder / 'README.md'}")
 
 
 def _python(kind: str, name: str) -> dict[str, str]:
     """Return the files of a distribution, unless its name is one that something else has."""
     package = name.replace("-", "_")
+    if package == _TESTS:
+        raise UsageError(f"name: `{name}` is the folder of the distribution's tests; choose another name")
     taken = package in sys.stdlib_module_names or keyword.iskeyword(package)
     if taken or importlib.util.find_spec(package) is not None:
         raise UsageError(f"name: there is a Python package `{package}` already; choose another name")

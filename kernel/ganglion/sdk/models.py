@@ -28,6 +28,7 @@ __all__ = [
     "load_meta",
     "percent_encoded",
     "save_arrays",
+    "tag_file",
 ]
 
 Array = NDArray[Any]
@@ -37,8 +38,16 @@ PLAIN = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz01234567
 
 
 def percent_encoded(name: str) -> str:
-    """Return a name with every byte but letters, digits, `_` and `-` percent-encoded."""
-    return "".join(chr(byte) if byte in PLAIN else f"%{byte:02X}" for byte in name.encode())
+    """Return a name with every byte but letters, digits, `_` and `-` percent-encoded.
+
+    Raises:
+        AuthorError: It has half of a surrogate pair, which is no character.
+    """
+    try:
+        data = name.encode()
+    except UnicodeEncodeError as error:
+        raise AuthorError(f"name: expected text that can be written as UTF-8, found {name!r:.100}") from error
+    return "".join(chr(byte) if byte in PLAIN else f"%{byte:02X}" for byte in data)
 
 
 def file_name(name: str) -> str:
@@ -124,9 +133,15 @@ def _checked(name: Any, value: Any) -> Array:
         raise AuthorError(f"model: the names of arrays are texts, found {name!r}")
     if len(percent_encoded(name)) > MODEL_HEADER_BYTES // 2:
         raise AuthorError(f"model: the name {name[:40]!r}... is too long")
-    array = np.asarray(value)
+    try:
+        array = np.asarray(value)
+    except ValueError as error:  # lists of different lengths, as a rule
+        raise AuthorError(
+            f"model: {name}: expected an array of numbers, booleans or bytes, found {type(value).__name__}: {error}"
+        ) from error
     if array.dtype.kind not in KINDS:
-        found = type(value).__name__ if array.dtype.kind == "O" else f"dtype {array.dtype}"
+        own = array.dtype.kind == "O" and not isinstance(value, np.ndarray)
+        found = type(value).__name__ if own else f"dtype {array.dtype}"
         raise AuthorError(f"model: {name}: expected an array of numbers, booleans or bytes, found {found}")
     if array.ndim > ARRAY_RANK:
         raise AuthorError(
@@ -251,7 +266,9 @@ class Models:
         Raises:
             AuthorError: As `save_arrays`; LimitExceeded and StoreError likewise.
         """
-        path = self.folder / _file_of(tag)
+        path = self.folder / tag_file(tag)
+        if meta is not None and not isinstance(meta, Mapping):
+            raise AuthorError(f"model: meta: expected a JSON object, found {type(meta).__name__}")
         digest = save_arrays(path, arrays, {"tag": tag, "meta": None if meta is None else dict(meta)})
         return self._note(tag, path, digest)
 
@@ -272,7 +289,7 @@ class Models:
         Raises:
             StoreError: The file is damaged; LimitExceeded: it is too large.
         """
-        path = self.read_from / _file_of(tag)
+        path = self.read_from / tag_file(tag)
         if not path.is_file():
             return None
         arrays, head = _load(path, None)
@@ -290,13 +307,13 @@ class Models:
             AuthorError: Something in it cannot be kept; the message has the path to it.
         """
         arrays: dict[str, Array] = {}
-        path = self.folder / _file_of(tag)
+        path = self.folder / tag_file(tag)
         digest = save_arrays(path, arrays, {"tag": tag, "tree": _tree(value, arrays, "value")})
         return self._note(tag, path, digest)
 
     def meta(self, tag: str = "") -> dict[str, Any] | None:
         """Return the JSON object that was saved beside a tag, None if there is none."""
-        path = self.read_from / _file_of(tag)
+        path = self.read_from / tag_file(tag)
         found = (load_meta(path) or {}).get("meta") if path.is_file() else None
         return found if isinstance(found, dict) else None
 
@@ -312,7 +329,8 @@ class Models:
         return sorted(str(head["tag"]) for head in heads if "tag" in head)
 
 
-def _file_of(tag: str) -> str:
+def tag_file(tag: str) -> str:
+    """Return the name of the file of a tag in a folder of models."""
     return f"model-{file_name(tag)}{SUFFIX}" if tag else f"model{SUFFIX}"
 
 

@@ -227,9 +227,11 @@ def _rows_of_map(
             )
     rows: list[list[Any]] = [[] for _ in range(bodies)]
     for it in actuators:
-        if it.uid not in setpoints or np.ndim(setpoints[it.uid]) == 0 or len(setpoints[it.uid]) != bodies:
-            raise AuthorError(f"propose_batch: expected {bodies} values of actuator {it.uid}")
-        for row, value in zip(rows, setpoints[it.uid], strict=True):
+        given = setpoints.get(it.uid)
+        if not hasattr(given, "__len__") or np.ndim(given) == 0 or len(given) != bodies:
+            found = "none" if given is None else f"{given!r:.100}"
+            raise AuthorError(f"propose_batch: actuator {it.uid}: expected {bodies} values, found {found}")
+        for row, value in zip(rows, given, strict=True):
             flat = it.space.kind in ("tuple", "dict") and isinstance(value, np.ndarray)
             row.append(_from_vector(it, value) if flat else _canonical(it, value))
     return rows

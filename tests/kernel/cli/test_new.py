@@ -37,6 +37,7 @@ def new(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.
         (["muscle", "../tank"], "expected small letters, digits and single hyphens, as in `my-tank`"),
         (["muscle", "json"], "there is a Python package `json` already"),
         (["muscle", "class"], "there is a Python package `class` already"),
+        (["plugin", "tests"], "`tests` is the folder of the distribution's tests"),
         (["brain", "dummy"], "there is a brain `dummy` of ganglion-toys"),
         (["environment", "tank", "--lang", "cobol"], "--lang: expected one of"),
         (["brain", "tank", "--lang", "c"], "there are skeletons of environments only, found 'brain'"),
@@ -72,6 +73,13 @@ def test_it_tells_what_it_wrote(new: New, tmp_path: Path) -> None:
     for path in ("pyproject.toml", "tank/objective.py", "tests/test_objective.py", "run.yml", "README.md"):
         assert f"  deep/er/{path}\n" in said
         assert (tmp_path / "deep/er" / path).is_file()
+
+
+def test_what_comes_next_can_be_pasted(new: New) -> None:
+    """Folders with blanks and brackets are quoted for the shell."""
+    _, said, _ = new("muscle", "tank", "--into", "odd folder (1)")
+
+    assert "next: pip install -e 'odd folder (1)' · ganglion run 'odd folder (1)/run.yml' · odd" in said
 
 
 def test_it_is_also_one_value_of_json(new: New) -> None:

@@ -118,7 +118,9 @@ def test_a_failed_write_leaves_what_was_there(tmp_path: Path) -> None:
     [
         ({"a": object()}, None, "a: expected an array of numbers, booleans or bytes, found object"),
         ({"a": ["text"]}, None, "dtype <U4"),
-        ({"a": np.array([None])}, None, "ndarray"),
+        ({"a": np.array([None])}, None, "a: expected an array of .*found dtype object"),
+        ({"a": [[1, 2], [3]]}, None, "a: expected an array of numbers, booleans or bytes, found list"),
+        ({"\ud800": np.zeros(1)}, None, "expected text that can be written as UTF-8, found '.*ud800'"),
         ({"a": np.zeros(1, dtype=[("x", "f8")])}, None, "dtype"),
         ({"a": np.zeros((1,) * 17)}, None, "array_rank"),
         ({1: np.zeros(1)}, None, "names of arrays"),
@@ -310,6 +312,19 @@ def test_names_cannot_meet_or_leave(a: str, b: str) -> None:
 def test_names_are_percent_encoded(name: str, encoded: str) -> None:
     """Every byte but letters, digits, `_` and `-` is written as its number."""
     assert encoded == percent_encoded(name) == file_name(name)
+
+
+def test_half_a_character_is_no_name(tmp_path: Path) -> None:
+    """What UTF-8 cannot hold is refused as an author's error, as a tag, too."""
+    with pytest.raises(AuthorError, match="expected text that can be written as UTF-8"):
+        Models(tmp_path).save({}, "\ud800")
+
+
+@pytest.mark.parametrize("meta", [[1], "text", 3])
+def test_meta_is_a_map(tmp_path: Path, meta: Any) -> None:
+    """Anything else is refused by its type."""
+    with pytest.raises(AuthorError, match=f"meta: expected a JSON object, found {type(meta).__name__}"):
+        Models(tmp_path).save({}, meta=meta)
 
 
 def test_long_names_are_cut_and_told_apart() -> None:

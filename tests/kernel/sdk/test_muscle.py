@@ -111,8 +111,9 @@ def test_batch_proposals_by_id() -> None:
     [
         (np.zeros((2, 2)), AuthorError, r"\(2, 3\)"),
         (np.zeros((1, 3)), AuthorError, r"\(2, 3\)"),
-        ({"e.a": np.zeros(2)}, AuthorError, "e.b"),
-        ({"e.a": np.zeros(1), "e.b": np.zeros((2, 2))}, AuthorError, "e.a"),
+        ({"e.a": np.zeros(2)}, AuthorError, "actuator e.b: expected 2 values, found none"),
+        ({"e.a": np.zeros(1), "e.b": np.zeros((2, 2))}, AuthorError, "e.a: expected 2 values, found array"),
+        ({"e.a": 1, "e.b": np.zeros((2, 2))}, AuthorError, "e.a: expected 2 values, found 1"),
         (np.full((2, 3), 0.5), OutOfActionSpaceError, "e.a"),
         ({"e.a": np.full(2, 0.5), "e.b": np.zeros((2, 2))}, OutOfActionSpaceError, "e.a"),
         (np.full((2, 3), 2.0), OutOfActionSpaceError, "e.b"),
