@@ -227,7 +227,7 @@ def _rows_of_map(
             )
     rows: list[list[Any]] = [[] for _ in range(bodies)]
     for it in actuators:
-        given = setpoints.get(it.uid)
+        given: Any = setpoints.get(it.uid)
         if not hasattr(given, "__len__") or np.ndim(given) == 0 or len(given) != bodies:
             found = "none" if given is None else f"{given!r:.100}"
             raise AuthorError(f"propose_batch: actuator {it.uid}: expected {bodies} values, found {found}")
