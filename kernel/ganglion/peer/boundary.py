@@ -14,7 +14,8 @@ from ganglion.sdk.simtime import SimTime
 from ganglion.wire.messages import Boundary, FlowSignal, Go, Stands
 
 if TYPE_CHECKING:
-    from ganglion.peer.episode import Episode, Phase
+    from ganglion.peer.episode import Episode
+    from ganglion.peer.phase import Phase
     from ganglion.peer.world import World
 
 __all__ = ["Boundaries", "Ending"]

@@ -10,7 +10,7 @@ from typing import Any
 from ganglion.errors import CallFailed, GanglionError, NotSetUp, RemoteProtocolError, StoreError
 from ganglion.peer.conversation import Gone, Request, Told
 from ganglion.peer.crossing import Crossing
-from ganglion.peer.episode import Episode, Phase
+from ganglion.peer.episode import Episode
 from ganglion.peer.failure import failure_of, is_loss, show_failure
 from ganglion.peer.hooks import Hooks, identity, seed_process
 from ganglion.peer.journal import Journal
@@ -18,6 +18,7 @@ from ganglion.peer.layout import Layout
 from ganglion.peer.loader import Loader
 from ganglion.peer.mender import Mender
 from ganglion.peer.participant import Handler, Participant
+from ganglion.peer.phase import Phase
 from ganglion.peer.records import Records
 from ganglion.peer.world import Actor, World, select
 from ganglion.run.recovery import span_s

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ganglion.peer.episode import Phase
 from ganglion.peer.journal import Journal
 from ganglion.peer.likeness import Likeness
 from ganglion.peer.participant import Participant
+from ganglion.peer.phase import Phase
 from ganglion.peer.portrait import NoPortrait
 from ganglion.peer.records import Records
 from ganglion.peer.renewal import Renewal

@@ -17,7 +17,7 @@ from ganglion.wire.name import label
 from ganglion.wire.tape import digest
 
 if TYPE_CHECKING:
-    from ganglion.peer.episode import Phase
+    from ganglion.peer.phase import Phase
     from ganglion.peer.world import World
 
 __all__ = ["Mender"]

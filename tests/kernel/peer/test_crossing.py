@@ -3,8 +3,8 @@ from __future__ import annotations
 from typing import Any
 
 from ganglion.peer.crossing import Crossing
-from ganglion.peer.episode import Phase
 from ganglion.peer.journal import Journal, Told
+from ganglion.peer.phase import Phase
 from ganglion.peer.records import Records
 from ganglion.peer.world import World
 from ganglion.sdk import Controller

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from ganglion.errors import RemoteProtocolError
 from ganglion.limits import BODY_BYTES
 from ganglion.sdk import Signal
 from ganglion.sdk.condition import EpisodeView, TerminationCondition
@@ -263,48 +262,6 @@ def test_an_agent_without_objectives_has_no_mean(worker: Any, agent: Any) -> Non
 def without_objective(acted: Any) -> Any:
     """Return the answer with None for the objective."""
     return dataclasses.replace(acted, objective=None if acted.objective is None else [None])
-
-
-def test_rewards_declared_late_reach_agent_and_store(worker: Any, world: Any) -> None:
-    """Where the first update declares the rewards, they are recorded then, and told to each muscle once."""
-    it = worker({"w": world(ends=3, late=True)})
-    it.run()
-    rows = [(record[2], record[3], [row[0] for row in record[5]]) for record in it.records("declare")]
-
-    assert [(None, "one", ["w.r"]), ("w", None, ["w.r"])] == rows
-    assert [None, ["w.r"], None, None] == [
-        act.reward_ids and [row["id"] for row in act.reward_ids] for act in it.agents["one"].acts
-    ]
-    assert [10.0, 20.0, 30.0] == [row[7] for row in it.records("actions")[0][-1]]
-
-
-@pytest.mark.parametrize(
-    ("wanted", "found"),
-    [
-        (None, [10, 10]),
-        (["v.r"], [10]),
-        (["w"], [10]),
-        (["w.r", "v"], [10, 10]),
-        ([], []),
-    ],
-)
-def test_an_agent_gets_the_rewards_that_it_names(
-    worker: Any, world: Any, agent: Any, wanted: list[str] | None, found: list[int]
-) -> None:
-    """Ids or environments; none named means those of the environments that it touches, here both of three."""
-    one = agent(["v.a"], ["w.s"], rewards=wanted)
-    it = worker({"v": world(ends=1), "w": world(), "x": world([])}, {"one": one})
-    it.run()
-
-    assert [found] == one.acts[-1].rewards
-
-
-def test_a_strange_reward_is_refused(worker: Any, agent: Any) -> None:
-    """A reward that no environment declares is named, with those that there are."""
-    it = worker(agents={"one": agent(rewards=["w.luck"])})
-    it.setup()
-    with pytest.raises(RemoteProtocolError, match=r"agent one: rewards: 'w\.luck' is no reward of w\.r"):
-        it.start()
 
 
 def test_rows_of_an_endless_episode_leave_early(worker: Any, world: Any) -> None:
