@@ -71,6 +71,7 @@ __all__ = [
     "MODEL_INDEX_BYTES",
     "MODEL_MEMBERS",
     "MODEL_NAME_CHARACTERS",
+    "MODEL_PIECE_BYTES",
     "NAME_BYTES",
     "OPEN_CALLS",
     "OPEN_CALLS_CONTROL",
@@ -262,6 +263,7 @@ MODEL_BYTES = 2 * 1024**3  # one file; archives are stored, not compressed, so t
 MODEL_MEMBERS = 4096  # arrays in one file
 MODEL_HEADER_BYTES = 64 * 1024  # name, dtype and shape of one array; the small JSON object beside them
 MODEL_INDEX_BYTES = 64 * 1024**2  # the index of a run's models: some 200 bytes per file, 300 000 files
+MODEL_PIECE_BYTES = 4 * 1024**2  # of a model in a database: a row that passes through memory without being felt
 MODEL_NAME_CHARACTERS = 100  # of a file's name; most file systems end at 255 bytes
 
 # -- documents --------------------------------------------------------------------------------------------------------
@@ -291,6 +293,7 @@ def changeable() -> dict[str, int | float]:
         "GREETING_BYTES",
         "INTEGER_MAX",
         "MEMORY_ROWS",
+        "MODEL_PIECE_BYTES",
         "NAME_BYTES",
         "TOKEN_BYTES",
     }

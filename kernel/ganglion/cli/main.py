@@ -36,6 +36,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "show": ("ganglion.cli.show:command", "Show one run and its documents."),
     "verify": ("ganglion.cli.verify:command", "Recompute what protects results; print digests."),
     "results": ("ganglion.cli.results:command", "Print the tables of results."),
+    "store": ("ganglion.cli.store:command", "Look after the store of results."),
     "kernel": ("ganglion.cli.kernel:command", "Run the daemon, or talk to it."),
     "submit": ("ganglion.cli.submit:command", "Hand documents to the daemon."),
     "attach": ("ganglion.cli.attach:command", "Join a plugin to a kernel as a process of its own."),

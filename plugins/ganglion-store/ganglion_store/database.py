@@ -15,7 +15,16 @@ from ganglion.sdk.store import StoreError, StoreUnavailable
 from ganglion_store import statements as sql
 from ganglion_store.making import make
 
-__all__ = ["BUSY_S", "check_schema", "connect_again", "connect_reading", "connect_writing", "path_of", "told"]
+__all__ = [
+    "BUSY_S",
+    "check_schema",
+    "connect_again",
+    "connect_older",
+    "connect_reading",
+    "connect_writing",
+    "path_of",
+    "told",
+]
 
 _AGAIN_S = 0.01  # between two tries to set the journal mode
 BUSY_S = (
@@ -119,20 +128,32 @@ def connect_writing(
 def connect_again(path: Path, factory: type[sqlite3.Connection] = sqlite3.Connection) -> sqlite3.Connection:
     """Open a store for writing that was open before; a file that is gone is not made anew."""
     with told(path, "be opened again"):
-        connection = sqlite3.connect(
-            f"file:{urllib.parse.quote(str(path))}?mode=rw",
-            timeout=BUSY_S,
-            isolation_level=None,
-            uri=True,
-            check_same_thread=False,
-            factory=factory,
-        )
-        try:
-            _check_revision(path, connection, writing=True)
-            _harden(connection)
-        except BaseException:
-            connection.close()
-            raise
+        return _connect_there(path, writing=True, factory=factory)
+
+
+def connect_older(path: Path) -> sqlite3.Connection:
+    """Open a store that is there for a change of its schema; its revision may be an older one."""
+    with told(path, "be opened for writing"):
+        return _connect_there(path, writing=False)
+
+
+def _connect_there(
+    path: Path, writing: bool, factory: type[sqlite3.Connection] = sqlite3.Connection
+) -> sqlite3.Connection:
+    connection = sqlite3.connect(
+        f"file:{urllib.parse.quote(str(path))}?mode=rw",
+        timeout=BUSY_S,
+        isolation_level=None,
+        uri=True,
+        check_same_thread=False,
+        factory=factory,
+    )
+    try:
+        _check_revision(path, connection, writing)
+        _harden(connection)
+    except BaseException:
+        connection.close()
+        raise
     return connection
 
 

@@ -25,8 +25,14 @@ SEALED: Mapping[str, str] = {
     "brains": sql.SELECT_ALL_BRAINS,
     "evaluations": sql.SELECT_ALL_EVALUATIONS,
     "incidents": sql.SELECT_ALL_INCIDENTS,
+    "kept": sql.SELECT_ALL_KEPT,
 }
 """Query for the rows of a run in each sealed table, in the order in which the run's head covers them."""
+
+
+_LATER = frozenset({"kept"})
+"""Tables that older stores have not: where a run has no rows in one, its head is as it was before there was such a
+table."""
 
 
 def row_digest(row: Sequence[Any]) -> bytes:
@@ -44,8 +50,13 @@ def run_head(tables: Iterable[tuple[str, Iterable[bytes]]]) -> bytes:
     """Return the digest of a run from the digests of its rows: table by table, pieces in their order."""
     digest = hashlib.sha256()
     for name, pieces in tables:
-        digest.update(msgpack.packb(name))
+        named = name not in _LATER
+        if named:
+            digest.update(msgpack.packb(name))
         for piece in pieces:
+            if not named:
+                digest.update(msgpack.packb(name))
+                named = True
             digest.update(piece)
     return digest.digest()
 

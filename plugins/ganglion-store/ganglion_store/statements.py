@@ -16,14 +16,19 @@ __all__ = [
     "DELETE_SEALS",
     "DELETE_SEGMENT",
     "DELETE_SIGNALS",
+    "DELETE_UNKEPT",
+    "DELETE_UNTOLD",
     "INSERT_ACTION",
     "INSERT_BRAIN",
     "INSERT_DECLARATION",
     "INSERT_EPISODE",
     "INSERT_EVALUATION",
     "INSERT_INCIDENT",
+    "INSERT_KEPT",
     "INSERT_LEDGER",
     "INSERT_MEMBER",
+    "INSERT_MODEL",
+    "INSERT_PIECE",
     "INSERT_RETURN",
     "INSERT_RUN",
     "INSERT_SEAL",
@@ -38,6 +43,7 @@ __all__ = [
     "SELECT_ALL_EPISODES",
     "SELECT_ALL_EVALUATIONS",
     "SELECT_ALL_INCIDENTS",
+    "SELECT_ALL_KEPT",
     "SELECT_ALL_MEMBERS",
     "SELECT_ALL_PHASES",
     "SELECT_ALL_RUNS",
@@ -54,7 +60,9 @@ __all__ = [
     "SELECT_LATER",
     "SELECT_LEDGER",
     "SELECT_MEMBERS",
+    "SELECT_MODEL",
     "SELECT_NEWEST",
+    "SELECT_PIECES",
     "SELECT_POINTS",
     "SELECT_RETURNS",
     "SELECT_REVISION",
@@ -68,6 +76,7 @@ __all__ = [
     "UPDATE_MEMBER",
     "UPDATE_PHASE_HEAD",
     "UPDATE_POINT",
+    "UPDATE_REVISION",
     "UPDATE_RUN",
     "UPDATE_RUN_HEAD",
     "UPDATE_SEGMENT",
@@ -75,7 +84,7 @@ __all__ = [
     "UPSERT_POINT",
 ]
 
-REVISION = 1
+REVISION = 2
 
 INSERT_STORE = "INSERT INTO ganglion_store (revision) VALUES (?)"
 INSERT_RUN = (
@@ -112,6 +121,9 @@ INSERT_BRAIN = (
     "INSERT INTO stored_brains (run, phase, agent, tag, episode, updates, created, bytes, sha256, path) "
     "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
+INSERT_MODEL = "INSERT INTO stored_models (sha256, bytes) VALUES (?, ?)"
+INSERT_PIECE = "INSERT INTO stored_pieces (model, position, data) VALUES (?, ?, ?)"
+INSERT_KEPT = "INSERT INTO stored_kept (run, sha256) VALUES (?, ?) ON CONFLICT DO NOTHING"
 INSERT_EVALUATION = (
     "INSERT INTO stored_evaluations (run, phase, agent, number, episode, metrics, brain, completed) VALUES "
     "(?, ?, ?, ?, ?, ?, ?, ?)"
@@ -143,6 +155,7 @@ SELECT_POINTS = (
     "stored_points.factors, stored_points.digest, stored_points.state, stored_points.run, "
     "stored_points.reason FROM stored_points WHERE stored_points.experiment = ? ORDER BY stored_points.point"
 )
+UPDATE_REVISION = "UPDATE ganglion_store SET revision=?"
 UPDATE_RUN = "UPDATE stored_runs SET status=?, reason=?, ended=? WHERE stored_runs.number = ?"
 UPDATE_RUN_HEAD = "UPDATE stored_runs SET head=? WHERE stored_runs.number = ?"
 UPDATE_PHASE_HEAD = (
@@ -164,6 +177,15 @@ DELETE_OPEN = (
 DELETE_EPISODE = "DELETE FROM stored_episodes WHERE stored_episodes.number = ?"
 DELETE_SIGNALS = "DELETE FROM stored_signals WHERE stored_signals.run = ? AND stored_signals.phase >= ?"
 DELETE_BRAINS = "DELETE FROM stored_brains WHERE stored_brains.run = ? AND stored_brains.phase >= ?"
+DELETE_UNTOLD = (
+    "DELETE FROM stored_kept WHERE stored_kept.run = ? AND (stored_kept.sha256 NOT IN (SELECT "
+    "stored_brains.sha256 FROM stored_brains WHERE stored_brains.run = ? AND stored_brains.sha256 IS NOT "
+    "NULL))"
+)
+DELETE_UNKEPT = (
+    "DELETE FROM stored_models WHERE (stored_models.sha256 NOT IN (SELECT stored_kept.sha256 FROM "
+    "stored_kept))"
+)
 DELETE_EVALUATION = (
     "DELETE FROM stored_evaluations WHERE stored_evaluations.run = ? AND stored_evaluations.phase = ? AND "
     "stored_evaluations.agent = ? AND stored_evaluations.number = ?"
@@ -235,6 +257,13 @@ SELECT_BRAIN = (
     "AND stored_brains.agent IS ? AND stored_brains.tag IS ? AND stored_brains.episode IS ? AND "
     "stored_brains.updates IS ? AND stored_brains.sha256 IS ? AND stored_brains.path IS ?"
 )
+SELECT_MODEL = (
+    "SELECT stored_models.number, stored_models.bytes FROM stored_models WHERE stored_models.sha256 = ?"
+)
+SELECT_PIECES = (
+    "SELECT stored_pieces.position, stored_pieces.data FROM stored_pieces WHERE stored_pieces.model = ? ORDER "
+    "BY stored_pieces.position"
+)
 SELECT_INCIDENT = (
     "SELECT stored_incidents.number FROM stored_incidents WHERE stored_incidents.run = ? AND "
     "stored_incidents.time = ? AND stored_incidents.name = ? AND stored_incidents.incarnation = ? AND "
@@ -283,6 +312,9 @@ SELECT_ALL_INCIDENTS = (
     "stored_incidents.kind, stored_incidents.position, stored_incidents.detail FROM stored_incidents WHERE "
     "stored_incidents.run = ? ORDER BY stored_incidents.number"
 )
+SELECT_ALL_KEPT = (
+    "SELECT stored_kept.sha256 FROM stored_kept WHERE stored_kept.run = ? ORDER BY stored_kept.sha256"
+)
 SELECT_ALL_EPISODES = (
     "SELECT stored_episodes.number, stored_episodes.phase, stored_episodes.mode, stored_episodes.worker, "
     "stored_episodes.environment, stored_episodes.episode, stored_episodes.steps, stored_episodes.terminated, "
@@ -319,6 +351,10 @@ COUNT_EPISODES = "SELECT count(*) AS count_1 FROM stored_episodes WHERE stored_e
 
 CREATE = (
     "CREATE TABLE ganglion_store ( revision INTEGER NOT NULL, PRIMARY KEY (revision) )",
+    (
+        "CREATE TABLE stored_models ( number INTEGER NOT NULL, sha256 TEXT NOT NULL, bytes BIGINT NOT NULL, "
+        "PRIMARY KEY (number), UNIQUE (sha256) )"
+    ),
     (
         'CREATE TABLE stored_points ( experiment TEXT NOT NULL, point INTEGER NOT NULL, "row" INTEGER NOT NULL, '
         "repetition INTEGER NOT NULL, seed TEXT NOT NULL, factors TEXT NOT NULL, digest TEXT NOT NULL, state TEXT "
@@ -362,6 +398,10 @@ CREATE = (
         "(number), FOREIGN KEY(run) REFERENCES stored_runs (number) ON DELETE CASCADE )"
     ),
     (
+        "CREATE TABLE stored_kept ( run INTEGER NOT NULL, sha256 TEXT NOT NULL, PRIMARY KEY (run, sha256), "
+        "FOREIGN KEY(run) REFERENCES stored_runs (number) ON DELETE CASCADE ) WITHOUT ROWID"
+    ),
+    (
         "CREATE TABLE stored_ledger ( run INTEGER NOT NULL, commits INTEGER NOT NULL, PRIMARY KEY (run), FOREIGN "
         "KEY(run) REFERENCES stored_runs (number) ON DELETE CASCADE ) WITHOUT ROWID"
     ),
@@ -375,6 +415,11 @@ CREATE = (
         "CREATE TABLE stored_phases ( run INTEGER NOT NULL, phase INTEGER NOT NULL, mode TEXT NOT NULL, name TEXT "
         "NOT NULL, status TEXT NOT NULL, reason TEXT, head BLOB, PRIMARY KEY (run, phase, mode), FOREIGN KEY(run) "
         "REFERENCES stored_runs (number) ON DELETE CASCADE ) WITHOUT ROWID"
+    ),
+    (
+        "CREATE TABLE stored_pieces ( number INTEGER NOT NULL, model INTEGER NOT NULL, position INTEGER NOT NULL, "
+        "data BLOB NOT NULL, PRIMARY KEY (number), UNIQUE (model, position), FOREIGN KEY(model) REFERENCES "
+        "stored_models (number) ON DELETE CASCADE )"
     ),
     (
         "CREATE TABLE stored_seals ( run INTEGER NOT NULL, name TEXT NOT NULL, position INTEGER NOT NULL, digests "

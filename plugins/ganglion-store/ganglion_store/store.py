@@ -18,6 +18,7 @@ class SqlStore(Store):
     """
 
     schemes: ClassVar[tuple[str, ...]] = ("sqlite",)
+    keeps_models: ClassVar[bool] = True
 
     @classmethod
     def writer(cls, uri: str, run: str, resume: bool = False) -> StoreWriter:
@@ -38,6 +39,7 @@ class SqlStore(Store):
         """Remove runs; see `Store.remove`."""
         from ganglion_store import statements as sql
         from ganglion_store.database import connect_writing, path_of, told
+        from ganglion_store.models import forget_unkept
 
         if not path_of(uri).exists():
             raise StoreError(f"{path_of(uri)}: expected a result store, found nothing")
@@ -52,9 +54,17 @@ class SqlStore(Store):
                         raise StoreError(f"{path}: expected results of run {run}, found none")
                     removed[run] = connection.execute(sql.COUNT_EPISODES, found).fetchone()[0]
                     connection.execute(sql.DELETE_RUN, (run,))
+                forget_unkept(connection.cursor())
         finally:
             connection.close()
         return removed
+
+    @classmethod
+    def migrate(cls, uri: str) -> tuple[int, int]:
+        """Bring a store of an older revision to this one; see `Store.migrate`."""
+        from ganglion_store.migration import migrate
+
+        return migrate(uri)
 
     @classmethod
     def point_book(cls, uri: str, experiment: str) -> PointBook:

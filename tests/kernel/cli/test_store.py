@@ -1,0 +1,41 @@
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+
+Command = Callable[..., tuple[int, str, str]]
+
+
+def _make_older(results: Path) -> None:
+    """Make the store of a results folder one of revision 1."""
+    connection = sqlite3.connect(results / "ganglion.db", isolation_level=None)
+    for name in ("stored_pieces", "stored_models", "stored_kept"):
+        connection.execute(f"DROP TABLE {name}")
+    connection.execute("UPDATE ganglion_store SET revision = 1")
+    connection.close()
+
+
+def test_an_older_store_is_migrated(ganglion: Command, write_run: Callable[..., str], tmp_path: Path) -> None:
+    """Its rows can be read before and after; a copy lies beside it; a second time there is nothing to do."""
+    write_run("demo-1")
+    _make_older(tmp_path)
+    before = ganglion("runs", "--json")
+
+    uri = f"sqlite:///{tmp_path}/ganglion.db"
+    assert (0, f"{uri}: revision 1, now 2\n", "") == ganglion("store", "migrate")
+    assert before == ganglion("runs", "--json")
+    assert (tmp_path / "ganglion.db.revision-1").is_file()
+    assert (0, f"{uri}: is of revision 2 already\n", "") == ganglion("store", "migrate")
+    status, out, _ = ganglion("store", "migrate", "--json")
+    assert (0, {"before": 2, "after": 2}) == (status, json.loads(out))
+
+
+def test_no_store_is_not_migrated(ganglion: Command, tmp_path: Path) -> None:
+    """Where there is none, none is made; a newer one is left alone."""
+    status, _, error = ganglion("store", "migrate")
+
+    assert (1, True) == (status, "found nothing" in error)
+    assert not (tmp_path / "ganglion.db").exists()
+    assert 2 == ganglion("--store", "none", "store", "migrate")[0]
