@@ -35,7 +35,7 @@ from ganglion.sdk.brain import (
     Update,
     carries_update,
 )
-from ganglion.sdk.information import RewardInformation, SensorInformation
+from ganglion.sdk.information import RewardInformation
 from ganglion.sdk.memory import Memory
 from ganglion.sdk.mode import Mode
 from ganglion.sdk.models import Models
@@ -105,7 +105,7 @@ class BrainHost:
         seed_process(setup.stream)
         self._sensor_layout, self._actuator_layout = Layout.of(setup.sensors), Layout.of(setup.actuators)
         self._applied_layout = self._actuator_layout
-        sensors = [SensorInformation(None, s, u) for u, s in self._sensor_layout.pairs()]
+        sensors = self._sensor_layout.sensors(setup.sensors)
         actuators = self._actuator_layout.noops(setup.actuators)
         for it in (*sensors, *actuators):
             it.space.seed(generator_from_words(derive(setup.stream, "space", it.uid)))
@@ -120,7 +120,7 @@ class BrainHost:
             "sensors": () if setup.filters else sensors,
             "actuators": () if setup.filters else actuators,
             "muscles": list(setup.muscles),
-            "static_world_models": dict(setup.static_models or {}),
+            "static_world_models": thaw(setup.static_models or {}, (), "setup.static_models"),
             "models": self._models,
             "phase": setup.phase,
             **mine,

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from copy import copy
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from inspect import isawaitable
 from operator import index
 from typing import Any
 
 from ganglion.errors import AuthorError, LocalProtocolError, NotSetUp, RemoteProtocolError, SpaceError
-from ganglion.limits import IDS_PER_ENVIRONMENT
+from ganglion.peer.contract import difference, layout_of, row_of, static_model
 from ganglion.peer.conversation import Request, episode_of
-from ganglion.peer.excuse import Excuses, Pardoned, continues
+from ganglion.peer.excuse import Excuses
 from ganglion.peer.hooks import Hooks, identity, seed_process
+from ganglion.peer.judgement import Judgement
 from ganglion.peer.layout import Layout, declaration
 from ganglion.peer.loader import Loader
 from ganglion.peer.participant import Handler, Participant
@@ -25,16 +24,13 @@ from ganglion.sdk.environment import (
     EnvironmentBaseline,
     EnvironmentState,
     ResetRequest,
-    Reward,
-    StateTransformer,
     StepBatch,
 )
 from ganglion.sdk.flags import resolve_flags
-from ganglion.sdk.information import Information, RewardInformation, Template
+from ganglion.sdk.information import Template
 from ganglion.sdk.mode import Mode
 from ganglion.sdk.seed import derive, generator_from_words, integer_from_words
 from ganglion.sdk.simtime import SimTime
-from ganglion.sdk.spaces import Space
 from ganglion.wire.codec import codec_of
 from ganglion.wire.messages import (
     Done,
@@ -88,8 +84,6 @@ class EnvironmentHost:
         blame = loader.blame("environment", str(plugin["name"]))
         self._hooks = Hooks(f"environment {start.uid} (worker {start.worker}), {blame}")
         self._excuses = Excuses(lambda: self.participant, start.run)
-        self._rewarding = self._lenient("reward", start.reward)
-        self._transforming = self._lenient("transformer", start.transformer)
         seed_process(start.stream)
         attributes = {
             "uid": start.uid,
@@ -98,11 +92,9 @@ class EnvironmentHost:
             "mode": Mode(start.mode),
             **identity(start.stream),
         }
-        self._generators = {"rng": attributes["rng"]}
-        self._reward = self._part("reward", start.reward, attributes)
-        self._transformer = self._part("transformer", start.transformer, attributes)
-        self._once = None if self._reward is None else _Once(self._reward)
-        attributes["reward"] = self._once
+        self._judgement = Judgement(loader, start, self._excuses, attributes)
+        self._generators = {"rng": attributes["rng"], **self._judgement.generators}
+        attributes["reward"] = self._judgement.once
         environment = self._hooks(
             "__init__", lambda: loader.make("environment", plugin, attributes, start.params)
         )
@@ -126,22 +118,23 @@ class EnvironmentHost:
         if environment.done:
             raise LocalProtocolError(f"environment {self._start.uid}: update after the end of its episode")
         self._steps += 1
+        judgement = self._judgement
         self._hooks.step = self._steps
-        if self._once is not None:
-            self._once.result = None
+        judgement.show_step(self._steps)
         if environment.batched:
             batch = self._step_batch(environment, self._given(update))
-            if self._once is None and self._transformer is None:
+            if judgement.silent:
                 return self._updated(environment, batch)
-            own = (
-                None if self._once is not None else self._rewards
-            )  # whose rewards they are that were declared
+            # Whose rewards they are that were declared.
+            own = None if judgement.once is not None else self._rewards
             state = self._read_batch(
                 lambda: state_of(batch, self._sensors, own or reward_layout(batch.rewards))
             )
         else:
             state = self._state(self._hooks("update", environment.update, self._setpoints(update)))
-        state = self._finish(state)
+        rewards = self._rewards
+        check = None if rewards is None else lambda found: row_of("reward", rewards, found)
+        state = judgement.finish(state, check)
         environment.done = state.done
         simtime = self._time(state.simtime)
         reward_row, reward_ids = self._reward_row(state.rewards)
@@ -164,12 +157,10 @@ class EnvironmentHost:
             self._drawn.restore(reset.state)
         state = self._drawn.save() or None
         self._begin_episode(environment, reset.episode)
-        for part in (self._reward, self._transformer):
-            if part is not None:
-                self._hooks("reset", part.reset)
+        self._judgement.reset()
         seed = integer_from_words(reset.stream) if reset.stream else reset.seed
         result = self._hooks("reset", environment.reset, ResetRequest(reset.episode, seed))
-        baseline = self._transformed(self._baseline(result))
+        baseline = self._judgement.baseline(self._baseline(result))
         self._same_declarations(baseline)
         simtime = self._time(baseline.simtime)
         body = codec_of(EnvironmentReset).encode(replace(reset, state=state))
@@ -205,27 +196,23 @@ class EnvironmentHost:
     def shutdown(self, request: Request, _: Any) -> Done:
         """End the phase for this environment."""
         if self._environment is not None:
-            self._hooks("shutdown", self._environment.shutdown)
-            for hooks in (self._hooks, self._rewarding, self._transforming):
-                hooks.close()
+            closed = self._hooks("shutdown", self._environment.shutdown)
+            self._hooks.close()
+            self._judgement.close()
             self._environment = None
+            if closed is not None and not closed:
+                raise self._fault(
+                    f"shutdown: expected None or True, found {closed!r:.80}: it says that it failed"
+                )
         return Done()
 
     # -- declaring ----------------------------------------------------------------------------------------------------
-    def _part(self, kind: str, plugin: dict[str, Any] | None, owner: Mapping[str, Any]) -> Any:
-        if plugin is None:
-            return None
-        words = derive(self._start.stream, kind)
-        attributes = {**owner, **identity(words)}
-        self._generators[kind] = attributes["rng"]
-        return self._hooks(f"{kind}.__init__", lambda: self._loader.make(kind, plugin, attributes))
-
     def _begin_episode(self, environment: Environment, episode: int) -> None:
         environment.episode = episode
         environment.done = False
         self._steps = 0
         self._hooks.step = None
-        self._own_rewards = False
+        self._judgement.show_step(None)
         self._earlier = SimTime(None, None)
 
     def _baseline(self, result: Any) -> EnvironmentBaseline:
@@ -235,22 +222,8 @@ class EnvironmentHost:
             return EnvironmentBaseline(*result)
         raise self._wrong("expected an EnvironmentBaseline or (sensors, actuators)", result)
 
-    def _transformed(self, baseline: EnvironmentBaseline) -> EnvironmentBaseline:
-        transformer: StateTransformer | None = self._transformer
-        if transformer is None or not transformer.baseline:
-            return baseline
-        state = EnvironmentState(baseline.sensors_available, [], False, None, baseline.simtime)
-        state = self._transforming.excused(state, "transformer", transformer, state)
-        return EnvironmentBaseline(
-            state.sensor_information,
-            baseline.actuators_available,
-            baseline.simtime,
-            baseline.static_world_model,
-            baseline.rewards_available,
-        )
-
     def _declare(self, environment: Environment, baseline: EnvironmentBaseline) -> EnvironmentDeclared:
-        baseline = self._transformed(baseline)
+        baseline = self._judgement.baseline(baseline)
         sensors, actuators = baseline.sensors_available, baseline.actuators_available
         self._layouts = (self._layout("sensor", sensors), self._layout("actuator", actuators))
         self._actuators = Template(actuators)
@@ -270,32 +243,24 @@ class EnvironmentHost:
             None if rewards is None else [declaration(r.uid, r.space, None, r.value_ids) for r in rewards],
             simtime.simtime_ticks,
             None if simtime.simtime_timestamp is None else simtime.simtime_timestamp.isoformat(),
-            None if baseline.static_world_model is None else dict(baseline.static_world_model),
+            self._read(static_model, baseline.static_world_model),
         )
 
-    def _layout(self, what: str, informations: Sequence[Information]) -> Layout:
-        if len(informations) > IDS_PER_ENVIRONMENT:
-            raise self._fault(f"expected at most {IDS_PER_ENVIRONMENT} {what}s, found {len(informations)}")
-        layout = Layout([i.uid for i in informations], [i.space for i in informations], what == "reward")
-        if len(layout.index) != len(informations):
-            twice = sorted({u for u in layout.ids if layout.ids.count(u) > 1})
-            raise self._fault(f"{what} {twice[0]!r} is declared twice")
-        return layout
+    def _layout(self, what: str, informations: Any) -> Layout:
+        said_by = self._judgement.told_by(self._hooks) if what == "sensor" else self._hooks
+        return self._read(layout_of, what, informations, said_by=said_by)  # type: ignore[no-any-return]
 
     def _same_declarations(self, baseline: EnvironmentBaseline) -> None:
+        """Refuse declarations that are not those of the episode before; rewards may be left to the first update."""
         assert self._layouts is not None
-        pairs = (
-            ("sensor", self._layouts[0], baseline.sensors_available),
-            ("actuator", self._layouts[1], baseline.actuators_available),
-        )
-        for what, layout, now in pairs:
-            found = [(i.uid, i.space) for i in now]
-            if found != list(zip(layout.ids, layout.spaces, strict=True)):
-                changed = [uid for uid, _ in found if uid not in layout.index] or [
-                    uid for uid in layout.ids if uid not in dict(found)
-                ]
-                hint = changed[0] if changed else "their order or a space"
-                raise self._fault(f"{what}s changed between episodes: {hint}")
+        declared: list[tuple[str, Layout, Any]] = [("sensor", self._layouts[0], baseline.sensors_available)]
+        declared.append(("actuator", self._layouts[1], baseline.actuators_available))
+        if self._rewards is not None and baseline.rewards_available is not None:
+            declared.append(("reward", self._rewards, baseline.rewards_available))
+        for what, layout, now in declared:
+            found = difference(layout.pairs(), self._layout(what, now).pairs())
+            if found is not None:
+                raise self._fault(f"{what}s changed between episodes: {found}")
 
     # -- stepping -----------------------------------------------------------------------------------------------------
     def _running(self) -> Environment:
@@ -385,126 +350,39 @@ class EnvironmentHost:
             return EnvironmentState(result[0], result[1], bool(result[2]))
         raise self._wrong("expected an EnvironmentState or (sensors, rewards, done)", result)
 
-    def _finish(self, state: EnvironmentState) -> EnvironmentState:
-        """Let reward and transformer have their say."""
-        self._rewarding.step = self._transforming.step = self._hooks.step
-        self._own_rewards = False
-        if self._once is not None:
-            self._judge(self._once, state)
-        if self._transformer is not None:
-            kept = state if self._transforming.excuses is None else _copied(state)
-            try:
-                return self._transforming.pardon("transformer", self._transform, state)  # type: ignore[no-any-return]
-            except Pardoned:
-                return kept
-        return state
-
-    def _judge(self, once: _Once, state: EnvironmentState) -> None:
-        """Put the rewards of the document in the place of the environment's own, which stay if that is excused."""
-        own, rewards = state.rewards, once.result
-        try:
-            if rewards is None:
-                rewards = self._rewarding.pardon("reward", once, state)
-            state.rewards = list(rewards) if isinstance(rewards, list | tuple) else [rewards]
-            if self._rewarding.excuses is not None and self._rewards is not None:
-                self._rewarding.pardon("reward", self._row, "reward", self._rewards, state.rewards)
-        except Pardoned:
-            state.rewards, self._own_rewards = own, True
-
-    def _transform(self, state: EnvironmentState) -> Any:
-        """Return what the transformer makes of a state; its flags stay."""
-        flags = (state.terminated, state.truncated)
-        made = self._transformer(state)
-        return self._checked(flags, made) if not isawaitable(made) else self._checked_later(flags, made)
-
-    async def _checked_later(self, flags: tuple[bool, bool], made: Awaitable[Any]) -> EnvironmentState:
-        return self._checked(flags, await made)
-
-    def _checked(self, flags: tuple[bool, bool], made: Any) -> EnvironmentState:
-        if not isinstance(made, EnvironmentState):
-            raise self._wrong("the transformer: expected an EnvironmentState", made)
-        if (made.terminated, made.truncated) != flags:
-            raise self._fault("the transformer changed terminated or truncated, which it may not")
-        return made
-
-    def _lenient(self, kind: str, plugin: dict[str, Any] | None) -> Hooks:
-        """Return hooks of a part, which are excused where the document says so."""
-        own = self._excuses if continues(plugin) else None
-        return Hooks(self._hooks.where, own, f"{kind}:{self._start.uid}")
-
     def _left(self, state: EnvironmentState) -> Any:
         """Return what a transformer left of the world's state for the store; without one it is not for the store."""
-        if self._transformer is None or state.world_state is None:
+        if self._judgement.transformer is None or state.world_state is None:
             return None
         try:
-            return plain(state.world_state)
+            return plain(state.world_state, "world_state")
         except (TypeError, ValueError) as error:
-            raise self._fault(f"world_state: {error}") from error
+            raise self._fault(str(error), self._judgement.told_by(self._hooks)) from error
 
-    def _reading_row(self, informations: Sequence[Information]) -> list[Any]:
-        assert self._layouts is not None
-        return self._row("sensor", self._layouts[0], informations)
+    def _reading_row(self, informations: Any) -> list[Any]:
+        said_by = self._judgement.told_by(self._hooks)
+        return self._read(row_of, "sensor", self._sensors, informations, said_by=said_by)  # type: ignore[no-any-return]
 
-    def _row(self, what: str, layout: Layout, informations: Sequence[Information]) -> list[Any]:
-        ids = layout.ids
-        same = tuple([i.uid for i in informations]) == ids
-        ordered = informations if same else self._in_order(what, layout, informations)
-        values = [i.value for i in ordered]
-        for value, information, space in zip(values, ordered, layout.spaces, strict=True):
-            if value is None:
-                raise self._fault(f"{what} {information.uid!r} has no value")
-            if information.space is not space:  # else it was checked when it was set
-                self._contained(information, space)
-        infinite = layout.infinite(values) if what == "reward" else None
-        if infinite is not None:
-            raise self._fault(f"reward {infinite!r}: expected a finite number, found {values!r:.80}")
-        return layout.to_row(values)
-
-    def _in_order(self, what: str, layout: Layout, informations: Sequence[Information]) -> list[Information]:
-        """Return informations in declared order; AuthorError names one that is strange, missing or doubled."""
-        given = {i.uid: i for i in informations}
-        strange = [uid for uid in given if uid not in layout.index]
-        missing = [uid for uid in layout.ids if uid not in given]
-        if strange:
-            raise self._fault(f"{what} {strange[0]!r} was not declared")
-        if missing:
-            raise self._fault(f"{what} {missing[0]!r} is missing")
-        if len(given) < len(informations):
-            uids = [i.uid for i in informations]
-            twice = next(uid for uid in uids if uids.count(uid) > 1)
-            raise self._fault(f"{what} {twice!r} is given twice")
-        return [given[uid] for uid in layout.ids]
-
-    def _contained(self, information: Information, space: Space) -> None:
-        """Refuse a value that the declared space does not contain, whatever space its author gave it."""
-        if space.contains(information.value):
-            return
-        try:
-            type(information)(information.value, space, information.uid)
-        except SpaceError as error:
-            error.add_note(self._hooks.where)
-            raise
-
-    def _reward_row(
-        self, rewards: Sequence[RewardInformation]
-    ) -> tuple[list[Any], list[dict[str, Any]] | None]:
+    def _reward_row(self, rewards: Any) -> tuple[list[Any], list[dict[str, Any]] | None]:
         declared = None
+        said_by = self._judgement.paid_by(self._hooks)
         if self._rewards is None:
-            self._rewards = self._layout("reward", rewards)
+            self._rewards = self._read(layout_of, "reward", rewards, said_by=said_by)
             declared = [declaration(r.uid, r.space, None, r.value_ids) for r in rewards]
             self._reward_ids = declared
-        if (
-            self._own_rewards
-        ):  # in the place of others: what was not declared has no column, the others no value
+        layout = self._rewards
+        assert layout is not None
+        if self._judgement.own_rewards:
+            # In the place of others: what was not declared has no column, the others no value.
             given = {it.uid: it.value for it in rewards}
-            row = [given.get(uid) for uid in self._rewards.ids]
-            fits = [v is not None and s.contains(v) for v, s in zip(row, self._rewards.spaces, strict=True)]
-            return self._rewards.to_row(
-                [v if fit else None for v, fit in zip(row, fits, strict=True)]
-            ), declared
-        return self._row("reward", self._rewards, rewards), declared
+            row = [given.get(uid) for uid in layout.ids]
+            fits = [v is not None and s.contains(v) for v, s in zip(row, layout.spaces, strict=True)]
+            return layout.to_row([v if fit else None for v, fit in zip(row, fits, strict=True)]), declared
+        return self._read(row_of, "reward", layout, rewards, said_by=said_by), declared
 
-    def _time(self, simtime: SimTime | None) -> SimTime:
+    def _time(self, simtime: Any) -> SimTime:
+        if simtime is not None and not isinstance(simtime, SimTime):
+            raise self._fault(f"simtime: expected a SimTime or None, found {simtime!r:.80}")
         now = SimTime(self._steps, None) if simtime is None else self._exact(simtime)
         try:
             falls = now.falls_behind(self._earlier)
@@ -525,44 +403,20 @@ class EnvironmentHost:
         except TypeError as error:
             raise self._fault(f"simtime_ticks: expected an integer, found {ticks!r:.60}") from error
 
-    def _fault(self, text: str) -> AuthorError:
+    def _read(self, read: Callable[..., Any], *args: Any, said_by: Hooks | None = None) -> Any:
+        """Return what is read of an answer; what is wrong with it is blamed on the hook that gave it."""
+        try:
+            return read(*args)
+        except SpaceError as error:
+            error.add_note((said_by or self._hooks).place)
+            raise
+        except AuthorError as error:
+            raise self._fault(str(error), said_by) from None
+
+    def _fault(self, text: str, said_by: Hooks | None = None) -> AuthorError:
         error = AuthorError(f"environment {self._start.uid}: {text}")
-        error.add_note(self._hooks.where)
+        error.add_note((said_by or self._hooks).place)
         return error
 
     def _wrong(self, expected: str, found: Any) -> AuthorError:
         return self._fault(f"{expected}, found {type(found).__name__}")
-
-
-def _copied(state: EnvironmentState) -> EnvironmentState:
-    """Return a state that stays as it is, whatever becomes of the other's readings and rewards."""
-    kept = copy(state)
-    kept.sensor_information = [copy(it) for it in state.sensor_information]
-    kept.rewards = [copy(it) for it in state.rewards]
-    return kept
-
-
-class _Once:
-    """Stand before the document's reward and remember what it returned, so that it is not asked twice in a step.
-
-    Everything else is the reward's own.
-    """
-
-    def __init__(self, reward: Reward) -> None:
-        self._inner = reward
-        self.result: Any = None
-
-    def __call__(self, state: EnvironmentState) -> Any:
-        """Return the reward's rewards."""
-        found = self._inner(state)
-        if isawaitable(found):
-            return self._wait(found)
-        self.result = found
-        return found
-
-    async def _wait(self, found: Awaitable[Any]) -> Any:
-        self.result = await found
-        return self.result
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.__dict__["_inner"], name)

@@ -60,6 +60,8 @@ class Excuses:
         cause = error.__cause__
         if isinstance(cause, GanglionError) and not isinstance(cause, AuthorError):
             raise error
+        if isinstance(cause, SystemExit):  # which is no mistake in a step
+            raise error
         failure = failure_of(error)
         reason = str(error) if cause is not None else f"{type(error).__name__}: {error}"
         excuse = Excuse(issuer, hook, reason[:_REASON_CHARACTERS], failure.where or "", failure.traceback)

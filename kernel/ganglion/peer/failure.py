@@ -20,7 +20,7 @@ _BETWEEN = (
 )  # frames that lead to an author's hook
 
 
-def hook_failed(error: Exception, where: str) -> AuthorError:
+def hook_failed(error: Exception | SystemExit, where: str) -> AuthorError:
     """Return the error that stands for an exception of an author's hook; it keeps the exception as its cause."""
     wrapped = AuthorError(f"{type(error).__name__}: {error}")
     wrapped.add_note(where)
@@ -38,7 +38,7 @@ def failure_of(error: BaseException) -> Failure:
         shown = None if shown is None else shown[-_TRACEBACK_CHARS_MAX:]
         return Failure(error.remote_kind, message, error.where, shown, data=culprit)
     text = str(error)[:_TEXT_CHARS_MAX]
-    if isinstance(error, AuthorError) and isinstance(error.__cause__, Exception):
+    if isinstance(error, AuthorError) and isinstance(error.__cause__, Exception | SystemExit):
         return Failure(error.kind, text, where, _traceback(error.__cause__))
     if isinstance(error, PeerLost | DeadlineExceeded):
         return Failure(error.kind, text, where, data={"peer": error.peer})
@@ -78,7 +78,10 @@ def _traceback(error: BaseException) -> str:
     frames = list(traceback.extract_tb(error.__traceback__))
     shown = list(dropwhile(_between, frames)) or frames
     lines = ["Traceback (most recent call last):\n", *traceback.format_list(shown)]
-    lines += traceback.format_exception_only(type(error), error)
+    told = traceback.TracebackException(type(error), error, None)
+    if isinstance(error, AuthorError):
+        told.__notes__ = None  # they are `where`
+    lines += told.format_exception_only()
     return "".join(lines)[-_TRACEBACK_CHARS_MAX:]
 
 

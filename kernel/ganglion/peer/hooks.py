@@ -31,17 +31,20 @@ class Hooks:
         # Of one that is not excused they are the same, and cost the same.
         self.pardon: Callable[..., Any] = self if excuses is None else self._pardon
         self.step: int | None = None
+        self.hook = ""
+        """The one that was called last."""
         self._runner: asyncio.Runner | None = None
 
     def __call__(self, hook: str, function: Callable[..., Any], *args: Any) -> Any:
-        """Return what the hook returns; AuthorError stands for what it raises."""
+        """Return what the hook returns; AuthorError stands for what it raises, also for an exit."""
+        self.hook = hook
         try:
             result = function(*args)
             return self._wait(result) if hasattr(result, "__await__") else result
         except AuthorError as error:
             error.add_note(self._place(hook))
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise hook_failed(error, self._place(hook)) from error
 
     def excused(self, instead: Any, hook: str, function: Callable[..., Any], *args: Any) -> Any:
@@ -75,6 +78,11 @@ class Hooks:
             return await awaitable
 
         return self._runner.run(wait())
+
+    @property
+    def place(self) -> str:
+        """Where it was when it was called last: whose it is, the step, the hook."""
+        return self._place(self.hook)
 
     def _place(self, hook: str) -> str:
         step = "" if self.step is None else f", step {self.step}"

@@ -9,16 +9,17 @@ from typing import Any
 import numpy as np
 
 from ganglion.errors import AuthorError, RemoteProtocolError, SpaceError
-from ganglion.limits import INTEGER_MAX
-from ganglion.sdk.information import ActuatorInformation
+from ganglion.limits import BODY_DEPTH, INTEGER_MAX
+from ganglion.sdk.information import ActuatorInformation, SensorInformation
 from ganglion.sdk.spaces import Box, Space, space_from_wire
 
 __all__ = ["Layout", "declaration", "freeze", "thaw"]
 
 _BLOB_BYTES = 64 * 1024  # larger arrays travel as frames of their own
 _ARRAY_KEYS = ({"dtype", "shape", "data"}, {"dtype", "shape", "blob"})
-_DTYPE = re.compile(r"[<|][biuf](1|2|4|8|16)\Z")
-_KINDS = "biuf"  # booleans, integers, floats: what an array on the wire may hold
+_DTYPE = re.compile(r"([<|][biuf](1|2|4|8|16)|<c(8|16|32)|\|S[1-9][0-9]{0,8})\Z")
+_KINDS = "biufcS"  # booleans, integers, floats, complex numbers, bytes: what an array on the wire may hold
+_DEPTH_MAX = BODY_DEPTH - 4  # levels of free data; it stands inside of a message that has some of its own
 
 
 class Layout:
@@ -61,6 +62,13 @@ class Layout:
                 return self.ids[i]
         return None
 
+    def sensors(self, declarations: Sequence[Mapping[str, Any]]) -> list[SensorInformation]:
+        """Return sensors without readings, with the names of their values as declarations have them."""
+        return [
+            SensorInformation(None, space, uid, declared.get("value_ids"))
+            for declared, (uid, space) in zip(declarations, self.pairs(), strict=True)
+        ]
+
     def noops(self, declarations: Sequence[Mapping[str, Any]]) -> list[ActuatorInformation]:
         """Return actuators with their no-ops as declarations have them, else with the value nearest to zero."""
         row = [
@@ -69,8 +77,8 @@ class Layout:
         ]
         values = self.from_row(row, "setup.actuators")
         return [
-            ActuatorInformation(value, space, uid)
-            for value, (uid, space) in zip(values, self.pairs(), strict=True)
+            ActuatorInformation(value, space, uid, declared.get("value_ids"))
+            for declared, value, (uid, space) in zip(declarations, values, self.pairs(), strict=True)
         ]
 
     def pairs(self) -> list[tuple[str, Space]]:
@@ -147,47 +155,76 @@ def declaration(
 
 
 # -- free data: updates of brains, data of muscles, models ------------------------------------------------------------
-def freeze(value: Any, blobs: list[bytes], path: str) -> Any:
-    """Return a copy of `value` that can travel; large arrays are appended to `blobs`.
+def freeze(value: Any, blobs: list[bytes] | None, path: str, depth: int = 0) -> Any:
+    """Return a copy of `value` that can travel; large arrays are appended to `blobs`, if there are any.
 
     Raises:
         AuthorError: Something in it cannot travel; the message begins with the path to it.
     """
-    if type(value) is int and abs(value) > INTEGER_MAX:
-        raise AuthorError(
-            f"{path}: expected an integer of at most 53 bits, found one of {value.bit_length()}"
-        )
-    if value is None or type(value) in (bool, int, float, str, bytes):
+    if value is None or type(value) in (bool, float, bytes):
         return value
-    if isinstance(value, Mapping):
-        return {_key(key, path): freeze(inner, blobs, f"{path}.{key}") for key, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [freeze(inner, blobs, f"{path}[{i}]") for i, inner in enumerate(value)]
+    if isinstance(value, Mapping | list | tuple):
+        if depth >= _DEPTH_MAX:
+            raise AuthorError(f"{path}: expected at most {_DEPTH_MAX} levels of maps and lists, found more")
+        if not isinstance(value, Mapping):
+            return [freeze(inner, blobs, f"{path}[{i}]", depth + 1) for i, inner in enumerate(value)]
+        if len(value) == 3 and value.keys() in _ARRAY_KEYS:
+            raise AuthorError(f"{path}: a map with the keys {', '.join(value)} alone stands for an array")
+        return {_key(k, path): freeze(v, blobs, f"{path}.{k}", depth + 1) for k, v in value.items()}
     if isinstance(value, np.ndarray):
         return _freeze_array(value, blobs, path)
     if isinstance(value, np.generic):
+        if value.dtype.kind == "c":
+            raise _stuck(value, path)
         return freeze(value.item(), blobs, path)
-    if isinstance(value, str):  # subclasses, such as members of an enumeration
-        return str.__str__(value)
-    if isinstance(value, int | float):
-        return freeze(int(value) if isinstance(value, int) else float(value), blobs, path)
+    if isinstance(value, str):  # also of a subclass, such as a member of an enumeration
+        return _text(value, path)
+    if isinstance(value, int):
+        return _integer(int(value), path)
+    if isinstance(value, float):
+        return float(value)
+    if isinstance(value, bytes | bytearray):
+        return bytes(value)
+    raise _stuck(value, path)
+
+
+def _stuck(value: Any, path: str) -> AuthorError:
     hint = "; send .detach().cpu().numpy()" if type(value).__module__.startswith("torch") else ""
-    raise AuthorError(f"{path}: a {type(value).__module__}.{type(value).__qualname__} cannot travel{hint}")
+    return AuthorError(f"{path}: a {type(value).__module__}.{type(value).__qualname__} cannot travel{hint}")
+
+
+def _text(value: str, path: str) -> str:
+    if not value.isascii():
+        try:
+            value.encode()
+        except UnicodeEncodeError as error:
+            raise AuthorError(f"{path}: expected text that is UTF-8, found {value!r:.60}") from error
+    return str.__str__(value)
+
+
+def _integer(value: int, path: str) -> int:
+    if abs(value) > INTEGER_MAX:
+        raise AuthorError(
+            f"{path}: expected an integer of at most 53 bits, found one of {value.bit_length()}"
+        )
+    return value
 
 
 def _key(key: Any, path: str) -> str:
-    if type(key) is not str:
+    if not isinstance(key, str):
         raise AuthorError(f"{path}: expected keys that are text, found {key!r:.60}")
-    return key
+    return _text(key, path)
 
 
-def _freeze_array(value: np.ndarray[Any, Any], blobs: list[bytes], path: str) -> dict[str, Any]:
+def _freeze_array(value: np.ndarray[Any, Any], blobs: list[bytes] | None, path: str) -> dict[str, Any]:
     if value.dtype.kind not in _KINDS:
-        raise AuthorError(f"{path}: expected an array of numbers or booleans, found dtype {value.dtype}")
+        raise AuthorError(
+            f"{path}: expected an array of numbers, booleans or bytes, found dtype {value.dtype}"
+        )
     little = np.ascontiguousarray(value, dtype=value.dtype.newbyteorder("<"))
     form: dict[str, Any] = {"dtype": little.dtype.str, "shape": list(value.shape)}
     data = little.tobytes()
-    if len(data) > _BLOB_BYTES:
+    if len(data) > _BLOB_BYTES and blobs is not None:
         form["blob"] = len(blobs)
         blobs.append(data)
     else:

@@ -15,14 +15,14 @@ from ganglion.peer.decision import Decision, Policy, Seen, alike, finite, thawed
 from ganglion.peer.excuse import Excuses, Pardoned, continues
 from ganglion.peer.filters import ActingFilters, tag_of
 from ganglion.peer.hooks import Hooks, identity, seed_process
-from ganglion.peer.layout import Layout, freeze
+from ganglion.peer.layout import Layout, freeze, thaw
 from ganglion.peer.likeness import Likeness
 from ganglion.peer.loader import Loader
 from ganglion.peer.matrix import Columns, Readings, takes_arrays
 from ganglion.peer.participant import Handler, Participant
 from ganglion.peer.renewal import Renewal
 from ganglion.run.recovery import span_s
-from ganglion.sdk.information import ActuatorInformation, RewardInformation, SensorInformation, Template
+from ganglion.sdk.information import ActuatorInformation, RewardInformation, Template
 from ganglion.sdk.memory import Memory
 from ganglion.sdk.mode import Mode
 from ganglion.sdk.models import Models
@@ -89,7 +89,7 @@ class MuscleHost:
         self._hooks = hooks = Hooks(f"muscle {where}, {blame}", own, f"muscle:{setup.agent}")
         seed_process(setup.stream)
         self._sensor_layout, self._actuator_layout = Layout.of(setup.sensors), Layout.of(setup.actuators)
-        sensors = [SensorInformation(None, s, u) for u, s in self._sensor_layout.pairs()]
+        sensors = self._sensor_layout.sensors(setup.sensors)
         actuators = self._actuator_layout.noops(setup.actuators)
         for information in (*sensors, *actuators):
             information.space.seed(generator_from_words(derive(setup.stream, "space", information.uid)))
@@ -107,7 +107,7 @@ class MuscleHost:
             "memory": self._memory,
             "sensors": () if setup.filters else sensors,
             "actuators": () if setup.filters else actuators,
-            "static_world_models": dict(setup.static_models or {}),
+            "static_world_models": thaw(setup.static_models or {}, (), "setup.static_models"),
             "model_reader": self._model_reader(setup),
             **identity(setup.stream),
         }

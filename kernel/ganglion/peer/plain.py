@@ -15,14 +15,35 @@ __all__ = ["plain"]
 _DEPTH_MAX = BODY_DEPTH - 4  # levels; it stands inside of a message that has some of its own
 
 
-def plain(value: Any) -> Any:
+def plain(value: Any, path: str = "value") -> Any:
     """Return a value as it can be sent and stored: arrays become lists, times text; NaN and infinities stay.
 
     Raises:
         TypeError: Something in it is neither plain nor an array, or a key of a map is no text.
         ValueError: It is larger or deeper than the bounds allow, or an integer is.
+            Both messages begin with the path to it, which begins with `path`.
     """
-    return _Plain().of(value, 0)
+    try:
+        return _Plain().of(value, 0)
+    except TypeError as error:
+        raise TypeError(f"{_path_to(value, path)}: {error}") from None
+    except ValueError as error:
+        raise ValueError(f"{_path_to(value, path)}: {error}") from None
+
+
+def _path_to(value: Any, path: str, depth: int = 0) -> str:
+    """Return where in a value the first part lies that cannot be sent; looked for only once something has failed."""
+    parts: list[tuple[str, Any]] = []
+    if isinstance(value, Mapping):
+        parts = [(f"{path}.{key}", part) for key, part in value.items()]
+    elif isinstance(value, list | tuple):
+        parts = [(f"{path}[{i}]", part) for i, part in enumerate(value)]
+    for below, part in parts:
+        try:
+            _Plain().of(part, depth + 1)
+        except (TypeError, ValueError):
+            return below if depth == _DEPTH_MAX else _path_to(part, below, depth + 1)
+    return path
 
 
 class _Plain:

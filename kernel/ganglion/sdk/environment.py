@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 from numpy.typing import NDArray
 
+from ganglion.errors import AuthorError
 from ganglion.sdk.flags import resolve_flags
 from ganglion.sdk.information import ActuatorInformation, RewardInformation, SensorInformation
 from ganglion.sdk.part import Part
@@ -214,15 +215,22 @@ class Environment(Part, ABC):
     ) -> EnvironmentBaseline | Started | Awaitable[EnvironmentBaseline | Started]:
         """Open the next episode; the default is `shutdown` and then `start_environment`."""
         closed = self.shutdown()
-        return self._start_after(closed) if isawaitable(closed) else self.start_environment()
+        if isawaitable(closed):
+            return self._start_after(closed)
+        _check_closed(closed)
+        return self.start_environment()
 
     async def _start_after(self, closed: Awaitable[Any]) -> EnvironmentBaseline | Started:
-        await closed
+        _check_closed(await closed)
         started = self.start_environment()
         return await started if isawaitable(started) else started
 
     def shutdown(self) -> bool | Awaitable[bool | None] | None:
-        """Release what the environment holds; called at the end of a phase. False says that it failed."""
+        """Release what the environment holds; called at the end of a phase, and by the default `reset`.
+
+        Returns:
+            True or None. False says that it failed, and is an error of the environment.
+        """
         return None
 
     @classmethod
@@ -232,3 +240,8 @@ class Environment(Part, ABC):
         Asked without making an object, to warn of conditions that can never fire.
         """
         return None
+
+
+def _check_closed(result: Any) -> None:
+    if result is not None and not result:
+        raise AuthorError(f"shutdown: expected None or True, found {result!r:.80}: it says that it failed")

@@ -136,6 +136,14 @@ class Stage:
     def world(self) -> Any:
         return self.hosted.host._environment
 
+    @property
+    def reward(self) -> Any:
+        return self.hosted.host._judgement.reward
+
+    @property
+    def transformer(self) -> Any:
+        return self.hosted.host._judgement.transformer
+
 
 @pytest.fixture
 def stage(hosted: Any, loader: Any) -> Callable[..., Stage]:
@@ -600,12 +608,18 @@ def test_an_own_reset_gets_episode_and_seed(stage: Any) -> None:
 @pytest.mark.parametrize(
     ("change", "text"),
     [
-        (lambda s, a: (s[:1], a), "sensors changed between episodes: half"),
-        (lambda s, a: (s[::-1], a), "sensors changed between episodes: their order or a space"),
-        (lambda s, a: ([*s, SensorInformation(1, TEN, "more")], a), "sensors changed between episodes: more"),
+        (lambda s, a: (s[:1], a), "sensors changed between episodes: half is missing"),
+        (
+            lambda s, a: (s[::-1], a),
+            "sensors changed between episodes: the order was count, half and is half, count",
+        ),
+        (
+            lambda s, a: ([*s, SensorInformation(1, TEN, "more")], a),
+            "sensors changed between episodes: more is new",
+        ),
         (
             lambda s, a: (s, [a[0], ActuatorInformation(1.0, Box(0.0, 2.0, ()), "b")]),
-            "actuators changed .*space",
+            r"actuators changed between episodes: the space of b was Box\(low=0.0, high=1.0, .* and is Box\(.*high=2.0",
         ),
     ],
 )
@@ -639,12 +653,12 @@ def test_the_reward_replaces_the_environments(stage: Any) -> None:
     """The document's reward is called once per update, not for the baseline; what it returns stands."""
     it = stage(reward=FakeReward)
     it.start()
-    before = it.hosted.host._reward.asked
+    before = it.reward.asked
     answer = it.update()
 
     assert (0, 1, [[0.25]], ["own"]) == (
         before,
-        it.hosted.host._reward.asked,
+        it.reward.asked,
         answer.rewards,
         [row["id"] for row in answer.reward_ids],
     )
@@ -665,7 +679,7 @@ def test_an_environment_may_call_its_reward_itself(stage: Any) -> None:
     it.start()
     answers = [it.update().rewards for _ in range(3)]
 
-    assert ([[[0.25]]] * 3, 3) == (answers, it.hosted.host._reward.asked)
+    assert ([[[0.25]]] * 3, 3) == (answers, it.reward.asked)
 
 
 def test_an_environment_sees_its_reward_as_it_is(stage: Any) -> None:
@@ -673,7 +687,7 @@ def test_an_environment_sees_its_reward_as_it_is(stage: Any) -> None:
     it = stage(reward=FakeReward)
     it.start()
 
-    assert (0.5, 0, {}, it.hosted.host._reward.seed) == (
+    assert (0.5, 0, {}, it.reward.seed) == (
         it.world.reward.scale,
         it.world.reward.asked,
         dict(it.world.reward.params),
@@ -686,18 +700,16 @@ def test_reset_reaches_reward_and_transformer(stage: Any) -> None:
     it = stage(reward=FakeReward, transformer=FakeTransformer)
     it.start()
     it.reset()
-    host = it.hosted.host
 
-    assert (1, 1) == (host._reward.resets, host._transformer.resets)
+    assert (1, 1) == (it.reward.resets, it.transformer.resets)
 
 
 def test_parts_draw_from_streams_of_their_own(stage: Any) -> None:
     """Reward, transformer and environment have three different seeds."""
     it = stage(reward=FakeReward, transformer=FakeTransformer)
     it.start()
-    host = it.hosted.host
 
-    assert 3 == len({host._reward.seed, host._transformer.seed, it.world.seed})
+    assert 3 == len({it.reward.seed, it.transformer.seed, it.world.seed})
 
 
 # -- transformers -----------------------------------------------------------------------------------------------------
@@ -918,7 +930,7 @@ def test_a_fault_of_an_answer_names_the_class(stage: Any) -> None:
     with pytest.raises(AuthorError) as caught:
         it.update()
 
-    assert "environment w (worker 2), class FakeWorld" == failure_of(caught.value).where
+    assert "environment w (worker 2), class FakeWorld, step 1, hook update" == failure_of(caught.value).where
 
 
 # -- arrays -----------------------------------------------------------------------------------------------------------

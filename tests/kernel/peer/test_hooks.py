@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import sys
 from typing import Any
 
 import numpy as np
@@ -93,14 +94,35 @@ def test_author_s_error_passes_as_it_is() -> None:
     assert ["muscle ada, hook propose_actions"] == caught.value.__notes__
 
 
-def test_end_of_the_process_is_not_swallowed() -> None:
-    """What is no Exception ends the process as it would without us."""
+def test_an_exit_is_blamed_on_its_author() -> None:
+    """A hook that calls `sys.exit` is named: a process that only ends would say nothing of it."""
 
     def hook() -> None:
-        raise SystemExit(3)
+        sys.exit("no licence")
 
-    with pytest.raises(SystemExit):
+    with pytest.raises(AuthorError, match="SystemExit: no licence") as caught:
         Hooks("here")("act", hook)
+    assert ["here, hook act"] == caught.value.__notes__
+
+
+def test_an_interruption_is_not_swallowed() -> None:
+    """What is meant for the whole process ends it as it would without us."""
+
+    def hook() -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        Hooks("here")("act", hook)
+
+
+def test_the_place_is_the_hook_called_last() -> None:
+    """What an answer has wrong is blamed on the hook that gave it, with its step."""
+    hooks = Hooks("here")
+    hooks("setup", lambda: None)
+    hooks.step = 4
+    hooks("act", lambda: None)
+
+    assert "here, step 4, hook act" == hooks.place
 
 
 def test_identity_is_the_stream_s() -> None:

@@ -252,6 +252,41 @@ def test_kin_of_plain_values_become_plain(value: Any, plain: Any) -> None:
     assert type(plain) is type(back)
 
 
+def nested(levels: int) -> Any:
+    """Return lists in one another."""
+    found: Any = []
+    for _ in range(levels - 1):
+        found = [found]
+    return found
+
+
+def cycle() -> Any:
+    """Return a list that holds itself."""
+    found: list[Any] = []
+    found.append(found)
+    return found
+
+
+def test_levels_up_to_the_bound_travel() -> None:
+    """What is as deep as it may be comes out as it was."""
+    assert nested(28) == thaw(freeze(nested(28), [], "update"), [], "update")
+
+
+@pytest.mark.parametrize("array", [np.array([b"a", b"bcd"]), np.array([[1j, 2.0]]), np.zeros((0, 2), "S3")])
+def test_bytes_and_complex_numbers_travel(array: Any) -> None:
+    """Arrays of bytes and of complex numbers come out as they were."""
+    found = thaw(freeze(array, [], "update"), [], "update")
+
+    assert (array.dtype, array.shape, array.tolist()) == (found.dtype, found.shape, found.tolist())
+
+
+def test_without_blobs_arrays_stay_inside() -> None:
+    """Where there is no place for blobs a large array is in the value itself."""
+    form = freeze(np.zeros(20_000), None, "static_world_model")
+
+    assert 160_000 == len(form["data"])
+
+
 @pytest.mark.parametrize(
     ("value", "text"),
     [
@@ -261,9 +296,18 @@ def test_kin_of_plain_values_become_plain(value: Any, plain: Any) -> None:
         (1j, "update: a builtins.complex cannot travel"),
         (2**53, "update: expected an integer of at most 53 bits"),
         ([np.uint64(2**63)], r"update\[0\]: expected an integer of at most 53 bits"),
-        (np.array([object()]), "update: expected an array of numbers or booleans, found dtype object"),
+        (np.array([object()]), "update: expected an array of numbers, booleans or bytes, found dtype object"),
         (np.array(["x"]), "update: expected an array of numbers"),
-        (np.array([1j]), "update: expected an array of numbers"),
+        (np.complex64(1j), r"update: a numpy\.complex64 cannot travel"),
+        (
+            {"dtype": "<f8", "shape": [1], "data": b"12345678"},
+            "update: a map with the keys dtype, shape, data",
+        ),
+        ({"a": {"shape": 1, "dtype": 2, "blob": 3}}, r"update\.a: a map with the keys shape, dtype, blob"),
+        (["x\udc80"], r"update\[0\]: expected text that is UTF-8"),
+        ({"x\udc80": 1}, "update: expected text that is UTF-8"),
+        (nested(29), r"update(\[0\])+: expected at most 28 levels of maps and lists"),
+        (cycle(), r"update(\[0\])+: expected at most 28 levels"),
     ],
 )
 def test_what_cannot_travel_is_refused_by_its_path(value: Any, text: str) -> None:

@@ -85,6 +85,21 @@ def test_what_cannot_be_sent_is_refused(value: Any, error: type[Exception], text
         plain(value)
 
 
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ({"a": [1, {"b": object()}]}, r"^state\.a\[1\]\.b: expected numbers"),
+        ({"a": {"b": {3: 4}}}, r"^state\.a\.b: expected text as keys"),
+        ([2**60], r"^state\[0\]: expected integers"),
+        ([0] * (WORLD_STATE_VALUES + 1), "^state: expected at most"),
+    ],
+)
+def test_the_path_is_named(value: Any, text: str) -> None:
+    """A message begins with where the first part lies that cannot be sent."""
+    with pytest.raises((TypeError, ValueError), match=text):
+        plain(value, "state")
+
+
 def test_depth_is_bounded() -> None:
     """A value that holds itself ends in a refusal, not in a recursion."""
     endless: list[Any] = []

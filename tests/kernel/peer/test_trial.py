@@ -75,7 +75,10 @@ def test_shapes_are_equal_for_equal_declarations(order: Order) -> None:
 BAD = [
     ({"start": "return 1 / 0"}, "hook start_environment: ZeroDivisionError: division by zero"),
     ({"start": "return 3"}, "expected an EnvironmentBaseline or (sensors, actuators), found int"),
-    ({"start": "raise SystemExit(4)"}, "environment hill (worker 0): it ended its process (SystemExit: 4)"),
+    (
+        {"start": "raise SystemExit(4)"},
+        "environment hill (worker 0), class World, hook start_environment: SystemExit: 4",
+    ),
     ({"sensor": 2}, "hook start_environment: reading x: expected a value of Discrete(2), found 2"),
     ({"noop": -1}, "hook start_environment: setpoint y: expected a value of Discrete(2), found -1"),
     ({"sensor": None}, "sensor 'x' has no value"),
