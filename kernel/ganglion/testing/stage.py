@@ -264,7 +264,6 @@ class StagedAgent:
             {**_plugin(str(i), params), "stream": words(seed, ["filter", i])}
             for i, (_, params) in enumerate(filters)
         ]
-        loader = Classes(classes=classes)
         self._layouts = (
             Layout([s.uid for s in sensors], [s.space for s in sensors]),
             Layout([a.uid for a in actuators], [a.space for a in actuators]),
@@ -273,7 +272,7 @@ class StagedAgent:
         told = [declaration(s.uid, s.space, None, s.value_ids) for s in sensors]
         setting = [declaration(a.uid, a.space, a.value, a.value_ids) for a in actuators]
         given = [declaration(r.uid, r.space, None, r.value_ids) for r in rewards]
-        self._loader = loader
+        self._loader = Classes(classes=classes)
         self._setup = BrainSetup(
             RUN,
             0,
@@ -291,31 +290,37 @@ class StagedAgent:
             load=None if load is None else str(load),
             filters=stack or None,
         )
-        learns = brain is not None and mode == "train"
-        self._brain = self._begin_brain() if learns else None
-        self._muscle_host = MuscleHost(loader)
-        self._cast = _Cast(self._muscle_host, self._brain)
+        self._seed = seed
+        self._brain = self._begin_brain() if brain is not None and mode == "train" else None
         self._episode = 0
         self._round = 0
+        self._cast = self._begin_muscle(_plugin("own", muscle_params), _plugin("own", objective_params))
+
+    def _begin_muscle(self, muscle: dict[str, Any], objective: dict[str, Any]) -> _Cast:
+        """Return the cast of the muscle, set up as its brain is."""
+        told, learns = self._setup, self._brain is not None
+        self._muscle_host = MuscleHost(self._loader)
+        cast = _Cast(self._muscle_host, self._brain)
         setup = MuscleSetup(
-            RUN,
+            told.run,
+            told.phase,
+            told.phase_name,
+            told.mode,
             0,
-            "stage",
-            mode,
-            0,
-            "agent",
-            _plugin("own", muscle_params),
-            _plugin("own", objective_params),
-            told,
-            setting,
-            given,
-            words(seed, ["muscle"]),
-            words(seed, ["objective"]),
+            told.agent,
+            muscle,
+            objective,
+            told.sensors,
+            told.actuators,
+            told.rewards,
+            words(self._seed, ["muscle"]),
+            words(self._seed, ["objective"]),
             brain=_BRAIN if learns else None,
-            models=None if load is None or learns else str(load),
-            filters=stack or None,
+            models=None if learns else told.load,
+            filters=told.filters,
         )
-        self._cast.ask(_CONTROLLER, "muscle.setup", setup)
+        cast.ask(_CONTROLLER, "muscle.setup", setup)
+        return cast
 
     def _begin_brain(self) -> _Cast:
         """Return the cast of a brain that is set up anew."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -143,17 +144,17 @@ def check_brain(
             load=load,
         )
 
+    def played(agent: StagedAgent, between: Callable[[], None] | None = None) -> list[bytes]:
+        return play_episodes(agent, sensors, _REWARDS, seed, episodes, steps, _UNREWARDED, between)
+
     with tempfile.TemporaryDirectory() as folder:
-        made = 0
+        made = count()
 
         def play() -> list[bytes]:
-            nonlocal made
-            made += 1
-            models = Path(folder) / str(made)
             with clause(cls, "it is made with the params of the document, set up, and has an initial update"):
-                agent = agent_of(models)
+                agent = agent_of(Path(folder) / str(next(made)))
             with clause(cls, "`thinking` takes each decision, and its update travels and fits its muscle"):
-                trace = play_episodes(agent, sensors, _REWARDS, seed, episodes, steps, _UNREWARDED)
+                trace = played(agent)
             with clause(cls, "`store` saves the model as named arrays"):
                 model = [digest.encode() for digest in digests(agent).values()]
             agent.close()
@@ -163,26 +164,33 @@ def check_brain(
             cls, play, "the same seed and rows give the same updates and the same model, bit by bit"
         )
         if issubclass(cls, CheckpointableBrain):
-            sentence = (
-                "what `export_checkpoint_state` returns is all that `restore_checkpoint_state` needs to go on"
-            )
-            with clause(cls, sentence):
-                agent = agent_of(Path(folder) / "replaced")
-                other = play_episodes(
-                    agent, sensors, _REWARDS, seed, episodes, steps, _UNREWARDED, agent.replace_brain
-                )
-            differs = first_difference(trace[: len(other)], other)
-            expect(cls, sentence + ", bit by bit", differs is None, f"another answer number {differs}")
+            _check_checkpoint(cls, agent_of, played, Path(folder), trace)
         _check_model(cls, agent_of, Path(folder))
+
+
+def _check_checkpoint(
+    cls: type[Brain],
+    agent_of: Callable[[Path], StagedAgent],
+    played: Callable[..., list[bytes]],
+    folder: Path,
+    trace: list[bytes],
+) -> None:
+    """Replace the brain in the midst of what has been played before by one that goes on from its checkpoint."""
+    sentence = "what `export_checkpoint_state` returns is all that `restore_checkpoint_state` needs to go on"
+    with clause(cls, sentence):
+        agent = agent_of(folder / "replaced")
+        other = played(agent, agent.replace_brain)
+    differs = first_difference(trace[: len(other)], other)
+    expect(cls, sentence + ", bit by bit", differs is None, f"another answer number {differs}")
 
 
 def _check_model(cls: type[Brain], agent_of: Callable[[Path, Path], StagedAgent], folder: Path) -> None:
     """Load the model of the first play into a new brain, which then has the same arrays."""
-    saved = Models(str(folder / "unused"), str(folder / "1")).load()
+    saved = Models(str(folder / "unused"), str(folder / "0")).load()
     if not saved:
         return  # a brain may have no model
     with clause(cls, "`load` takes over what `store` saved"):
-        agent = agent_of(folder / "loaded", folder / "1")
+        agent = agent_of(folder / "loaded", folder / "0")
         assert agent.brain is not None
         found = agent.brain.arrays()
     if cls.store is Brain.store:  # else the author saves by names of his own
