@@ -71,6 +71,18 @@ class Choices:
         found += self.starts
         return found
 
+    def check(self, setpoints: NDArray[Any]) -> None:
+        """Refuse columns of setpoints, (k, columns), of which one is no choice; ValueError names the first."""
+        columns = np.asarray(setpoints, dtype=np.float64)
+        first, behind = self.starts, self.starts + np.array(self.sizes)
+        fits = (columns == np.floor(columns)) & (columns >= first) & (columns < behind)
+        for row, column in np.argwhere(~fits).tolist():
+            low, high = int(first[column]), int(behind[column]) - 1
+            raise ValueError(
+                f"decision {row} has the action {columns[row, column]:g} (column {column}), expected a whole number "
+                f"in [{low}, {high}]"
+            )
+
     def join(self, setpoints: NDArray[Any]) -> NDArray[np.int64]:
         """Return the combinations, (k,), of columns of setpoints, (k, columns)."""
         columns = (np.asarray(setpoints, dtype=np.int64) - self.starts).T

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ganglion.sdk import CheckpointableBrain, Transitions, bootstrap_mask
+from ganglion.sdk import CheckpointableBrain, Session, Transitions, bootstrap_mask
 from ganglion_learners.backend import load_torch
+from ganglion_learners.recording import Recording
 
 __all__ = ["Learner"]
 
@@ -55,6 +56,11 @@ class Learner(CheckpointableBrain):
     @abstractmethod
     def _learn(self, batch: Transitions) -> dict[str, Any] | None:
         """Learn from rows whose objectives are finite; return the newest update that was due."""
+
+    @property
+    @abstractmethod
+    def _check_actions(self) -> Callable[[Array], None]:
+        """What refuses recorded actions, (k, columns), that are none of the agent's."""
 
     @abstractmethod
     def policy(self) -> dict[str, Any]:
@@ -115,6 +121,10 @@ class Learner(CheckpointableBrain):
             step=rows.decision_index,
             data=data if isinstance(data, list) else [data],
         )
+
+    def _recorded(self, sessions: Iterable[Session]) -> Recording:
+        """Return the decisions of sessions, checked when they are looked at."""
+        return Recording(sessions, self.algorithm, self.sensors, self.actuators, self._check_actions)
 
     def _refuse(self, batch: Transitions) -> None:
         """Raise for the row that cannot be learned from; a sum may also overflow without one."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ganglion.sdk import Transitions
+from ganglion.sdk import Session, Transitions
 from ganglion_learners.learner import Learner
 from ganglion_learners.replay import Replay
 
@@ -33,8 +33,45 @@ class OffPolicy(Learner):
         """Return the columns of a row behind both observations, (rows, columns)."""
 
     @abstractmethod
-    def _train(self) -> None:
-        """Step `gradient_steps` times, and note that the policy has changed."""
+    def _step(self, rate: float, caution: float = 0.0) -> dict[str, float]:
+        """Step once by a drawn minibatch, and return what is worth noting.
+
+        With `caution` learned actions are held to those of the replay: of others nobody has seen what comes.
+        """
+
+    def _rate(self) -> float:
+        """Return the learning rate that is due."""
+        rate: float = self.config.learning_rate  # type: ignore[attr-defined]
+        return rate
+
+    def _train(self, steps: int, rate: float, caution: float = 0.0) -> None:
+        """Step so many times, and note that the policy has changed."""
+        for _ in range(steps):
+            noted = self._step(rate, caution)
+        for name, value in noted.items():
+            self.add_statistics(name, value, allow_overwrite=True)
+        self._changed = True
+
+    def pretrain(self, sessions: Iterable[Session]) -> None:
+        """Keep the recorded decisions as if they had been made, the oldest first, and train by drawn ones.
+
+        There are `pretrain_steps` steps of the optimiser, with `pretrain_caution`. The decisions count: learning goes
+        on as behind so many.
+
+        Raises:
+            ValueError: A session does not fit sensors or actuators, or no decision can be learned from.
+            FloatingPointError: A loss is no finite number; learning cannot go on.
+        """
+        config: Any = self.config  # type: ignore[attr-defined]
+        count = 0
+        for batch in self._recorded(sessions):
+            columns = [batch.observations, batch.next_observations, self._rest(batch)]
+            self._replay.extend(np.concatenate(columns, axis=1))
+            count += len(batch)
+        steps = count if config.pretrain_steps is None else config.pretrain_steps
+        if steps:
+            self._train(steps, config.learning_rate, config.pretrain_caution)
+        self.decisions += count
 
     def _learn(self, batch: Transitions) -> dict[str, Any] | None:
         config: Any = self.config  # type: ignore[attr-defined]
@@ -45,7 +82,7 @@ class OffPolicy(Learner):
             self.decisions += 1
             # Not by `decisions`: a loaded model counts on, with a replay that is empty.
             if len(self._replay) >= config.warm_up and self.decisions % config.train_every == 0:
-                self._train()
+                self._train(config.gradient_steps, self._rate())
             if self._changed and self.decisions % config.update_every == 0:
                 self._changed = False
                 update = self.policy()

@@ -6,7 +6,14 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-__all__ = ["expect", "expect_fraction", "expect_hidden", "expect_positive", "expect_whole"]
+__all__ = [
+    "expect",
+    "expect_fraction",
+    "expect_hidden",
+    "expect_positive",
+    "expect_weight",
+    "expect_whole",
+]
 
 ACTIVATIONS = ("tanh", "relu")
 HIDDEN_MAX = 4096
@@ -28,6 +35,12 @@ def expect_positive(name: str, found: Any) -> None:
     """Refuse what is no finite number above 0."""
     number = isinstance(found, int | float) and not isinstance(found, bool)
     expect(number and 0 < found < math.inf, name, "a finite number above 0", found)
+
+
+def expect_weight(name: str, found: Any) -> None:
+    """Refuse what is no finite number of at least 0."""
+    number = isinstance(found, int | float) and not isinstance(found, bool)
+    expect(number and 0 <= found < math.inf, name, "a finite number >= 0", found)
 
 
 def expect_fraction(name: str, found: Any) -> None:

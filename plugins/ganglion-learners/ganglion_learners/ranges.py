@@ -58,6 +58,16 @@ class Ranges:
         np.minimum(found, self.high, out=found)
         return found
 
+    def check(self, setpoints: NDArray[Any]) -> None:
+        """Refuse columns of setpoints, (k, columns), of which one leaves its bounds; ValueError names the first."""
+        columns = np.asarray(setpoints, dtype=np.float64)
+        fits = np.isfinite(columns) & (columns >= self.low) & (columns <= self.high)
+        for row, column in np.argwhere(~fits).tolist():
+            raise ValueError(
+                f"decision {row} has the action {columns[row, column]:g} (column {column}), expected a number in "
+                f"[{self.low[column]:g}, {self.high[column]:g}]"
+            )
+
     def unscale(self, setpoints: NDArray[Any]) -> Array:
         """Return what a network would have said; 0 where a column can have one value only."""
         width = np.where(self._half > 0.0, self._half, 1.0)

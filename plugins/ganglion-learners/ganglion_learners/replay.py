@@ -38,6 +38,17 @@ class Replay:
         self._next = (self._next + 1) % capacity
         self._count = min(self._count + 1, capacity)
 
+    def extend(self, rows: Array) -> None:
+        """Add rows in their order, (k, width); of more than there is room for the newest stay."""
+        capacity = len(self._rows)
+        kept = rows[-capacity:]
+        start = (self._next + len(rows) - len(kept)) % capacity
+        until_end = min(len(kept), capacity - start)
+        self._rows[start : start + until_end] = kept[:until_end]
+        self._rows[: len(kept) - until_end] = kept[until_end:]
+        self._next = (self._next + len(rows)) % capacity
+        self._count = min(self._count + len(rows), capacity)
+
     def sample(self, count: int, rng: Generator) -> Array:
         """Return rows drawn uniformly, (count, width); a row may come twice."""
         found: Array = self._rows[rng.integers(self._count, size=count)]

@@ -16,6 +16,7 @@ from ganglion.sdk import (
     Memory,
     Mode,
     SensorInformation,
+    Session,
     Transitions,
 )
 
@@ -91,6 +92,28 @@ class Halves:
                 step=np.full(k, i % length),
                 data=[None] * k,
             )
+
+    def session(self, length: int = 5, seed: int = 0, final: bool = True, **more: Any) -> Session:
+        """Return a recorded episode of drawn readings and actions, truncated at its end unless `more` says else."""
+        rng = np.random.default_rng([seed, length])
+        actions = [
+            np.concatenate([it.space.to_vector(it.space.sample(rng)) for it in self.actuators])
+            for _ in range(length)
+        ]
+        over = np.arange(1, length + 1) == length
+        given = {
+            "observations": rng.uniform(-1, 1, (length + final, 3)),
+            "actions": np.array(actions).reshape(length, -1),
+            "rewards": np.zeros((length, 0)),
+            "objectives": rng.normal(size=length),
+            "terminated": np.zeros(length, dtype=bool),
+            "truncated": over,
+            "ticks": np.arange(length),
+            "sensors": self.sensors,
+            "actuators": self.actuators,
+            **more,
+        }
+        return Session("past-1", 0, 0, "a", "e", 0, seed, Mode.TRAIN, reward_ids=[], **given)
 
 
 @pytest.fixture

@@ -42,3 +42,16 @@ def test_too_many_combinations_are_refused() -> None:
     """More than 4096 combinations have no network with an output for each."""
     with pytest.raises(ValueError, match=r"have 8192 combinations; .* at most 4096"):
         _ = Choices(_actuators(MultiBinary(13))).joint
+
+
+def test_what_is_no_choice_is_named() -> None:
+    """Each column is a whole number between its first and last choice; another one is named with row and column."""
+    choices = Choices(_actuators(Discrete(3, start=-1), MultiBinary(1)))
+    choices.check(np.array([[-1, 0], [1.0, 1.0]]))
+    for bad, told in (
+        ([2, 0], r"decision 1 has the action 2 \(column 0\), expected a whole number in \[-1, 1\]"),
+        ([0.5, 0], r"the action 0\.5 \(column 0\)"),
+        ([0, np.nan], r"the action nan \(column 1\), expected a whole number in \[0, 1\]"),
+    ):
+        with pytest.raises(ValueError, match=told):
+            choices.check(np.array([[0, 0], bad]))

@@ -188,3 +188,59 @@ def test_a_checkpoint_of_bytes_is_refused(halves) -> None:
     """Named arrays are what it takes."""
     with pytest.raises(ValueError, match="checkpoint of dqn: expected named arrays"):
         halves.brain(DqnBrain).restore_checkpoint_state(b"")
+
+
+@pytest.mark.parametrize(("cls", "params", "spaces"), LEARNERS)
+def test_equal_seeds_are_pretrained_to_equal_bits(halves, cls, params, spaces) -> None:
+    """However many muscles there are; another seed is pretrained to others. What learns on afterwards is equal, too."""
+    halves.act_on(*spaces)
+    sessions = [halves.session(7, seed=seed) for seed in range(4)]
+    found = []
+    for seed, muscles in ((1, 1), (1, 2), (2, 1)):
+        brain = halves.brain(cls, seed, **params)
+        brain.muscles = [f"a/{worker}" for worker in range(muscles)]
+        before = _bits(brain.policy())
+        brain.pretrain(sessions)
+        assert before != _bits(brain.policy())
+        assert all(np.isfinite(array).all() for array in brain.arrays().values())
+        found.append([_bits(brain.arrays()), *(_bits(brain.learn(batch)) for batch in halves.rows(30))])
+
+    assert found[0] == found[1] != found[2]
+
+
+@pytest.mark.parametrize(("cls", "params", "spaces"), LEARNERS)
+def test_a_recording_that_does_not_fit_is_refused(halves, cls, params, spaces) -> None:
+    """The message names the session and what is wrong with it."""
+    halves.act_on(*spaces)
+    good = halves.session(5, seed=8)
+    holes = good.objectives.copy()
+    holes[3] = np.nan
+    unseen = good.observations.copy()
+    unseen[2, 1] = np.inf
+    cases = [
+        ({"actions": good.actions + 99}, r"decision 0 has the action \S+ \(column 0\), expected a"),
+        ({"objectives": holes}, "decision 3 has none as an objective"),
+        ({"observations": unseen}, r"decision 2 has inf as a reading \(column 1\), expected a finite number"),
+        ({"observations": unseen[:, :2]}, "expected 3 columns of sensors, found 2"),
+        ({"sensors": halves.sensors[:1]}, "expected the sensors e.s0, e.s1, found e.s0"),
+        ({"actuators": []}, "expected the actuators e.a0.*, found $"),
+    ]
+    for changed, told in cases:
+        brain = halves.brain(cls, **params)
+        bad = halves.session(5, seed=8, **changed)
+        with pytest.raises(
+            ValueError,
+            match=f"{cls.algorithm} cannot learn from run past-1, phase 0, agent a.* episode 8: {told}",
+        ):
+            brain.pretrain([good, bad])
+
+
+@pytest.mark.parametrize(("cls", "params", "spaces"), LEARNERS)
+def test_a_recording_without_decisions_is_refused(halves, cls, params, spaces) -> None:
+    """Nobody is to believe that something was learned of nothing: also one decision without what followed is none."""
+    halves.act_on(*spaces)
+    for sessions in ([], [halves.session(1, final=False)]):
+        with pytest.raises(
+            ValueError, match=f"recording without decisions.* found none in {len(sessions)} sess"
+        ):
+            halves.brain(cls, **params).pretrain(sessions)

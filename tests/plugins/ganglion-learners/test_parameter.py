@@ -4,7 +4,13 @@ import math
 
 import pytest
 
-from ganglion_learners.parameter import expect_fraction, expect_hidden, expect_positive, expect_whole
+from ganglion_learners.parameter import (
+    expect_fraction,
+    expect_hidden,
+    expect_positive,
+    expect_weight,
+    expect_whole,
+)
 
 
 @pytest.mark.parametrize(
@@ -12,6 +18,7 @@ from ganglion_learners.parameter import expect_fraction, expect_hidden, expect_p
     [
         (expect_whole, [1, 7], [0, -1, 1.0, True, None]),
         (expect_positive, [0.1, 3], [0, -1.0, math.inf, math.nan, "1", True]),
+        (expect_weight, [0, 0.0, 7.5], [-0.1, math.inf, math.nan, "1", True, None]),
         (expect_fraction, [0, 0.5, 1.0], [-0.1, 1.1, math.nan, None]),
     ],
 )

@@ -43,3 +43,17 @@ def test_other_actuators_are_refused(spaces, bounded) -> None:
     """Without actuators, with integers, or with an open side where bounds are needed, all are named."""
     with pytest.raises(ValueError, match=r"expected (bounded )?Box actuators of floats, found (none|e\.0)"):
         Ranges(_actuators(*spaces), bounded)
+
+
+def test_what_leaves_its_bounds_is_named() -> None:
+    """A number beyond a bound, and one that is none, are named with row and column; bounds themselves are inside."""
+    ranges = Ranges(_actuators(Box(0.1, 0.3, (), np.float32), Box(0.0, np.inf, ())))
+    ranges.check(np.array([[0.1, 0.0], [0.3, 9.0]], dtype=np.float32))
+    for bad, told in (
+        ([0.31, 0.0], r"decision 0 has the action 0\.31 \(column 0\), expected a number in \[0\.1, 0\.3\]"),
+        ([0.2, -1.0], r"the action -1 \(column 1\), expected a number in \[0, inf\]"),
+        ([0.2, np.nan], r"the action nan \(column 1\)"),
+        ([0.2, np.inf], r"the action inf \(column 1\)"),
+    ):
+        with pytest.raises(ValueError, match=told):
+            ranges.check(np.array([bad]))

@@ -44,6 +44,21 @@ def test_goes_on_where_another_stood(count) -> None:
     )
 
 
+@pytest.mark.parametrize("before", [0, 3, 4, 5])
+@pytest.mark.parametrize("many", [0, 1, 3, 4, 9, 10])
+def test_many_at_once_are_as_one_by_one(before, many) -> None:
+    """Rows that come together lie where they would lie one after the other, also if they are more than it holds."""
+    one, two = _filled(before), _filled(before)
+    rows = np.arange(2.0 * many).reshape(many, 2) + 100
+    one.extend(rows)
+    for row in rows:
+        two.append(row)
+
+    assert len(one) == len(two)
+    for name, array in one.arrays().items():
+        np.testing.assert_array_equal(array, two.arrays()[name])
+
+
 @pytest.mark.parametrize(("capacity", "width"), [(3, 2), (4, 3)])
 def test_another_shape_is_refused(capacity, width) -> None:
     """Rows of another width, or more than it holds, are refused."""

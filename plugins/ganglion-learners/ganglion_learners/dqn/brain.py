@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -50,10 +50,16 @@ class DqnBrain(OffPolicy):
         gradient_norm: Longer gradients are shortened to this, > 0. Default 10.
         update_every: A policy that has changed goes out after a decision whose number is a multiple of this, >= 1.
             Default 4.
+        pretrain_steps: Steps of the optimiser by which recorded decisions are learned from (agent key `replay`), >= 0.
+            None is one for each of them. Default None.
+        pretrain_caution: In these steps, weight of how much more other actions are thought to be worth than the
+            recorded ones, >= 0; 0 believes what it thinks of actions that nobody took. Default 1.
 
     Source: Mnih et al. (2015), Human-level control through deep reinforcement learning, algorithm 1; van Hasselt, Guez
     and Silver (2016), Deep reinforcement learning with double Q-learning, eq. 4; for a target that follows by shares
-    instead of leaps Lillicrap et al. (2016), Continuous control with deep reinforcement learning, algorithm 1.
+    instead of leaps Lillicrap et al. (2016), Continuous control with deep reinforcement learning, algorithm 1; for
+    recorded decisions Kumar, Zhou, Tucker and Levine (2020), Conservative Q-learning for offline reinforcement
+    learning, eq. 4.
     """
 
     CHECKPOINT_FORMAT = "dqn"
@@ -79,6 +85,8 @@ class DqnBrain(OffPolicy):
         exploration_decisions: int = 5_000,
         gradient_norm: float = 10.0,
         update_every: int = 4,
+        pretrain_steps: int | None = None,
+        pretrain_caution: float = 1.0,
     ) -> None:
         # Spelt out although the config has them: a parameter that is not taken is refused by this signature.
         self.config = DqnConfig(
@@ -100,6 +108,8 @@ class DqnBrain(OffPolicy):
             exploration_decisions=exploration_decisions,
             gradient_norm=gradient_norm,
             update_every=update_every,
+            pretrain_steps=pretrain_steps,
+            pretrain_caution=pretrain_caution,
         )
         super().__init__()
 
@@ -117,23 +127,28 @@ class DqnBrain(OffPolicy):
     def _rest(self, batch: Transitions) -> Array:
         return np.column_stack([self._choices.join(batch.actions), batch.objectives, batch.bootstrap])
 
-    def _train(self) -> None:
-        """Step `gradient_steps` times."""
+    @property
+    def _check_actions(self) -> Callable[[Array], None]:
+        return self._choices.check
+
+    def _rate(self) -> float:
+        return self.config.rate_at(self.decisions)
+
+    def _step(self, rate: float, caution: float = 0.0) -> dict[str, float]:
+        """Move the values once, and the target behind them where that is due."""
         import torch
 
-        config, n, self._changed = self.config, self.inputs, True
-        rate = config.rate_at(self.decisions)
-        for _ in range(config.gradient_steps):
-            drawn = torch.from_numpy(self._replay.sample(config.minibatch, self.rng))
-            observations, following = drawn[:, :n], drawn[:, n : 2 * n]
-            actions, objectives, bootstrap = drawn[:, 2 * n].long(), drawn[:, 2 * n + 1], drawn[:, 2 * n + 2]
-            targets = self.networks.targets(objectives, following, bootstrap, config.discount)
-            loss = self.networks.loss(observations, actions, targets)
-            value = self._finite("the loss", loss.item(), "learning_rate discount target_every gradient_norm")
-            self._adam.step(self.networks.parameters.gradient(loss), rate, config.gradient_norm)
-            if self._adam.steps % config.target_every == 0:
-                self.networks.target.follow(self.networks.parameters, config.target_share)
-        self.add_statistics("loss", value, allow_overwrite=True)
+        config, n = self.config, self.inputs
+        drawn = torch.from_numpy(self._replay.sample(config.minibatch, self.rng))
+        observations, following = drawn[:, :n], drawn[:, n : 2 * n]
+        actions, objectives, bootstrap = drawn[:, 2 * n].long(), drawn[:, 2 * n + 1], drawn[:, 2 * n + 2]
+        targets = self.networks.targets(objectives, following, bootstrap, config.discount)
+        loss = self.networks.loss(observations, actions, targets, caution)
+        value = self._finite("the loss", loss.item(), "learning_rate discount target_every gradient_norm")
+        self._adam.step(self.networks.parameters.gradient(loss), rate, config.gradient_norm)
+        if self._adam.steps % config.target_every == 0:
+            self.networks.target.follow(self.networks.parameters, config.target_share)
+        return {"loss": value}
 
     def policy(self) -> dict[str, Any]:
         """Return what a muscle needs to act, in memory of its own."""

@@ -10,6 +10,7 @@ from ganglion_learners.parameter import (
     expect_fraction,
     expect_hidden,
     expect_positive,
+    expect_weight,
     expect_whole,
 )
 
@@ -42,8 +43,13 @@ class DqnConfig:
     exploration_decisions: int
     gradient_norm: float
     update_every: int
+    pretrain_steps: int | None
+    pretrain_caution: float
 
     def __post_init__(self) -> None:
+        if self.pretrain_steps is not None:
+            expect_whole("pretrain_steps", self.pretrain_steps, least=0)
+        expect_weight("pretrain_caution", self.pretrain_caution)
         expect_hidden(self.hidden, self.activation)
         whole = "replay warm_up minibatch train_every gradient_steps target_every update_every"
         for name in (*whole.split(), "exploration_decisions", "learning_rate_decisions"):

@@ -51,12 +51,18 @@ class Values:
             worth = self.target.forward("values", next_observations, self.activation).gather(1, chosen)[:, 0]
             return objectives + discount * bootstrap * worth
 
-    def loss(self, observations: Tensor, actions: Tensor, targets: Tensor) -> Tensor:
+    def loss(self, observations: Tensor, actions: Tensor, targets: Tensor, caution: float = 0.0) -> Tensor:
         """Return the mean Huber loss (its bend at 1) of the values of actions, (k,) int64.
 
+        With `caution` that is the weight of how far the soft maximum of all actions' values is above that of these.
+
         Source: Mnih et al. (2015), Human-level control through deep reinforcement learning, methods, where errors are
-        clipped to [-1, 1].
+        clipped to [-1, 1]; for caution Kumar et al. (2020), Conservative Q-learning for offline reinforcement learning,
+        eq. 4.
         """
         found = self.parameters.forward("values", observations, self.activation)
         taken = found.gather(1, actions[:, None])[:, 0]
-        return torch.nn.functional.smooth_l1_loss(taken, targets)
+        loss = torch.nn.functional.smooth_l1_loss(taken, targets)
+        if caution:
+            loss = loss + caution * (found.logsumexp(1) - taken).mean()
+        return loss

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ganglion.sdk import Box, Transitions
+from ganglion.sdk import Box, Session, Transitions
 from ganglion_learners.choice import Choices
 from ganglion_learners.learner import Learner
 from ganglion_learners.ppo.config import PpoConfig
@@ -46,6 +46,8 @@ class PpoBrain(Learner):
         gradient_norm: Longer gradients are shortened to this, > 0. Default 0.5.
         anneal_decisions: After so many decisions learning rate and clip have fallen, linearly, to 0, and nothing is
             learned any more; >= 1, None never. Default None.
+        pretrain_epochs: Passes over recorded decisions (agent key `replay`), >= 1, in which policy and values clone
+            what was done and what came of it, see `Cloning`; they do not count as decisions. Default 10.
 
     Source: Schulman, Wolski, Dhariwal, Radford and Klimov (2017), Proximal policy optimization algorithms, algorithm 1;
     Schulman, Moritz, Levine, Jordan and Abbeel (2016), High-dimensional continuous control using generalized advantage
@@ -70,6 +72,7 @@ class PpoBrain(Learner):
         value_weight: float = 0.5,
         gradient_norm: float = 0.5,
         anneal_decisions: int | None = None,
+        pretrain_epochs: int = 10,
     ) -> None:
         # Spelt out although the config has them: a parameter that is not taken is refused by this signature.
         self.config = PpoConfig(
@@ -86,6 +89,7 @@ class PpoBrain(Learner):
             value_weight=value_weight,
             gradient_norm=gradient_norm,
             anneal_decisions=anneal_decisions,
+            pretrain_epochs=pretrain_epochs,
         )
         super().__init__()
 
@@ -114,6 +118,37 @@ class PpoBrain(Learner):
         }
         self._filled = 0
         self._who: dict[tuple[str, str], int] = {}
+
+    # -- recorded decisions -------------------------------------------------------------------------------------------
+    def pretrain(self, sessions: Iterable[Session]) -> None:
+        """Clone recorded decisions: policy and values are moved, the optimiser of improvements and all counts are not.
+
+        Raises:
+            ValueError: A session does not fit sensors or actuators, or no decision can be learned from.
+            FloatingPointError: The loss is no finite number; learning cannot go on.
+        """
+        from ganglion_learners.ppo.cloning import Cloning
+
+        cloning = Cloning(
+            self.networks,
+            self._encoded,
+            self.config,
+            self.rng,
+            lambda loss: self._finite("the loss of cloning", loss, "learning_rate discount value_weight"),
+        )
+        for name, value in cloning.run(self._recorded(sessions)).items():
+            self.add_statistics(name, value, allow_overwrite=True)
+
+    @property
+    def _check_actions(self) -> Callable[[Array], None]:
+        return self._choices.check if self._choices is not None else self._ranges.check  # type: ignore[union-attr]
+
+    def _encoded(self, setpoints: Array) -> Array:
+        """Return setpoints, (k, columns), as the networks know actions."""
+        if self._choices is not None:
+            return np.asarray(setpoints, dtype=np.int64) - self._choices.starts
+        assert self._ranges is not None
+        return self._ranges.unscale(setpoints).astype(np.float32)
 
     # -- rollouts -----------------------------------------------------------------------------------------------------
     def _learn(self, batch: Transitions) -> dict[str, Any] | None:

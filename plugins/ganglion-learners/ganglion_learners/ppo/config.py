@@ -37,10 +37,11 @@ class PpoConfig:
     value_weight: float
     gradient_norm: float
     anneal_decisions: int | None
+    pretrain_epochs: int
 
     def __post_init__(self) -> None:
         expect_hidden(self.hidden, self.activation)
-        for name in ("rollout", "minibatch", "epochs"):
+        for name in ("rollout", "minibatch", "epochs", "pretrain_epochs"):
             expect_whole(name, getattr(self, name))
         expect(self.rollout >= 2, "rollout", "at least 2 decisions", self.rollout)
         expect(self.minibatch >= 2, "minibatch", "at least 2 decisions", self.minibatch)

@@ -140,6 +140,24 @@ class ActorCritic:
             total = total - entropy_weight * spread
         return total, {"policy_loss": policy, "value_loss": value, "entropy": spread}
 
+    def cloning_loss(
+        self, batch: Mapping[str, Tensor], value_weight: float
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """Return the loss of a minibatch of recorded decisions, and its parts.
+
+        Args:
+            batch: `observations`, `actions`, `returns`.
+            value_weight: Of the mean squared error of the values.
+        """
+        log, entropy = self.log_probability(batch["observations"], batch["actions"])
+        values = self.parameters.forward("value", batch["observations"], self.activation)[:, 0]
+        policy, value = -log.mean(), (values - batch["returns"]).square().mean()
+        return policy + value_weight * value, {
+            "policy_loss": policy,
+            "value_loss": value,
+            "entropy": entropy.mean(),
+        }
+
 
 def _categorical(logits: Tensor, indices: Tensor) -> tuple[Tensor, Tensor]:
     logs = logits.log_softmax(1)

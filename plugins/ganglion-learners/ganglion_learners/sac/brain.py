@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -48,10 +48,16 @@ class SacBrain(OffPolicy):
             number of columns. Default None.
         update_every: A policy that has changed goes out after a decision whose number is a multiple of this, >= 1.
             Default 4.
+        pretrain_steps: Steps of the optimisers by which recorded decisions are learned from (agent key `replay`), >= 0.
+            None is one for each of them. Default None.
+        pretrain_caution: In these steps, weight of the squared distance of the policy's actions to the recorded ones,
+            in shares of what the critics hold of them, >= 0; 0 believes what they think of actions that nobody took.
+            Default 0.4.
 
     Source: Haarnoja, Zhou, Abbeel and Levine (2018), Soft actor-critic: off-policy maximum entropy deep reinforcement
     learning with a stochastic actor; Haarnoja et al. (2018), Soft actor-critic algorithms and applications, algorithm
-    1, for the temperature.
+    1, for the temperature; for recorded decisions Fujimoto and Gu (2021), A minimalist approach to offline
+    reinforcement learning, eq. 3 to 5, whose alpha is 1 / `pretrain_caution`.
     """
 
     CHECKPOINT_FORMAT = "sac"
@@ -72,6 +78,8 @@ class SacBrain(OffPolicy):
         temperature: float = 1.0,
         entropy_target: float | None = None,
         update_every: int = 4,
+        pretrain_steps: int | None = None,
+        pretrain_caution: float = 0.4,
     ) -> None:
         # Spelt out although the config has them: a parameter that is not taken is refused by this signature.
         self.config = SacConfig(
@@ -88,6 +96,8 @@ class SacBrain(OffPolicy):
             temperature=temperature,
             entropy_target=entropy_target,
             update_every=update_every,
+            pretrain_steps=pretrain_steps,
+            pretrain_caution=pretrain_caution,
         )
         super().__init__()
 
@@ -114,41 +124,37 @@ class SacBrain(OffPolicy):
     def _rest(self, batch: Transitions) -> Array:
         return np.column_stack([self._ranges.unscale(batch.actions), batch.objectives, batch.bootstrap])
 
-    def _train(self) -> None:
-        """Step `gradient_steps` times: critics, policy, temperature, and the slow critics after them."""
+    @property
+    def _check_actions(self) -> Callable[[Array], None]:
+        return self._ranges.check
+
+    def _step(self, rate: float, caution: float = 0.0) -> dict[str, float]:
+        """Move critics, policy and temperature once, and the slow critics after them."""
         import torch
 
         config, n, columns, networks = self.config, self.inputs, len(self._ranges), self.networks
-        shape, self._changed = (2, config.minibatch, columns), True
-        for _ in range(config.gradient_steps):
-            drawn = torch.from_numpy(self._replay.sample(config.minibatch, self.rng))
-            noise = torch.from_numpy(self.rng.standard_normal(shape, dtype=np.float32))
-            observations, following, actions, objectives, bootstrap = drawn.split(
-                [n, n, columns, 1, 1], dim=1
-            )
-            targets = networks.targets(
-                objectives[:, 0], following, bootstrap[:, 0], config.discount, noise[0]
-            )
-            critic_loss = networks.critic_loss(observations, actions, targets)
-            self._move("critics", critic_loss)
-            policy_loss, logs = networks.policy_loss(observations, noise[1])
-            self._move("policy", policy_loss)
-            self._move("temperature", networks.temperature_loss(logs, self._entropy_target))
-            networks.target.follow(networks.critics, config.target_share)
-        noted = {
+        drawn = torch.from_numpy(self._replay.sample(config.minibatch, self.rng))
+        noise = torch.from_numpy(self.rng.standard_normal((2, config.minibatch, columns), dtype=np.float32))
+        observations, following, actions, objectives, bootstrap = drawn.split([n, n, columns, 1, 1], dim=1)
+        targets = networks.targets(objectives[:, 0], following, bootstrap[:, 0], config.discount, noise[0])
+        critic_loss = networks.critic_loss(observations, actions, targets)
+        self._move("critics", critic_loss, rate)
+        policy_loss, logs = networks.policy_loss(observations, noise[1], actions, caution)
+        self._move("policy", policy_loss, rate)
+        self._move("temperature", networks.temperature_loss(logs, self._entropy_target), rate)
+        networks.target.follow(networks.critics, config.target_share)
+        return {
             "critic_loss": critic_loss.item(),
             "policy_loss": policy_loss.item(),
             "entropy": -logs.mean().item(),
             "temperature": networks.log_temperature.exp().item(),
         }
-        for name, value in noted.items():
-            self.add_statistics(name, value, allow_overwrite=True)
 
-    def _move(self, name: str, loss: Any) -> None:
+    def _move(self, name: str, loss: Any, rate: float) -> None:
         self._finite(
             f"the loss of the {name}", loss.item(), "learning_rate discount target_share temperature"
         )
-        self._adams[name].step(self._parts[name].gradient(loss), self.config.learning_rate)
+        self._adams[name].step(self._parts[name].gradient(loss), rate)
 
     def policy(self) -> dict[str, Any]:
         """Return what a muscle needs to act, in memory of its own."""

@@ -10,6 +10,7 @@ from ganglion_learners.parameter import (
     expect_fraction,
     expect_hidden,
     expect_positive,
+    expect_weight,
     expect_whole,
 )
 
@@ -37,8 +38,13 @@ class SacConfig:
     temperature: float
     entropy_target: float | None
     update_every: int
+    pretrain_steps: int | None
+    pretrain_caution: float
 
     def __post_init__(self) -> None:
+        if self.pretrain_steps is not None:
+            expect_whole("pretrain_steps", self.pretrain_steps, least=0)
+        expect_weight("pretrain_caution", self.pretrain_caution)
         expect_hidden(self.hidden, self.activation)
         for name in ["replay", "warm_up", "minibatch", "train_every", "gradient_steps", "update_every"]:
             expect_whole(name, getattr(self, name))

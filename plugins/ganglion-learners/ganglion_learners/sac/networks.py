@@ -99,11 +99,22 @@ class SoftActorCritic:
         errors = self.judge(self.critics, observations, actions) - targets
         return 0.5 * errors.square().mean(1).sum()
 
-    def policy_loss(self, observations: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the loss of the policy (eq. 7 and 9), and the logarithms of density, (k,), without their graph."""
+    def policy_loss(
+        self, observations: Tensor, noise: Tensor, recorded: Tensor = None, caution: float = 0.0
+    ) -> tuple[Tensor, Tensor]:
+        """Return the loss of the policy (eq. 7 and 9), and the logarithms of density, (k,), without their graph.
+
+        With `caution` that is the weight of the mean squared distance to recorded actions, (k, columns), in shares of
+        the mean size of what the critics hold of the policy's.
+
+        Source: for caution Fujimoto and Gu (2021), A minimalist approach to offline reinforcement learning, eq. 3 to 5.
+        """
         actions, logs = self.act(observations, noise)
         worth = self.judge(self.critics, observations, actions).amin(0)
         loss = (self.log_temperature.detach().exp() * logs - worth).mean()
+        if caution:
+            size = worth.detach().abs().mean()
+            loss = loss + caution * size * (actions - recorded).square().mean()
         return loss, logs.detach()
 
     def temperature_loss(self, logs: Tensor, entropy_target: float) -> Tensor:

@@ -130,7 +130,8 @@ class SarsaBrain(CheckpointableBrain):
         objective = float(row.objective[0])
         if objective != objective:
             raise ValueError(f"sarsa needs an objective for each decision, and that of {muscle_id} has none")
-        path = self._paths.get(muscle_id)
+        # A recorded episode of which nobody knows how it went on has no end, and the next one begins all the same.
+        path = None if row.decision_index[0] == 0 else self._paths.get(muscle_id)
         if path is None:
             path = _Path(self._basis.features(row.observations[0]), self._space.n)
             self._paths[muscle_id] = path

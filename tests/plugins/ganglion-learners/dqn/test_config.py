@@ -29,6 +29,8 @@ from ganglion_learners.dqn.brain import DqnBrain
         ({"exploration_decisions": 0}, "exploration_decisions: expected"),
         ({"gradient_norm": 0.0}, "gradient_norm: expected"),
         ({"update_every": 0}, "update_every: expected"),
+        ({"pretrain_steps": -1}, "pretrain_steps: expected a whole number >= 0"),
+        ({"pretrain_caution": -0.1}, "pretrain_caution: expected a finite number >= 0"),
     ],
 )
 def test_refuses_what_is_out_of_range(make, params, told) -> None:

@@ -37,6 +37,17 @@ def test_the_loss_by_hand() -> None:
     assert pytest.approx((0.5 * 0.25 + 2.5) / 2) == loss.item()
 
 
+def test_caution_by_hand() -> None:
+    """It adds how far the soft maximum of all values is above that of the taken action, and holds the others down."""
+    values = _values(learned=[1.0, 2.0], slow=[0.0, 0.0])
+    given = torch.tensor([[1.0]]), torch.tensor([0]), torch.tensor([1.0])  # without an error
+    loss = values.loss(*given, caution=0.5)
+    gradient = values.parameters.gradient(loss)[2:]  # of the biases
+
+    assert pytest.approx(0.5 * (np.log(np.exp(1) + np.exp(2)) - 1.0), rel=1e-6) == loss.item()
+    assert gradient[0] < 0 < gradient[1]
+
+
 def test_the_target_begins_equal_and_is_not_learned() -> None:
     """Both begin with the same weights; the gradient is of the learned ones only."""
     values = Values(np.random.default_rng(1), 3, 2, [8], "relu")

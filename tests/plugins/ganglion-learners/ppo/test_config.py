@@ -23,6 +23,7 @@ from ganglion_learners.ppo.brain import PpoBrain
         ({"value_weight": 0.0}, "value_weight: expected"),
         ({"gradient_norm": 0.0}, "gradient_norm: expected"),
         ({"anneal_decisions": 0}, "anneal_decisions: expected"),
+        ({"pretrain_epochs": 0}, "pretrain_epochs: expected a whole number >= 1"),
     ],
 )
 def test_refuses_what_is_out_of_range(make, params, told) -> None:

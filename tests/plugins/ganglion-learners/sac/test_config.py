@@ -26,6 +26,8 @@ from ganglion_learners.sac.brain import SacBrain
         ({"entropy_target": float("inf")}, "entropy_target: expected a finite number"),
         ({"entropy_target": "auto"}, "entropy_target: expected a finite number"),
         ({"update_every": 0}, "update_every: expected"),
+        ({"pretrain_steps": -1}, "pretrain_steps: expected a whole number >= 0"),
+        ({"pretrain_caution": -0.1}, "pretrain_caution: expected a finite number >= 0"),
     ],
 )
 def test_refuses_what_is_out_of_range(make, params, told) -> None:

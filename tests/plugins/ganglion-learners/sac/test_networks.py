@@ -72,6 +72,18 @@ def test_losses_by_hand() -> None:
     assert pytest.approx(math.log(0.5)) == networks.log_temperature.item()
 
 
+def test_caution_by_hand() -> None:
+    """It adds the mean squared distance to the recorded actions, in shares of what the critics hold of the own ones."""
+    networks = _networks(temperature=0.5)
+    rows, noise, recorded = torch.randn(4, 3), torch.randn(4, 2), torch.rand(4, 2)
+    plain, _ = networks.policy_loss(rows, noise)
+    loss, _ = networks.policy_loss(rows, noise, recorded, 0.4)
+    own, _ = networks.act(rows, noise)
+    size = networks.judge(networks.critics, rows, own).amin(0).abs().mean()
+
+    torch.testing.assert_close(loss, plain + 0.4 * size * ((own - recorded) ** 2).mean())
+
+
 def test_the_policys_gradient_leaves_the_critics() -> None:
     """What the policy learns does not move critics, and what critics learn does not move the slow ones."""
     networks = _networks()

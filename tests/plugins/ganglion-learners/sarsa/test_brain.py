@@ -18,7 +18,9 @@ def _brain(make, **params) -> SarsaBrain:
     return brain
 
 
-def _think(brain, muscle, reading, action, objective, after, terminated=False, truncated=False, told=True):
+def _think(
+    brain, muscle, reading, action, objective, after, terminated=False, truncated=False, told=True, index=None
+):
     brain.memory.append(
         muscle,
         sensor_readings=[reading],
@@ -28,6 +30,7 @@ def _think(brain, muscle, reading, action, objective, after, terminated=False, t
         terminated=terminated,
         truncated=truncated,
         dones=terminated or truncated,
+        decision_index=index,
     )
     return brain.thinking(muscle, action - 5 if told else None)
 
@@ -72,6 +75,17 @@ def test_a_truncated_decision_bootstraps(make) -> None:
     np.testing.assert_allclose(brain.weights, [[1.125, 0.125], [3.0, 0.0]])
     assert {} == brain._paths
     assert brain.exploration == pytest.approx(0.45)
+
+
+def test_an_episode_without_an_end_leaves_no_trace(make) -> None:
+    """The first decision of an episode begins anew, also where the one before has no end, as a recorded one may."""
+    one, two = _brain(make, **PARAMS), _brain(make, **PARAMS)
+    _think(one, "a/0", 0.0, 6, 0.0, 1.0, index=0)  # an error of 0 moves nothing
+    for brain in (one, two):
+        _think(brain, "a/0", 0.0, 5, 1.0, 1.0, index=0)
+
+    np.testing.assert_array_equal(one.weights, two.weights)
+    np.testing.assert_array_equal(one._paths["a/0"].trace, two._paths["a/0"].trace)
 
 
 def test_workers_have_traces_of_their_own(make) -> None:
