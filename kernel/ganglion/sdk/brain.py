@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass
-from inspect import iscoroutine
+from inspect import isawaitable, iscoroutine
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -184,8 +184,9 @@ class Brain(Part, Statistics, ABC):
         arrays = self.models.load()
         if arrays is None:
             raise AuthorError(f"brain of {self.name}: load was called and there is no model")
-        self.load_arrays(arrays)
-        return None
+        # Nothing to await, unless its author made it `async def`.
+        taken: Awaitable[None] | None = self.load_arrays(arrays)  # type: ignore[func-returns-value]
+        return taken
 
     def pretrain(self, sessions: Any) -> Awaitable[None] | None:
         """Learn from recorded runs before the first decision; called if the agent has `replay`."""
@@ -246,8 +247,14 @@ class Brain(Part, Statistics, ABC):
 
     def store(self) -> Awaitable[None] | None:
         """Save the model; called at the end of each phase and at checkpoints. The default saves `arrays()`."""
-        self.models.save(self.arrays())
+        arrays: Mapping[str, Array] | Awaitable[Mapping[str, Array]] = self.arrays()
+        if isawaitable(arrays):
+            return self._save(arrays)
+        self.models.save(arrays)
         return None
+
+    async def _save(self, arrays: Awaitable[Mapping[str, Array]]) -> None:
+        self.models.save(await arrays)
 
     def arrays(self) -> Mapping[str, Array]:
         """Return the model as named arrays; the default has none."""

@@ -16,19 +16,25 @@ class Statistics:
         """Note a number, stored with the running decision (muscle) or update (brain).
 
         Args:
-            key: Its name.
+            key: Its name, a text.
             value: Anything that `float` takes; infinity and NaN are kept as they are.
             allow_overwrite: Whether a number that has been noted under this key since the last `pop_statistics` may
                 be replaced.
 
         Raises:
-            AuthorError: The key has been noted and may not be replaced; the number before stays.
+            AuthorError: The key has been noted and may not be replaced, or is no text; the value is no number. What
+                was noted before stays.
         """
+        if not isinstance(key, str):
+            raise AuthorError(f"statistics: expected a text as key, found {key!r:.80}")
         if self._noted is None:
             self._noted = {}
         if key in self._noted and not allow_overwrite:
             raise AuthorError(f"statistics {key!r}: noted twice; allow_overwrite=True replaces the first")
-        self._noted[key] = float(value)
+        try:
+            self._noted[key] = float(value)
+        except (TypeError, ValueError) as error:
+            raise AuthorError(f"statistics {key!r}: expected a number, found {value!r:.80}") from error
 
     def pop_statistics(self) -> dict[str, float]:
         """Return what has been noted since the last call, and begin anew."""

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -108,6 +109,30 @@ def test_loading_nothing_is_an_error(tmp_path: Path) -> None:
     brain.models = Models(tmp_path)
     with pytest.raises(AuthorError, match="no model"):
         brain.load()
+
+
+def test_arrays_may_be_async(tmp_path: Path) -> None:
+    """The defaults of `store` and `load` wait for what their author made `async def`."""
+    found: list[Any] = []
+
+    class Slow(Counting):
+        async def arrays(self) -> Any:  # type: ignore[override]
+            return {"w": np.arange(3)}
+
+        async def load_arrays(self, arrays: Any) -> None:  # type: ignore[override]
+            found.append(arrays["w"].tolist())
+
+    async def play() -> None:
+        brain = Slow()
+        brain.models = Models(tmp_path)
+        for hook in (brain.store, brain.load):
+            waited = hook()
+            assert waited is not None
+            await waited
+
+    asyncio.run(play())
+
+    assert [[0, 1, 2]] == found
 
 
 def test_the_greatest_signal_wins() -> None:

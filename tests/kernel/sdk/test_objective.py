@@ -19,7 +19,7 @@ from ganglion.sdk.objective import objective_value
         (True, 1.0),
         (np.float32(0.5), 0.5),
         (np.array([[3]]), 3.0),
-        ([4.0], 4.0),
+        (np.array(4), 4.0),
     ],
 )
 def test_numbers(result: Any, value: float | None) -> None:
@@ -29,7 +29,9 @@ def test_numbers(result: Any, value: float | None) -> None:
     assert (value, type(value)) == (found, type(found))
 
 
-@pytest.mark.parametrize("result", [math.nan, np.array(np.nan), "1", [1, 2], [], {}, [1, [2]], 1j, object()])
+@pytest.mark.parametrize(
+    "result", [math.nan, np.array(np.nan), "1", [1.0], [], {}, [1, [2]], 1j, object(), np.array([1, 2])]
+)
 def test_anything_else_raises(result: Any) -> None:
     """NaN, texts, several numbers and objects are an author's error, and named."""
     with pytest.raises(AuthorError, match="internal_reward: expected one number or None"):

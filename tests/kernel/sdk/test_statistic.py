@@ -27,6 +27,24 @@ def test_a_key_given_twice_raises_unless_allowed() -> None:
     assert {"loss": 1.0, "other": 4.0} == statistics.pop_statistics()
 
 
+@pytest.mark.parametrize(
+    ("key", "value", "text"),
+    [
+        (3, 1.0, "statistics: expected a text as key, found 3"),
+        ("loss", "high", "statistics 'loss': expected a number, found 'high'"),
+        ("loss", None, "statistics 'loss': expected a number, found None"),
+        ("loss", [1, 2], r"statistics 'loss': expected a number, found \[1, 2\]"),
+    ],
+)
+def test_what_cannot_be_noted_is_refused(key: object, value: object, text: str) -> None:
+    """Keys are texts and values numbers; what is neither is named, and nothing is noted."""
+    statistics = Statistics()
+    with pytest.raises(AuthorError, match=text):
+        statistics.add_statistics(key, value)  # type: ignore[arg-type]
+
+    assert {} == statistics.pop_statistics()
+
+
 def test_objects_do_not_share_statistics() -> None:
     """What one notes, another does not have, also where no constructor ran."""
     one, other = Statistics(), Statistics()
