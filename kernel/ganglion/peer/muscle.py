@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -317,6 +316,7 @@ class MuscleHost:
         if settles_only:
             return Acted(objective=objective, excused=self._excuses.pop())
         self._seen: Seen | None = None
+        self._blind = False  # whether filters were excused for these readings: who looks again would count them twice
         thought = self._think(open_decision, act, readings, request.head.position)
         self._decision = None
         signal = None if thought is None else thought.signal
@@ -395,11 +395,11 @@ class MuscleHost:
         kept = None if filters is None else filters.keep()
         if filters is not None:
             filters.show_step(decision.index + 1)
-            with suppress(Pardoned):
+            try:
                 self._seen = self._look(filters, readings)
-            if (
-                self._seen is None or decision.seen_row is None
-            ):  # there is no row that the brain could be told
+            except Pardoned:
+                self._blind = True
+            if self._blind or decision.seen_row is None:  # there is no row that the brain could be told
                 thought = self._ask(
                     "brain.update", UpdateAsked(self._worker, act.round, act.workers), position
                 )
@@ -434,9 +434,10 @@ class MuscleHost:
     def _go_back(self, filters: ActingFilters, kept: list[Any] | None, thought: Thought) -> None:
         """Let the decision that follows be made on what new arrays show, if there are any."""
         if thought.filters:
-            filters.go_back(kept)
+            if kept is not None:  # else nobody takes them, and what was seen stays
+                filters.go_back(kept)
+                self._seen, self._blind = None, False
             self._receive(thought.filters)
-            self._seen = None
 
     def _ask(
         self, call: str, message: Any, position: Position | None, blobs: Sequence[bytes] = ()
@@ -473,6 +474,8 @@ class MuscleHost:
         seen, filters = None, self._filters
         if filters is not None:
             filters.show_step(index)
+            if self._blind:
+                raise Pardoned
             seen = self._seen = self._seen or self._look(filters, readings)
             shown, available = seen.values, seen.available
             if self._columns is not None:

@@ -113,6 +113,22 @@ class Kept(Shift):
         self.by = float(state["by"])
 
 
+class Refusing(Shift):
+    """Note each reading, raise at a 2; what is published for it is none of its business."""
+
+    def muscle_pre_process(self, sensors: Any, actuators: Any) -> Any:
+        found = super().muscle_pre_process(sensors, actuators)
+        if sensors[0].value == 2:
+            raise ValueError("two")
+        return found
+
+
+class Deaf(Shift):
+    """Publish, and take nothing."""
+
+    receive = Filter.receive
+
+
 class FakeMuscle(Muscle):
     """Set what it is told to, and note what it sees."""
 
@@ -148,7 +164,8 @@ class FakeSum(Objective):
 
 def plugin(**params: Any) -> dict[str, Any]:
     """Return a filter as a set-up names it."""
-    return {"name": params.pop("name", "shift"), "params": params, "stream": words(1, ["filter"])}
+    own = {name: params.pop(name) for name in ("on_error",) if name in params}
+    return {"name": params.pop("name", "shift"), "params": params, "stream": words(1, ["filter"]), **own}
 
 
 class MuscleStage:
@@ -156,6 +173,7 @@ class MuscleStage:
 
     def __init__(self, hosted: Any, loader: Any, cls: type[Any] = FakeMuscle) -> None:
         classes = {"muscle": cls, "objective": FakeSum, "filter__shift": Shift}
+        classes |= {"filter__refusing": Refusing, "filter__deaf": Deaf}
         self.hosted = hosted(MuscleHost(loader(**classes)))
         self.thoughts: list[Thought] = []
         think = lambda peer, message: self.thoughts.pop(0) if self.thoughts else Thought()  # noqa: E731
@@ -240,6 +258,42 @@ def test_what_is_published_holds_for_the_decision_that_follows(stage: MuscleStag
     assert [[12.0], [23.0]] == stage.muscle.log
     assert [1, 2] == stage.filters[0].seen
     assert [2.0, 3.0] == stage.filters[1].seen
+
+
+def test_what_nobody_takes_lets_no_reading_through_twice(stage: MuscleStage) -> None:
+    """Arrays of a filter that receives none leave what was seen as it is: histories count each reading once."""
+    stage.setup([plugin(name="deaf")])
+    stage.act(1)
+    arrays = {"by": {"dtype": "<f8", "shape": [], "data": np.array(20.0).tobytes()}}
+    stage.thoughts = [Thought(filters={"0": arrays})]
+    stage.act(2, 0)
+
+    assert [1, 2] == stage.filters[0].seen
+    assert [[2.0], [3.0]] == stage.muscle.log
+
+
+def test_an_excused_filter_is_not_asked_about_the_same_readings_again(stage: MuscleStage) -> None:
+    """The decision that follows is made as before, and other filters see each reading once."""
+    stage.setup([plugin(by=0.0), plugin(name="refusing", by=0.0, on_error="continue")])
+    acted = [stage.act(1), stage.act(2, 0), stage.act(3, 0)]
+
+    assert [[1], [1], [3]] == [row.setpoints[0] for row in acted]
+    assert [1, 2, 3] == stage.filters[0].seen == stage.filters[1].seen
+    assert [None, 1, None] == [row.excused and len(row.excused) for row in acted]
+    assert [[1.0], [3.0]] == stage.muscle.log
+
+
+def test_an_excused_filter_is_asked_again_after_new_arrays(stage: MuscleStage) -> None:
+    """All go back to where they stood, and look at the readings anew."""
+    stage.setup([plugin(by=0.0), plugin(name="refusing", by=0.0, on_error="continue")])
+    stage.act(1)
+    arrays = {"by": {"dtype": "<f8", "shape": [], "data": np.array(5.0).tobytes()}}
+    stage.thoughts = [Thought(filters={"0": arrays})]
+    acted = stage.act(2, 0)
+
+    assert [1, 7] == stage.filters[1].seen
+    assert [[1.0], [7.0]] == stage.muscle.log
+    assert 1 == len(acted.excused or ())
 
 
 def test_an_episode_begins_with_the_newest_arrays(stage: MuscleStage) -> None:
