@@ -24,7 +24,7 @@ from ganglion.peer.matrix import learns_arrays
 from ganglion.peer.participant import DEFERRED, Handler, Participant
 from ganglion.peer.renewal import Renewal
 from ganglion.peer.shelf import copy_model, files_of
-from ganglion.peer.state import Generators
+from ganglion.peer.state import Generators, streams_of
 from ganglion.peer.thought import Newest, Round, evaluated, signal_of
 from ganglion.peer.transitions import Row, Stack
 from ganglion.sdk.brain import (
@@ -142,7 +142,8 @@ class BrainHost:
         if setup.rewards is not None:
             self._declare_rewards(setup.rewards)
         others = {} if self._filters is None else self._filters.generators
-        self._generators = Generators({"rng": mine["rng"], **others})
+        streams = streams_of([*sensors, *actuators], setup.stream)
+        self._generators = Generators({"rng": mine["rng"], **others, **streams})
         self._has_filters: dict[str, int] = {}  # muscle -> version of the arrays that it has
         self._rounds: dict[int, Round] = {}
         self._round = -1  # the newest that was thought about

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,8 +11,10 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from ganglion.errors import RemoteProtocolError
+from ganglion.sdk.information import Information
+from ganglion.sdk.seed import derive, generator_from_words
 
-__all__ = ["Generators"]
+__all__ = ["Generators", "streams_of"]
 
 _KIND = "PCG64"
 _WORD_BYTES = 16  # of PCG64's two integers of 128 bits
@@ -60,6 +62,21 @@ class Generators:
             numbers = {word: int.from_bytes(state[word], "little") for word in ("state", "inc")}
             half = {"has_uint32": state["has_half"], "uinteger": state["half"]}
             self._own[name].bit_generator.state = {"bit_generator": _KIND, "state": numbers, **half}
+
+
+def streams_of(informations: Sequence[Information], words: bytes) -> dict[str, Generator]:
+    """Return the streams of the spaces of informations, by kind and id; those without one get theirs, out of `words`.
+
+    A space that a filter declares has none.
+    """
+    found = {}
+    for it in informations:
+        if it.space._rng is None:  # noqa: SLF001 - what it will draw next is part of what a process is
+            it.space.seed(generator_from_words(derive(words, "space", it.uid)))
+        stream = it.space._rng  # noqa: SLF001
+        assert stream is not None
+        found[f"{it.what} {it.uid}"] = stream
+    return found
 
 
 def _key(state: Mapping[str, Any]) -> NDArray[np.uint32]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from ganglion.peer.layout import Layout, declaration
 from ganglion.peer.loader import Loader
 from ganglion.peer.muscle import MuscleHost
 from ganglion.peer.participant import DEFERRED, Participant
-from ganglion.sdk.brain import Brain, CheckpointableBrain
+from ganglion.sdk.brain import Brain, CheckpointableBrain, EpisodeSummary
 from ganglion.sdk.environment import Environment, Reward, StateTransformer
 from ganglion.sdk.filter import Filter
 from ganglion.sdk.information import ActuatorInformation, RewardInformation, SensorInformation
@@ -31,6 +31,8 @@ from ganglion.wire.messages import (
     CALL_BY_NAME,
     Act,
     Acted,
+    BrainEvaluate,
+    BrainEvaluated,
     BrainSetup,
     BrainStore,
     BrainStored,
@@ -294,6 +296,7 @@ class StagedAgent:
         self._brain = self._begin_brain() if brain is not None and mode == "train" else None
         self._episode = 0
         self._round = 0
+        self._evaluations = 0
         self._cast = self._begin_muscle(_plugin("own", muscle_params), _plugin("own", objective_params))
 
     def _begin_muscle(self, muscle: dict[str, Any], objective: dict[str, Any]) -> _Cast:
@@ -396,6 +399,15 @@ class StagedAgent:
         assert self._brain is not None, "nobody learns"
         stored: BrainStored = self._brain.ask(_GOVERNOR, "brain.store", BrainStore())
         return stored
+
+    def evaluate(self, *episodes: EpisodeSummary) -> BrainEvaluated:
+        """Tell the brain of an evaluation; without `episodes` of one of a single step, without objectives."""
+        assert self._brain is not None, "nobody learns"
+        told = episodes or (EpisodeSummary(0, 0, 1, None, None, terminated=True, truncated=False),)
+        evaluate = BrainEvaluate(self._evaluations, [asdict(it) for it in told])
+        self._evaluations += 1
+        evaluated: BrainEvaluated = self._brain.ask(_GOVERNOR, "brain.evaluate", evaluate)
+        return evaluated
 
     def replace_brain(self) -> None:
         """Let a new brain go on from what a `CheckpointableBrain` exports, as after a loss."""

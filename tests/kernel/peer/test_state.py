@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from ganglion.errors import RemoteProtocolError
 from ganglion.peer.hooks import seed_process
-from ganglion.peer.state import Generators
+from ganglion.peer.state import Generators, streams_of
+from ganglion.sdk import ActuatorInformation, Box, Information, SensorInformation
 from ganglion.sdk.seed import generator_from_words, words
 
 STREAM = words(7, ["state"])
@@ -87,3 +88,29 @@ def test_a_state_that_is_none_is_refused(state: dict[str, Any]) -> None:
 
     with pytest.raises(RemoteProtocolError, match=next(iter(state))):
         generators.restore(state)
+
+
+def test_streams_of_spaces_are_kept() -> None:
+    """Each space has one of its own, which a successor's goes on with; what has one keeps it."""
+
+    def declared() -> list[Information]:
+        box = Box(0.0, 1.0, ())
+        box.seed(generator_from_words(words(7, ["own"])))
+        return [SensorInformation(None, box, "w.x"), ActuatorInformation(0.0, Box(0.0, 1.0, ()), "w.x")]
+
+    seed_process(STREAM)
+    first, second = declared(), declared()
+    own = streams_of(first, STREAM)
+    generators = Generators(own)
+    assert ["reading w.x", "setpoint w.x"] == list(own)
+    assert generator_from_words(words(7, ["own"])).uniform() == declared()[0].space.sample()
+    drawn = [it.space.sample() for it in first]
+    saved = generators.save()
+    expected = [it.space.sample() for it in first]
+
+    seed_process(STREAM)
+    successor = Generators(streams_of(second, STREAM))
+    assert drawn == [it.space.sample() for it in second]
+    successor.restore(saved)
+    assert expected == [it.space.sample() for it in second]
+    assert drawn[0] != drawn[1]

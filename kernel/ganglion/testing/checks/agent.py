@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from ganglion.peer.layout import freeze
 from ganglion.sdk.brain import Brain, CheckpointableBrain
 from ganglion.sdk.information import ActuatorInformation, RewardInformation, SensorInformation
 from ganglion.sdk.models import Models
@@ -17,7 +19,7 @@ from ganglion.sdk.muscle import Muscle
 from ganglion.sdk.objective import Objective
 from ganglion.sdk.spaces.box import Box
 from ganglion.testing.checks.clause import clause, expect, first_difference
-from ganglion.testing.checks.scene import ACTUATORS, Chance, Sum, digests, play_episodes
+from ganglion.testing.checks.scene import ACTUATORS, Chance, Sum, digests, play_episodes, update_of
 from ganglion.testing.stage import StagedAgent
 
 __all__ = ["check_brain", "check_muscle", "check_objective"]
@@ -88,6 +90,9 @@ def check_muscle(
             )
             with clause(cls, sentence):
                 trace = play_episodes(agent, sensors, _REWARDS, seed, episodes, steps, _UNREWARDED)
+            with clause(cls, "what it adds to a decision for the brain can travel"):
+                for data in agent.memory.tail(len(agent.memory)).additional_data:
+                    freeze(data, [], "propose_actions[1]")
             with clause(cls, "`teardown` ends it"):
                 agent.close()
             return trace
@@ -110,8 +115,8 @@ def check_brain(
 ) -> None:
     """Check whether a brain keeps its contract, by episodes of its muscle with drawn readings and rewards.
 
-    Its updates must travel and fit its muscle, its model is stored and loaded again, and, if it is a
-    `CheckpointableBrain`, it is exported in the middle and goes on elsewhere.
+    Its updates must travel and fit its muscle, its model is stored and loaded again, it is told of an evaluation, and,
+    if it is a `CheckpointableBrain`, it is exported in the middle of each episode and goes on elsewhere.
 
     Args:
         cls: The class.
@@ -145,7 +150,8 @@ def check_brain(
         )
 
     def played(agent: StagedAgent, between: Callable[[], None] | None = None) -> list[bytes]:
-        return play_episodes(agent, sensors, _REWARDS, seed, episodes, steps, _UNREWARDED, between)
+        shown = partial(update_of, agent)
+        return play_episodes(agent, sensors, _REWARDS, seed, episodes, steps, _UNREWARDED, between, shown)
 
     with tempfile.TemporaryDirectory() as folder:
         made = count()
@@ -157,6 +163,8 @@ def check_brain(
                 trace = played(agent)
             with clause(cls, "`store` saves the model as named arrays"):
                 model = [digest.encode() for digest in digests(agent).values()]
+            with clause(cls, "`evaluate` returns finite numbers by name, or None"):
+                agent.evaluate()
             agent.close()
             return [*trace, *model]
 
@@ -176,6 +184,13 @@ def _check_checkpoint(
     trace: list[bytes],
 ) -> None:
     """Replace the brain in the midst of what has been played before by one that goes on from its checkpoint."""
+    names = getattr(cls, "CHECKPOINT_FORMAT", None), getattr(cls, "CHECKPOINT_SCHEMA_VERSION", None)
+    expect(
+        cls,
+        "`CHECKPOINT_FORMAT` is a text, `CHECKPOINT_SCHEMA_VERSION` an integer",
+        isinstance(names[0], str) and type(names[1]) is int,
+        repr(names),
+    )
     sentence = "what `export_checkpoint_state` returns is all that `restore_checkpoint_state` needs to go on"
     with clause(cls, sentence):
         agent = agent_of(folder / "replaced")

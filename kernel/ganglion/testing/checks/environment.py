@@ -76,10 +76,11 @@ class _Trial:
     def run(self) -> list[bytes]:
         """Return the answers as bytes."""
         cls = self._cls
-        with clause(
-            cls, "`longest_episode` takes the params of the document and returns a number of steps or None"
-        ):
-            self._longest = cls.longest_episode(**dict(self._params or {}))
+        sentence = "`longest_episode` takes the params of the document and returns a number of steps or None"
+        with clause(cls, sentence):
+            self._longest = longest = cls.longest_episode(**dict(self._params or {}))
+        known = longest is None or (type(longest) is int and longest >= 1)
+        expect(cls, sentence, known, repr(longest))
         with clause(
             cls, "it is made with the params of the document, and `start_environment` opens an episode"
         ):

@@ -27,6 +27,10 @@ _SENSORS = (
 _ACTUATORS = (ActuatorInformation(0.5, Box(-1.0, 1.0, ()), "world.push"),)
 
 
+_KEPT_ROWS = 30
+_Pair = tuple[list[SensorInformation], list[ActuatorInformation]]
+
+
 class _Nobody:
     """Stand for the muscle or the brain of a filter."""
 
@@ -75,6 +79,68 @@ def check_filter(
         again = _episode(acting, sensors, seed, steps)
     draws = any(it.rng.bit_generator.state != _fresh(seed) for it in acting.filters)
     expect(cls, "`reset` begins anew", draws or once == again, "the episode before shows in the next one")
+    _check_published(cls, params, seed, pair, learning.published)
+    if learning.can_be_kept:
+        _check_state(cls, params, seed, pair)
+
+
+def _check_published(
+    cls: type[Filter],
+    params: Mapping[str, Any] | None,
+    seed: int,
+    pair: _Pair,
+    published: Mapping[int, Mapping[str, Any]],
+) -> None:
+    """Give both halves what lies with a model, as at the begin of a phase that loads one."""
+    with clause(cls, "both halves `receive` what was published, as it lies with a model"):
+        acting, learning = _halves(cls, params, seed)
+        acting.declare(_Nobody(), *pair, words(seed, ["muscle"]))
+        learning.declare(_Nobody(), *pair)
+        for number, arrays in published.items():
+            learning.load(number, arrays)
+            acting.receive(number, arrays)
+
+
+def _check_state(cls: type[Filter], params: Mapping[str, Any] | None, seed: int, pair: _Pair) -> None:
+    """Let another brain's half go on in the middle, which must do what the first would have done."""
+    sentence = "what `save_state` returns can travel, and is all that `load_state` needs to go on"
+    draw = generator_from_words(words(seed, ["check"]))
+    numbers = draw.normal(size=2 * _KEPT_ROWS).tolist()
+    with clause(cls, sentence):
+        (acting, first), (_, second) = _halves(cls, params, seed), _halves(cls, params, seed)
+        acting.declare(_Nobody(), *pair, words(seed, ["muscle"]))
+        acting.reset()
+        for half in (first, second):
+            half.declare(_Nobody(), *pair)
+        rows = [_sent(acting, pair[0], draw) for _ in numbers]
+        half_way = zip(rows[:_KEPT_ROWS], numbers[:_KEPT_ROWS], strict=True)
+        for row, number in half_way:
+            _heard(first, row, number)
+        blobs: list[bytes] = []
+        state = freeze(first.export(), blobs, "save_state")
+        second.restore(thaw(state, blobs, "save_state"))
+        for one, other in zip(first.filters, second.filters, strict=True):
+            other.rng.bit_generator.state = one.rng.bit_generator.state  # which the bus keeps itself
+    rest = list(zip(rows[_KEPT_ROWS:], numbers[_KEPT_ROWS:], strict=True))
+    with clause(cls, sentence):
+        traces = [[_heard(half, row, number) for row, number in rest] for half in (first, second)]
+    expect(cls, sentence, traces[0] == traces[1], "another answer of the half that went on")
+
+
+def _sent(acting: ActingFilters, sensors: Sequence[SensorInformation], draw: Any) -> Any:
+    """Return the data of a decision as they travel."""
+    acting.view([it.space.sample(draw) for it in sensors])
+    _, data = acting.apply(acting.informed([space.sample(draw) for space in acting.moved.spaces]), None)
+    blobs: list[bytes] = []
+    return thaw(freeze(data, blobs, "data"), blobs, "data")
+
+
+def _heard(learning: LearningFilters, data: Any, objective: float) -> str:
+    """Return all that a brain's half makes of a row."""
+    found = (learning.data("agent/0", data), learning.objective("agent/0", objective), learning.update([1]))
+    learning.publish()
+    published = {number: {n: a.tobytes() for n, a in it.items()} for number, it in learning.published.items()}
+    return repr((found, published, learning.version))
 
 
 def _halves(
@@ -128,7 +194,7 @@ def _played(
             data = thaw(freeze(data, blobs, "data"), blobs, "data")
             data = learning.data("agent/0", data)
             objective = learning.objective("agent/0", float(draw.normal()))
-            update = learning.update([step])
+            update = freeze(learning.update([step]), [], "update")
             trace.append(repr((acting.seen.to_row(values), applied, data, objective, update)))
             learning.publish()
             if learning.version > version:

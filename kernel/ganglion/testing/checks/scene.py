@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ganglion.peer.layout import freeze
 from ganglion.sdk.information import ActuatorInformation, RewardInformation, SensorInformation
 from ganglion.sdk.muscle import Muscle
 from ganglion.sdk.objective import Objective
@@ -14,8 +15,9 @@ from ganglion.sdk.seed import generator_from_words, words
 from ganglion.sdk.spaces.box import Box
 from ganglion.testing.checks.clause import encoded
 from ganglion.testing.stage import StagedAgent
+from ganglion.wire.messages import Thought
 
-__all__ = ["ACTUATORS", "Chance", "Sum", "digests", "play_episodes"]
+__all__ = ["ACTUATORS", "Chance", "Sum", "digests", "play_episodes", "update_of"]
 
 ACTUATORS = (ActuatorInformation(0.0, Box(-1.0, 1.0, ()), "world.push"),)
 
@@ -49,16 +51,18 @@ def play_episodes(
     steps: int,
     unrewarded: int | None = None,
     between: Callable[[], None] | None = None,
+    after: Callable[[], bytes] | None = None,
 ) -> list[bytes]:
     """Play episodes of drawn readings and rewards; every second one is truncated, the others terminate.
 
     Returns the answers, `steps` + 1 for each episode. In step `unrewarded` no reward is there; `between` is called in
-    the middle of each episode.
+    the middle of each episode, `after` behind each answer, to which it adds.
     """
     draw = generator_from_words(words(seed, ["check"]))
+    more: Callable[[], bytes] = bytes if after is None else after
     trace = []
     for episode in range(episodes):
-        trace.append(encoded(agent.begin([it.space.sample(draw) for it in sensors])))
+        trace.append(encoded(agent.begin([it.space.sample(draw) for it in sensors])) + more())
         for step in range(1, steps + 1):
             if between is not None and step == steps // 2:
                 between()
@@ -66,8 +70,16 @@ def play_episodes(
             readings = [it.space.sample(draw) for it in sensors]
             last = step == steps
             flags = {"terminated": last and episode % 2 == 0, "truncated": last and episode % 2 == 1}
-            trace.append(encoded(agent.step(given, readings, **flags)))
+            trace.append(encoded(agent.step(given, readings, **flags)) + more())
     return trace
+
+
+def update_of(agent: StagedAgent) -> bytes:
+    """Return the brain's newest update as it travels."""
+    assert agent.brain is not None
+    blobs: list[bytes] = []
+    tree = freeze(agent.brain.last_update, blobs, "update")
+    return b"".join([encoded(Thought(tree)), *blobs])
 
 
 def digests(agent: StagedAgent) -> dict[str, str]:

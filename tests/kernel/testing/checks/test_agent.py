@@ -49,6 +49,11 @@ class Clings(Right):
         raise OSError("the device is busy")
 
 
+class TellsAnObject(Right):
+    def propose_actions(self, sensors: list[Any], actuators_available: list[Any]) -> Any:
+        return super().propose_actions(sensors, actuators_available), {"saw": object()}
+
+
 class Learns(CheckpointableBrain):
     """Follow the objective by a gain, with an optimiser of one number."""
 
@@ -80,6 +85,34 @@ class Learns(CheckpointableBrain):
 class ForgetsItsSpeed(Learns):
     def restore_checkpoint_state(self, state: Any) -> None:
         self.gain = float(state["gain"])
+
+
+class DrawsFromSpaces(Learns):
+    """Use the streams of its spaces, which the bus keeps, as it keeps `rng`."""
+
+    def thinking(self, muscle_id: str, data_from_muscle: Any) -> Any:
+        self.gain += 0.01 * self.actuators[0].space.sample() * self.sensors[0].space.sample()
+        return super().thinking(muscle_id, data_from_muscle)
+
+
+class ForgetsWhatIsMadeAnew(Learns):
+    """Lose what shows in one update alone: its model at the end is the same."""
+
+    def thinking(self, muscle_id: str, data_from_muscle: Any) -> Any:
+        last, self.speed = self.speed, float(self.memory.tail(1).decision_index.sum())
+        return {"gain": last}
+
+    def restore_checkpoint_state(self, state: Any) -> None:
+        """Take nothing."""
+
+
+class IsOfNoFormat(Learns):
+    CHECKPOINT_FORMAT = 7  # type: ignore[assignment]
+
+
+class MeasuresWords(Learns):
+    def evaluate(self, evaluation: Any) -> Any:
+        return {"words": "many"}
 
 
 class SendsAnObject(Learns):
@@ -126,6 +159,7 @@ def test_those_that_keep_the_contract_pass() -> None:
     check_muscle(Right, brain=Learns)
     check_brain(Learns, muscle=Right)
     check_brain(Learns)
+    check_brain(DrawsFromSpaces)
     check_objective(Judges)
 
 
@@ -136,6 +170,7 @@ def test_those_that_keep_the_contract_pass() -> None:
         (TooFar, "gives every actuator a value of its space"),
         (Counts, "the same seed and readings give the same setpoints"),
         (Clings, "`teardown` ends it: .*the device is busy"),
+        (TellsAnObject, r"what it adds to a decision for the brain can travel: propose_actions\[1\].saw"),
     ],
 )
 def test_each_breach_of_a_muscle_is_named(cls: type[Muscle], clause: str) -> None:
@@ -152,12 +187,20 @@ def test_each_breach_of_a_muscle_is_named(cls: type[Muscle], clause: str) -> Non
         (DoesNotLoad, "after `load`, `arrays` are those that were saved: found another gain"),
         (SavesObjects, "`store` saves the model as named arrays"),
         (Wanders, "the same seed and rows give the same updates"),
+        (IsOfNoFormat, "`CHECKPOINT_FORMAT` is a text"),
+        (MeasuresWords, r"`evaluate` returns finite numbers by name, or None: metrics\.words: .*'many'"),
     ],
 )
 def test_each_breach_of_a_brain_is_named(cls: type[Brain], clause: str) -> None:
     """A brain that breaks one clause is told that clause, by its own name."""
     with pytest.raises(ContractBroken, match=f"(?s){cls.__name__}.*{clause}"):
         check_brain(cls, muscle=Right)
+
+
+def test_updates_are_compared_where_they_change_nothing_else() -> None:
+    """What a brain has lost is found in its next update, also where its muscle does not act by it."""
+    with pytest.raises(ContractBroken, match="needs to go on, bit by bit: found another answer number 10"):
+        check_brain(ForgetsWhatIsMadeAnew)
 
 
 @pytest.mark.parametrize("cls", [SaysNan, SaysMuch])

@@ -118,9 +118,18 @@ def test_one_that_keeps_the_contract_passes() -> None:
     check_environment(Right, {"size": 5.0}, seed=7, episodes=4, steps=3)
 
 
+class Counts(Right):
+    """Say in words how long its episodes are."""
+
+    @classmethod
+    def longest_episode(cls, **params: Any) -> Any:
+        return "five"
+
+
 @pytest.mark.parametrize(
     ("cls", "clause"),
     [
+        (Counts, "returns a number of steps or None: found 'five'"),
         (Overflows, "returns all that it declared"),
         (Forgets, "returns all that it declared"),
         (WithoutNoOp, "its no-op"),

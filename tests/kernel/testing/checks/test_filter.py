@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from ganglion.errors import ContractBroken
@@ -57,9 +58,65 @@ class Wraps(Filter):
         return setpoints, {1, 2}
 
 
+class SendsASet(Filter):
+    """Change updates to what cannot travel."""
+
+    def brain_post_process(self, update: Any) -> Any:
+        return set(update)
+
+
+class Totals(Filter):
+    """Add up objectives, in a state that a successor gets."""
+
+    total = 0.0
+
+    def brain_objective(self, muscle_id: str, objective: float | None) -> float | None:
+        self.total += (objective or 0.0) + self.rng.normal()
+        return self.total
+
+    def publish(self) -> Any:
+        return {"total": np.array(self.total)}
+
+    def save_state(self) -> Any:
+        return {"total": np.array(self.total)}
+
+    def load_state(self, state: Any) -> None:
+        self.total = float(state["total"])
+
+
+class LosesItsState(Totals):
+    """Take no state."""
+
+    def load_state(self, state: Any) -> None:
+        pass
+
+
+class KeepsAnObject(Totals):
+    """Have a state that cannot travel."""
+
+    def save_state(self) -> Any:
+        return {"total": object()}
+
+
+class ReceivesInOne(Totals):
+    """Take what was published in the muscle's half alone."""
+
+    def receive(self, arrays: Any) -> None:
+        assert self.muscle is not None, "no muscle"
+
+
+def test_a_half_with_a_state_keeps_the_contract() -> None:
+    """It goes on where its state was taken."""
+    check_filter(Totals)
+
+
 @pytest.mark.parametrize(
     ("cls", "text"),
     [
+        (SendsASet, "update: a .*set cannot travel"),
+        (LosesItsState, "all that `load_state` needs to go on: found another answer"),
+        (KeepsAnObject, "what `save_state` returns can travel.*total: a .*object cannot travel"),
+        (ReceivesInOne, "both halves `receive` what was published.*no muscle"),
         (Forgets, r"'world\.level' has no value"),
         (Widens, "world.level"),
         (Remembers, "`reset` begins anew"),

@@ -7,7 +7,7 @@ import numpy as np
 
 from ganglion.sdk import Box, Brain, RewardInformation, SensorInformation
 from ganglion.testing import StagedAgent
-from ganglion.testing.checks.scene import ACTUATORS, Chance, Sum, digests, play_episodes
+from ganglion.testing.checks.scene import ACTUATORS, Chance, Sum, digests, play_episodes, update_of
 
 SENSORS = [SensorInformation(None, Box(-1.0, 1.0, ()), "world.level")]
 REWARDS = [RewardInformation(None, Box(0.5, 1.0, ()), "world.reward")]
@@ -39,10 +39,14 @@ def agent(models: Path) -> StagedAgent:
 def test_episodes_have_their_steps_and_a_gap(tmp_path: Path) -> None:
     """Each episode has an answer more than steps; one step has no reward; in the middle somebody is called."""
     played, called = agent(tmp_path), list[int]()
-    trace = play_episodes(played, SENSORS, REWARDS, 1, 3, 4, unrewarded=2, between=lambda: called.append(1))
+    plain = play_episodes(agent(tmp_path / "plain"), SENSORS, REWARDS, 1, 3, 4, unrewarded=2)
+    between = lambda: called.append(1)  # noqa: E731
+    trace = play_episodes(played, SENSORS, REWARDS, 1, 3, 4, 2, between, lambda: update_of(played))
     rows = played.memory.tail(100)
 
     assert (15, 12, 3) == (len(trace), len(rows), len(called))
+    assert all(more.startswith(answer) and more > answer for more, answer in zip(trace, plain, strict=True))
+    assert trace[-1].endswith(update_of(played))
     assert [False, True, False, False] * 3 == np.isnan(rows.rewards.flat[:, 0].astype(float)).tolist()
     assert [0.0] == rows.objective[1:2].tolist()
     assert [False, False, False, True] * 3 == rows.dones.tolist()
