@@ -92,9 +92,7 @@ HOSTILE = {
     "a compressed bomb": single(zlib.compress(bytes(4 * 10**7))[2:-4], method=8),
     "an entry of 2 GiB": single(DATA, size=2**31 - 1),
     "an entry of 4 GiB": single(DATA, size=0xFFFFFFFF),
-    "one member under many names": zipped(
-        part(b"a.npy", BIG), [entry(b"a.npy", BIG, 0) for _ in range(4000)]
-    ),
+    "one member under many names": zipped(part(b"a.npy", BIG), [entry(b"a.npy", BIG, 0)] * 4000),
     "a member within another": zipped(
         part(b"a.npy", npy(data=part(b"b.npy", DATA))),
         [
