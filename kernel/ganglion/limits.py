@@ -88,6 +88,10 @@ __all__ = [
     "PROGRESS_S",
     "QUEUE_MARK_BYTES",
     "RECONNECT_S",
+    "REPLAY_CHUNK_BYTES",
+    "REPLAY_CHUNK_SESSIONS",
+    "REPLAY_EXCUSES",
+    "REPLAY_INDEX_BYTES",
     "RESTARTS_PER_NAME",
     "RESTARTS_PER_RUN",
     "RESTARTS_WITHIN_S",
@@ -205,6 +209,7 @@ DEADLINES_S: dict[str, float | None] = {  # by the last word of a call; None wai
     "evaluate": 120.0,
     "store": 120.0,
     "load": 120.0,
+    "pretrain": 3600.0,
     "checkpoint": 120.0,
     "boundary": 60.0,
     "episode": 60.0,
@@ -263,7 +268,17 @@ MODEL_BYTES = 2 * 1024**3  # one file; archives are stored, not compressed, so t
 MODEL_MEMBERS = 4096  # arrays in one file
 MODEL_HEADER_BYTES = 64 * 1024  # name, dtype and shape of one array; the small JSON object beside them
 MODEL_INDEX_BYTES = 64 * 1024**2  # the index of a run's models: some 200 bytes per file, 300 000 files
-MODEL_PIECE_BYTES = 4 * 1024**2  # of a model in a database: a row that passes through memory without being felt
+MODEL_PIECE_BYTES = (
+    4 * 1024**2
+)  # of a model in a database: a row that passes through memory without being felt
+REPLAY_INDEX_BYTES = (
+    64 * 1024**2
+)  # names the files of recorded episodes and their columns: some 300 000 files
+REPLAY_CHUNK_BYTES = (
+    8 * 1024**2
+)  # recorded episodes in one file, which a brain holds whole; one episode may be longer
+REPLAY_CHUNK_SESSIONS = 4096  # likewise, where episodes are short
+REPLAY_EXCUSES = 100  # exceptions of one pre-training that are told one by one; of the rest the number
 MODEL_NAME_CHARACTERS = 100  # of a file's name; most file systems end at 255 bytes
 
 # -- documents --------------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from ganglion.limits import PHASES_PER_RUN, PROCESSES_PER_RUN
 __all__ = ["DEFINING", "Expanded", "cascade", "expand"]
 
 DEFINING = ("name", "command", "attach")  # an environment or a muscle with one of these is defined anew
-_ACT = "load"  # an act of one phase, not a property: never inherited
+_ACTS = ("load", "replay")  # acts of one phase, not properties: never inherited
 _LEARNT = ("brain", "muscle", "objective")
 
 
@@ -83,7 +83,7 @@ def expand(before: Expanded | None, mark: Node, given: Node, replace: bool = Fal
     phase = Expanded(mark, given)
     if before is not None:
         phase.environments = dict(before.environments)
-        phase.agents = {name: _without(agent, _ACT) for name, agent in before.agents.items()}
+        phase.agents = {name: _without(agent, *_ACTS) for name, agent in before.agents.items()}
         phase.simulation, phase.config, phase.recovery = before.simulation, before.config, before.recovery
     if replace:
         phase.environments = {} if "environments" in given.map else phase.environments

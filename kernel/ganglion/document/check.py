@@ -10,6 +10,7 @@ from ganglion.document import model, recovery
 from ganglion.document.cascade import DEFINING, Expanded
 from ganglion.document.fault import Fault, nearest
 from ganglion.document.marks import Node
+from ganglion.document.recording import reads, replay_faults
 from ganglion.document.unbuilt import is_unbuilt
 from ganglion.limits import PROCESSES_PER_RUN
 
@@ -18,7 +19,8 @@ __all__ = ["AVERAGE", "Lookup", "check", "conditions_of", "repeats"]
 Lookup: TypeAlias = Callable[[str, str], "str | None"]  # (kind, name of a plugin) -> what is wrong with it
 
 _SUM = "aggregate_rewards"  # the objective that a program is asked for
-_ELSEWHERE = frozenset({"experiment_run", "instance", "base"})  # keys of `load` that name other runs
+# Keys of `load` and `replay` that name something else than a phase of this run.
+_ELSEWHERE = frozenset({"experiment_run", "instance", "base", "path", "table"})
 
 AVERAGE = re.compile(r"(brain|phase)_avg([1-9][0-9]*)\Z")
 
@@ -46,12 +48,12 @@ def check(root: Node, phases: list[Expanded], lookup: Lookup) -> list[Fault]:
 
 
 def _loads(earlier: list[Expanded], phase: Expanded) -> list[Fault]:
-    """Return a fault where a model of this run is asked for of an agent that the phases before did not have."""
+    """Return a fault where a model or episodes of this run are asked for of an agent that it did not have before."""
     faults = []
-    for name, agent in phase.agents.items():
-        load = agent.map.get("load")
-        asked = {} if load is None else {k: n for k, n in load.map.items() if n.value is not None}
-        if load is None or not asked.keys() & {"agent", "phase"} or asked.keys() & _ELSEWHERE:
+    for name, agent, load in ((n, a, node) for n, a in phase.agents.items() for node in reads(a)):
+        asked = {k: n for k, n in load.map.items() if n.value is not None}
+        continues = load is agent.map.get("load") and not asked.keys() & {"agent", "phase"}
+        if continues or asked.keys() & _ELSEWHERE:
             continue
         whose = load.text("agent") or name
         at = asked["phase"].value if "phase" in asked else None
@@ -295,7 +297,9 @@ class _Phase:
         for key in ("sensors", "actuators", "rewards"):
             if key in agent.map:
                 self._ids(agent.map[key].items, key)
-        self._load(agent.map.get("load"))
+        for node in reads(agent):
+            self._load(node)
+        self.faults += replay_faults(agent)
 
     def _ids(self, items: list[Node], key: str) -> None:
         """Check that ids name environments of this phase, and none twice."""
@@ -338,9 +342,9 @@ class _Phase:
             message = f"there is no environment `{prefix}` in phase `{self.phase.name}`"
         self.faults.append(item.fault(message + nearest(prefix, uids)))
 
-    def _load(self, load: Node | None) -> None:
-        """Check that a model of this run comes from an earlier phase."""
-        if load is None or any(key in load.map for key in _ELSEWHERE):
+    def _load(self, load: Node) -> None:
+        """Check that a model, or recorded episodes, of this run come from an earlier phase."""
+        if any(key in load.map for key in _ELSEWHERE):
             return
         phase = load.map.get("phase")
         if phase is None or phase.value is None:

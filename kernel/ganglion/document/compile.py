@@ -134,6 +134,8 @@ def _agent(node: Node, own: Recovery | None) -> AgentPlan:
         actuators_at=[_at(item) for item in actuators],
         rewards_at=[_at(item) for item in rewards],
         load_at=_at(node.map.get("load", node)),
+        replay=[_replay(item) for item in _replays(node)],
+        replay_at=[_at(item) for item in _replays(node)],
         models_at=_at(node.map.get("models", node)),
         recovery=own,
         program=program,
@@ -156,6 +158,15 @@ def _load(node: Node | None) -> Any:
     if value.get("agent", "") is None:
         return False
     return {key: part for key, part in value.items() if part is not None} or None
+
+
+def _replays(node: Node) -> list[Node]:
+    return node.map["replay"].items if "replay" in node.map else []
+
+
+def _replay(node: Node) -> dict[str, Any]:
+    """Return what an entry of `replay` says, without what it leaves open."""
+    return {key: part for key, part in dict(node.plain()).items() if part is not None}
 
 
 def resolved(plan: Plan) -> str:

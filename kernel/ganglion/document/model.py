@@ -37,6 +37,7 @@ __all__ = [
     "PhaseConfig",
     "Plugin",
     "Recovery",
+    "Replay",
     "Restarts",
     "RunConfig",
     "Simulation",
@@ -74,6 +75,12 @@ def _or_null(words: str, test: Callable[[Any], bool], schema: dict[str, Any]) ->
 
 def _choice(*words: str) -> Expect:
     return Expect(f"one of {', '.join(words)}", lambda v: v in words, {"enum": list(words)})
+
+
+def _choice_or_null(*words: str) -> Expect:
+    found = _choice(*words)
+    schema = {"anyOf": [found.schema, {"type": "null"}]}
+    return Expect(f"{found.words} or null", lambda v: v is None or v in words, schema)
 
 
 def _is_text(value: Any) -> bool:
@@ -126,6 +133,9 @@ Flag = Annotated[bool, Expect("true or false", lambda v: isinstance(v, bool), {"
 Seed = Annotated[int, Expect("an integer >= 0", _is_integer(0), {"type": "integer", "minimum": 0})]
 Count = Annotated[int, Expect("an integer >= 1", _is_integer(1), _COUNT)]
 CountOrNull = Annotated[int | None, _or_null("an integer >= 1", _is_integer(1), _COUNT)]
+WorkerOrNull = Annotated[
+    int | None, _or_null("an integer >= 0", _is_integer(0), {"type": "integer", "minimum": 0})
+]
 Params = Annotated[dict[str, Any], Expect("a map", lambda v: isinstance(v, dict), _MAP)]
 Maps = Annotated[list[Any], Expect("a list of maps", _is_maps, {"type": "array", "items": _MAP})]
 Id = Annotated[str, Expect("a full id", lambda v: _is_text(v) and bool(v), {**_TEXT, "minLength": 1})]
@@ -282,6 +292,36 @@ class Load(Form):
     optional: Flag = Field(False, description="start fresh where no model is found")
 
 
+class Replay(Form):
+    """Name recorded episodes from which an agent's brain learns before the first step of a train phase."""
+
+    agent: TextOrNull = Field(None, description="agent whose episodes they are; default: this one")
+    experiment_run: TextOrNull = Field(
+        None, description="uid of the run: the newest finished one; default: this run"
+    )
+    instance: TextOrNull = Field(None, description="id of the run")
+    phase: PhaseReference = Field(
+        None,
+        description="index or name of a phase; default: the last one with that agent, here an earlier one",
+    )
+    base: TextOrNull = Field(None, description="directory or store that is searched first")
+    environment: TextOrNull = Field(None, description="only if the agent was in this environment alone")
+    mode: Annotated[str | None, _choice_or_null("train", "test", "evaluate")] = Field(
+        None,
+        description="only episodes of this mode; default: the mode of the phase, without its evaluations",
+    )
+    worker: WorkerOrNull = Field(None, description="only episodes of this worker; default: of all")
+    repeat: Count = Field(1, description="how often they are shown")
+    strict: Flag = Field(
+        True,
+        description="ids, spaces and whole episodes have to fit what the agent sees and sets; `false`: what fits is "
+        "taken, the rest is a warning",
+    )
+    path: TextOrNull = Field(None, description="a file of recorded episodes")
+    format: TextOrNull = Field(None, description="format of `path`")
+    table: TextOrNull = Field(None, description="a table that serves recorded episodes")
+
+
 class Agent(Form):
     """Describe an agent: an actor, a learner, and what they see and set."""
 
@@ -299,8 +339,15 @@ class Agent(Form):
         None, description="full ids or uids; default: all of the environments that the agent touches"
     )
     filters: list[Plugin] | None = Field(None, description="what stands between the agent and the bus")
-    replay: Any = Field(None, description="offline pre-training")
-    models: TextOrNull = Field(None, description="a second directory for its models")
+    replay: list[Replay] | None = Field(
+        None,
+        description="recorded episodes from which the brain learns before the first step of this phase (train only), "
+        "by `pretrain` or else by `thinking`; not inherited",
+    )
+    models: TextOrNull = Field(
+        None,
+        description="a second place for its models: a directory, `store` for the run's own store, or a store's URI",
+    )
     load: Annotated[Load | None, BeforeValidator(_none_if_false)] = Field(
         None, description="where its model comes from; not inherited"
     )
@@ -482,4 +529,5 @@ _PLACE_OF: dict[type[BaseModel], str] = {
     Plugin: "plugin",
     Muscle: "plugin",
     Load: "load",
+    Replay: "replay",
 }

@@ -290,6 +290,7 @@ def _reaches(root: Node, phases: Sequence[Expanded], local: bool) -> list[Fault]
             else []
         )
     loads = [agent.map["load"] for agent in agents if "load" in agent.map]
+    loads += [item for agent in agents if "replay" in agent.map for item in agent.map["replay"].items]
     holders = [root, *(e for p in phases for e in p.environments.values()), *agents]
     parts = [p.recovery for p in phases] + [holder.map.get("recovery") for holder in holders]
     users = [part.map.get("run_as") for part in parts if part is not None]
@@ -299,6 +300,7 @@ def _reaches(root: Node, phases: Sequence[Expanded], local: bool) -> list[Fault]
         *(
             node.fault(f"{whose} names no folder to write to")
             for node in _given([a.map.get("models") for a in agents])
+            if node.value != "store"  # its rows go there, too
         ),
         *(
             node.fault(f"{whose} names no place to read from")

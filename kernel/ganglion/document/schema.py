@@ -23,6 +23,7 @@ _NAMES = {  # definition and key -> place of `spelling.PLACES`
     "Plugin": "plugin",
     "Muscle": "plugin",
     "Load": "load",
+    "Replay": "replay",
 }
 _EXAMPLES = {  # definition and key -> kinds of plugins whose installed names are examples there
     ("Environment", "name"): ("environment",),

@@ -35,6 +35,7 @@ class Place:
 
 _PARAMS = {"parameters": "params"}
 _CONDITIONS = {"condition": "conditions"}
+_RECORDED = {"agent_name": "agent", "experiment_id": "experiment_run", "phase_name": "phase"}
 
 PLACES: dict[str, Place] = {
     "document": Place({"experiment": "experiment_uid"}, {"schedule": "schedule", "run_config": "run_config"}),
@@ -64,11 +65,13 @@ PLACES: dict[str, Place] = {
             "objective": "plugin",
             "filters": "[plugin]",
             "load": "load",
+            "replay": "[replay]",
         },
         entry="name",
     ),
     "plugin": Place(_PARAMS, short=True),
-    "load": Place({"agent_name": "agent", "experiment_id": "experiment_run", "phase_name": "phase"}),
+    "load": Place(_RECORDED),
+    "replay": Place(_RECORDED),
 }
 
 

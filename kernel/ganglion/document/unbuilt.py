@@ -29,7 +29,9 @@ UNBUILT: tuple[tuple[str, str, Test, str], ...] = (
     ("entry", "budget", _given, "a budget of an environment"),
     ("entry", "max_steps", _given, "a bound on the episodes of one environment"),
     ("entry", "episode_end", _given, "`episode_end`"),
-    ("agent", "replay", _given, "pre-training by `replay`"),
+    ("replay", "path", _given, "pre-training out of files"),
+    ("replay", "format", _given, "pre-training out of files"),
+    ("replay", "table", _given, "pre-training out of tables"),
     ("agent", "opponents", _given, "opponents"),
     ("simulation", "name", _is("aeb"), "the controller `aeb`"),
 )

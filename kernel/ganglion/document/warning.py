@@ -9,6 +9,7 @@ from ganglion.document.cascade import Expanded
 from ganglion.document.check import AVERAGE, conditions_of
 from ganglion.document.fault import Fault
 from ganglion.document.marks import Node
+from ganglion.document.recording import in_vain
 
 __all__ = ["warnings"]
 
@@ -28,6 +29,7 @@ def warnings(root: Node, phases: list[Expanded], versions: frozenset[str] = froz
         found += _objectives(root, phase)
         found += _unread(phase)
         found += _loads(phases[:index], phase)
+        found += in_vain(phase)
     return [fault for fault in found if fault is not None]
 
 

@@ -22,11 +22,12 @@ from ganglion.peer.likeness import Likeness
 from ganglion.peer.loader import Loader
 from ganglion.peer.matrix import learns_arrays
 from ganglion.peer.participant import DEFERRED, Handler, Participant
+from ganglion.peer.pretraining import Pretraining
 from ganglion.peer.renewal import Renewal
 from ganglion.peer.shelf import copy_model, files_of
 from ganglion.peer.state import Generators, streams_of
 from ganglion.peer.thought import Newest, Round, evaluated, signal_of
-from ganglion.peer.transitions import Row, Stack
+from ganglion.peer.transitions import Layouts, Row, Stack, remember
 from ganglion.sdk.brain import (
     Brain,
     CheckpointableBrain,
@@ -45,6 +46,8 @@ from ganglion.wire.messages import (
     BrainEvaluated,
     BrainJoin,
     BrainLeave,
+    BrainPretrain,
+    BrainPretrained,
     BrainSetup,
     BrainStore,
     BrainStored,
@@ -81,6 +84,7 @@ class BrainHost:
         """Return what this host answers."""
         return {
             "brain.setup": self.setup,
+            "brain.pretrain": self.pretrain,
             "brain.join": self.join,
             "brain.think": self.think,
             "brain.update": self.think,
@@ -203,8 +207,7 @@ class BrainHost:
             parts: dict[str, Any] = {"brain": (brain, _OURS)}
             for number, one in enumerate([] if self._filters is None else self._filters.filters):
                 parts[tag_of(number)] = (one, ())
-            layouts = (self._sensor_layout, self._actuator_layout, self._applied_layout)
-            spaces = [space for layout in layouts for space in layout.spaces]
+            spaces = [space for layout in self._layouts() for space in layout.spaces]
             self._likeness = Likeness(parts, self._memory, spaces, ("brain.last_update",))
             self._renewal = Renewal(self.participant, self._hooks.where)
         self._renewal.stand(
@@ -276,6 +279,22 @@ class BrainHost:
         except GanglionError as error:
             error.add_note(f"model {folder}")
             raise
+
+    def pretrain(self, request: Request, pretrain: BrainPretrain) -> BrainPretrained:
+        """Let the brain learn from recorded episodes, before any muscle joins."""
+        brain = self._running()
+        lesson = Pretraining(pretrain, brain, self._hooks, self._setup.muscles)
+        if lesson.is_own:
+            self._take(lesson.teach(self._last_update is not None))
+            return lesson.reply(self._excuses.pop())
+        for think in lesson.rows():
+            row = self._row(request, think)
+            if row is not None:
+                self._learn([row]) if self._arrays else self._think(row, think.worker)
+            lesson.note(self._excused.pop(think.worker, []))
+        self._hooks.step = None
+        self._signals.clear()  # nobody acts whom they could concern
+        return lesson.reply()
 
     def join(self, request: Request, join: BrainJoin) -> Any:
         """Take in a muscle; it gets the newest update, or the initial one."""
@@ -439,7 +458,9 @@ class BrainHost:
     def _row(self, request: Request, think: Think) -> Row | None:
         """Write a row into the memory; None if it is to be as if it had not come, since a filter was excused."""
         self._running()
-        if think.reward_ids is not None and self._rewards is None:
+        if (
+            think.reward_ids is not None and think.reward_ids != self._reward_ids
+        ):  # recorded rows have their own
             self._declare_rewards(think.reward_ids)
         if self._rewards is None:
             raise RemoteProtocolError("think.rewards: they were not declared")
@@ -458,7 +479,7 @@ class BrainHost:
             data,
         )
         if self._memory.size_limit > 0 or not self._arrays:
-            self._remember(row, think)
+            remember(self._memory, row, think, self._layouts(), self._rewards)
         self._thoughts += 1
         try:
             return self._filtered(row)
@@ -467,27 +488,8 @@ class BrainHost:
             self._note_excuses(think.worker)
             return None
 
-    def _remember(self, row: Row, think: Think) -> None:
-        assert self._rewards is not None
-        applied = self._applied_layout.from_row(think.applied[0], "think.applied")
-        proposed = applied
-        if think.proposed is not None:
-            proposed = self._actuator_layout.from_row(row.proposed, "think.proposed")
-        self._memory.append(
-            row.muscle,
-            sensor_readings=self._sensor_layout.from_row(row.readings, "think.readings"),
-            actuator_setpoints=proposed,
-            applied_setpoints=applied,
-            rewards=self._rewards.from_row(row.rewards, "think.rewards"),
-            objective=row.objective,
-            next_readings=self._sensor_layout.from_row(row.next_readings, "think.next_readings"),
-            dones=row.terminated or row.truncated,
-            terminated=row.terminated,
-            truncated=row.truncated,
-            decision_index=row.decision,
-            episode=row.episode,
-            additional_data=row.data,
-        )
+    def _layouts(self) -> Layouts:
+        return self._sensor_layout, self._actuator_layout, self._applied_layout
 
     def _think(self, row: Row, worker: int) -> None:
         """Let the brain think about a row that is in its memory."""

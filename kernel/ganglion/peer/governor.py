@@ -12,6 +12,7 @@ from typing import Any
 from ganglion.errors import (
     AuthorError,
     DeadlineExceeded,
+    DocumentError,
     GanglionError,
     PluginInvalid,
     RemoteProtocolError,
@@ -26,9 +27,23 @@ from ganglion.peer.library import Library
 from ganglion.peer.loader import Loader
 from ganglion.peer.ordinals import Ordinals
 from ganglion.peer.participant import DEFERRED, Handler, Participant
+from ganglion.peer.recordings import Recordings
 from ganglion.peer.records import Records, declaration_rows
 from ganglion.peer.reign import Reign
-from ganglion.run.effect import Answer, Ask, Await, Cut, Declare, Effect, Event, Finish, Record, Steer
+from ganglion.run.agents import ResolvedAgent
+from ganglion.run.effect import (
+    Answer,
+    Ask,
+    Await,
+    Cut,
+    Declare,
+    Effect,
+    Event,
+    Finish,
+    Recall,
+    Record,
+    Steer,
+)
 from ganglion.run.governor import Governor
 from ganglion.run.plan import AgentPlan, PhasePlan, Plan
 from ganglion.run.recovery import span_s, widest
@@ -41,6 +56,7 @@ from ganglion.wire.codec import codec_of
 from ganglion.wire.messages import (
     CALL_BY_NAME,
     Boundary,
+    BrainPretrain,
     Done,
     Ended,
     EpisodeEnded,
@@ -112,11 +128,13 @@ class GovernorHost:
             raise RemoteProtocolError("governor.start: this governor has a run already")
         plan = Plan.from_map(start.plan)
         deadlines_s = widest(phase.deadlines_s for phase in plan.phases)
-        self.participant.patience_s = span_s("governor.boundary", deadlines_s)
+        self.participant.patience_s = self._patience_s = span_s("governor.boundary", deadlines_s)
         self._run = start.run
-        self._library = Library(plan, start.run, self._results, self._store_uri, self._warn)
+        again = start.resume is not None or self.participant.incarnation > 1
+        self._library = Library(plan, start.run, self._results, self._store_uri, self._warn, again)
         self._conditions: dict[str, TerminationCondition] = {}
-        services = _Services(int(plan.seed), self._loader, self._library, self._conditions)
+        self._recordings = Recordings(plan, start.run, self._results, self._store_uri, self._warn)
+        services = _Services(int(plan.seed), self._loader, self._library, self._recordings, self._conditions)
         self._records = Records(self.participant, start.store)
         self._records.span_s = span_s("record", widest(phase.deadlines_s for phase in plan.phases))
         self._cuts = Cuts(Path(self._results))
@@ -218,6 +236,7 @@ class GovernorHost:
         """Look at the clock; finish when it is time."""
         if self._governor is None:
             return
+        self.participant.patience_s = self._patience_s
         self._drive(lambda: self._running().tick(self._now_s()))
         self._write(self._records.flush)
         self._look_after_store()
@@ -319,9 +338,28 @@ class GovernorHost:
                 self._declare(effect)
             elif isinstance(effect, Cut):
                 self._write(partial(self._cut, effect))
+            elif isinstance(effect, Recall):
+                if not self._recall(effect.phase):
+                    break
             else:
                 self._finish = effect
         self._keep_index()
+
+    def _recall(self, phase: PhasePlan) -> bool:
+        """Fetch what brains are to learn from; say whether the phase goes on."""
+        governor = self._running()
+        stage = governor.stage
+        self._write(self._records.drain)  # earlier phases of this run are to be read
+        self._look_after_store()
+        if governor.stage is not stage:
+            return False
+        self.participant.patience_s = None  # who reads for long does not hang; `tick` is impatient again
+        try:
+            self._recordings.prepare(phase)
+        except (DocumentError, StoreError) as error:
+            self._carry_out(governor.unprepared(error, self._now_s()))
+            return False
+        return True
 
     def _kept(self, steer: Steer) -> FlowSignal:
         """Return a signal with its number, and keep it for a controller that may have missed it."""
@@ -331,10 +369,13 @@ class GovernorHost:
         return signal
 
     def _numbered(self, effect: Record) -> list[Any]:
-        """Return a record with what names it for good: equal signals may be said twice, and each is one of its own."""
+        """Return a record with what names it for good: equal signals may be said twice, and each is one of its own.
+
+        A model whose bytes the store shall keep is marked.
+        """
         record = effect.record
         if record[0] != "signal":
-            return record
+            return self._library.marked(record)
         return [*record, self._ordinals.order() if effect.order else self._ordinals.number(record[2])]
 
     def _cut(self, cut: Cut) -> None:
@@ -355,6 +396,8 @@ class GovernorHost:
         """Write which models there are; where that cannot be done the run ends, and it is not tried again."""
         if self._unindexed:
             return
+        # Who writes gigabytes into a database is at work, and does not hang; `tick` is impatient again.
+        self.participant.patience_s = None
         try:
             self._library.flush()
         except StoreError as error:
@@ -412,9 +455,14 @@ class _Services:
     """Seeds, conditions, models and the wall clock of one run."""
 
     def __init__(
-        self, seed: int, loader: Loader, library: Library, made: dict[str, TerminationCondition]
+        self,
+        seed: int,
+        loader: Loader,
+        library: Library,
+        recordings: Recordings,
+        made: dict[str, TerminationCondition],
     ) -> None:
-        self._seed, self._loader, self._library = seed, loader, library
+        self._seed, self._loader, self._library, self._recordings = seed, loader, library, recordings
         self._made = made  # the conditions of this phase
 
     def words(self, path: Sequence[str | int]) -> bytes:
@@ -447,8 +495,16 @@ class _Services:
         """Return the folder of the model that an agent begins a phase with."""
         return self._library.model(phase, agent, own)
 
-    def shelf(self, agent: AgentPlan) -> str:
-        """Return the folder of this run in the agent's second directory of models."""
+    def fit(self, agents: Sequence[ResolvedAgent]) -> None:
+        """Compare the recorded episodes of this phase with what agents see and set."""
+        self._recordings.fit(agents)
+
+    def pretraining(self, agent: AgentPlan) -> BrainPretrain | None:
+        """Return what tells a brain to learn from recorded episodes."""
+        return self._recordings.request(agent.name)
+
+    def shelf(self, agent: AgentPlan) -> str | None:
+        """Return the folder of this run in the agent's second directory of models, None if that is a store."""
         return self._library.shelf(agent)
 
     def now(self) -> str:

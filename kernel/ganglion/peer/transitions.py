@@ -12,10 +12,14 @@ from numpy.typing import NDArray
 from ganglion.peer.layout import Layout
 from ganglion.peer.matrix import Columns
 from ganglion.sdk.brain import Transitions
+from ganglion.sdk.memory import Memory
+from ganglion.wire.messages import Think
 
-__all__ = ["Row", "Stack"]
+__all__ = ["Layouts", "Row", "Stack", "remember"]
 
 Array = NDArray[Any]
+Layouts = tuple[Layout, Layout, Layout]
+"""Of an agent's sensors, of its actuators, and of those behind its filters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +37,30 @@ class Row:
     decision: int
     episode: int
     data: Any
+
+
+def remember(memory: Memory, row: Row, think: Think, layouts: Layouts, rewards: Layout) -> None:
+    """Write a row into a memory."""
+    sensors, actuators, behind = layouts
+    applied = behind.from_row(think.applied[0], "think.applied")
+    proposed = applied
+    if think.proposed is not None:
+        proposed = actuators.from_row(row.proposed, "think.proposed")
+    memory.append(
+        row.muscle,
+        sensor_readings=sensors.from_row(row.readings, "think.readings"),
+        actuator_setpoints=proposed,
+        applied_setpoints=applied,
+        rewards=rewards.from_row(row.rewards, "think.rewards"),
+        objective=row.objective,
+        next_readings=sensors.from_row(row.next_readings, "think.next_readings"),
+        dones=row.terminated or row.truncated,
+        terminated=row.terminated,
+        truncated=row.truncated,
+        decision_index=row.decision,
+        episode=row.episode,
+        additional_data=row.data,
+    )
 
 
 class Stack:

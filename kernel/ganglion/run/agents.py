@@ -10,7 +10,15 @@ from typing import Any
 from ganglion.errors import DocumentError
 from ganglion.run.plan import AgentPlan, PhasePlan
 
-__all__ = ["ResolvedAgent", "declaration_rows", "full_ids", "misfits", "resolve", "same_declarations"]
+__all__ = [
+    "ResolvedAgent",
+    "declaration_rows",
+    "full_ids",
+    "misfits",
+    "resolve",
+    "same_declarations",
+    "storing",
+]
 
 Declarations = Mapping[str, Mapping[str, Any]]
 """Environment -> {sensors, actuators, rewards, static_model}, as its controller reported."""
@@ -141,3 +149,11 @@ class _Search:
                 self.faults.append((at, f"{what}: {twice[0]!r} comes twice"))
             found.update(matches)
         return list(found.values())
+
+
+def storing(
+    phase: PhasePlan, agents: Sequence[ResolvedAgent], models: Collection[str]
+) -> list[ResolvedAgent]:
+    """Return whose brains store at the end: all that learn, else those that have a model to hand on unchanged."""
+    with_brain = [agent for agent in agents if agent.plan.brain is not None]
+    return [agent for agent in with_brain if phase.mode == "train" or agent.plan.name in models]

@@ -6,9 +6,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ganglion.run.plan import PhasePlan
 from ganglion.wire.messages import Failure, FlowSignal
 
-__all__ = ["Answer", "Ask", "Await", "Cut", "Declare", "Effect", "Event", "Finish", "Record", "Steer"]
+__all__ = [
+    "Answer",
+    "Ask",
+    "Await",
+    "Cut",
+    "Declare",
+    "Effect",
+    "Event",
+    "Finish",
+    "Recall",
+    "Record",
+    "Steer",
+]
 
 Tag = tuple[Any, ...]
 
@@ -72,6 +85,13 @@ class Cut:
 
 
 @dataclass(frozen=True, slots=True)
+class Recall:
+    """Fetch the recorded episodes that brains learn from in a phase; what follows is done if they are there."""
+
+    phase: PhasePlan
+
+
+@dataclass(frozen=True, slots=True)
 class Event:
     """Tell those who look on."""
 
@@ -90,4 +110,4 @@ class Finish:
     peer: str | None = None
 
 
-Effect = Ask | Await | Answer | Steer | Record | Declare | Cut | Event | Finish
+Effect = Ask | Await | Answer | Steer | Record | Declare | Cut | Recall | Event | Finish

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-__all__ = ["record_of"]
+from ganglion.run.effect import Effect, Record
+
+__all__ = ["record_of", "records"]
 
 
 def record_of(
@@ -27,3 +29,9 @@ def record_of(
     data = {"hook": str(excuse.get("hook", ""))} | ({} if mode is None else {"mode": mode})
     issuer, reason = str(excuse.get("issuer", "")), str(excuse.get("reason", ""))
     return ["signal", phase, *place, "CONTINUE", issuer, reason, data, *moment]
+
+
+def records(excuses: Sequence[Mapping[str, Any]] | None, phase: int, position: int) -> list[Effect]:
+    """Return the records of excuses that concern no worker: of the brain, before or behind its episodes."""
+    place, moment = (None, None, None), (position, 0)
+    return [Record(record_of(excuse, phase, place, moment)) for excuse in excuses or ()]

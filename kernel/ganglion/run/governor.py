@@ -7,10 +7,10 @@ from typing import Any
 
 from ganglion.errors import DocumentError, StoreError
 from ganglion.limits import LEAVE_EPISODE_S
-from ganglion.run.agents import ResolvedAgent, declaration_rows, resolve, same_declarations
-from ganglion.run.effect import Answer, Ask, Await, Cut, Declare, Effect, Event, Finish, Record
+from ganglion.run import excused
+from ganglion.run.agents import ResolvedAgent, declaration_rows, resolve, same_declarations, storing
+from ganglion.run.effect import Answer, Ask, Await, Cut, Declare, Effect, Event, Finish, Recall, Record
 from ganglion.run.evaluation import Evaluations
-from ganglion.run.excused import record_of
 from ganglion.run.failing import failed, placed
 from ganglion.run.flow import Flow
 from ganglion.run.inheritance import Inheritance
@@ -18,14 +18,16 @@ from ganglion.run.loss import led, restarts
 from ganglion.run.order import order_record, refusal
 from ganglion.run.plan import AgentPlan, PhasePlan, Plan, Process, processes_of
 from ganglion.run.promise import Promises
+from ganglion.run.replay import replaying
 from ganglion.run.services import Services
 from ganglion.run.setup import Cast, Setup
 from ganglion.run.stage import Stage
-from ganglion.run.wait import Waits
+from ganglion.run.wait import Waits, join_text
 from ganglion.sdk.flow import Signal
 from ganglion.wire.messages import (
     Boundary,
     BrainEvaluated,
+    BrainPretrained,
     BrainStored,
     ControllerReady,
     ControllerShutdown,
@@ -147,6 +149,7 @@ class Governor:
             "need": self._admitted,
             "setup": self._declared,
             "brain": self._brain_ready,
+            "pretrain": self._brain_pretrained,
             "start": self._worker_started,
             "muscles": self._muscles_left,
             "store": self._brain_stored,
@@ -320,24 +323,20 @@ class Governor:
         self._evaluations = Evaluations(self.run, phase, self._setup, self._ask_for_evaluation)
         self.stage = Stage.NEEDING
         record = Record(["phase", index, phase.name, phase.mode, "running", None])
-        event = Event(
-            "phase.started",
-            {
-                "phase": index,
-                "name": phase.name,
-                "mode": phase.mode,
-                "workers": phase.workers,
-                "episodes": phase.episodes,
-            },
-        )
+        fields = {"phase": index, "name": phase.name, "mode": phase.mode, "workers": phase.workers}
+        event = Event("phase.started", {**fields, "episodes": phase.episodes})
         try:
             self._models.enter(phase)
         except (DocumentError, StoreError) as error:
-            self._faulty = isinstance(error, DocumentError)
-            return [record, event, *self.fail(Failure(error.kind, str(error)), None, now_s)]
+            return [record, event, *self.unprepared(error, now_s)]
         cut = Cut(index, self._models.left())
         need = self._ask(("need",), "", "kernel.need", Need(self.run, index), now_s)
-        return [record, event, cut, need]
+        return [record, event, cut, *([Recall(phase)] if replaying(phase) else []), need]
+
+    def unprepared(self, error: DocumentError | StoreError, now_s: float) -> list[Effect]:
+        """Hear that what a phase begins with is not there, or damaged."""
+        self._faulty = isinstance(error, DocumentError)
+        return self.fail(Failure(error.kind, str(error)), None, now_s)
 
     def _admitted(self, tag: tuple[Any, ...], reply: Any, now_s: float) -> list[Effect]:
         self.stage = Stage.JOINING
@@ -346,7 +345,7 @@ class Governor:
             span_s = self._phase.deadline_s("attach" if process.attached else "join", process)
             if process.name in self._returning:  # the wait for it is told, and ended, by who starts it
                 span_s = None
-            self.waits.begin(process.name, process.name, _join_text(process), now_s, span_s)
+            self.waits.begin(process.name, process.name, join_text(process), now_s, span_s)
         names = [process.name for process in missing]
         if self.store is not None and self.store not in self._joined:
             names.append(self.store)
@@ -380,6 +379,10 @@ class Governor:
             self._agents = resolve(self._phase, first)
         except DocumentError as error:
             return self.fail(Failure("document", str(error)), None, now_s)
+        try:
+            self._services.fit(self._agents)
+        except DocumentError as error:
+            return self.unprepared(error, now_s)
         rows = declaration_rows(first, self._agents)
         return [Declare(self._phase.index, rows), *self._setup_brains(first, now_s)]
 
@@ -395,7 +398,20 @@ class Governor:
         return effects or self._start_workers(now_s)
 
     def _brain_ready(self, tag: tuple[Any, ...], reply: Any, now_s: float) -> list[Effect]:
-        return [] if self._waiting("brain") else self._start_workers(now_s)
+        if self._waiting("brain"):
+            return []
+        asks: list[Effect] = [
+            self._ask_brain("pretrain", agent.plan, "brain.pretrain", asked, now_s)
+            for agent in self._learning()
+            if (asked := self._services.pretraining(agent.plan)) is not None
+        ]
+        return asks or self._start_workers(now_s)
+
+    def _brain_pretrained(self, tag: tuple[Any, ...], reply: BrainPretrained, now_s: float) -> list[Effect]:
+        rows = excused.records(reply.excused, self._phase.index, self._flow.position)
+        fields = {"agent": tag[1], "episodes": reply.sessions, "decisions": reply.decisions}
+        told = Event("brain.pretrained", fields)
+        return [*rows, told, *([] if self._waiting("pretrain") else self._start_workers(now_s))]
 
     def _start_workers(self, now_s: float) -> list[Effect]:
         """Start the workers one after the other where brains learn: the order in which muscles join must not vary."""
@@ -497,18 +513,17 @@ class Governor:
         self.stage = Stage.STORING
         effects: list[Effect] = [
             self._ask_brain("store", agent.plan, "brain.store", self._models.request(agent.plan), now_s)
-            for agent in self._storing()
+            for agent in storing(self._phase, self._agents, self._models.first)
         ]
         self._models.hand_on(agent.plan for agent in self._agents)
         return effects or self._close_phase(now_s)
 
     def _brain_stored(self, tag: tuple[Any, ...], reply: BrainStored, now_s: float) -> list[Effect]:
         self._models.stored(tag[1], reply)
-        place = (self._phase.index, (None, None, None), (self._flow.position, 0))
-        rows: list[Effect] = [Record(record_of(excuse, *place)) for excuse in reply.excused or ()]
+        rows = excused.records(reply.excused, self._phase.index, self._flow.position)
         if self._waiting("store"):
             return rows
-        names = [agent.plan.name for agent in self._storing()]
+        names = [agent.plan.name for agent in storing(self._phase, self._agents, self._models.first)]
         effects = self._models.keep(names, self._flow.tally.episodes())
         return [*rows, *effects, *self._close_phase(now_s)]
 
@@ -573,13 +588,6 @@ class Governor:
             return []
         return [agent for agent in self._agents if agent.plan.brain is not None]
 
-    def _storing(self) -> list[ResolvedAgent]:
-        """Return whose brains store at the end: all that learn, else those that have a model to hand on unchanged."""
-        if self._phase.mode == "train":
-            return self._learning()
-        with_brain = [agent for agent in self._agents if agent.plan.brain is not None]
-        return [agent for agent in with_brain if agent.plan.name in self._models.first]
-
     def _all_joined(self) -> bool:
         return self.stage is Stage.JOINING and self.awaited() <= self._joined.keys()
 
@@ -587,9 +595,3 @@ class Governor:
         if peer == self.store:
             return "the store"
         return label(peer)
-
-
-def _join_text(process: Process) -> str:
-    if process.attached:
-        return f"{process.label} to attach: start it with GANGLION_NAME={process.uid} or ganglion attach"
-    return f"{process.label} to join"

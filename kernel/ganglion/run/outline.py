@@ -81,6 +81,7 @@ def _agent(agent: AgentPlan) -> dict[str, Any]:
         "filters": [outline_plugin(part) for part in agent.filters],
         "models": agent.models,
         "load": agent.load,
+        "replay": agent.replay or None,
         **_own(agent.recovery),
     }
 

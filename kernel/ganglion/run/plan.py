@@ -71,6 +71,7 @@ class AgentPlan:
     (`rewards_at`) None means those of all environments of which the agent has a sensor or an actuator. `brain` None
     never learns.
     `load` is None (continue), False (fresh) or a map; `load_at` and `models_at` are the places of these keys.
+    `replay` are maps of recorded episodes, with their places in `replay_at`.
     `recovery` None: that of the phase.
     """
 
@@ -84,9 +85,11 @@ class AgentPlan:
     filters: list[PluginPlan] = field(default_factory=list)
     models: str | None = None
     load: Any = None
+    replay: list[dict[str, Any]] = field(default_factory=list)
     sensors_at: list[str] = field(default_factory=list)
     actuators_at: list[str] = field(default_factory=list)
     load_at: str = ""
+    replay_at: list[str] = field(default_factory=list)
     models_at: str = ""
     rewards_at: list[str] = field(default_factory=list)
     recovery: Recovery | None = None

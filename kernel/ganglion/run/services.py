@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
+from ganglion.run.agents import ResolvedAgent
 from ganglion.run.plan import AgentPlan, PhasePlan
 from ganglion.sdk.condition import TerminationCondition
+from ganglion.wire.messages import BrainPretrain
 
 __all__ = ["Services"]
 
@@ -33,5 +35,17 @@ class Services(Protocol):
         `load` asks for was not found. StoreError: it is damaged.
         """
 
-    def shelf(self, agent: AgentPlan) -> str:
-        """Return the folder of this run below the agent's `models`; asked only where it has that key."""
+    def fit(self, agents: Sequence[ResolvedAgent]) -> None:
+        """Compare the recorded episodes of this phase with what agents see and set.
+
+        DocumentError: something differs in an entry of `replay` that is strict.
+        """
+
+    def pretraining(self, agent: AgentPlan) -> BrainPretrain | None:
+        """Return what tells a brain to learn from recorded episodes, None where there are none for it."""
+
+    def shelf(self, agent: AgentPlan) -> str | None:
+        """Return the folder of this run below the agent's `models`, None if that is a store.
+
+        Asked only where it has that key. DocumentError: models cannot be kept there.
+        """

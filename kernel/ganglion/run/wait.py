@@ -6,8 +6,9 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 
 from ganglion.limits import WAIT_REPORT_S
+from ganglion.run.plan import Process
 
-__all__ = ["Waits"]
+__all__ = ["Waits", "join_text"]
 
 _LONGEST_S = 60.0
 
@@ -56,3 +57,10 @@ class Waits:
             if wait.span_s is not None and now_s - wait.since_s >= wait.span_s:
                 return wait.peer, f"waited {now_s - wait.since_s:.1f} s for {wait.text}"
         return None
+
+
+def join_text(process: Process) -> str:
+    """Return for what is waited until a process is there."""
+    if process.attached:
+        return f"{process.label} to attach: start it with GANGLION_NAME={process.uid} or ganglion attach"
+    return f"{process.label} to join"

@@ -20,6 +20,7 @@ from ganglion.sdk.statistic import Statistics
 
 if TYPE_CHECKING:
     from ganglion.sdk.models import Models
+    from ganglion.sdk.session import Session
 
 __all__ = [
     "Brain",
@@ -145,9 +146,9 @@ class Transitions:
 class Brain(Part, Statistics, ABC):
     """Learn for one agent in one phase, from the decisions of its muscles in all workers.
 
-    Called in this order: constructor, `setup`, `load` if there is a model; `initial_update` for each muscle that
-    joins before there is an update; `thinking` per completed decision; `store` at the end of the phase. Every method
-    may be a plain function or `async def`.
+    Called in this order: constructor, `setup`, `load` if there is a model, `pretrain` if the document has `replay` for
+    it; `initial_update` for each muscle that joins before there is an update; `thinking` per completed decision;
+    `store` at the end of the phase. Every method may be a plain function or `async def`.
 
     Attributes:
         name: The agent's name.
@@ -188,8 +189,22 @@ class Brain(Part, Statistics, ABC):
         taken: Awaitable[None] | None = self.load_arrays(arrays)  # type: ignore[func-returns-value]
         return taken
 
-    def pretrain(self, sessions: Any) -> Awaitable[None] | None:
-        """Learn from recorded runs before the first decision; called if the agent has `replay`."""
+    def pretrain(self, sessions: Sequence[Session]) -> Any:
+        """Learn from recorded episodes; called if the agent has `replay`, after `load` and before any muscle joins.
+
+        A brain that does not override this hears of the recorded decisions by `thinking` (or `learn`), one by one in
+        recorded order, with their rows in `memory` and None as data; signals that it gives meanwhile are dropped. What
+        was recorded is not recorded again.
+
+        Args:
+            sessions: A sequence of `Session`, read from files when somebody looks: run through it as often as needed,
+                but do not keep all of it. Entries of `replay` stand one behind the other, each as often as it says,
+                its episodes in recorded order. In an entry with `strict: false` columns may be missing.
+
+        Returns:
+            The update for the muscles, as of `thinking`. None is none: muscles then get the `initial_update`, which
+            by default is what `thinking(muscle_id, None)` returns.
+        """
         return None
 
     def initial_update(self, muscle_id: str) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 __all__ = [
+    "BRAIN_PRETRAINED",
     "BRAIN_STORED",
     "EPISODES_ENDED",
     "EPISODE_ENDED",
@@ -40,6 +41,7 @@ PHASE_ENDED = "phase.ended"
 EPISODE_ENDED = "episode.ended"
 EPISODES_ENDED = "episodes.ended"  # instead of single ones, once a second, when there are many
 EVALUATION_ENDED = "evaluation.ended"
+BRAIN_PRETRAINED = "brain.pretrained"
 BRAIN_STORED = "brain.stored"
 SIGNAL = "signal"
 WARNING = "warning"  # a sentence: something was asked for and is not there, and the run goes on

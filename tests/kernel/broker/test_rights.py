@@ -38,7 +38,7 @@ CALLS_TABLE = """
 | from        | to          | calls                                |
 | supervisor  | governor    | start signal stop incident           |
 | governor    | controller  | setup start evaluate shutdown        |
-| governor    | brain       | setup store evaluate shutdown        |
+| governor    | brain       | setup pretrain store evaluate shutdown |
 | controller  | governor    | episode boundary stands failed rebuild |
 | controller  | environment | start update reset shutdown          |
 | controller  | muscle      | setup act reset shutdown             |

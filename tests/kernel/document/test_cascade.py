@@ -131,6 +131,14 @@ def test_load_is_not_inherited() -> None:
     assert [agent("a")] == second.plain()["agents"]
 
 
+def test_replay_is_not_inherited() -> None:
+    """`replay` is an act of one phase, too."""
+    first, second = expanded({"agents": [agent("a", replay=[{"repeat": 2}])]}, {"agents": []})
+
+    assert [agent("a", replay=[{"repeat": 2}])] == first.plain()["agents"]
+    assert [agent("a")] == second.plain()["agents"]
+
+
 def test_recovery_merges_key_by_key() -> None:
     """Deadlines of a phase join those that it inherits."""
     first = {"on_loss": "fail", "deadlines_s": {"act": 1, "update": 2}, "restarts": {"max": 3}}

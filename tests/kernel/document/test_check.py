@@ -139,6 +139,28 @@ CASES = [
     (agent("load: {agent: bob, experiment_run: other}"), []),
     (agent("load: {agent: bob, base: kept}"), []),
     (agent("load: {instance: other-1, phase: 7}"), []),
+    # recorded episodes
+    (
+        phase() + phase(agents="{name: ada, brain: dummy, replay: [{}, {phase: tow}]}", name="two"),
+        ["12:63: schedule.two.agents.ada.replay.1.phase: phase `tow` is unknown in phase `two`"],
+    ),
+    (
+        phase() + phase(agents="{name: ada, brain: dummy, replay: [{agent: adda}]}", name="two"),
+        ["12:51: schedule.two.agents.ada.replay.0: no earlier phase has the agent `adda`; did you mean `ada`?"],
+    ),
+    (
+        phase(agents="{name: ada, muscle: dummy, brain: dummy, replay: [{}]}"),
+        ["8:66: schedule.one.agents.ada.replay.0: no earlier phase has the agent `ada`"],
+    ),
+    (agent("brain: dummy, replay: [{experiment_run: other}, {instance: o-1, phase: 7}, {base: ../kept}]"), []),
+    (
+        phase() + phase(agents="{name: ada, replay: [{}]}", name="two"),
+        ["12:28: schedule.two.agents.ada.replay: agent `ada` has no brain that could learn: `replay` needs one"],
+    ),
+    (
+        agent("brain: none, replay: [{base: kept}]"),
+        ["8:56: schedule.one.agents.ada.replay: agent `ada` has no brain that could learn: `replay` needs one"],
+    ),
     # phases
     (phase() + phase(), ["10:5: schedule.one: duplicate phase `one`: names of phases are unique"]),
     ("  []\n", ["6:3: schedule: expected at least one phase, found none"]),

@@ -100,6 +100,25 @@ def test_agents(load: Load) -> None:
     assert (None, False) == (cyd.brain, cyd.load)
 
 
+def test_recorded_episodes(load: Load) -> None:
+    """An entry of `replay` is kept without what it leaves open, with its place; written out it reads the same."""
+    text = TEXT.replace(
+        "agents: [{name: bob, load: {}}]",
+        "agents: [{name: ada, replay: [{}, {agent: ~, phase: one, mode: TESTING, strict: false}]}]",
+    ).replace("mode: TESTING}\n", "mode: train}\n")
+    plan, warnings = load(text)
+    ada = plan.phases[1].agents[0]
+
+    assert [] == warnings
+    assert [{}, {"phase": "one", "mode": "test", "strict": False}] == ada.replay
+    assert [
+        "run.yml:20:37: schedule.two.agents.ada.replay.0",
+        "run.yml:20:41: schedule.two.agents.ada.replay.1",
+    ] == ada.replay_at
+    assert [] == plan.phases[0].agents[0].replay
+    assert placeless(plan.to_map()) == placeless(load(resolved(plan))[0].to_map())
+
+
 def test_places_are_kept(load: Load) -> None:
     """A plan knows where its plugins and ids stand."""
     phase = load(TEXT)[0].phases[0]
@@ -115,7 +134,7 @@ def test_places_are_kept(load: Load) -> None:
 def placeless(value: Any) -> Any:
     """Return a plan's map without places and texts."""
     if isinstance(value, dict):
-        shut = {"at", "sensors_at", "actuators_at", "rewards_at", "load_at", "models_at"}
+        shut = {"at", "sensors_at", "actuators_at", "rewards_at", "load_at", "models_at", "replay_at"}
         shut |= {"source", "folder", "document"}
         return {key: placeless(part) for key, part in value.items() if key not in shut}
     return [placeless(part) for part in value] if isinstance(value, list) else value

@@ -179,11 +179,17 @@ def test_network_documents(load: Load, faults_of: Said) -> None:
         "a document that came over the network names no folder to write to",
     ] == [fault.rpartition(": ")[2] for fault in faults_of(writes, local=False)]
     assert [] == faults_of(writes)
+    own = TEXT.replace("muscle: dummy", "muscle: dummy, models: store", 1)
+    assert [] == faults_of(own, local=False)  # where its rows go
     reads = TEXT.replace("muscle: dummy", "muscle: dummy, load: {base: /tmp/models, agent: ada}", 1)
     assert [
         "a document that came over the network names no place to read from",
     ] == [fault.rpartition(": ")[2] for fault in faults_of(reads, local=False)]
     assert [] == faults_of(reads)
+    learns = TEXT.replace("muscle: dummy", "muscle: dummy, brain: dummy, replay: [{base: /tmp/kept}]", 1)
+    assert [
+        "a document that came over the network names no place to read from",
+    ] == [fault.rpartition(": ")[2] for fault in faults_of(learns, local=False)]
     for other in (
         TEXT + "recovery: {run_as: bob}\n",
         TEXT.replace("muscle: dummy", "muscle: dummy, recovery: {run_as: bob}", 1),

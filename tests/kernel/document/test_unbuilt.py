@@ -1,4 +1,3 @@
-# ruff: noqa: E501 - a row of a table of cases is easier to compare on one line
 from __future__ import annotations
 
 import pytest
@@ -14,6 +13,7 @@ from ganglion.document.model import (
     PhaseConfig,
     Plugin,
     Recovery,
+    Replay,
     Simulation,
 )
 from ganglion.document.spelling import normalise
@@ -21,7 +21,8 @@ from ganglion.document.unbuilt import UNBUILT, unbuilt
 
 MODELS = {
     "document": Document, "phase": Phase, "phase_config": PhaseConfig, "entry": Entry, "environment": Environment,
-    "agent": Agent, "plugin": Plugin, "simulation": Simulation, "recovery": Recovery, "load": Load, "conditions": Plugin,
+    "agent": Agent, "plugin": Plugin, "simulation": Simulation, "recovery": Recovery, "load": Load, "replay": Replay,
+    "conditions": Plugin,
 }  # fmt: skip
 PHASE = "schedule: [one: {%s}]"
 
@@ -29,6 +30,9 @@ REFUSED = [
     (PHASE % "bodies: {num: 2}", "bodies"),
     (PHASE % "environments: [{environment: {uid: e}, clock: {period: 2}}]", "a clock of an environment"),
     (PHASE % "simulation: aeb", "the controller `aeb`"),
+    (PHASE % "agents: [{replay: [{}, {path: a.h5}]}]", "pre-training out of files"),
+    (PHASE % "agents: [{replay: [{format: auto}]}]", "pre-training out of files"),
+    (PHASE % "agents: [{replay: [{table: recent}]}]", "pre-training out of tables"),
 ]  # fmt: skip
 
 TAKEN = [
@@ -40,6 +44,7 @@ TAKEN = [
     "run_config: {condition: evaluation_objective}",
     PHASE % "recovery: {on_loss: fail, deadlines_s: {act: 3}, deterministic: false, restarts: {max: 3}}",
     PHASE % "agents: [{recovery: {deadlines_s: {act: 3}}}]",
+    PHASE % "agents: [{replay: [{phase: 0, repeat: 3, path: ~, table: ~}]}, {replay: ~}, {replay: []}]",
 ]
 
 

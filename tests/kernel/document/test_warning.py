@@ -123,6 +123,26 @@ schedule:
     assert ["8:49: warning: no earlier phase has the agent `ada`: it starts fresh"] == faults_of(text)
 
 
+def test_replay_where_no_brain_learns(faults_of: Said) -> None:
+    """Recorded episodes are told to be in vain in a phase that tests, and not in one that trains."""
+    text = """uid: u
+seed: 1
+version: "0.1"
+run_config: {condition: max_episodes}
+schedule:
+  - one:
+      environments: [{environment: {uid: hill, name: dummy}}]
+      agents: [{name: ada, muscle: dummy, brain: dummy, replay: [{base: kept}]}]
+      phase_config: {episodes: 1}
+  - two:
+      agents: [{name: ada, replay: [{phase: one}, {}]}]
+      phase_config: {mode: testing}
+"""
+    words = "no brain learns in a phase of mode `test`: `replay` has no effect"
+
+    assert [f"11:28: warning: {words}"] == faults_of(text)
+
+
 def test_agent_null_is_fresh_whatever_stands_beside_it(faults_of: Said) -> None:
     """`agent: ~` starts fresh; a key that would say where a model comes from is told to be in vain."""
     text = """uid: u

@@ -11,7 +11,20 @@ from typing import Any
 import pytest
 
 from ganglion.errors import DocumentError
-from ganglion.run.effect import Answer, Ask, Await, Cut, Declare, Effect, Event, Finish, Record, Steer
+from ganglion.run.agents import ResolvedAgent
+from ganglion.run.effect import (
+    Answer,
+    Ask,
+    Await,
+    Cut,
+    Declare,
+    Effect,
+    Event,
+    Finish,
+    Recall,
+    Record,
+    Steer,
+)
 from ganglion.run.governor import Governor
 from ganglion.run.plan import AgentPlan, EnvironmentPlan, PhasePlan, Plan, PluginPlan
 from ganglion.sdk.condition import PhaseView, TerminationCondition
@@ -19,6 +32,8 @@ from ganglion.sdk.flow import Signal
 from ganglion.wire.messages import (
     Boundary,
     BrainEvaluated,
+    BrainPretrain,
+    BrainPretrained,
     BrainStored,
     ControllerReady,
     Done,
@@ -117,6 +132,16 @@ class FakeServices:
             raise DocumentError(f"run.yml:3:4: no model of {agent.name}")
         mine = sorted(index for index, name in own if name == agent.name)
         return own[mine[-1], agent.name] if mine and agent.load is None else None
+
+    def fit(self, agents: Sequence[ResolvedAgent]) -> None:
+        """Let nothing fit that was recorded in a run `other`."""
+        for agent in agents:
+            if any(entry.get("experiment_run") == "other" for entry in agent.plan.replay):
+                raise DocumentError(f"run.yml:3:4: sensors of {agent.plan.name} differ")
+
+    def pretraining(self, agent: AgentPlan) -> BrainPretrain | None:
+        """Return a folder of episodes for whoever has `replay`."""
+        return BrainPretrain(f"replay/{agent.name}", "ab") if agent.replay else None
 
     def shelf(self, agent: AgentPlan) -> str:
         """Return a folder in what the document names."""
@@ -387,7 +412,7 @@ class Farm:
             elif isinstance(effect, Steer):
                 self._worker(effect.peer).inbox.append(effect.signal)
             else:
-                assert isinstance(effect, Record | Event | Declare | Cut | Finish)
+                assert isinstance(effect, Record | Event | Declare | Cut | Recall | Finish)
 
     def _worker(self, peer: str) -> Worker:
         place = peer.rpartition("/")[2]
@@ -413,6 +438,9 @@ class Farm:
         if ask.call == "brain.store":
             file = {"tag": "model", "path": "m.npz", "sha256": "00", "bytes": 8, "updates": 3}
             reply = BrainStored([file])
+        elif ask.call == "brain.pretrain":
+            excuse = {"issuer": f"brain:{ask.tag[1]}", "hook": "thinking", "reason": "KeyError: 7"}
+            reply = BrainPretrained(4, 12, [excuse])
         elif ask.call == "brain.evaluate":
             reply = BrainEvaluated(self.metrics(ask.message.number))
         self.tell_governor(

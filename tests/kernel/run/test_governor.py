@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ganglion.errors import DocumentError, StoreError
 from ganglion.limits import LEAVE_EPISODE_S
 from ganglion.run.effect import Answer, Cut, Event, Finish, Record, Steer
 from ganglion.run.plan import EnvironmentPlan
@@ -153,6 +154,70 @@ def test_a_model_that_is_not_there_ends_the_run_before_anybody_is_started(kit: A
     assert "failed: run.yml:3:4: no model of ada" == farm.finish.reason
     assert index == sum(a.call == "kernel.need" for a in farm.asks)
     assert ["failed", "failed"] == farm.records("phase")[-1][3:]
+
+
+# -- learning before acting -------------------------------------------------------------------------------------------
+def test_brains_learn_from_recordings_before_any_worker_begins(kit: Any) -> None:
+    """What is recorded is fetched before anybody is started; brains learn when all are set up, workers begin then."""
+    agents = [kit.agent(name, brain="dummy", replay=[{}]) for name in ("ada", "bob")]
+    phase = kit.phase(0, agents=[*agents, kit.agent("cyd", brain="dummy")], mode="train", workers=2)
+    farm = kit.Farm(kit.plan(phase), [("limit", kit.FakeLimit(1), "phase")]).begin().run()
+    calls = [ask.call for ask in farm.asks]
+
+    assert [("pretrain", "ada"), ("pretrain", "bob")] == [a.tag for a in farm.asks if a.tag[0] == "pretrain"]
+    assert ["replay/ada", "replay/bob"] == [a.message.folder for a in farm.asks if a.tag[0] == "pretrain"]
+    first = calls.index("brain.pretrain")
+    assert (["brain.setup"] * 3, "controller.start") == (calls[first - 3 : first], calls[first + 2])
+    assert "finished" == farm.finish.status
+
+
+def test_what_was_excused_in_pretraining_is_a_signal_of_the_phase(kit: Any) -> None:
+    """Exceptions that the document excuses stand in `signals` and belong to no worker, episode or step."""
+    phase = kit.phase(0, agents=[kit.agent(brain="dummy", replay=[{}])], mode="train")
+    farm = kit.Farm(kit.plan(phase), [("limit", kit.FakeLimit(1), "phase")]).begin().run()
+
+    assert [[0, None, None, None, "CONTINUE", "brain:ada", "KeyError: 7"]] == [
+        row[:7] for row in farm.records("signal") if row[4] == "CONTINUE"
+    ]
+
+
+def test_a_phase_that_does_not_train_recalls_nothing(kit: Any) -> None:
+    """No brain learns in a phase that tests: nothing is fetched, no brain is asked."""
+    phase = kit.phase(0, agents=[kit.agent(brain="dummy", replay=[{}])])
+    farm = kit.Farm(kit.plan(phase), [("limit", kit.FakeLimit(1), "phase")]).begin().run()
+
+    assert [] == [ask.call for ask in farm.asks if ask.call == "brain.pretrain"]
+
+
+@pytest.mark.parametrize("index", [0, 1])
+def test_recordings_that_do_not_fit_end_the_run_before_a_brain_is_set_up(kit: Any, index: int) -> None:
+    """The document is at fault, and no brain of the phase has been made."""
+    replaying = kit.agent(brain="dummy", replay=[{"experiment_run": "other"}])
+    asking = kit.phase(index, agents=[replaying], mode="train")
+    phases = [asking] if index == 0 else [learner(kit), asking]
+    farm = kit.Farm(kit.plan(*phases), [("limit", kit.FakeLimit(1), "phase")]).begin().run()
+
+    assert ("failed", 2, "failed: run.yml:3:4: sensors of ada differ") == (
+        farm.finish.status,
+        farm.finish.exit_status,
+        farm.finish.reason,
+    )
+    assert index == sum(ask.call == "brain.setup" for ask in farm.asks)
+
+
+@pytest.mark.parametrize(("error", "status"), [(DocumentError("nowhere"), 2), (StoreError("damaged"), 1)])
+def test_recordings_that_cannot_be_had_end_the_run(kit: Any, error: Exception, status: int) -> None:
+    """What is nowhere is the document's fault, what is damaged is not."""
+    phase = kit.phase(0, agents=[kit.agent(brain="dummy", replay=[{}])], mode="train")
+    farm = kit.Farm(kit.plan(phase), [("limit", kit.FakeLimit(1), "phase")])
+    farm.obey(farm.governor.begin(farm.now_s)[:-1])
+    farm.obey(farm.governor.unprepared(error, farm.now_s))
+
+    assert ("failed", status, f"failed: {error}") == (
+        farm.finish.status,
+        farm.finish.exit_status,
+        farm.finish.reason,
+    )
 
 
 def trace(farm: Any) -> tuple[Any, ...]:

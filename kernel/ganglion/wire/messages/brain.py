@@ -9,6 +9,8 @@ __all__ = [
     "BrainEvaluated",
     "BrainJoin",
     "BrainLeave",
+    "BrainPretrain",
+    "BrainPretrained",
     "BrainSetup",
     "BrainStore",
     "BrainStored",
@@ -41,6 +43,26 @@ class BrainSetup:
     parcels: dict[str, Any] | None = None  # field -> number of the blob that holds it
     checkpoint_s: float | None = None  # least time between two checkpoints; None takes none
     filters: list[dict[str, Any]] | None = None  # as of MuscleSetup
+
+
+@message
+class BrainPretrain:
+    """Learn from recorded episodes before anybody acts; `sha256` is that of the index in `folder`.
+
+    What does not fit the declarations of the brain is left out where the index says so, and refused elsewhere.
+    """
+
+    folder: str
+    sha256: str
+
+
+@message
+class BrainPretrained:
+    """Say from how many episodes the brain has learned, each counted as often as it is shown."""
+
+    sessions: int
+    decisions: int
+    excused: list[dict[str, Any]] | None = None  # as of Acted
 
 
 @message

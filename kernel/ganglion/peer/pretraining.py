@@ -1,0 +1,143 @@
+"""Pretraining: what a brain learns from recorded episodes before it hears of any decision of its own muscles."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ganglion.errors import AuthorError, DocumentError
+from ganglion.limits import REPLAY_EXCUSES
+from ganglion.peer.hooks import Hooks
+from ganglion.peer.sessions import Sessions
+from ganglion.peer.spool import Source
+from ganglion.sdk.brain import Brain, Transitions, carries_update
+from ganglion.sdk.information import Information
+from ganglion.sdk.session import Session
+from ganglion.sdk.spaces import parse_space
+from ganglion.wire.messages import BrainPretrain, BrainPretrained, Think
+
+__all__ = ["Pretraining"]
+
+
+class Pretraining:
+    """Give recorded episodes to one brain: by its own `pretrain`, or as the rows that its thinking asks for.
+
+    Rows of a recorded worker are those of the muscle of that number, counted round where there are fewer muscles.
+    """
+
+    def __init__(self, asked: BrainPretrain, brain: Brain, hooks: Hooks, muscles: Sequence[str]) -> None:
+        self._brain, self._hooks, self._muscles = brain, hooks, muscles
+        self._sessions = Sessions(Path(asked.folder), asked.sha256, brain.sensors, brain.actuators)
+        self._excused: list[dict[str, Any]] = []
+        self._more = 0  # excuses that are not told one by one
+
+    @property
+    def is_own(self) -> bool:
+        """Say whether the brain has a `pretrain` of its own."""
+        return type(self._brain).pretrain is not Brain.pretrain
+
+    def teach(self, loaded: bool) -> Any:
+        """Call the brain's own `pretrain`; return the update that comes of it.
+
+        With a model that was `loaded` there is an update of before: where `pretrain` gives none, the brain is asked
+        for its initial one, as if there were none yet.
+        """
+        brain, hooks = self._brain, self._hooks
+        try:
+            given = hooks("pretrain", brain.pretrain, self._sessions)
+        except AuthorError:
+            if self._sessions.failure is None:
+                raise
+        if (
+            self._sessions.failure is not None
+        ):  # a damaged file is nobody's mistake; nor may it be passed over
+            raise self._sessions.failure
+        if carries_update(given) or not loaded:
+            return given
+        last, brain.last_update = brain.last_update, None
+        given = hooks.excused(None, "initial_update", brain.initial_update, self._muscles[0])
+        brain.last_update = last
+        return given
+
+    def rows(self) -> Iterator[Think]:
+        """Yield all decisions, episode by episode, as muscles would tell of them; the first of each with its rewards.
+
+        Raises:
+            DocumentError: Something that the brain sees or its muscles set was not recorded.
+        """
+        sessions = self._sessions
+        if sessions.missing:
+            name = type(self._brain).__qualname__
+            text = f"{name} has no `pretrain`, and its `thinking` needs whole rows"
+            raise DocumentError(f"{sessions.missing[0]} was not recorded, or otherwise: {text}")
+        for source, session in sessions.with_sources():
+            muscle = self._muscles[session.worker % len(self._muscles)]
+            yield from _thinks(session, session.transitions(muscle=muscle), source)
+
+    def note(self, excused: Sequence[dict[str, Any]]) -> None:
+        """Keep what was excused, up to a bound."""
+        room = max(0, REPLAY_EXCUSES - len(self._excused))
+        self._excused += excused[:room]
+        self._more += len(excused[room:])
+
+    def reply(self, excused: Sequence[dict[str, Any]] | None = None) -> BrainPretrained:
+        """Return what came of it."""
+        self.note(excused or ())
+        if self._more:
+            last = self._excused[-1]
+            self._excused.append({**last, "reason": f"and {self._more} more in pre-training"})
+            self._more = 0
+        return BrainPretrained(len(self._sessions), self._sessions.decisions, self._excused or None)
+
+
+def _thinks(session: Session, batch: Transitions, source: Source) -> Iterator[Think]:
+    """Yield the rows of an episode."""
+    readings, following = (
+        _as_they_travel(matrix, session.sensors) for matrix in (batch.observations, batch.next_observations)
+    )
+    applied = _as_they_travel(batch.actions, session.actuators)
+    rewards = _rewards(batch.rewards, source)
+    ids = [{"id": uid, "space": parse_space(text).to_wire()} for uid, text in source.rewards]
+    for i in range(len(batch)):
+        objective = float(batch.objectives[i])
+        yield Think(
+            int(batch.muscle[i].rpartition("/")[2]),
+            session.episode,
+            i,
+            [readings[i]],
+            [applied[i]],
+            [rewards[i]],
+            [None if np.isnan(objective) else objective],
+            [following[i]],
+            bool(batch.terminated[i]),
+            bool(batch.truncated[i]),
+            reward_ids=None if i else ids,
+        )
+
+
+def _as_they_travel(matrix: NDArray[Any], declared: Sequence[Information]) -> list[list[Any]]:
+    """Return rows of values: a scalar as a number, anything else as the bytes of its vector."""
+    ends = np.cumsum([0, *(it.space.size for it in declared)]).tolist()
+    columns: list[list[Any]] = []
+    for it, (begin, end) in zip(declared, pairwise(ends), strict=True):
+        values = matrix[:, begin:end].astype(it.space.dtype.newbyteorder("<"))
+        columns.append(values[:, 0].tolist() if it.space.scalar else [line.tobytes() for line in values])
+    return [list(row) for row in zip(*columns, strict=True)] if columns else [[] for _ in matrix]
+
+
+def _rewards(matrix: NDArray[Any], source: Source) -> list[list[Any]]:
+    """Return rows of rewards as they travel; None where one is missing."""
+    declared = [Information(None, parse_space(text), uid) for uid, text in source.rewards]
+    missing = np.isnan(matrix)
+    rows = _as_they_travel(np.where(missing, 0, matrix), declared)
+    begin = 0
+    for number, it in enumerate(declared):
+        for row, absent in zip(rows, missing[:, begin], strict=True):
+            row[number] = None if absent else row[number]
+        begin += it.space.size
+    return rows

@@ -1,0 +1,225 @@
+"""Spool: recorded episodes in files of a run, written in chunks, with an index that says what is in them."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ganglion.errors import StoreError
+from ganglion.limits import REPLAY_CHUNK_BYTES, REPLAY_CHUNK_SESSIONS, REPLAY_INDEX_BYTES
+from ganglion.sdk.mode import Mode
+from ganglion.sdk.models import digest_of, load_arrays, save_arrays
+
+__all__ = ["INDEX", "KEYS", "PER_STEP", "Chunk", "Episode", "Source", "Spool", "read_chunk", "read_index"]
+
+Array = NDArray[Any]
+INDEX = "sessions.json"
+_FORMAT = 1
+_MODES = tuple(Mode)
+
+KEYS = ("mode", "worker", "body", "episode", "steps", "observations", "seed")
+"""The columns of `keys`, one row per episode; `seed` -1 is not known."""
+PER_STEP = ("actions", "rewards", "objectives", "terminated", "truncated", "ticks")
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """One file: its name, its digest, how many episodes and decisions are in it."""
+
+    file: str
+    sha256: str
+    sessions: int
+    decisions: int
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The episodes of one entry of `replay`: where they come from, their columns, their files.
+
+    `sensors`, `actuators` and `rewards` are pairs of full id and space, as text, in recorded order; `at` is the place
+    of the entry in its document.
+    """
+
+    at: str
+    run: str
+    agent: str
+    environment: str
+    phase: int
+    phase_name: str
+    repeat: int
+    strict: bool
+    sensors: list[list[str]]
+    actuators: list[list[str]]
+    rewards: list[list[str]]
+    chunks: list[Chunk] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Episode:
+    """One recorded episode on its way into a file; arrays as of `Session`, in recorded order of columns."""
+
+    mode: Mode
+    worker: int
+    body: int
+    episode: int
+    seed: int
+    observations: Array
+    steps: Mapping[str, Array]  # PER_STEP
+
+    @property
+    def size_bytes(self) -> int:
+        """Return what it takes in memory."""
+        return int(self.observations.nbytes + sum(array.nbytes for array in self.steps.values()))
+
+    @property
+    def key(self) -> list[int]:
+        """Return its row of KEYS."""
+        rows = len(self.steps["actions"]), len(self.observations)
+        return [_MODES.index(self.mode), self.worker, self.body, self.episode, *rows, self.seed]
+
+
+class Spool:
+    """Write the episodes of one agent for one phase; what is not closed is not there.
+
+    Args:
+        folder: Made empty; nobody but its owner may enter it.
+        asked: What the document asks for, as plain values: an index serves nobody who asks for something else.
+    """
+
+    def __init__(self, folder: Path, asked: Any) -> None:
+        self.folder, self._asked = folder, asked
+        self._sources: list[Source] = []
+        self._waiting: list[Episode] = []
+        self._bytes = 0
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            folder.chmod(0o700)
+            for path in folder.iterdir():
+                path.unlink()
+        except OSError as error:
+            raise StoreError(f"recorded episodes: {folder} cannot be written: {error}") from error
+
+    def begin(self, source: Source) -> None:
+        """Begin the episodes of an entry."""
+        self._flush()
+        self._sources.append(source)
+
+    def add(self, episode: Episode) -> None:
+        """Take an episode of the entry that was begun last."""
+        if self._waiting and self._bytes + episode.size_bytes > REPLAY_CHUNK_BYTES:
+            self._flush()
+        self._waiting.append(episode)
+        self._bytes += episode.size_bytes
+        if len(self._waiting) >= REPLAY_CHUNK_SESSIONS:
+            self._flush()
+
+    def close(self) -> str:
+        """Write the index, behind which all else is durable; return its digest."""
+        self._flush()
+        tree = {
+            "format": _FORMAT,
+            "asked": self._asked,
+            "sources": [asdict(source) for source in self._sources],
+        }
+        data = json.dumps(tree, separators=(",", ":")).encode()
+        if len(data) > REPLAY_INDEX_BYTES:
+            raise StoreError(
+                f"recorded episodes: {self.folder}: their index would have {len(data)} bytes, at most "
+                f"{REPLAY_INDEX_BYTES} are allowed (replay_index_bytes)"
+            )
+        try:
+            _write_synced(self.folder, INDEX, data)
+        except OSError as error:
+            raise StoreError(
+                f"recorded episodes: {self.folder / INDEX} cannot be written: {error}"
+            ) from error
+        return hashlib.sha256(data).hexdigest()
+
+    def _flush(self) -> None:
+        waiting, self._waiting, self._bytes = self._waiting, [], 0
+        if not waiting:
+            return
+        number = sum(len(source.chunks) for source in self._sources)
+        name = f"{number:05}.npz"
+        arrays: dict[str, Array] = {
+            "keys": np.array([one.key for one in waiting], dtype=np.int64),
+            "observations": np.concatenate([one.observations for one in waiting]),
+        }
+        for part in PER_STEP:
+            arrays[part] = np.concatenate([one.steps[part] for one in waiting])
+        digest = save_arrays(self.folder / name, arrays)
+        self._sources[-1].chunks.append(Chunk(name, digest, len(waiting), len(arrays["actions"])))
+
+
+def _write_synced(folder: Path, name: str, data: bytes) -> None:
+    """Write a file beside its place and rename it: there is all of it, or none."""
+    beside = folder / f".{name}.part"
+    with contextlib.suppress(FileNotFoundError):
+        beside.unlink()
+    fd = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    with os.fdopen(fd, "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    beside.replace(folder / name)
+    place = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(place)
+    finally:
+        os.close(place)
+
+
+# -- reading ----------------------------------------------------------------------------------------------------------
+def read_index(folder: Path, sha256: str | None = None) -> tuple[Any, list[Source], str] | None:
+    """Return what was asked for, the sources, and the digest of an index; None if there is none.
+
+    Raises:
+        StoreError: It is damaged, or not the one that the digest says.
+    """
+    path = folder / INDEX
+    try:
+        if path.stat().st_size > REPLAY_INDEX_BYTES:
+            raise StoreError(f"recorded episodes: {path} is longer than {REPLAY_INDEX_BYTES} bytes")
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise StoreError(f"recorded episodes: {path} cannot be read: {error}") from error
+    digest = hashlib.sha256(data).hexdigest()
+    if sha256 is not None and digest != sha256:
+        raise StoreError(f"recorded episodes: {path} is damaged: expected SHA-256 {sha256}, found {digest}")
+    try:
+        tree = json.loads(data)
+        if tree["format"] != _FORMAT:
+            raise ValueError(f"expected format {_FORMAT}, found {tree['format']!r:.20}")
+        return tree["asked"], [_source(row) for row in tree["sources"]], digest
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise StoreError(f"recorded episodes: {path} is damaged: {type(error).__name__}: {error}") from error
+
+
+def _source(tree: dict[str, Any]) -> Source:
+    return Source(**{**tree, "chunks": [Chunk(**chunk) for chunk in tree["chunks"]]})
+
+
+def read_chunk(folder: Path, chunk: Chunk) -> dict[str, Array]:
+    """Return the arrays of a file, whole and unchanged; StoreError says by its name what is wrong with it."""
+    path = folder / chunk.file
+    try:
+        digest = digest_of(path)
+        if digest != chunk.sha256:
+            text = f"recorded episodes: {path} is damaged: expected SHA-256 {chunk.sha256}, found {digest}"
+            raise StoreError(text)
+        return load_arrays(path)
+    except FileNotFoundError as error:
+        raise StoreError(f"recorded episodes: {path} is gone") from error
+    except OSError as error:
+        raise StoreError(f"recorded episodes: {path} cannot be read: {error}") from error

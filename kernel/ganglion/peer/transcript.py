@@ -1,0 +1,173 @@
+"""Transcript: the episodes of one agent in one phase of a run, made of the rows of a store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ganglion.errors import StoreError
+from ganglion.peer.spool import Episode
+from ganglion.sdk.mode import Mode
+from ganglion.sdk.seed import words
+from ganglion.sdk.spaces import Space, parse_space
+from ganglion.sdk.store import StoreReader
+
+__all__ = ["Transcript", "quoted"]
+
+Array = NDArray[Any]
+_ROW = ["worker", "episode", "body", "step", "tick", "sensors", "setpoints", "rewards", "objective"]
+_FLAGS = ["terminated", "truncated"]
+_KINDS = ("sensor", "actuator", "reward")
+
+
+def quoted(text: str) -> str:
+    """Return a text as the conditions of stores have it."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+class Transcript:
+    """Read the episodes of one agent.
+
+    Args:
+        reader: Of the rows of decisions, which are read in one go.
+        aside: Another one of the same store, for the closing readings.
+        run: Id of the run.
+        phase: Index and name of its phase.
+        agent: Its name there.
+
+    Attributes:
+        columns: Kind (sensor, actuator, reward) -> pairs of full id and space, as text, in recorded order.
+        environments: Those that the agent was in, in the order of its columns.
+    """
+
+    def __init__(
+        self, reader: StoreReader, aside: StoreReader, run: str, phase: tuple[int, str], agent: str
+    ) -> None:
+        self._reader, self._aside = reader, aside
+        self._run, self._agent = run, agent
+        self._index, self._name = phase
+        rows = list(
+            reader.rows(
+                "declarations",
+                [run],
+                where=f"phase = {self._index}",
+                columns=["environment", "agent", "kind", "id", "space"],
+            )
+        )
+        mine = [row for row in rows if row["agent"] == agent]
+        self.columns = {
+            kind: [[row["id"], row["space"]] for row in mine if row["kind"] == kind] for kind in _KINDS
+        }
+        homes = {row["id"]: row["environment"] for row in rows if row["environment"] is not None}
+        own = [uid for kind in ("sensor", "actuator") for uid, _ in self.columns[kind]]
+        self.environments = list(dict.fromkeys(homes[uid] for uid in own if uid in homes))
+        self._homes = homes
+        self._spaces = {kind: {uid: parse_space(text) for uid, text in self.columns[kind]} for kind in _KINDS}
+        found = next(iter(reader.rows("runs", [run], columns=["seed"])))
+        self._seed = int(found["seed"])
+
+    def episodes(self, mode: str, worker: int | None, flaws: list[str]) -> Iterator[Episode]:
+        """Yield the episodes of a mode, by worker and number; `flaws` gets a sentence for each that is not whole.
+
+        One whose decisions are not all there is left out; one whose end or closing readings are not there is yielded.
+        """
+        where = f"phase = {self._index} and mode = {quoted(mode)} and agent = {quoted(self._agent)}"
+        if worker is not None:
+            where += f" and worker = {worker}"
+        rows = self._reader.rows("actions", [self._run], where=where, columns=[*_ROW, *_FLAGS])
+        for key, together in groupby(rows, key=lambda row: (row["worker"], row["episode"])):
+            given = list(together)
+            for body in dict.fromkeys(row["body"] for row in given):
+                one = [row for row in given if row["body"] == body]
+                place = f"run {self._run}, phase {self._index}, worker {key[0]}, episode {key[1]}"
+                if [row["step"] for row in one] != list(range(len(one))):
+                    flaws.append(f"{place}: decisions are missing")
+                    continue
+                yield self._episode(Mode(mode), one, place, flaws)
+
+    def _episode(self, mode: Mode, rows: list[dict[str, Any]], place: str, flaws: list[str]) -> Episode:
+        worker, body, number = (rows[0][key] for key in ("worker", "body", "episode"))
+        closing = self._closing(mode, worker, number, rows[-1]["sensors"])
+        if not (rows[-1]["terminated"] or rows[-1]["truncated"]):
+            flaws.append(f"{place}: it has no end")
+        if closing is None:
+            flaws.append(f"{place}: its closing readings are missing")
+        readings = [*(row["sensors"] for row in rows), *([] if closing is None else [closing])]
+        path = ["phase", self._name, mode.value, "environment", self.environments[0], "worker", worker]
+        return Episode(
+            mode=mode,
+            worker=worker,
+            body=body,
+            episode=number,
+            seed=int.from_bytes(words(self._seed, [*path, "episode", number])[:8], "little") >> 11,
+            observations=self._matrix("sensor", readings, place),
+            steps={
+                "actions": self._matrix("actuator", [row["setpoints"] for row in rows], place),
+                "rewards": self._rewards([row["rewards"] for row in rows]),
+                "objectives": np.array(
+                    [np.nan if row["objective"] is None else row["objective"] for row in rows], np.float64
+                ),
+                "terminated": np.array([bool(row["terminated"]) for row in rows]),
+                "truncated": np.array([bool(row["truncated"]) for row in rows]),
+                "ticks": np.array([-1 if row["tick"] is None else row["tick"] for row in rows], np.int64),
+            },
+        )
+
+    def _closing(
+        self, mode: Mode, worker: int, episode: int, last: Mapping[str, Any]
+    ) -> dict[str, Any] | None:
+        """Return the readings after the last decision; an environment that was not stepped shows what it showed."""
+        found: dict[str, Any] = {}
+        for environment in self.environments:
+            where = (
+                f"phase = {self._index} and mode = {quoted(mode.value)} and worker = {worker} and "
+                f"environment = {quoted(environment)} and episode = {episode}"
+            )
+            rows = self._aside.rows(
+                "steps", [self._run], where=where, columns=["sensors"], order=["-step"], limit=1
+            )
+            for row in rows:
+                found |= row["sensors"]
+        if not found:
+            return None
+        return {uid: found.get(uid, value) for uid, value in last.items()}
+
+    def _matrix(self, kind: str, rows: Sequence[Mapping[str, Any]], place: str) -> Array:
+        """Return values by id as `[rows, columns]`."""
+        spaces = self._spaces[kind]
+        dtypes = [space.dtype for space in spaces.values()]
+        found = np.empty(
+            (len(rows), sum(space.size for space in spaces.values())),
+            np.result_type(*dtypes) if dtypes else np.float64,
+        )
+        begin = 0
+        for uid, space in spaces.items():
+            values = [row.get(uid) for row in rows]
+            if any(value is None for value in values):
+                raise StoreError(f"{place}: no value of `{uid}` was recorded in some decision")
+            found[:, begin : begin + space.size] = _vectors(values, space, uid, place)
+            begin += space.size
+        return found
+
+    def _rewards(self, rows: Sequence[Mapping[str, Any]]) -> Array:
+        spaces = self._spaces["reward"]
+        found = np.full((len(rows), sum(space.size for space in spaces.values())), np.nan)
+        for line, row in zip(found, rows, strict=True):
+            begin = 0
+            for uid, space in spaces.items():
+                if row.get(uid) is not None:
+                    line[begin : begin + space.size] = np.ravel(row[uid])
+                begin += space.size
+        return found
+
+
+def _vectors(values: Sequence[Any], space: Space, uid: str, place: str) -> Array:
+    """Return one value per row as rows of vectors."""
+    try:
+        return np.asarray(values, dtype=space.dtype).reshape(len(values), space.size)
+    except (ValueError, OverflowError) as error:
+        raise StoreError(f"{place}: values of `{uid}` are none of {space.to_string():.100}") from error

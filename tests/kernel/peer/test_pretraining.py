@@ -1,0 +1,295 @@
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ganglion.errors import AuthorError, DocumentError, StoreError
+from ganglion.peer import pretraining as module
+from ganglion.peer.brain import BrainHost
+from ganglion.peer.failure import failure_of
+from ganglion.sdk import Box, Brain, Discrete, Signal
+from ganglion.sdk.models import Models
+from ganglion.sdk.seed import words
+from ganglion.wire.messages import (
+    BrainJoin,
+    BrainPretrain,
+    BrainPretrained,
+    BrainSetup,
+    Nothing,
+    Think,
+    Thought,
+)
+
+COUNT, LAMPS = Discrete(9), Box(-1.0, 1.0, (2,), np.float32)
+Spooled = Callable[..., BrainPretrain]
+
+
+def declared(uid: str, space: Any) -> dict[str, Any]:
+    """Return a declaration as it travels."""
+    return {"id": uid, "space": space.to_wire()}
+
+
+class Thinker(Brain):
+    """Write down each row that it thinks about; send how many there were."""
+
+    def setup(self) -> None:
+        self.heard: list[Any] = []
+
+    def thinking(self, muscle_id: str, data_from_muscle: Any) -> Any:
+        tail = self.memory.tail(1)
+        if data_from_muscle is None and not len(tail):
+            self.heard.append("asked")
+            return None
+        values = [float(tail.sensor_readings["w.s"][0]), tail.next_readings["w.s"][0]]
+        values += [tail.actuator_setpoints["w.a"][0], tail.rewards["w.r"][0]]
+        flags = [bool(tail.dones[0]), bool(tail.terminated[0]), int(tail.decision_index[0])]
+        self.heard.append([muscle_id, data_from_muscle, [float(v) for v in values], *flags])
+        return {"n": len(self.heard)}
+
+
+class Learner(Thinker):
+    """Take rows as arrays."""
+
+    batched = True
+
+    def learn(self, batch: Any) -> Any:
+        self.heard.append((batch.observations.tolist(), batch.actions.tolist(), len(self.memory), batch.data))
+        return {"n": len(self.heard)}
+
+
+class Own(Thinker):
+    """Learn by itself."""
+
+    answer: Any = None
+
+    def pretrain(self, sessions: Any) -> Any:
+        self.heard += [(session.episode, len(session)) for _ in range(2) for session in sessions]
+        return self.answer
+
+    def initial_update(self, muscle_id: str) -> Any:
+        return self.last_update or {"first": len(self.heard)}
+
+
+class Patient(Own):
+    """Learn by itself, in an async hook."""
+
+    async def pretrain(self, sessions: Any) -> Any:
+        return super().pretrain(sessions)
+
+
+class Broken(Own):
+    """Make a mistake."""
+
+    def pretrain(self, sessions: Any) -> Any:
+        return 1 / len(sessions[5])
+
+
+class Stage:
+    """Stand a host of one brain with one muscle, or more."""
+
+    def __init__(self, hosted: Any, loader: Any, folder: Path) -> None:
+        self._hosted, self._loader, self._folder = hosted, loader, folder
+
+    def setup(self, cls: type[Brain], muscles: int = 2, on_error: str = "fail", **fields: Any) -> Stage:
+        self.hosted = self._hosted(BrainHost(self._loader(brain=cls)))
+        sensors = fields.pop("sensors", [declared("w.s", COUNT), declared("w.lamps", LAMPS)])
+        plugin = {"name": "own", "params": {}, "on_error": on_error}
+        message = BrainSetup(
+            "r", 0, "one", "train", "a", plugin, sensors, [declared("w.a", COUNT)], None,
+            [f"a/{i}" for i in range(muscles)], muscles, words(1, ["brain"]), str(self._folder / "own"), **fields,
+        )  # fmt: skip
+        self.hosted.ask("brain.setup", message)
+        return self
+
+    def pretrain(self, told: BrainPretrain) -> BrainPretrained:
+        found: BrainPretrained = self.hosted.ask("brain.pretrain", told)
+        return found
+
+    def asked(self, call: str, message: Any) -> Thought:
+        serial = self.hosted.ask(call, message, f"r/muscle/a/{message.worker}")
+        found: Thought = self.hosted.link.replied(serial, call)
+        return found
+
+    @property
+    def brain(self) -> Any:
+        return self.hosted.host._brain
+
+
+@pytest.fixture
+def stage(hosted: Any, loader: Any, tmp_path: Path) -> Stage:
+    """Return a host of a brain."""
+    return Stage(hosted, loader, tmp_path)
+
+
+def test_thinking_hears_of_every_decision(stage: Stage, spooled: Spooled, recording: Any) -> None:
+    """In recorded order, its row in memory, without data, for the muscle of that number, counted round."""
+    source, episode = recording
+    told = spooled((source(), [episode(0), episode(1, steps=1), episode(2, steps=1, worker=3)]))
+    found = stage.setup(Thinker).pretrain(told)
+
+    assert BrainPretrained(3, 5) == found
+    assert [
+        ["a/0", None, [0, 1, 0, 0], False, False, 0],
+        ["a/0", None, [1, 2, 1, 0.5], False, False, 1],
+        ["a/0", None, [2, 3, 2, 1], True, True, 2],
+        ["a/0", None, [1, 2, 1, 1], True, True, 0],
+        ["a/1", None, [2, 3, 2, 2], True, True, 0],
+    ] == stage.brain.heard
+    assert (5, ["a/0", "a/1"]) == (len(stage.brain.memory), list(stage.brain.memory.tags))
+
+
+def test_the_newest_update_is_for_who_joins(stage: Stage, spooled: Spooled) -> None:
+    """What came of thinking is what muscles begin with; no initial update is asked for."""
+    stage.setup(Thinker).pretrain(spooled())
+    thought = stage.asked("brain.join", BrainJoin(0))
+
+    assert ({"n": 9}, True, None) == (thought.update, thought.fresh, thought.signal)
+    assert "asked" not in stage.brain.heard
+
+
+def test_learn_gets_each_row_as_arrays(stage: Stage, spooled: Spooled, recording: Any) -> None:
+    """As with one worker that acts: one row per call."""
+    source, episode = recording
+    stage.setup(Learner).pretrain(spooled((source(), [episode(0)])))
+
+    observations, actions, rows, data = stage.brain.heard[1]
+    assert np.allclose([[1, 0.1, -0.1]], observations)
+    assert ([[1]], 2, [None]) == (actions, rows, data)
+
+
+def test_own_pretrain_gets_the_sessions(stage: Stage, spooled: Spooled) -> None:
+    """It is called once, with a sequence that it may run through again; plain or async."""
+    for cls in (Own, Patient):
+        found = stage.setup(cls).pretrain(spooled())
+
+        assert BrainPretrained(3, 9) == found
+        assert [(0, 3), (1, 3), (2, 3)] * 2 == stage.brain.heard
+        assert 0 == len(stage.brain.memory)
+        stage.hosted.ask("brain.shutdown", Nothing())  # ends the loop of async hooks
+
+
+def test_what_pretrain_returns_is_the_update(stage: Stage, spooled: Spooled) -> None:
+    """Like what thinking returns; without any the initial update is asked for when a muscle joins."""
+    stage.setup(Own).brain.answer = {"w": 5}
+    stage.pretrain(spooled())
+    assert {"w": 5} == stage.asked("brain.join", BrainJoin(0)).update
+
+    stage.setup(Own).pretrain(spooled())
+    assert {"first": 6} == stage.asked("brain.join", BrainJoin(0)).update
+
+
+def test_a_loaded_policy_does_not_outlive_pretraining(stage: Stage, spooled: Spooled, tmp_path: Path) -> None:
+    """What was loaded is of before: the brain is asked for its initial update anew."""
+    models = Models(tmp_path / "old")
+    models.save({})
+    models.save_value({"old": 1}, "policy")
+
+    stage.setup(Own, load=str(tmp_path / "old")).pretrain(spooled())
+    assert {"first": 6} == stage.asked("brain.join", BrainJoin(0)).update
+    stage.setup(Own, load=str(tmp_path / "old"))
+    assert {"old": 1} == stage.asked("brain.join", BrainJoin(0)).update
+
+
+def test_live_rows_have_rewards_of_their_own(stage: Stage, spooled: Spooled) -> None:
+    """Rewards that are declared otherwise than recorded ones do not shift what was remembered."""
+    stage.setup(Thinker, muscles=1).pretrain(spooled())
+    rewards = [declared("w.more", Discrete(3)), declared("w.r", Box(-9.0, 9.0, ()))]
+    lamps = np.zeros(2, "<f4").tobytes()
+    row = Think(0, 0, 0, [[1, lamps]], [[2]], [[1, 4.5]], [None], [[2, lamps]], reward_ids=rewards)
+    stage.asked("brain.think", row)
+
+    assert 4.5 == stage.brain.heard[-1][2][3]
+    table = stage.brain.memory.tail(2).rewards
+    assert (1.0, 4.5) == (table["w.more"][1], table["w.r"][1])
+    assert (True, 3.0) == (bool(np.isnan(table["w.more"][0])), table["w.r"][0])
+
+
+def test_signals_concern_nobody(stage: Stage, spooled: Spooled) -> None:
+    """Nobody acts whom a signal of pre-training could concern."""
+
+    class Loud(Thinker):
+        def thinking(self, muscle_id: str, data_from_muscle: Any) -> Any:
+            self.signal(Signal.STOP_PHASE, "solved")
+            return super().thinking(muscle_id, data_from_muscle)
+
+    stage.setup(Loud).pretrain(spooled())
+    assert None is stage.asked("brain.join", BrainJoin(0)).signal
+
+
+def test_an_exception_is_named_with_its_hook(stage: Stage, spooled: Spooled) -> None:
+    """The author's line is in the traceback, the hook in what is told."""
+    with pytest.raises(AuthorError) as caught:
+        stage.setup(Broken, on_error="continue").pretrain(spooled())
+    failure = failure_of(caught.value)
+    assert ("IndexError: range object index out of range", "brain a, class Broken, hook pretrain") == (
+        failure.message,
+        failure.where,
+    )
+    assert "return 1 / len(sessions[5])" in (failure.traceback or "")
+
+
+def test_thinking_may_be_excused(stage: Stage, spooled: Spooled, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With `on_error: continue` each exception is told, of many only some and their number."""
+
+    class Moody(Thinker):
+        def thinking(self, muscle_id: str, data_from_muscle: Any) -> Any:
+            super().thinking(muscle_id, data_from_muscle)
+            if len(self.heard) % 2:
+                raise KeyError(len(self.heard))
+            return {"n": len(self.heard)}
+
+    monkeypatch.setattr(module, "REPLAY_EXCUSES", 2)
+    found = stage.setup(Moody, on_error="continue").pretrain(spooled())
+
+    reasons = ["KeyError: 1", "KeyError: 3", "and 3 more in pre-training"]
+    assert reasons == [excuse["reason"] for excuse in found.excused or ()]
+    thought = stage.asked("brain.join", BrainJoin(0))
+    assert ({"n": 8}, None) == (thought.update, thought.excused)
+    with pytest.raises(AuthorError, match="KeyError: 1"):
+        stage.setup(Moody).pretrain(spooled())
+
+
+def test_thinking_needs_whole_rows(stage: Stage, spooled: Spooled, recording: Any) -> None:
+    """A reading that was not recorded cannot be thought about; a brain's own `pretrain` may do without."""
+    source, episode = recording
+    told = spooled((source(strict=False), [episode(0)]))
+    sensors = [declared("w.s", COUNT), declared("w.more", COUNT)]
+
+    with pytest.raises(DocumentError, match=r"w.more was not recorded.* Thinker has no `pretrain`"):
+        stage.setup(Thinker, sensors=sensors).pretrain(told)
+    assert 1 == stage.setup(Own, sensors=sensors).pretrain(told).sessions
+
+
+@pytest.mark.parametrize("cls", [Thinker, Own])
+def test_a_damaged_file_is_named(stage: Stage, spooled: Spooled, cls: type[Brain]) -> None:
+    """It is nobody's mistake: not blamed on the author's hook, nor passed over by it."""
+    told = spooled()
+    path = Path(told.folder) / "00000.npz"
+    path.write_bytes(path.read_bytes()[:-1])
+
+    with pytest.raises(StoreError, match=rf"{path} is damaged"):
+        stage.setup(cls).pretrain(told)
+
+
+def test_a_damaged_file_cannot_be_passed_over(stage: Stage, spooled: Spooled) -> None:
+    """Whoever catches what reading raises has learned from less than all: the run does not go on."""
+
+    class Careless(Own):
+        def pretrain(self, sessions: Any) -> Any:
+            try:
+                return super().pretrain(sessions)
+            except StoreError:
+                return {"w": 0}
+
+    told = spooled()
+    (Path(told.folder) / "00000.npz").unlink()
+    with pytest.raises(StoreError, match="is gone"):
+        stage.setup(Careless).pretrain(told)
+    shutil.rmtree(told.folder)
+    with pytest.raises(StoreError, match="there is no index"):
+        stage.setup(Careless).pretrain(told)
