@@ -4,27 +4,33 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from ganglion import registry
 from ganglion.errors import DocumentError, GanglionError, StoreError
 from ganglion.peer.shelf import Index, Kept, files_of, hand_over, reserve, shelves
+from ganglion.peer.vault import Vault, is_store, located
 from ganglion.run import model
 from ganglion.run.model import Keeper, Wish
 from ganglion.run.plan import AgentPlan, PhasePlan, Plan
-from ganglion.sdk.models import digest_of, file_name
+from ganglion.sdk.models import digest_of, file_name, tag_file
 
 __all__ = ["Library"]
 
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """A model: its folder, and its files with their digests, None where nobody has noted one."""
+    """A model: its folder, and its files with their digests, None where nobody has noted one.
+
+    `tags` are those of its files, where they are known, and `store` is the one that told of it.
+    """
 
     folder: Path
     files: Sequence[tuple[Path, str | None]]
+    tags: Sequence[str] = ()
+    store: str | None = None
 
 
 class Library:
@@ -36,10 +42,17 @@ class Library:
         results: Its folder.
         store: URI of its store, None if it has none.
         warn: Tells a sentence to who looks on.
+        again: Whether the run goes on, or is heard again: it may be in databases already.
     """
 
     def __init__(
-        self, plan: Plan, run: str, results: str, store: str | None, warn: Callable[[str], None]
+        self,
+        plan: Plan,
+        run: str,
+        results: str,
+        store: str | None,
+        warn: Callable[[str], None],
+        again: bool = False,
     ) -> None:
         self._plan, self._run, self._store, self._warn = plan, run, store, warn
         self._results = Path(results)
@@ -49,11 +62,17 @@ class Library:
         self._rows: dict[tuple[Any, ...], Sequence[Any]] = {}  # newest records of phases and models
         self._index = Index(self._results / "brains", run)
         self._known: dict[str, _Found] = {}  # by folder
+        self._vault = Vault(plan, run, store, self._results / "brains", again)
 
     # -- what this run stores -----------------------------------------------------------------------------------------
-    def shelf(self, agent: AgentPlan) -> str:
-        """Return the folder of this run in the agent's second directory; made when it is first asked for."""
+    def shelf(self, agent: AgentPlan) -> str | None:
+        """Return the folder of this run in the agent's second directory; made when it is first asked for.
+
+        None if its models go into a store.
+        """
         assert agent.models is not None
+        if is_store(agent.models):
+            return None
         place = (self._document / agent.models).absolute()
         if place not in self._shelves:
             try:
@@ -85,16 +104,21 @@ class Library:
             self._heads.append(record)
         if record[0] in ("phase", "brain"):
             self._rows[tuple(record[:4])] = record
+        self._vault.take(record)
         if record[0] == "brain":
             self._remember(record)
             phase, agent = record[1], record[2]
             plan = next(a for a in self._plan.phases[phase].agents if a.name == agent)
-            second = None if plan.models is None else (self._document / plan.models).absolute()
+            second = None if _has_no_shelf(plan) else (self._document / str(plan.models)).absolute()
             indices = [self._index, *([] if second is None else [self._shelves[second]])]
         else:
             indices = [self._index, *self._shelves.values()]
         for index in indices:
             index.take(record)
+
+    def marked(self, record: list[Any]) -> list[Any]:
+        """Return a record as it goes to the run's store: marked where that is to keep the bytes of a model."""
+        return self._vault.marked(record)
 
     def _remember(self, record: Sequence[Any]) -> None:
         path = Path(record[9])
@@ -103,12 +127,14 @@ class Library:
         self._known[str(path.parent)] = _Found(path.parent, list(files.items()))
 
     def flush(self) -> None:
-        """Write the indices that have news; StoreError if one cannot be written."""
+        """Write the indices and the stores that have news; StoreError if one cannot be written."""
+        self._vault.flush()
         for index in (self._index, *(index for index in self._shelves.values() if not index.is_empty)):
             index.flush()
 
     def close(self) -> None:
-        """Take away the folders that were made in vain; what others have put there stays."""
+        """Take away the folders that were made in vain; what others have put there stays. Let go of stores."""
+        self._vault.close()
         for index in self._shelves.values():
             if index.is_empty:
                 with contextlib.suppress(OSError):
@@ -122,6 +148,7 @@ class Library:
             DocumentError: What `load` asks for is nowhere; with the places that were looked at.
             StoreError: It is damaged.
         """
+        self._vault.check()
         self._hand_over(phase, agent)
         if agent.load is False:
             return None
@@ -132,10 +159,11 @@ class Library:
         vain: list[tuple[str, str]] = []
         for place, look in self._places(wish, phase, agent, own):
             found = look()
-            gone = _gone(found) if isinstance(found, _Found) else found
-            if isinstance(found, _Found) and gone is None:
+            if isinstance(found, _Found):
+                found = self._present(found, phase, agent)
+            if isinstance(found, _Found):
                 return self._checked(agent, found)
-            vain.append((place, str(gone)))
+            vain.append((place, found))
         text = model.missing(agent, wish, vain)
         if not wish.optional:
             raise DocumentError(text)
@@ -153,6 +181,25 @@ class Library:
         except OSError as error:
             raise StoreError(f"models of agent `{agent.name}`: {shelf}: {error}") from error
 
+    def _present(self, found: _Found, phase: PhasePlan, agent: AgentPlan) -> _Found | str:
+        """Return a model whose files are on this machine: where one is gone, all are written from a store's bytes."""
+        gone = _gone(found)
+        if gone is None:
+            return found
+        files = {tag_file(tag): sha256 for tag, (_, sha256) in zip(found.tags, found.files, strict=False)}
+        if len(files) != len(found.files) or None in files.values():
+            return gone  # nobody has noted what it was
+        place = f"loaded/{phase.index}/{file_name(agent.name)}"
+        folder = self._results / "brains" / place
+        digests = {name: str(sha256) for name, sha256 in files.items()}
+        vain = self._vault.bring(agent, found.store, digests, folder)
+        if vain:
+            return f"{gone}; {'; '.join(vain)}"
+        user = (agent.recovery or phase).run_as
+        if user is not None:
+            hand_over(self._results / "brains", place, user)
+        return _Found(folder, [(folder / name, sha256) for name, sha256 in digests.items()])
+
     def _places(
         self, wish: Wish, phase: PhasePlan, agent: AgentPlan, own: Mapping[tuple[int, str], str]
     ) -> list[tuple[str, Callable[[], _Found | str]]]:
@@ -164,8 +211,11 @@ class Library:
             found.append(("this run", lambda: self._here(wish, phase, own)))
         if not wish.elsewhere:
             return found
-        if agent.models is not None:
-            place = (self._document / agent.models).absolute()
+        second = self._vault.second(agent)
+        if second is not None:
+            found.append((f"models {_shown(second)}", lambda: self._stored(second, wish)))
+        elif not _has_no_shelf(agent):
+            place = (self._document / str(agent.models)).absolute()
             found.append((f"models {place}", lambda: self._directory(place, wish)))
         if self._store is not None:
             store = self._store
@@ -176,17 +226,10 @@ class Library:
 
     def _base(self, wish: Wish, base: str) -> tuple[str, Callable[[], _Found | str]]:
         if "://" in base:
-            uri = self._uri(base)
+            uri = located(base, self._document)
             return f"base {_shown(uri)}", lambda: self._stored(uri, wish)
         place = (self._document / base).absolute()
         return f"base {place}", lambda: self._directory(place, wish, is_base=True)
-
-    def _uri(self, uri: str) -> str:
-        """Return the URI of a store; a relative path of SQLite begins where the document lies, like every path."""
-        scheme, slashes, path = uri.partition(":///")
-        if scheme != "sqlite" or not slashes or path.startswith("/"):
-            return uri
-        return f"{scheme}:///{(self._document / path).absolute()}"
 
     def _own(self, folder: str) -> _Found:
         return self._known.get(folder) or _bare(Path(folder)) or _Found(Path(folder), [])
@@ -243,21 +286,22 @@ class Library:
             runs = [chosen.run]
             phases = {r["phase"]: r["name"] for r in reader.rows("phases", runs, columns=["phase", "name"])}
             columns = ["phase", "agent", "tag", "path", "sha256"]
-            kept = [
-                Kept(r["phase"], r["agent"], r["tag"], self._moved(uri, Path(r["path"])), r["sha256"])
-                for r in reader.rows("brains", runs, columns=columns)
-                if r["agent"] == wish.agent
-            ]
-        return _of_phase(wish, phases, kept, chosen.run)
+            rows = reader.rows("brains", runs, columns=columns)
+            kept = [_kept(row) for row in rows if row["agent"] == wish.agent]
+        found = _of_phase(wish, phases, kept, chosen.run)
+        return replace(self._moved(uri, found), store=uri) if isinstance(found, _Found) else found
 
-    def _moved(self, uri: str, path: Path) -> Path:
-        """Return where a file lies: results that were moved as a whole keep their order below the folder."""
-        place = Path(*path.parts[-5:])  # <run>/brains/<phase>/<agent>/<file>
+    def _moved(self, uri: str, found: _Found) -> _Found:
+        """Return a model where it lies: results that were moved as a whole keep their order below the folder."""
+        place = Path(*found.folder.parts[-4:])  # <run>/brains/<phase>/<agent>
         folders = [self._results.parent]
         if uri.startswith("sqlite:///"):
             folders.insert(0, Path(uri.removeprefix("sqlite:///")).absolute().parent)
-        places = [path, *(folder / place for folder in folders)]
-        return next((found for found in places if found.is_file()), path)
+        for folder in (found.folder, *(folder / place for folder in folders)):
+            moved = replace(found, folder=folder, files=[(folder / p.name, sha) for p, sha in found.files])
+            if _gone(moved) is None:
+                return moved
+        return found
 
     # -- digests ------------------------------------------------------------------------------------------------------
     def _checked(self, agent: AgentPlan, found: _Found) -> str:
@@ -274,6 +318,21 @@ class Library:
         return str(found.folder)
 
 
+def _kept(row: Mapping[str, Any]) -> Kept:
+    """Return the row of a model in a store; StoreError if its path is not that of a model in a run's folder."""
+    phase, agent, tag, path, sha256 = (row[key] for key in ("phase", "agent", "tag", "path", "sha256"))
+    texts = all(isinstance(value, str) for value in (agent, tag, path, sha256))
+    if not texts or type(phase) is not int:
+        raise StoreError(f"model of agent {agent!r:.80}: expected text and a phase, found {row!r:.300}")
+    place = Path(path)
+    expected = ("brains", str(phase), file_name(agent), tag_file(tag))
+    if place.parts[-4:] != expected or ".." in place.parts or "\0" in path:
+        raise StoreError(
+            f"model of agent `{agent}`: expected a path that ends with {'/'.join(expected)}, found {path!r:.200}"
+        )
+    return Kept(phase, agent, tag, place, sha256)
+
+
 def _of_phase(wish: Wish, phases: Mapping[int, str], kept: Sequence[Kept], run: str) -> _Found | str:
     """Return the newest model of the phase that is meant among those of the agent in one run."""
     index = model.pick_phase(wish, phases, [row.phase for row in kept], run)
@@ -281,7 +340,8 @@ def _of_phase(wish: Wish, phases: Mapping[int, str], kept: Sequence[Kept], run: 
         return index
     newest = {row.tag: row for row in kept if row.phase == index}
     folder = list(newest.values())[-1].path.parent
-    return _Found(folder, [(row.path, row.sha256) for row in newest.values() if row.path.parent == folder])
+    mine = [row for row in newest.values() if row.path.parent == folder]
+    return _Found(folder, [(row.path, row.sha256) for row in mine], [row.tag for row in mine])
 
 
 def _bare(folder: Path) -> _Found | None:
@@ -295,6 +355,11 @@ def _gone(found: _Found) -> str | None:
     """Return which file of a model is no longer there, None if all are."""
     gone = [path for path, _ in found.files if not path.is_file()]
     return f"the file {gone[0]} is gone" if gone else None
+
+
+def _has_no_shelf(agent: AgentPlan) -> bool:
+    """Say whether an agent has no second directory."""
+    return agent.models is None or is_store(agent.models)
 
 
 def _shown(uri: str) -> str:

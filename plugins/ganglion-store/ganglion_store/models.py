@@ -109,6 +109,8 @@ def _checked(
                 break
             digest.update(piece)
             yield piece
+    except (sqlite3.Error, UnicodeError, OverflowError) as error:
+        raise StoreError(f"{path}: model {sha256}: cannot be read: {error}") from error
     finally:
         rows.close()
     if size != size_bytes:

@@ -200,6 +200,7 @@ DAMAGES = {
     "UPDATE stored_pieces SET data = zeroblob(length(data)) WHERE position = 1": "found the digest",
     "UPDATE stored_pieces SET data = substr(data, 2) WHERE position = 2": "found 8388615: it is damaged",
     "DELETE FROM stored_pieces WHERE position = 1": "piece 1 is missing",
+    "UPDATE stored_pieces SET data = 'x' || x'ff' WHERE position = 1": "cannot be read: Could not decode",
     "UPDATE stored_pieces SET position = 7 WHERE position = 2": "piece 2 is missing",
     "UPDATE stored_pieces SET data = 'text' WHERE position = 1": "piece 1 is none",
     "UPDATE stored_pieces SET data = zeroblob(5000000) WHERE position = 0": "piece 0 is none",
