@@ -77,6 +77,22 @@ FOUND = {
         700834,
         [Fault("doze", 303, Role.BRAIN, 18436, 8, 3.0), Fault("halt", 540, Role.MUSCLE, 40819, 24, 0.05)],
     ),
+    # The next two were mistakes of the simulation itself.
+    "a process hangs behind a question whether it is there, which its pulse has not read yet": (
+        707952,
+        [
+            Fault("hang", 94, Role.MUSCLE, 56143, 13, 0.3),
+            Fault("hang", 118, Role.CONTROLLER, 37296, 21, 20.0),
+        ],
+    ),
+    "a run goes on from a moment, and nobody takes back what an operator has brought about behind it": (
+        709916,
+        [
+            Fault("moment", 98, Role.GOVERNOR, 13634, 23, 0.05),
+            Fault("last", 209, Role.GOVERNOR, 13634, 23, 0.05),
+            Fault("order", 238, Role.GOVERNOR, 17587, 19, 20.0),
+        ],
+    ),
 }
 
 

@@ -254,7 +254,7 @@ class Broker:
             return []
         peer = link.peer
         del self.joined[peer.name]
-        name = peer.name.encode()
+        name, idle = peer.name.encode(), not self.working(link)
         told = dict(self.watchers.get(peer.name, {}))
         for route in link.routes.values():
             back = route.target.routes.pop(name, None)
@@ -262,7 +262,7 @@ class Broker:
                 told[route.target.key] = route.target
         link.routes.clear()  # a front may have more of this peer in its hands
         returns = self.register.awaited(peer.name) is not None
-        lost = Lost(peer.name, peer.incarnation, reason, returns)
+        lost = Lost(peer.name, peer.incarnation, reason, returns, idle)
         effects: list[Effect] = [Note("info", "peer.lost", {"name": peer.name, "reason": reason})]
         effects += [self.tell(other, Head(Verb.LOST), lost) for other in told.values()]
         return effects

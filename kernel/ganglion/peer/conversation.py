@@ -91,6 +91,7 @@ class Gone:
     incarnation: int
     reason: str
     returns: bool = False  # a successor will come, and answer what is open
+    idle: bool = False  # nobody awaited an answer of it
 
 
 @dataclass(slots=True)
@@ -441,7 +442,7 @@ class Conversation:
                 pending.again_s = now_s
 
     def _lost(self, lost: Lost, now_s: float) -> list[Incoming]:
-        found: list[Incoming] = [Gone(lost.peer, lost.incarnation, lost.reason, lost.returns)]
+        found: list[Incoming] = [Gone(lost.peer, lost.incarnation, lost.reason, lost.returns, lost.idle)]
         waiting = [
             p for p in self._pending.values() if p.peer == lost.peer or self._in_its_place(p, lost.peer)
         ]

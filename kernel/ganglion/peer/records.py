@@ -25,6 +25,8 @@ __all__ = ["Records", "declaration_rows", "pack"]
 _ROWS_PER_BATCH = 250
 _BATCH_BYTES_MAX = 512 * 1024  # half of what a body may have
 _AGAIN_S, _AGAIN_MOST_S = 0.25, 4.0  # after so long without a word of the store all is said again
+_LOOK_S = 1.0  # the longest time between two looks at a wait
+_SLEPT_S = _LOOK_S + 0.5  # who looks so late was stopped, or had no broker: nobody else is to blame
 
 pack = msgpack.Packer(autoreset=True).pack
 """Encode one row of values for the store."""
@@ -178,16 +180,19 @@ class Records:
     def _wait(self, messages: int, size_bytes: int) -> None:
         """Wait until no more than these batches and bytes are unacknowledged."""
         clock = self._participant.clock
-        since_s = self._told_s = clock()
+        since_s = self._told_s = looked_s = clock()
         self._tell_after_s = WAIT_REPORT_S
         self._until_s = since_s + (self.span_s or 0.0)
         while self._beyond(messages, size_bytes) and self._failure is None:
             now_s = clock()
+            if now_s - looked_s > _SLEPT_S:  # what has come meanwhile is to be read first
+                self._until_s = now_s + (self.span_s or 0.0)
+            looked_s = now_s
             if self.span_s is not None and now_s >= self._until_s:
                 raise DeadlineExceeded(f"the store did not acknowledge rows within {self.span_s} s (record)")
             self._tell_wait(since_s, now_s)
             left_s = _AGAIN_MOST_S if self.span_s is None else self._until_s - now_s
-            self._participant.pump(max(0.0, min(1.0, left_s, self._again_s - now_s)))
+            self._participant.pump(max(0.0, min(_LOOK_S, left_s, self._again_s - now_s)))
             self._remind()
         if self._failure is not None:
             raise StoreError(self._failure)

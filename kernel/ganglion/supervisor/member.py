@@ -12,7 +12,7 @@ from pathlib import Path
 from ganglion.run.plan import Process as Place
 from ganglion.supervisor.child import Child, Effect, Event, State
 from ganglion.supervisor.process import Process
-from ganglion.wire.messages import Admit
+from ganglion.wire.messages import Admit, Lost
 
 __all__ = ["Member", "definition"]
 
@@ -43,6 +43,9 @@ class Member:
         self.joined = False
         self.here = asyncio.Event()  # it has joined, once
         self.lost_reason = ""  # what the broker said
+        self.off = asyncio.Event()  # it has said so
+        self.idle = False  # and that nobody awaited an answer of it
+        self.heard_out = False  # its process has ended, and the broker had time to say so
         self.asked = False  # to leave
         self.dismissed = False  # its end is wanted
         self.overdue = False
@@ -95,6 +98,18 @@ class Member:
             curve_key=attach_key if self.place.attached else None,
             returns=self.returns,
         )
+
+    # -- its connection ----------------------------------------------------------------------------------------------
+    def came(self) -> None:
+        """Take note that it has joined."""
+        self.joined, self.lost_reason = True, ""
+        self.off.clear()
+        self.here.set()
+
+    def cut_off(self, lost: Lost) -> None:
+        """Take note of what the broker says of the end of its connection."""
+        self.joined, self.lost_reason, self.idle = False, lost.reason, lost.idle
+        self.off.set()
 
     # -- its life -----------------------------------------------------------------------------------------------------
     def start(self) -> None:

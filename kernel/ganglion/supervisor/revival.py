@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import signal
 import time
 from collections import deque
 from collections.abc import Coroutine
@@ -30,6 +32,8 @@ _REPLAY_FACTOR = (
     2.0  # a successor may take so many times as long to hear a tape as its predecessor to write it
 )
 _WARM = "warm parent"
+_WORD_S = 0.5  # for the broker to say that a connection has ended, whose process is known to have
+_ASKED = (Role.ENVIRONMENT, Role.MUSCLE, Role.BRAIN)  # they do nothing but answer; others act by themselves
 _LISTED = 20  # losses in a report
 
 
@@ -61,7 +65,10 @@ class Revival:
         if not member.child.lost or (run.over.is_set() and member.child.code == 0):
             return
         if self._mended(run, member):
-            self._revive(run, member)
+            if _may_be_slain(member) and not member.off.is_set() and not member.heard_out:
+                self._begin(self._hear_out(member))
+            else:
+                self._revive(run, member)
             return
         if member.dismissed and not run.over.is_set():  # nobody waits for it any more
             self._tell(run, event.PEER_LOST, member, reason=member.end_text, kind=_way(member))
@@ -78,6 +85,13 @@ class Revival:
             run.fail(text, peer=member.name)
         else:  # the governor knows where the run stood, and ends it by name; it may be too slow
             asyncio.get_running_loop().call_later(LEAVE_ASK_S / 2, run.fail, text, None, member.name)
+
+    async def _hear_out(self, member: Member) -> None:
+        """Wait for what the broker says of a connection whose process has ended; there may be no broker either."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(member.off.wait(), _WORD_S)
+        member.heard_out = True
+        self.over(member)
 
     def _lose(self, run: Run, member: Member) -> None:
         """Take note of a loss that is not made good."""
@@ -105,7 +119,9 @@ class Revival:
             self._lose(run, member)
             run.rewind(_last_words(member), member.name)
             return
-        times = run.restarts.died(member.name, (place, way)) if member.returns else 0
+        # Whom somebody kills while he has nothing to do does not die of what he does, wherever he stands.
+        slain = member.off.is_set() and member.idle and _may_be_slain(member)
+        times = run.restarts.died(member.name, (place, way)) if member.returns and not slain else 0
         if times >= recovery.restarts_poison:
             self._begin(self._poison(run, member, times))
             return
@@ -268,6 +284,12 @@ def _way(member: Member) -> str:
     if member.child.code is None:
         return "not being started" if member.process is None else "an end that is not known"
     return exit_text(member.child.code).removeprefix("killed by ")
+
+
+def _may_be_slain(member: Member) -> bool:
+    """Say whether a process may have been killed by somebody else while it had nothing to do."""
+    killed = member.child.code in (-signal.SIGKILL, -signal.SIGTERM) and not member.child.why
+    return killed and member.here.is_set() and member.place.role in _ASKED
 
 
 def _too_often(run: Run, member: Member) -> str:

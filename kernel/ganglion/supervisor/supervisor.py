@@ -456,9 +456,7 @@ class Supervisor(Listener):
         if member is None or run is None:
             return
         known = member.here.is_set()  # it has come again, to the same broker or another one
-        member.joined = True
-        member.lost_reason = ""
-        member.here.set()
+        member.came()
         if not known:
             self.tell(run, event.PEER_JOINED, {"name": member.name, "label": member.label})
         self.revival.joined(run, member)
@@ -468,8 +466,7 @@ class Supervisor(Listener):
         member, run = self._member(lost.peer)
         if member is None or run is None or lost.incarnation != member.incarnation:
             return
-        member.joined = False
-        member.lost_reason = lost.reason
+        member.cut_off(lost)
         if not run.over.is_set() and not member.place.attached:
             asyncio.get_running_loop().call_later(LEAVE_KILL_S, self.end_cut_off, run, member)
         if member.place.attached and not run.over.is_set() and not member.gone.is_set():

@@ -315,6 +315,19 @@ def test_loss_of_who_returns_is_told_as_such(recovering: Any) -> None:
     ]
 
 
+def test_it_is_told_whether_an_answer_of_who_is_lost_was_awaited(recovering: Any) -> None:
+    """Idle is of whom nobody has asked anything, or who has answered it; what he himself has asked does not matter."""
+    recovering.ask(recovering.peers["farm/governor"], "kernel.watch", Watch([BRAIN, MUSCLE, CONTROLLER]))
+    recovering.say(recovering.peers[CONTROLLER], MUSCLE, Verb.CALL, 5, "muscle.act")
+    recovering.say(recovering.peers[MUSCLE], BRAIN, Verb.CALL, 6, "brain.think")
+    recovering.say(recovering.peers[BRAIN], MUSCLE, Verb.REPLY, 6)
+
+    lost = {
+        name: {row[5].get("idle") for row in _lose(recovering, name)} for name in (BRAIN, MUSCLE, CONTROLLER)
+    }
+    assert {BRAIN: {True}, MUSCLE: {None}, CONTROLLER: {True}} == lost
+
+
 def test_call_to_the_absent_is_busy(recovering: Any) -> None:
     """Who is absent is awaited: a CALL is to be said again until the successor takes it; all else is noted."""
     _lose(recovering, MUSCLE)

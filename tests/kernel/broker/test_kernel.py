@@ -130,7 +130,7 @@ def test_watch_tells_joins_and_losses(bus: Any) -> None:
 
     said = bus.take(bus.broker.disconnect(store, "connection closed", bus.now_s))
     assert [("farm/governor", "LOST")] == [(row[0], row[2].name) for row in said]
-    assert Lost("farm/store", 1, "connection closed") == codec_of(Lost).from_map(said[0][5])
+    assert Lost("farm/store", 1, "connection closed", idle=True) == codec_of(Lost).from_map(said[0][5])
 
 
 def test_watch_survives_the_watched(bus: Any) -> None:

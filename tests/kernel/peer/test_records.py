@@ -160,15 +160,41 @@ def test_a_store_that_waits_itself_has_time(stage: Stage) -> None:
     begun_s = stage.clock.now_s
 
     def wait() -> None:
-        stage.clock.now_s += 0.9 * span_s
+        stage.clock.now_s += 1.0
+
+    def say() -> None:
         stage.link.tell(STORE, "record.ack", RecordAck(0, None, "disk full"))
 
-    stage.link.idle.extend([wait, wait, wait])
+    stage.link.idle.extend([*[wait] * int(0.9 * span_s), say] * 3)
     stage.records.add(["a"])
     with pytest.raises(DeadlineExceeded, match="did not acknowledge"):
         stage.records.drain()
 
     assert ("disk full", True) == (stage.records.waiting, stage.clock.now_s - begun_s >= 3.6 * span_s)
+
+
+@pytest.mark.parametrize("acknowledged", [True, False])
+def test_who_was_stopped_reads_first_what_has_come(stage: Stage, acknowledged: bool) -> None:
+    """Whoever sleeps beyond the deadline blames nobody: he reads what lies there, and begins to wait anew."""
+    span_s, begun_s = DEADLINES_S["record"] or 0.0, stage.clock.now_s
+
+    def sleep() -> None:
+        stage.clock.now_s += 2 * span_s
+        for number in range(3):
+            stage.link.request("r/governor", "muscle.reset", MuscleReset(number), 5 + number)
+        if acknowledged:
+            stage.link.tell(STORE, "record.ack", RecordAck(1))
+
+    stage.link.idle.append(sleep)
+    stage.records.add(["a"])
+    if acknowledged:
+        stage.records.drain()
+    else:
+        with pytest.raises(DeadlineExceeded, match="did not acknowledge"):
+            stage.records.drain()
+
+    took_s = stage.clock.now_s - begun_s
+    assert took_s < 2.1 * span_s if acknowledged else 3 * span_s <= took_s < 3.1 * span_s
 
 
 def test_what_protects_the_rows_is_kept(stage: Stage) -> None:

@@ -12,7 +12,7 @@ import pytest
 from ganglion.errors import RemoteProtocolError
 from ganglion.supervisor.member import Member
 from ganglion.supervisor.runs import Run
-from ganglion.wire.messages import Overdue
+from ganglion.wire.messages import FlowSignal, Overdue
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="successors come from the warm parent")
 
@@ -22,13 +22,13 @@ def member(run: Run, part: str) -> Member:
     return next(found for name, found in run.members.items() if part in name)
 
 
-def kill(part: str) -> Callable[[Run], None]:
+def kill(part: str, how: signal.Signals = signal.SIGKILL) -> Callable[[Run], None]:
     """Return what kills the process whose name holds `part`."""
 
     def act(run: Run) -> None:
         process = member(run, part).process
         assert process is not None
-        process.signal(signal.SIGKILL)
+        process.signal(how)
 
     return act
 
@@ -123,14 +123,14 @@ def test_too_many_losses_end_the_run_with_their_list(make_farm: Any) -> None:
 def test_equal_deaths_at_one_place_are_poison(make_farm: Any) -> None:
     """Who dies three times without having heard a word in between is not started a fourth time."""
     farm = make_farm()
-    farm.deeds["episode.ended", 1] = kill("brain")
+    farm.deeds["episode.ended", 1] = kill("brain", signal.SIGSEGV)
 
     async def kill_unheard(run: Run) -> None:
         former = member(run, "brain")
         for _ in range(5000):
             found = member(run, "brain")
             if found is not former and found.process is not None:
-                found.process.signal(signal.SIGKILL)  # it is still hearing its tape
+                found.process.signal(signal.SIGSEGV)  # it is still hearing its tape
                 return
             await asyncio.sleep(0.001)
 
@@ -138,9 +138,35 @@ def test_equal_deaths_at_one_place_are_poison(make_farm: Any) -> None:
     farm.deeds["peer.lost", 2] = lambda run: asyncio.ensure_future(kill_unheard(run))
     outcome = farm.carry_out()
 
-    text = "failed: poison: brain ada died 3 times by SIGKILL at the same place (after brain."
+    text = "failed: poison: brain ada died 3 times by SIGSEGV at the same place (after brain."
     assert outcome.reason.startswith(text), outcome.reason
     assert (1, 3) == (outcome.exit_status, farm.count("peer.lost"))
+
+
+def test_who_is_killed_while_it_has_nothing_to_do_is_no_poison(make_farm: Any) -> None:
+    """Killed by somebody else as often as you like, at one place: it does not die of what it does there."""
+    farm = make_farm()
+
+    async def kill_idle(run: Run) -> None:
+        bus = farm.supervisor.bus
+        assert (await bus.ask(run.governor.name, "governor.signal", FlowSignal("PAUSE", "operator"))).accepted
+        for _ in range(3):
+            former = member(run, "environment")
+            await asyncio.wait_for(former.here.wait(), 30.0)
+            kill("environment")(run)
+            for _ in range(3000):
+                if member(run, "environment") is not former:
+                    break
+                await asyncio.sleep(0.01)
+        await asyncio.wait_for(member(run, "environment").here.wait(), 30.0)
+        await bus.ask(run.governor.name, "governor.signal", FlowSignal("CONTINUE", "operator"))
+
+    farm.deeds["episode.ended", 1] = lambda run: asyncio.ensure_future(kill_idle(run))
+    outcome = farm.carry_out()
+
+    assert ("finished", 0, []) == (outcome.status, outcome.exit_status, outcome.story)
+    assert (3, 4) == (farm.count("peer.lost"), farm.count("episode.ended"))
+    assert {"SIGKILL"} == {kind for _, _, kind in told(farm)}
 
 
 def test_who_does_not_answer_in_time_is_killed_and_comes_back(make_farm: Any) -> None:

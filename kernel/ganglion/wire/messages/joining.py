@@ -58,6 +58,7 @@ class Lost:
     incarnation: int
     reason: str
     returns: bool = False  # a successor will come: open calls are to be said again
+    idle: bool = False  # nobody awaited an answer of it
 
 
 @message

@@ -154,7 +154,8 @@ class Simulation:
         self._crashed: Process | None = None
         self._brokers = 0  # that took the place of another
         self._notes: list[tuple[int, Note]] = []
-        self._moment: tuple[int, dict[str, bytes]] | None = None  # phase, and the tapes
+        # Phase, tapes, and which rows somebody could have read by then: what came later may come otherwise.
+        self._moment: tuple[int, dict[str, bytes], set[tuple[Any, ...]]] | None = None
         self.reels: list[tuple[Reel, SimulatedTape, Role]] = []
 
     def carry_out(self) -> Outcome:
@@ -206,7 +207,7 @@ class Simulation:
             "GANGLION_ALLOW": ",".join(self.plan.allow),
         }
         if place.role is Role.STORE and self.uri is not None:
-            variables["GANGLION_STORE"] = self.uri
+            variables |= {"GANGLION_STORE": self.uri, **self.keeper.withdrawal}
         data = self._tape_of(place.name)
 
         def program(process: Process) -> int:
@@ -290,8 +291,9 @@ class Simulation:
     def keep_moment(self) -> None:
         """Keep the tapes as they are at this moment, as a checkpoint does."""
         if self.keeper.begun:
+            self._look_at_rows()
             tapes = {name: bytes(data) for name, data in self._tapes.items()}
-            self._moment = (self.keeper.phase, tapes)
+            self._moment = (self.keeper.phase, tapes, set(self.seen))
 
     def lose_all(self, kept: str) -> None:
         """Kill everybody at once, the supervisor too; then the run goes on.
@@ -304,19 +306,21 @@ class Simulation:
             process.kill()
         self._end_broker()
         cut: Mapping[str, Any] | None = None
-        phase = self.keeper.phase
+        phase, withdrawal = self.keeper.phase, dict[str, str]()
         if kept == "moment" and self._moment is not None:
-            phase, tapes = self._moment
+            phase, tapes, self.seen = self._moment[0], self._moment[1], set(self._moment[2])
             self._tapes = {name: bytearray(data) for name, data in tapes.items()}
+            withdrawal |= {"GANGLION_WITHDRAW": str(phase), "GANGLION_WITHDRAW_BEHIND": str(phase)}
         elif kept == "cut":
             self.forget_tapes()
             cut, _ = newest_cut(self.folder / self.run, self.run)
+            # Its signals stay in the store, unlike there: they are to come out alike as well.
             phase = int(cut["phase"])
         else:
             kept = "tapes"
         self.count(f"resume with {kept}")
         self.keeper = Keeper(self, self.run, self.plan, self.uri, self.keeper, cut)
-        self.keeper.phase = phase
+        self.keeper.phase, self.keeper.withdrawal = phase, withdrawal
         self._start_broker()
         self._supervisor = self._process("supervisor", self._supervise)
 
@@ -408,8 +412,7 @@ class Simulation:
         """Do what is due from outside; say whether the run is over."""
         self.bus.now_s = self.schedule.now_s
         while self._acts and self._acts[0][0] <= self.schedule.events:
-            if self.uri is not None and self.peek is not None:
-                self.seen.update(self.peek(self.uri, self.run))
+            self._look_at_rows()
             self._acts.pop(0)[1](self)
         if self.check_every and self.schedule.events % self.check_every == 0:
             self._check()
@@ -419,6 +422,11 @@ class Simulation:
             process.crash.add_note(f"in {process.name}, schedule seed {self.schedule.seed}")
             raise process.crash
         return self._supervisor is not None and not self._supervisor.lives
+
+    def _look_at_rows(self) -> None:
+        """Take note of what somebody could read now."""
+        if self.uri is not None and self.peek is not None:
+            self.seen.update(self.peek(self.uri, self.run))
 
     def _check(self) -> None:
         """Let all cores look at their books."""

@@ -245,7 +245,6 @@ def _doze(fault: Fault, simulation: Simulation) -> None:
 
 def _unanswered(fault: Fault, simulation: Simulation) -> None:
     """Let a controller hang until the operator is answered that it does not stand, and lose the governor then."""
-    # Hooks hang; no wait does, and one for the store would have lasted too long.
     controllers = [p for p in simulation.victims if f"/{_CONTROLLER}/" in p.name and _is_free(p)]
     if not controllers:
         return
@@ -287,11 +286,8 @@ def _strike(fault: Fault, simulation: Simulation, what: int) -> Strike:
 
 
 def _is_free(process: Process) -> bool:
-    """Say whether a process has joined the bus, and the store has acknowledged all of its rows."""
-    participant, records = process.participant, getattr(process.host, "_records", None)
-    return (
-        participant is not None and participant.welcome is not None and (records is None or records.settled)
-    )
+    """Say whether a process has joined the bus."""
+    return process.participant is not None and process.participant.welcome is not None
 
 
 def _sever(process: Process) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,7 @@ from ganglion.run.plan import Plan, processes_of
 from ganglion.run.plan import Process as Place
 from ganglion.supervisor.guests import _REJOIN_S
 from ganglion.supervisor.restarts import Restarts
+from ganglion.supervisor.revival import _ASKED, _WORD_S
 from ganglion.supervisor.way import newest_cut
 from ganglion.wire.codec import codec_of
 from ganglion.wire.messages import (
@@ -67,6 +69,16 @@ class Member:
         self.asked = False
         self.noticed = False
         self.kill_s: float | None = None  # when it is killed, if it has not joined again by then
+        self.shot = False  # by us
+        self.here = False  # it has joined, once
+        self.idle: bool | None = None  # whether nobody awaited an answer of it when its connection ended
+        self.word_s: float | None = None  # until when we wait to be told so
+
+    @property
+    def slain(self) -> bool | None:
+        """Say whether somebody has killed it while it had nothing to do; None if that is still to be told."""
+        killed = self.process.status == KILLED and self.here and self.place.role in _ASKED
+        return self.idle if killed and not self.shot else False
 
 
 class Keeper:
@@ -112,6 +124,7 @@ class Keeper:
         self._replies: dict[int, Answer] = {}
         self._incarnations: dict[str, int] = {}  # those that were given out: synced, before a process starts
         self._before, self._cut = before, cut
+        self.withdrawal: dict[str, str] = {}  # what the store is to take back
         self._going_back = ""  # why the run begins again
         self._went_back = False
         if before is not None:
@@ -155,7 +168,7 @@ class Keeper:
                 cut = None if self._cut is None else dict(self._cut)
                 start = GovernorStart(self.run, self.plan.to_map(), store, None, cut)
                 self._ask(self.governor.name, "governor.start", start)
-            self.begun = True
+            self.begun, self.withdrawal = True, {}
 
     @property
     def _over(self) -> bool:
@@ -236,7 +249,7 @@ class Keeper:
             member = self.members.get(joined.peer)
             if member is not None and member.incarnation == joined.incarnation:
                 self._joined.add(joined.peer)
-                member.kill_s = None
+                member.here, member.idle, member.kill_s = True, None, None
                 if member.asked:  # it may not have heard it, as it was cut off
                     self._simulation.bid_leave(self.participant, joined.peer)
         elif told.head.call == "event":
@@ -248,6 +261,7 @@ class Keeper:
         if member is None or member.incarnation != gone.incarnation:
             return
         self._joined.discard(gone.peer)
+        member.idle = gone.idle
         if self.recovers and member.process.lives and not member.asked:
             member.kill_s = self.participant.clock() + LEAVE_KILL_S
 
@@ -410,6 +424,7 @@ class Keeper:
             member.process.zombie = True
             self._simulation.count("zombie")
         else:
+            member.shot = True
             member.process.kill()
 
     def _lose(self, member: Member, now_s: float) -> None:
@@ -421,12 +436,18 @@ class Keeper:
             self._lost = self._lost or (text, now_s + (LEAVE_ASK_S / 2 if known else 0.0))
             return
         tapes = self._tapes[name]
-        tapes.append(self._simulation.tape_bytes(name))
+        alike = [*tapes, self._simulation.tape_bytes(name)][-LOSSES_AT_ONE_STEP:]
+        poison = alike == LOSSES_AT_ONE_STEP * alike[-1:] and not member.slain
+        if poison and member.slain is None and now_s < (member.word_s or math.inf):
+            member.word_s, member.noticed = member.word_s or now_s + _WORD_S, False
+            return
+        if not member.slain:
+            tapes.append(alike[-1])
         delay_s = self.restarts.next_s(name, now_s)
         if process.status == EXIT_DIFFERS:
             self._simulation.count("difference")
             self._differs(process.words)
-        elif len(tapes) >= LOSSES_AT_ONE_STEP and len(set(tapes[-LOSSES_AT_ONE_STEP:])) == 1:
+        elif poison:
             self._simulation.count("poison")
             self._give_up(member, f"poison: {text}", now_s)
         elif delay_s is None:

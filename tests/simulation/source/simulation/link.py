@@ -164,6 +164,11 @@ class Wire:
         if self._process.waiting:
             self._schedule.ready(self._process)
 
+    def look_aside(self) -> None:
+        """Let the pulse look at what has come before its process hung."""
+        if not self._inbox.ended:
+            self._answer_beats()
+
     # -- inside -------------------------------------------------------------------------------------------------------
     def _disconnect(self) -> None:
         """Let the broker see the end of the connection."""

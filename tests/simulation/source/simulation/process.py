@@ -113,6 +113,8 @@ class Process:
         """Let it run no further: it is stopped, or hangs in a hook while its pulse still answers."""
         self.frozen, self.hung = True, hung
         self.mute |= not hung
+        for wire in self.wires if hung else ():
+            wire.look_aside()
 
     def thaw(self) -> None:
         """Let it run again."""
