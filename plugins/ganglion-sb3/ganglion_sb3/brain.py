@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ganglion.sdk import CheckpointableBrain, Signal, Transitions
+from ganglion.sdk import CheckpointableBrain, Session, Signal, Transitions
 
 if TYPE_CHECKING:
     from ganglion_sb3.collector import Collector
@@ -46,6 +46,11 @@ class SB3Brain(CheckpointableBrain):
         total_timesteps: Decisions of all workers, >= 1, over which schedules run (that of DQN's exploration, and
             linear ones), and after which, with the training that is then due, the phase is asked to stop. Default
             None: there may be no schedule, and conditions alone end the phase.
+        pretrain_steps: Steps by which DQN, SAC, TD3 and DDPG learn from recorded decisions (agent key `replay`) in
+            their replay buffer, >= 0. These algorithms were not made for that: they do not know what would come of
+            actions that nobody took, and need recordings in which they were. None is one for each decision. Default
+            None.
+        pretrain_epochs: Passes over recorded decisions in which PPO and A2C clone what was done, >= 1. Default 10.
 
     Source: Raffin et al. (2021), Stable-Baselines3: reliable reinforcement learning implementations.
     """
@@ -60,8 +65,18 @@ class SB3Brain(CheckpointableBrain):
         policy: str = "MlpPolicy",
         algorithm_params: Mapping[str, Any] | None = None,
         total_timesteps: int | None = None,
+        pretrain_steps: int | None = None,
+        pretrain_epochs: int = 10,
     ) -> None:
         super().__init__()
+        for name, least, found in (
+            ("pretrain_steps", 0, pretrain_steps),
+            ("pretrain_epochs", 1, pretrain_epochs),
+        ):
+            whole = isinstance(found, int) and not isinstance(found, bool) and found >= least
+            if not whole and (found is not None or name == "pretrain_epochs"):
+                raise ValueError(f"{name}: expected a whole number >= {least}, found {found!r}")
+        self.pretrain_steps, self.pretrain_epochs = pretrain_steps, pretrain_epochs
         if total_timesteps is not None and total_timesteps < 1:
             raise ValueError(f"total_timesteps: expected at least 1, found {total_timesteps}")
         self.algorithm, self.policy = algorithm, policy
@@ -129,6 +144,34 @@ class SB3Brain(CheckpointableBrain):
 
         parameters = acting(self.algorithm, self.model.policy)
         return {"architecture": self.architecture, "parameters": parameters, **self._collector.exploration}
+
+    def pretrain(self, sessions: Iterable[Session]) -> None:
+        """Learn from recorded episodes: off-policy algorithms by their replay buffer, the others by cloning.
+
+        No decision of it counts: schedules begin where the phase begins. Chance alone (`learning_starts`) is left out
+        then.
+
+        Raises:
+            ValueError: A session has other sensors or actuators, or cannot be learned from.
+            FloatingPointError: What comes of it is no finite number.
+        """
+        from ganglion_sb3.recording import Recording
+
+        recorded = Recording(
+            sessions,
+            [it.uid for it in self.sensors],
+            [it.uid for it in self.actuators],
+            self._observations,
+            self._actions,
+        )
+        self._collector.pretrain(recorded, self.pretrain_steps, self.pretrain_epochs)
+        for name, array in self.arrays().items():
+            if not np.isfinite(array).all():
+                raise FloatingPointError(
+                    f"sb3: {name} has NaN or infinity after learning from recorded decisions; readings and objectives "
+                    "should be of the order of 1 (filter `norm` makes them so)"
+                )
+        self._collector.trained()  # what an algorithm has noted of it would stand with the first decisions
 
     def learn(self, batch: Transitions) -> dict[str, Any] | None:
         """Take decisions in their order; return the update if the algorithm trained.

@@ -99,7 +99,22 @@ class Actions:
             np.concatenate([np.ravel(getattr(space, side, 0.0)) for space in found]).astype(np.float64)
             for side in ("low", "high")
         )
+        boxes = any(isinstance(space, Box) for space in found)
+        self._ends = (self._low, self._high) if boxes else _ends(found)
         self.space = _choice(actuators)
+
+    def check(self, rows: Array) -> None:
+        """Refuse setpoints, `[k, m]`, of which one is none of the actuators'; ValueError names the first."""
+        columns = np.asarray(rows, dtype=np.float64)
+        low, high = self._ends
+        fits, kind = (columns >= low) & (columns <= high), "a number"
+        if not isinstance(self.space, spaces.Box):
+            fits, kind = fits & (columns == np.floor(columns)), "a whole number"
+        for row, column in np.argwhere(~fits).tolist():
+            raise ValueError(
+                f"decision {row} has the action {columns[row, column]:g} (column {column}), expected {kind} in "
+                f"[{low[column]:g}, {high[column]:g}]"
+            )
 
     def setpoints(self, actions: Array) -> Array:
         """Return actions `[k, *shape]` as rows `[k, m]`."""
@@ -128,6 +143,22 @@ def _check(what: str, informations: Sequence[tuple[str, Space]]) -> None:
 def _slices(found: Sequence[Space]) -> list[slice]:
     ends = np.cumsum([0, *(space.size for space in found)]).tolist()
     return [slice(begin, end) for begin, end in pairwise(ends)]
+
+
+def _ends(found: Sequence[Space]) -> tuple[Array, Array]:
+    """Return the first and the last choice of each column of discrete spaces."""
+    counts = [
+        np.full(it.size, 2)
+        if isinstance(it, MultiBinary)
+        else np.ravel(getattr(it, "nvec", getattr(it, "n", 0)))
+        for it in found
+    ]
+    starts = [
+        np.broadcast_to(np.ravel(getattr(it, "start", 0)), count.shape)
+        for it, count in zip(found, counts, strict=True)
+    ]
+    low = np.concatenate(starts)
+    return low, low + np.concatenate(counts) - 1
 
 
 def _choice(actuators: Sequence[tuple[str, Space]]) -> spaces.Space[Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -64,6 +64,16 @@ class Collector(ABC):
 
     def __init__(self, model: Any, actions: Actions, muscles: list[str], stream: Stream) -> None:
         self.model, self.actions, self.muscles, self.stream = model, actions, muscles, stream
+
+    @abstractmethod
+    def pretrain(self, recorded: Iterable[list[Decision]], steps: int | None, epochs: int) -> None:
+        """Learn from recorded decisions, episode by episode; nothing of it counts as decided here.
+
+        Args:
+            recorded: May be iterated more than once.
+            steps: Of the optimiser, of who learns from a replay; None is one for each decision.
+            epochs: Passes, of who learns from rollouts.
+        """
 
     @property
     @abstractmethod

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -29,18 +29,28 @@ class Replay(Collector):
     def __init__(self, model: Any, actions: Actions, muscles: list[str], stream: Stream) -> None:
         super().__init__(model, actions, muscles, stream)
         self._since = self._episodes_since = 0  # the last training
+        self._pretrained = False
 
     @property
     def exploration(self) -> dict[str, Any]:
-        """Chance alone before learning starts; of DQN then its rate of it."""
-        by_chance = bool(self.model.num_timesteps < self.model.learning_starts)
+        """Chance alone before learning starts, unless it has learned before; of DQN then its rate of it."""
+        by_chance = bool(self.model.num_timesteps < self._starts)
         return {"random": by_chance, "rate": float(getattr(self.model, "exploration_rate", 0.0))}
 
     def add(self, decision: Decision) -> bool:
         """Keep a decision; train where that is due."""
         model = self.model
         by_chance = self.exploration["random"]
-        model.replay_buffer.add(
+        self._keep(decision)
+        self._count()
+        model._on_step()  # noqa: SLF001 - DQN counts there towards its target network
+        self._since += 1
+        self._episodes_since += decision.done
+        trained = self._is_due() and self._train()
+        return trained or by_chance != self.exploration["random"]
+
+    def _keep(self, decision: Decision) -> None:
+        self.model.replay_buffer.add(
             decision.observation,
             decision.following,
             self._action(decision),
@@ -48,12 +58,36 @@ class Replay(Collector):
             np.array([decision.done]),
             [{"TimeLimit.truncated": decision.truncated and not decision.terminated}],
         )
-        self._count()
-        model._on_step()  # noqa: SLF001 - DQN counts there towards its target network
-        self._since += 1
-        self._episodes_since += decision.done
-        trained = self._is_due() and self._train()
-        return trained or by_chance != self.exploration["random"]
+
+    @property
+    def _starts(self) -> int:
+        """Decisions without learning."""
+        return 0 if self._pretrained else int(self.model.learning_starts)
+
+    def pretrain(self, recorded: Iterable[list[Decision]], steps: int | None, epochs: int) -> None:
+        """Keep recorded decisions as if they had been made, the oldest first, and train by drawn ones.
+
+        From then on learning has started. DQN's target network follows as often as it would with one step after each
+        `train_freq` decisions.
+        """
+        model, count = self.model, 0
+        for episode in recorded:
+            for decision in episode:
+                self._keep(decision)
+            count += len(episode)
+        left = count if steps is None else steps
+        between = (
+            1 if model.train_freq.unit is TrainFrequencyUnit.EPISODE else int(model.train_freq.frequency)
+        )
+        counts = hasattr(model, "_n_calls")  # towards the target network
+        with self.stream.running():
+            while left:
+                size = 1 if counts else left
+                for _ in range(between if counts else 0):
+                    model._on_step()  # noqa: SLF001 - as in `add`
+                model.train(batch_size=model.batch_size, gradient_steps=size)
+                left -= size
+        self._pretrained = True
 
     def _action(self, decision: Decision) -> Array:
         if decision.data is not None:
@@ -73,7 +107,7 @@ class Replay(Collector):
         model = self.model
         steps = model.gradient_steps if model.gradient_steps >= 0 else self._since
         self._since = self._episodes_since = 0
-        if model.num_timesteps <= model.learning_starts or steps == 0:
+        if model.num_timesteps <= self._starts or steps == 0:
             return False
         with self.stream.running():
             model.train(batch_size=model.batch_size, gradient_steps=steps)
@@ -84,7 +118,7 @@ class Replay(Collector):
         buffer = self.model.replay_buffer
         count = buffer.buffer_size if buffer.full else buffer.pos
         found = {name: np.array(array[:count]) for name, array in self._stored().items()}
-        standing = [buffer.pos, buffer.full, self._since, self._episodes_since]
+        standing = [buffer.pos, buffer.full, self._since, self._episodes_since, self._pretrained]
         return found | {"standing": np.array(standing, dtype=np.int64)}
 
     def restore(self, arrays: Mapping[str, Array]) -> None:
@@ -92,8 +126,10 @@ class Replay(Collector):
         for name, array in self._stored().items():
             array[: len(arrays[name])] = arrays[name]
         buffer = self.model.replay_buffer
-        buffer.pos, full, self._since, self._episodes_since = np.asarray(arrays["standing"]).tolist()
-        buffer.full = bool(full)
+        buffer.pos, full, self._since, self._episodes_since, pretrained = np.asarray(
+            arrays["standing"]
+        ).tolist()
+        buffer.full, self._pretrained = bool(full), bool(pretrained)
 
     def _stored(self) -> dict[str, Array]:
         """Return the arrays that the buffer keeps rows in, those of a Dict one by one."""

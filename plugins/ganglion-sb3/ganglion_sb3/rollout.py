@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -63,6 +63,12 @@ class Rollout(Collector):
         self._rows = {muscle: [] for muscle in self.muscles}
         self._count_rows = 0
         return True
+
+    def pretrain(self, recorded: Iterable[list[Decision]], steps: int | None, epochs: int) -> None:
+        """Clone recorded decisions, see `Cloning`."""
+        from ganglion_sb3.cloning import Cloning
+
+        Cloning(self.model, self.actions, self.stream, self._value).run(recorded, epochs)
 
     def _told(self, decision: Decision) -> tuple[Array, float, float]:
         """Return flat action, value and log-probability: the muscle's own, else what the policy says of the action."""

@@ -111,3 +111,21 @@ def test_an_agent_must_see_something() -> None:
         Observations([], False)
     with pytest.raises(ValueError, match=r"sensor e\.s: sb3 takes Box"):
         Observations([("e.s", Dict({"x": Discrete(2)}))], True)
+
+
+def test_what_no_actuator_takes_is_named() -> None:
+    """Of choices a whole number from the first to the last, of a Box one within its bounds; else row and column."""
+    several = Actions([("e.a", Discrete(3, start=5)), ("e.b", Discrete(2))])
+    several.check(np.array([[5, 0], [7.0, 1.0]]))
+    boxes = Actions([("e.a", Box(-0.1, 0.3, (2,), np.float32))])
+    boxes.check(np.array([[-0.1, 0.3]], dtype=np.float32))
+    for actions, row, told in (
+        (several, [8, 0], r"the action 8 \(column 0\), expected a whole number in \[5, 7\]"),
+        (several, [5, 0.5], r"the action 0\.5 \(column 1\), expected a whole number in \[0, 1\]"),
+        (boxes, [0.0, 0.31], r"the action 0\.31 \(column 1\), expected a number in \[-0\.1, 0\.3\]"),
+        (boxes, [np.nan, 0.0], r"the action nan \(column 0\)"),
+        (Actions([("e.a", MultiBinary((2, 2)))]), [0, 1, 2, 0], r"the action 2 \(column 2\)"),
+        (Actions([("e.a", MultiDiscrete([2, 3], start=[1, -1]))]), [0, 0], r"\(column 0\), .* in \[1, 2\]"),
+    ):
+        with pytest.raises(ValueError, match=told):
+            actions.check(np.array([row]))

@@ -9,7 +9,7 @@ pytest.importorskip(
 )
 from gymnasium import spaces
 
-from ganglion.sdk import Box
+from ganglion.sdk import Box, Discrete
 from ganglion_sb3.algorithm import make_algorithm
 from ganglion_sb3.codec import Actions
 from ganglion_sb3.collector import Decision
@@ -108,3 +108,57 @@ def test_the_buffer_goes_on(trainings) -> None:
     assert [[False, True]] * 2 == found
     for name, array in one.arrays().items():
         np.testing.assert_array_equal(array, two.arrays()[name])
+
+
+def test_recorded_decisions_fill_the_buffer_and_are_trained_on() -> None:
+    """The newest are kept as if they had been made, with a step for each; then learning has started, also elsewhere."""
+    recorded = [[_decision(0), _decision(1), _decision(2, truncated=True)], [_decision(3), _decision(4)]]
+    one, two = _replay(learning_starts=50), _replay(learning_starts=50)
+    one.pretrain(recorded, None, 9)
+    for decision in [it for episode in recorded for it in episode]:
+        two.add(decision)
+
+    for name in ("observations", "next_observations", "actions", "rewards", "dones", "timeouts"):
+        np.testing.assert_array_equal(
+            getattr(one.model.replay_buffer, name), getattr(two.model.replay_buffer, name)
+        )
+    assert (5, 0) == (one.model._n_updates, two.model._n_updates)
+    assert (0, False, True) == (
+        one.model.num_timesteps, one.exploration["random"], two.exploration["random"]
+    )  # fmt: skip
+    three = _replay(learning_starts=50)
+    three.restore(one.arrays())
+    assert not three.exploration["random"]
+    assert three.add(_decision(5))
+
+
+def test_there_may_be_other_steps_than_recorded_decisions() -> None:
+    """As many as are wanted; none only fills the buffer."""
+    for steps in (0, 7):
+        replay = _replay()
+        replay.pretrain([[_decision(0), _decision(1)]], steps, 9)
+        assert steps == replay.model._n_updates
+
+
+def test_the_target_of_dqn_follows_what_was_recorded() -> None:
+    """It does as often as with one step after every `train_freq` decisions."""
+    actions = Actions([("e.a", Discrete(2))])
+    given = {
+        "target_update_interval": 8,
+        "train_freq": 4,
+        "buffer_size": 9,
+        "policy_kwargs": {"net_arch": [4]},
+    }
+    model = make_algorithm("DQN", "MlpPolicy", given, spaces.Box(-9.0, 9.0, (1,)), actions.space, 1, 10)
+    replay = Replay(model, actions, ["a/0"], Stream(1))
+    before = {name: it.clone() for name, it in model.q_net_target.state_dict().items()}
+
+    def same() -> bool:
+        return all(bool((it == before[name]).all()) for name, it in model.q_net_target.state_dict().items())
+
+    replay.pretrain([[_decision(0)]], 1, 9)
+    assert same()
+    replay.pretrain([[_decision(0)]], 1, 9)
+    assert not same() or 8 == model._n_calls
+    replay.pretrain([[_decision(0)]], 2, 9)
+    assert not same()

@@ -52,7 +52,7 @@ class SacBrain(OffPolicy):
             None is one for each of them. Default None.
         pretrain_caution: In these steps, weight of the squared distance of the policy's actions to the recorded ones,
             in shares of what the critics hold of them, >= 0; 0 believes what they think of actions that nobody took.
-            Default 0.4.
+            Default 1.
 
     Source: Haarnoja, Zhou, Abbeel and Levine (2018), Soft actor-critic: off-policy maximum entropy deep reinforcement
     learning with a stochastic actor; Haarnoja et al. (2018), Soft actor-critic algorithms and applications, algorithm
@@ -79,7 +79,7 @@ class SacBrain(OffPolicy):
         entropy_target: float | None = None,
         update_every: int = 4,
         pretrain_steps: int | None = None,
-        pretrain_caution: float = 0.4,
+        pretrain_caution: float = 1.0,
     ) -> None:
         # Spelt out although the config has them: a parameter that is not taken is refused by this signature.
         self.config = SacConfig(

@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip(
+    "stable_baselines3",
+    reason="stable-baselines3 is not installed: scripts/setup --with stable-baselines3",
+)
+import torch
+from gymnasium import spaces
+
+from ganglion.sdk import Box, Discrete, Space
+from ganglion_sb3 import cloning
+from ganglion_sb3.algorithm import make_algorithm
+from ganglion_sb3.codec import Actions
+from ganglion_sb3.collector import Decision
+from ganglion_sb3.rollout import Rollout
+from ganglion_sb3.stream import Stream
+
+SEEN = spaces.Box(-1.0, 1.0, (2,))
+
+
+def _rollout(space: Space, name: str = "PPO", seed: int = 1, **params: Any) -> Rollout:
+    actions = Actions([("e.a", space)])
+    given = {"gamma": 0.8, "learning_rate": 0.01, "policy_kwargs": {"net_arch": [16]}, **params}
+    stream = Stream(seed)
+    with stream.running():
+        model = make_algorithm(name, "MlpPolicy", given, SEEN, actions.space, 1, None)
+    return Rollout(model, actions, ["a/0"], stream)
+
+
+def _episode(act: Any, length: int = 40, terminated: bool = True) -> list[Decision]:
+    seen = np.random.default_rng(length).uniform(-1, 1, (length + 1, 1, 2)).astype(np.float32)
+    last = length - 1
+    return [
+        Decision(
+            "a/0", seen[i], np.array([[act(seen[i, 0])]]), None, 1.0, seen[i + 1], i == 0,
+            i == last and terminated, i == last and not terminated,
+        )
+        for i in range(length)
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["PPO", "A2C"])
+def test_choices_are_cloned(name: str) -> None:
+    """The most likely action is the recorded one; nothing is counted, and the algorithm's optimiser is as it was."""
+    rollout = _rollout(Discrete(2, start=5), name)
+    rollout.pretrain([_episode(lambda seen: 5 + (seen[0] > 0))] * 2, None, 40)
+    found, _ = rollout.model.policy.predict(np.array([[0.5, 0.0], [-0.5, 0.0]]), deterministic=True)
+
+    assert [1, 0] == found.tolist()
+    assert (0, 0) == (rollout.model.num_timesteps, rollout.model._n_updates)
+    assert not rollout.model.policy.optimizer.state
+
+
+def test_numbers_are_cloned_and_their_spread_stays() -> None:
+    """The centre comes to the recorded setpoints; how far it spreads is as it was."""
+    rollout = _rollout(Box(-2.0, 2.0, ()))
+    before = rollout.model.policy.log_std.tolist()
+    rollout.pretrain([_episode(lambda seen: 1.5 * seen[0])] * 2, None, 60)
+    found, _ = rollout.model.policy.predict(np.array([[0.5, 0.0], [-0.5, 0.0]]), deterministic=True)
+
+    np.testing.assert_allclose(found[:, 0], [0.75, -0.75], atol=0.2)
+    assert before == rollout.model.policy.log_std.tolist()
+
+
+@pytest.mark.parametrize(("terminated", "expected"), [(True, 1.0), (False, 5.0)])
+def test_values_come_to_the_returns(terminated: bool, expected: float) -> None:
+    """With an objective of 1 the only decision is worth that if it terminated, else what would go on for ever."""
+    rollout = _rollout(Discrete(2), policy_kwargs={"net_arch": []}, learning_rate=0.05)
+    [decision] = _episode(lambda seen: 0, 1, terminated)
+    decision = replace(decision, following=decision.observation)
+    rollout.pretrain([[decision]], None, 500)
+    with torch.no_grad():
+        value = float(rollout.model.policy.predict_values(torch.as_tensor(decision.observation)))
+
+    assert pytest.approx(expected, abs=0.9) == value
+
+
+def test_equal_seeds_clone_equal_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Weights are equal bit by bit, and of another seed others; it learns in parts where a recording is long."""
+    monkeypatch.setattr(cloning, "MIXED", 30)
+    found = []
+    for seed in (1, 1, 2):
+        rollout = _rollout(Discrete(2), seed=seed)
+        rollout.pretrain([_episode(lambda seen: seen[0] > 0)] * 2, None, 3)
+        found.append([it.numpy().tobytes() for it in rollout.model.policy.state_dict().values()])
+
+    assert found[0] == found[1] != found[2]
