@@ -23,6 +23,10 @@ __all__ = ["Output", "printable", "without_password"]
 
 _CHUNK_BYTES = 64 * 1024
 _CHUNKS_MAX = 16  # in one go; then the loop has other things to do
+_STACK = re.compile(r"(Current t|T)hread 0x[0-9a-f]+.*\(most recent call first\):")
+_HOOKS = (
+    '/ganglion/peer/hooks.py"'  # the frame that called an author's hook; those below it say nothing of it
+)
 
 
 def printable(text: str) -> str:
@@ -41,6 +45,9 @@ class Output:
 
     A full file becomes `<path>.1`, that one `<path>.2`; there are LOG_FILES of them. What comes faster than
     OUTPUT_BYTES_PER_S, or in lines longer than LOG_LINE_BYTES, is not kept; the file says how much that was.
+
+    Where a process that hung was ended, its stacks come with the innermost frame first. The last lines then leave out
+    what lies below an author's hook, which would push the hook itself out.
     """
 
     def __init__(self, fd: int, path: Path | None, clock: Callable[[], float] = time.monotonic) -> None:
@@ -49,6 +56,7 @@ class Output:
         self.dropped_bytes = 0
         self.ended = False
         self._rest = b""
+        self._stack = self._below = False  # whether a line is of a stack, and below the hook
         self._room_bytes = LOG_FILE_BYTES
         self._told_bytes = 0  # of what was dropped
         self._clock = clock
@@ -102,7 +110,8 @@ class Output:
         cut = line[:LOG_LINE_BYTES]
         self.dropped_bytes += len(line) - len(cut)
         text = printable(cut.decode(errors="replace").rstrip("\r"))
-        self.lines.append(text)
+        if not self._leaves_out(text):
+            self.lines.append(text)
         data = text.encode() + b"\n"
         if not self._may_come(len(data)):
             self.dropped_bytes += len(data)
@@ -110,6 +119,15 @@ class Output:
         if self.dropped_bytes > self._told_bytes + len(line) - len(cut):
             self._tell_dropped()
         self._write(data)
+
+    def _leaves_out(self, text: str) -> bool:
+        """Say whether a line is one of a stack that would push out what an author has to see."""
+        if not text.startswith('  File "'):
+            self._below, self._stack = False, _STACK.match(text) is not None
+            return text.startswith("Extension modules: ")
+        left_out = self._below
+        self._below = left_out or (self._stack and _HOOKS in text)
+        return left_out
 
     def _may_come(self, size: int) -> bool:
         """Take from what may come in a second; a second's worth may come at once."""

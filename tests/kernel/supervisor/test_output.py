@@ -94,6 +94,28 @@ def test_link_in_the_place_of_the_file_is_not_followed(tmp_path: Path) -> None:
     assert ["theirs"] == list(out.lines)
 
 
+def test_the_stack_of_a_hang_shows_the_hook(tmp_path: Path) -> None:
+    """Of stacks with the innermost frame first the last lines keep what leads to the hook; the file has all."""
+    own = '  File "/home/me/tank.py", line 7 in update'
+    hook = '  File "/x/ganglion/peer/hooks.py", line 42 in __call__'
+    deep = [f'  File "/x/ganglion/peer/participant.py", line {i} in serve' for i in range(40)]
+    head = "Current thread 0x00007f87c19beb80 (most recent call first):"
+    stack = [
+        "Fatal Python error: Aborted",
+        "",
+        head,
+        own,
+        hook,
+        *deep,
+        "",
+        "Extension modules: numpy (total: 1)",
+    ]
+    out = _read("\n".join([*stack, hook, deep[0], ""]).encode(), tmp_path / "out")
+
+    assert [*stack[:5], "", hook, deep[0]] == list(out.lines)
+    assert len(stack) + 2 == len((tmp_path / "out").read_text().splitlines())
+
+
 def test_terminal_sequences_are_disarmed() -> None:
     """Control characters of a stranger are shown, not obeyed."""
     assert ["\\x1b[2Jboo\\x07"] == list(_read(b"\x1b[2Jboo\x07\r\n").lines)
