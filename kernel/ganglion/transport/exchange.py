@@ -22,6 +22,7 @@ __all__ = [
     "Budget",
     "Exchange",
     "Sink",
+    "Waiting",
     "called",
     "passes",
 ]
@@ -101,6 +102,27 @@ class Sink(Protocol):
 
     def look(self, now_s: float) -> None:
         """Look at the clock; called with each tick."""
+
+
+class Waiting:
+    """Keep the senders that wait until one destination has less to take; none is stopped twice."""
+
+    __slots__ = ("_senders",)
+
+    def __init__(self) -> None:
+        self._senders: list[Sink] = []
+
+    def stop(self, sender: Sink) -> None:
+        """Stop reading from a sender, unless it waits already."""
+        if sender not in self._senders:
+            self._senders.append(sender)
+            sender.pause()
+
+    def release(self) -> None:
+        """Let all go on."""
+        senders, self._senders = self._senders, []
+        for sender in senders:
+            sender.resume()
 
 
 class Budget:

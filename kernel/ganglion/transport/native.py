@@ -34,6 +34,7 @@ from ganglion.transport.exchange import (
     URGENT,
     Exchange,
     Sink,
+    Waiting,
     passes,
 )
 from ganglion.transport.frames import encode, encode_error, frame_header
@@ -96,7 +97,7 @@ class NativeConnection(asyncio.Protocol):
         self._tired = False  # the walk has forwarded as much as one turn allows
         self._writing = False  # the event loop has not written all that we gave it
         self._closing = False
-        self._held: list[Sink] = []  # senders that wait until less is waiting here
+        self._held = Waiting()  # for less to wait here
         self._pauses = 0
         self._arrived_s = now_s
         self._looked_s = now_s
@@ -285,7 +286,7 @@ class NativeConnection(asyncio.Protocol):
         self._writing = False
         self._pump()
         if self._link.queued_bytes <= QUEUE_MARK_BYTES // 2:
-            self._release()
+            self._held.release()
 
     def connection_lost(self, error: Exception | None) -> None:
         """Tell the broker."""
@@ -293,7 +294,7 @@ class NativeConnection(asyncio.Protocol):
         self._closing = True
         self._zmtp.close()
         exchange.budget.forget(self)
-        self._release()
+        self._held.release()
         self._rest = None
         reason = str(error) if error else "it closed the connection"
         exchange.perform(exchange.broker.disconnect(link, reason, exchange.clock()))
@@ -390,14 +391,7 @@ class NativeConnection(asyncio.Protocol):
 
     def hold(self, sender: Sink) -> None:
         """Stop reading from `sender` until half of what may wait here is left."""
-        if sender not in self._held:
-            self._held.append(sender)
-            sender.pause()
-
-    def _release(self) -> None:
-        held, self._held = self._held, []
-        for sender in held:
-            sender.resume()
+        self._held.stop(sender)
 
     def pause(self) -> None:
         """Stop reading, until `resume` was called as often."""
@@ -429,7 +423,7 @@ class NativeConnection(asyncio.Protocol):
         self._closing = True
         self._zmtp.close()
         self._exchange.budget.forget(self)
-        self._release()
+        self._held.release()
         self._rest = None
         self._exchange.later(CLOSING_S if self._prefix else CLOSING_UNJOINED_S, self._transport.abort)
         if self._writing:
@@ -446,7 +440,7 @@ class NativeConnection(asyncio.Protocol):
         self._zmtp.close()
         self._rest = None
         exchange.budget.forget(self)
-        self._release()
+        self._held.release()
         self._transport.abort()
 
     def look(self, now_s: float) -> None:

@@ -26,7 +26,7 @@ from ganglion.limits import (
     WORK_PER_CALLBACK_BYTES,
 )
 from ganglion.transport.endpoint import parse_endpoint
-from ganglion.transport.exchange import URGENT, Exchange, Sink, passes
+from ganglion.transport.exchange import URGENT, Exchange, Sink, Waiting, passes
 from ganglion.transport.frames import encode, frame_header, split
 from ganglion.transport.zap import DOMAIN, ZapHandler, key_of
 from ganglion.transport.zmqlink import readable
@@ -65,7 +65,7 @@ class ZmqConnection:
         self._exchange = exchange
         self._backlog: deque[list[bytes]] = deque()
         self._urgent: deque[list[bytes]] = deque()
-        self._held: list[Sink] = []
+        self._held = Waiting()
         self._progress_s = exchange.clock()
         self.link, effects = exchange.broker.connect(self._progress_s, address)
         self.link.sink = self
@@ -124,18 +124,11 @@ class ZmqConnection:
             self._progress_s = self._exchange.clock()
         self.link.queued_bytes = sum(len(part) for item in (*self._urgent, *self._backlog) for part in item)
         if self.link.queued_bytes <= QUEUE_MARK_BYTES // 2:
-            self._release()
+            self._held.release()
 
     def hold(self, sender: Sink) -> None:
         """Stop reading from `sender` until half of what may wait here is left."""
-        if sender not in self._held:
-            self._held.append(sender)
-            sender.pause()
-
-    def _release(self) -> None:
-        held, self._held = self._held, []
-        for sender in held:
-            sender.resume()
+        self._held.stop(sender)
 
     def pause(self) -> None:
         """Stop reading; a ROUTER can only stop reading from all."""
@@ -149,7 +142,7 @@ class ZmqConnection:
         """Forget the connection; a ROUTER cannot close one, its other side is told by what is sent before."""
         self.pump()
         self._front.forget(self)
-        self._release()
+        self._held.release()
 
     def lose(self, reason: str) -> None:
         """Tell the broker that the connection is gone."""
@@ -159,7 +152,7 @@ class ZmqConnection:
         exchange = self._exchange
         exchange.perform(exchange.broker.disconnect(self.link, reason, exchange.clock()))
         self._front.forget(self)
-        self._release()
+        self._held.release()
 
     def look(self, now_s: float) -> None:
         """End the connection of one who takes nothing."""

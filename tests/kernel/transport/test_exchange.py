@@ -11,7 +11,7 @@ from ganglion.broker.effect import Close, Note, Send
 from ganglion.broker.link import Link, Route
 from ganglion.errors import RemoteProtocolError
 from ganglion.limits import INTEGER_MAX, QUEUE_MARK_BYTES
-from ganglion.transport.exchange import LARGE_BYTES, Budget, Exchange, called, passes
+from ganglion.transport.exchange import LARGE_BYTES, Budget, Exchange, Waiting, called, passes
 from ganglion.wire.envelope import Head, decode_head, encode_call, encode_head, packed_call
 from ganglion.wire.verb import Verb
 
@@ -84,6 +84,19 @@ def test_a_sender_is_held_by_a_full_sink() -> None:
 
     assert [("flush", []), ("hold", sender)] == full.did
     assert [("flush", [])] == sender.did
+
+
+def test_a_sender_waits_once() -> None:
+    """Who is stopped again goes on all the same when the destination is free; who comes later waits anew."""
+    waiting, one, two = Waiting(), RecordingSink(), RecordingSink()
+    for sender in (one, two, one):
+        waiting.stop(sender)
+    waiting.release()
+    waiting.release()
+    waiting.stop(one)
+
+    assert ["pause", "resume", "pause"] == one.did
+    assert ["pause", "resume"] == two.did
 
 
 def test_tick_looks_at_every_connection() -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import statistics
+import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -93,6 +96,23 @@ class Bench:
             session.listen(self.joined_s)
             session.welcome()
         return session
+
+    def endure(self, step: Callable[[], object], spans_s: list[float]) -> int:
+        """Take as many steps as the order has, or as its time holds; note how fast their answers were, return how many.
+
+        `spans_s` is where the session keeps what each answer took.
+        """
+        spans_s.clear()
+        until_s = time.perf_counter() + self.order.long_s
+        count = 0
+        while count < self.order.steps and time.perf_counter() < until_s:
+            count += 1
+            step()
+        ordered = sorted(spans_s)
+        if ordered:
+            median_us = 1e6 * statistics.median(ordered)
+            self.notes["speed"] = (median_us, 1e6 * ordered[int(0.99 * (len(ordered) - 1))], len(ordered))
+        return count
 
     def aside(self) -> Bench:
         """Return a bench for a case that is carried out beside others: it shares no session with them."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
-import time
 from typing import Any
 
 from ganglion.errors import PeerLost
@@ -336,21 +334,14 @@ def utf8(bench: Bench) -> None:
 def steps(bench: Bench) -> str:
     """Ten thousand steps pass, or as many as twenty seconds hold, with a reset behind each episode."""
     world = World.begun(bench)
-    spans = world.session.spans
-    spans.clear()
-    until_s = time.perf_counter() + bench.order.long_s
-    count = 0
-    while count < bench.order.steps and time.perf_counter() < until_s:
-        count += 1
+
+    def step() -> None:
         answer = world.update(world.some() if world.step % 7 == 0 else None)
         if answer.fields.get("terminated") is True or answer.fields.get("truncated") is True:
             world.read(answer)
             world.reset(world.episode + 20)
-    ordered = sorted(spans)
-    if ordered:
-        median_us = 1e6 * statistics.median(ordered)
-        bench.notes["speed"] = (median_us, 1e6 * ordered[int(0.99 * (len(ordered) - 1))], len(ordered))
-    return f"{count} steps"
+
+    return f"{bench.endure(step, world.session.spans)} steps"
 
 
 @case("state.goes-on", "Calls", _ROLE, alone=True)

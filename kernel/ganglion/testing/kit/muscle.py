@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import statistics
 import struct
-import time
 
 from ganglion.testing.kit.bench import Bench
 from ganglion.testing.kit.body import ACT, Body
@@ -181,20 +179,14 @@ def large_reading(bench: Bench) -> None:
 def decisions(bench: Bench) -> str:
     """Ten thousand decisions pass, or as many as twenty seconds hold, with a reset behind each episode."""
     body = Body.set_up(bench)
-    spans = body.session.spans
-    spans.clear()
-    until_s = time.perf_counter() + bench.order.long_s
-    count = 0
-    while count < bench.order.steps and time.perf_counter() < until_s:
-        count += 1
+
+    def step() -> None:
         answer = body.act()
         if body.decision == 100:
             body.setpoints(answer)
             body.reset()
-    ordered = sorted(spans)
-    median_us = 1e6 * statistics.median(ordered)
-    bench.notes["speed"] = (median_us, 1e6 * ordered[int(0.99 * (len(ordered) - 1))], len(ordered))
-    return f"{count} decisions"
+
+    return f"{bench.endure(step, body.session.spans)} decisions"
 
 
 @case("leave.shut-down", _CALLS, _ROLE)

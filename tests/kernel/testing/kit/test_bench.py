@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -43,3 +44,20 @@ def test_peer_that_cannot_be_started_again_is_not(puppet: Callable[[str], Any], 
 
         with pytest.raises(Skip, match="would have to be started again"):
             bench.fresh()
+
+
+def test_a_long_run_ends_by_its_steps_or_its_time(puppet: Callable[[str], Any], order: Order) -> None:
+    """As many steps are taken as were ordered, none without time; median, percentile and number are noted."""
+    spans_s = [99.0]  # of what was asked before
+    with Bench(puppet(""), order) as bench:
+        taken = bench.endure(lambda: spans_s.append(1e-6 * len(spans_s)), spans_s)
+
+        assert order.steps == taken == len(spans_s)
+        assert (
+            pytest.approx(0.5 * (taken - 1)),
+            pytest.approx(int(0.99 * (taken - 1))),
+            taken,
+        ) == bench.notes["speed"]
+    with Bench(puppet(""), replace(order, long_s=0.0)) as bench:
+        assert 0 == bench.endure(lambda: None, spans_s)
+        assert "speed" not in bench.notes
