@@ -107,7 +107,12 @@ class Dealer:
 @pytest.mark.parametrize("front", ["ipc", "tcp"])
 @pytest.mark.parametrize(
     "options",
-    [{}, {zmq.IDENTITY: b"chosen by myself"}, {zmq.HEARTBEAT_IVL: 20, zmq.HEARTBEAT_TTL: 1000}],
+    # without a time of its own an answer to a heartbeat would have to come within its interval
+    [
+        {},
+        {zmq.IDENTITY: b"chosen by myself"},
+        {zmq.HEARTBEAT_IVL: 20, zmq.HEARTBEAT_TIMEOUT: 60_000, zmq.HEARTBEAT_TTL: 60_000},
+    ],
     ids=["plain", "identity", "heartbeats"],
 )
 def test_unmodified_dealers_attach(station: Any, front: str, options: dict[int, Any]) -> None:
