@@ -39,6 +39,8 @@ async def prepare(run: Run, way: Way) -> None:
     elif way.moment is not None:
         run.phase = int(way.moment.facts["phase"])
         await asyncio.to_thread(moments.restore, way.moment)
+    elif census is not None:  # tapes are those of the phase that was running
+        run.phase = min(census.phase, len(run.plan.phases) - 1)
     run.withdrawal = _withdrawal(run, way)
     if way.cut is not None:
         run.unheard = _unheard(run)

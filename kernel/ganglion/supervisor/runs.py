@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from ganglion.errors import LaunchError
+from ganglion.errors import LaunchError, UsageError
 from ganglion.limits import (
     ATTACH_WAIT_REPORT_S,
     LOG_LINE_BYTES,
@@ -20,6 +20,7 @@ from ganglion.limits import (
 from ganglion.run.loss import ours, recovers, restarts, returns, unrepeatable
 from ganglion.run.plan import Plan, processes_of
 from ganglion.run.plan import Process as Place
+from ganglion.run.replay import homeless
 from ganglion.supervisor.census import Census, boot_id, life_of
 from ganglion.supervisor.checkpoints import Checkpoints
 from ganglion.supervisor.child import State
@@ -35,7 +36,7 @@ from ganglion.wire.messages import Ended, Failure, RunEvent
 from ganglion.wire.name import Role, peer_name
 from ganglion.wire.parcel import plan_bytes
 
-__all__ = ["FINISHED", "INTERRUPTED", "Outcome", "Run", "Wait", "check_size"]
+__all__ = ["FINISHED", "INTERRUPTED", "Outcome", "Run", "Wait", "check_size", "check_store"]
 
 FINISHED, FAILED, INTERRUPTED = "finished", "failed", "interrupted"
 _REPORT_MAX_S = 60.0  # a wait is told after 2, 4, 8, 16, 32, 60, 120, 180 s ...
@@ -363,3 +364,10 @@ def check_size(run: str, plan: Plan) -> None:
                 f"phase {phase.name!r}: expected at most {PROCESSES_PER_RUN} processes (processes_per_run), "
                 f"found {count} with {phase.workers} workers"
             )
+
+
+def check_store(run: str, plan: Plan, store: str | None) -> None:
+    """Raise UsageError if brains are to learn from recorded episodes and there is no store that has any."""
+    faults = homeless(plan, run) if store is None else []
+    if faults:
+        raise UsageError("\n".join(faults))

@@ -38,7 +38,7 @@ from ganglion.supervisor.moment import Moments
 from ganglion.supervisor.process import Process
 from ganglion.supervisor.revival import Revival
 from ganglion.supervisor.rewind import begin, prepare, rewind
-from ganglion.supervisor.runs import FINISHED, Outcome, Run, check_size
+from ganglion.supervisor.runs import FINISHED, Outcome, Run, check_size, check_store
 from ganglion.supervisor.user import check_users
 from ganglion.supervisor.vigil import Vigil
 from ganglion.supervisor.way import Way
@@ -236,6 +236,7 @@ class Supervisor(Listener):
         run.on_rewind = lambda reason, peer: self._spawn(rewind(self, run, reason, peer))
         try:
             await asyncio.to_thread(check_size, folder.run, plan)
+            check_store(folder.run, plan, store)
             users = await asyncio.to_thread(check_users, plan, self.settings.results)
             if run.mask is not None:
                 os.umask(run.mask)  # from now on: who may see one run of this kernel may not see the next

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ganglion.supervisor.census import read_census
+from ganglion.supervisor.census import Census, Life, read_census, write_census
 from ganglion.supervisor.moment import Moments
 from ganglion.supervisor.rewind import prepare
 from ganglion.supervisor.runs import Run
@@ -91,6 +91,20 @@ def withdrawal(
         return told, run.compared
 
     return asyncio.run(body())
+
+
+@pytest.mark.parametrize(("noted", "phase"), [(None, 0), (0, 0), (1, 1), (7, 1)])
+def test_a_run_goes_on_with_the_processes_of_its_phase(
+    make_farm: Callable[..., Any], noted: int | None, phase: int
+) -> None:
+    """Where every process goes on with its tape, those are started whom the phase needs that was running."""
+    farm = make_farm()
+    if noted is not None:
+        write_census(farm.folder.path, Census("boot", Life(0, 1, 2), phase=noted, begun=True))
+    run = Run(farm.plan, farm.folder, None)
+    asyncio.run(prepare(run, Way("every process goes on where it was")))
+
+    assert (phase, None) == (run.phase, run.again)
 
 
 CUT = {"phase": 1, "models": []}

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from ganglion.errors import LaunchError
+from ganglion.errors import LaunchError, UsageError
 from ganglion.limits import ATTACH_WAIT_REPORT_S, WAIT_REPORT_S
 from ganglion.run.plan import AgentPlan, EnvironmentPlan, PhasePlan, Plan, PluginPlan
 from ganglion.supervisor.folder import RunFolder
 from ganglion.supervisor.member import Member
-from ganglion.supervisor.runs import Run, check_size
+from ganglion.supervisor.runs import Run, check_size, check_store
 from ganglion.wire.messages import Ended, Failure, RunEvent
 
 DUMMY = PluginPlan("dummy")
@@ -141,6 +141,16 @@ def test_typing_error_is_no_fork_bomb() -> None:
 
     with pytest.raises(LaunchError, match=r"found 4003 with 1000 workers"):
         check_size("r-1", plan)
+
+
+def test_without_a_store_nothing_is_learned_from_recordings() -> None:
+    """A run that keeps no rows is refused where its own were to be read, before anything is started."""
+    ada = AgentPlan("ada", DUMMY, DUMMY, DUMMY, [], [], replay=[{}], replay_at=["run.yml:3:4: replay.0"])
+    plan = Plan("r", "r", "1", [dataclasses.replace(PHASE, agents=[ada], mode="train")])
+
+    check_store("r-1", plan, "sqlite:///somewhere.db")
+    with pytest.raises(UsageError, match=r"run.yml:3:4: replay.0: recorded episodes .* \(--store none\)"):
+        check_store("r-1", plan, None)
 
 
 def test_participants_tell_waits_and_warnings_only() -> None:

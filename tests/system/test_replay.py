@@ -1,0 +1,372 @@
+"""Real runs whose brains learn from what was recorded before, by themselves or by thinking, and what can go wrong."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+from system.command import Command, ganglion
+from system.processes import MARKER, below, left_of, marked
+from system.results import table, unnamed
+
+from ganglion.sdk.models import load_arrays
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processes are found in /proc")
+
+MODULE = """
+import os
+from pathlib import Path
+import numpy as np
+from ganglion.sdk import ActuatorInformation, Box, Brain, Discrete, Environment, EnvironmentBaseline, EnvironmentState
+from ganglion.sdk import Muscle, RewardInformation, SensorInformation
+
+FIELD, PLACE = Box(-1.0, 1.0, (2,), np.float32), Discrete(5)
+
+class Walk(Environment):
+    def __init__(self, places=5):
+        self.place, self.field = 2, np.zeros(2, np.float32)
+        self.space = Discrete(places)
+    def read(self):
+        return [SensorInformation(self.place, self.space, "place"), SensorInformation(self.field, FIELD, "field")]
+    def start_environment(self):
+        self.place, self.steps = 2, 0
+        self.field = self.rng.uniform(-1, 1, 2).astype(np.float32)
+        return EnvironmentBaseline(self.read(), [ActuatorInformation(1, Discrete(3), "move")])
+    def reset(self, request):
+        return self.start_environment()
+    def update(self, actuators):
+        self.steps += 1
+        self.place = min(4, max(0, self.place + int(actuators[0].value) - 1))
+        self.field = self.rng.uniform(-1, 1, 2).astype(np.float32)
+        over = self.place in (0, 4)
+        reward = RewardInformation(float(self.place == 4), Box(0.0, 1.0, ()), "r")
+        return EnvironmentState(self.read(), [reward], terminated=over, truncated=self.steps >= 6 and not over)
+
+class Random(Muscle):
+    def propose_actions(self, sensors, actuators):
+        actuators[0].value = int(self.rng.integers(3))
+        return actuators
+
+class Greedy(Muscle):
+    weights = np.zeros((5, 3))
+    def update(self, update):
+        self.weights = np.asarray(update)
+    def propose_actions(self, sensors, actuators):
+        place = int(sensors[0].value)
+        actuators[0].value = int(np.argmax(self.weights[place] + 0.01 * self.rng.random(3)))
+        return actuators
+
+class Thinks(Brain):
+    def setup(self):
+        self.weights = np.zeros((5, 3))
+    def thinking(self, muscle_id, data):
+        if len(self.memory):
+            row = self.memory.tail(1)
+            place, move = int(row.sensor_readings["walk.place"][0]), int(row.actuator_setpoints["walk.move"][0])
+            after = 0.0 if row.terminated[0] else 0.9 * self.weights[int(row.next_readings["walk.place"][0])].max()
+            self.weights[place, move] += 0.5 * (float(row.rewards["walk.r"][0]) + after - self.weights[place, move])
+        return self.weights
+    def arrays(self):
+        return {"weights": self.weights, "rows": np.array(len(self.memory))}
+    def load_arrays(self, arrays):
+        self.weights = np.array(arrays["weights"])
+
+class Learns(Thinks):
+    def __init__(self, hold=False, fail=False):
+        self.hold, self.fail, self.seen = hold, fail, 0
+    def pretrain(self, sessions):
+        for number, session in enumerate([s for _ in range(2) for s in sessions]):
+            if self.fail:
+                raise KeyError("walk.nowhere")
+            if self.hold and number == 3 and not Path("killed").exists():
+                with open("told", "w") as told:  # blocks until the test reads
+                    told.write(str(os.getpid()))
+                open("held").read()  # for ever
+            batch = session.transitions()
+            places, moves = session.readings["walk.place"], batch.actions[:, 0]
+            for t in range(len(batch)):
+                after = batch.bootstrap[t] * 0.9 * self.weights[places[t + 1]].max()
+                target = batch.rewards[t, 0] + after
+                self.weights[places[t], moves[t]] += 0.5 * (target - self.weights[places[t], moves[t]])
+            self.seen += len(batch) + float(batch.observations.sum()) * 1e-6
+        return self.weights
+    def arrays(self):
+        return {**super().arrays(), "seen": np.array(self.seen)}
+"""
+DOCUMENT = """
+uid: {uid}
+seed: 11
+version: "0.1"
+run_config: {{condition: max_episodes}}
+schedule:
+  - record:
+      environments: [{{environment: {{uid: walk, name: school:Walk}}}}]
+      agents: [{{name: ada, muscle: school:Random, sensors: [walk.*], actuators: [walk.*]}}]
+      phase_config: {{mode: test, worker: {workers}, episodes: 6}}
+  - own:
+      agents:
+        - name: ada
+          muscle: school:Greedy
+          brain: {{name: school:Learns, params: {{{params}}}}}
+          replay: [{{repeat: 2}}]
+      phase_config: {{mode: train, episodes: 3}}
+  - thought:
+      agents: [{{name: ada, brain: school:Thinks, load: false, replay: [{{phase: record}}, {{phase: own, worker: 0}}]}}]
+"""
+
+
+def write(folder: Path, uid: str = "school", workers: int = 2, params: str = "") -> None:
+    """Write the module and the document of a run."""
+    folder.mkdir(exist_ok=True)
+    (folder / "school.py").write_text(MODULE)
+    (folder / f"{uid}.yml").write_text(DOCUMENT.format(uid=uid, workers=workers, params=params))
+
+
+def digest(folder: Path) -> str:
+    """Return the digest of the last run, of whose results nothing may be wrong."""
+    done = ganglion(folder, "verify", "last", "--digest", "--json")
+    assert 0 == done.returncode, done.stdout + done.stderr
+    return str(json.loads(done.stdout)["runs"][0]["digest"])
+
+
+def carry_out(folder: Path, uid: str = "school") -> tuple[int, str]:
+    """Run a document to its end; return status and what was said."""
+    done = ganglion(folder, "run", f"{uid}.yml", "--quiet")
+    return done.returncode, done.stderr
+
+
+def weights(folder: Path, phase: int, run: str = "school-1") -> dict[str, object]:
+    """Return what the brain has learned by the end of a phase."""
+    found = load_arrays(folder / "results" / run / "brains" / str(phase) / "ada" / "model.npz")
+    return {name: array.tolist() for name, array in found.items()}
+
+
+@pytest.fixture(scope="module", params=[1, 2])
+def whole(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, int]:
+    """Return the folder of a run that nobody disturbs, and how many workers it has."""
+    folder = tmp_path_factory.mktemp("whole")
+    write(folder, workers=request.param)
+    assert (0, "") == carry_out(folder)
+    return folder, request.param
+
+
+def test_brains_learn_before_they_act(whole: tuple[Path, int]) -> None:
+    """All recorded decisions have come, each as often as asked for; their rows are in no table, live ones are."""
+    folder, workers = whole
+    rows = table(folder, "actions")
+    recorded = [row for row in rows if row["phase"] == 0]
+    live = [[row for row in rows if row["phase"] == phase] for phase in (1, 2)]
+    first = [row for row in live[0] if row["worker"] == 0]
+
+    seen = weights(folder, 1)["seen"]
+    assert 4 * len(recorded) == int(float(str(seen)))  # two passes of an entry that is shown twice
+    assert len(recorded) + len(first) + len(live[1]) == weights(folder, 2)["rows"]
+    assert {3} == {sum(row["worker"] == 0 and row["step"] == 0 for row in rows) for rows in live}
+    assert workers == len({row["worker"] for row in live[0]})
+
+
+def test_equal_runs_are_equal(whole: tuple[Path, int], tmp_path: Path) -> None:
+    """The same document gives the same tables, bit by bit."""
+    folder, workers = whole
+    write(tmp_path, workers=workers)
+    assert (0, "") == carry_out(tmp_path)
+
+    assert digest(folder) == digest(tmp_path)
+    assert weights(folder, 1) == weights(tmp_path, 1)
+
+
+def test_what_was_learned_decides(whole: tuple[Path, int], tmp_path: Path) -> None:
+    """Without `replay` the agent acts otherwise: the update of pre-training has reached its muscles."""
+    folder, workers = whole
+    write(tmp_path, workers=workers)
+    path = tmp_path / "school.yml"
+    path.write_text(path.read_text().replace("          replay: [{repeat: 2}]\n", ""))
+    assert (0, "") == carry_out(tmp_path)
+
+    mine, theirs = (
+        unnamed(table(f, "actions", where="phase = 1 and episode = 0")) for f in (folder, tmp_path)
+    )
+    assert mine != theirs
+    assert [1.0] == [row["rewards"]["walk.r"] for row in mine if row["worker"] == 0][-1:]
+
+
+def held(folder: Path, uid: str = "school", more: dict[str, str] | None = None) -> tuple[Command, int]:
+    """Begin a run whose brain stands in the midst of its pre-training; return it, and the brain's pid."""
+    write(folder, uid, params="hold: true")
+    for name in ("told", "held"):
+        os.mkfifo(folder / name)
+    command = Command(folder, "run", f"{uid}.yml", more=more)
+    pid = int((folder / "told").read_text())
+    (folder / "killed").touch()
+    return command, pid
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder of the run that `held` would be, if nobody held it."""
+    folder = tmp_path_factory.mktemp("undisturbed")
+    write(folder, params="hold: true")
+    (folder / "killed").touch()
+    assert (0, "") == carry_out(folder)
+    return folder
+
+
+def test_a_brain_that_is_killed_learns_again(undisturbed: Path, tmp_path: Path) -> None:
+    """Killed in the midst of its pre-training, and again after it: the results are the same."""
+    command, pid = held(tmp_path)
+    os.kill(pid, signal.SIGKILL)
+    assert 18 <= command.until("brain.pretrained")["episodes"]
+    again = next(seen for seen in below(command.process.pid) if seen.role == "brain")
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(again.pid, signal.SIGKILL)
+    status, said = command.end()
+
+    assert 0 == status, (command.events[-1], said)
+    assert "brain" in {
+        event["name"].partition("/")[2].partition("/")[0]
+        for event in command.events
+        if event["event"] == "peer.lost"
+    }
+    assert digest(undisturbed) == digest(tmp_path)
+    assert weights(undisturbed, 1) == weights(tmp_path, 1)
+
+
+def test_a_run_goes_on_where_its_brain_learned(undisturbed: Path, tmp_path: Path) -> None:
+    """All processes killed meanwhile, and the run resumed: the results are the same."""
+    mark = f"{tmp_path}-1"
+    command, _ = held(tmp_path, more={MARKER: mark})
+    pids = list(marked(mark))
+    command.process.kill()
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    command.output()
+    assert {} == left_of(mark)
+    done = ganglion(tmp_path, "resume", "school-1", "--quiet")
+
+    assert 0 == done.returncode, done.stderr
+    assert digest(undisturbed) == digest(tmp_path)
+
+
+OTHER = """
+uid: other
+seed: 5
+version: "0.1"
+run_config: {condition: max_episodes}
+schedule:
+  - only:
+      environments: [{environment: {uid: walk, name: school:Walk, params: {PLACES}}}]
+      agents:
+        - {name: bob, muscle: school:Greedy, brain: BRAIN, sensors: [SENSORS], actuators: [walk.*], replay: [REPLAY]}
+      phase_config: {mode: train, episodes: 1}
+"""
+
+
+def other(
+    folder: Path, replay: str, brain: str = "school:Thinks", places: str = "", sensors: str = "walk.*"
+) -> tuple[int, str]:
+    """Carry out a run that learns from that of another document, in whose folder it is."""
+    text = OTHER.replace("{PLACES}", f"{{{places}}}").replace("BRAIN", brain)
+    (folder / "other.yml").write_text(text.replace("SENSORS", sensors).replace("[REPLAY]", f"[{{{replay}}}]"))
+    return carry_out(folder, "other")
+
+
+def test_another_run_can_be_learned_from(undisturbed: Path) -> None:
+    """Its newest finished run by uid, for an agent of another name; also by the folder of its results."""
+    source = "agent: ada, experiment_run: school, phase: record"
+    rows = len(table(undisturbed, "actions", "school", where="phase = 0"))
+
+    assert (0, "") == other(undisturbed, source)
+    live = len(table(undisturbed, "actions", "other"))
+    run = table(undisturbed, "runs", "other")[-1]["run"]
+    found = load_arrays(undisturbed / "results" / run / "brains" / "0" / "bob" / "model.npz")
+    assert rows + live == int(found["rows"])
+    assert (0, "") == other(undisturbed, f"{source}, base: results")
+
+
+FAULTS = [
+    (
+        {"replay": "agent: ada, experiment_run: nil"},
+        2,
+        "schedule.only.agents.bob.replay.0: recorded episodes of agent `ada` from the newest finished run of `nil`",
+    ),
+    (
+        {"replay": "agent: ada, experiment_run: school, phase: record", "places": "places: 6"},
+        2,
+        "phase `record`, agent `ada`: sensor `walk.place`: expected Discrete(6), found Discrete(5)",
+    ),
+    (
+        {"replay": "agent: ada, experiment_run: school, phase: record", "sensors": "walk.place"},
+        2,
+        "sensor `walk.field`: found Box(",
+    ),
+    (
+        {"replay": "agent: ada, experiment_run: school, worker: 7"},
+        2,
+        "worker 7: there are none in run school-1",
+    ),
+    (
+        {
+            "replay": "agent: ada, experiment_run: school",
+            "brain": "{name: school:Learns, params: {fail: true}, on_error: continue}",
+        },
+        1,
+        "KeyError: 'walk.nowhere'",
+    ),
+]
+
+
+@pytest.mark.parametrize(("given", "status", "said"), FAULTS)
+def test_what_does_not_fit_ends_the_run(
+    undisturbed: Path, given: dict[str, str], status: int, said: str
+) -> None:
+    """A fault of the document ends with 2, one of the brain with 1, by name; nobody has acted."""
+    found, text = other(undisturbed, **given)
+
+    assert (status, True) == (found, said in text), text
+    assert [] == table(undisturbed, "actions", "other")
+
+
+def test_without_strictness_what_fits_is_taken(undisturbed: Path) -> None:
+    """Columns that the agent has not are left out, which is told."""
+    source = "agent: ada, experiment_run: school, phase: record, strict: false"
+    status, said = other(undisturbed, source, sensors="walk.place")
+
+    assert (0, True) == (status, "sensor `walk.field`: found Box(" in said and "the rest is taken" in said), (
+        said
+    )
+
+
+def test_a_run_without_a_store_has_recorded_nothing(tmp_path: Path) -> None:
+    """It is refused before anything is started, at the places of the document."""
+    write(tmp_path)
+    done = ganglion(tmp_path, "--store", "none", "run", "school.yml", "--quiet")
+
+    assert 2 == done.returncode
+    assert 3 == done.stderr.count("are read from a store, and this run has none (--store none)")
+    assert (
+        "school.yml:16:20: schedule.own.agents.ada.replay.0: recorded episodes of agent `ada`" in done.stderr
+    )
+    assert not (tmp_path / "results" / "school-1" / "tapes").exists()
+
+
+def test_a_damaged_file_is_named(undisturbed: Path, tmp_path: Path) -> None:
+    """Who goes on with a run whose recordings were changed meanwhile is told which file it is."""
+    mark = f"{tmp_path}-1"
+    command, _ = held(tmp_path, more={MARKER: mark})
+    pids = list(marked(mark))
+    command.process.kill()
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    command.output()
+    path = tmp_path / "results" / "school-1" / "replay" / "1" / "ada" / "00000.npz"
+    path.write_bytes(path.read_bytes()[:-1])
+    done = ganglion(tmp_path, "resume", "school-1", "--quiet")
+
+    assert (1, True) == (done.returncode, f"{path} is damaged: expected SHA-256" in done.stderr), done.stderr
