@@ -132,6 +132,10 @@ class EnvironmentHost:
             )
         else:
             state = self._state(self._hooks("update", environment.update, self._setpoints(update)))
+            # Once more: who has made a state may have set them since.
+            state.terminated, state.truncated = self._read(
+                resolve_flags, None, state.terminated, state.truncated
+            )
         rewards = self._rewards
         check = None if rewards is None else lambda found: row_of("reward", rewards, found)
         state = judgement.finish(state, check)
@@ -347,7 +351,7 @@ class EnvironmentHost:
         if isinstance(result, EnvironmentState):
             return result
         if isinstance(result, tuple) and len(result) == 3:
-            return EnvironmentState(result[0], result[1], bool(result[2]))
+            return self._read(EnvironmentState, *result)  # type: ignore[no-any-return]
         raise self._wrong("expected an EnvironmentState or (sensors, rewards, done)", result)
 
     def _left(self, state: EnvironmentState) -> Any:

@@ -69,8 +69,14 @@ def resolve_flags(done: bool | None, terminated: bool | None, truncated: bool | 
     `done` alone means terminated. With one of the others known to be False it means the remaining one.
 
     Raises:
-        AuthorError: Both are true; `done` is true and both others are false; `done` is false and one of them true.
+        AuthorError: Both are true; `done` is true and both others are false; `done` is false and one of them true; one
+            is neither true nor false.
     """
+    done, terminated, truncated = (
+        _flag("done", done),
+        _flag("terminated", terminated),
+        _flag("truncated", truncated),
+    )
     if terminated and truncated:
         raise AuthorError("terminated and truncated exclude each other: found both true")
     if done is None:
@@ -89,3 +95,13 @@ def resolve_flags(done: bool | None, terminated: bool | None, truncated: bool | 
     if truncated is None:
         return False, True
     raise AuthorError("done=True needs terminated or truncated: found both False")
+
+
+def _flag(name: str, flag: Any) -> bool | None:
+    """Return a flag that may be a number or an array of one."""
+    if flag is None or flag is True or flag is False:
+        return flag
+    try:
+        return bool(flag)
+    except (TypeError, ValueError) as error:
+        raise AuthorError(f"{name}: expected a boolean, found {flag!r:.80}") from error

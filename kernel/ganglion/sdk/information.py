@@ -34,8 +34,8 @@ class Information:
         body: `(agent, number)` in a phase with bodies, else None.
 
     Raises:
-        SpaceError: The space does not contain the value; the class of it says what was set. On setting, the value
-            before stays.
+        SpaceError: The space does not contain the value, or is none; the class of it says what was set. On setting,
+            the value before stays.
     """
 
     __slots__ = ("_value", "body", "space", "uid", "value_ids")
@@ -61,9 +61,21 @@ class Information:
         self.uid = uid if type(uid) is str else str(uid)
         self.value_ids = value_ids
         self.body = body
-        if value is not None and not space.contains(value):
-            raise self._refuse(value)
+        if value is None:
+            self._check_space()
+        else:
+            try:
+                contained = space.contains(value)
+            except AttributeError:  # no check of its own: this runs for each value of each step
+                self._check_space()
+                raise
+            if not contained:
+                raise self._refuse(value)
         self._value = value
+
+    def _check_space(self) -> None:
+        if not isinstance(self.space, Space):
+            raise self.refusal(f"{self.what} {self.uid}: expected a space, found {self.space!r:.200}")
 
     @property
     def value(self) -> Any:

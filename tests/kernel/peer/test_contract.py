@@ -20,6 +20,13 @@ def sensor(value: Any = 3, space: Any = TEN, uid: str = "s") -> SensorInformatio
     return SensorInformation(value, space, uid)
 
 
+def spaceless() -> SensorInformation:
+    """Return a reading whose space was taken away."""
+    found: Any = sensor()
+    found.space = "Box"
+    return found  # type: ignore[no-any-return]
+
+
 @pytest.mark.parametrize(
     ("what", "given", "text"),
     [
@@ -37,7 +44,7 @@ def sensor(value: Any = 3, space: Any = TEN, uid: str = "s") -> SensorInformatio
             RewardInformation(1, TEN, "r"),
             "rewards: expected a list of RewardInformation, found Rew",
         ),
-        ("sensor", [sensor(None, "Box", "s")], "sensor 's': expected a space, found 'Box'"),
+        ("sensor", [spaceless()], "sensor 's': expected a space, found 'Box'"),
     ],
 )
 def test_what_stands_in_the_place_of_informations_is_named(what: str, given: Any, text: str) -> None:

@@ -632,6 +632,80 @@ def test_declarations_stay_between_episodes(stage: Any, change: Any, text: str) 
         it.reset()
 
 
+def test_rewards_stay_between_episodes(stage: Any) -> None:
+    """A later baseline declares the rewards of the first update, or leaves them out."""
+
+    def begin(world: FakeWorld, *rewards: RewardInformation) -> Any:
+        return EnvironmentBaseline(*opened(world), rewards_available=list(rewards) or None)
+
+    it = stage()
+    it.start()
+    it.update()
+    for rewards in ((), (reward(),)):
+        it.world.begin = lambda world, rewards=rewards: begin(world, *rewards)
+        it.reset()
+    it.world.begin = lambda world: begin(world, reward(1.0, "other"))
+
+    with pytest.raises(AuthorError, match="rewards changed between episodes: gain is missing") as caught:
+        it.reset()
+    assert (failure_of(caught.value).where or "").endswith("hook reset")
+
+
+def test_flags_are_looked_at_when_they_leave(stage: Any) -> None:
+    """Both flags set on a state that was made without them are refused, too."""
+
+    def both(world: FakeWorld) -> EnvironmentState:
+        state = EnvironmentState(sensors(world), [reward()])
+        state.terminated = state.truncated = True
+        return state
+
+    it = stage()
+    it.start()
+    it.world.answer = both
+    with pytest.raises(AuthorError, match="terminated and truncated exclude each other"):
+        it.update()
+
+
+@pytest.mark.parametrize(
+    ("answer", "text"),
+    [
+        (lambda s: (s, [reward()], np.array([True, False])), "done: expected a boolean"),
+        (
+            lambda s: EnvironmentState(s, [reward()], simtime=3),
+            "simtime: expected a SimTime or None, found 3",
+        ),  # type: ignore[arg-type]
+        (lambda s: (s, reward(), False), "rewards: expected a list of RewardInformation"),
+        (lambda s: ("s", [reward()], False), "sensors: expected a list of SensorInformation, found 's'"),
+    ],
+)
+def test_an_answer_of_another_form_is_blamed_in_words(stage: Any, answer: Any, text: str) -> None:
+    """What was expected, what was found and the hook are told."""
+    it = stage()
+    it.start()
+    it.world.answer = lambda world: answer(sensors(world))
+    with pytest.raises(AuthorError, match=text) as caught:
+        it.update()
+    assert (failure_of(caught.value).where or "").endswith("step 1, hook update")
+
+
+@pytest.mark.parametrize("failed", [False, 0])
+def test_a_shutdown_that_failed_is_an_error(stage: Any, failed: Any) -> None:
+    """Whoever says so is believed, at the end of the phase and in the default reset."""
+
+    class Stuck(FakeWorld):
+        def shutdown(self) -> Any:
+            return failed
+
+    text = "shutdown: expected None or True, found .*it says that it failed"
+    it = stage(world=Stuck)
+    it.start()
+    with pytest.raises(AuthorError, match=text):
+        it.reset()
+    with pytest.raises(AuthorError, match=text):
+        it.hosted.ask("environment.shutdown", Nothing())
+    assert it.world is None
+
+
 # -- rewards ----------------------------------------------------------------------------------------------------------
 class FakeReward(Reward):
     """Count how often it is asked."""

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -71,3 +73,15 @@ def test_contradictions_raise(given: tuple[bool | None, bool | None, bool | None
     """Both flags at once, and a `done` that says something else, are an author's error."""
     with pytest.raises(AuthorError):
         resolve_flags(*given)
+
+
+def test_flags_may_be_numbers_and_arrays_of_one() -> None:
+    """What has one truth becomes a boolean."""
+    assert (True, False) == resolve_flags(None, np.bool_(True), np.array([0]))
+
+
+@pytest.mark.parametrize("flag", [np.array([True, False]), np.zeros(0, bool)])
+def test_flags_without_one_truth_are_refused(flag: Any) -> None:
+    """An array of several is no flag; the message names it."""
+    with pytest.raises(AuthorError, match="truncated: expected a boolean, found array"):
+        resolve_flags(None, None, flag)

@@ -97,3 +97,11 @@ def test_a_template_checks_each_value() -> None:
 def test_repr_says_what_it_is() -> None:
     """The text of an information shows value, space and id."""
     assert repr(SensorInformation(1, Discrete(3), "x")) == "SensorInformation(1, Discrete(3), uid='x')"
+
+
+@pytest.mark.parametrize("value", [None, 0.5])
+@pytest.mark.parametrize("space", [None, "Box"])
+def test_what_is_no_space_is_refused(value: Any, space: Any) -> None:
+    """The id is named, and what was found in the place of a space."""
+    with pytest.raises(OutOfActionSpaceError, match=f"setpoint a: expected a space, found {space!r}"):
+        ActuatorInformation(value, space, "a")
