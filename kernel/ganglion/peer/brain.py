@@ -21,6 +21,7 @@ from ganglion.peer.layout import Layout, freeze, thaw
 from ganglion.peer.likeness import Likeness
 from ganglion.peer.loader import Loader
 from ganglion.peer.matrix import learns_arrays
+from ganglion.peer.notes import Notes
 from ganglion.peer.participant import DEFERRED, Handler, Participant
 from ganglion.peer.pretraining import Pretraining
 from ganglion.peer.renewal import Renewal
@@ -103,7 +104,7 @@ class BrainHost:
         self._brain, self._checkpoints = None, None
         blame = self._loader.blame("brain", str(setup.plugin["name"]))
         self._excuses = Excuses(lambda: self.participant, setup.run)
-        self._excused: dict[int, list[dict[str, Any]]] = {}  # worker -> what it is to be told
+        self._notes = Notes(self._excuses)
         own = self._excuses if continues(setup.plugin) else None
         self._hooks = hooks = Hooks(f"brain {setup.agent}, {blame}", own, f"brain:{setup.agent}")
         seed_process(setup.stream)
@@ -239,7 +240,7 @@ class BrainHost:
             "signals": [[worker, signal] for worker, signal in self._signals.items()],
             "filters": None if self._filters is None else self._filters.export(),
             "has_filters": self._has_filters,
-            "excused": [[worker, excused] for worker, excused in self._excused.items()],
+            "notes": self._notes.export(),
         }
 
     def _go_on(self, brain: Brain, checkpoint: Any) -> None:
@@ -265,7 +266,7 @@ class BrainHost:
         self._last_update = brain.last_update = books["last_update"]
         self._signals = dict(books["signals"])
         self._has_filters = dict(books["has_filters"])
-        self._excused = {worker: list(excused) for worker, excused in books["excused"]}
+        self._notes.restore(books["notes"])
         if self._filters is not None:
             self._filters.restore(books["filters"])
 
@@ -286,12 +287,13 @@ class BrainHost:
         lesson = Pretraining(pretrain, brain, self._hooks, self._setup.muscles)
         if lesson.is_own:
             self._take(lesson.teach(self._last_update is not None))
+            brain.pop_statistics()  # of no decision that anybody makes
             return lesson.reply(self._excuses.pop())
         for think in lesson.rows():
             row = self._row(request, think)
             if row is not None:
                 self._learn([row]) if self._arrays else self._think(row, think.worker)
-            lesson.note(self._excused.pop(think.worker, []))
+            lesson.note(self._notes.pop(think.worker)[0] or [])
         self._hooks.step = None
         self._signals.clear()  # nobody acts whom they could concern
         return lesson.reply()
@@ -303,7 +305,7 @@ class BrainHost:
         if self._newest(muscle) is None:
             with suppress(Pardoned):
                 self._take(self._hooks.pardon("initial_update", brain.initial_update, muscle))
-            self._note_excuses(join.worker)
+            self._notes.take(join.worker, brain)
         self._has.pop(muscle, None)
         self._has_filters.pop(muscle, None)
         self._reply(request, muscle, None)
@@ -384,9 +386,7 @@ class BrainHost:
         rows = self._models.written()
         if store.second is not None:
             copy_model([Path(row["path"]) for row in rows], Path(store.second))
-        left = [excuse for excused in self._excused.values() for excuse in excused]
-        self._excused = {}
-        return BrainStored([{**row, "updates": self._version} for row in rows], left or None)
+        return BrainStored([{**row, "updates": self._version} for row in rows], self._notes.left())
 
     def shutdown(self, request: Request, _: Any) -> Done:
         """End the phase for this brain."""
@@ -485,7 +485,7 @@ class BrainHost:
             return self._filtered(row)
         except Pardoned:
             self._memory.annotate(None)
-            self._note_excuses(think.worker)
+            self._notes.take(think.worker, self._running())
             return None
 
     def _layouts(self) -> Layouts:
@@ -498,7 +498,7 @@ class BrainHost:
         with suppress(Pardoned):
             self._take(self._hooks.pardon("thinking", brain.thinking, row.muscle, row.data))
         self._publish()
-        self._note_excuses(worker)
+        self._notes.take(worker, brain)
         wish = brain.pop_signal()
         if wish is not None:
             self._signals[worker] = self._hooks("thinking", signal_of, *wish)
@@ -513,7 +513,7 @@ class BrainHost:
         with suppress(Pardoned):
             self._take(self._hooks.pardon("learn", brain.learn, batch))
         self._publish()
-        self._note_excuses(int(rows[0].muscle.rpartition("/")[2]))
+        self._notes.take(int(rows[0].muscle.rpartition("/")[2]), brain)
         wish = brain.pop_signal()
         if wish is not None:
             signal = self._hooks("learn", signal_of, *wish)
@@ -558,23 +558,17 @@ class BrainHost:
         newest = self._newest(muscle)
         fresh = newest is not None and newest.version > self._has.get(muscle, 0)
         self._has[muscle] = self._version
-        excused = self._excused.pop(int(muscle.rpartition("/")[2]), None)
-        thought = Thought(signal=signal, excused=excused)
+        excused, noted = self._notes.pop(int(muscle.rpartition("/")[2]))
+        thought = Thought(signal=signal, excused=excused, statistics=noted)
         blobs: list[bytes] = []
         if newest is not None and fresh:
-            thought, blobs = Thought(newest.data, True, signal, excused=excused), newest.blobs
+            thought, blobs = replace(thought, update=newest.data, fresh=True), newest.blobs
         filters = self._filters
         if filters is not None and filters.version > self._has_filters.get(muscle, 0):
             self._has_filters[muscle] = filters.version
             blobs = list(blobs)
             thought = replace(thought, filters=filters.travelling(blobs))
         self.participant.reply(request, thought, blobs)
-
-    def _note_excuses(self, worker: int) -> None:
-        """Keep what was excused until this worker is answered."""
-        excused = self._excuses.pop()
-        if excused:
-            self._excused.setdefault(worker, []).extend(excused)
 
     def _muscle(self, worker: int) -> str:
         return f"{self._setup.agent}/{worker}"

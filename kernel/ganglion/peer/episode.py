@@ -258,7 +258,7 @@ class Episode:
             pack(actor.row),
             pack(row),
             None if answer.proposed is None else pack(answer.proposed[0]),
-            None if answer.statistics is None else pack(answer.statistics),
+            answer.statistics,
         )
         actor.decisions += 1
 
@@ -270,6 +270,7 @@ class Episode:
             return
         self._judge(actor, decision, answer)
         rows = self._action_rows[actor.name]
+        statistics = {**(decision.statistics or {}), **(answer.learned or {})}
         rows.add(
             [
                 0,
@@ -282,7 +283,7 @@ class Episode:
                 decision.objective,
                 terminated,
                 truncated,
-                decision.statistics,
+                pack(statistics) if statistics else None,
             ]
         )
         actor.decision = None

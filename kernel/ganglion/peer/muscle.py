@@ -135,10 +135,12 @@ class MuscleHost:
         hooks("setup", muscle.setup)
         self._begin_episode(episode_of(request))
         self._due: Thought | None = None  # an update that came with the end of an episode
+        self._learned: dict[str, Any] = {}  # statistics of the brain, for the next decision that is completed
         if setup.brain is not None:
             thought = self._ask("brain.join", BrainJoin(setup.worker), None)
             self._receive(thought.filters)
             self._update(thought)
+            self._learned |= thought.statistics or {}
         else:
             self._prepare(muscle)
         return Done()
@@ -221,6 +223,7 @@ class MuscleHost:
             "told": self._told_rewards,
             "episode": self._episode,
             "due": due,
+            "learned": self._learned,
         }
         return self._likeness.take(books, self.participant.portraits)
 
@@ -232,6 +235,7 @@ class MuscleHost:
             self._declare_rewards(books["rewards"])
         self._likeness.put(read)
         self._told_rewards = books["told"]
+        self._learned = dict(books["learned"])
         self._begin_episode(books["episode"])
         due = books["due"]
         self._due = None if due is None else Thought(due[0], True, due[1], filters=due[2])
@@ -316,14 +320,17 @@ class MuscleHost:
         if settles_only:
             return Acted(objective=objective, excused=self._excuses.pop())
         self._seen: Seen | None = None
-        self._blind = False  # whether filters were excused for these readings: who looks again would count them twice
+        self._blind = (
+            False  # whether filters were excused for these readings; who looks again counts them twice
+        )
         thought = self._think(open_decision, act, readings, request.head.position)
         self._decision = None
         signal = None if thought is None else thought.signal
         if thought is not None and thought.fresh:
             self._due = thought
+        learned = self._take_learned(open_decision, thought)
         if not act.decide:
-            return Acted(objective=objective, signal=signal, excused=self._excused(thought))
+            return Acted(objective=objective, signal=signal, excused=self._excused(thought), learned=learned)
         if self._due is not None:
             due, self._due = self._due, None
             self._update(due)
@@ -332,7 +339,16 @@ class MuscleHost:
         told = None if made.proposed_row is None or not self._tells_proposals else [made.proposed_row]
         self._applied = (made.setpoints, made.setpoints_row)
         excused = self._excused(thought)
-        return Acted([made.setpoints_row], told, objective, signal, statistics, excused)
+        return Acted([made.setpoints_row], told, objective, signal, statistics, excused, learned)
+
+    def _take_learned(self, completed: Decision | None, thought: Thought | None) -> dict[str, Any] | None:
+        """Return what the brain noted, once there is a completed decision to whose row it can be added."""
+        if thought is not None:
+            self._learned |= thought.statistics or {}
+        if completed is None or completed.rewards is None:
+            return None
+        learned, self._learned = self._learned, {}
+        return learned or None
 
     def _excused(self, thought: Thought | None) -> list[dict[str, Any]] | None:
         """Return what was excused here and in the brain since the last answer."""
@@ -348,6 +364,7 @@ class MuscleHost:
         self._receive(thought.filters)
         if thought.fresh:
             self._due = thought
+        self._learned |= thought.statistics or {}
         return Acted(signal=thought.signal, excused=self._excused(thought))
 
     def _complete(self, decision: Decision, act: Act, readings: list[Any]) -> float | None:

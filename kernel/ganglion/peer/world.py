@@ -145,7 +145,7 @@ class Decision:
     readings: bytes
     setpoints: bytes
     proposed: bytes | None
-    statistics: bytes | None
+    statistics: Mapping[str, Any] | None
     rewards: list[Any] | None = None
     packed_rewards: bytes = b""
     objective: float | None = None

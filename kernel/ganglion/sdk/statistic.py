@@ -13,7 +13,12 @@ class Statistics:
     _noted: dict[str, float] | None = None
 
     def add_statistics(self, key: str, value: float, allow_overwrite: bool = False) -> None:
-        """Note a number, stored with the running decision (muscle) or update (brain).
+        """Note a number for the table `actions`.
+
+        A muscle's is stored with the decision that it is making, a brain's as `brain.<key>` with the decision about
+        which it is thinking: of a round that is learned from at once with the first of its rows; where rounds overlap
+        (`sync`: pipelined, async) with the decision whose row came next. What a brain notes before its first row
+        lies with that; of what it notes behind its last answer nothing is stored.
 
         Args:
             key: Its name, a text.

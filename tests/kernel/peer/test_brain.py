@@ -831,3 +831,16 @@ def test_the_default_array_form_is_the_other_one(hosted: Any, loader: Any, tmp_p
 
     assert [("a/0", None, 1), ("a/1", None, 2)] == stage.brain.log[1:]
     assert [False, True] == [stage.link.replied(serial, "brain.think").signal is not None for serial in asked]
+
+
+def test_statistics_go_out_with_the_answer_about_their_row(stage: Stage) -> None:
+    """Each thought may note the same key anew; what an initial update notes goes with the first answer."""
+
+    def answer(brain: FakeBrain, muscle: str, data: Any) -> Any:
+        brain.add_statistics("rows", len(brain.memory))
+
+    stage.setup(answer)
+    assert {"brain.rows": 0.0} == stage.join(0).statistics
+    assert {"brain.rows": 0.0} == stage.join(1).statistics
+    assert [{"brain.rows": 1.0}, {"brain.rows": 2.0}] == [stage.think(n).statistics for n in (0, 1)]
+    assert stage.update(0).statistics is None

@@ -410,6 +410,23 @@ def test_statistics_go_with_their_decision(stage: Stage) -> None:
     assert [{"entropy": 0.5}, None] == [stage.act().statistics, stage.act(1, [0.5]).statistics]
 
 
+def test_statistics_of_the_brain_go_with_the_decision_that_was_completed(stage: Stage) -> None:
+    """What came when nothing was completed waits for the next that is; the end of an episode has them, too."""
+    stage.thoughts = [Thought(statistics={"brain.first": 1.0}), Thought(statistics={"brain.loss": 2.0})]
+    stage.setup()
+    assert stage.act().learned is None
+    stage.thoughts = [
+        Thought(statistics={"brain.loss": 3.0}),
+        Thought(),
+        Thought(statistics={"brain.loss": 4.0}),
+    ]
+    found = [stage.act(1, [0.5]), stage.act(2, [0.5])]
+    closing = stage.act(3, [0.5], decide=False, closing=True, terminated=True)
+
+    assert {"brain.first": 1.0, "brain.loss": 3.0} == found[0].learned
+    assert (None, {"brain.loss": 4.0}) == (found[1].learned, closing.learned)
+
+
 def test_new_actuators_in_any_order_are_taken(stage: Stage) -> None:
     """The proposal is known by id."""
     stage.setup(actuators=[declared("w.a", TEN), declared("w.b", UNIT)])

@@ -121,7 +121,8 @@ class Thought:
     """Answer with the newest update that this muscle does not have yet, and a signal of the brain.
 
     `fresh` says that `update` holds one: null may be an update too. `filters` are the newest arrays of those that
-    published any, by their number, null if this muscle has them.
+    published any, by their number, null if this muscle has them. `statistics` is what the brain noted while it thought,
+    by names that begin with `brain.`.
     """
 
     update: Any = None
@@ -129,6 +130,7 @@ class Thought:
     signal: dict[str, Any] | None = None
     filters: dict[str, Any] | None = None
     excused: list[dict[str, Any]] | None = None  # as of Acted
+    statistics: dict[str, Any] | None = None
 
 
 @message

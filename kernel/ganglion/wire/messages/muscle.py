@@ -69,7 +69,8 @@ class Acted:
     """Answer with the setpoints, and the objective of the decision that was completed.
 
     `proposed` are the muscle's own where filters changed them. `signal` is a brain's wish: {signal, reason}. `excused`
-    are exceptions of authors that the document excuses: maps {issuer, hook, reason}.
+    are exceptions of authors that the document excuses: maps {issuer, hook, reason}. `statistics` are those of the
+    decision that is made, `learned` those of the brain, for the decision that was completed.
     """
 
     setpoints: list[Any] | None = None
@@ -78,6 +79,7 @@ class Acted:
     signal: dict[str, Any] | None = None
     statistics: dict[str, Any] | None = None
     excused: list[dict[str, Any]] | None = None
+    learned: dict[str, Any] | None = None
 
 
 @message
