@@ -25,6 +25,7 @@ from ganglion.sdk.memory import Memory
 from ganglion.sdk.muscle import Muscle
 from ganglion.sdk.objective import Objective
 from ganglion.sdk.seed import integer_from_words, words
+from ganglion.sdk.session import Session
 from ganglion.wire.codec import codec_of
 from ganglion.wire.envelope import Envelope, Head, decode, encode
 from ganglion.wire.messages import (
@@ -238,6 +239,7 @@ class StagedAgent:
         mode: `train`, `test` or `evaluate`; only in `train` the brain takes part.
         models: The folder where the brain stores; needed for `store`.
         load: The folder of a model to begin with.
+        sessions: Recorded episodes that the brain learns from before its muscle joins, by its own `pretrain`.
     """
 
     def __init__(
@@ -257,6 +259,7 @@ class StagedAgent:
         seed: int = 1,
         models: Path | None = None,
         load: Path | None = None,
+        sessions: Sequence[Session] | None = None,
     ) -> None:
         classes: dict[tuple[str, str], Any] = {("muscle", "own"): muscle, ("objective", "own"): objective}
         if brain is not None:
@@ -294,6 +297,9 @@ class StagedAgent:
         )
         self._seed = seed
         self._brain = self._begin_brain() if brain is not None and mode == "train" else None
+        if self._brain is not None and sessions is not None:
+            host: Any = self._brain_host  # whose other half the stage is
+            host._take(host._hooks("pretrain", host._brain.pretrain, sessions))  # noqa: SLF001
         self._episode = 0
         self._round = 0
         self._evaluations = 0

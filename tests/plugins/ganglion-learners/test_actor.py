@@ -108,9 +108,9 @@ def test_says_what_is_missing_or_forbidden(halves, brain, muscle, spaces) -> Non
 
 
 PARAMS = {
-    "dqn": {"warm_up": 8, "minibatch": 8, "update_every": 2, "hidden": [8]},
-    "ppo": {"rollout": 16, "minibatch": 8, "epochs": 1, "hidden": [8]},
-    "sac": {"warm_up": 8, "minibatch": 8, "update_every": 2, "hidden": [8]},
+    "dqn": {"warm_up": 8, "minibatch": 8, "update_every": 2, "hidden": [8], "pretrain_steps": 9},
+    "ppo": {"rollout": 16, "minibatch": 8, "epochs": 1, "hidden": [8], "pretrain_epochs": 2},
+    "sac": {"warm_up": 8, "minibatch": 8, "update_every": 2, "hidden": [8], "pretrain_steps": 9},
 }
 
 

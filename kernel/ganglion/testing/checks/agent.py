@@ -17,8 +17,10 @@ from ganglion.sdk.information import ActuatorInformation, RewardInformation, Sen
 from ganglion.sdk.models import Models
 from ganglion.sdk.muscle import Muscle
 from ganglion.sdk.objective import Objective
+from ganglion.sdk.session import Session
 from ganglion.sdk.spaces.box import Box
 from ganglion.testing.checks.clause import clause, expect, first_difference
+from ganglion.testing.checks.lesson import Lesson, check_pretrain
 from ganglion.testing.checks.scene import ACTUATORS, Chance, Sum, digests, play_episodes, update_of
 from ganglion.testing.stage import StagedAgent
 
@@ -116,7 +118,8 @@ def check_brain(
     """Check whether a brain keeps its contract, by episodes of its muscle with drawn readings and rewards.
 
     Its updates must travel and fit its muscle, its model is stored and loaded again, it is told of an evaluation, and,
-    if it is a `CheckpointableBrain`, it is exported in the middle of each episode and goes on elsewhere.
+    if it is a `CheckpointableBrain`, it is exported in the middle of each episode and goes on elsewhere. If it has a
+    `pretrain` of its own, all but the model is asked of it once more after drawn episodes.
 
     Args:
         cls: The class.
@@ -134,7 +137,9 @@ def check_brain(
         ContractBroken: Names the class, the clause and what was found; the author's own exception is its cause.
     """
 
-    def agent_of(models: Path, load: Path | None = None) -> StagedAgent:
+    def agent_of(
+        models: Path, load: Path | None = None, sessions: Sequence[Session] | None = None
+    ) -> StagedAgent:
         return StagedAgent(
             muscle,
             sensors=sensors,
@@ -147,6 +152,7 @@ def check_brain(
             seed=seed,
             models=models,
             load=load,
+            sessions=sessions,
         )
 
     def played(agent: StagedAgent, between: Callable[[], None] | None = None) -> list[bytes]:
@@ -174,6 +180,8 @@ def check_brain(
         if issubclass(cls, CheckpointableBrain):
             _check_checkpoint(cls, agent_of, played, Path(folder), trace)
         _check_model(cls, agent_of, Path(folder))
+        lesson = Lesson(sensors, actuators, seed, episodes, steps)
+        check_pretrain(cls, lambda it: agent_of(Path(folder) / "taught", sessions=it), played, lesson)
 
 
 def _check_checkpoint(

@@ -138,6 +138,59 @@ class Wanders(Brain):
         return {"gain": 0.001 * Wanders.made}
 
 
+class Pretrains(Learns):
+    """Learn from recorded episodes, in two passes."""
+
+    def pretrain(self, sessions: Any) -> None:
+        for _ in range(2):
+            for session in sessions:
+                self.speed += 0.01 * float(session.transitions().objectives.mean())
+                self.gain += self.speed
+
+
+class Spoils(Pretrains):
+    def pretrain(self, sessions: Any) -> None:
+        sessions[0].objectives[:] = 0.0
+
+
+class DividesByNothing(Pretrains):
+    def pretrain(self, sessions: Any) -> None:
+        self.gain = float("nan")
+
+    def thinking(self, muscle_id: str, data_from_muscle: Any) -> Any:
+        return {"gain": 0.0}
+
+
+class LearnsAnything(Pretrains):
+    made = 0
+
+    def pretrain(self, sessions: Any) -> None:
+        LearnsAnything.made += 1
+        self.gain = 0.01 * LearnsAnything.made
+
+
+class WantsAnEnd(Pretrains):
+    def pretrain(self, sessions: Any) -> None:
+        for session in sessions:
+            assert session.has_final, "an episode has closing readings"
+
+
+class ForgetsItsLesson(Pretrains):
+    taught = 0.0
+
+    def pretrain(self, sessions: Any) -> None:
+        self.taught = 0.3
+
+    def thinking(self, muscle_id: str, data_from_muscle: Any) -> Any:
+        super().thinking(muscle_id, data_from_muscle)
+        return {"gain": self.gain + self.taught}
+
+
+class SendsItsLesson(Pretrains):
+    def pretrain(self, sessions: Any) -> Any:
+        return {"gain": object()}
+
+
 class Judges(Objective):
     def internal_reward(self, memory: Memory, **kwargs: Any) -> float | None:
         return float(np.nansum(memory.tail(1).rewards.flat[0]))
@@ -160,6 +213,7 @@ def test_those_that_keep_the_contract_pass() -> None:
     check_brain(Learns, muscle=Right)
     check_brain(Learns)
     check_brain(DrawsFromSpaces)
+    check_brain(Pretrains)
     check_objective(Judges)
 
 
@@ -188,6 +242,12 @@ def test_each_breach_of_a_muscle_is_named(cls: type[Muscle], clause: str) -> Non
         (SavesObjects, "`store` saves the model as named arrays"),
         (Wanders, "the same seed and rows give the same updates"),
         (IsOfNoFormat, "`CHECKPOINT_FORMAT` is a text"),
+        (Spoils, "`pretrain` takes recorded episodes, and leaves them as they are: .*read-only"),
+        (WantsAnEnd, "`pretrain` takes recorded episodes, .*an episode has closing readings"),
+        (DividesByNothing, r"`arrays` are finite after `pretrain`: found NaN or infinity in \['gain'\]"),
+        (LearnsAnything, "the same seed and recorded episodes give the same updates"),
+        (ForgetsItsLesson, "a checkpoint keeps what was learned in `pretrain`, bit by bit: found another"),
+        (SendsItsLesson, r"`pretrain` takes recorded episodes, .*update\.gain: an? .*object cannot travel"),
         (MeasuresWords, r"`evaluate` returns finite numbers by name, or None: metrics\.words: .*'many'"),
     ],
 )
