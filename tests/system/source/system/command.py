@@ -12,11 +12,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any
 
-from system.reader import READING, reader
+from system.reader import GANGLION, READING, RUNNING, reader
 
 __all__ = ["GANGLION", "SPAN_S", "Command", "ganglion", "private", "variables"]
 
-GANGLION = str(Path(sys.executable).with_name("ganglion"))
 SPAN_S = 60.0  # what tests run takes a second or two; a machine under load has time
 
 _KEPT = ("GANGLION_AUDIT",)  # what the tests' own process tells those that it starts
@@ -38,10 +37,13 @@ def ganglion(
 ) -> subprocess.CompletedProcess[str]:
     """Run the command in a folder, as a user would; return exit status and output.
 
-    On Linux commands that start nothing are carried out by who has imported them already, in a tenth of the time.
+    On Linux most commands are carried out by a fork of who has imported them already, unless `more` changes Python or
+    settings of ours, which are read while modules are imported.
     """
-    if sys.platform == "linux" and words[0] in READING:
-        return reader().carry_out(words, folder, variables(more), span_s)
+    if sys.platform == "linux" and not any(name.startswith(("GANGLION_", "PYTHON")) for name in more or ()):
+        for commands in (READING, RUNNING):
+            if words[0] in commands:
+                return reader(commands).carry_out(words, folder, variables(more), span_s)
     return subprocess.run(
         [GANGLION, *words],
         cwd=folder,

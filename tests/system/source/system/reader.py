@@ -1,15 +1,18 @@
-"""A process that carries out commands which read or say something: it has imported them already, and forks for each.
+"""A process that carries out commands: it has imported them already, and forks for each.
 
-Starting Python and importing takes four tenths of a second of a processor, reading some rows a twentieth of that. Every
+Starting Python and importing takes a quarter of a second of a processor, reading some rows a tenth of that. Every
 command still has a process, a folder and variables of its own, and ends with its own exit status.
 """
 
 from __future__ import annotations
 
 import atexit
+import contextlib
+import gc
 import importlib
 import json
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -18,31 +21,46 @@ import threading
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
-__all__ = ["READING", "Reader", "reader"]
+__all__ = ["GANGLION", "READING", "RUNNING", "Reader", "reader"]
 
+GANGLION = str(Path(sys.executable).with_name("ganglion"))
 READING = ("results", "runs", "show", "verify", "ps", "pause", "continue", "signal", "stop")
+RUNNING = ("run", "resume", "check", "submit")
 
-_IMPORTED = (  # what the commands import only when they are called
-    "ganglion.document",
-    "ganglion.registry",
-    "ganglion.run.outline",
-    "ganglion_store.reader",
-    "ganglion_store.store",
-    "ganglion_store.verify",
-    "sqlalchemy.dialects.sqlite",
-    "sqlite3",
-)
+# What the commands import only when they are called. What runs must not import what only reading needs.
+_IMPORTED = {
+    READING: (
+        "ganglion.document",
+        "ganglion.registry",
+        "ganglion.run.outline",
+        "ganglion_store.reader",
+        "ganglion_store.store",
+        "ganglion_store.verify",
+        "sqlalchemy.dialects.sqlite",
+        "sqlite3",
+    ),
+    RUNNING: (
+        "ganglion.document",
+        "ganglion.registry",
+        "ganglion.supervisor.access",
+        "ganglion.supervisor.service",
+        "ganglion.supervisor.supervisor",
+    ),
+}
 
 
 class Reader:
-    """Hold the process; whoever asks while it is at work waits."""
+    """Hold the process that carries out some commands, which several threads may ask for at once."""
 
-    def __init__(self) -> None:
+    def __init__(self, commands: tuple[str, ...]) -> None:
         self._lock = threading.Lock()
         self._process = subprocess.Popen(
-            [sys.executable, "-P", __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            [sys.executable, "-P", __file__, *commands],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
         )
 
     def carry_out(
@@ -50,26 +68,33 @@ class Reader:
     ) -> subprocess.CompletedProcess[str]:
         """Carry out a command in a folder; TimeoutExpired if it takes longer than `span_s`."""
         with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
-            with self._lock:
-                status = self._ask(
+            read, write = os.pipe()
+            with os.fdopen(read) as answer:
+                files = (*(file.fileno() for file in (out, err)), write)
+                self._ask(
                     {
                         "words": list(words),
                         "folder": str(folder),
                         "variables": dict(variables),
-                        "output": [f"/proc/{os.getpid()}/fd/{file.fileno()}" for file in (out, err)],
+                        "files": [f"/proc/{os.getpid()}/fd/{file}" for file in files],
                         "span_s": span_s,
                     }
                 )
+                os.close(write)
+                status = int(answer.readline())
             if status == -signal.SIGALRM:
                 raise subprocess.TimeoutExpired(list(words), span_s)
             return subprocess.CompletedProcess(list(words), status, *(_text(file) for file in (out, err)))
 
-    def _ask(self, order: Mapping[str, Any]) -> int:
+    def _ask(self, order: Mapping[str, Any]) -> None:
+        """Hand an order over, and wait until its files are open there."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        self._process.stdin.write(json.dumps(order) + "\n")
-        self._process.stdin.flush()
-        return int(self._process.stdout.readline())
+        with self._lock:
+            self._process.stdin.write(json.dumps(order) + "\n")
+            self._process.stdin.flush()
+            taken = self._process.stdout.readline()
+        assert "taken\n" == taken
 
     def close(self) -> None:
         """End the process."""
@@ -82,46 +107,73 @@ def _text(file: Any) -> str:
 
 
 @cache
-def reader() -> Reader:
-    """Return the one of this session; it ends with it."""
-    made = Reader()
+def reader(commands: tuple[str, ...]) -> Reader:
+    """Return the one of this session for some commands; it ends with it."""
+    made = Reader(commands)
     atexit.register(made.close)
     return made
 
 
-def _serve() -> None:
-    """Take an order from each line, and answer with an exit status, negative for a signal."""
+def _serve(commands: tuple[str, ...]) -> None:
+    """Take an order from each line; the exit status, negative for a signal, is written where the order says."""
     if os.environ.get("GANGLION_AUDIT"):  # what our processes may not do, these may not either
         audit = importlib.import_module("sitecustomize")
         audit.install(audit._append)
     from ganglion.cli.main import COMMANDS, main
 
-    for module in (*(COMMANDS[name][0].partition(":")[0] for name in READING), *_IMPORTED):
+    for module in (*(COMMANDS[name][0].partition(":")[0] for name in commands), *_IMPORTED[commands]):
         importlib.import_module(module)
+    gc.collect()
+    gc.freeze()
     for line in sys.stdin:
         order = json.loads(line)
-        pid = os.fork()
-        if pid == 0:
-            _carry_out(order, main)
-        sys.stdout.write(f"{os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])}\n")
+        *output, answer = (os.open(path, os.O_WRONLY | os.O_APPEND) for path in order["files"])
+        waiting = os.fork()
+        if waiting == 0:
+            _wait(order, output, answer, main)
+        for file in (*output, answer):
+            os.close(file)
+        sys.stdout.write("taken\n")
         sys.stdout.flush()
+        _reap(os.WNOHANG)
+    _reap(0)
 
 
-def _carry_out(order: Mapping[str, Any], main: Any) -> None:
+def _reap(options: int) -> None:
+    """Take leave of those who have waited."""
+    with contextlib.suppress(ChildProcessError):
+        while os.waitpid(-1, options)[0]:
+            pass
+
+
+def _wait(order: Mapping[str, Any], output: Sequence[int], answer: int, main: Any) -> NoReturn:
+    """Be who waits for the process of one command."""
+    pid = os.fork()
+    if pid == 0:
+        os.close(answer)
+        _carry_out(order, output, main)
+    status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    os.write(answer, f"{status}\n".encode())
+    os._exit(0)
+
+
+def _carry_out(order: Mapping[str, Any], output: Sequence[int], main: Any) -> NoReturn:
     """Be the process of one command."""
     signal.alarm(int(order["span_s"]) + 1)
     os.environ.clear()
     os.environ.update(order["variables"])
     os.chdir(order["folder"])
+    random.seed()
     tempfile.tempdir = None  # TMPDIR may be another one
-    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-    for number, path in enumerate(order["output"], 1):
-        os.dup2(os.open(path, os.O_WRONLY | os.O_APPEND), number)
+    for number, file in enumerate((os.open(os.devnull, os.O_RDONLY), *output)):
+        os.dup2(file, number)
+        os.close(file)
     sys.stdin, sys.stdout, sys.stderr = (os.fdopen(n, mode, closefd=False) for n, mode in enumerate("rww"))
-    sys.argv = ["ganglion", *order["words"]]
+    sys.argv = [GANGLION, *order["words"]]
+    sys.orig_argv = [sys.executable, *sys.argv]  # by these it is known, and begins again
     status = 1  # of who ends by an exception
     try:
-        status = main(order["words"])
+        status = main()
     except BaseException:  # noqa: BLE001 - Python itself would print it
         sys.excepthook(*sys.exc_info())  # type: ignore[arg-type]
     finally:
@@ -131,4 +183,4 @@ def _carry_out(order: Mapping[str, Any], main: Any) -> None:
 
 
 if __name__ == "__main__":
-    _serve()
+    _serve(tuple(sys.argv[1:]))
