@@ -79,6 +79,7 @@ class Transcript:
         if worker is not None:
             where += f" and worker = {worker}"
         rows = self._reader.rows("actions", [self._run], where=where, columns=[*_ROW, *_FLAGS])
+        ends = self._ends(Mode(mode), worker)
         for key, together in groupby(rows, key=lambda row: (row["worker"], row["episode"])):
             given = list(together)
             for body in dict.fromkeys(row["body"] for row in given):
@@ -87,11 +88,18 @@ class Transcript:
                 if [row["step"] for row in one] != list(range(len(one))):
                     flaws.append(f"{place}: decisions are missing")
                     continue
-                yield self._episode(Mode(mode), one, place, flaws)
+                yield self._episode(Mode(mode), one, ends, place, flaws)
 
-    def _episode(self, mode: Mode, rows: list[dict[str, Any]], place: str, flaws: list[str]) -> Episode:
+    def _episode(
+        self,
+        mode: Mode,
+        rows: list[dict[str, Any]],
+        ends: Mapping[str, _Ends],
+        place: str,
+        flaws: list[str],
+    ) -> Episode:
         worker, body, number = (rows[0][key] for key in ("worker", "body", "episode"))
-        closing = self._closing(mode, worker, number, rows[-1]["sensors"])
+        closing = self._closing(mode, worker, number, rows[-1]["sensors"], ends)
         if not (rows[-1]["terminated"] or rows[-1]["truncated"]):
             flaws.append(f"{place}: it has no end")
         if closing is None:
@@ -118,23 +126,46 @@ class Transcript:
         )
 
     def _closing(
-        self, mode: Mode, worker: int, episode: int, last: Mapping[str, Any]
+        self, mode: Mode, worker: int, episode: int, last: Mapping[str, Any], ends: Mapping[str, _Ends]
     ) -> dict[str, Any] | None:
         """Return the readings after the last decision; an environment that was not stepped shows what it showed."""
         found: dict[str, Any] = {}
-        for environment in self.environments:
-            where = (
-                f"phase = {self._index} and mode = {quoted(mode.value)} and worker = {worker} and "
-                f"environment = {quoted(environment)} and episode = {episode}"
-            )
-            rows = self._aside.rows(
-                "steps", [self._run], where=where, columns=["sensors"], order=["-step"], limit=1
-            )
-            for row in rows:
-                found |= row["sensors"]
+        for environment, closing in ends.items():
+            readings = closing.of(worker, episode)
+            if readings is None:
+                where = f"{self._steps(mode, environment)} and worker = {worker} and episode = {episode}"
+                rows = self._aside.rows(
+                    "steps", [self._run], where=where, columns=["sensors"], order=["-step"], limit=1
+                )
+                readings = next((row["sensors"] for row in rows), {})
+            found |= readings
         if not found:
             return None
         return {uid: found.get(uid, value) for uid, value in last.items()}
+
+    def _ends(self, mode: Mode, worker: int | None) -> dict[str, _Ends]:
+        """Return the last readings of most episodes, by environment: asking for each alone takes many times longer.
+
+        Those are there which an environment ended itself, and those that were cut where the longest were.
+        """
+        place = f"phase = {self._index} and mode = {quoted(mode.value)}"
+        rows = self._aside.rows(
+            "episodes", [self._run], where=place, columns=["steps"], order=["-steps"], limit=1
+        )
+        longest = next((row["steps"] for row in rows), 0)
+        only = "" if worker is None else f" and worker = {worker}"
+        found = {}
+        for environment in self.environments:
+            where = f"{self._steps(mode, environment)}{only} and "
+            where += f"(terminated = true or truncated = true or step = {longest})"
+            columns = ["worker", "episode", "sensors"]
+            found[environment] = _Ends(self._aside.rows("steps", [self._run], where=where, columns=columns))
+        return found
+
+    def _steps(self, mode: Mode, environment: str) -> str:
+        """Return the condition for the rows of an environment."""
+        place = f"phase = {self._index} and mode = {quoted(mode.value)}"
+        return f"{place} and environment = {quoted(environment)}"
 
     def _matrix(self, kind: str, rows: Sequence[Mapping[str, Any]], place: str) -> Array:
         """Return values by id as `[rows, columns]`."""
@@ -171,3 +202,20 @@ def _vectors(values: Sequence[Any], space: Space, uid: str, place: str) -> Array
         return np.asarray(values, dtype=space.dtype).reshape(len(values), space.size)
     except (ValueError, OverflowError) as error:
         raise StoreError(f"{place}: values of `{uid}` are none of {space.to_string():.100}") from error
+
+
+class _Ends:
+    """Look up the last of rows that stand in the order of worker and episode, and are asked for in that order."""
+
+    def __init__(self, rows: Iterator[dict[str, Any]]) -> None:
+        self._rows = rows
+        self._next = next(rows, None)
+
+    def of(self, worker: int, episode: int) -> dict[str, Any] | None:
+        """Return the readings of the last row of an episode, None if there is no row of it."""
+        found: dict[str, Any] | None = None
+        while self._next is not None and (self._next["worker"], self._next["episode"]) <= (worker, episode):
+            mine = (self._next["worker"], self._next["episode"]) == (worker, episode)
+            found = self._next["sensors"] if mine else None
+            self._next = next(self._rows, None)
+        return found

@@ -117,3 +117,23 @@ def test_a_missing_setpoint_is_refused(archive: Any) -> None:
 def test_names_cannot_leave_their_quotes(text: str, shown: str) -> None:
     """A name is a literal, whatever is in it."""
     assert shown == quoted(text)
+
+
+def test_an_episode_that_was_cut_has_its_own_end(archive: Any) -> None:
+    """Whether an environment ended it, a condition, or somebody in its midst: the last of its readings is found."""
+
+    def spoil(record: list[Any]) -> list[Any]:
+        kind, number = record[0], record[5]
+        if kind == "steps" and number in (1, 2):  # cut after two steps, and after three
+            return [*record[:6], [[*row[:7], False, False] for row in record[6][: 1 + number]]]
+        if kind == "actions" and number == 1:
+            cut = [*record[6][1][:8], False, True, None]
+            return [*record[:6], [record[6][0], cut]]
+        return record
+
+    archive.run("r", episodes=4, workers=2, spoil=spoil)
+    flaws: list[str] = []
+    with transcript(archive) as given:
+        found = [one.observations[:, 0].tolist() for one in given.episodes("test", None, flaws)]
+
+    assert ([], [[0, 1, 2, 3], [0, 1, 2], [0, 1, 2, 3], [0, 1, 2, 3]] * 2) == (flaws, found)
