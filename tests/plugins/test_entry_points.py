@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import inspect
 import subprocess
 import sys
 import tomllib
@@ -8,10 +9,19 @@ from pathlib import Path
 
 import pytest
 
+from ganglion.sdk.construct import parameters_of
+
 ROOT = Path(__file__).parents[2]
 GROUPS = {
     "aliases", "brains", "commands", "conditions", "controllers", "designs", "documents", "environments", "filters",
     "launchers", "muscles", "objectives", "observers", "rewards", "schemas", "stores", "transformers",
+}  # fmt: skip
+MADE = {  # whose classes are made with `params` of a document
+    f"ganglion.{kind}s"
+    for kind in (
+        "brain", "condition", "controller", "environment", "filter", "muscle", "objective", "observer", "reward",
+        "transformer",
+    )
 }  # fmt: skip
 DECLARED = {
     path.parent.name: tomllib.loads(path.read_text())["project"].get("entry-points", {})
@@ -47,6 +57,37 @@ def test_entry_point_loads(name: str, point: EntryPoint) -> None:
     """Every entry point leads to something in the package of its own distribution."""
     assert point.module.split(".")[0] == name.replace("-", "_")
     assert point.load() is not None
+
+
+def told_params(cls: type) -> dict[str, str]:
+    """Return what the docstring of a class says of each of its parameters."""
+    _, _, section = (inspect.getdoc(cls) or "").partition("\nParams:\n")
+    found: dict[str, str] = {}
+    for line in section.splitlines():
+        if line and not line.startswith("    "):
+            break
+        name, colon, text = line.strip().partition(": ")
+        if colon and line[4:5].strip():
+            found[name] = text
+        elif found:
+            found[list(found)[-1]] += f" {line.strip()}"
+    return found
+
+
+@pytest.mark.parametrize(("name", "point"), [it for it in POINTS if it.values[1].group in MADE])
+def test_a_class_says_what_its_params_are(name: str, point: EntryPoint) -> None:
+    """`ganglion plugins NAME` prints each parameter, and its default where it has one."""
+    cls = point.load()
+    taken, any_keyword = parameters_of(cls)
+    own = {key: it for key, it in taken.items() if key not in ("uid", "seed", "broker_uri")}
+    told = told_params(cls)
+    silent = [
+        key for key, it in own.items() if it.default is not it.empty and "efault" not in told.get(key, "")
+    ]
+
+    assert cls.__dict__.get("__doc__"), "it says nothing of itself"
+    assert [] == silent
+    assert set(own) == set(told) or (any_keyword and set(own) < set(told))
 
 
 @pytest.mark.parametrize("name", DECLARED)

@@ -20,7 +20,7 @@ class ActionTimeShift(Filter):
     filters change actions too, it shows what was applied if it stands before them in the document.
 
     Params:
-        steps: How many decisions are shown, >= 1.
+        steps: How many decisions are shown, >= 1; default 1.
     """
 
     def __init__(self, steps: int = 1) -> None:

@@ -19,8 +19,8 @@ class DeltaObs(Filter):
     """Show `DELTA-<id>`, the value less that of the decision before; 0 at first in an episode.
 
     Params:
-        delta_sensor_uids: Full ids of the sensors; null is all.
-        replace: Whether it takes the place of the sensor; else it is added behind all sensors.
+        delta_sensor_uids: Full ids of the sensors; null, the default, is all.
+        replace: Whether it takes the place of the sensor, the default; else it is added behind all sensors.
     """
 
     def __init__(self, delta_sensor_uids: Sequence[str] | None = None, replace: bool = True) -> None:

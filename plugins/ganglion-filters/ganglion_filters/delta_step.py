@@ -23,7 +23,7 @@ class DeltaStep(Filter):
     clip(p + a (high - low) / 2), which leaves 0, too.
 
     Params:
-        scale: `relative` or `range`; the latter needs bounds.
+        scale: `relative` (default) or `range`; the latter needs bounds.
     """
 
     def __init__(self, scale: str = "relative") -> None:

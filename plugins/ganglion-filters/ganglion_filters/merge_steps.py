@@ -19,8 +19,9 @@ class MergeSteps(Filter):
     Missing history repeats the oldest reading of the episode.
 
     Params:
-        steps: How many decisions are shown, this one included, >= 1.
-        merge_actuators: Whether the setpoints of the last `steps - 1` decisions follow, as by `action_time_shift`.
+        steps: How many decisions are shown, this one included, >= 1; default 3.
+        merge_actuators: Whether the setpoints of the last `steps - 1` decisions follow, as by `action_time_shift`;
+            default false.
     """
 
     def __init__(self, steps: int = 3, merge_actuators: bool = False) -> None:

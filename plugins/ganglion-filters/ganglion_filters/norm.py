@@ -29,12 +29,12 @@ class Norm(Filter):
     `norm_objective_after` on.
 
     Params:
-        normalise_objective: Whether objectives are.
-        clip_obs: Bound of readings, > 0.
-        clip_reward: Bound of objectives, > 0.
-        epsilon: Added to a variance, > 0.
-        batch_size: Rows that are merged at once, >= 1.
-        norm_objective_after: Rows before the first whose objective is, >= 0.
+        normalise_objective: Whether objectives are; default true.
+        clip_obs: Bound of readings, > 0, in standard deviations; default 10.
+        clip_reward: Bound of objectives, > 0, likewise; default 10.
+        epsilon: Added to a variance, > 0, in the squared unit of the reading; default 1e-8.
+        batch_size: Rows that are merged at once, >= 1; default 256.
+        norm_objective_after: Rows before the first whose objective is, >= 0; default 10000.
     """
 
     def __init__(

@@ -35,6 +35,10 @@ class AggregateRewards(Objective):
         super().__init__()
         if aggregation not in AGGREGATIONS:
             raise ValueError(f"aggregation: expected one of {', '.join(AGGREGATIONS)}, found {aggregation!r}")
+        if isinstance(rewards, str):
+            raise ValueError(f"rewards: expected a list of ids, found {rewards!r}")
+        if isinstance(factor, bool) or not isinstance(factor, int | float):
+            raise ValueError(f"factor: expected a number, found {factor!r}")
         self.rewards = None if rewards is None else list(rewards)
         self.aggregation = aggregation
         self.factor = float(factor)

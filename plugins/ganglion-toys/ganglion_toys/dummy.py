@@ -38,9 +38,9 @@ class DummyEnvironment(Environment):
     i mod max_iter; simulated time is i ticks. The episode terminates in update max_iter.
 
     Params:
-        discrete: True: sensors are Discrete(max_iter + 1), actuators `0` ... `9` Discrete(100) with no-op 0. False:
-            actuators are Box(0, 10), sensors Box(0, 2) and read 0 or 1 from the environment's stream.
-        max_iter: Updates per episode, >= 1.
+        discrete: True, the default: sensors are Discrete(max_iter + 1), actuators `0` ... `9` Discrete(100) with
+            no-op 0. False: actuators are Box(0, 10), sensors Box(0, 2) and read 0 or 1 from the environment's stream.
+        max_iter: Updates per episode, >= 1; default 10.
     """
 
     def __init__(self, discrete: bool = True, max_iter: int = 10) -> None:
@@ -95,7 +95,7 @@ class DummyMuscle(Muscle):
 
     Params:
         count_upwards: True sets an actuator of Discrete(n, start) to start + (d mod n) in decision d of the episode;
-            others are sampled all the same. False samples all.
+            others are sampled all the same. False, the default, samples all.
     """
 
     def __init__(self, count_upwards: bool = False) -> None:
@@ -150,7 +150,7 @@ class DummyObjective(Objective):
     """Sum the rewards of the decision.
 
     Params:
-        params: Not looked at; there because an objective may be given its parameters as one map.
+        params: Not looked at; there because an objective may be given its parameters as one map. Default None.
     """
 
     def __init__(self, params: dict[str, Any] | None = None) -> None:

@@ -59,3 +59,17 @@ def test_an_unknown_id_is_told(make) -> None:
         objective.internal_reward(_memory(TWO))
     with pytest.raises(ValueError, match="expected one of sum, min, max, mean, found 'median'"):
         make(AggregateRewards, aggregation="median")
+
+
+@pytest.mark.parametrize(
+    ("params", "text"),
+    [
+        ({"rewards": "lake.cost"}, "rewards: expected a list of ids, found 'lake.cost'"),
+        ({"factor": "2"}, "factor: expected a number, found '2'"),
+        ({"factor": True}, "factor: expected a number, found True"),
+    ],
+)
+def test_parameters_of_another_kind_are_refused(make, params, text) -> None:
+    """One id is not taken for its letters, nor a text for a number."""
+    with pytest.raises(ValueError, match=text):
+        make(AggregateRewards, **params)
