@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from ganglion.testing.checks.equivalence import check_equivalence
     from ganglion.testing.checks.filter import check_filter
     from ganglion.testing.checks.space import check_space
+    from ganglion.testing.clock import Clock
+    from ganglion.testing.fakes import FakeBrain, FakeEnvironment, FakeMuscle, FakeObjective
     from ganglion.testing.kit.bench import Order
     from ganglion.testing.kit.inmemory import PluginDriver
     from ganglion.testing.kit.kit import judge
@@ -22,6 +24,11 @@ if TYPE_CHECKING:
     from ganglion.testing.stage import StagedAgent, StagedEnvironment
 
 __all__ = [
+    "Clock",
+    "FakeBrain",
+    "FakeEnvironment",
+    "FakeMuscle",
+    "FakeObjective",
     "Order",
     "PluginDriver",
     "ProgramDriver",
@@ -39,6 +46,11 @@ __all__ = [
 ]
 
 _PLACES = {
+    "Clock": "ganglion.testing.clock",
+    "FakeBrain": "ganglion.testing.fakes",
+    "FakeEnvironment": "ganglion.testing.fakes",
+    "FakeMuscle": "ganglion.testing.fakes",
+    "FakeObjective": "ganglion.testing.fakes",
     "Order": "ganglion.testing.kit.bench",
     "PluginDriver": "ganglion.testing.kit.inmemory",
     "ProgramDriver": "ganglion.testing.kit.process",

@@ -1,0 +1,150 @@
+"""Fakes: an environment, a muscle, a brain and an objective that play a script and write down what they hear."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ganglion.sdk.brain import Brain
+from ganglion.sdk.environment import Environment, EnvironmentBaseline, EnvironmentState
+from ganglion.sdk.information import ActuatorInformation, RewardInformation, SensorInformation
+from ganglion.sdk.memory import Memory
+from ganglion.sdk.muscle import Muscle
+from ganglion.sdk.objective import Objective
+from ganglion.sdk.spaces.box import Box
+
+__all__ = ["FakeBrain", "FakeEnvironment", "FakeMuscle", "FakeObjective"]
+
+Sensors = list[SensorInformation]
+Actuators = list[ActuatorInformation]
+_WIDE = Box(-np.inf, np.inf, ())
+
+
+class FakeEnvironment(Environment):
+    """Show the readings of a script, reward the last setpoint, and write down all setpoints.
+
+    One sensor `level`, one actuator `push` (a box from -1 to 1, no-op 0), one reward `pushed`.
+
+    Params:
+        levels: The readings of an episode in order, which ends, terminated, with the last of them.
+
+    Attributes:
+        heard: The setpoint of each update, of all episodes.
+    """
+
+    def __init__(self, levels: Sequence[float] = (0.0, 1.0, 2.0, 3.0)) -> None:
+        if len(levels) < 2:
+            raise ValueError(f"levels: expected at least 2 readings, found {len(levels)}")
+        self.levels = [float(level) for level in levels]
+        self.heard: list[float] = []
+
+    def start_environment(self) -> EnvironmentBaseline:
+        """Show the first reading."""
+        self._place = 0
+        return EnvironmentBaseline(self._read(), [ActuatorInformation(0.0, Box(-1.0, 1.0, ()), "push")])
+
+    def _read(self) -> Sensors:
+        return [SensorInformation(self.levels[self._place], _WIDE, "level")]
+
+    def update(self, actuators: Actuators) -> EnvironmentState:
+        """Show the next reading."""
+        self.heard.append(actuators[0].value)
+        self._place += 1
+        reward = RewardInformation(actuators[0].value, Box(-1.0, 1.0, ()), "pushed")
+        return EnvironmentState(self._read(), [reward], terminated=self._place == len(self.levels) - 1)
+
+
+class FakeMuscle(Muscle):
+    """Set all actuators as a script says, and write down readings and updates.
+
+    Params:
+        setpoints: What each decision sets all actuators to, in order; behind its end, the no-ops.
+
+    Attributes:
+        seen: The readings of each decision, by id.
+        updates: What came by `update`.
+    """
+
+    def __init__(self, setpoints: Sequence[Any] = ()) -> None:
+        self.script = list(setpoints)
+        self.seen: list[dict[str, Any]] = []
+        self.updates: list[Any] = []
+
+    def propose_actions(self, sensors: Sensors, actuators_available: Actuators) -> tuple[Actuators, Any]:
+        """Set what the script says; the number of the decision goes to the brain."""
+        number = len(self.seen)
+        self.seen.append({it.uid: it.value for it in sensors})
+        noops = {it.uid: it.value for it in self.actuators}
+        for it in actuators_available:
+            it.value = self.script[number] if number < len(self.script) else noops[it.uid]
+        return actuators_available, {"number": number}
+
+    def update(self, update: Any) -> None:
+        """Write it down."""
+        self.updates.append(update)
+
+
+class FakeBrain(Brain):
+    """Send the updates of a script, and write down what is thought about and how evaluations went.
+
+    Params:
+        updates: What each thought returns, in order; behind its end None, which is no update. The initial update is
+            not one of them: it is None.
+
+    Attributes:
+        thoughts: Muscle, data and objective of each row.
+        evaluations: What came by `evaluate`.
+    """
+
+    def __init__(self, updates: Sequence[Any] = ()) -> None:
+        self.script = list(updates)
+        self.thoughts: list[tuple[str, Any, float]] = []
+        self.evaluations: list[Any] = []
+        self._before = 0
+
+    def initial_update(self, muscle_id: str) -> Any:
+        """Return the last update, before the first one None."""
+        return self.last_update
+
+    def thinking(self, muscle_id: str, data_from_muscle: Any) -> Any:
+        """Return what the script says."""
+        number = len(self.thoughts)
+        objective = float(self.memory.tail(1).objective[0])
+        self.thoughts.append((muscle_id, data_from_muscle, objective))
+        return self.script[number] if number < len(self.script) else None
+
+    def evaluate(self, evaluation: Any) -> None:
+        """Write it down."""
+        self.evaluations.append(evaluation)
+
+    def arrays(self) -> Mapping[str, NDArray[Any]]:
+        """Return how many thoughts there were, those of the model that was loaded included, as `thoughts`."""
+        return {"thoughts": np.array(self._before + len(self.thoughts))}
+
+    def load_arrays(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Go on counting; the script begins anew."""
+        self._before = int(arrays["thoughts"])
+
+
+class FakeObjective(Objective):
+    """Judge as a script says, and write down the rewards.
+
+    Params:
+        values: What each row is judged by, in order, None included; behind its end the sum of the row's rewards.
+
+    Attributes:
+        rows: The rewards of each row, by full id.
+    """
+
+    def __init__(self, values: Sequence[float | None] = ()) -> None:
+        self.script = list(values)
+        self.rows: list[dict[str, Any]] = []
+
+    def internal_reward(self, memory: Memory, **kwargs: Any) -> float | None:
+        """Return what the script says."""
+        number, rewards = len(self.rows), memory.tail(1).rewards
+        self.rows.append({uid: rewards[uid][0] for uid in rewards.columns})
+        return self.script[number] if number < len(self.script) else float(rewards.sum(axis=None))

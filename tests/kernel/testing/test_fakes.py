@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ganglion.sdk import ActuatorInformation, Box, EpisodeSummary, RewardInformation, SensorInformation
+from ganglion.testing import (
+    FakeBrain,
+    FakeEnvironment,
+    FakeMuscle,
+    FakeObjective,
+    StagedAgent,
+    StagedEnvironment,
+    check_brain,
+    check_environment,
+    check_muscle,
+    check_objective,
+)
+
+SENSORS = [SensorInformation(None, Box(-9.0, 9.0, ()), "world.level")]
+ACTUATORS = [ActuatorInformation(0.25, Box(-1.0, 1.0, ()), "world.push")]
+REWARDS = [RewardInformation(None, Box(-9.0, 9.0, ()), "world.pushed")]
+
+
+def test_they_keep_the_contract() -> None:
+    """What they are checked by says nothing of them."""
+    check_environment(FakeEnvironment, {"levels": [1, 2, 3]})
+    check_muscle(FakeMuscle, {"setpoints": [0.5, -0.5]})
+    check_brain(FakeBrain, {"updates": [{"a": 1}, None, [2]]})
+    check_objective(FakeObjective, {"values": [1.0, None]})
+
+
+def test_an_environment_plays_its_readings_and_hears_setpoints() -> None:
+    """Each episode from the first to the last, with which it terminates."""
+    staged = StagedEnvironment(FakeEnvironment, {"levels": [1, 2, 4]})
+    declared = staged.start()
+    found = [staged.update([0.5]), staged.update([-1.0])]
+    staged.reset()
+
+    assert [[1.0]] == declared.readings
+    assert [([[2.0]], [[0.5]], False), ([[4.0]], [[-1.0]], True)] == [
+        (it.readings, it.rewards, it.terminated) for it in found
+    ]
+    assert isinstance(staged.environment, FakeEnvironment)
+    assert [0.5, -1.0] == staged.environment.heard
+    with pytest.raises(Exception, match="levels: expected at least 2 readings, found 1"):
+        StagedEnvironment(FakeEnvironment, {"levels": [1]}).start()
+
+
+def test_an_agent_of_fakes_plays_its_script(tmp_path: Path) -> None:
+    """Setpoints, updates and objectives are those of the scripts, and everybody has written down what came."""
+    agent = StagedAgent(
+        FakeMuscle,
+        sensors=SENSORS,
+        actuators=ACTUATORS,
+        rewards=REWARDS,
+        objective=FakeObjective,
+        brain=FakeBrain,
+        muscle_params={"setpoints": [0.5]},
+        brain_params={"updates": [{"gain": 2}]},
+        objective_params={"values": [7.0]},
+        models=tmp_path,
+    )
+    acted = [agent.begin([1.0]), agent.step([3.0], [2.0]), agent.step([4.0], [3.0], terminated=True)]
+    agent.evaluate(EpisodeSummary(0, 0, 2, 1.0, 2.0, terminated=True, truncated=False))
+
+    assert [[[0.5]], [[0.25]], None] == [it.setpoints for it in acted]
+    assert [None, [7.0], [4.0]] == [it.objective for it in acted]
+    muscle, brain = agent.muscle, agent.brain
+    assert isinstance(muscle, FakeMuscle)
+    assert isinstance(brain, FakeBrain)
+    assert ([{"world.level": 1.0}, {"world.level": 2.0}], [{"gain": 2}]) == (muscle.seen, muscle.updates[-1:])
+    assert [("agent/0", {"number": 0}, 7.0), ("agent/0", {"number": 1}, 4.0)] == brain.thoughts
+    assert [2.0] == [it.objective_sum for it in brain.evaluations[0].episodes]
+    assert {"", "policy"} == {row["tag"] for row in agent.store().files}
