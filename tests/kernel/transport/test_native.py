@@ -383,20 +383,24 @@ def begun(size: int, to: str = "r/controller/0") -> bytes:
     return b"".join(encode([to.encode(), bytes((0x92, 4, 5)), b""])[:-2]) + frame_header(size, more=False)
 
 
-@pytest.mark.parametrize("between", [b"", encode_command(b"PING", b"\0\0")], ids=["silent", "pings"])
-def test_a_message_that_does_not_grow(native: Any, station: Any, between: bytes) -> None:
-    """Who begins a message and does not go on is lost after its time, whatever commands he sends meanwhile."""
+@pytest.mark.parametrize(
+    ("data", "between"),
+    [(begun(100) + b"x", b""), (begun(100)[:-2], encode_command(b"PING", b"\0\0"))],
+    ids=["silent", "pings"],
+)
+def test_a_message_that_does_not_grow(native: Any, station: Any, data: bytes, between: bytes) -> None:
+    """Who begins a message and does not go on is lost after its time, whatever commands he sends between frames."""
     environment = native.join(Role.ENVIRONMENT)
-    environment.link._send_all(begun(100) + b"x")
-    link = station.exchange.broker.joined[environment.name]
-    for _ in range(int(UNFINISHED_IDLE_S)):
+    environment.link._send_all(data)
+    known = len(station.notes)
+    for _ in range(int(UNFINISHED_IDLE_S) - 1):
         environment.link._send_all(between)
-        station.call(lambda: setattr(link, "heard_s", station.clock()))  # nothing else is to be the reason
-        station.pass_time(1.0)
-    station.pass_time(1.0)
+        pass_time_for(station, environment, 1)  # silence is not to be the reason
+    assert environment.name in station.call(lambda: list(station.exchange.broker.joined))
+    pass_time_for(station, environment, int(UNFINISHED_IDLE_S))
 
     assert environment.name not in station.call(lambda: list(station.exchange.broker.joined))
-    assert any("unfinished_idle_s" in str(note.fields.get("reason")) for note in station.notes)
+    assert any("unfinished_idle_s" in str(note.fields.get("reason")) for note in station.notes[known:])
 
 
 def test_slow_bytes_hold_no_room(native: Any, station: Any, monkeypatch: pytest.MonkeyPatch) -> None:
