@@ -419,7 +419,8 @@ class GovernorHost:
         for kind, environment, agent, declarations in declare.rows:
             rows = declaration_rows(declarations)
             record = ["declare", declare.phase, environment, agent, kind, rows]
-            self._write(partial(self._records.add, record))
+            size_bytes = 64 + sum(len(text) for _, text, *_ in rows)
+            self._write(partial(self._records.add, record, size_bytes=size_bytes))
 
     def _end(self, finish: Finish) -> None:
         """Drain the records, then tell the supervisor; a store that fails now makes the run fail."""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import json
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -13,7 +16,7 @@ from ganglion.limits import BODY_DEPTH, INTEGER_MAX
 from ganglion.sdk.information import ActuatorInformation, SensorInformation
 from ganglion.sdk.spaces import Box, Space, space_from_wire
 
-__all__ = ["Layout", "declaration", "freeze", "thaw"]
+__all__ = ["Layout", "declaration", "freeze", "thaw", "to_json"]
 
 _BLOB_BYTES = 64 * 1024  # larger arrays travel as frames of their own
 _ARRAY_KEYS = ({"dtype", "shape", "data"}, {"dtype", "shape", "blob"})
@@ -254,6 +257,25 @@ def _thaw_array(form: Mapping[str, Any], blobs: Sequence[bytes], path: str) -> A
         return np.frombuffer(data, dtype=np.dtype(name)).reshape(shape)
     except (TypeError, ValueError) as error:
         raise RemoteProtocolError(f"{path}: not an array: {error}") from error
+
+
+def to_json(value: Any) -> str:
+    """Return frozen data without blobs as JSON: arrays as lists, bytes as `{"$bytes": base64}`, NaN and inf as text."""
+    return json.dumps(_shown(thaw(value, (), "value")), ensure_ascii=False, allow_nan=False)
+
+
+def _shown(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        value = value.tolist()
+    if type(value) is dict:
+        return {key: _shown(inner) for key, inner in value.items()}
+    if type(value) is list:
+        return [_shown(inner) for inner in value]
+    if type(value) is bytes:
+        return {"$bytes": base64.b64encode(value).decode()}
+    if type(value) is complex:
+        return [_shown(value.real), _shown(value.imag)]
+    return str(value) if type(value) is float and not math.isfinite(value) else value
 
 
 def _blob(blobs: Sequence[bytes], number: Any) -> bytes:

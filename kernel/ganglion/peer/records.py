@@ -12,6 +12,7 @@ import msgpack
 from ganglion.errors import DeadlineExceeded, StoreError
 from ganglion.limits import DEADLINES_S, STREAM_CREDIT_BYTES, STREAM_CREDIT_MESSAGES, WAIT_REPORT_S
 from ganglion.peer.conversation import Told
+from ganglion.peer.layout import to_json
 from ganglion.peer.numbering import LIFE_BITS
 from ganglion.peer.participant import Participant
 from ganglion.sdk.spaces import space_from_wire
@@ -33,9 +34,15 @@ pack = msgpack.Packer(autoreset=True).pack
 
 
 def declaration_rows(declarations: Sequence[Mapping[str, Any]]) -> list[list[Any]]:
-    """Return declarations as the store keeps them: id, space, unit, dtype, shape."""
-    rows = []
+    """Return declarations as the store keeps them: id, space, unit, dtype, shape.
+
+    What an environment tells of itself has its text in the place of the space.
+    """
+    rows: list[list[Any]] = []
     for row in declarations:
+        if "model" in row:
+            rows.append([row["id"], to_json(row["model"]), None, None, []])
+            continue
         space = space_from_wire(row["space"])
         shape = [] if space.scalar else [space.size]
         rows.append(

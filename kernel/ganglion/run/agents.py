@@ -22,6 +22,8 @@ __all__ = [
 
 Declarations = Mapping[str, Mapping[str, Any]]
 """Environment -> {sensors, actuators, rewards, static_model}, as its controller reported."""
+STATIC_MODEL = "static_world_model"
+"""Kind and id of the one row in which an environment's static world model is declared to the store."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,12 +76,15 @@ def same_declarations(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
 def declaration_rows(
     declarations: Declarations, agents: Sequence[ResolvedAgent]
 ) -> list[tuple[str, str | None, str | None, list[dict[str, Any]]]]:
-    """Return the rows of `Declare`: those of the environments, then the lists of each agent."""
+    """Return the rows of `Declare`: those of the environments, with what they tell of themselves, then each agent's."""
     rows: list[tuple[str, str | None, str | None, list[dict[str, Any]]]] = []
     for uid, declared in declarations.items():
         for kind in ("sensor", "actuator", "reward"):
             if declared[kind + "s"] is not None:
                 rows.append((kind, uid, None, full_ids(uid, declared[kind + "s"])))
+        if declared.get("static_model") is not None:
+            told = {"id": STATIC_MODEL, "model": declared["static_model"]}
+            rows.append((STATIC_MODEL, uid, None, [told]))
     for agent in agents:
         rows.append(("sensor", None, agent.plan.name, agent.sensors))
         rows.append(("actuator", None, agent.plan.name, agent.actuators))

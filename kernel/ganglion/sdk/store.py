@@ -84,8 +84,9 @@ class StoreWriter(_Opened):
         ```text
         run      {uid, experiment, seed, document, plan_digest?, started}      seed: text; started: UTC, ISO 8601
         declare  phase, environment|nil, agent|nil, kind, [[id, space, unit|nil, dtype|nil, shape], ...]
-                 kind: sensor, actuator, reward; the order of the value lists of `steps` (environment) and `actions`
-                 (agent); before the rows, in document order; a repeat is harmless
+                 kind: sensor, actuator, reward, the order of the value lists of `steps` (environment) and `actions`
+                 (agent); or static_world_model: one row, whose `space` is the JSON of what an environment tells of
+                 itself; before the rows, in document order; a repeat is harmless
         phase    phase, name, mode, status, reason|nil                         a repeat replaces
         steps    phase, mode, worker, environment, episode, rows
                  row: step, tick, simtime_ticks, simtime_timestamp, sensors, setpoints, rewards, terminated, truncated,

@@ -112,7 +112,7 @@ _DEFAULTS: dict[str, tuple[Any, ...]] = {
     "episode": (0,),
     "signal": (0, None),
 }  # of the last fields, for writers that do not know them
-KINDS = ("sensor", "actuator", "reward")
+KINDS = ("sensor", "actuator", "reward", "static_world_model")
 
 
 def _words(types: Iterable[type]) -> str:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import enum
+import json
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from ganglion.errors import AuthorError, RemoteProtocolError
-from ganglion.peer.layout import Layout, declaration, freeze, thaw
+from ganglion.peer.layout import Layout, declaration, freeze, thaw, to_json
 from ganglion.sdk import spaces
 from ganglion.wire.codec import decode_map, encode_map
 
@@ -278,6 +279,24 @@ def test_bytes_and_complex_numbers_travel(array: Any) -> None:
     found = thaw(freeze(array, [], "update"), [], "update")
 
     assert (array.dtype, array.shape, array.tolist()) == (found.dtype, found.shape, found.tolist())
+
+
+def test_frozen_data_become_json() -> None:
+    """Arrays are lists, bytes base64, and what JSON has no number for is text."""
+    value = {
+        "grid": np.arange(4).reshape(2, 2),
+        "raw": b"\x00\xff",
+        "no": [None, np.nan, -np.inf],
+        "c": np.array([1j]),
+    }
+    text = to_json(freeze(value, None, "model"))
+
+    assert {
+        "grid": [[0, 1], [2, 3]],
+        "raw": {"$bytes": "AP8="},
+        "no": [None, "nan", "-inf"],
+        "c": [[0.0, 1.0]],
+    } == json.loads(text)
 
 
 def test_without_blobs_arrays_stay_inside() -> None:

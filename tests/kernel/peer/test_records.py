@@ -314,15 +314,17 @@ def test_without_a_store_all_is_dropped(link: Any, clock: Any) -> None:
 
 
 def test_declarations_are_kept_in_words() -> None:
-    """Each is id, space in text, unit, dtype and shape."""
+    """Each is id, space in text, unit, dtype and shape; what an environment tells of itself is JSON."""
     rows = [
         {"id": "w.a", "space": Discrete(3).to_wire(), "unit": "kW"},
         {"id": "w.b", "space": Box(0.0, 1.0, (2, 3)).to_wire()},
+        {"id": "static_world_model", "model": {"width": 3}},
     ]
 
     assert [
         ["w.a", Discrete(3).to_string(), "kW", Discrete(3).dtype.str, []],
         ["w.b", Box(0.0, 1.0, (2, 3)).to_string(), None, "<f8", [2, 3]],
+        ["static_world_model", '{"width": 3}', None, None, []],
     ] == declaration_rows(rows)
 
 

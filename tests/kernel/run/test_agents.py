@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from ganglion.errors import DocumentError
-from ganglion.run.agents import full_ids, misfits, resolve
+from ganglion.run.agents import declaration_rows, full_ids, misfits, resolve
 from ganglion.run.plan import EnvironmentPlan, PluginPlan
 
 SPACE = {"type": "discrete", "n": 2, "start": 0}
@@ -166,3 +166,17 @@ def test_doubtful_ids_have_the_place_of_the_second_environment(kit: Any) -> None
     assert [("f.yml:9:9", "the reward 'a.b.0' can belong to environment 'a' and to 'a.b'")] == misfits(
         phase, declared
     )
+
+
+def test_what_an_environment_tells_of_itself_is_declared() -> None:
+    """It has a row of its own behind what the environment declares; without it there is none."""
+    declared = {"sensors": [], "actuators": [], "rewards": None}
+    told = {"a": {**declared, "static_model": {"width": 3}}, "b": {**declared, "static_model": None}}
+
+    assert [
+        ("sensor", "a", None, []),
+        ("actuator", "a", None, []),
+        ("static_world_model", "a", None, [{"id": "static_world_model", "model": {"width": 3}}]),
+        ("sensor", "b", None, []),
+        ("actuator", "b", None, []),
+    ] == declaration_rows(told, [])

@@ -60,6 +60,14 @@ def test_malformed_declarations_are_refused(values: list[Any]) -> None:
         checked(values)
 
 
+def test_a_static_model_is_declared_as_text() -> None:
+    """It is one row of its environment; its text is not looked at."""
+    row = ["static_world_model", '{"width": 3}', None, None, []]
+    key, rows = checked([0, "grid", None, "static_world_model", [row]])
+
+    assert ((0, "grid", "", "static_world_model"), [(*row[:4], ())]) == (key, rows)
+
+
 @pytest.mark.parametrize("shape", [(), (3,), (2, 0, 4)])
 def test_shapes_survive(shape: tuple[int, ...]) -> None:
     """A shape is what it was after it has rested as text."""
