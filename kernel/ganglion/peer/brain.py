@@ -275,7 +275,7 @@ class BrainHost:
         try:
             self._last_update = brain.last_update = self._models.load("policy")
             if self._filters is not None:
-                self._load_filters(self._filters)
+                self._filters.load(self._models)
             self._hooks("load", brain.load)
         except GanglionError as error:
             error.add_note(f"model {folder}")
@@ -338,12 +338,6 @@ class BrainHost:
         where = f"agent {setup.agent}"
         return LearningFilters(self._loader, setup.filters, where, attributes, self._excuses)
 
-    def _load_filters(self, filters: LearningFilters) -> None:
-        for number in range(len(filters)):
-            arrays = self._models.load(tag_of(number))
-            if arrays is not None:
-                filters.load(number, arrays)
-
     def _filtered(self, row: Row) -> Row:
         """Return a row, which is in the memory, as filters show it to the brain; the memory has it so, too."""
         filters = self._filters
@@ -381,8 +375,7 @@ class BrainHost:
         if self._last_update is not None:
             self._hooks("store", self._models.save_value, self._last_update, "policy")
         if self._filters is not None:
-            for number, arrays in self._filters.published.items():
-                self._models.save(arrays, tag_of(number))
+            self._filters.store(self._models)
         rows = self._models.written()
         if store.second is not None:
             copy_model([Path(row["path"]) for row in rows], Path(store.second))

@@ -16,6 +16,7 @@ from ganglion.peer.layout import Layout, freeze, thaw
 from ganglion.peer.loader import Loader
 from ganglion.sdk.filter import Filter
 from ganglion.sdk.information import ActuatorInformation, Information, SensorInformation, Template
+from ganglion.sdk.models import Models
 from ganglion.sdk.seed import derive, generator_from_words
 
 __all__ = ["ActingFilters", "LearningFilters", "in_order", "tag_of"]
@@ -78,6 +79,7 @@ class _Stack:
         self.filters: list[Filter] = []
         self.hooks: list[Hooks] = []
         self.generators: dict[str, np.random.Generator] = {}
+        self._where = where
         for number, plugin in enumerate(plugins):
             blame = loader.blame("filter", str(plugin["name"]))
             lenient = excuses if continues(plugin) else None
@@ -109,6 +111,31 @@ class _Stack:
         """Give a filter arrays that were published, or stored with a model."""
         self.hooks[number].excused(None, "receive", self.filters[number].receive, dict(arrays))
 
+    def received_from(self, models: Models) -> dict[int, dict[str, Array]]:
+        """Give all filters the arrays that lie with a model; return them by the number of the filter.
+
+        Raises:
+            AuthorError: Arrays of another class lie where a filter stands that takes none: an order was changed, and
+                who needs them would not get them.
+        """
+        found: dict[int, dict[str, Array]] = {}
+        for number, one in enumerate(self.filters):
+            arrays = models.load(tag_of(number))
+            if arrays is None:
+                continue
+            whose, deaf = (
+                (models.meta(tag_of(number)) or {}).get("class"),
+                type(one).receive is Filter.receive,
+            )
+            if deaf and whose not in (None, _class_of(one)):
+                raise AuthorError(
+                    f"filter {number} of {self._where}: expected a filter that takes the arrays of {whose}, which lie "
+                    f"with the model, found {_class_of(one)}: were filters left out, or put into another order?"
+                )
+            self.receive(number, arrays)
+            found[number] = arrays
+        return found
+
     def show_step(self, step: int | None) -> None:
         """Say where we are, for the blame."""
         for hooks in self.hooks:
@@ -118,6 +145,10 @@ class _Stack:
         """End the loops of async hooks."""
         for hooks in self.hooks:
             hooks.close()
+
+
+def _class_of(one: Filter) -> str:
+    return f"{type(one).__module__}:{type(one).__qualname__}"
 
 
 def _maker(loader: Loader, plugin: Mapping[str, Any], attributes: Mapping[str, Any]) -> Callable[[], Any]:
@@ -239,11 +270,16 @@ class LearningFilters(_Stack):
         sensors, actuators = self.begin("brain", brain, sensors, actuators)
         return [SensorInformation(None, it.space, it.uid, it.value_ids) for it in sensors], actuators
 
-    def load(self, number: int, arrays: Mapping[str, Array]) -> None:
-        """Take over what was stored with a model."""
-        self.receive(number, arrays)
-        self.published[number] = dict(arrays)
-        self.version += 1
+    def load(self, models: Models) -> None:
+        """Take over what was stored with a model; raises as `received_from`."""
+        found = self.received_from(models)
+        self.published |= found
+        self.version += len(found)
+
+    def store(self, models: Models) -> None:
+        """Store the newest arrays with a model, and whose they are."""
+        for number, arrays in self.published.items():
+            models.save(arrays, tag_of(number), {"class": _class_of(self.filters[number])})
 
     def data(self, muscle: str, data: Any) -> Any:
         """Return data of a muscle as the brain is to see them."""

@@ -256,11 +256,7 @@ class MuscleHost:
         if self._setup.policy is not None:
             self._receive(self._newest_of_brain().filters)
         elif self._setup.models is not None:
-            files = Models(self._setup.models)
-            for number in range(len(filters)):
-                arrays = files.load(tag_of(number))
-                if arrays is not None:
-                    filters.receive(number, arrays)
+            filters.received_from(Models(self._setup.models))
 
     def _receive(self, published: dict[str, Any] | None) -> None:
         """Give filters what their other halves published."""

@@ -318,6 +318,21 @@ def test_without_a_brain_arrays_are_those_of_the_model(stage: MuscleStage, tmp_p
     assert [[46.0]] == stage.muscle.log
 
 
+def test_arrays_of_a_filter_that_stands_elsewhere_are_refused(stage: MuscleStage, tmp_path: Path) -> None:
+    """Where they lie there is a filter that takes none; one that takes them judges them itself, as its own do."""
+    whose = {"class": "elsewhere:Norm"}
+    Models(tmp_path).save({"by": np.array(40.0)}, tag_of(0), whose)
+    with pytest.raises(
+        AuthorError, match="filter 0 of agent a .*the arrays of elsewhere:Norm.*found .*:Deaf: were"
+    ):
+        stage.setup([plugin(name="deaf"), plugin()], None, models=str(tmp_path))
+    stage.setup([plugin(), plugin(name="deaf")], None, models=str(tmp_path))
+    assert 40.0 == stage.filters[0].by
+
+    Models(tmp_path).save({"by": np.array(7.0)}, tag_of(1), {"class": f"{Deaf.__module__}:Deaf"})
+    stage.setup([plugin(), plugin(name="deaf")], None, models=str(tmp_path))
+
+
 class Broken(Shift):
     """Return what a test tells it to."""
 
@@ -497,6 +512,7 @@ def test_arrays_are_stored_with_the_model_and_loaded(hosted: Any, loader: Any, t
     stage.think()
     stored = stage.hosted.ask("brain.store", BrainStore())
     assert ["", "policy", "filter-1"] == [row["tag"] for row in stored.files]
+    assert {"class": f"{Shift.__module__}:Shift"} == Models(tmp_path / "own").meta("filter-1")
 
     again = BrainStage(hosted, loader, tmp_path)
     again.setup([plugin(), plugin()], load=str(tmp_path / "own"))

@@ -97,7 +97,7 @@ def _check_published(
         acting.declare(_Nobody(), *pair, words(seed, ["muscle"]))
         learning.declare(_Nobody(), *pair)
         for number, arrays in published.items():
-            learning.load(number, arrays)
+            learning.receive(number, arrays)
             acting.receive(number, arrays)
 
 
