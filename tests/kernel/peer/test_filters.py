@@ -323,7 +323,7 @@ def test_arrays_of_a_filter_that_stands_elsewhere_are_refused(stage: MuscleStage
     whose = {"class": "elsewhere:Norm"}
     Models(tmp_path).save({"by": np.array(40.0)}, tag_of(0), whose)
     with pytest.raises(
-        AuthorError, match="filter 0 of agent a .*the arrays of elsewhere:Norm.*found .*:Deaf: were"
+        AuthorError, match=r"filter 0 of agent a .*the arrays of elsewhere:Norm.*found .*:Deaf: were"
     ):
         stage.setup([plugin(name="deaf"), plugin()], None, models=str(tmp_path))
     stage.setup([plugin(), plugin(name="deaf")], None, models=str(tmp_path))
