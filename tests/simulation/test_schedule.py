@@ -1,18 +1,14 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from simulation import Disturbance, Outcome, simulate
 from simulation.outcome import plain, read_tables
+from system.command import ganglion
 
-GANGLION = str(Path(sys.executable).with_name("ganglion"))
-SPAN_S = 60.0
 LEARNERS = """\
 uid: learners
 seed: 7
@@ -59,13 +55,14 @@ def ended_well(outcome: Outcome) -> dict[str, Any]:
     return outcome.tables
 
 
+@pytest.mark.parametrize("others", [1, pytest.param(5, marks=pytest.mark.long)])
 @pytest.mark.parametrize("text", [LEARNERS, PIPELINED, TURNS], ids=["learners", "pipelined", "turns"])
-def test_who_runs_first_changes_nothing(text: str, results: Path) -> None:
+def test_who_runs_first_changes_nothing(text: str, others: int, results: Path) -> None:
     """In lockstep the tables are a function of the document: whoever is faster, they are equal to the last bit."""
     first = ended_well(simulate(text, 0, results))
 
     assert len(first["actions"]) > 20
-    for seed in range(1, 3):
+    for seed in range(1, 1 + others):
         assert first == ended_well(simulate(text, seed, results)), f"schedule seed {seed}"
 
 
@@ -90,22 +87,14 @@ def test_one_seed_is_one_schedule(results: Path) -> None:
 def test_real_processes_give_the_same_tables(results: Path, tmp_path: Path) -> None:
     """`ganglion run` with its processes, sockets and scheduler of the system writes what the simulation writes."""
     (tmp_path / "document.yml").write_text(LEARNERS)
-    variables = {**os.environ, "XDG_RUNTIME_DIR": ""}
-
-    def ganglion(*words: str) -> str:
-        done = subprocess.run(
-            [GANGLION, *words], cwd=tmp_path, env=variables, capture_output=True, text=True, timeout=SPAN_S
-        )
-        assert 0 == done.returncode, done.stderr
-        return done.stdout
-
-    ganglion("run", "document.yml", "--plain", "--name", "real")
+    done = ganglion(tmp_path, "run", "document.yml", "--plain", "--name", "real")
+    assert 0 == done.returncode, done.stderr
     simulated = ended_well(simulate(LEARNERS, 5, results))
 
     real = read_tables(f"sqlite:///{tmp_path / 'results' / 'ganglion.db'}", "real")
     assert simulated.keys() == real.keys()
     for table, rows in simulated.items():
         assert real[table] == rows, table
-    shown = json.loads(ganglion("results", "actions", "real", "--format", "json"))
+    shown = json.loads(ganglion(tmp_path, "results", "actions", "real", "--format", "json").stdout)
     assert [plain(row, "real") for row in shown] == json.loads(json.dumps(simulated["actions"]))
     assert sum(map(len, simulated.values())) > 400

@@ -41,8 +41,9 @@ def ganglion(
     settings of ours, which are read while modules are imported.
     """
     if sys.platform == "linux" and not any(name.startswith(("GANGLION_", "PYTHON")) for name in more or ()):
+        command = next((word for word in words if not word.startswith("-")), "")
         for commands in (READING, RUNNING):
-            if words[0] in commands:
+            if command in commands:
                 return reader(commands).carry_out(words, folder, variables(more), span_s)
     return subprocess.run(
         [GANGLION, *words],
