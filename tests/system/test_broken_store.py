@@ -10,37 +10,18 @@ from pathlib import Path
 
 import pytest
 from system.command import Command, ganglion
+from system.farm import dummies
 
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux", reason="limits of other processes are a matter of Linux"
 )
-
-DOCUMENT = """\
-uid: stored
-seed: 7
-version: "0.1"
-schedule:
-  - train:
-      environments:
-        - environment: {uid: field, name: dummy}
-      agents:
-        - name: scout
-          brain: {name: dummy}
-          muscle: {name: dummy}
-          objective: {name: dummy}
-          sensors: [field.*]
-          actuators: [field.*]
-      phase_config: {mode: train, worker: 2, episodes: EPISODES}
-run_config:
-  condition: {name: vanilla}
-"""
 
 
 class Stored(Command):
     """Hold a run of some episodes, whose results are in the folder."""
 
     def __init__(self, folder: Path, name: str, episodes: int) -> None:
-        (folder / "document.yml").write_text(DOCUMENT.replace("EPISODES", str(episodes)))
+        (folder / "document.yml").write_text(dummies("stored", episodes))
         super().__init__(folder, "run", "document.yml", "--name", name)
 
     def store(self) -> int:

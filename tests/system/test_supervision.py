@@ -13,28 +13,9 @@ from pathlib import Path
 import pytest
 from system.command import GANGLION, SPAN_S, ganglion, private, variables
 from system.command import Command as Held
+from system.farm import dummies
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processes are looked up in /proc")
-
-DOCUMENT = """\
-uid: endless
-seed: 7
-version: "0.1"
-schedule:
-  - train:
-      environments:
-        - environment: {uid: field, name: dummy}
-      agents:
-        - name: scout
-          brain: {name: dummy}
-          muscle: {name: dummy}
-          objective: {name: dummy}
-          sensors: [field.*]
-          actuators: [field.*]
-      phase_config: {mode: train, worker: 2, episodes: EPISODES}
-run_config:
-  condition: {name: vanilla}
-"""
 
 
 class Command(Held):
@@ -52,10 +33,10 @@ def folder() -> Iterator[Path]:
 
     with tempfile.TemporaryDirectory(prefix="gt-", dir="/tmp") as text:
         path = Path(text)
-        (path / "endless.yml").write_text(DOCUMENT.replace("EPISODES", "1000000"))
-        brittle = DOCUMENT.replace("EPISODES", "1000000") + "recovery: {on_loss: fail}\n"
+        (path / "endless.yml").write_text(dummies("endless", 1_000_000))
+        brittle = dummies("endless", 1_000_000) + "recovery: {on_loss: fail}\n"
         (path / "brittle.yml").write_text(brittle)
-        (path / "short.yml").write_text(DOCUMENT.replace("EPISODES", "3").replace("endless", "short"))
+        (path / "short.yml").write_text(dummies("short", 3))
         yield path
 
 
@@ -213,7 +194,7 @@ def broker_of(command: Held) -> int:
 @pytest.mark.long
 def test_killed_brokers_are_replaced(folder: Path) -> None:
     """A run whose losses are made good goes on with another broker, twice, and no table of its results differs."""
-    text = DOCUMENT.replace("EPISODES", "20").replace("uid: endless", "uid: lasting")
+    text = dummies("lasting", 20)
     (folder / "lasting.yml").write_text(text + "recovery: {on_loss: recover}\n")
     disturbed = Command(folder, "run", "lasting.yml")
     disturbed.until("episode.ended")

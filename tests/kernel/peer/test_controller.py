@@ -384,8 +384,8 @@ def test_a_failing_reset_is_reported(worker: Any, world: Any) -> None:
 
 
 # -- evaluations ------------------------------------------------------------------------------------------------------
-def test_an_evaluation_goes_on_where_the_last_one_ended(worker: Any) -> None:
-    """Its episodes begin in place, with the verdict's number; muscles take the newest policy before the first."""
+def evaluated(worker: Any) -> Any:
+    """Return a worker that has made an evaluation of two episodes, and one of another."""
     it = worker()
     it.setup(evaluation=True)
     it.start(verdict=Verdict("RESET", round=7))
@@ -395,6 +395,12 @@ def test_an_evaluation_goes_on_where_the_last_one_ended(worker: Any) -> None:
         "controller.evaluate", ControllerEvaluate(Verdict("RESET", episode=2, round=9)), "r/governor"
     )
     it.hosted.host.tick()
+    return it
+
+
+def test_an_evaluation_goes_on_where_the_last_one_ended(worker: Any) -> None:
+    """Its episodes begin in place, with the verdict's number; muscles take the newest policy before the first."""
+    it = evaluated(worker)
 
     assert [0, 1, 2] == [report.episode for report in it.reports]
     assert all(report.evaluation for report in it.reports)
@@ -404,15 +410,7 @@ def test_an_evaluation_goes_on_where_the_last_one_ended(worker: Any) -> None:
 
 def test_rows_of_an_evaluation_stand_behind_the_round_of_training(worker: Any) -> None:
     """An episode is recorded with that round and the steps since the evaluation began; ticks go on."""
-    it = worker()
-    it.setup(evaluation=True)
-    it.start(verdict=Verdict("RESET", round=7))
-    it.verdicts = [Verdict("RESET", episode=1, round=7), Verdict("STOP_SIMULATION")]
-    it.hosted.host.tick()
-    it.hosted.ask(
-        "controller.evaluate", ControllerEvaluate(Verdict("RESET", episode=2, round=9)), "r/governor"
-    )
-    it.hosted.host.tick()
+    it = evaluated(worker)
 
     assert [[7, 2], [7, 4], [9, 2]] == [record[-2:] for record in it.records("episode")]
     assert ["evaluate"] * 3 == [record[2] for record in it.records("episode")]

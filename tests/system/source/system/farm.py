@@ -1,4 +1,4 @@
-"""A farm: a folder in which documents are run."""
+"""A farm: a folder in which documents are run; and a document of dummies for tests that disturb a run."""
 
 from __future__ import annotations
 
@@ -8,7 +8,32 @@ from pathlib import Path
 from system.command import ganglion
 from system.results import Rows, table
 
-__all__ = ["Farm"]
+__all__ = ["Farm", "dummies"]
+
+_DUMMIES = """\
+uid: UID
+seed: 7
+version: "0.1"
+schedule:
+  - train:
+      environments:
+        - environment: {uid: field, name: dummy}
+      agents:
+        - name: scout
+          brain: {name: dummy}
+          muscle: {name: dummy}
+          objective: {name: dummy}
+          sensors: [field.*]
+          actuators: [field.*]
+      phase_config: {mode: train, worker: 2, episodes: EPISODES}
+run_config:
+  condition: {name: vanilla}
+"""
+
+
+def dummies(uid: str, episodes: int) -> str:
+    """Return a document of one agent in one environment, by two workers, each with so many episodes of ten steps."""
+    return _DUMMIES.replace("UID", uid).replace("EPISODES", str(episodes))
 
 
 class Farm:
