@@ -107,7 +107,9 @@ def folder() -> Iterator[Path]:
     shutil.rmtree(path, ignore_errors=True)
 
 
-@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.parametrize(
+    "part", [0, *(pytest.param(part, marks=pytest.mark.long) for part in range(1, PARTS))]
+)
 def test_faults_change_nothing(folder: Path, part: int) -> None:
     """Whatever befalls a run: its rows are those of the undisturbed one, or it ends by an injected cause."""
     campaign = Campaign(folder)

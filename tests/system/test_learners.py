@@ -82,15 +82,12 @@ def equal_runs(folder: Path) -> str:
     [pytest.param(DQN, 1, id="dqn-1"), pytest.param(PPO, 2, id="ppo-2"), pytest.param(SAC, 1, id="sac-1")],
 )
 def test_models_are_trained_on_and_tested(tmp_path: Path, words: dict[str, str], workers: int) -> None:
-    """Trained, trained on from the model, and tested from the policy; with two workers twice the same.
+    """Trained, trained on from the model, and tested from the policy.
 
-    That one worker is the same twice, too, is shown by longer runs in the long tests.
+    That it is the same twice is shown by longer runs in the long tests, with one worker and with two.
     """
     write(tmp_path, words, workers)
-    if workers == 1:
-        run(tmp_path, "short.yml", span_s=600.0)
-    else:
-        assert "no difference" == equal_runs(tmp_path)
+    run(tmp_path, "short.yml", span_s=600.0)
 
     query = "SELECT phase, tag, updates, path FROM brains WHERE run = 'short-1' ORDER BY phase, tag"
     kept = select(tmp_path, query)

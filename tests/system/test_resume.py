@@ -118,6 +118,7 @@ def test_a_run_goes_on_after_all_is_killed_twice(journey: Callable[..., Journey]
     assert "has finished" in done.stderr
 
 
+@pytest.mark.long
 def test_an_interrupted_run_goes_on_in_mid_episode(journey: Callable[..., Journey], whole: str) -> None:
     """Its episodes were cut and stored as such; they are withdrawn, and come out whole."""
     run = journey()

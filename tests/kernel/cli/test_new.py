@@ -89,9 +89,12 @@ def test_it_is_also_one_value_of_json(new: New) -> None:
     assert 0 == status
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_installed_it_is_there_by_its_name(new: New, tmp_path: Path) -> None:
-    """What pip has installed is listed, runs by its name, learns, and passes the tests that came with it."""
+    """What pip has installed is listed, runs by its name, learns, and passes the tests that came with it.
+
+    In every run `plugins/README.md` is carried out, which writes and installs one, and runs its tests.
+    """
     new("plugin", "my-tank")
     pip = [
         sys.executable,

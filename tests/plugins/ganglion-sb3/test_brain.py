@@ -35,11 +35,11 @@ SEVERAL = {"policy": "MultiInputPolicy"}
 CASES = [
     pytest.param("CartPole-v1", PPO, 64, id="PPO"),
     pytest.param("Pendulum-v1", PPO, 64, id="PPO-box"),
-    pytest.param("CartPole-v1", A2C, 40, id="A2C"),
+    pytest.param("CartPole-v1", A2C, 40, id="A2C", marks=pytest.mark.long),
     pytest.param("CartPole-v1", DQN, 70, id="DQN"),
     pytest.param("Pendulum-v1", SAC, 40, id="SAC"),
     pytest.param("Pendulum-v1", TD3, 40, id="TD3"),
-    pytest.param("Pendulum-v1", {**TD3, "algorithm": "DDPG"}, 30, id="DDPG"),
+    pytest.param("Pendulum-v1", {**TD3, "algorithm": "DDPG"}, 30, id="DDPG", marks=pytest.mark.long),
 ]
 
 
