@@ -77,6 +77,13 @@ FOUND = {
         700834,
         [Fault("doze", 303, Role.BRAIN, 18436, 8, 3.0), Fault("halt", 540, Role.MUSCLE, 40819, 24, 0.05)],
     ),
+    "a store whose COMMIT broke keeps the lock of its database until it tries again": (
+        713246,
+        [
+            Fault("commit", 129, Role.GOVERNOR, 58607, 4, 3.0),
+            Fault("undead", 150, Role.STORE, 41402, 6, 3.0),
+        ],
+    ),
     # The next two were mistakes of the simulation itself.
     "a process hangs behind a question whether it is there, which its pulse has not read yet": (
         707952,

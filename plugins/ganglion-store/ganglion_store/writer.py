@@ -296,6 +296,7 @@ class SqlWriter(StoreWriter):
                 self._transact(spilled)
             except sqlite3.Error:
                 self._broken = True
+                self._let_go()
                 raise
             self._check_place()  # what was written into a file that is gone is not there
 
@@ -345,6 +346,12 @@ class SqlWriter(StoreWriter):
         self._check_place()
         self._connected()
         self._broken = False
+
+    def _let_go(self) -> None:
+        """Leave a transaction whose COMMIT broke: until we write again others would wait for our lock in vain."""
+        with suppress(sqlite3.Error):
+            if self._connection.in_transaction:
+                self._connection.close()
 
     def _read_back(self) -> None:
         """Find out whether a transaction was carried out whose COMMIT broke."""

@@ -334,7 +334,7 @@ def test_a_file_that_is_gone_takes_nothing(
 
 
 class Breaking(sqlite3.Connection):
-    """Break the connection at the next COMMIT, before it is carried out or after."""
+    """Break the connection at the next COMMIT: before it is carried out, after it, or `within` it."""
 
     breaks = ""
 
@@ -349,13 +349,14 @@ class _BreakingCursor(sqlite3.Cursor):
         if statement != "COMMIT" or not breaks:
             return super().execute(statement, *arguments)
         Breaking.breaks = ""
-        super().execute("COMMIT" if breaks == "after" else "ROLLBACK")
+        if breaks != "within":
+            super().execute("COMMIT" if breaks == "after" else "ROLLBACK")
         error = sqlite3.OperationalError("disk I/O error")
         error.sqlite_errorcode = sqlite3.SQLITE_IOERR_FSYNC
         raise error
 
 
-@pytest.mark.parametrize("breaks", ["before", "after"])
+@pytest.mark.parametrize("breaks", ["before", "after", "within"])
 @pytest.mark.parametrize("limit", [0, 1 << 20])
 def test_a_broken_commit_is_read_back(uri: str, tell: Any, read: Any, breaks: str, limit: int) -> None:
     """Whether it was carried out is looked up: nothing is lost, nothing comes twice, open rows neither."""
@@ -375,6 +376,19 @@ def test_a_broken_commit_is_read_back(uri: str, tell: Any, read: Any, breaks: st
 
     assert [(0, 3), (1, 3)] == [(row["episode"], row["steps"]) for row in read("episodes")]
     assert ([1, 2, 3] * 2, 1) == ([row["step"] for row in read("steps")], len(read("signals")))
+
+
+def test_a_broken_commit_keeps_nobody_waiting(uri: str, tell: Any) -> None:
+    """However long a writer takes to try again, others may write meanwhile: its transaction holds no lock."""
+    with SqlWriter(uri, "demo-1", factory=Breaking) as writer:
+        writer.apply("g", tell.begin())
+        Breaking.breaks = "within"
+        with pytest.raises(StoreUnavailable, match="disk I/O error"):
+            writer.commit()
+        with sqlite3.connect(uri.removeprefix("sqlite:///"), timeout=0.0) as other:
+            other.execute("BEGIN IMMEDIATE")
+        other.close()
+        writer.commit()
 
 
 def test_two_writers_of_one_run_are_found(writer: SqlWriter, tell: Any, uri: str) -> None:
