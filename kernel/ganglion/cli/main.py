@@ -66,7 +66,9 @@ class Commands(click.Group):
         if entry is None:
             return None
         command = _with_options(_object(entry.value))
-        command.epilog = f"{command.epilog or ''}\n\nA command of {entry.origin}.".strip()
+        origin = f"A command of {entry.origin}."
+        if not (command.epilog or "").endswith(origin):  # click asks for a command more than once
+            command.epilog = f"{command.epilog or ''}\n\n{origin}".strip()
         return command
 
     def resolve_command(

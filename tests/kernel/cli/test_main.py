@@ -143,7 +143,7 @@ def test_commands_of_plugins(
         assert 0 == main(["shout", "--results", "r", "-vv"])
         assert "HEY r 2\n" == capsys.readouterr().out
         assert 0 == main(["shout", "--help"])
-        assert "A command of acme-shout 1.0." in capsys.readouterr().out
+        assert 1 == capsys.readouterr().out.count("A command of acme-shout 1.0.")
     finally:
         registry._table.cache_clear()
         sys.modules.pop("acme_shout", None)
