@@ -17,13 +17,14 @@ from ganglion.peer.excuse import Excuses, Pardoned, continues
 from ganglion.peer.failure import failure_of
 from ganglion.peer.filters import LearningFilters, tag_of
 from ganglion.peer.hooks import Hooks, identity, seed_process
-from ganglion.peer.layout import Layout, freeze, thaw
+from ganglion.peer.layout import Layout, copied, freeze, thaw
 from ganglion.peer.likeness import Likeness
 from ganglion.peer.loader import Loader
 from ganglion.peer.matrix import learns_arrays
 from ganglion.peer.notes import Notes
 from ganglion.peer.participant import DEFERRED, Handler, Participant
 from ganglion.peer.pretraining import Pretraining
+from ganglion.peer.rehearsal import Rehearsal
 from ganglion.peer.renewal import Renewal
 from ganglion.peer.shelf import copy_model, files_of
 from ganglion.peer.state import Generators, streams_of
@@ -149,6 +150,7 @@ class BrainHost:
         others = {} if self._filters is None else self._filters.generators
         streams = streams_of([*sensors, *actuators], setup.stream)
         self._generators = Generators({"rng": mine["rng"], **others, **streams})
+        self._rehearsed = False  # whether rows have gone through filters before they come
         self._has_filters: dict[str, int] = {}  # muscle -> version of the arrays that it has
         self._rounds: dict[int, Round] = {}
         self._round = -1  # the newest that was thought about
@@ -284,17 +286,21 @@ class BrainHost:
     def pretrain(self, request: Request, pretrain: BrainPretrain) -> BrainPretrained:
         """Let the brain learn from recorded episodes, before any muscle joins."""
         brain = self._running()
+        if self._filters is not None:
+            rehearsal = Rehearsal(self._setup, brain, self._loader, self._filters, self._excuses)
+            pretrain = rehearsal.play(pretrain)
         lesson = Pretraining(pretrain, brain, self._hooks, self._setup.muscles)
         if lesson.is_own:
             self._take(lesson.teach(self._last_update is not None))
             brain.pop_statistics()  # of no decision that anybody makes
             return lesson.reply(self._excuses.pop())
+        self._rehearsed = True
         for think in lesson.rows():
             row = self._row(request, think)
             if row is not None:
                 self._learn([row]) if self._arrays else self._think(row, think.worker)
             lesson.note(self._notes.pop(think.worker)[0] or [])
-        self._hooks.step = None
+        self._rehearsed, self._hooks.step = False, None
         self._signals.clear()  # nobody acts whom they could concern
         return lesson.reply()
 
@@ -341,12 +347,12 @@ class BrainHost:
     def _filtered(self, row: Row) -> Row:
         """Return a row, which is in the memory, as filters show it to the brain; the memory has it so, too."""
         filters = self._filters
-        if filters is None:
+        if filters is None or self._rehearsed:
             return row
         filters.show_step(row.decision)
         data = filters.data(row.muscle, row.data)
         objective = filters.objective(row.muscle, row.objective)
-        self._memory.annotate(data)
+        self._memory.annotate(copied(data))
         self._memory.complete(objective)
         return replace(row, data=data, objective=objective)
 

@@ -16,7 +16,7 @@ from ganglion.limits import BODY_DEPTH, INTEGER_MAX
 from ganglion.sdk.information import ActuatorInformation, SensorInformation
 from ganglion.sdk.spaces import Box, Space, space_from_wire
 
-__all__ = ["Layout", "declaration", "freeze", "thaw", "to_json"]
+__all__ = ["Layout", "copied", "declaration", "freeze", "thaw", "to_json"]
 
 _BLOB_BYTES = 64 * 1024  # larger arrays travel as frames of their own
 _ARRAY_KEYS = ({"dtype", "shape", "data"}, {"dtype", "shape", "blob"})
@@ -233,6 +233,13 @@ def _freeze_array(value: np.ndarray[Any, Any], blobs: list[bytes] | None, path: 
     else:
         form["data"] = data
     return form
+
+
+def copied(value: Any) -> Any:
+    """Return free data whose lists and maps are of their own; arrays are read-only, and shared."""
+    if type(value) is dict:
+        return {key: copied(inner) for key, inner in value.items()}
+    return [copied(inner) for inner in value] if type(value) is list else value
 
 
 def thaw(value: Any, blobs: Sequence[bytes], path: str) -> Any:

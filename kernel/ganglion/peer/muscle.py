@@ -523,16 +523,21 @@ class MuscleHost:
     ) -> Decision:
         """Return the decision that a proposal makes."""
         values, setpoints, data = self._hooks.pardon(hook, read, result)
-        sent, proposed, filters = data, None, self._filters
+        frozen: Any = None
+        blobs: list[bytes] = []
+        if data is not None:  # a copy: its author may go on changing what it was made of
+            frozen = self._hooks.pardon(hook, freeze, data, blobs, f"{hook}[1]")
+            data = thaw(frozen, blobs, hook)
+        proposed, filters = None, self._filters
         if filters is not None:
             proposed = setpoints
             values, sent = filters.apply(filters.informed(values), data)
             self._hooks.pardon("filters", finite, self._actuator_layout, values)
             setpoints = self._actuator_layout.to_row(values)
-        frozen: Any = None
-        blobs: list[bytes] = []
-        if sent is not None and self._setup.brain is not None:
-            frozen = self._hooks.pardon(hook, freeze, sent, blobs, f"{hook}[1]")
+            blobs = []
+            frozen = None if sent is None else self._hooks.pardon(hook, freeze, sent, blobs, f"{hook}[1]")
+        if self._setup.brain is None:
+            frozen, blobs = None, []
         seen_row = None if seen is None else seen.row
         return Decision(index, readings, row, values, setpoints, data, frozen, blobs, seen_row, proposed)
 
@@ -548,7 +553,8 @@ class MuscleHost:
         values, data = read_proposal(result, layout.ids)
         for it in result[0] if isinstance(result, tuple) and len(result) == 2 else result:
             space = layout.spaces[layout.index[it.uid]]
-            if it.space is not space and not space.contains(it.value):  # its author gave it another one
+            # Its author gave it another one, or changed an array after it was set.
+            if (it.space is not space or not space.scalar) and not space.contains(it.value):
                 ActuatorInformation(it.value, space, it.uid)  # refuses it by its id
         return finite(layout, values), layout.to_row(values), data
 

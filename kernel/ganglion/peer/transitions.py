@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ganglion.peer.layout import Layout
+from ganglion.peer.layout import Layout, copied
 from ganglion.peer.matrix import Columns
 from ganglion.sdk.brain import Transitions
 from ganglion.sdk.memory import Memory
@@ -59,7 +59,7 @@ def remember(memory: Memory, row: Row, think: Think, layouts: Layouts, rewards: 
         truncated=row.truncated,
         decision_index=row.decision,
         episode=row.episode,
-        additional_data=row.data,
+        additional_data=copied(row.data),  # what the brain is given is its own
     )
 
 

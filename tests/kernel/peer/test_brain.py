@@ -289,6 +289,15 @@ def test_an_update_that_cannot_travel_is_refused_with_its_path(stage: Stage) -> 
 
 
 # -- rows -------------------------------------------------------------------------------------------------------------
+def test_what_a_brain_does_to_its_data_is_not_in_the_memory(stage: Stage) -> None:
+    """The data that `thinking` gets are its own; the row keeps what came."""
+    stage.setup()
+    stage.brain.answer = lambda brain, muscle, data: data and data["seen"].append(data.pop("more"))
+    stage.think(data={"seen": [1], "more": 2})
+
+    assert {"seen": [1], "more": 2} == stage.brain.memory.tail(1).additional_data[0]
+
+
 def test_the_row_is_in_the_memory_when_it_is_thought_about(stage: Stage) -> None:
     """All columns of the row are there, under the muscle's uid, with the data that came."""
     stage.setup()

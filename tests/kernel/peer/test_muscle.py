@@ -479,7 +479,7 @@ def test_what_cannot_travel_is_refused_with_its_path(stage: Stage) -> None:
 
 
 def test_data_are_frozen_when_they_are_returned(stage: Stage) -> None:
-    """What an author changes later changes nothing of what the brain gets."""
+    """What an author changes later changes nothing of what the brain gets, and nothing of the muscle's memory."""
     stage.setup()
     kept = {"weights": [1.0], "array": np.zeros(2)}
     stage.muscle.proposal = lambda muscle, sensors, actuators: (echo(muscle, sensors, actuators)[0], kept)
@@ -487,10 +487,12 @@ def test_data_are_frozen_when_they_are_returned(stage: Stage) -> None:
     kept["weights"].append(2.0)  # type: ignore[union-attr]
     kept["array"] += 1.0  # type: ignore[operator]
     stage.act(1, [0.5])
+    remembered = stage.muscle.memory.tail(1).additional_data[0]
 
     assert {"weights": [1.0], "array": {"dtype": "<f8", "shape": [2], "data": bytes(16)}} == stage.thought()[
         0
     ].data
+    assert ([1.0], [0.0, 0.0]) == (remembered["weights"], remembered["array"].tolist())
 
 
 def test_large_arrays_travel_apart(stage: Stage) -> None:
