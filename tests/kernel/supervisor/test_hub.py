@@ -116,7 +116,7 @@ async def _home(
     remote: bool = False, handlers: Any = None
 ) -> AsyncIterator[tuple[Home, Hub, dict[str, list[str]]]]:
     with tempfile.TemporaryDirectory(prefix="gh-", dir="/tmp") as folder:
-        launcher = Launcher()
+        launcher = Launcher({}, preload=())  # nobody is forked
         await launcher.open()
         access = Access(remote)
         home = Home(access)
@@ -150,7 +150,7 @@ def test_a_first_broker_that_is_killed_is_replaced(kills: int) -> None:
 
     async def body() -> None:
         with tempfile.TemporaryDirectory(prefix="gh-", dir="/tmp") as folder:
-            launcher, killed = Launcher(), set[int]()
+            launcher, killed = Launcher({}, preload=()), set[int]()
             await launcher.open()
             access = Access(False)
             home = Home(access)
@@ -185,7 +185,7 @@ def test_a_first_broker_that_is_killed_again_and_again_is_given_up() -> None:
 
     async def body() -> None:
         with tempfile.TemporaryDirectory(prefix="gh-", dir="/tmp") as folder:
-            launcher = Launcher()
+            launcher = Launcher({}, preload=())  # nobody is forked
             await launcher.open()
             access = Access(False)
             home = Home(access)
