@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     )
     from ganglion.sdk.filter import Filter
     from ganglion.sdk.flags import bootstrap_mask, resolve_flags
-    from ganglion.sdk.flow import Signal
+    from ganglion.sdk.flow import Signal, SimulationFlowControl
     from ganglion.sdk.information import (
         ActuatorInformation,
         Information,
@@ -142,6 +142,7 @@ __all__ = [
     "Setpoints",
     "Signal",
     "SimTime",
+    "SimulationFlowControl",
     "Space",
     "SpaceError",
     "StateTransformer",
@@ -191,7 +192,7 @@ _HOMES = {
     "ResetRequest Reward StateTransformer StepBatch",
     "ganglion.sdk.filter": "Filter",
     "ganglion.sdk.flags": "bootstrap_mask resolve_flags",
-    "ganglion.sdk.flow": "Signal",
+    "ganglion.sdk.flow": "Signal SimulationFlowControl",
     "ganglion.sdk.information": "ActuatorInformation Information RewardInformation SensorInformation Template",
     "ganglion.sdk.launcher": "LaunchSpec Launched Launcher",
     "ganglion.sdk.memory": "Memory",

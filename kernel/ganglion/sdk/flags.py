@@ -28,18 +28,20 @@ def bootstrap_mask(done: Any, terminated: Any = None, truncated: Any = None) -> 
     cut by a condition or a signal, bootstraps; a terminated one does not.
 
     Args:
-        done: Whether the episode ended with the decision; a boolean or an array of them.
+        done: Whether the episode ended with the decision; a boolean, or an array or list of them.
         terminated: Whether no future exists; None, or None in an array, means unknown.
         truncated: Whether the episode was cut off from outside; None means unknown.
 
     Returns:
-        A float for scalars, a float64 array of the shape of `done` for arrays: 1.0 where not done; 0.0 where
-        terminated; 1.0 where truncated; 0.0 where done and neither is known.
+        A float for scalars, for arrays a float64 array of the shape that they have together: 1.0 where not done;
+        0.0 where terminated; 1.0 where truncated; 0.0 where done and neither is known.
 
     Source: Pardo et al. (2018), Time limits in reinforcement learning, section 3.
     """
-    if not isinstance(done, np.ndarray):
+    if not any(isinstance(flag, np.ndarray | list | tuple) for flag in (done, terminated, truncated)):
         return _mask(done, terminated, truncated)
+    shape = np.broadcast_shapes(*(np.shape(it) for it in (done, terminated, truncated) if it is not None))
+    done = np.broadcast_to(np.asarray(done), shape)
     known_terminated = _as_known(terminated, done)
     known_truncated = _as_known(truncated, done)
     over = done.astype(bool)

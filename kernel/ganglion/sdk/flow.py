@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-__all__ = ["Signal"]
+__all__ = ["Signal", "SimulationFlowControl"]
 
 
 class Signal(IntEnum):
@@ -28,3 +28,7 @@ class Signal(IntEnum):
     STOP_SIMULATION = 4
     STOP_PHASE = 5
     SHUTDOWN = 6
+
+
+SimulationFlowControl = Signal
+"""Another name, which authors of other software know."""

@@ -53,10 +53,15 @@ def make_agent(
         raise UsageError(f"definition: expected keys of {', '.join(_KEYS)}, found {strange[0]!r}")
 
     def part(kind: str, given: Any) -> tuple[Any, dict[str, Any]]:
-        name, params = (given, {}) if isinstance(given, str) else (given["name"], given.get("params") or {})
+        plugin: Any = {"name": given} if isinstance(given, str) else given
+        if not isinstance(plugin, Mapping) or not isinstance(plugin.get("name"), str):
+            raise UsageError(
+                f"definition.{kind}: expected the name of a plugin, or a map {{name, params}}, found {given!r:.80}"
+            )
+        name, params = plugin["name"], plugin.get("params") or {}
         return registry.load(kind, name, folder=folder, allow=tuple(allow)), dict(params)
 
-    muscle, muscle_params = part("muscle", definition["muscle"])
+    muscle, muscle_params = part("muscle", definition.get("muscle"))
     objective, objective_params = part("objective", definition.get("objective") or "aggregate_rewards")
     learner = definition.get("brain")
     brain, brain_params = (None, {}) if learner in (None, "none") else part("brain", learner)

@@ -30,10 +30,12 @@ class Moments:
         self._waiting: list[Floats] = []
 
     def add(self, row: Floats) -> bool:
-        """Take one row, (columns,); says whether a batch was merged.
+        """Take one row, (columns,); says whether a batch was merged. One with an infinite value does not count.
 
         Source: Chan, Golub, LeVeque (1979), Updating formulae and a pairwise algorithm for computing sample variances.
         """
+        if not np.isfinite(row).all():
+            return False  # infinity has a place in an order, none in a mean
         self._waiting.append(np.array(row, dtype=np.float64))
         if len(self._waiting) < self._batch_size:
             return False

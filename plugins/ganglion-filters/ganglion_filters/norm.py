@@ -25,8 +25,8 @@ class Norm(Filter):
 
     Mean (at first 0) and variance (at first 1) are the agent's: the brain's half keeps them, from what this filter
     was shown by the muscles of all workers, merged after each `batch_size` rows, in training only. They are stored
-    with the model. Objectives become likewise, with `clip_reward`, in what the brain sees, from the agent's row
-    `norm_objective_after` on.
+    with the model; rows with an infinite value are not merged. Objectives become likewise, with `clip_reward`, in what
+    the brain sees, from the agent's row `norm_objective_after` on.
 
     Params:
         normalise_objective: Whether objectives are; default true.

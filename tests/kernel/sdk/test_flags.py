@@ -38,6 +38,9 @@ def test_bootstrap_mask_of_arrays_is_that_of_their_elements() -> None:
         assert list(masks) == bootstrap_mask(np.array(done), *flags).tolist()
     assert [1.0, 0.0] == bootstrap_mask(np.array([False, True])).tolist()
     assert [1.0] == bootstrap_mask(np.array([True]), np.array([False]), np.array([True])).tolist()
+    lists: Any = [list(flags) for flags in (done, terminated, truncated)]
+    assert list(masks) == bootstrap_mask(*lists).tolist()
+    assert [0.0, 1.0] == bootstrap_mask(True, np.array([True, False]), np.array([False, True])).tolist()
 
 
 @pytest.mark.parametrize(

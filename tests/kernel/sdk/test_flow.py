@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from ganglion.sdk.flow import Signal
+from ganglion.sdk.flow import Signal, SimulationFlowControl
 
 
 def test_signals_are_ordered_by_force() -> None:
@@ -9,3 +9,8 @@ def test_signals_are_ordered_by_force() -> None:
 
     assert expected == [signal.name for signal in sorted(Signal)]
     assert max(Signal.RESET, Signal.STOP_PHASE) is Signal.STOP_PHASE
+
+
+def test_the_other_name_means_the_same() -> None:
+    """Authors who know it need to change an import alone."""
+    assert SimulationFlowControl is Signal

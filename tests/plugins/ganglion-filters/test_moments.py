@@ -34,6 +34,15 @@ def test_batches_do_not_matter(numbers: list[float], size: int) -> None:
         assert np.var(merged) == pytest.approx(moments.variance[0], rel=1e-9, abs=1e-6)
 
 
+def test_infinite_rows_do_not_count() -> None:
+    """A row of which one column is infinite is left out of a batch, and fills none."""
+    moments = Moments(2, 2)
+    rows = ([1.0, 2.0], [np.inf, 0.0], [0.0, -np.inf], [3.0, 2.0])
+
+    assert [False, False, False, True] == [moments.add(np.array(row)) for row in rows]
+    assert ([2.0, 2.0], [1.0, 0.0], 2) == (moments.mean.tolist(), moments.variance.tolist(), moments.count)
+
+
 def test_moments_of_other_columns_are_refused() -> None:
     """What was kept for two sensors does not fit one."""
     with pytest.raises(AuthorError, match="expected moments of 1 columns, found 2"):

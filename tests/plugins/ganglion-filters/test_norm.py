@@ -55,6 +55,14 @@ def test_objectives_are_normalised_from_a_row_on() -> None:
     assert found[4:] == [pytest.approx(0.75 / np.sqrt(35 / 16)), 2.0]
 
 
+def test_infinity_has_a_place_but_no_mean() -> None:
+    """It is clipped as others are, and does not count: what comes after is as without it."""
+    made = brain_half(batch_size=2, norm_objective_after=0, epsilon=1e-30, clip_reward=2.0)
+    found = [made.brain_objective("x/0", o) for o in (np.inf, 1.0, -np.inf, 3.0, 2.0)]
+
+    assert [2.0, 1.0, -2.0, 1.0, 0.0] == found
+
+
 def test_objectives_may_stay() -> None:
     """Without `normalise_objective` they are as they are."""
     made = brain_half(normalise_objective=False, norm_objective_after=0, batch_size=1)
