@@ -24,16 +24,13 @@ def reads(agent: Node) -> list[Node]:
 
 
 def replay_faults(agent: Node) -> Iterator[Fault]:
-    """Yield what is wrong where an agent without a brain, or one behind filters, is to learn from recordings."""
+    """Yield what is wrong where an agent without a brain is to learn from recordings."""
     found = agent.map.get("replay")
     if found is None or not found.items:
         return
-    mark, name = agent.keys["replay"], agent.text("name")
-    brain, filters = agent.map.get("brain"), agent.map.get("filters")
+    mark, name, brain = agent.keys["replay"], agent.text("name"), agent.map.get("brain")
     if brain is None or brain.value is None or brain.text("name") == "none":
         yield mark.fault(f"agent `{name}` has no brain that could learn: `replay` needs one")
-    if filters is not None and filters.items:
-        yield mark.fault("not built yet: `replay` of an agent with `filters`")
 
 
 def in_vain(phase: Expanded) -> Iterator[Fault]:

@@ -140,6 +140,12 @@ class Sessions(Sequence[Session]):
     def __iter__(self) -> Iterator[Session]:
         return (session for _, session in self.with_sources())
 
+    def by_source(self) -> Iterator[tuple[Source, Iterator[Session]]]:
+        """Yield each entry with its sessions, once."""
+        for number, source in enumerate(self.sources):
+            places = ((chunk, place) for chunk in source.chunks for place in range(chunk.sessions))
+            yield source, (self._session(number, *place) for place in places)
+
     def with_sources(self) -> Iterator[tuple[Source, Session]]:
         """Yield each session with where it comes from."""
         for number, chunk in self._rows:

@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import json
 import os
+import shutil
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -104,7 +105,7 @@ class Spool:
             folder.mkdir(parents=True, exist_ok=True)
             folder.chmod(0o700)
             for path in folder.iterdir():
-                path.unlink()
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
         except OSError as error:
             raise StoreError(f"recorded episodes: {folder} cannot be written: {error}") from error
 
