@@ -520,18 +520,18 @@ class BrainHost:
             self._signals |= dict.fromkeys(workers, signal)
 
     def _take(self, result: Any) -> None:
-        """Keep what `thinking` returned as the newest update, unless it is none."""
+        """Keep what the hook that was called last returned as the newest update, unless it is none."""
         if not carries_update(result):
             return
-        brain = self._running()
+        brain, hook = self._running(), self._hooks.hook
         only: list[str] | None = None
         if isinstance(result, Update):
-            only = None if result.only is None else self._hooks.pardon("thinking", self._known, result.only)
+            only = None if result.only is None else self._hooks.pardon(hook, self._known, result.only)
             result = result.data
         if self._filters is not None:
             result = self._filters.update(result)
         blobs: list[bytes] = []
-        data = self._hooks.pardon("thinking", freeze, result, blobs, "update")
+        data = self._hooks.pardon(hook, freeze, result, blobs, "update")
         self._version += 1
         newest = Newest(self._version, data, blobs)
         if only is None:
@@ -542,12 +542,14 @@ class BrainHost:
         self._last_update = brain.last_update = thaw(data, blobs, "update")
 
     def _known(self, muscles: Sequence[str]) -> list[str]:
-        strange = [muscle for muscle in muscles if muscle not in self._setup.muscles]
-        if strange:
+        each = [muscles] if isinstance(muscles, str) else list(muscles)
+        strange = [muscle for muscle in each if muscle not in self._setup.muscles]
+        if strange or isinstance(muscles, str):
+            found = (strange or each)[0]
             raise AuthorError(
-                f"Update.only: expected some of {', '.join(self._setup.muscles)}, found {strange[0]!r}"
+                f"Update.only: expected a list of some of {', '.join(self._setup.muscles)}, found {found!r}"
             )
-        return list(muscles)
+        return each
 
     def _newest(self, muscle: str) -> Newest | None:
         """Return the newest update that is for this muscle."""

@@ -56,7 +56,16 @@ def carries_update(result: Any) -> bool:
     """
     if isinstance(result, Update):
         result = result.data
-    return isinstance(result, np.ndarray) or (result is not None and bool(result))
+    if result is None or isinstance(result, np.ndarray):
+        return result is not None
+    try:
+        return bool(result)
+    except (
+        RuntimeError,
+        TypeError,
+        ValueError,
+    ):  # several numbers of somebody else's, which are refused by name
+        return True
 
 
 @dataclass(frozen=True, slots=True)

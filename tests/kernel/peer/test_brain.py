@@ -270,10 +270,13 @@ def test_an_update_for_all_replaces_those_for_some(stage: Stage) -> None:
     assert Thought("new", True) == stage.update(1)
 
 
-def test_an_update_for_nobody_we_know_is_refused(stage: Stage) -> None:
+@pytest.mark.parametrize(("only", "found"), [(["b/0"], "b/0"), ("a/0", "a/0"), ("b/0", "b/0")])
+def test_an_update_for_nobody_we_know_is_refused(stage: Stage, only: Any, found: str) -> None:
     """A muscle that there is not is the author's mistake."""
-    stage.setup(lambda brain, muscle, data: Update(1, only=["b/0"]))
-    with pytest.raises(AuthorError, match=r"Update\.only: expected some of a/0, a/1, a/2, found 'b/0'"):
+    stage.setup(lambda brain, muscle, data: Update(1, only=only))
+    with pytest.raises(
+        AuthorError, match=rf"Update\.only: expected a list of some of a/0, a/1, a/2, found '{found}'"
+    ):
         stage.think()
 
 

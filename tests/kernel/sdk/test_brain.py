@@ -45,6 +45,13 @@ def _transitions(*data: Any) -> Transitions:
     )
 
 
+class Ambiguous:
+    """Be several numbers of somebody else's, such as a tensor."""
+
+    def __bool__(self) -> bool:
+        raise RuntimeError("ambiguous")
+
+
 @pytest.mark.parametrize(
     ("result", "carries"),
     [
@@ -59,10 +66,11 @@ def _transitions(*data: Any) -> Transitions:
         (np.zeros(0), True),
         (Update(None), False),
         (Update(np.zeros(1), only=["a/0"]), True),
+        (Ambiguous(), True),
     ],
 )
 def test_what_counts_as_an_update(result: Any, carries: bool) -> None:
-    """None and what `bool` calls false are none; an array always is one."""
+    """None and what `bool` calls false are none; an array always is one, and so is what has no truth."""
     assert carries is carries_update(result)
 
 
