@@ -60,12 +60,8 @@ def carries_update(result: Any) -> bool:
         return result is not None
     try:
         return bool(result)
-    except (
-        RuntimeError,
-        TypeError,
-        ValueError,
-    ):  # several numbers of somebody else's, which are refused by name
-        return True
+    except (RuntimeError, TypeError, ValueError):
+        return True  # several numbers in a form of somebody else's, which is refused by its name
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,10 +115,11 @@ class Transitions:
     """Give the rows of a round at once; axis 0 is the row, in canonical order (worker, body).
 
     Args:
-        observations: `[k, n]`, columns in the order of the sensors, each as the vector of its space.
+        observations: `[k, n]`, columns in the order of the sensors, each as the vector of its space; the dtype is
+            numpy's `result_type` of the spaces, of integers only if all are.
         actions: `[k, m]`, the muscle's own proposals, likewise.
         objectives: `[k]` float64; NaN is none.
-        rewards: `[k, r]`, columns in the order of the agent's rewards.
+        rewards: `[k, r]`, columns in the order of the agent's rewards, likewise; NaN is none.
         next_observations: `[k, n]`; there also at the end of an episode.
         terminated: `[k]` bool.
         truncated: `[k]` bool.

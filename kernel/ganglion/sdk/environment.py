@@ -136,7 +136,7 @@ class Reward(Part, ABC):
 
     @abstractmethod
     def __call__(self, state: EnvironmentState) -> RewardInformation | list[RewardInformation]:
-        """Return the rewards of the step that led to `state`."""
+        """Return the rewards of the step that led to `state`, one or several; the same ids in every step."""
 
     def reset(self) -> None:
         """Begin the next episode; called with the environment's `reset`."""
@@ -153,7 +153,7 @@ class StateTransformer(Part, ABC):
 
     @abstractmethod
     def __call__(self, state: EnvironmentState) -> EnvironmentState:
-        """Return the state that is to be seen."""
+        """Return the state that is to be seen: a new one, or the given one, which may be changed but for its flags."""
 
     def reset(self) -> None:
         """Begin the next episode; called with the environment's `reset`."""
@@ -189,7 +189,8 @@ class Environment(Part, ABC):
     def start_environment(self) -> EnvironmentBaseline | Started | Awaitable[EnvironmentBaseline | Started]:
         """Open the first episode; return the declarations with the readings of decision 0.
 
-        A tuple of sensors and actuators stands for a baseline of them.
+        A tuple of sensors and actuators stands for a baseline of them. An id that is declared twice, a reading outside
+        its space and an actuator without a value are errors of the environment.
         """
 
     @abstractmethod
@@ -203,17 +204,30 @@ class Environment(Part, ABC):
 
         Returns:
             The state after the step. A tuple of sensors, rewards and a boolean stands for a state that is terminated
-            if the boolean is true.
+            if the boolean is true. A sensor or reward that lacks, was not declared or has no value, a value outside of
+            its declared space, an infinite reward and a time that falls are errors of the environment.
         """
 
     def update_batch(self, setpoints: Mapping[str, Array]) -> StepBatch | Awaitable[StepBatch]:
-        """Apply the setpoints of many bodies, `[bodies, *shape]` by actuator id; called if `batched` is true."""
+        """Apply the setpoints of many bodies; called instead of `update` if `batched` is true.
+
+        Args:
+            setpoints: Actuator id -> array `[bodies, *shape]` of the dtype of its space, a Tuple or Dict as its vector;
+                an actuator that nobody sets in this step is left out.
+
+        Returns:
+            The state after the step, with all declared sensors.
+        """
         raise NotImplementedError(f"{type(self).__name__} says batched = True and has no update_batch")
 
     def reset(
         self, request: ResetRequest
     ) -> EnvironmentBaseline | Started | Awaitable[EnvironmentBaseline | Started]:
-        """Open the next episode; the default is `shutdown` and then `start_environment`."""
+        """Open the next episode; the default is `shutdown` and then `start_environment`.
+
+        Returns:
+            As `start_environment`; what is declared otherwise than before is an error that names the difference.
+        """
         closed = self.shutdown()
         if isawaitable(closed):
             return self._start_after(closed)

@@ -37,8 +37,9 @@ class Batch:
     """Give the readings of several bodies at once; axis 0 is the body.
 
     Args:
-        observations: `[bodies, n]`, columns in the order of the sensors, each as the vector of its space.
-        readings: Sensor id -> `[bodies, *shape]`.
+        observations: `[bodies, n]`, columns in the order of the sensors, each as the vector of its space; the dtype is
+            numpy's `result_type` of the spaces, of integers only if all are. Read-only.
+        readings: Sensor id -> `[bodies, *shape]` of the dtype of its space; a Tuple or Dict as its vector.
         bodies: Coordinates of the bodies.
         step: Number of the decision in its episode, (bodies,) int64.
         episode: Number of the episode, (bodies,) int64.
@@ -99,8 +100,10 @@ class Muscle(Part, Statistics, ABC):
             actuators_available: The actuators, without values; they may be set and returned.
 
         Returns:
-            The actuators in any order, each with a value; with them, as second element of a tuple, data for the
-            brain (values that can travel).
+            The actuators, these or new ones, in any order, each with a value; with them, as second element of a tuple,
+            data for the brain: None, numbers, text, bytes, lists, maps with text keys and arrays. They are copied.
+            An actuator that lacks, is unknown or has no value, a value outside its space, and data that cannot travel
+            are errors of the muscle, which name the id or the path.
         """
 
     def propose_batch(self, batch: Batch) -> BatchProposal | Awaitable[BatchProposal]:

@@ -36,7 +36,8 @@ class Objective(Part, ABC):
 
         Returns:
             A finite or infinite number, higher is better; an array of one element is a number. None is no value: it
-            is null in the tables, in no window of a condition, and NaN in the brain's memory.
+            is null in the tables, in no window of a condition, and NaN in the brain's memory. Anything else, a list or
+            a text too, and NaN are errors of the objective.
         """
 
 
@@ -48,7 +49,9 @@ def objective_value(result: Any) -> float | None:
     """
     if result is None or (type(result) is float and not math.isnan(result)):
         return result
-    known = isinstance(result, int | float) or hasattr(result, "__array__")  # neither lists nor texts are numbers
+    known = isinstance(result, int | float) or hasattr(
+        result, "__array__"
+    )  # neither lists nor texts are numbers
     array = np.asarray(result if known else None)
     if array.size != 1 or array.dtype.kind not in "biuf":
         raise AuthorError(f"internal_reward: expected one number or None, found {result!r:.100}")
