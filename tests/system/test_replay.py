@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -132,7 +133,7 @@ schedule:
       agents:
         - name: ada
           muscle: school:Greedy
-          brain: {{name: school:Learns, params: {{{params}}}}}
+          brain: {{name: school:Learns, params: {{hold: true}}}}
           replay: [{{repeat: 2}}]
       phase_config: {{mode: train, episodes: 3}}
   - thought:
@@ -140,16 +141,16 @@ schedule:
 """
 
 
-def write(folder: Path, uid: str = "school", workers: int = 2, params: str = "") -> None:
+def write(folder: Path, uid: str = "school", workers: int = 2) -> None:
     """Write the module and the document of a run."""
     folder.mkdir(exist_ok=True)
     (folder / "school.py").write_text(MODULE)
-    (folder / f"{uid}.yml").write_text(DOCUMENT.format(uid=uid, workers=workers, params=params))
+    (folder / f"{uid}.yml").write_text(DOCUMENT.format(uid=uid, workers=workers))
 
 
 def digest(folder: Path) -> str:
-    """Return the digest of the last run, of whose results nothing may be wrong."""
-    done = ganglion(folder, "verify", "last", "--digest", "--json")
+    """Return the digest of a run, of whose results nothing may be wrong."""
+    done = ganglion(folder, "verify", "school-1", "--digest", "--json")
     assert 0 == done.returncode, done.stdout + done.stderr
     return str(json.loads(done.stdout)["runs"][0]["digest"])
 
@@ -166,13 +167,33 @@ def weights(folder: Path, phase: int, run: str = "school-1") -> dict[str, Any]:
     return {name: array.tolist() for name, array in found.items()}
 
 
-@pytest.fixture(scope="module", params=[1, 2])
-def whole(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, int]:
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], Path]:
+    """Return what gives the folder of a run of so many workers whom nobody disturbs."""
+    folders: dict[int, Path] = {}
+
+    def make(workers: int) -> Path:
+        if workers not in folders:
+            folder = tmp_path_factory.mktemp("whole")
+            write(folder, workers=workers)
+            (folder / "killed").touch()  # nobody holds its brain
+            assert (0, "") == carry_out(folder)
+            folders[workers] = folder
+        return folders[workers]
+
+    return make
+
+
+@pytest.fixture(params=[2, pytest.param(1, marks=pytest.mark.long)])
+def whole(request: pytest.FixtureRequest, made: Callable[[int], Path]) -> tuple[Path, int]:
     """Return the folder of a run that nobody disturbs, and how many workers it has."""
-    folder = tmp_path_factory.mktemp("whole")
-    write(folder, workers=request.param)
-    assert (0, "") == carry_out(folder)
-    return folder, request.param
+    return made(request.param), request.param
+
+
+@pytest.fixture
+def undisturbed(made: Callable[[int], Path]) -> Path:
+    """Return the folder of the run that `held` would be, if nobody held it."""
+    return made(2)
 
 
 def test_brains_learn_before_they_act(whole: tuple[Path, int]) -> None:
@@ -190,20 +211,24 @@ def test_brains_learn_before_they_act(whole: tuple[Path, int]) -> None:
     assert workers == len({row["worker"] for row in live[0]})
 
 
+@pytest.mark.long
 def test_equal_runs_are_equal(whole: tuple[Path, int], tmp_path: Path) -> None:
     """The same document gives the same tables, bit by bit."""
     folder, workers = whole
     write(tmp_path, workers=workers)
+    (tmp_path / "killed").touch()
     assert (0, "") == carry_out(tmp_path)
 
     assert digest(folder) == digest(tmp_path)
     assert weights(folder, 1) == weights(tmp_path, 1)
 
 
+@pytest.mark.long
 def test_what_was_learned_decides(whole: tuple[Path, int], tmp_path: Path) -> None:
     """Without `replay` the agent acts otherwise: the update of pre-training has reached its muscles."""
     folder, workers = whole
     write(tmp_path, workers=workers)
+    (tmp_path / "killed").touch()
     path = tmp_path / "school.yml"
     path.write_text(path.read_text().replace("          replay: [{repeat: 2}]\n", ""))
     assert (0, "") == carry_out(tmp_path)
@@ -215,25 +240,15 @@ def test_what_was_learned_decides(whole: tuple[Path, int], tmp_path: Path) -> No
     assert [1.0] == [row["rewards"]["walk.r"] for row in mine if row["worker"] == 0][-1:]
 
 
-def held(folder: Path, uid: str = "school", more: dict[str, str] | None = None) -> tuple[Command, int]:
+def held(folder: Path, more: dict[str, str] | None = None) -> tuple[Command, int]:
     """Begin a run whose brain stands in the midst of its pre-training; return it, and the brain's pid."""
-    write(folder, uid, params="hold: true")
+    write(folder)
     for name in ("told", "held"):
         os.mkfifo(folder / name)
-    command = Command(folder, "run", f"{uid}.yml", more=more)
+    command = Command(folder, "run", "school.yml", more=more)
     pid = int((folder / "told").read_text())
     (folder / "killed").touch()
     return command, pid
-
-
-@pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the folder of the run that `held` would be, if nobody held it."""
-    folder = tmp_path_factory.mktemp("undisturbed")
-    write(folder, params="hold: true")
-    (folder / "killed").touch()
-    assert (0, "") == carry_out(folder)
-    return folder
 
 
 def test_a_brain_that_is_killed_learns_again(undisturbed: Path, tmp_path: Path) -> None:
@@ -256,6 +271,7 @@ def test_a_brain_that_is_killed_learns_again(undisturbed: Path, tmp_path: Path) 
     assert weights(undisturbed, 1) == weights(tmp_path, 1)
 
 
+@pytest.mark.long
 def test_a_run_goes_on_where_its_brain_learned(undisturbed: Path, tmp_path: Path) -> None:
     """All processes killed meanwhile, and the run resumed: the results are the same."""
     mark = f"{tmp_path}-1"
@@ -297,8 +313,8 @@ def other(
 
 
 def test_another_run_can_be_learned_from(undisturbed: Path) -> None:
-    """Its newest finished run by uid, for an agent of another name; also by the folder of its results."""
-    source = "agent: ada, experiment_run: school, phase: record"
+    """Its newest finished run by uid, in a folder of results, for an agent of another name."""
+    source = "agent: ada, experiment_run: school, phase: record, base: results"
     rows = len(table(undisturbed, "actions", "school", where="phase = 0"))
 
     assert (0, "") == other(undisturbed, source)
@@ -306,29 +322,31 @@ def test_another_run_can_be_learned_from(undisturbed: Path) -> None:
     run = table(undisturbed, "runs", "other")[-1]["run"]
     found = load_arrays(undisturbed / "results" / run / "brains" / "0" / "bob" / "model.npz")
     assert rows + live == int(found["rows"])
-    assert (0, "") == other(undisturbed, f"{source}, base: results")
 
 
 FAULTS = [
-    (
+    pytest.param(
         {"replay": "agent: ada, experiment_run: nil"},
         2,
         "schedule.only.agents.bob.replay.0: recorded episodes of agent `ada` from the newest finished run of `nil`",
+        marks=pytest.mark.long,
     ),
     (
         {"replay": "agent: ada, experiment_run: school, phase: record", "places": "places: 6"},
         2,
         "phase `record`, agent `ada`: sensor `walk.place`: expected Discrete(6), found Discrete(5)",
     ),
-    (
+    pytest.param(
         {"replay": "agent: ada, experiment_run: school, phase: record", "sensors": "walk.place"},
         2,
         "sensor `walk.field`: found Box(",
+        marks=pytest.mark.long,
     ),
-    (
+    pytest.param(
         {"replay": "agent: ada, experiment_run: school, worker: 7"},
         2,
         "worker 7: there are none in run school-1",
+        marks=pytest.mark.long,
     ),
     (
         {
@@ -352,6 +370,7 @@ def test_what_does_not_fit_ends_the_run(
     assert [] == table(undisturbed, "actions", "other")
 
 
+@pytest.mark.long
 def test_without_strictness_what_fits_is_taken(undisturbed: Path) -> None:
     """Columns that the agent has not are left out, which is told."""
     source = "agent: ada, experiment_run: school, phase: record, strict: false"
@@ -420,6 +439,7 @@ def test_a_run_without_a_store_has_recorded_nothing(tmp_path: Path) -> None:
     assert not (tmp_path / "results" / "school-1" / "tapes").exists()
 
 
+@pytest.mark.long
 def test_a_damaged_file_is_named(undisturbed: Path, tmp_path: Path) -> None:
     """Who goes on with a run whose recordings were changed meanwhile is told which file it is."""
     mark = f"{tmp_path}-1"

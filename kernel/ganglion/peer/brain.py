@@ -292,7 +292,7 @@ class BrainHost:
         lesson = Pretraining(pretrain, brain, self._hooks, self._setup.muscles)
         if lesson.is_own:
             self._take(lesson.teach(self._last_update is not None))
-            brain.pop_statistics()  # of no decision that anybody makes
+            brain.pop_statistics(), brain.pop_signal()  # of no decision that anybody makes
             return lesson.reply(self._excuses.pop())
         self._rehearsed = True
         for think in lesson.rows():

@@ -217,8 +217,14 @@ def test_signals_concern_nobody(stage: Stage, spooled: Spooled) -> None:
             self.signal(Signal.STOP_PHASE, "solved")
             return super().thinking(muscle_id, data_from_muscle)
 
-    stage.setup(Loud).pretrain(spooled())
-    assert None is stage.asked("brain.join", BrainJoin(0)).signal
+    class LoudOwn(Own):
+        def pretrain(self, sessions: Any) -> Any:
+            self.signal(Signal.STOP_PHASE, "solved")
+
+    for cls in (Loud, LoudOwn):
+        stage.setup(cls, muscles=1).pretrain(spooled())
+        assert None is stage.asked("brain.join", BrainJoin(0)).signal
+        assert None is stage.brain.pop_signal()
 
 
 def test_an_exception_is_named_with_its_hook(stage: Stage, spooled: Spooled) -> None:
