@@ -220,7 +220,8 @@ class Restarts(Form):
     )
     within_s: Span = Field(RESTARTS_WITHIN_S, description="the window, seconds")
     poison: Count = Field(
-        LOSSES_AT_ONE_STEP, description="equal losses at one position after which the run fails"
+        LOSSES_AT_ONE_STEP,
+        description="equal losses at one position, but for kills of who is idle, after which the run fails",
     )
 
 
