@@ -8,6 +8,7 @@ from typing import Any
 from ganglion.run.plan import EnvironmentPlan, PluginPlan, Process
 from ganglion.supervisor.child import State
 from ganglion.supervisor.member import Member
+from ganglion.wire.messages import Lost
 from ganglion.wire.name import Role
 
 PLUGIN = EnvironmentPlan("grid", PluginPlan("dummy"))
@@ -52,6 +53,32 @@ def test_definition_of_a_program_is_its_command() -> None:
         assert _member()[0].definition == _member(other)[0].definition
         assert _member(first)[0].definition != _member(second)[0].definition
         assert _member(first)[0].definition == _member(first, worker=0)[0].definition
+
+    _on_loop(body)
+
+
+def test_what_the_broker_says_of_a_connection_is_kept_until_there_is_another() -> None:
+    """Whoever comes again has not been cut off; that he was here once is never forgotten."""
+
+    def body() -> None:
+        member, _ = _member()
+        states = []
+        for event in (
+            lambda: None,
+            member.came,
+            lambda: member.cut_off(Lost("r", 1, "cut", True, True)),
+            member.came,
+        ):
+            event()
+            states.append((member.joined, member.here.is_set(), member.off.is_set(), member.lost_reason))
+
+        assert [
+            (False, False, False, ""),
+            (True, True, False, ""),
+            (False, True, True, "cut"),
+            (True, True, False, ""),
+        ] == states
+        assert member.idle
 
     _on_loop(body)
 
