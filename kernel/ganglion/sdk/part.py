@@ -29,8 +29,8 @@ class Part:
     all else that the bus has given are seen to. Objects of a class that has neither are taken by their attributes,
     where these are plain values, or objects of which the same holds that the constructor or `setup` has made.
     Environments, rewards and transformers are not asked: who takes the place of a lost one opens the episode by `reset`
-    with the same draws and is led through it again. What they keep from one episode for the next is not there then; where
-    that shows, the run goes back to its last cut.
+    with the same draws and is led through it again. What they keep from one episode for the next is not there then;
+    where that shows, the run goes back to its last cut.
 
     Attributes:
         uid: The object's name within the run, with the worker where each has one (`scout/0`).
