@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ganglion.run.effect import Effect, Record
+from ganglion.wire.messages import BrainPretrained, BrainStored
 
 __all__ = ["record_of", "records"]
 
@@ -31,7 +32,8 @@ def record_of(
     return ["signal", phase, *place, "CONTINUE", issuer, reason, data, *moment]
 
 
-def records(excuses: Sequence[Mapping[str, Any]] | None, phase: int, position: int) -> list[Effect]:
-    """Return the records of excuses that concern no worker: of the brain, before or behind its episodes."""
+def records(replies: Iterable[BrainPretrained | BrainStored], phase: int, position: int) -> list[Effect]:
+    """Return the records of excuses that concern no worker: of brains, before or behind their episodes."""
     place, moment = (None, None, None), (position, 0)
-    return [Record(record_of(excuse, phase, place, moment)) for excuse in excuses or ()]
+    excuses = (excuse for reply in replies for excuse in reply.excused or ())
+    return [Record(record_of(excuse, phase, place, moment)) for excuse in excuses]

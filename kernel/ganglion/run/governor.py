@@ -377,9 +377,6 @@ class Governor:
                 return self.fail(Failure("author", text), None, now_s)
         try:
             self._agents = resolve(self._phase, first)
-        except DocumentError as error:
-            return self.fail(Failure("document", str(error)), None, now_s)
-        try:
             self._services.fit(self._agents)
         except DocumentError as error:
             return self.unprepared(error, now_s)
@@ -400,6 +397,7 @@ class Governor:
     def _brain_ready(self, tag: tuple[Any, ...], reply: Any, now_s: float) -> list[Effect]:
         if self._waiting("brain"):
             return []
+        self._lessons: dict[str, BrainPretrained] = {}  # agent -> what came of its learning from recordings
         asks: list[Effect] = [
             self._ask_brain("pretrain", agent.plan, "brain.pretrain", asked, now_s)
             for agent in self._learning()
@@ -408,10 +406,14 @@ class Governor:
         return asks or self._start_workers(now_s)
 
     def _brain_pretrained(self, tag: tuple[Any, ...], reply: BrainPretrained, now_s: float) -> list[Effect]:
-        rows = excused.records(reply.excused, self._phase.index, self._flow.position)
+        self._lessons[tag[1]] = reply
         fields = {"agent": tag[1], "episodes": reply.sessions, "decisions": reply.decisions}
-        told = Event("brain.pretrained", fields)
-        return [*rows, told, *([] if self._waiting("pretrain") else self._start_workers(now_s))]
+        told: list[Effect] = [Event("brain.pretrained", fields)]
+        if self._waiting("pretrain"):
+            return told
+        replies = [self._lessons[a.plan.name] for a in self._learning() if a.plan.name in self._lessons]
+        rows = excused.records(replies, self._phase.index, self._flow.position)
+        return [*told, *rows, *self._start_workers(now_s)]
 
     def _start_workers(self, now_s: float) -> list[Effect]:
         """Start the workers one after the other where brains learn: the order in which muscles join must not vary."""
@@ -520,7 +522,7 @@ class Governor:
 
     def _brain_stored(self, tag: tuple[Any, ...], reply: BrainStored, now_s: float) -> list[Effect]:
         self._models.stored(tag[1], reply)
-        rows = excused.records(reply.excused, self._phase.index, self._flow.position)
+        rows = excused.records([reply], self._phase.index, self._flow.position)
         if self._waiting("store"):
             return rows
         names = [agent.plan.name for agent in storing(self._phase, self._agents, self._models.first)]

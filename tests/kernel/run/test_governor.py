@@ -171,12 +171,16 @@ def test_brains_learn_from_recordings_before_any_worker_begins(kit: Any) -> None
     assert "finished" == farm.finish.status
 
 
-def test_what_was_excused_in_pretraining_is_a_signal_of_the_phase(kit: Any) -> None:
-    """Exceptions that the document excuses stand in `signals` and belong to no worker, episode or step."""
-    phase = kit.phase(0, agents=[kit.agent(brain="dummy", replay=[{}])], mode="train")
-    farm = kit.Farm(kit.plan(phase), [("limit", kit.FakeLimit(1), "phase")]).begin().run()
+@pytest.mark.parametrize("last", [False, True])
+def test_what_was_excused_in_pretraining_is_a_signal_of_the_phase(kit: Any, last: bool) -> None:
+    """Exceptions that the document excuses stand in `signals`, in document order; they belong to no worker."""
+    agents = [kit.agent(name, brain="dummy", replay=[{}]) for name in ("cyd", "ada")]
+    pick = (lambda count: count - 1) if last else (lambda count: 0)
+    phase = kit.phase(0, agents=agents, mode="train")
+    farm = kit.Farm(kit.plan(phase), [("limit", kit.FakeLimit(1), "phase")], pick=pick).begin().run()
 
-    assert [[0, None, None, None, "CONTINUE", "brain:ada", "KeyError: 7"]] == [
+    words = [0, None, None, None, "CONTINUE"]
+    assert [[*words, "brain:cyd", "KeyError: 7"], [*words, "brain:ada", "KeyError: 7"]] == [
         row[:7] for row in farm.records("signal") if row[4] == "CONTINUE"
     ]
 
