@@ -10,6 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ganglion.sdk import ActuatorInformation, Batch, Mode, Muscle, SensorInformation
+from ganglion_learners.perceptron import Perceptron
+from ganglion_learners.update import refused
 
 __all__ = ["Actor"]
 
@@ -24,6 +26,7 @@ class Actor(Muscle):
 
     batched = True
     algorithm: ClassVar[str]
+    _network: Perceptron
 
     def __init__(self) -> None:
         super().__init__()
@@ -60,8 +63,7 @@ class Actor(Muscle):
         """
         found = update.get("algorithm") if isinstance(update, Mapping) else None
         if found != self.algorithm:
-            what = repr(found) if found is not None else type(update).__name__
-            raise ValueError(f"update: expected one of {self.algorithm}, found {what:.60}")
+            raise refused(self.algorithm, update)
         try:
             self._take(update)
         except ValueError as error:
@@ -109,5 +111,6 @@ class Actor(Muscle):
         seen = float(np.abs(rows).max()) if rows.size else 0.0
         return FloatingPointError(
             f"{self.algorithm}: the network gives NaN at decision {self._decided} of this muscle; the largest reading "
-            f"is {seen:g} (readings should be of the order of 1: filter `norm` makes them so)"
+            f"is {seen:g} (readings should be of the order of 1: filter `norm` makes them so), the largest weight "
+            f"{self._network.largest:g} (beyond 100 or so the brain's learning_rate is too high)"
         )

@@ -20,6 +20,7 @@ Array = NDArray[Any]
 
 # Rows that the object form keeps: the newest of a muscle are all that is looked at.
 MEMORY_ROWS = 1024
+NAMES_MAX = 4  # of arrays, in a message
 
 
 class Learner(CheckpointableBrain):
@@ -158,14 +159,19 @@ class Learner(CheckpointableBrain):
         for name in (*own, *arrays):
             expected, found = _form(own.get(name)), _form(arrays.get(name))
             if expected != found:
+                names = ", ".join([*arrays][:NAMES_MAX]) + (" and others" if len(arrays) > NAMES_MAX else "")
                 raise ValueError(
-                    f"the stored model is not one of this {self.algorithm}: {name} is {expected} here and {found} there"
+                    f"the stored model is not one of this {self.algorithm}: {name}: expected {expected}, found "
+                    f"{found}; it has {names or 'no arrays'} (a model "
+                    "belongs to one learner, with the same sensors, actuators and `hidden`)"
                 )
         for name, array in arrays.items():
             if not np.isfinite(array).all():
-                raise ValueError(f"the stored model is damaged: {name} has NaN or infinity")
-        if bytes(own["activation"]) != bytes(arrays["activation"]):
-            here, there = bytes(own["activation"]), bytes(arrays["activation"])
+                raise ValueError(
+                    f"the stored model is damaged: {name}: expected finite numbers, found NaN or infinity"
+                )
+        here, there = (bytes(it["activation"]).decode(errors="replace") for it in (own, arrays))
+        if here != there:
             raise ValueError(f"the stored model has another activation: expected {here!r}, found {there!r}")
         self._load(arrays)
         self.decisions = int(arrays["decisions"])
@@ -192,4 +198,4 @@ class Learner(CheckpointableBrain):
 
 def _form(array: Any) -> str:
     """Return dtype and shape of an array for comparison and message."""
-    return "missing" if array is None else f"{array.dtype} {array.shape}"
+    return "none" if array is None else f"{array.dtype} {array.shape}"

@@ -49,6 +49,11 @@ class Perceptron:
             width = weight.shape[1]
             self._layers.append((weight, _take(arrays, f"{name}.{i}.bias", (width,))))
 
+    @property
+    def largest(self) -> float:
+        """The size of the largest weight."""
+        return max(float(np.abs(weight).max(initial=0.0)) for weight, _ in self._layers)
+
     def __call__(self, rows: Array) -> Array:
         """Return (k, outputs) float32 of (k, inputs) float32."""
         # A stack of single rows: one product of matrices would round differently by how many rows there are.

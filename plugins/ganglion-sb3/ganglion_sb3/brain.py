@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["SB3Brain"]
 
 Array = NDArray[Any]
+FLOAT32_MAX = float(np.finfo(np.float32).max)  # it computes in float32
 COUNTERS = ("num_timesteps", "_n_updates", "_n_calls", "_episode_num")
 
 
@@ -165,27 +166,27 @@ class SB3Brain(CheckpointableBrain):
             self._actions,
         )
         self._collector.pretrain(recorded, self.pretrain_steps, self.pretrain_epochs)
-        for name, array in self.arrays().items():
-            if not np.isfinite(array).all():
-                raise FloatingPointError(
-                    f"sb3: {name} has NaN or infinity after learning from recorded decisions; readings and objectives "
-                    "should be of the order of 1 (filter `norm` makes them so)"
-                )
+        self._refuse_nan(self.arrays(), "after learning from recorded decisions")
         self._collector.trained()  # what an algorithm has noted of it would stand with the first decisions
 
     def learn(self, batch: Transitions) -> dict[str, Any] | None:
         """Take decisions in their order; return the update if the algorithm trained.
 
         Raises:
-            ValueError: A decision has no objective.
+            ValueError: A decision has no objective, or one that is none in float32.
+            FloatingPointError: What was learned is no finite number; learning cannot go on.
         """
         from ganglion_sb3.collector import Decision
 
         news = False
         for i, muscle in enumerate(batch.muscle):
             objective = float(batch.objectives[i])
-            if objective != objective:
-                raise ValueError(f"sb3 needs an objective for each decision, and that of {muscle} has none")
+            if not abs(objective) <= FLOAT32_MAX:
+                found = "none" if objective != objective else f"{objective:g}, which is infinite in float32"
+                raise ValueError(
+                    f"sb3 needs a finite objective for each decision, and decision {batch.step[i]} of {muscle} in its "
+                    f"episode {batch.episode[i]} has {found}"
+                )
             row = slice(i, i + 1)
             data = batch.data[i]
             decision = Decision(
@@ -206,7 +207,18 @@ class SB3Brain(CheckpointableBrain):
             self.signal(Signal.STOP_PHASE, f"total_timesteps {self.total_timesteps}")
         for name, value in self._collector.trained().items():
             self.add_statistics(name, value, allow_overwrite=True)
-        return self.update_for_muscles()
+        update = self.update_for_muscles()
+        self._refuse_nan(update["parameters"], f"after {self.model.num_timesteps} decisions")
+        return update
+
+    def _refuse_nan(self, arrays: Mapping[str, Array], when: str) -> None:
+        for name, array in arrays.items():
+            if not np.isfinite(array).all():
+                raise FloatingPointError(
+                    f"{self.algorithm} of sb3: {name} has NaN or infinity {when}, so learning cannot go on; "
+                    f"learning_rate {self.model.learning_rate}; readings and objectives should be of the order of 1 "
+                    "(filter `norm` makes them so)"
+                )
 
     def thinking(self, muscle_id: str, data_from_muscle: Any) -> Any:
         """Do nothing: this brain learns from arrays, by `learn`."""
@@ -223,6 +235,11 @@ class SB3Brain(CheckpointableBrain):
             ValueError: It is that of another architecture, or no model of this brain; nothing was changed.
         """
         own, found = self.architecture, self.models.meta() or {}
+        if not found.keys() & own.keys():
+            raise ValueError(
+                f"the stored model is not one of sb3: expected the architecture of {self.algorithm} beside it, "
+                "found none"
+            )
         for name, value in own.items():
             if found.get(name) != value:
                 raise ValueError(

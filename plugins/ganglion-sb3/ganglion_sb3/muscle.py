@@ -15,6 +15,7 @@ from ganglion.sdk import ActuatorInformation, Batch, Mode, Muscle, SensorInforma
 __all__ = ["SB3Muscle"]
 
 Array = NDArray[Any]
+UPDATE = {"architecture", "parameters", "random", "rate"}  # what the brain's is made of
 
 
 class SB3Muscle(Muscle):
@@ -48,14 +49,21 @@ class SB3Muscle(Muscle):
         torch.set_num_threads(1)
         self.stream = Stream(self.seed)
 
-    def update(self, update: Mapping[str, Any]) -> None:
+    def update(self, update: Any) -> None:
         """Take over architecture, parameters and exploration.
 
         Raises:
-            ValueError: They are for other sensors or actuators, or do not fit each other.
+            ValueError: They are of another brain, for other sensors or actuators, or do not fit each other.
         """
         from ganglion_sb3.weights import take_parameters
 
+        names = list(update) if isinstance(update, Mapping) else [f"a {type(update).__name__}"]
+        if set(names) != UPDATE:
+            found = ", ".join(map(str, names[:4])) + (" and others" if len(names) > 4 else "")
+            raise ValueError(
+                f"update: expected one of sb3 with {', '.join(sorted(UPDATE))}, found {found or 'an empty map'} (brain "
+                "and muscle of an agent, and the model that it loads, are of the same learner)"
+            )
         architecture = dict(update["architecture"])
         if architecture != self._architecture:
             self._make(architecture)

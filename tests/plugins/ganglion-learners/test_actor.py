@@ -80,13 +80,20 @@ def test_updates_that_do_not_fit_are_refused(halves, brain, muscle, spaces) -> N
         },
         r"0\.weight: expected finite numbers": {first: np.full((3, 64), np.nan, np.float32)},
         "activation: expected tanh or relu": {"activation": "sine"},
-        "expected one of .*, found 'other'": {"algorithm": "other"},
+        f"expected one of {brain.algorithm}, found one of 'other' \\(brain and muscle": {
+            "algorithm": "other"
+        },
     }
     for told, change in wrong.items():
         with pytest.raises(ValueError, match=told):
             actor.update({**update, **change})
-    for strange in ("policy", {"algorithm": update["algorithm"]}):
-        with pytest.raises(ValueError, match="update"):
+    for strange, told in (
+        ("policy", "found a str"),
+        ({}, "found an empty map"),
+        (dict.fromkeys("abcdefg", 0), r"found a map of a, b, c, d and 3 more \("),
+        ({"algorithm": update["algorithm"]}, "does not fit"),
+    ):
+        with pytest.raises(ValueError, match=f"update.*{told}"):
             actor.update(strange)
 
     assert before.tobytes() == actor.propose_batch(halves.batch())[0].tobytes()

@@ -134,14 +134,18 @@ def test_the_model_of_another_is_refused(halves, cls, params, spaces) -> None:
     damaged = {**good, name: np.full_like(good[name], np.nan)}
     other = "relu" if brain.config.activation == "tanh" else "tanh"
     cases = {
-        f"{name} is": halves.brain(cls, **params, hidden=[32, 64]).arrays(),
-        "strange is missing here": {**good, "strange": np.zeros(3)},
-        "decisions is int64": {key: value for key, value in good.items() if key != "decisions"},
-        f"is damaged: {name} has NaN": damaged,
-        "another activation|activation is": halves.brain(cls, **params, activation=other).arrays(),
+        f"{name}: expected": halves.brain(cls, **params, hidden=[32, 64]).arrays(),
+        "strange: expected none, found": {**good, "strange": np.zeros(3)},
+        r"decisions: expected int64 \(\), found none; it has activation, ": {
+            key: value for key, value in good.items() if key != "decisions"
+        },
+        f"is damaged: {name}: expected finite numbers": damaged,
+        f"another activation: expected '.*', found '{other}'": halves.brain(
+            cls, **params, activation=other
+        ).arrays(),
     }
     halves.sensors.append(SensorInformation(None, Box(0.0, 1.0, ()), "e.more"))
-    cases[f"{name} is"] = halves.brain(cls, **params).arrays()
+    cases[f"{name}: expected"] = halves.brain(cls, **params).arrays()
     for told, arrays in cases.items():
         with pytest.raises(ValueError, match=told):
             brain.load_arrays(arrays)

@@ -171,20 +171,29 @@ def test_rows_of_another_muscle_are_learned_from(walk) -> None:
         np.testing.assert_allclose(one[name], two[name], rtol=1e-3, atol=1e-5)
 
 
-def test_a_decision_without_objective_is_an_error(walk, round_of) -> None:
-    """There is nothing to learn from None."""
+@pytest.mark.parametrize(
+    ("objective", "told"), [(np.nan, "none"), (1e300, "1e[+]300, which is infinite in float32")]
+)
+def test_a_decision_without_objective_is_an_error(walk, round_of, objective, told) -> None:
+    """There is nothing to learn from None, nor from what is no number where the algorithm computes."""
     agent, walks = walk("CartPole-v1", 1, **PPO)
-    walks[0].world = _Worthless(walks[0].world)
-    with pytest.raises(ValueError, match="sb3 needs an objective for each decision, and that of scout/0"):
+    walks[0].world = _Worthless(walks[0].world, objective)
+    with pytest.raises(
+        ValueError, match=rf"needs a finite objective .* decision 1 of scout/0 in its episode 0 has {told}"
+    ):
         round_of(agent, walks)
 
 
 class _Worthless(gymnasium.Wrapper):
-    """Reward with what is no number."""
+    """Reward with one and the same number."""
+
+    def __init__(self, env, reward) -> None:
+        super().__init__(env)
+        self.reward = reward
 
     def step(self, action):
         observation, _, terminated, truncated, info = self.env.step(action)
-        return observation, float("nan"), terminated, truncated, info
+        return observation, self.reward, terminated, truncated, info
 
 
 def test_an_update_does_not_change_later(walk, round_of) -> None:
@@ -244,3 +253,27 @@ def test_the_phase_stops_with_the_training_that_is_due_at_its_total(walk, round_
             found.append((made, *signal))
 
     assert [(made, Signal.STOP_PHASE, f"total_timesteps {total}") for made in expected] == found[:1]
+
+
+def test_what_cannot_be_learned_on_is_told(walk, round_of) -> None:
+    """Parameters that have become NaN are not sent: the first one is named, with the learning rate."""
+    agent, walks = walk("CartPole-v1", 12, **A2C)
+    with torch.no_grad():
+        agent.brain.model.policy.value_net.bias.fill_(torch.nan)
+    for _ in range(3):
+        round_of(agent, walks)
+    told = r"A2C of sb3: \S+ has NaN or infinity after 16 decisions.*; learning_rate 0\.0007;"
+    with pytest.raises(FloatingPointError, match=told):
+        round_of(agent, walks)
+
+
+def test_the_model_of_another_brain_is_refused(agent_of, tmp_path) -> None:
+    """A model without the architecture that ours have is not looked into."""
+    agent = agent_of([("e.s", Box(-1.0, 1.0, (3,)))], [("e.a", Discrete(3))], **PPO)
+    agent.brain.models = Models(tmp_path)
+    agent.brain.models.save({"weights": np.zeros(3)})
+    agent.brain.models = Models(tmp_path / "next", tmp_path)
+    with pytest.raises(
+        ValueError, match="is not one of sb3: expected the architecture of PPO beside it, found none"
+    ):
+        agent.brain.load()

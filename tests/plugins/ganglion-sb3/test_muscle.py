@@ -149,6 +149,17 @@ def test_has_a_state_before_the_first_policy(make) -> None:
         np.testing.assert_array_equal(array, two.save_state()[name])
 
 
+@pytest.mark.parametrize(
+    ("update", "found"),
+    [({"weights": 1, "basis": 2}, "found weights, basis"), (None, "found a NoneType"), ([], "found a list")],
+)
+def test_the_update_of_another_brain_is_refused(agent_of, update, found) -> None:
+    """What is none of sb3 is told so; the muscle acts as before."""
+    muscle = agent_of(SEEN, [("e.a", Discrete(3))]).muscles[0]
+    with pytest.raises(ValueError, match=f"expected one of sb3 .*, {found}"):
+        muscle.update(update)
+
+
 def test_a_state_for_other_sensors_is_refused(make, agent_of) -> None:
     """The state of a muscle with other sensors is none of this one's."""
     one = agent_of(SEEN, [("e.a", Discrete(3))])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,6 +19,7 @@ Array = NDArray[np.float64]
 
 # The newest rows are all that is looked at: one per worker.
 MEMORY_ROWS = 1024
+NAMES_MAX = 4  # of arrays, in a message
 
 
 class _Path:
@@ -108,12 +110,14 @@ class SarsaBrain(CheckpointableBrain):
 
         Raises:
             ValueError: The decision has no objective.
+            FloatingPointError: An error is no finite number; learning cannot go on.
         """
         row = self.memory.tail(1, include_only=muscle_id)
         choice = data_from_muscle
         if choice is None:  # a row that our muscle did not make
             choice = int(row.actions[0, 0]) - self._space.start
-        over = self._learn(muscle_id, row, choice)
+        with np.errstate(over="ignore", invalid="ignore"):  # infinity shows in an error, where it is refused
+            over = self._learn(muscle_id, row, choice)
         self.decisions += 1
         if over:
             del self._paths[muscle_id]
@@ -136,6 +140,12 @@ class SarsaBrain(CheckpointableBrain):
             path = _Path(self._basis.features(row.observations[0]), self._space.n)
             self._paths[muscle_id] = path
         error = objective - float(self.weights[action] @ path.features)
+        if not math.isfinite(error):
+            raise FloatingPointError(
+                f"sarsa: the error of a decision is {error} after {self.decisions} decisions, so learning cannot go "
+                f"on; objective {objective:g}, step_size {self.config.step_size:g}, discount {self.config.discount:g}; "
+                "objectives should be of the order of 1"
+            )
         over = bool(row.dones[0])
         following = path.features
         if not (over and row.terminated[0]):
@@ -168,15 +178,34 @@ class SarsaBrain(CheckpointableBrain):
         """Go on with stored values and exploration.
 
         Raises:
-            ValueError: They belong to another brain, other sensors, actions or another basis; nothing was changed.
+            ValueError: They belong to another brain, other sensors, actions or another basis, or hold NaN; nothing was
+                changed.
         """
         expected = {name: array.shape for name, array in self.policy().items()}
         found = {name: array.shape for name, array in arrays.items()}
-        if found != expected:
-            raise ValueError(f"the stored model is another one: expected arrays {expected}, found {found}")
-        basis = [float(self.config.order), self.config.unbounded]
-        if arrays["basis"].tolist() != basis:
-            raise ValueError(f"the stored model has the basis {arrays['basis'].tolist()}, expected {basis}")
+        if found.keys() != expected.keys():
+            names = ", ".join(list(found)[:NAMES_MAX]) + (" and others" if len(found) > NAMES_MAX else "")
+            raise ValueError(
+                f"the stored model is not one of sarsa: expected arrays {', '.join(expected)}, found {names}"
+            )
+        if found["basis"] == expected["basis"]:
+            for name, own, there in zip(
+                ("order", "unbounded"),
+                (self.config.order, self.config.unbounded),
+                arrays["basis"],
+                strict=True,
+            ):
+                if own != there:
+                    raise ValueError(
+                        f"the stored model has another {name}: expected {own:g}, found {there:g}"
+                    )
+        for name, shape in expected.items():
+            if found[name] != shape:
+                raise ValueError(
+                    f"the stored model is for other sensors or actions: {name}: expected {shape}, found {found[name]}"
+                )
+        if not all(np.isfinite(array).all() for array in arrays.values()):
+            raise ValueError("the stored model is damaged: expected finite numbers, found NaN or infinity")
         self.weights = np.array(arrays["weights"], dtype=np.float64)
         self.exploration = float(arrays["exploration"])
 

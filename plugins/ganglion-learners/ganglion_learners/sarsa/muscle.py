@@ -9,6 +9,7 @@ import numpy as np
 
 from ganglion.sdk import ActuatorInformation, Mode, Muscle, SensorInformation
 from ganglion_learners.sarsa.networks import FourierBasis, action_space, observe, ranges
+from ganglion_learners.update import refused
 
 __all__ = ["SarsaMuscle"]
 
@@ -27,15 +28,30 @@ class SarsaMuscle(Muscle):
         self._weights = np.zeros((0, 0))
         self._shape: list[float] = []
 
-    def update(self, update: Mapping[str, Any]) -> None:
-        """Take over values and exploration: `weights` (actions, features), `basis` (2,), `exploration` ()."""
-        self._weights = np.asarray(update["weights"], dtype=np.float64)
-        self.exploration = float(update["exploration"])
+    def update(self, update: Any) -> None:
+        """Take over values and exploration: `weights` (actions, features), `basis` (2,), `exploration` ().
+
+        Raises:
+            ValueError: It is of another learner, or does not fit sensors and actuators; the muscle acts as before.
+        """
+        if not isinstance(update, Mapping) or set(update) != {"weights", "basis", "exploration"}:
+            raise refused("sarsa", update)
+        weights = np.asarray(update["weights"], dtype=np.float64)
         shape = np.asarray(update["basis"], dtype=np.float64).tolist()
-        if shape != self._shape:
+        basis = self._basis
+        if shape != self._shape or basis is None:
             order, unbounded = shape
-            self._basis = FourierBasis(*ranges(self.sensors, unbounded), int(order))
-            self._shape = shape
+            basis = FourierBasis(*ranges(self.sensors, unbounded), int(order))
+        expected = action_space(self.actuators).n, basis.count
+        if weights.shape != expected:
+            raise ValueError(
+                f"update of sarsa does not fit {len(self.sensors)} sensors and {len(self.actuators)} actuators: "
+                f"weights: expected {expected}, found {weights.shape}"
+            )
+        if not np.isfinite(weights).all():
+            raise ValueError("update of sarsa: weights: expected finite numbers, found NaN or infinity")
+        self._weights, self._basis, self._shape = weights, basis, shape
+        self.exploration = float(update["exploration"])
 
     def propose_actions(
         self, sensors: list[SensorInformation], actuators_available: list[ActuatorInformation]

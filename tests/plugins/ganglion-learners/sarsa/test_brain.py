@@ -35,6 +35,11 @@ def _think(
     return brain.thinking(muscle, action - 5 if told else None)
 
 
+def _think_often(brain) -> None:
+    for i in range(5):
+        _think(brain, "a/0", 0.1 * i, 5, 1.0, 0.1 * i + 0.1)
+
+
 PARAMS = {"order": 1, "step_size": 0.5, "discount": 0.5, "trace_decay": 0.5, "initial_value": 0.0}
 
 
@@ -75,6 +80,15 @@ def test_a_truncated_decision_bootstraps(make) -> None:
     np.testing.assert_allclose(brain.weights, [[1.125, 0.125], [3.0, 0.0]])
     assert {} == brain._paths
     assert brain.exploration == pytest.approx(0.45)
+
+
+def test_values_that_are_none_end_it(make) -> None:
+    """Steps beyond all measure are told with the parameters, and not learned on."""
+    brain = _brain(make, **{**PARAMS, "step_size": 1e200})
+    with pytest.raises(
+        FloatingPointError, match=r"error of a decision is .* learning cannot go on; .* step_size 1e\+200"
+    ):
+        _think_often(brain)
 
 
 def test_an_episode_without_an_end_leaves_no_trace(make) -> None:
@@ -154,9 +168,15 @@ def test_a_stored_model_goes_on(make) -> None:
 @pytest.mark.parametrize(
     ("params", "change", "told"),
     [
-        ({"order": 2}, {}, r"expected arrays .*\(2, 2\).* found .*\(2, 3\)"),
-        ({"unbounded": 5.0}, {}, r"has the basis \[1\.0, 5\.0\], expected \[1\.0, 3\.0\]"),
-        ({}, {"state": np.array(1)}, "the stored model is another one"),
+        ({"order": 2}, {}, "has another order: expected 1, found 2"),
+        ({"unbounded": 5.0}, {}, "has another unbounded: expected 3, found 5"),
+        ({}, {"state": np.array(1)}, "is not one of sarsa: expected arrays weights, .* found .* state"),
+        (
+            {},
+            {"weights": np.zeros((2, 4))},
+            r"other sensors or actions: weights: expected \(2, 2\), found \(2, 4\)",
+        ),
+        ({}, {"weights": np.full((2, 2), np.nan)}, "is damaged: expected finite numbers, found NaN"),
     ],
 )
 def test_the_model_of_another_brain_is_refused(make, params, change, told) -> None:

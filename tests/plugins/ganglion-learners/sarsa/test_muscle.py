@@ -14,6 +14,7 @@ def _muscle(make, exploration: float, mode: Mode = Mode.TRAIN, seed: int = 42) -
     """Return a muscle whose best action is the last below 0.5 and the first above."""
     muscle = make(SarsaMuscle, mode=mode, seed=seed)
     muscle.sensors = [SensorInformation(None, SENSOR, "e.s")]
+    muscle.actuators = [ActuatorInformation(None, ACTUATOR, "e.a")]
     muscle.update(
         {
             "weights": np.array([[0.0, -1.0], [0.0, 0.0], [0.0, 1.0]]),
@@ -50,6 +51,29 @@ def test_explores_in_training_only(make) -> None:
     assert {10, 11, 12} == set(chosen[0])
     for mode in (Mode.TEST, Mode.EVALUATE):
         assert {12} == {_choose(_muscle(make, 1.0, mode), 0.1) for _ in range(30)}
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (
+            {"weights": np.zeros((2, 2))},
+            r"does not fit 1 sensors and 1 actuators: weights: expected \(3, 2\), found \(2",
+        ),
+        ({"weights": np.zeros((3, 3))}, r"expected \(3, 2\), found \(3, 3\)"),
+        ({"weights": np.full((3, 2), np.inf)}, "weights: expected finite numbers"),
+        ({"more": np.zeros(1)}, "expected one of sarsa, found a map of weights, basis, exploration, more"),
+        (None, "expected one of sarsa, found a list"),
+    ],
+)
+def test_updates_that_do_not_fit_are_refused(make, change, told) -> None:
+    """What is of another learner, or for other sensors or actions, is told so, and the muscle acts as before."""
+    muscle = _muscle(make, 0.0)
+    good = {"weights": np.zeros((3, 2)), "basis": np.array([1.0, 3.0]), "exploration": np.array(0.0)}
+    with pytest.raises(ValueError, match=told):
+        muscle.update([1] if change is None else {**good, **change})
+
+    assert 12 == _choose(muscle, 0.1)
 
 
 def test_without_a_policy_it_says_what_is_missing(make) -> None:
