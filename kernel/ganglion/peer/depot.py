@@ -18,7 +18,7 @@ __all__ = ["Depot", "kind_of", "marked", "place_of"]
 _WRITER = "governor"
 _RUN = ("uid", "experiment", "seed", "started")  # what a run is found by; its document is in its own store
 _AGAIN_S = 0.5
-_PATIENCE_S = 60.0  # for other runs that write models into the same database
+_PATIENCE_S = 20.0  # for other runs that write models into the same database, at some 200 MB/s
 
 
 def kind_of(uri: str) -> type[Store]:
@@ -67,6 +67,7 @@ class Depot:
         uri: Of the store.
         run: Id of the run.
         again: Whether the run may be there already: it goes on, or who wrote it was lost.
+        warn: Tells a sentence to who looks on.
         sleep: Waits for some seconds.
 
     Raises:
@@ -74,11 +75,16 @@ class Depot:
     """
 
     def __init__(
-        self, uri: str, run: str, again: bool = False, sleep: Callable[[float], None] = time.sleep
+        self,
+        uri: str,
+        run: str,
+        again: bool = False,
+        warn: Callable[[str], None] = lambda text: None,
+        sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._writer = kind_of(uri).writer(uri, run, resume=again)
         self._new: list[list[Any]] = []
-        self._sleep = sleep
+        self._warn, self._sleep = warn, sleep
         self.is_empty = not again
 
     def take(self, record: Sequence[Any]) -> None:
@@ -112,9 +118,11 @@ class Depot:
             try:
                 self._writer.commit()
                 return
-            except StoreUnavailable:
+            except StoreUnavailable as error:
                 if left_s <= 0:
                     raise
+                if left_s == _PATIENCE_S:
+                    self._warn(f"models of this run wait for their store: {error}; gives up in {left_s:g} s")
             self._sleep(_AGAIN_S)
             left_s -= _AGAIN_S
 

@@ -394,7 +394,7 @@ class GovernorHost:
 
     def _keep_index(self) -> None:
         """Write which models there are; where that cannot be done the run ends, and it is not tried again."""
-        if self._unindexed:
+        if self._unindexed or self.participant.playing:  # what a predecessor has heard is written at the next tick
             return
         # Who writes gigabytes into a database is at work, and does not hang; `tick` is impatient again.
         self.participant.patience_s = None

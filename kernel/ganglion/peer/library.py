@@ -62,7 +62,7 @@ class Library:
         self._rows: dict[tuple[Any, ...], Sequence[Any]] = {}  # newest records of phases and models
         self._index = Index(self._results / "brains", run)
         self._known: dict[str, _Found] = {}  # by folder
-        self._vault = Vault(plan, run, store, self._results / "brains", again)
+        self._vault = Vault(plan, run, store, self._results / "brains", warn, again)
 
     # -- what this run stores -----------------------------------------------------------------------------------------
     def shelf(self, agent: AgentPlan) -> str | None:

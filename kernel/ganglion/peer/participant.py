@@ -16,6 +16,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from functools import partial
 from typing import Any
 
 from ganglion.errors import GanglionError, PeerLost, RemoteProtocolError
@@ -204,7 +205,7 @@ class Participant(Recorded):
         while self.leaving is None:
             incoming = self._next(idle_s)
             if incoming is not None:
-                self._take(incoming)
+                self._work(partial(self._take, incoming))
             elif timed and self._tape is not None and not self._tape.playing:
                 self._tape.tick(self.clock())
             if tick is not None:
@@ -429,7 +430,7 @@ class Participant(Recorded):
 
     def _take(self, incoming: Incoming) -> None:
         if type(incoming) is Request:
-            self._work(lambda: self._answer(incoming))
+            self._answer(incoming)
         elif type(incoming) is Answer:
             if self.on_answer is not None:
                 self.on_answer(incoming)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +25,21 @@ class Vault:
         run: Its id.
         store: URI of its store, None if it has none.
         shelf: The folder of its models, the only place from which they are taken.
+        warn: Tells a sentence to who looks on.
         again: Whether the run goes on, or is heard again: it may be in databases already.
     """
 
-    def __init__(self, plan: Plan, run: str, store: str | None, shelf: Path, again: bool = False) -> None:
-        self._plan, self._run, self._store, self._shelf, self._again = plan, run, store, shelf, again
+    def __init__(
+        self,
+        plan: Plan,
+        run: str,
+        store: str | None,
+        shelf: Path,
+        warn: Callable[[str], None],
+        again: bool = False,
+    ) -> None:
+        self._plan, self._run, self._store, self._shelf = plan, run, store, shelf
+        self._warn, self._again = warn, again
         self._document = Path(plan.folder or ".")
         self._heads: list[Sequence[Any]] = []  # records that a depot begun later needs, too
         self._depots: dict[str, Depot] = {}  # by URI
@@ -106,7 +116,7 @@ class Vault:
 
     def _depot(self, uri: str) -> Depot:
         if uri not in self._depots:
-            self._depots[uri] = depot = Depot(uri, self._run, self._again)
+            self._depots[uri] = depot = Depot(uri, self._run, self._again, self._warn)
             for record in self._heads:
                 depot.take(record)
         return self._depots[uri]

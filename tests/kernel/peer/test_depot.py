@@ -80,12 +80,13 @@ def test_others_are_waited_for(uri: str, brain: Brain) -> None:
     """While another run writes the database it is tried again; what was to be written is."""
     other = sqlite3.connect(uri.removeprefix("sqlite:///"), isolation_level=None)
     pauses: list[float] = []
+    said: list[str] = []
 
     def sleep(seconds: float) -> None:
         pauses.append(seconds)
         other.execute("COMMIT")
 
-    depot = Depot(uri, "farm-1", sleep=sleep)
+    depot = Depot(uri, "farm-1", warn=said.append, sleep=sleep)
     for record in (RUN, PHASE, brain()):
         depot.take(record)
     other.execute("BEGIN IMMEDIATE")
@@ -93,8 +94,25 @@ def test_others_are_waited_for(uri: str, brain: Brain) -> None:
     depot.close()
     other.close()
 
-    assert 1 == len(pauses)
-    assert 1 == len(told(uri)[2])
+    assert (1, 1, 1) == (len(pauses), len(said), len(told(uri)[2]))
+    assert "wait for their store" in said[0]
+
+
+def test_nobody_is_waited_for_for_ever(uri: str, brain: Brain) -> None:
+    """A database that stays locked fails the run by its name."""
+    other = sqlite3.connect(uri.removeprefix("sqlite:///"), isolation_level=None)
+    pauses: list[float] = []
+    depot = Depot(uri, "farm-1", sleep=pauses.append)
+    for record in (RUN, brain()):
+        depot.take(record)
+    depot._writer._connection.execute("PRAGMA busy_timeout = 0")  # type: ignore[attr-defined]
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(StoreError, match=r"models of this run: .*models\.db: cannot write"):
+        depot.flush()
+    other.close()
+    depot.close()
+
+    assert 20.0 == sum(pauses)
 
 
 def test_a_model_that_cannot_be_read_is_named(uri: str, brain: Brain, tmp_path: Path) -> None:

@@ -36,7 +36,7 @@ def plan(folder: Path, who: AgentPlan, uid: str = "farm") -> Plan:
 
 def vault(folder: Path, who: AgentPlan, store: str | None = None, again: bool = False) -> Vault:
     """Return the vault of run `farm-1`."""
-    return Vault(plan(folder, who), "farm-1", store, folder / "results/farm-1/brains", again)
+    return Vault(plan(folder, who), "farm-1", store, folder / "results/farm-1/brains", print, again)
 
 
 # -- directories and stores alike -------------------------------------------------------------------------------------
