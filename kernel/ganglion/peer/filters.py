@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ganglion.errors import AuthorError
-from ganglion.peer.excuse import Excuses, continues
+from ganglion.peer.excuse import Excuses, Pardoned, continues
 from ganglion.peer.hooks import Hooks, identity
 from ganglion.peer.layout import Layout, freeze, thaw
 from ganglion.peer.loader import Loader
@@ -193,6 +193,7 @@ class ActingFilters(_Stack):
         self.seen = Layout([s.uid for s in sensors], [s.space for s in sensors])
         self.moved = Layout([a.uid for a in actuators], [a.space for a in actuators])
         self._inner = Template(actuators)
+        self._lenient = any(hooks.excuses is not None for hooks in self.hooks)
         self._learning = any(type(one).receive is not Filter.receive for one in self.filters)
         return sensors, actuators
 
@@ -216,13 +217,23 @@ class ActingFilters(_Stack):
         return values, available
 
     def apply(self, setpoints: Actuators, data: Any) -> tuple[list[Any], Any]:
-        """Return the setpoints that are to be applied, in declared order, and the data for the brain."""
-        for one, hooks in reversed(list(zip(self.filters, self.hooks, strict=True))):
-            given = hooks.pardon("muscle_post_process", one.muscle_post_process, setpoints, data)
-            setpoints, data = hooks.pardon("muscle_post_process", _pair, given)
-        return self.hooks[0].pardon(
-            "muscle_post_process", in_order, "setpoints", self._applied, setpoints
-        ), data
+        """Return the setpoints that are to be applied, in declared order, and the data for the brain.
+
+        If one is excused those that came before it go back: none has seen setpoints that were not applied.
+        """
+        passed: list[tuple[Filter, Any]] = []
+        try:
+            for one, hooks in reversed(list(zip(self.filters, self.hooks, strict=True))):
+                kept = self._kept(one) if self._lenient else None
+                given = hooks.pardon("muscle_post_process", one.muscle_post_process, setpoints, data)
+                setpoints, data = hooks.pardon("muscle_post_process", _pair, given)
+                passed.append((one, kept))
+            own = self.hooks[0].pardon
+            return own("muscle_post_process", in_order, "setpoints", self._applied, setpoints), data
+        except Pardoned:
+            for one, kept in passed:
+                _put_back(one, kept)
+            raise
 
     def informed(self, values: Sequence[Any]) -> Actuators:
         """Return an agent's setpoints as informations."""
@@ -240,11 +251,15 @@ class ActingFilters(_Stack):
     def go_back(self, kept: list[Any] | None) -> None:
         """Return to where `keep` was called."""
         for one, state in zip(self.filters, kept or [], strict=False):
-            own, words = state
-            for name in [name for name in vars(one) if name not in _OURS]:
-                delattr(one, name)
-            vars(one).update(own)
-            one.rng.bit_generator.state = words
+            _put_back(one, state)
+
+
+def _put_back(one: Filter, state: tuple[dict[str, Any], Any]) -> None:
+    own, words = state
+    for name in [name for name in vars(one) if name not in _OURS]:
+        delattr(one, name)
+    vars(one).update(own)
+    one.rng.bit_generator.state = words
 
 
 def _pair(given: Any) -> tuple[Any, Any]:

@@ -123,6 +123,28 @@ class Refusing(Shift):
         return found
 
 
+class Adds(Filter):
+    """Apply the sum of all setpoints of an episode."""
+
+    total = 0.0
+
+    def muscle_post_process(self, setpoints: Any, data: Any) -> Any:
+        self.total += setpoints[0].value
+        return [ActuatorInformation(self.total, WIDE, it.uid) for it in setpoints], data
+
+
+class Bounds(Filter):
+    """Declare an actuator without bounds, and raise where one would be passed."""
+
+    def declare(self, sensors: Any, actuators: Any) -> Any:
+        return sensors, [ActuatorInformation(0.0, WIDE, it.uid) for it in actuators]
+
+    def muscle_post_process(self, setpoints: Any, data: Any) -> Any:
+        if setpoints[0].value > 9:
+            raise ValueError("too far")
+        return [ActuatorInformation(int(it.value), TEN, it.uid) for it in setpoints], data
+
+
 class Deaf(Shift):
     """Publish, and take nothing."""
 
@@ -173,7 +195,12 @@ class MuscleStage:
 
     def __init__(self, hosted: Any, loader: Any, cls: type[Any] = FakeMuscle) -> None:
         classes = {"muscle": cls, "objective": FakeSum, "filter__shift": Shift}
-        classes |= {"filter__refusing": Refusing, "filter__deaf": Deaf}
+        classes |= {
+            "filter__refusing": Refusing,
+            "filter__deaf": Deaf,
+            "filter__adds": Adds,
+            "filter__bounds": Bounds,
+        }
         self.hosted = hosted(MuscleHost(loader(**classes)))
         self.thoughts: list[Thought] = []
         think = lambda peer, message: self.thoughts.pop(0) if self.thoughts else Thought()  # noqa: E731
@@ -281,6 +308,16 @@ def test_an_excused_filter_is_not_asked_about_the_same_readings_again(stage: Mus
     assert [1, 2, 3] == stage.filters[0].seen == stage.filters[1].seen
     assert [None, 1, None] == [row.excused and len(row.excused) for row in acted]
     assert [[1.0], [3.0]] == stage.muscle.log
+
+
+def test_no_filter_has_seen_setpoints_that_were_not_applied(stage: MuscleStage) -> None:
+    """Where one is excused on the way back, those behind it stand where they stood: the sum is that of the applied."""
+    stage.setup([plugin(name="bounds", on_error="continue"), plugin(name="adds")])
+    acted = [stage.act(4), stage.act(7, 0), stage.act(3, 0)]
+
+    assert [[4], [4], [7]] == [row.setpoints[0] for row in acted]
+    assert 7.0 == stage.filters[1].total
+    assert [None, 1, None] == [row.excused and len(row.excused) for row in acted]
 
 
 def test_an_excused_filter_is_asked_again_after_new_arrays(stage: MuscleStage) -> None:
