@@ -525,6 +525,21 @@ def test_the_loss_of_somebody_else_within_a_handler_is_answered(link: Any, clock
     assert ("lost", {"peer": "r/brain/a"}) == (link.replied(77).kind, link.replied(77).data)
 
 
+def test_who_acts_on_an_answer_is_at_work(link: Any, clock: Any) -> None:
+    """What an answer or a telling sets off may take long: the pulse reads meanwhile, as for requests."""
+    since: list[float | None] = []
+    made = Participant(lambda: link, {}, told=lambda _: since.append(made.works_since_s()), clock=clock)
+    made.on_answer = lambda _: since.append(made.works_since_s())
+    made.ask(A, "muscle.reset", MuscleReset(1), 5.0)
+    link.answer(link.calls()[0], Done())
+    link.tell(A, "record.ack", RecordAck(1))
+    leave_when_idle(link)
+    made.serve()
+
+    assert [clock.now_s] * 2 == since
+    assert made.works_since_s() is None
+
+
 def test_unanswered_calls_of_a_served_peer_go_to_on_answer(link: Any, clock: Any) -> None:
     """Who does not gather gets each answer, also that of a deadline, by `on_answer`."""
     answers: list[Answer] = []
