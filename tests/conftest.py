@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib.util
 import os
 import sys
@@ -60,6 +61,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with the files that take longest: at the end there is something short for each worker."""
     here = Path(__file__).parent
     items.sort(key=lambda item: item.path.relative_to(here).parts[0] not in _LONG_FILES)
+
+
+def pytest_collection_finish() -> None:
+    """Let collections of garbage pass over what is there until the end: every test, and all that they import."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_unconfigure() -> None:
