@@ -172,3 +172,68 @@ def test_examples_learn_their_task(
     assert 100 == test["n"]
     assert test["mean"] >= least
     assert train["n"] <= most
+
+
+RECORDED = """\
+uid: UID
+seed: 1
+version: "0.1"
+schedule:
+  - train:
+      environments: [{environment: {uid: field, name: cartpole, params: {longest: 200}}}]
+      agents:
+        - name: scout
+          brain: {name: LEARNER, params: PARAMS}
+          muscle: {name: LEARNER}
+          sensors: [field.*]
+          actuators: [field.*]
+          REPLAY
+      simulation: {name: vanilla, conditions: [{name: max_steps, params: {steps: STEPS}}]}
+      phase_config: {mode: train, worker: WORKERS, episodes: EPISODES}
+  - record:
+      simulation: {name: vanilla, conditions: []}
+      phase_config: {mode: test, worker: 1, episodes: 10}
+run_config: {condition: vanilla}
+"""
+
+
+def write_recorded(folder: Path, uid: str, learner: str, **words: Any) -> None:
+    """Write a document whose agent may learn from what another one has recorded."""
+    text = RECORDED
+    given = {"PARAMS": "{}", "REPLAY": "", "STEPS": 1, "EPISODES": 1, "WORKERS": 1, **words}
+    for word, value in {"UID": uid, "LEARNER": learner, **given}.items():
+        text = text.replace(word, str(value))
+    (folder / f"{uid}.yml").write_text(text)
+
+
+@pytest.mark.long
+def test_learns_from_what_another_has_recorded(tmp_path: Path) -> None:
+    """After ten recorded episodes of `sarsa` each learner balances at once; of PPO the policy is that of two workers.
+
+    Measured on CartPole-v1 with 100 episodes of 500 steps by a trained PPO, 20 test episodes each: PPO 500 (untrained
+    114), DQN 500 (9.7), sarsa 500, PPO of Stable-Baselines3 500.
+    """
+    replay = "replay: [{experiment_run: teach, phase: record}]"
+    write_recorded(tmp_path, "teach", "sarsa", STEPS=200, EPISODES=40)
+    write_recorded(tmp_path, "none", "dqn")
+    write_recorded(tmp_path, "clone", "ppo", REPLAY=replay, PARAMS="{pretrain_epochs: 60}")
+    write_recorded(tmp_path, "twins", "ppo", REPLAY=replay, PARAMS="{pretrain_epochs: 60}", WORKERS=2)
+    write_recorded(tmp_path, "careful", "dqn", REPLAY=replay)
+    # It has no `pretrain`, hears it by `thinking`, and would think the best of actions that nobody took.
+    write_recorded(tmp_path, "pupil", "sarsa", REPLAY=replay, PARAMS="{initial_value: 0.0}")
+    run(
+        tmp_path,
+        *(f"{uid}.yml" for uid in ("teach", "none", "clone", "twins", "careful", "pupil")),
+        span_s=900.0,
+    )
+    query = "select run, avg(steps) as steps from episodes where mode = 'test' group by run"
+    found = {row["run"].rpartition("-")[0]: row["steps"] for row in select(tmp_path, query)}
+
+    assert found["teach"] > 150
+    assert found["none"] < 100
+    assert all(found[uid] > 130 for uid in ("clone", "twins", "careful", "pupil")), found
+    policies = [
+        (tmp_path / "results" / f"{uid}-1" / "brains" / "0" / "scout" / "model-policy.npz").read_bytes()
+        for uid in ("clone", "twins")
+    ]
+    assert policies[0] == policies[1]

@@ -51,7 +51,8 @@ class SarsaBrain(CheckpointableBrain):
         exploration_decay: Its factor after each episode of any worker, in [0, 1]. Default 0.9.
         exploration_least: What it does not fall below, in [0, 1]. Default 0.02.
         initial_value: What every action is thought to be worth at first, in units of the objective. Default
-            1 / (1 - discount): that of the objective 1 for ever.
+            1 / (1 - discount): that of the objective 1 for ever. Where it learns from recorded decisions (agent key
+            `replay`) of one who never took some actions, 0 or less, so that these do not seem the best.
         unbounded: Where a side of a sensor without bound is assumed to end, > 0, in the sensor's unit. Default 3.
         send_every: Decisions from update to update, >= 1. Default 8.
 
