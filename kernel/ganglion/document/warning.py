@@ -30,6 +30,7 @@ def warnings(root: Node, phases: list[Expanded], versions: frozenset[str] = froz
         found += _unread(phase)
         found += _loads(phases[:index], phase)
         found += in_vain(phase)
+        found += _blind(phases[:index], phase)
     return [fault for fault in found if fault is not None]
 
 
@@ -201,6 +202,16 @@ def _unread(phase: Expanded) -> Iterator[Fault]:
                         yield _warn(
                             mark, f"`{key}` is not read among `simulation.conditions`: it is phase-level"
                         )
+
+
+def _blind(earlier: list[Expanded], phase: Expanded) -> Iterator[Fault]:
+    """Yield a warning for each agent with a brain that sees and sets nothing; once, since phases inherit."""
+    for name, agent in phase.agents.items():
+        brain = agent.map.get("brain")
+        learns = brain is not None and brain.value is not None and brain.text("name") != "none"
+        given = [agent.map[key].items for key in ("sensors", "actuators") if key in agent.map]
+        if learns and not any(given) and not any(name in before.agents for before in earlier):
+            yield _warn(agent, f"agent `{name}` has neither `sensors` nor `actuators`: it sees and sets nothing")
 
 
 def _loads(earlier: list[Expanded], phase: Expanded) -> Iterator[Fault]:

@@ -132,7 +132,7 @@ run_config: {condition: max_episodes}
 schedule:
   - one:
       environments: [{environment: {uid: hill, name: dummy}}]
-      agents: [{name: ada, muscle: dummy, brain: dummy, replay: [{base: kept}]}]
+      agents: [{name: ada, muscle: dummy, brain: dummy, sensors: [hill.0], replay: [{base: kept}]}]
       phase_config: {episodes: 1}
   - two:
       agents: [{name: ada, replay: [{phase: one}, {}]}]
@@ -157,3 +157,20 @@ schedule:
 """
 
     assert ["8:49: warning: `agent: ~` starts fresh: `base` has no effect"] == faults_of(text)
+
+
+def test_learner_that_sees_and_sets_nothing(faults_of: Said) -> None:
+    """An agent with a brain and without columns is told of once, in the phase in which it appears."""
+    text = """uid: u
+seed: 1
+version: "0.1"
+run_config: {condition: max_episodes}
+schedule:
+  - one:
+      environments: [{environment: {uid: hill, name: dummy}}]
+      agents: [{name: ada, muscle: dummy, brain: dummy}, {name: bob, muscle: dummy, brain: none}]
+      phase_config: {episodes: 1}
+  - two: {phase_config: {mode: test}}
+"""
+    words = "agent `ada` has neither `sensors` nor `actuators`: it sees and sets nothing"
+    assert [f"8:16: warning: {words}"] == faults_of(text)
