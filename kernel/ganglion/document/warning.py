@@ -211,7 +211,9 @@ def _blind(earlier: list[Expanded], phase: Expanded) -> Iterator[Fault]:
         learns = brain is not None and brain.value is not None and brain.text("name") != "none"
         given = [agent.map[key].items for key in ("sensors", "actuators") if key in agent.map]
         if learns and not any(given) and not any(name in before.agents for before in earlier):
-            yield _warn(agent, f"agent `{name}` has neither `sensors` nor `actuators`: it sees and sets nothing")
+            yield _warn(
+                agent, f"agent `{name}` has neither `sensors` nor `actuators`: it sees and sets nothing"
+            )
 
 
 def _loads(earlier: list[Expanded], phase: Expanded) -> Iterator[Fault]:
