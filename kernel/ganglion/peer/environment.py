@@ -17,6 +17,8 @@ from ganglion.peer.layout import Layout, declaration
 from ganglion.peer.loader import Loader
 from ganglion.peer.participant import Handler, Participant
 from ganglion.peer.plain import plain
+from ganglion.peer.renewal import Renewal
+from ganglion.peer.snapshot import Snapshot, speaks
 from ganglion.peer.state import Generators
 from ganglion.peer.stepping import arrays_of, flag_of, reward_layout, state_of, values_of
 from ganglion.sdk.environment import (
@@ -58,6 +60,9 @@ class EnvironmentHost:
         self._environment: Environment | None = None
         self._answered: bytes | None = None  # what stands for the answer to the start
         self._opened: Request | None = None  # the reset of this episode, as a successor should hear it
+        self._snapshot: Snapshot | None = None  # of one that says itself what it is
+        self._renewal: Renewal | None = None  # of its tape
+        self._late: AuthorError | None = None  # raised while nobody waited: who asks next hears of it
         self.participant: Participant | None = None  # None where it is only tried out
 
     def handlers(self) -> dict[str, Handler]:
@@ -76,7 +81,7 @@ class EnvironmentHost:
         if plugin is None:
             raise RemoteProtocolError("environment.start.plugin: expected the name of a class, found nothing")
         self._start, self._started, self._opened = start, request, None
-        self._answered = None
+        self._answered = self._snapshot = self._renewal = self._late = None
         if self.participant is not None:
             self.participant.begin_tape([(request, None)])  # all of it is made here
             self._tape_s = self.participant.clock()
@@ -99,6 +104,7 @@ class EnvironmentHost:
             "__init__", lambda: loader.make("environment", plugin, attributes, start.params)
         )
         self._environment = environment
+        says_itself = self._read(speaks, type(environment))
         self._layouts: tuple[Layout, Layout] | None = None
         self._reward_ids: list[dict[str, Any]] | None = None  # as they were told with the first update
         self._rewards: Layout | None = None
@@ -110,6 +116,8 @@ class EnvironmentHost:
         baseline = self._baseline(self._hooks("start_environment", environment.start_environment))
         declared = self._declare(environment, baseline)
         self._drawn = Generators(self._generators)
+        if says_itself:
+            self._snapshot = Snapshot(environment, self._hooks, self._judgement, self._generators)
         return declared
 
     def update(self, request: Request, update: EnvironmentUpdate) -> EnvironmentUpdated:
@@ -181,15 +189,18 @@ class EnvironmentHost:
     def tick(self) -> None:
         """Begin the tape anew with this episode, once what was before is long; called between two requests.
 
-        A short one is heard again as it was: an author may keep something between episodes.
+        A short one is heard again as it was: an author may keep something between episodes. Of an environment that
+        says itself what it is, it is begun anew wherever that is due, within an episode too.
         """
         opened, participant = self._opened, self.participant
         self._opened = None
         if participant is None:
             return
+        if opened is None and self._answered is None and self._environment is not None:
+            self._answered = participant.answer_digest(self._started)
+        if self._snapshot is not None and self._stand(participant):
+            return
         if opened is None:
-            if self._answered is None and self._environment is not None:
-                self._answered = participant.answer_digest(self._started)
             return
         if participant.clock() - self._tape_s < _TAPE_S:
             return
@@ -199,6 +210,7 @@ class EnvironmentHost:
 
     def shutdown(self, request: Request, _: Any) -> Done:
         """End the phase for this environment."""
+        self._snapshot = None
         if self._environment is not None:
             closed = self._hooks("shutdown", self._environment.shutdown)
             self._hooks.close()
@@ -209,6 +221,56 @@ class EnvironmentHost:
                     f"shutdown: expected None or True, found {closed!r:.80}: it says that it failed"
                 )
         return Done()
+
+    # -- within an episode --------------------------------------------------------------------------------------------
+    @property
+    def speaks(self) -> bool:
+        """Say whether the environment says itself what it is."""
+        return self._snapshot is not None
+
+    def _stand(self, participant: Participant) -> bool:
+        """Go on where a predecessor stood, or begin the tape anew if that is due; False if no state is to be had."""
+        if self._renewal is None:
+            self._renewal = Renewal(participant, self._hooks.where)
+        self._renewal.stand(self.take_state, self.go_on)
+        return not self._renewal.refused
+
+    def take_state(self) -> bytes:
+        """Return all that a successor needs that has been started; no request is open.
+
+        Raises:
+            AuthorError: As `Snapshot.take`; it answers the next request, too.
+            NoPortrait: Likewise.
+        """
+        environment, snapshot = self._running(), self._snapshot
+        assert snapshot is not None
+        books = {
+            "episode": environment.episode,
+            "steps": self._steps,
+            "done": environment.done,
+            "earlier": self._earlier,
+            "rewards": self._reward_ids,
+        }
+        try:
+            return snapshot.take(books, self.participant is None or self.participant.portraits)
+        except AuthorError as error:
+            self._late = error
+            raise
+
+    def go_on(self, state: bytes) -> None:
+        """Go on where another host's `take_state` left; this one has been started in the same way."""
+        environment, snapshot = self._running(), self._snapshot
+        assert snapshot is not None
+        read = snapshot.read(state)
+        books = read[0]["books"]
+        if books["rewards"] is not None and self._rewards is None:
+            self._reward_ids = list(books["rewards"])
+            self._rewards = Layout.of(self._reward_ids, missing=True)
+        self._begin_episode(environment, books["episode"])
+        self._steps, self._earlier, environment.done = books["steps"], books["earlier"], books["done"]
+        self._hooks.step = self._steps or None
+        self._judgement.show_step(self._hooks.step)
+        snapshot.put(read)
 
     # -- declaring ----------------------------------------------------------------------------------------------------
     def _begin_episode(self, environment: Environment, episode: int) -> None:
@@ -270,6 +332,8 @@ class EnvironmentHost:
     def _running(self) -> Environment:
         if self._environment is None:
             raise NotSetUp("expected environment.start first")
+        if self._late is not None:
+            raise self._late
         return self._environment
 
     def _setpoints(self, update: EnvironmentUpdate) -> list[Any]:

@@ -32,6 +32,7 @@ class Likeness:
         spaces: Of the agent: they have streams of their own.
         classes: Of objects that may be made later.
         passing: Paths of attributes that the bus sets again before they are read: name of the object, dot, attribute.
+        given: What else the bus has given, by name; generators among it are taken with those of the objects.
     """
 
     def __init__(
@@ -41,18 +42,19 @@ class Likeness:
         spaces: Sequence[Space] = (),
         passing: Iterable[str] = (),
         classes: Iterable[type[Any]] = (),
+        given: Mapping[str, Any] | None = None,
     ) -> None:
         self._memory, self._spaces, self._passing = memory, list(spaces), frozenset(passing)
         self._parts = {name: made for name, (made, _) in parts.items()}
         host: dict[str, Any] = {f"space {i}": space for i, space in enumerate(self._spaces)}
         host |= {f"stream {i}": _stream(space) for i, space in enumerate(self._spaces)}
-        host |= {"memory": memory}
+        host |= {"memory": memory, **(given or {})}
         for name, (made, ours) in parts.items():
-            given = {f"{name}.{one}": getattr(made, one, None) for one in (*_PART, *ours)}
-            for path, value in given.items():
+            own_of = {f"{name}.{one}": getattr(made, one, None) for one in (*_PART, *ours)}
+            for path, value in own_of.items():
                 if isinstance(value, list | tuple):
                     host |= {f"{path}[{i}]": one for i, one in enumerate(value)}
-            host |= given
+            host |= own_of
         host = {path: one for path, one in host.items() if not isinstance(one, bool | int | str | None)}
         self._sitters, constants = found_in(self._parts, host)
         self._sitters |= {f"a {cls.__name__}": object.__new__(cls) for cls in classes}

@@ -53,6 +53,11 @@ class Renewal:
         return False
 
     @property
+    def refused(self) -> bool:
+        """Say whether a state could not be taken once."""
+        return self._told
+
+    @property
     def due(self) -> bool:
         """Say whether the tape is long, and nothing is open."""
         participant = self._participant

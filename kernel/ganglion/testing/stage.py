@@ -220,6 +220,19 @@ class StagedEnvironment:
         opened: EnvironmentUpdated = self._cast.ask(_CONTROLLER, "environment.reset", reset)
         return opened
 
+    @property
+    def speaks(self) -> bool:
+        """Say whether it says itself what it is, by `save_state` and `load_state`; known after `start`."""
+        return self._host.speaks
+
+    def take_state(self) -> bytes:
+        """Return all that another one needs to go on from here, as on a tape."""
+        return self._host.take_state()
+
+    def go_on(self, state: bytes) -> None:
+        """Go on where another one's `take_state` left; this one has been started and no more."""
+        self._host.go_on(state)
+
     def shutdown(self) -> None:
         """End the phase."""
         self._cast.ask(_CONTROLLER, "environment.shutdown", Nothing())
