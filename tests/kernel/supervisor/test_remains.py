@@ -14,7 +14,7 @@ from ganglion.supervisor.remains import end_remains
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="when a process was started is read in /proc")
 
-FAMILY = "import os, time; print(os.fork(), flush=True); time.sleep(600)"
+FAMILY = "import os, time; child = os.fork(); child and print(child, flush=True); time.sleep(600)"
 GONE = Life(1, 2**22 + 1, 1)  # no process has so high a number
 
 
