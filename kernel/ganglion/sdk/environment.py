@@ -169,6 +169,15 @@ class Environment(Part, ABC):
     and not after an episode has ended. What is declared (ids, spaces, order) must not change between episodes. Every
     method may be a plain function or `async def`.
 
+    A class may have, both or neither, `save_state() -> Mapping[str, Array]` and `load_state(state)`, with which a lost
+    environment comes back in the midst of a long episode at once; without them its successor is led through the episode
+    from its begin. `save_state` is called now and then when `update`, `reset` or `start_environment` has returned, also
+    at an episode's end. It returns names and arrays, or other plain values (numbers, text, bytes, lists, maps), and
+    changes nothing; anything else ends the run by name and path.
+    `load_state` gets an equal map on an object of another process, behind its constructor and `start_environment`, and
+    has to put it where the first one stood; `episode` and `done` are set before, and `rng`, the generators of `random`
+    and numpy, and the streams of the declared spaces are seen to. What differs afterwards is found, and named.
+
     Attributes:
         episode: Number of the running episode in this worker, from 0.
         reward: The reward of the document, which may be called during `update`; None if there is none.

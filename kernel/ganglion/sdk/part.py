@@ -28,9 +28,11 @@ class Part:
     made and set up in the same way, and has to put it where the first one stood. The generator `rng`, `memory`, and
     all else that the bus has given are seen to. Objects of a class that has neither are taken by their attributes,
     where these are plain values, or objects of which the same holds that the constructor or `setup` has made.
-    Environments, rewards and transformers are not asked: who takes the place of a lost one opens the episode by `reset`
-    with the same draws and is led through it again. What they keep from one episode for the next is not there then;
-    where that shows, the run goes back to its last cut.
+    Environments are asked within an episode, too, and have to say themselves what they are: both methods may be
+    `async def`, and one without the other is refused. Their rewards and transformers are taken with them, as above.
+    Where an environment has neither method, nobody of the three is asked: who takes the place of a lost one opens the
+    episode by `reset` with the same draws and is led through it again. What they keep from one episode for the next is
+    not there then; where that shows, the run goes back to its last cut.
 
     Attributes:
         uid: The object's name within the run, with the worker where each has one (`scout/0`).

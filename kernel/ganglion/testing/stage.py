@@ -232,6 +232,7 @@ class StagedEnvironment:
     def go_on(self, state: bytes) -> None:
         """Go on where another one's `take_state` left; this one has been started and no more."""
         self._host.go_on(state)
+        self._episode = self.environment.episode
 
     def shutdown(self) -> None:
         """End the phase."""

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ganglion.errors import ContractBroken
 from ganglion.peer.layout import Layout
+from ganglion.peer.snapshot import speaks
 from ganglion.sdk.environment import Environment
 from ganglion.sdk.seed import generator_from_words, words
 from ganglion.testing.checks.clause import clause, encoded, expect, first_difference
@@ -13,6 +15,13 @@ from ganglion.testing.stage import StagedEnvironment
 from ganglion.wire.messages import EnvironmentDeclared, EnvironmentUpdated
 
 __all__ = ["check_environment"]
+
+_PAIR = "`save_state` and `load_state` are there together, or not at all"
+_SAVES = "`save_state` returns names and arrays, or other plain values, and changes nothing"
+_LOADS = (
+    "`load_state` puts one that was started where the other one stood: what `save_state` returns is all that it needs"
+    " to go on, bit by bit"
+)
 
 
 def check_environment(
@@ -27,7 +36,8 @@ def check_environment(
     """Check whether an environment keeps its contract.
 
     It is started, given setpoints drawn from its spaces and the bounds of these, reset at the end of an episode and
-    in the middle of one, and shut down; and all that a second time, which must give the same bits.
+    in the middle of one, and shut down; and all that a second time, which must give the same bits. One with
+    `save_state` and `load_state` is asked for its state once in each episode, and another one is put in its place.
 
     Args:
         cls: The class.
@@ -51,6 +61,24 @@ def check_environment(
         differs is None,
         f"another answer number {differs} the second time",
     )
+    with clause(cls, _PAIR):
+        says_itself = speaks(cls)
+    if says_itself:
+        for trial, sentence in ((_Asked, _SAVES), (_HandedOn, _LOADS)):
+            trace = _run(trial(cls, params, seed, episodes, steps, turns), sentence)
+            differs = first_difference(first, trace)
+            expect(cls, sentence, differs is None, f"another answer number {differs}")
+
+
+def _run(trial: _Trial, sentence: str) -> list[bytes]:
+    """Return the answers of one that did all else right before; what goes wrong now is told of this sentence."""
+    try:
+        return trial.run()
+    except ContractBroken as error:
+        whose, text = trial.whose, str(error)
+        if _SAVES in text or _LOADS in text:
+            raise
+        raise ContractBroken(f"{whose}: {sentence}: then {text.removeprefix(f'{whose}: ')}") from error
 
 
 class _Trial:
@@ -66,12 +94,20 @@ class _Trial:
         turns: Sequence[Sequence[str]] | None,
     ) -> None:
         self._turns = turns
-        self._cls, self._params = cls, params
-        self._staged = StagedEnvironment(cls, params, seed=seed)
+        self._cls, self._params, self._seed = cls, params, seed
+        self._staged = self._another()
         self._draw = generator_from_words(words(seed, ["check"]))
         self._episodes, self._steps = max(2, episodes), steps
         self._longest: int | None = None
         self._trace: list[bytes] = []
+
+    @property
+    def whose(self) -> str:
+        """Return the name of the class."""
+        return self._cls.__qualname__
+
+    def _another(self) -> StagedEnvironment:
+        return StagedEnvironment(self._cls, self._params, seed=self._seed)
 
     def run(self) -> list[bytes]:
         """Return the answers as bytes."""
@@ -95,7 +131,9 @@ class _Trial:
                 ):
                     self._trace.append(encoded(self._staged.reset()))
             # The second episode is left in its middle.
-            self._episode(max(1, self._steps // 2) if episode == 1 else self._steps)
+            self._episode(
+                max(1, self._steps // 2) if episode == 1 else self._steps, max(1, episode * self._steps // 5)
+            )
         with clause(cls, "`shutdown` ends it"):
             self._staged.shutdown()
         return self._trace
@@ -106,7 +144,10 @@ class _Trial:
         without = [it["id"] for it in declared.actuators if it.get("value") is None]
         expect(cls, "each actuator has a value, its no-op", not without, f"no value of {', '.join(without)}")
 
-    def _episode(self, steps: int) -> None:
+    def _look(self) -> None:
+        """Do what is done once in each episode, between two steps or at its end."""
+
+    def _episode(self, steps: int, asked: int) -> None:
         cls = self._cls
         for step in range(1, steps + 1):
             layout, places = self._turn(step)
@@ -116,7 +157,10 @@ class _Trial:
             ):
                 updated = self._staged.update(layout.to_row(values), places)
             self._trace.append(encoded(updated))
-            if updated.terminated or updated.truncated:
+            ended = updated.terminated or updated.truncated
+            if step == asked or (ended and step < asked):
+                self._look()
+            if ended:
                 return
             self._check_length(step, updated)
 
@@ -144,3 +188,27 @@ class _Trial:
             if space.contains(corner):
                 return space.canonical(corner)
         return space.sample(self._draw)
+
+
+class _Asked(_Trial):
+    """Ask for the state, and go on."""
+
+    def _look(self) -> None:
+        self._taken()
+
+    def _taken(self) -> bytes:
+        with clause(self._cls, _SAVES):
+            return self._staged.take_state()
+
+
+class _HandedOn(_Asked):
+    """Put another one in the place of the one that was asked."""
+
+    def _look(self) -> None:
+        state, former = self._taken(), self._staged
+        with clause(self._cls, "`shutdown` ends it"):
+            former.shutdown()
+        self._staged = self._another()
+        with clause(self._cls, _LOADS):
+            self._staged.start()
+            self._staged.go_on(state)

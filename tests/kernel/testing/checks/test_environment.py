@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from ganglion.errors import ContractBroken
@@ -112,6 +113,65 @@ class Stumbles(Right):
         return self.start_environment()
 
 
+class Says(Right):
+    """Say what it is."""
+
+    def save_state(self) -> Any:
+        return {"level": np.array(self.level), "steps": self.steps}
+
+    def load_state(self, state: Any) -> None:
+        self.level, self.steps = float(state["level"]), state["steps"]
+
+
+class SaysLess(Says):
+    def save_state(self) -> Any:
+        return {"level": np.array(self.level), "steps": 0}
+
+
+class SaysAndDraws(Says):
+    def save_state(self) -> Any:
+        self.level = min(self.level + 0.25, 10.0)
+        return super().save_state()
+
+
+class SaysObjects(Says):
+    def save_state(self) -> Any:
+        return {"tank": [self.rng, object()]}
+
+
+class SaysNothing(Says):
+    def save_state(self) -> Any:
+        return {"level": np.array(5.0), "steps": self.steps}
+
+
+class Deaf(Says):
+    def load_state(self, state: Any) -> None:
+        raise KeyError("level")
+
+
+class OnlySaves(Right):
+    def save_state(self) -> Any:
+        return {}
+
+
+class Waits(Says):
+    """Say it in a loop."""
+
+    async def save_state(self) -> Any:
+        return super().save_state()
+
+    async def load_state(self, state: Any) -> None:
+        super().load_state(state)
+
+
+@pytest.mark.parametrize("cls", [Says, Waits])
+def test_one_that_says_what_it_is_passes(cls: type[Environment]) -> None:
+    """Its state is asked for in each episode, and another one goes on with it: nothing is said of a right one."""
+    check_environment(cls, steps=15)
+    check_environment(cls, seed=7, episodes=4, steps=50)
+    check_environment(cls, episodes=2, steps=1)
+
+
 def test_one_that_keeps_the_contract_passes() -> None:
     """Nothing is said of a right one, with or without params."""
     check_environment(Right)
@@ -139,6 +199,15 @@ class Counts(Right):
         (Guesses, "the same seed and setpoints give the same readings"),
         (GoesBack, "returns all that it declared"),
         (Stumbles, "`shutdown` ends it: .*no way out"),
+        (OnlySaves, "expected save_state and load_state, or neither, found save_state without load_state"),
+        (SaysLess, "all that it needs to go on, bit by bit: then no episode is longer"),
+        (SaysAndDraws, "and changes nothing: found another answer number"),
+        (
+            SaysObjects,
+            r"returns names and arrays, or other plain values.*tank\[1\]: a object cannot be portrayed",
+        ),
+        (SaysNothing, "all that it needs to go on, bit by bit: found another answer number"),
+        (Deaf, "`load_state` puts one that was started.*KeyError"),
     ],
 )
 def test_each_breach_is_named(cls: type[Environment], clause: str) -> None:
