@@ -10,6 +10,7 @@ import shutil
 import signal
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -17,6 +18,8 @@ import pytest
 from system.command import Command, ganglion, private
 from system.processes import MARKER, left_of, marked
 from system.world import RUN, write_world
+
+from ganglion.supervisor.manifest import read_manifest
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processes are found in /proc")
 
@@ -116,6 +119,51 @@ def test_a_run_goes_on_after_all_is_killed_twice(journey: Callable[..., Journey]
     done = ganglion(run.folder, "resume", RUN, more=private(run.folder))
     assert 2 == done.returncode
     assert "has finished" in done.stderr
+
+
+def end_of(run: Journey) -> str:
+    """Return how a run has ended, as its supervisor has noted; empty before that."""
+    with contextlib.suppress(FileNotFoundError):
+        return str((json.loads((run.run / "state.json").read_bytes())["ended"] or {"status": ""})["status"])
+    return ""
+
+
+def short(run: Journey, *orders: dict[str, object]) -> Journey:
+    """Let a run have one phase, and these orders."""
+    document = run.folder / "chaos.yml"
+    document.write_text(document.read_text().rpartition("  - test")[0])
+    (run.folder / "trips.json").write_text(json.dumps(orders))
+    return run
+
+
+@pytest.mark.parametrize(
+    "noted", [True, pytest.param(False, marks=pytest.mark.long)], ids=["noted", "on tapes alone"]
+)
+def test_a_run_that_has_finished_is_completed(journey: Callable[..., Journey], noted: bool) -> None:
+    """All is killed after the governor's word was heard, while somebody is slow to leave: nothing is left to wait for.
+
+    Where the supervisor could not write that down, the governor says it again.
+    """
+    whole = short(journey())
+    whole.finish()
+    run = short(Journey(whole.folder.with_name("b")), {"place": "brain.store", "number": 1, "deed": "linger"})
+    command = run.piece()
+    until_s = time.monotonic() + command.span_s
+    while not (status := end_of(run)) and time.monotonic() < until_s and command.process.poll() is None:
+        time.sleep(0.002)
+    run.kill_all(command)
+    path = run.run / "state.json"
+    assert ("finished", None) == (status, read_manifest(run.run)[0].get("status"))
+    if not noted:
+        path.write_text(json.dumps({**json.loads(path.read_text()), "ended": None}))
+    said = run.finish()
+
+    assert ("it had finished" if noted else "every process goes on where it was") in said
+    assert [*whole.run.glob("state.json"), *whole.run.glob("tapes")] == [
+        *run.run.glob("state.json"),
+        *run.run.glob("tapes"),
+    ]
+    assert whole.digest() == run.digest()
 
 
 @pytest.mark.long

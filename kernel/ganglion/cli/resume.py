@@ -19,6 +19,7 @@ from ganglion.supervisor.output import without_password
 
 if TYPE_CHECKING:
     from ganglion.run.plan import Plan
+    from ganglion.supervisor.census import Census
     from ganglion.supervisor.folder import RunFolder
     from ganglion.supervisor.way import Way
 
@@ -47,6 +48,9 @@ def command(
     if manifest.get("status") == _FINISHED:
         why = manifest.get("reason")
         raise UsageError(f"run {folder.run} has finished ({why}): there is nothing to go on with")
+    census = _finished(folder)
+    if census is not None:
+        return _complete(settings, folder, manifest, census)
     keep_to(settings)
     launcher = Launcher()
     launcher.warm_up()  # its imports run while we look at what is there
@@ -88,6 +92,39 @@ def _find(results: Path, run: str) -> tuple[RunFolder, dict[str, Any]]:
     return RunFolder(path.name, path), manifest
 
 
+def _finished(folder: RunFolder) -> Census | None:
+    """Return the census of a run that has finished, whose supervisor was gone before it could seal the manifest."""
+    from ganglion.supervisor.census import read_census
+
+    census = read_census(folder.path)
+    ended = None if census is None else census.ended
+    return census if ended is not None and ended.status == _FINISHED else None
+
+
+def _complete(settings: Settings, folder: RunFolder, manifest: Mapping[str, Any], census: Census) -> int:
+    """Complete a run that has finished: its rows are durable, and nobody need be started for it; return 0."""
+    from ganglion.cli.progress import make_progress
+    from ganglion.supervisor.census import boot_id, forget
+    from ganglion.supervisor.moment import Moments
+    from ganglion.supervisor.remains import end_remains, remove_connection
+    from ganglion.supervisor.runs import Outcome
+
+    assert census.ended is not None
+    if census.boot == boot_id() != "":
+        end_remains(folder.run, census)
+    remove_connection(settings.results, folder.run)
+    status, reason = census.ended.status, census.ended.reason
+    folder.seal(status, reason, census.ended.heads)
+    forget(folder.path)
+    Moments(folder.path).forget()
+    progress = make_progress(settings)
+    progress.begin(folder.run, str(manifest.get("seed")), str(folder.path))
+    progress.note(f"resuming {folder.run}: it had finished; its manifest is complete now")
+    store = manifest.get("store")
+    progress.end(Outcome(folder.run, status, reason, 0), f" in {store}" if store else "")
+    return 0
+
+
 def _refuse_commands(settings: Settings, plan: Plan) -> None:
     """Raise if the run starts programs and the setting `commands` has documents start none."""
     found = [e.uid for phase in plan.phases for e in phase.environments if e.command]
@@ -114,7 +151,8 @@ def _way(settings: Settings, folder: RunFolder, manifest: Mapping[str, Any], pla
     if census is not None and taped:
         taped = all(ours(place) for place in processes_of(folder.run, plan.phases[census.phase]))
     stopping = census is not None and census.stopping
-    return way_on(folder.path, folder.run, manifest.get("status"), taped, stopping)
+    ended = None if census is None or census.ended is None else census.ended.status
+    return way_on(folder.path, folder.run, manifest.get("status") or ended, taped, stopping)
 
 
 def _refuse_live(results: Path, run: str) -> None:

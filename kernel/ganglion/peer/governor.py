@@ -97,6 +97,7 @@ class GovernorHost:
         self._governor: Governor | None = None
         self._tags: dict[int, tuple[Any, ...]] = {}
         self._finish: Finish | None = None
+        self._ended: Ended | None = None  # what the supervisor was told of the end
         self._store: str | None = None  # None too when its failure has been told
         self._unwritten: GanglionError | None = None  # why nothing more is written
         self._ordinals: Ordinals
@@ -231,6 +232,8 @@ class GovernorHost:
         if self._governor is not None:
             self.participant.ask_aside("", "kernel.watch", Watch(sorted(self._governor.awaited())))
             self._records.again()
+        if self._ended is not None:  # who has heard it may be gone, and this be another supervisor
+            self.participant.ask_aside("", "kernel.ended", self._ended)
 
     def tick(self) -> None:
         """Look at the clock; finish when it is time."""
@@ -394,7 +397,9 @@ class GovernorHost:
 
     def _keep_index(self) -> None:
         """Write which models there are; where that cannot be done the run ends, and it is not tried again."""
-        if self._unindexed or self.participant.playing:  # what a predecessor has heard is written at the next tick
+        if (
+            self._unindexed or self.participant.playing
+        ):  # what a predecessor has heard is written at the next tick
             return
         # Who writes gigabytes into a database is at work, and does not hang; `tick` is impatient again.
         self.participant.patience_s = None
@@ -432,7 +437,7 @@ class GovernorHost:
             finish = Finish("failed", f"failed: {failure.message}", 1, failure, self._store)
         fields = {"status": finish.status, "reason": finish.reason, "exit_status": finish.exit_status}
         self._tell(Event("run.ended", {"run": self._run, **fields}))
-        ended = Ended(
+        self._ended = Ended(
             self._run,
             finish.status,
             finish.reason,
@@ -441,7 +446,7 @@ class GovernorHost:
             finish.peer,
             self._records.heads,
         )
-        self.participant.ask("", "kernel.ended", ended, _SPAN_KERNEL_S)
+        self.participant.ask("", "kernel.ended", self._ended, _SPAN_KERNEL_S)
 
     def _running(self) -> Governor:
         if self._governor is None:

@@ -12,11 +12,23 @@ import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 from ganglion.errors import StoreError
 from ganglion.synced import write_synced
 
-__all__ = ["CENSUS", "Census", "Life", "boot_id", "forget", "life_of", "lives", "read_census", "write_census"]
+__all__ = [
+    "CENSUS",
+    "Census",
+    "End",
+    "Life",
+    "boot_id",
+    "forget",
+    "life_of",
+    "lives",
+    "read_census",
+    "write_census",
+]
 
 CENSUS = "state.json"
 """The file, below the folder of a run."""
@@ -38,11 +50,21 @@ class Life:
 
 
 @dataclass(frozen=True, slots=True)
+class End:
+    """Say how a run has ended, as its manifest will: status, reason, heads of its chains if it has a store."""
+
+    status: str
+    reason: str
+    heads: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Census:
     """Hold who lives for a run: its present phase, whether its governor was told to begin, each name of it.
 
     `stopping` says that the run has been interrupted: from then on episodes end otherwise than they would have.
     `signals` are those of operators, with the phase that took each: a phase that begins again has not heard them.
+    `ended` is there from when the governor knows that its word about the end was heard: it does not say it again.
     `boot` names the time since the machine began; empty where the system does not tell.
     """
 
@@ -53,6 +75,7 @@ class Census:
     stopping: bool = False
     lives: Mapping[str, Life] = field(default_factory=dict)
     signals: Sequence[tuple[int, str]] = ()
+    ended: End | None = None
 
 
 def boot_id() -> str:
@@ -93,8 +116,15 @@ def read_census(folder: Path) -> Census | None:
         tree = json.loads(path.read_bytes())
         known = {name: Life(**life) for name, life in tree["lives"].items()}
         signals = tuple((int(phase), str(signal)) for phase, signal in tree["signals"])
+        ended = None if tree.get("ended") is None else End(**tree["ended"])
         return Census(
-            **{**tree, "supervisor": Life(**tree["supervisor"]), "lives": known, "signals": signals}
+            **{
+                **tree,
+                "supervisor": Life(**tree["supervisor"]),
+                "lives": known,
+                "signals": signals,
+                "ended": ended,
+            }
         )
     except FileNotFoundError:
         return None

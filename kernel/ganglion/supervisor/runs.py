@@ -21,7 +21,7 @@ from ganglion.run.loss import ours, recovers, restarts, returns, unrepeatable
 from ganglion.run.plan import Plan, processes_of
 from ganglion.run.plan import Process as Place
 from ganglion.run.replay import homeless
-from ganglion.supervisor.census import Census, boot_id, life_of
+from ganglion.supervisor.census import Census, End, boot_id, life_of
 from ganglion.supervisor.checkpoints import Checkpoints
 from ganglion.supervisor.child import State
 from ganglion.supervisor.event import EXCUSED, WAITING, WARNING
@@ -157,14 +157,16 @@ class Run:
         return member
 
     def census(self) -> Census:
-        """Return who lives for it, and whose incarnations have been given out."""
+        """Return who lives for it, whose incarnations have been given out, and how it has ended."""
         pids = {name: member.process.pid for name, member in self.members.items() if member.process}
         found = {name: life_of(number, pids.get(name)) for name, number in self.incarnations.items()}
         begun = self.begun or (self.way is not None and self.way.cut is None and not self.rewound)
         stopped = self.way is not None and self.way.stopped and not self.begun  # not taken back yet
         stopping = stopped or self.interrupts > 0
         me = life_of(0, os.getpid())
-        return Census(boot_id(), me, self.phase, begun, stopping, found, tuple(self.signals))
+        word = self.ended
+        ended = None if word is None else End(word.status, word.reason, word.heads)
+        return Census(boot_id(), me, self.phase, begun, stopping, found, tuple(self.signals), ended)
 
     def rewind(self, reason: str, peer: str) -> None:
         """Begin again where everybody stood alike, because a process does not do the same again."""

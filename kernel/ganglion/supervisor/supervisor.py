@@ -251,6 +251,9 @@ class Supervisor(Listener):
             raise
         try:
             await self._carry_out(run)
+            # How it ends, before anybody's tape holds that; a disk that hangs keeps nobody from leaving.
+            noting = asyncio.ensure_future(self.note(run, must=False))
+            await asyncio.wait([noting], timeout=LEAVE_KILL_S)
         finally:
             await self._stop(run)
         outcome = await _sealed(run, run.conclude())
@@ -542,7 +545,9 @@ class Supervisor(Listener):
         return Done()
 
     async def _ended(self, caller: str, ended: Ended) -> Done:
-        self._run_of(caller, ended.run).finish(ended)
+        run = self._run_of(caller, ended.run)
+        run.finish(ended)
+        await self.note(run, must=False)  # once this is answered, no governor with its tape says it again
         return Done()
 
     def _run_of(self, caller: str, name: str) -> Run:

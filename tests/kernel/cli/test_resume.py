@@ -3,18 +3,20 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ganglion.cli.resume import _find, _other_installation, _store
+from ganglion.cli.resume import _find, _other_installation, _store, _way
 from ganglion.cli.settings import Settings
 from ganglion.errors import UsageError
 from ganglion.run.plan import EnvironmentPlan, PhasePlan, Plan, PluginPlan
-from ganglion.supervisor.census import Census, Life, boot_id, life_of, write_census
+from ganglion.supervisor.census import CENSUS, Census, End, Life, boot_id, life_of, write_census
 from ganglion.supervisor.fingerprint import fingerprint
 from ganglion.supervisor.folder import RunFolder, reserve
+from ganglion.supervisor.manifest import read_manifest
 
 
 @pytest.fixture
@@ -52,6 +54,51 @@ def test_a_finished_run_is_refused(ganglion: Callable[..., Any], kept: RunFolder
         err,
     )
     assert before == (kept.path / "manifest.json").read_bytes()
+
+
+@pytest.mark.parametrize("boot", [boot_id(), "another"])
+def test_a_run_whose_end_was_heard_is_completed(
+    ganglion: Callable[..., Any], kept: RunFolder, boot: str
+) -> None:
+    """Its supervisor was gone before the manifest was sealed: that is done, and nobody is started."""
+    (kept.path / "tapes").mkdir()
+    write_census(kept.path, Census(boot, Life(0), ended=End("finished", "completed", {"head": "ab"})))
+    status, out, err = ganglion("resume", kept.run)
+
+    assert 0 == status, err
+    assert "finished in" in out
+    manifest, wrong = read_manifest(kept.path)
+    assert ("", "finished", "completed") == (wrong, manifest["status"], manifest["reason"])
+    assert {"head": "ab"} == manifest["chain"]
+    assert [] == [path for path in kept.path.iterdir() if path.name in (CENSUS, "tapes")]
+    assert 2 == ganglion("resume", kept.run)[0]
+
+
+def test_a_run_that_is_ending_is_refused(ganglion: Callable[..., Any], kept: RunFolder) -> None:
+    """Its supervisor has heard of the end and is there: the manifest is that one's to seal."""
+    write_census(kept.path, Census(boot_id(), life_of(0, os.getpid()), ended=End("finished", "completed")))
+    status, _, err = ganglion("resume", kept.run)
+
+    assert (2, f"ganglion: run demo-1 goes on already (process {os.getpid()})\n") == (status, err)
+    assert "status" not in read_manifest(kept.path)[0]
+
+
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [("failed", "the begin of phase 0"), (None, "every process goes on where it was")],
+)
+def test_a_failure_that_was_heard_is_on_the_tapes(
+    tmp_path: Path, kept: RunFolder, monkeypatch: pytest.MonkeyPatch, status: str | None, words: str
+) -> None:
+    """A run that has failed begins with its cut, also where its supervisor could not seal the manifest."""
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    plugin = PluginPlan("dummy")
+    phase = PhasePlan(0, "train", [EnvironmentPlan("hill", plugin)], [], plugin, [], [])
+    plan = Plan("demo", "demo", "42", [replace(phase, on_loss="recover")], document="uid: demo\n")
+    ended = None if status is None else End(status, "poison")
+    write_census(kept.path, Census(boot_id(), Life(0), begun=True, ended=ended))
+
+    assert words in _way(Settings(results=tmp_path, store=None), kept, {}, plan).words
 
 
 def test_another_installation_is_refused(ganglion: Callable[..., Any], kept: RunFolder) -> None:

@@ -495,6 +495,18 @@ def test_another_broker_is_asked_to_watch_again(stage: Stage) -> None:
     assert {STORE, "r/brain/one"} <= set(names)
 
 
+def test_the_end_is_said_again_to_whoever_supervises_next(stage: Stage) -> None:
+    """That its word was answered is on the governor's tape, and who has answered may be gone: it says it anew."""
+    stage.start(None)
+    stage.hosted.ask("governor.stop", RunRequest("r", False, "Ctrl-C"), "supervisor")
+    stage.settle()
+    assert 1 == len(stage.link.asked("kernel.ended"))
+    stage.hosted.host.reconnected()
+
+    first, second = [message for _, message in stage.link.asked("kernel.ended")]
+    assert ("interrupted", first) == (second.status, second)
+
+
 def test_a_failing_kernel_call_fails_the_run(stage: Stage) -> None:
     """What the supervisor cannot do ends the run."""
     stage.link.answers["kernel.need"] = lambda peer, it: Failure("launch", "no such program")

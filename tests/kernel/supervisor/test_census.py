@@ -12,6 +12,7 @@ from ganglion.errors import StoreError
 from ganglion.supervisor.census import (
     CENSUS,
     Census,
+    End,
     Life,
     boot_id,
     forget,
@@ -32,6 +33,7 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
         True,
         {"r/governor": Life(3), "r/store": Life(1, 7, 9)},
         ((2, "RESET"),),
+        End("finished", "completed", {"head": "ab"}),
     )
     write_census(tmp_path, written)
 

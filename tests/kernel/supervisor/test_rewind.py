@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ganglion.supervisor.census import Census, Life, read_census, write_census
+from ganglion.supervisor.census import Census, End, Life, read_census, write_census
 from ganglion.supervisor.moment import Moments
 from ganglion.supervisor.rewind import prepare
 from ganglion.supervisor.runs import Run
@@ -68,6 +68,7 @@ def test_a_run_goes_on_from_a_moment(make_farm: Callable[..., Any]) -> None:
     census = read_census(farm.folder.path)
     assert census is not None
     assert {1} == {life.incarnation for life in census.lives.values()}
+    assert census.ended == End("interrupted", first.reason)
 
     farm.events.clear()
     again = farm.carry_out(way)

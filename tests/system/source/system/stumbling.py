@@ -15,6 +15,7 @@ import re
 import signal
 import socket
 import stat
+import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -62,6 +63,8 @@ def stumble(index: int, deed: str) -> None:
         time.sleep(3600.0)
     elif deed == "hold":
         re.match("(a+)+$", 64 * "a" + "b")  # for years, and no other thread runs meanwhile
+    elif deed == "linger":
+        threading.Thread(target=time.sleep, args=(3600.0,)).start()  # asked to leave, it stays
     elif deed == "cut":
         _cut_connections()
     elif deed == "wait":
