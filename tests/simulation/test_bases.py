@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from simulation.campaign import Campaign, case_of
 from simulation.cases import CASES, DICE, case
@@ -19,9 +20,13 @@ from ganglion.peer.crossing import Crossing
 from ganglion.peer.likeness import Likeness
 from ganglion.peer.records import Records
 from ganglion.peer.renewal import Renewal
+from ganglion.sdk import Environment
 
 SEEDS = (12, 18, 21, 25, 31, 158, 218)
 """Those of the first 250 by which muscles, controllers, brains and governors go on from a base."""
+
+WITHIN = (106, 80, 16)
+"""Those by which environments do in the midst of an episode."""
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +36,7 @@ def folder() -> Iterator[Path]:
     path = Path(
         tempfile.mkdtemp(prefix="ganglion-bases-", dir=memory if os.access(memory, os.W_OK) else None)
     )
-    for seed in SEEDS:
+    for seed in (*SEEDS, *WITHIN):
         case_of(seed, path)
     yield path
     shutil.rmtree(path, ignore_errors=True)
@@ -66,6 +71,22 @@ def gone_on(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     return found
 
 
+@pytest.fixture
+def spoken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let all environments say themselves what they are."""
+    own = ("sensors", "actuators", "params")  # of the bus, not to be said
+
+    def save_state(self: Environment) -> dict[str, Any]:
+        kinds = (bool, int, float, str, np.ndarray, list, tuple, type(None))
+        return {name: it for name, it in vars(self).items() if isinstance(it, kinds) and name not in own}
+
+    def load_state(self: Environment, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+
+    monkeypatch.setattr(Environment, "save_state", save_state, raising=False)
+    monkeypatch.setattr(Environment, "load_state", load_state, raising=False)
+
+
 def go(folder: Path, seeds: Any) -> str:
     """Return what a campaign says of the first seed that goes wrong; empty if none does."""
     campaign = Campaign(folder, shrinks=False)
@@ -83,8 +104,18 @@ def test_runs_whose_tapes_begin_anew_come_to_the_same(folder: Path, gone_on: Cou
     assert gone_on.keys() >= {"muscle", "controller", "brain", "governor"}
 
 
+def test_environments_go_on_within_their_episodes(
+    folder: Path, gone_on: Counter[str], spoken: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So it is with environments that say what they are; a state that is not put back is noticed."""
+    assert not go(folder, WITHIN)
+    assert gone_on["environment"] >= len(WITHIN)
+    monkeypatch.setattr(Environment, "load_state", lambda self, state: None)
+    assert go(folder, WITHIN)
+
+
 @pytest.mark.long
-def test_many_runs_whose_tapes_begin_anew(all_cases: Path, gone_on: Counter[str]) -> None:
+def test_many_runs_whose_tapes_begin_anew(all_cases: Path, gone_on: Counter[str], spoken: None) -> None:
     """So it is whatever happens."""
     assert not go(all_cases, range(2000))
     assert min(gone_on.values()) >= 10
