@@ -8,10 +8,12 @@ import os
 import shutil
 import signal
 import sqlite3
+import tempfile
 from pathlib import Path
 
 import pytest
-from system.command import Command, ganglion
+from system.command import Command, ganglion, private
+from system.world import RUN, Trip, write_world
 
 from ganglion.sdk.models import load_arrays
 
@@ -143,6 +145,36 @@ def test_a_copied_database_gives_the_models(first: Path, tmp_path: Path) -> None
     assert ["ada", "bob"] == [path.name for path in loaded]
     names = ["model-other.npz", "model-policy.npz", "model.npz"]
     assert names == sorted(path.name for path in loaded[0].iterdir())
+
+
+def second_directory(folder: Path, *trips: Trip) -> tuple[str, list[str]]:
+    """Carry out a run whose models are copied into `kept`; return its digest and the events that it has told."""
+    write_world(folder, 1, 3, trips)
+    document = folder / "chaos.yml"
+    document.write_text(document.read_text().replace("{name: ada,", "{name: ada, models: kept,"))
+    command = Command(folder, "run", "chaos.yml", "--name", RUN, more=private(folder))
+    status, said = command.end()
+    assert 0 == status, said
+    kept = folder / "kept"
+    assert [RUN] == [path.name for path in kept.iterdir()]
+    names = ("model-policy.npz", "model.npz")
+    expected = [f"{phase}/ada/{name}" for phase in range(2) for name in names]
+    assert expected == sorted(str(path.relative_to(kept / RUN)) for path in kept.rglob("*.npz"))
+    assert "finished" == json.loads((kept / RUN / "models.json").read_text())["status"]
+    return digest(folder, "results"), [event["event"] for event in command.events]
+
+
+@pytest.mark.parametrize(("number", "behind"), [pytest.param(2, False, marks=pytest.mark.long), (7, True)])
+def test_a_governor_that_was_lost_keeps_its_folder_of_models(number: int, behind: bool) -> None:
+    """Killed before or behind the first model that was stored: one folder of the run, and nothing comes again."""
+    with tempfile.TemporaryDirectory(prefix="gk-", dir="/tmp") as text:
+        whole, _ = second_directory(Path(text) / "w")
+        killed = {"place": "governor.boundary", "number": number, "deed": "SIGKILL"}
+        found, told = second_directory(Path(text) / "a", killed)
+
+    assert behind == (told.index("brain.stored") < told.index("peer.lost"))
+    assert (1, 0, 2) == tuple(told.count(name) for name in ("peer.restarted", "warning", "phase.started"))
+    assert whole == found
 
 
 def test_a_tampered_database_is_refused(first: Path, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from ganglion import registry
 from ganglion.errors import DocumentError, GanglionError, StoreError
-from ganglion.peer.shelf import Index, Kept, files_of, hand_over, reserve, shelves
+from ganglion.peer.shelf import Index, Kept, files_of, give_back, hand_over, reserve, shelves
 from ganglion.peer.vault import Vault, is_store, located
 from ganglion.run import model
 from ganglion.run.model import Keeper, Wish
@@ -18,6 +18,8 @@ from ganglion.run.plan import AgentPlan, PhasePlan, Plan
 from ganglion.sdk.models import digest_of, file_name, tag_file
 
 __all__ = ["Library"]
+
+_NOTED = "shelves.json"  # beside the index: which folder the run has in each second directory
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,12 +63,13 @@ class Library:
         self._heads: list[Sequence[Any]] = []  # records that an index begun later needs, too
         self._rows: dict[tuple[Any, ...], Sequence[Any]] = {}  # newest records of phases and models
         self._index = Index(self._results / "brains", run)
+        self._noted = self._results / "brains" / _NOTED
         self._known: dict[str, _Found] = {}  # by folder
         self._vault = Vault(plan, run, store, self._results / "brains", warn, again)
 
     # -- what this run stores -----------------------------------------------------------------------------------------
     def shelf(self, agent: AgentPlan) -> str | None:
-        """Return the folder of this run in the agent's second directory; made when it is first asked for.
+        """Return the folder of this run in the agent's second directory; made when it is first asked for, once a run.
 
         None if its models go into a store.
         """
@@ -76,7 +79,7 @@ class Library:
         place = (self._document / agent.models).absolute()
         if place not in self._shelves:
             try:
-                folder = reserve(place, self._run)
+                folder = reserve(place, self._run, self._noted)
             except OSError as error:
                 at = f"{agent.models_at}: " if agent.models_at else ""
                 text = f"{at}models of agent `{agent.name}`: the folder {place} cannot be written: {error}"
@@ -137,8 +140,8 @@ class Library:
         self._vault.close()
         for index in self._shelves.values():
             if index.is_empty:
-                with contextlib.suppress(OSError):
-                    index.folder.rmdir()
+                with contextlib.suppress(StoreError):  # a note too many: the run would get that folder again
+                    give_back(index.folder, self._noted)
 
     # -- what a phase begins with -------------------------------------------------------------------------------------
     def model(self, phase: PhasePlan, agent: AgentPlan, own: Mapping[tuple[int, str], str]) -> str | None:

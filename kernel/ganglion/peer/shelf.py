@@ -15,6 +15,7 @@ from typing import Any
 from ganglion.errors import StoreError
 from ganglion.limits import MODEL_INDEX_BYTES
 from ganglion.sdk.models import load_meta
+from ganglion.synced import write_synced
 
 __all__ = [
     "INDEX",
@@ -23,6 +24,7 @@ __all__ = [
     "Shelf",
     "copy_model",
     "files_of",
+    "give_back",
     "hand_over",
     "read_shelf",
     "reserve",
@@ -154,12 +156,66 @@ def _copy(path: Path, target: Path) -> str:
     return digest.hexdigest()
 
 
-def reserve(folder: Path, run: str) -> Path:
-    """Make and return a new folder for the models of a run: its id, or that and the first free number.
+def reserve(folder: Path, run: str, noted: Path) -> Path:
+    """Return the folder of a run in a directory of models: made new, its id, or that and the first free number.
 
-    Nothing that lies there is overwritten, also where a run of other results had the same id. OSError if it cannot be
-    made.
+    Nothing that lies there is overwritten, also where a run of other results had the same id. Which one it is stands in
+    the file `noted`, in the run's own folder: a process that takes over from one that was lost gets the same.
+
+    Raises:
+        OSError: The folder cannot be made.
+        StoreError: The note cannot be read or written.
     """
+    known = _noted(noted)
+    if str(folder) in known:
+        path = Path(known[str(folder)])
+        path.mkdir(parents=True, exist_ok=True)
+        return path
+    path = _fresh(folder, run)
+    _note(noted, {**known, str(folder): str(path)})
+    return path
+
+
+def give_back(folder: Path, noted: Path) -> None:
+    """Remove a folder that was reserved in vain, with its note; what others have put there stays, and it as well.
+
+    Raises:
+        StoreError: The note cannot be read or written.
+    """
+    try:
+        folder.rmdir()
+    except FileNotFoundError:
+        pass  # somebody has tidied up
+    except OSError:
+        return
+    known = _noted(noted)
+    kept = {place: path for place, path in known.items() if path != str(folder)}
+    if kept != known:
+        _note(noted, kept)
+
+
+def _noted(path: Path) -> dict[str, str]:
+    """Return which folder a run has in each directory of models."""
+    try:
+        if path.stat().st_size > MODEL_INDEX_BYTES:
+            raise ValueError(f"expected at most {MODEL_INDEX_BYTES} bytes")
+        tree = json.loads(path.read_bytes())
+        return {_text(place): _text(folder) for place, folder in tree.items()}
+    except FileNotFoundError:
+        return {}
+    except (OSError, AttributeError, RecursionError, TypeError, ValueError) as error:
+        raise StoreError(f"{path}: cannot be read: {error}") from error
+
+
+def _note(path: Path, known: Mapping[str, str]) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_synced(path, json.dumps(known, ensure_ascii=False, indent=1).encode())
+    except OSError as error:
+        raise StoreError(f"{path}: cannot be written: {error}") from error
+
+
+def _fresh(folder: Path, run: str) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     for number in range(1, _NUMBERS_MAX):
         path = folder / (run if number == 1 else f"{run}+{number}")

@@ -14,7 +14,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ganglion.errors import StoreError
-from ganglion.peer.shelf import INDEX, Index, copy_model, files_of, hand_over, read_shelf, reserve, shelves
+from ganglion.peer.shelf import (
+    INDEX,
+    Index,
+    copy_model,
+    files_of,
+    give_back,
+    hand_over,
+    read_shelf,
+    reserve,
+    shelves,
+)
 from ganglion.sdk.models import Models, digest_of
 
 RUN: list[Any] = [
@@ -164,12 +174,49 @@ def _places(folder: Path, run: str | None = None) -> tuple[list[Path], bool]:
 
 def test_a_folder_is_reserved_once(tmp_path: Path) -> None:
     """A second run of the same id gets a folder of its own; nothing is overwritten."""
-    names = [reserve(tmp_path / "kept", "farm-1").name for _ in range(3)]
+    kept = tmp_path / "kept"
+    names = [reserve(kept, "farm-1", tmp_path / results / "note").name for results in "abc"]
 
     assert ["farm-1", "farm-1+2", "farm-1+3"] == names
     for name in names:
         shelf_of(tmp_path / "kept" / name)
     assert 3 == len(shelves(tmp_path / "kept", "farm-1")[0])
+
+
+def test_who_takes_over_gets_the_folder_of_its_run(tmp_path: Path) -> None:
+    """It is noted with the run, by directory; one that was removed since is made anew."""
+    noted = tmp_path / "run" / "note"
+    first = [reserve(tmp_path / place, "farm-1", noted) for place in ("kept", "more")]
+    shelf_of(first[0])
+    first[1].rmdir()
+
+    assert first == [reserve(tmp_path / place, "farm-1", noted) for place in ("kept", "more")]
+    assert ["farm-1"] == [path.name for path in (tmp_path / "kept").iterdir()]
+    assert first[1].is_dir()
+
+
+def test_what_was_reserved_in_vain_is_free_again(tmp_path: Path) -> None:
+    """The note goes with the folder; where others have put something it stays with it."""
+    noted, other = tmp_path / "run" / "note", tmp_path / "other" / "note"
+    empty, used = (reserve(tmp_path / place, "farm-1", noted) for place in ("kept", "more"))
+    (used / "letter").touch()
+    for folder in (empty, used):
+        give_back(folder, noted)
+
+    assert empty == reserve(tmp_path / "kept", "farm-1", other)
+    assert [empty.with_name("farm-1+2"), used] == [
+        reserve(tmp_path / place, "farm-1", noted) for place in ("kept", "more")
+    ]
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"a": 1}', "[" * 100_000])
+def test_a_damaged_note_is_named(tmp_path: Path, text: str) -> None:
+    """It is never taken for none: the run would get another folder."""
+    (tmp_path / "note").write_text(text)
+
+    with pytest.raises(StoreError, match="note: cannot be read"):
+        reserve(tmp_path / "kept", "farm-1", tmp_path / "note")
+    assert not (tmp_path / "kept").exists()
 
 
 def test_a_copy_is_the_same_model(tmp_path: Path) -> None:
