@@ -99,7 +99,7 @@ def test_a_decision_that_fails_goes_on_with_the_last_setpoints(name: str, result
     [
         ("muscle_post_process", [1], [10, 10, 12, 13]),
         ("muscle_pre_process", [0], [7, 10, 11, 12]),  # the muscle was not asked in the first decision
-        ("muscle_pre_process", [1], [10, 10, 11, 12]),  # nor in the second; the brain does without the row before
+        ("muscle_pre_process", [1], [10, 10, 11, 12]),  # nor in the second; its brain lacks the row before
     ],
 )
 def test_a_filter_that_fails_likewise(hook: str, at: list[int], setpoints: list[int], results: Path) -> None:
