@@ -16,9 +16,15 @@ EXECUTING = {"cloudpickle", "dill", "joblib", "jsonpickle", "marshal", "pickle",
 Check = Callable[[ast.AST], Iterator[str]]
 
 
+@functools.lru_cache(maxsize=1)
+def _nodes(tree: ast.AST) -> tuple[ast.AST, ...]:
+    """Return all nodes of a module, which each check looks at twice."""
+    return tuple(ast.walk(tree))
+
+
 def _imports(tree: ast.AST) -> Iterator[str]:
     """Yield the dotted name of everything a module imports, late and by name included."""
-    for node in ast.walk(tree):
+    for node in _nodes(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -30,12 +36,20 @@ def _imports(tree: ast.AST) -> Iterator[str]:
 
 def _callee(node: ast.Call) -> str:
     """Return what a call calls, as dotted text."""
+    names: list[str] = []
+    found = node.func
+    while isinstance(found, ast.Attribute):
+        names.append(found.attr)
+        found = found.value
+    if isinstance(found, ast.Name):  # nearly all are, and unparsing takes its time
+        return ".".join([found.id, *reversed(names)])
     return ast.unparse(node.func)
 
 
 def _keywords(node: ast.Call) -> dict[str, str]:
-    """Return the keyword arguments of a call as text."""
-    return {keyword.arg: ast.unparse(keyword.value) for keyword in node.keywords if keyword.arg}
+    """Return as text the keyword arguments of a call that decide whether it executes what it reads."""
+    deciding = ("shell", "allow_pickle", "weights_only")
+    return {keyword.arg: ast.unparse(keyword.value) for keyword in node.keywords if keyword.arg in deciding}
 
 
 def _reaches_past_sdk(tree: ast.AST, own: str, allowed: str = "ganglion.sdk") -> Iterator[str]:
@@ -73,7 +87,7 @@ def _is_lent(finding: str, lent: Iterable[str]) -> bool:
 def _names_a_plugin(tree: ast.AST) -> Iterator[str]:
     """Yield imports and entry-point texts (`ganglion_x.module:Object`) that name a plugin's package."""
     yield from (name for name in _imports(tree) if name.startswith("ganglion_"))
-    for node in ast.walk(tree):
+    for node in _nodes(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             if re.match(r"ganglion_\w+[.:]\w", node.value):
                 yield node.value
@@ -84,7 +98,7 @@ def _opens_bodies(tree: ast.AST) -> Iterator[str]:
     for name in _imports(tree):
         if re.match(r"(msgpack|json|ganglion\.wire\.codec\.decode_map)(\.|$)", name):
             yield name
-    for node in ast.walk(tree):
+    for node in _nodes(tree):
         if isinstance(node, ast.Call) and re.match(r"codec_of\(.*\)\.decode$", _callee(node)):
             if _callee(node) not in {"codec_of(Hello).decode", "codec_of(call.request).decode"}:
                 yield _callee(node)
@@ -95,7 +109,7 @@ def _opens_bodies(tree: ast.AST) -> Iterator[str]:
 def _executes_on_reading(tree: ast.AST) -> Iterator[str]:
     """Yield what runs code that it was given as data."""
     yield from (name for name in _imports(tree) if name.split(".")[0] in EXECUTING)
-    for node in ast.walk(tree):
+    for node in _nodes(tree):
         if not isinstance(node, ast.Call):
             continue
         callee, keywords = _callee(node), _keywords(node)
