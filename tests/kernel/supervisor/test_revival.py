@@ -34,8 +34,9 @@ def kill(part: str, how: signal.Signals = signal.SIGKILL) -> Callable[[Run], Non
 
 
 def told(farm: Any) -> list[tuple[str, int, str]]:
-    """Return who was lost and came back: label, incarnation, kind."""
+    """Return who was lost and came back: label, incarnation, kind; the governor's word for whom it knew is left out."""
     events = [fields for name, fields in farm.events if name in ("peer.lost", "peer.restarted")]
+    events = [fields for fields in events if "label" in fields]
     return [(fields["label"], fields["incarnation"], fields["kind"]) for fields in events]
 
 
