@@ -108,12 +108,12 @@ def test_models_are_trained_on_and_tested(tmp_path: Path, words: dict[str, str],
 )
 @pytest.mark.parametrize("workers", [1, 2])
 def test_equal_seeds_have_equal_learning_curves(tmp_path: Path, words: dict[str, str], workers: int) -> None:
-    """Over thousands of decisions every setpoint is the same, with one worker and with two in lockstep."""
+    """Over a thousand decisions and more every setpoint is the same, with one worker and with two in lockstep."""
     write(tmp_path, words, workers, episodes=60)
 
     assert "no difference" == equal_runs(tmp_path)
     (row,) = select(tmp_path, "SELECT count(*) AS n FROM actions WHERE run = 'short-1'")
-    assert row["n"] > 1500
+    assert row["n"] > 1000
 
 
 MORTAL = """\
