@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ganglion import registry
 from ganglion.errors import GanglionError, StoreError, StoreUnavailable
+from ganglion.peer.address import store_class
 from ganglion.peer.deposit import apply
 from ganglion.sdk.models import tag_file
 from ganglion.sdk.store import Store
@@ -27,7 +27,7 @@ def kind_of(uri: str) -> type[Store]:
     Raises:
         PluginInvalid: There is none. StoreError: It keeps no models.
     """
-    kind: type[Store] = registry.load("store", uri.partition(":")[0])
+    kind = store_class(uri)
     if not kind.keeps_models:
         name = uri.partition(":")[0]
         raise StoreError(f"expected a store that keeps the bytes of models; the kind `{name}` does not")

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ganglion import registry
 from ganglion.errors import DocumentError, GanglionError, StoreError
+from ganglion.peer.address import keepers_of, located, shown, store_class
 from ganglion.peer.shelf import Index, Kept, files_of, give_back, hand_over, reserve, shelves
-from ganglion.peer.vault import Vault, is_store, located
+from ganglion.peer.vault import Vault, is_store
 from ganglion.run import model
 from ganglion.run.model import Keeper, Wish
 from ganglion.run.plan import AgentPlan, PhasePlan, Plan
@@ -216,13 +216,13 @@ class Library:
             return found
         second = self._vault.second(agent)
         if second is not None:
-            found.append((f"models {_shown(second)}", lambda: self._stored(second, wish)))
+            found.append((f"models {shown(second)}", lambda: self._stored(second, wish)))
         elif not _has_no_shelf(agent):
             place = (self._document / str(agent.models)).absolute()
             found.append((f"models {place}", lambda: self._directory(place, wish)))
         if self._store is not None:
             store = self._store
-            found.append((f"the store {_shown(store)}", lambda: self._stored(store, wish)))
+            found.append((f"the store {shown(store)}", lambda: self._stored(store, wish)))
         results = self._results.parent
         found.append((f"the results {results}", lambda: self._directory(results, wish)))
         return found
@@ -230,7 +230,7 @@ class Library:
     def _base(self, wish: Wish, base: str) -> tuple[str, Callable[[], _Found | str]]:
         if "://" in base:
             uri = located(base, self._document)
-            return f"base {_shown(uri)}", lambda: self._stored(uri, wish)
+            return f"base {shown(uri)}", lambda: self._stored(uri, wish)
         place = (self._document / base).absolute()
         return f"base {place}", lambda: self._directory(place, wish, is_base=True)
 
@@ -280,10 +280,8 @@ class Library:
             return str(error)
 
     def _in_store(self, uri: str, wish: Wish) -> _Found | str:
-        with registry.load("store", uri.partition(":")[0]).reader(uri) as reader:
-            rows = reader.rows("runs", columns=["run", "uid", "status"])
-            keepers = [Keeper(row["run"], row["uid"], row["status"]) for row in rows]
-            chosen = model.pick_run(wish, keepers, self._run)
+        with store_class(uri).reader(uri) as reader:
+            chosen = model.pick_run(wish, keepers_of(reader), self._run)
             if isinstance(chosen, str):
                 return chosen
             runs = [chosen.run]
@@ -363,9 +361,3 @@ def _gone(found: _Found) -> str | None:
 def _has_no_shelf(agent: AgentPlan) -> bool:
     """Say whether an agent has no second directory."""
     return agent.models is None or is_store(agent.models)
-
-
-def _shown(uri: str) -> str:
-    """Return a URI as people may see it: without what stands before an `@`."""
-    scheme, slashes, rest = uri.partition("://")
-    return f"{scheme}{slashes}{rest.rpartition('@')[2]}"

@@ -167,11 +167,11 @@ def host_of(role: Role, variables: Mapping[str, str]) -> Any:
 
 
 def _store_host(variables: Mapping[str, str]) -> Any:
-    from ganglion import registry
+    from ganglion.peer.address import store_class
     from ganglion.peer.store import StoreHost
 
     uri = variables["GANGLION_STORE"]
-    store = registry.load("store", uri.partition(":")[0])
+    store = store_class(uri)
     again = int(variables.get("GANGLION_INCARNATION", "1")) > 1
     writer = store.writer(uri, variables["GANGLION_RUN"], resume=again)
     if variables.get("GANGLION_WITHDRAW"):  # the run goes on, after it was cut short, in this phase

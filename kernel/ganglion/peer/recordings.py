@@ -6,20 +6,19 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ganglion import registry
 from ganglion.errors import DocumentError, GanglionError, StoreError
+from ganglion.peer.address import keepers_of, located, shown, store_class
 from ganglion.peer.sessions import Pick
 from ganglion.peer.shelf import hand_over
 from ganglion.peer.spool import Source, Spool, read_chunk, read_index
 from ganglion.peer.transcript import Transcript, quoted
 from ganglion.run import model, replay
 from ganglion.run.agents import ResolvedAgent
-from ganglion.run.model import Keeper, Wish
+from ganglion.run.model import Wish
 from ganglion.run.plan import AgentPlan, PhasePlan, Plan
 from ganglion.sdk.information import Information
 from ganglion.sdk.models import file_name
 from ganglion.sdk.spaces import space_from_wire
-from ganglion.sdk.store import StoreReader
 from ganglion.wire.messages import BrainPretrain
 
 __all__ = ["Recordings"]
@@ -89,9 +88,7 @@ class Recordings:
             self._spool(spool, phase, agent, at, entry)
         digest = spool.close()
         self._give(phase, agent, folder)
-        found = read_index(folder, digest)
-        assert found is not None, "it was written just now"
-        return folder, digest, found[1]
+        return folder, digest, spool.sources
 
     def _give(self, phase: PhasePlan, agent: AgentPlan, folder: Path) -> None:
         """Let a brain that runs under another name read its episodes."""
@@ -127,7 +124,8 @@ class Recordings:
         run, index, name, mode = found
         strict = bool(entry.get("strict", True))
         flaws: list[str] = []
-        with _reader(uri) as reader, _reader(uri) as aside:
+        kind = store_class(uri)
+        with kind.reader(uri) as reader, kind.reader(uri) as aside:
             given = Transcript(reader, aside, run, (index, name), wish.agent)
             where = f"run {run}, phase `{name}`"
             only = entry.get("environment")
@@ -172,27 +170,23 @@ class Recordings:
         """Yield the places to look at, in order: name, URI, and whether only this run is meant there."""
         if wish.base is not None:
             uri = self._uri(wish.base)
-            yield f"base {uri.rpartition('@')[2]}", uri, False
+            yield f"base {shown(uri)}", uri, False
         if self._store is not None:
             if wish.here:
                 yield "this run", self._store, True
             if wish.elsewhere:
-                yield f"the store {self._store.rpartition('@')[2]}", self._store, False
+                yield f"the store {shown(self._store)}", self._store, False
 
     def _uri(self, base: str) -> str:
         """Return the URI of a store: of the one in a folder of results; paths begin where the document lies."""
-        scheme, slashes, path = base.partition("://")
-        if not slashes:
-            return f"sqlite:///{(self._document / base).absolute() / _STORE}"
-        if scheme != "sqlite" or path.startswith("//"):
-            return base
-        return f"sqlite:///{(self._document / path.removeprefix('/')).absolute()}"
+        if "://" in base:
+            return located(base, self._document)
+        return f"sqlite:///{(self._document / base).absolute() / _STORE}"
 
     def _look(self, uri: str, wish: Wish, before: int | None) -> _Found | str:
         """Return which run and phase of a store is meant, or why none; `before`: an earlier phase of this run."""
-        with _reader(uri) as reader:
-            rows = reader.rows("runs", columns=["run", "uid", "status"])
-            keepers = [Keeper(row["run"], row["uid"], row["status"]) for row in rows]
+        with store_class(uri).reader(uri) as reader:
+            keepers = keepers_of(reader)
             if before is None:
                 chosen = model.pick_run(wish, keepers, self._run)
             else:
@@ -203,9 +197,8 @@ class Recordings:
             phases: dict[int, tuple[str, str]] = {}
             for row in reader.rows("phases", [chosen.run], columns=["phase", "name", "mode"]):
                 if before is None or row["phase"] < before:
-                    phases.setdefault(
-                        row["phase"], (row["name"], row["mode"])
-                    )  # evaluations are a second row
+                    # Evaluations are a second row.
+                    phases.setdefault(row["phase"], (row["name"], row["mode"]))
             agents = reader.rows(
                 "declarations", [chosen.run], where=f"agent = {quoted(wish.agent)}", columns=["phase"]
             )
@@ -239,8 +232,3 @@ class Recordings:
                 self._warn(f"{source.at}: {where}: {'; '.join(found[:_SHOWN])}{more}; the rest is taken")
             elif source.strict:
                 yield from (f"{source.at}: {where}: {text}" for text in found)
-
-
-def _reader(uri: str) -> StoreReader:
-    found: StoreReader = registry.load("store", uri.partition(":")[0]).reader(uri)
-    return found

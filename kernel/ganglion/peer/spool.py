@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
-import os
 import shutil
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -19,6 +17,7 @@ from ganglion.errors import StoreError
 from ganglion.limits import REPLAY_CHUNK_BYTES, REPLAY_CHUNK_SESSIONS, REPLAY_INDEX_BYTES
 from ganglion.sdk.mode import Mode
 from ganglion.sdk.models import digest_of, load_arrays, save_arrays
+from ganglion.synced import write_synced
 
 __all__ = ["INDEX", "KEYS", "PER_STEP", "Chunk", "Episode", "Source", "Spool", "read_chunk", "read_index"]
 
@@ -94,11 +93,14 @@ class Spool:
     Args:
         folder: Made empty; nobody but its owner may enter it.
         asked: What the document asks for, as plain values: an index serves nobody who asks for something else.
+
+    Attributes:
+        sources: What was begun, with what has been written of it.
     """
 
     def __init__(self, folder: Path, asked: Any) -> None:
         self.folder, self._asked = folder, asked
-        self._sources: list[Source] = []
+        self.sources: list[Source] = []
         self._waiting: list[Episode] = []
         self._bytes = 0
         try:
@@ -112,7 +114,7 @@ class Spool:
     def begin(self, source: Source) -> None:
         """Begin the episodes of an entry."""
         self._flush()
-        self._sources.append(source)
+        self.sources.append(source)
 
     def add(self, episode: Episode) -> None:
         """Take an episode of the entry that was begun last."""
@@ -129,7 +131,7 @@ class Spool:
         tree = {
             "format": _FORMAT,
             "asked": self._asked,
-            "sources": [asdict(source) for source in self._sources],
+            "sources": [asdict(source) for source in self.sources],
         }
         data = json.dumps(tree, separators=(",", ":")).encode()
         if len(data) > REPLAY_INDEX_BYTES:
@@ -138,7 +140,7 @@ class Spool:
                 f"{REPLAY_INDEX_BYTES} are allowed (replay_index_bytes)"
             )
         try:
-            _write_synced(self.folder, INDEX, data)
+            write_synced(self.folder / INDEX, data, 0o600)
         except OSError as error:
             raise StoreError(
                 f"recorded episodes: {self.folder / INDEX} cannot be written: {error}"
@@ -149,7 +151,7 @@ class Spool:
         waiting, self._waiting, self._bytes = self._waiting, [], 0
         if not waiting:
             return
-        number = sum(len(source.chunks) for source in self._sources)
+        number = sum(len(source.chunks) for source in self.sources)
         name = f"{number:05}.npz"
         arrays: dict[str, Array] = {
             "keys": np.array([one.key for one in waiting], dtype=np.int64),
@@ -158,25 +160,7 @@ class Spool:
         for part in PER_STEP:
             arrays[part] = np.concatenate([one.steps[part] for one in waiting])
         digest = save_arrays(self.folder / name, arrays)
-        self._sources[-1].chunks.append(Chunk(name, digest, len(waiting), len(arrays["actions"])))
-
-
-def _write_synced(folder: Path, name: str, data: bytes) -> None:
-    """Write a file beside its place and rename it: there is all of it, or none."""
-    beside = folder / f".{name}.part"
-    with contextlib.suppress(FileNotFoundError):
-        beside.unlink()
-    fd = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    with os.fdopen(fd, "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    beside.replace(folder / name)
-    place = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(place)
-    finally:
-        os.close(place)
+        self.sources[-1].chunks.append(Chunk(name, digest, len(waiting), len(arrays["actions"])))
 
 
 # -- reading ----------------------------------------------------------------------------------------------------------

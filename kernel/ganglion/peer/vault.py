@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from ganglion.errors import DocumentError, GanglionError, LimitExceeded, StoreError
+from ganglion.peer.address import located
 from ganglion.peer.depot import Depot, kind_of, marked, place_of
 from ganglion.peer.fetch import fetch
 from ganglion.run.plan import AgentPlan, Plan
 from ganglion.sdk.models import file_name
 
-__all__ = ["Vault", "is_store", "located"]
+__all__ = ["Vault", "is_store"]
 
 _OWN = "store"  # as `models` of an agent: the run's own
 
@@ -165,14 +166,6 @@ class Vault:
 def is_store(models: str | None) -> bool:
     """Say whether `models` of an agent means a store; anything else is a directory."""
     return models is not None and (models == _OWN or "://" in models)
-
-
-def located(uri: str, folder: Path) -> str:
-    """Return the URI of a store; a relative path of SQLite begins where the document lies, like every path."""
-    scheme, slashes, path = uri.partition(":///")
-    if scheme != "sqlite" or not slashes or path.startswith("/"):
-        return uri
-    return f"{scheme}:///{(folder / path).absolute()}"
 
 
 def _place(uri: str) -> str:

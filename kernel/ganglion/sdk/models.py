@@ -7,7 +7,8 @@ import hashlib
 import json
 import os
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from io import BufferedRandom
 from pathlib import Path
 from typing import Any, BinaryIO
 from urllib.parse import unquote_to_bytes
@@ -29,6 +30,7 @@ __all__ = [
     "percent_encoded",
     "save_arrays",
     "tag_file",
+    "written_beside",
 ]
 
 Array = NDArray[Any]
@@ -96,36 +98,40 @@ def save_arrays(path: Path, arrays: Mapping[str, Any], meta: Mapping[str, Any] |
         )
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        # All below one descriptor, and no link followed: what was planted there leads nowhere.
-        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        try:
-            return _write_beside(folder, path.name, checked, header)
-        finally:
-            os.close(folder)
+        with written_beside(path) as file:
+            _write(file, checked, header)
+            file.seek(0)
+            return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
         raise StoreError(f"model {path}: cannot be written: {error}") from error
 
 
-def _write_beside(folder: int, name: str, arrays: Mapping[str, Array], header: bytes | None) -> str:
-    """Write a file of a folder beside its place, sync it, rename it; return its SHA-256."""
-    beside = f".{name}.{os.getpid()}.part"
+@contextlib.contextmanager
+def written_beside(path: Path) -> Iterator[BufferedRandom]:
+    """Open a file beside its place; it is synced and renamed when the block ends, and removed when that raises.
+
+    All of it below the descriptor of its folder, which is there, and no link is followed: what was planted there leads
+    nowhere. OSError if it cannot be written.
+    """
+    beside = f".{path.name}.{os.getpid()}.part"
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    with contextlib.suppress(FileNotFoundError):
-        os.unlink(beside, dir_fd=folder)  # of a process that died and had our number
     try:
-        with os.fdopen(os.open(beside, flags, 0o644, dir_fd=folder), "w+b") as file:
-            _write(file, arrays, header)
-            file.flush()
-            os.fsync(file.fileno())
-            file.seek(0)
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
-        os.replace(beside, name, src_dir_fd=folder, dst_dir_fd=folder)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(beside, dir_fd=folder)
-        raise
-    os.fsync(folder)
-    return digest
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(beside, dir_fd=folder)  # of a process that died and had our number
+        try:
+            with os.fdopen(os.open(beside, flags, 0o644, dir_fd=folder), "w+b") as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(beside, path.name, src_dir_fd=folder, dst_dir_fd=folder)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(beside, dir_fd=folder)
+            raise
+        os.fsync(folder)
+    finally:
+        os.close(folder)
 
 
 def _checked(name: Any, value: Any) -> Array:

@@ -14,7 +14,7 @@ from ganglion.errors import DocumentError, StoreError
 from ganglion.peer import deposit
 from ganglion.peer.library import Library
 from ganglion.peer.shelf import copy_model
-from ganglion.peer.vault import Vault, is_store, located
+from ganglion.peer.vault import Vault, is_store
 from ganglion.run.plan import AgentPlan, EnvironmentPlan, PhasePlan, Plan, PluginPlan
 from ganglion.sdk.models import Models
 
@@ -198,13 +198,6 @@ def test_what_a_store_is() -> None:
     """The word `store` and URIs mean stores; everything else is a directory, `./store` too."""
     assert all(map(is_store, ["store", "sqlite:///m.db", "other://host/x"]))
     assert not any(map(is_store, [None, "kept", "./store", "/srv/store"]))
-
-
-def test_relative_stores_lie_beside_the_document(tmp_path: Path) -> None:
-    """Three slashes begin at the document's folder, four are absolute; other kinds stay as they are."""
-    assert f"sqlite:///{tmp_path}/m.db" == located("sqlite:///m.db", tmp_path)
-    assert "sqlite:////srv/m.db" == located("sqlite:////srv/m.db", tmp_path)
-    assert "other:///m" == located("other:///m", tmp_path)
 
 
 def test_the_runs_own_store_is_known_by_its_file(tmp_path: Path) -> None:
