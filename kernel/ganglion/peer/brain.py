@@ -292,13 +292,16 @@ class BrainHost:
         lesson = Pretraining(pretrain, brain, self._hooks, self._setup.muscles)
         if lesson.is_own:
             self._take(lesson.teach(self._last_update is not None))
-            brain.pop_statistics(), brain.pop_signal()  # of no decision that anybody makes
+            brain.pop_statistics()  # of no decision that anybody makes, like a signal
+            brain.pop_signal()
             return lesson.reply(self._excuses.pop())
         self._rehearsed = True
         for think in lesson.rows():
             row = self._row(request, think)
-            if row is not None:
-                self._learn([row]) if self._arrays else self._think(row, think.worker)
+            if row is not None and self._arrays:
+                self._learn([row])
+            elif row is not None:
+                self._think(row, think.worker)
             lesson.note(self._notes.pop(think.worker)[0] or [])
         self._rehearsed, self._hooks.step = False, None
         self._signals.clear()  # nobody acts whom they could concern
@@ -457,9 +460,8 @@ class BrainHost:
     def _row(self, request: Request, think: Think) -> Row | None:
         """Write a row into the memory; None if it is to be as if it had not come, since a filter was excused."""
         self._running()
-        if (
-            think.reward_ids is not None and think.reward_ids != self._reward_ids
-        ):  # recorded rows have their own
+        # Recorded rows have rewards of their own.
+        if think.reward_ids is not None and think.reward_ids != self._reward_ids:
             self._declare_rewards(think.reward_ids)
         if self._rewards is None:
             raise RemoteProtocolError("think.rewards: they were not declared")

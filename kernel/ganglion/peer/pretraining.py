@@ -55,7 +55,7 @@ class Pretraining:
                 raise
         if (
             self._sessions.failure is not None
-        ):  # a damaged file is nobody's mistake; nor may it be passed over
+        ):  # a damaged file is nobody's mistake, nor may it be passed over
             raise self._sessions.failure
         if carries_update(given) or not loaded:
             return given

@@ -81,7 +81,7 @@ class Rehearsal:
     def _outer(self) -> tuple[list[SensorInformation], list[Any]]:
         """Return the declarations before filters, with spaces of their own."""
         seen, moved = Layout.of(self._setup.sensors), Layout.of(self._setup.actuators)
-        return [SensorInformation(None, s, u) for u, s in seen.pairs()], moved.noops(self._setup.actuators)
+        return seen.sensors(self._setup.sensors), moved.noops(self._setup.actuators)
 
     def _behind(self, source: Source) -> Source:
         """Return an entry with the columns that the brain sees."""

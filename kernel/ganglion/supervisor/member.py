@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import secrets
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from ganglion.run.plan import Process as Place
@@ -14,7 +14,7 @@ from ganglion.supervisor.child import Child, Effect, Event, State
 from ganglion.supervisor.process import Process
 from ganglion.wire.messages import Admit, Lost
 
-__all__ = ["Member", "definition"]
+__all__ = ["Member", "definition", "wait_gone"]
 
 _DUMP_S = 0.2  # for the stacks
 
@@ -224,3 +224,12 @@ def definition(place: Place) -> tuple[object, ...]:
         program.cwd,
         tuple(program.variables.items()),
     )
+
+
+async def wait_gone(members: Sequence[Member], span_s: float) -> None:
+    """Wait until all of them are gone, but no longer than so many seconds."""
+    waits = [asyncio.ensure_future(member.gone.wait()) for member in members if not member.gone.is_set()]
+    if waits:
+        _, late = await asyncio.wait(waits, timeout=max(0.0, span_s))
+        for wait in late:
+            wait.cancel()

@@ -33,7 +33,7 @@ from ganglion.supervisor.guests import Guests
 from ganglion.supervisor.hub import Hub
 from ganglion.supervisor.launcher import Launcher
 from ganglion.supervisor.linux import children_of, dump_nothing, end_adopted
-from ganglion.supervisor.member import Member, definition
+from ganglion.supervisor.member import Member, definition, wait_gone
 from ganglion.supervisor.moment import Moments
 from ganglion.supervisor.process import Process
 from ganglion.supervisor.revival import Revival
@@ -442,9 +442,9 @@ class Supervisor(Listener):
                     member.kill()
                 else:
                     member.leave(patience_s=left_s)
-            await _wait_gone(stage, begun_s + slot_s * (number + 1) - loop.time())
+            await wait_gone(stage, begun_s + slot_s * (number + 1) - loop.time())
         everybody = [*run.former, *run.members.values()]
-        await _wait_gone(everybody, LEAVE_ASK_S + LEAVE_TERMINATE_S + 2 * LEAVE_KILL_S)
+        await wait_gone(everybody, LEAVE_ASK_S + LEAVE_TERMINATE_S + 2 * LEAVE_KILL_S)
         if self.bus is not None and not self.bus.closed:
             with contextlib.suppress(GanglionError):
                 await self.bus.ask(KERNEL, "kernel.withdraw", Withdraw(list(run.members)), LEAVE_KILL_S)
@@ -592,11 +592,3 @@ async def _sealed(run: Run, outcome: Outcome) -> Outcome:
         )
         return run.outcome
     return outcome
-
-
-async def _wait_gone(members: Sequence[Member], span_s: float) -> None:
-    waits = [asyncio.ensure_future(member.gone.wait()) for member in members if not member.gone.is_set()]
-    if waits:
-        _, late = await asyncio.wait(waits, timeout=max(0.0, span_s))
-        for wait in late:
-            wait.cancel()
