@@ -251,6 +251,19 @@ def held(folder: Path, more: dict[str, str] | None = None) -> tuple[Command, int
     return command, pid
 
 
+def cut_down(folder: Path) -> str:
+    """Kill all processes of a run whose brain stands in the midst of its pre-training; return what marked them."""
+    mark = f"{folder}-1"
+    command, _ = held(folder, more={MARKER: mark})
+    pids = list(marked(mark))
+    command.process.kill()
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    command.output()
+    return mark
+
+
 def test_a_brain_that_is_killed_learns_again(undisturbed: Path, tmp_path: Path) -> None:
     """Killed in the midst of its pre-training, and again after it: the results are the same."""
     command, pid = held(tmp_path)
@@ -274,14 +287,7 @@ def test_a_brain_that_is_killed_learns_again(undisturbed: Path, tmp_path: Path) 
 @pytest.mark.long
 def test_a_run_goes_on_where_its_brain_learned(undisturbed: Path, tmp_path: Path) -> None:
     """All processes killed meanwhile, and the run resumed: the results are the same."""
-    mark = f"{tmp_path}-1"
-    command, _ = held(tmp_path, more={MARKER: mark})
-    pids = list(marked(mark))
-    command.process.kill()
-    for pid in pids:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
-    command.output()
+    mark = cut_down(tmp_path)
     assert {} == left_of(mark)
     done = ganglion(tmp_path, "resume", "school-1", "--quiet")
 
@@ -442,14 +448,7 @@ def test_a_run_without_a_store_has_recorded_nothing(tmp_path: Path) -> None:
 @pytest.mark.long
 def test_a_damaged_file_is_named(undisturbed: Path, tmp_path: Path) -> None:
     """Who goes on with a run whose recordings were changed meanwhile is told which file it is."""
-    mark = f"{tmp_path}-1"
-    command, _ = held(tmp_path, more={MARKER: mark})
-    pids = list(marked(mark))
-    command.process.kill()
-    for pid in pids:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
-    command.output()
+    cut_down(tmp_path)
     path = tmp_path / "results" / "school-1" / "replay" / "1" / "ada" / "00000.npz"
     path.write_bytes(path.read_bytes()[:-1])
     done = ganglion(tmp_path, "resume", "school-1", "--quiet")

@@ -106,38 +106,40 @@ def test_warnings(parts: dict[str, Any], messages: list[str]) -> None:
     assert messages == warned(**parts)
 
 
-def test_load_without_an_earlier_phase(faults_of: Said) -> None:
-    """`load: {}` of an agent that no earlier phase has is a warning, of one that an earlier phase has is none."""
-    text = """uid: u
+def phases(agents: str, more: str = "") -> str:
+    """Return a document of one phase with these agents, on line 8, and of those that follow, from line 10 on."""
+    return f"""uid: u
 seed: 1
 version: "0.1"
-run_config: {condition: max_episodes}
+run_config: {{condition: max_episodes}}
 schedule:
   - one:
-      environments: [{environment: {uid: hill, name: dummy}}]
-      agents: [{name: ada, muscle: dummy, load: {}}]
-      phase_config: {episodes: 1}
-  - two:
+      environments: [{{environment: {{uid: hill, name: dummy}}}}]
+      agents: [{agents}]
+      phase_config: {{episodes: 1}}
+{more}"""
+
+
+def test_load_without_an_earlier_phase(faults_of: Said) -> None:
+    """`load: {}` of an agent that no earlier phase has is a warning, of one that an earlier phase has is none."""
+    text = phases(
+        "{name: ada, muscle: dummy, load: {}}",
+        """  - two:
       agents: [{name: ada, load: {}}]
-"""
+""",
+    )
     assert ["8:49: warning: no earlier phase has the agent `ada`: it starts fresh"] == faults_of(text)
 
 
 def test_replay_where_no_brain_learns(faults_of: Said) -> None:
     """Recorded episodes are told to be in vain in a phase that tests, and not in one that trains."""
-    text = """uid: u
-seed: 1
-version: "0.1"
-run_config: {condition: max_episodes}
-schedule:
-  - one:
-      environments: [{environment: {uid: hill, name: dummy}}]
-      agents: [{name: ada, muscle: dummy, brain: dummy, sensors: [hill.0], replay: [{base: kept}]}]
-      phase_config: {episodes: 1}
-  - two:
+    text = phases(
+        "{name: ada, muscle: dummy, brain: dummy, sensors: [hill.0], replay: [{base: kept}]}",
+        """  - two:
       agents: [{name: ada, replay: [{phase: one}, {}]}]
       phase_config: {mode: testing}
-"""
+""",
+    )
     words = "no brain learns in a phase of mode `test`: `replay` has no effect"
 
     assert [f"11:28: warning: {words}"] == faults_of(text)
@@ -145,32 +147,16 @@ schedule:
 
 def test_agent_null_is_fresh_whatever_stands_beside_it(faults_of: Said) -> None:
     """`agent: ~` starts fresh; a key that would say where a model comes from is told to be in vain."""
-    text = """uid: u
-seed: 1
-version: "0.1"
-run_config: {condition: max_episodes}
-schedule:
-  - one:
-      environments: [{environment: {uid: hill, name: dummy}}]
-      agents: [{name: ada, muscle: dummy, load: {agent: ~, base: kept}}]
-      phase_config: {episodes: 1}
-"""
+    text = phases("{name: ada, muscle: dummy, load: {agent: ~, base: kept}}")
 
     assert ["8:49: warning: `agent: ~` starts fresh: `base` has no effect"] == faults_of(text)
 
 
 def test_learner_that_sees_and_sets_nothing(faults_of: Said) -> None:
     """An agent with a brain and without columns is told of once, in the phase in which it appears."""
-    text = """uid: u
-seed: 1
-version: "0.1"
-run_config: {condition: max_episodes}
-schedule:
-  - one:
-      environments: [{environment: {uid: hill, name: dummy}}]
-      agents: [{name: ada, muscle: dummy, brain: dummy}, {name: bob, muscle: dummy, brain: none}]
-      phase_config: {episodes: 1}
-  - two: {phase_config: {mode: test}}
-"""
+    text = phases(
+        "{name: ada, muscle: dummy, brain: dummy}, {name: bob, muscle: dummy, brain: none}",
+        "  - two: {phase_config: {mode: test}}\n",
+    )
     words = "agent `ada` has neither `sensors` nor `actuators`: it sees and sets nothing"
     assert [f"8:16: warning: {words}"] == faults_of(text)
