@@ -1,18 +1,25 @@
 from __future__ import annotations
 
+from importlib import import_module
 from importlib.metadata import entry_points
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ganglion.sdk import ActuatorInformation, Box, Discrete, SensorInformation
 from ganglion.testing import (
+    Order,
+    PluginDriver,
     check_brain,
     check_environment,
     check_filter,
     check_muscle,
     check_objective,
+    judge,
 )
+
+ROOT = Path(__file__).parents[2]
 
 SENSORS = [SensorInformation(None, Box(-1.0, 1.0, (3,)), "world.place")]
 CHOICE = [ActuatorInformation(0, Discrete(3), "world.choice")]
@@ -29,6 +36,7 @@ ENVIRONMENTS: dict[str, dict[str, Any]] = {
     "gymnasium": {"id": "CartPole-v1"},
     "pettingzoo": {"id": "classic/rps_v2"},
 }
+TURNS = {"pettingzoo": {"id": "classic/tictactoe_v3"}}  # a game of at least two steps, in turns
 # name -> actuators, parameters of the muscle, name of its brain, parameters of that
 AGENTS: dict[str, tuple[list[ActuatorInformation], dict[str, Any], str, dict[str, Any]]] = {
     "sarsa": (CHOICE, {}, "sarsa", {}),
@@ -45,11 +53,43 @@ def class_of(group: str, name: str) -> type[Any]:
     return found
 
 
-@pytest.mark.parametrize("name", ENVIRONMENTS)
-def test_environments_keep_their_contract(name: str) -> None:
-    """What is asked of every author's environment is asked of ours."""
-    turns = [["x"], ["o"]] if name == "tic_tac_toe" else None
-    check_environment(class_of("environments", name), ENVIRONMENTS[name], steps=30, turns=turns)
+def _judge(name: str, params: dict[str, Any], folder: str = "", allow: tuple[str, ...] = ()) -> None:
+    """Let the kit judge an environment by the clauses of the protocol."""
+    report = judge(
+        PluginDriver(name, folder, allow), Order(plugin=name, params=params, steps=100, curve=False)
+    )
+    assert [] == [v for v in report.verdicts if v.state == "fail"], "\n".join(report.lines())
+
+
+def test_each_environment_is_judged() -> None:
+    """No environment of ours is left out here."""
+    assert set(ENVIRONMENTS) == {entry.name for entry in entry_points(group="ganglion.environments")}
+
+
+@pytest.mark.parametrize(("name", "params"), [*ENVIRONMENTS.items(), *TURNS.items()])
+def test_environments_keep_their_contract(name: str, params: dict[str, Any]) -> None:
+    """What is asked of every author's environment is asked of ours, by the check and by the kit."""
+    check_environment(class_of("environments", name), params, steps=30)
+    _judge(name, params)
+
+
+@pytest.mark.parametrize(
+    ("paper", "path", "name"),
+    [
+        ("README.md", "tank.py", "Tank"),
+        ("plugins/README.md", "ganglion-weather/ganglion_weather/environment.py", "Weather"),
+    ],
+)
+def test_environments_of_papers_keep_their_contract(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, paper: str, path: str, name: str
+) -> None:
+    """An environment that a paper shows passes the check and the kit."""
+    text = (ROOT / paper).read_text().partition(f"```python\n# {path}\n")[2].partition("```")[0]
+    module = f"{name.lower()}_of_a_paper"
+    (tmp_path / f"{module}.py").write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    check_environment(getattr(import_module(module), name), steps=30)
+    _judge(f"{module}:{name}", {}, str(tmp_path), (module,))
 
 
 @pytest.mark.parametrize("name", ["dummy", "echo", "random"])

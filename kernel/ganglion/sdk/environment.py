@@ -178,6 +178,11 @@ class Environment(Part, ABC):
     has to put it where the first one stood; `episode` and `done` are set before, and `rng`, the generators of `random`
     and numpy, and the streams of the declared spaces are seen to. What differs afterwards is found, and named.
 
+    An episode is a function of what opens it: the parameters, the request of `reset`, and `rng`, whose stream goes on
+    from one episode to the next. A successor of a lost environment gets `rng` back as it was before the `reset`, and
+    the same request; what else an object keeps from the episodes before is not there. The clause `reset.same-seed` of
+    `ganglion env test`, and `ganglion.testing.check_environment`, do a reset twice that way.
+
     Attributes:
         episode: Number of the running episode in this worker, from 0.
         reward: The reward of the document, which may be called during `update`; None if there is none.
@@ -209,7 +214,8 @@ class Environment(Part, ABC):
         """Apply the setpoints and advance by one step.
 
         Args:
-            actuators: The setpoints of this step in declared order; under taking turns those of one agent.
+            actuators: The setpoints of this step in declared order. Those that nobody sets are left out: under taking
+                turns they are those of one agent, and where no agent has an actuator of this environment, none.
 
         Returns:
             The state after the step. A tuple of sensors, rewards and a boolean stands for a state that is terminated

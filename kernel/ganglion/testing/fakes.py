@@ -32,7 +32,7 @@ class FakeEnvironment(Environment):
         levels: The readings of an episode in order, which ends, terminated, with the last of them.
 
     Attributes:
-        heard: The setpoint of each update, of all episodes.
+        heard: The setpoint of each update, of all episodes; without one the no-op.
     """
 
     def __init__(self, levels: Sequence[float] = (0.0, 1.0, 2.0, 3.0)) -> None:
@@ -51,9 +51,10 @@ class FakeEnvironment(Environment):
 
     def update(self, actuators: Actuators) -> EnvironmentState:
         """Show the next reading."""
-        self.heard.append(actuators[0].value)
+        push = actuators[0].value if actuators else 0.0
+        self.heard.append(push)
         self._place += 1
-        reward = RewardInformation(actuators[0].value, Box(-1.0, 1.0, ()), "pushed")
+        reward = RewardInformation(push, Box(-1.0, 1.0, ()), "pushed")
         return EnvironmentState(self._read(), [reward], terminated=self._place == len(self.levels) - 1)
 
 

@@ -212,11 +212,14 @@ class StagedEnvironment:
         )
         return updated
 
-    def reset(self) -> EnvironmentUpdated:
-        """Open the next episode, with its own seed."""
-        self._episode += 1
+    def reset(self, again: EnvironmentUpdated | None = None) -> EnvironmentUpdated:
+        """Open the next episode, with its own seed; or the same one again, by the answer that opened it."""
+        self._episode += again is None
         stream = words(self._seed, [*self._path, "episode", self._episode])
-        reset = EnvironmentReset(self._episode, integer_from_words(stream) >> _WIRE_BITS, stream)
+        state = (
+            None if again is None else again.state or {}
+        )  # what is left out was not drawn from since the start
+        reset = EnvironmentReset(self._episode, integer_from_words(stream) >> _WIRE_BITS, stream, state)
         opened: EnvironmentUpdated = self._cast.ask(_CONTROLLER, "environment.reset", reset)
         return opened
 

@@ -49,7 +49,7 @@ class PettingZooEnvironment(Environment):
     The controller `pettingzoo` asks only those that may act, and gives an AEC agent what came of all moves up to
     its next turn; `vanilla` does for parallel environments (actions of the dead are ignored), `taking_turns` for AEC
     environments of fixed order, where a loss by another's move is not seen by the loser. In a parallel environment
-    who gets no setpoint does its no-op; in an AEC one who is in turn must get one.
+    who gets no setpoint does its no-op; in an AEC one who is in turn must get one, unless nobody does.
 
     The episode ends when all agents are dead: truncated if one was truncated (and not terminated) in the last step,
     else terminated. Simulated time: ticks are steps, of AEC environments moves. Every episode is begun by
@@ -93,7 +93,7 @@ class PettingZooEnvironment(Environment):
         """Carry out one step: the actions of all that are alive, or of the one whose turn it is.
 
         Raises:
-            ValueError: It is the turn of an agent for which there is no setpoint.
+            ValueError: It is the turn of an agent for which there is no setpoint, and there are others'.
         """
         from ganglion_gymnasium import value_to_gymnasium
 
@@ -120,9 +120,9 @@ class PettingZooEnvironment(Environment):
     def _acting(self, given: Mapping[str, Any]) -> list[str]:
         """Return the names of those who act in this step."""
         names = [name for name, seat in self.game.seats.items() if seat.turn]
-        if self.game.in_turns and f"{names[0]}.action" not in given:
+        if self.game.in_turns and given and f"{names[0]}.action" not in given:
             raise ValueError(
-                f"it is the turn of {names[0]}, and there are setpoints of {', '.join(given) or 'nobody'}: let the "
+                f"it is the turn of {names[0]}, and there are setpoints of {', '.join(given)}: let the "
                 "controller `pettingzoo` ask who is in turn, and give each an agent"
             )
         return names

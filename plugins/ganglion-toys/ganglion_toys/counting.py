@@ -61,6 +61,7 @@ class CountingEnvironment(Environment):
         self.anonymous = anonymous
         self.verify = verify
         self.crash_at = crash_at
+        self.first = 0  # number of the episode that `start_environment` opened
         self.resets = 0
         self.t = 0
 
@@ -71,6 +72,17 @@ class CountingEnvironment(Environment):
 
     def start_environment(self) -> EnvironmentBaseline:
         """Begin the first episode."""
+        self.first = self.episode
+        return self._begin()
+
+    def reset(self, request: ResetRequest) -> EnvironmentBaseline:
+        """Begin the next episode."""
+        self.resets = (
+            request.episode - self.first
+        )  # not a count of our own: the same request again is the same episode
+        return self._begin()
+
+    def _begin(self) -> EnvironmentBaseline:
         self.t = 0
         return EnvironmentBaseline(
             sensors_available=self._readings(),
@@ -78,11 +90,6 @@ class CountingEnvironment(Environment):
             simtime=SimTime(simtime_ticks=0),
             rewards_available=[RewardInformation(0.0, REWARD, "reward")],
         )
-
-    def reset(self, request: ResetRequest) -> EnvironmentBaseline:
-        """Begin the next episode."""
-        self.resets += 1
-        return self.start_environment()
 
     def update(self, actuators: list[ActuatorInformation]) -> EnvironmentState:
         """Make one step.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -43,8 +43,10 @@ class TicTacToe(Environment):
     an agent the rewards that are its own (`rewards: [game.x]`); note that under taking turns the rewards of a step
     reach only the agent that moved in it, so that a loss is seen by the environment's table alone.
 
-    A move to a cell that is taken is illegal: the board stays, the game is over, and who made it has lost. Terminated
-    by three in a line, a full board or an illegal move. Simulated time: ticks are moves.
+    Where both are given a setpoint in a step, as under the controller `vanilla`, the player whose turn it is moves (at
+    first the first one), and the other one's setpoint is ignored. A move to a cell that is taken is illegal, and so is
+    none at all: the board stays, the game is over, and whose turn it was has lost. Terminated by three in a line, a
+    full board or an illegal move. Simulated time: ticks are moves.
 
     Params:
         players: The two names, distinct; default [x, o]. Whoever moves first, they move alternately.
@@ -81,14 +83,14 @@ class TicTacToe(Environment):
         """Make the move of one player.
 
         Raises:
-            ValueError: Not exactly one player moves, or one moves twice in a row; the board stays.
+            ValueError: Only the player is given a setpoint that has moved last; the board stays.
         """
-        mover, cell = self._move_of(actuators)
+        mover, cell = self._move_of({self.players.index(it.uid): int(it.value) for it in actuators})
         self.last_mover = mover
         self.moves += 1
         winner: int | None = None
         over = True
-        if self.board[cell] != EMPTY:
+        if cell is None or self.board[cell] != EMPTY:
             winner = 1 - mover
         else:
             self.board[cell] = mover + 1
@@ -103,16 +105,15 @@ class TicTacToe(Environment):
             simtime=SimTime(simtime_ticks=self.moves),
         )
 
-    def _move_of(self, actuators: list[ActuatorInformation]) -> tuple[int, int]:
-        if len(actuators) != 1:
-            raise ValueError(
-                f"expected the move of one player, found {[it.uid for it in actuators]}: play with the controller "
-                "taking_turns, with one actuator for each of two agents"
-            )
-        mover = self.players.index(actuators[0].uid)
-        if mover == self.last_mover:
-            raise ValueError(f"player {actuators[0].uid} moves twice in a row")
-        return mover, int(actuators[0].value)
+    def _move_of(self, cells: Mapping[int, int]) -> tuple[int, int | None]:
+        """Return who moves, and where; None for no move."""
+        if self.last_mover is None:
+            mover = min(cells, default=0)
+        else:
+            mover = 1 - self.last_mover
+        if cells and mover not in cells:
+            raise ValueError(f"player {self.players[1 - mover]} moves twice in a row")
+        return mover, cells.get(mover)
 
     def _in_line(self, mark: int) -> bool:
         return any(all(self.board[cell] == mark for cell in line) for line in LINES)

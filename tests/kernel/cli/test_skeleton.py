@@ -13,6 +13,7 @@ from ganglion.cli.skeleton import KINDS, foreign_skeleton, skeleton
 from ganglion.document import load_document
 from ganglion.document.recipes import Probe, Recipe
 from ganglion.errors import DocumentError
+from ganglion.testing import Order, PluginDriver, judge
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -65,6 +66,26 @@ def test_the_document_of_each_names_what_is_there(tmp_path: Path) -> None:
 
         assert [] == [message for message in wrong if "`my-tank`" not in message]
         assert len(KINDS[kind]) == len(wrong)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_it_keeps_what_the_bus_expects(tmp_path: Path, kind: str) -> None:
+    """The tests that it comes with pass, and the kit finds no clause that its environment or its muscle breaks."""
+    package = f"{kind}_of_a_skeleton"
+    files = skeleton(kind, package.replace("_", "-"))
+    for path, text in files.items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(text)
+    own = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests"]
+    done = subprocess.run(own, cwd=tmp_path, capture_output=True, text=True, timeout=100)
+    entries = tomllib.loads(files["pyproject.toml"])["project"]["entry-points"]
+
+    assert 0 == done.returncode, done.stdout + done.stderr
+    for role in {"environment", "muscle"} & set(KINDS[kind]):
+        (place,) = entries[registry.GROUPS[role].entry_points].values()
+        order = Order(role=role, plugin=place, steps=100, curve=False)
+        report = judge(PluginDriver(place, str(tmp_path), [package]), order)
+        assert [] == [v for v in report.verdicts if v.state == "fail"], "\n".join(report.lines())
 
 
 def test_a_program_is_built_from_copies(tmp_path: Path) -> None:

@@ -67,17 +67,35 @@ def test_an_illegal_move_loses(make) -> None:
     assert first.sensor_information[0].value.tolist() == second.sensor_information[0].value.tolist()
 
 
-def test_only_one_player_moves_in_a_step(make) -> None:
-    """Two moves in one step, none, or two in a row of one player are errors that say what to do."""
+def test_who_is_in_turn_moves_where_both_are_set(make) -> None:
+    """Where both players have a setpoint the first moves, then the second, and the other setpoint is ignored."""
     environment = make(TicTacToe)
     environment.start_environment()
-    both = [ActuatorInformation(0, MOVE, "x"), ActuatorInformation(1, MOVE, "o")]
+    states = [
+        environment.update([ActuatorInformation(x, MOVE, "x"), ActuatorInformation(o, MOVE, "o")])
+        for x, o in ((4, 0), (4, 0))
+    ]
 
-    with pytest.raises(ValueError, match="play with the controller taking_turns"):
-        environment.update(both)
-    with pytest.raises(ValueError, match="expected the move of one player"):
-        environment.update([])
-    environment.update(both[:1])
+    assert [0, 0, 0, 0, 1, 0, 0, 0, 0] == states[0].sensor_information[0].value.tolist()
+    assert [2, 0, 0, 0, 1, 0, 0, 0, 0] == states[1].sensor_information[0].value.tolist()
+
+
+def test_who_does_not_move_loses(make) -> None:
+    """A step without a move is an illegal move of the player in turn; the board stays."""
+    environment = make(TicTacToe)
+    environment.start_environment()
+    environment.update([ActuatorInformation(4, MOVE, "x")])
+    last = environment.update([])
+
+    assert (True, {"x": 1.0, "o": -1.0}) == (last.terminated, _rewards(last))
+    assert [0, 0, 0, 0, 1, 0, 0, 0, 0] == last.sensor_information[0].value.tolist()
+
+
+def test_nobody_moves_twice_in_a_row(make) -> None:
+    """A step in which only the player is set that moved last is an error."""
+    environment = make(TicTacToe)
+    environment.start_environment()
+    environment.update([ActuatorInformation(0, MOVE, "x")])
     with pytest.raises(ValueError, match="player x moves twice in a row"):
         environment.update([ActuatorInformation(2, MOVE, "x")])
 

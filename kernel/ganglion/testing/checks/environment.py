@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from ganglion.errors import ContractBroken
@@ -16,6 +16,14 @@ from ganglion.wire.messages import EnvironmentDeclared, EnvironmentUpdated
 
 __all__ = ["check_environment"]
 
+_REPEATS = (
+    "the same seed and setpoints give the same readings, rewards and flags, bit by bit (random numbers come from"
+    " `self.rng`; nothing is kept in the class or the module)"
+)
+_RESETS = (
+    "the same `reset` again, with `self.rng` put back to where it was before, opens the same episode, bit by bit"
+    " (nothing else is kept from the episodes before it)"
+)
 _PAIR = "`save_state` and `load_state` are there together, or not at all"
 _SAVES = "`save_state` returns names and arrays, or other plain values, and changes nothing"
 _LOADS = (
@@ -31,13 +39,13 @@ def check_environment(
     seed: int = 1,
     episodes: int = 3,
     steps: int = 50,
-    turns: Sequence[Sequence[str]] | None = None,
 ) -> None:
     """Check whether an environment keeps its contract.
 
     It is started, given setpoints drawn from its spaces and the bounds of these, reset at the end of an episode and
-    in the middle of one, and shut down; and all that a second time, which must give the same bits. One with
-    `save_state` and `load_state` is asked for its state once in each episode, and another one is put in its place.
+    in the middle of one, and shut down; and all that a second and a third time, which must give the same bits. In the
+    third each reset is done twice, with a step between them in which no actuator is set. One with `save_state` and
+    `load_state` is asked for its state once in each episode, and another one is put in its place.
 
     Args:
         cls: The class.
@@ -45,27 +53,19 @@ def check_environment(
         seed: Of the run.
         episodes: How many episodes, at least 2.
         steps: How many steps an episode has at most.
-        turns: For one that is played by taking turns: the ids of the actuators that are set in each; then from the
-            first again. None: all are set in every step.
 
     Raises:
         ContractBroken: Names the class, the clause and what was found; the author's own exception is its cause.
     """
-    first = _Trial(cls, params, seed, episodes, steps, turns).run()
-    second = _Trial(cls, params, seed, episodes, steps, turns).run()
-    differs = first_difference(first, second)
-    expect(
-        cls,
-        "the same seed and setpoints give the same readings, rewards and flags, bit by bit (random numbers come from"
-        " `self.rng`; nothing is kept in the class or the module)",
-        differs is None,
-        f"another answer number {differs} the second time",
-    )
+    first = _Trial(cls, params, seed, episodes, steps).run()
+    for trial, sentence in ((_Trial, _REPEATS), (_Twice, _RESETS)):
+        differs = first_difference(first, trial(cls, params, seed, episodes, steps).run())
+        expect(cls, sentence, differs is None, f"another answer number {differs} the second time")
     with clause(cls, _PAIR):
         says_itself = speaks(cls)
     if says_itself:
         for trial, sentence in ((_Asked, _SAVES), (_HandedOn, _LOADS)):
-            trace = _run(trial(cls, params, seed, episodes, steps, turns), sentence)
+            trace = _run(trial(cls, params, seed, episodes, steps), sentence)
             differs = first_difference(first, trace)
             expect(cls, sentence, differs is None, f"another answer number {differs}")
 
@@ -91,9 +91,7 @@ class _Trial:
         seed: int,
         episodes: int,
         steps: int,
-        turns: Sequence[Sequence[str]] | None,
     ) -> None:
-        self._turns = turns
         self._cls, self._params, self._seed = cls, params, seed
         self._staged = self._another()
         self._draw = generator_from_words(words(seed, ["check"]))
@@ -129,7 +127,7 @@ class _Trial:
                 with clause(
                     cls, "`reset` opens the next episode, with the same declarations, wherever the last stood"
                 ):
-                    self._trace.append(encoded(self._staged.reset()))
+                    self._trace.append(encoded(self._open()))
             # The second episode is left in its middle.
             self._episode(
                 max(1, self._steps // 2) if episode == 1 else self._steps, max(1, episode * self._steps // 5)
@@ -144,18 +142,21 @@ class _Trial:
         without = [it["id"] for it in declared.actuators if it.get("value") is None]
         expect(cls, "each actuator has a value, its no-op", not without, f"no value of {', '.join(without)}")
 
+    def _open(self) -> EnvironmentUpdated:
+        """Open the next episode."""
+        return self._staged.reset()
+
     def _look(self) -> None:
         """Do what is done once in each episode, between two steps or at its end."""
 
     def _episode(self, steps: int, asked: int) -> None:
         cls = self._cls
         for step in range(1, steps + 1):
-            layout, places = self._turn(step)
-            values = [self._value(space, step) for space in layout.spaces]
+            values = [self._value(space, step) for space in self._actuators.spaces]
             with clause(
                 cls, "`update` takes any setpoints of the actuators' spaces and returns all that it declared"
             ):
-                updated = self._staged.update(layout.to_row(values), places)
+                updated = self._staged.update(self._actuators.to_row(values))
             self._trace.append(encoded(updated))
             ended = updated.terminated or updated.truncated
             if step == asked or (ended and step < asked):
@@ -163,14 +164,6 @@ class _Trial:
             if ended:
                 return
             self._check_length(step, updated)
-
-    def _turn(self, step: int) -> tuple[Layout, list[int] | None]:
-        """Return the actuators that are set in a step, and their places; None: all."""
-        if self._turns is None:
-            return self._actuators, None
-        ids = self._turns[(step - 1) % len(self._turns)]
-        places = [self._actuators.index[uid] for uid in ids]
-        return Layout(list(ids), [self._actuators.spaces[place] for place in places]), places
 
     def _check_length(self, step: int, updated: EnvironmentUpdated) -> None:
         expect(
@@ -188,6 +181,16 @@ class _Trial:
             if space.contains(corner):
                 return space.canonical(corner)
         return space.sample(self._draw)
+
+
+class _Twice(_Trial):
+    """Do each reset twice, with a step between them."""
+
+    def _open(self) -> EnvironmentUpdated:
+        opened = super()._open()
+        with clause(self._cls, "`update` takes a step in which no actuator is set"):
+            self._staged.update([], [])
+        return self._staged.reset(opened)
 
 
 class _Asked(_Trial):

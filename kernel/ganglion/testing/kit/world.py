@@ -53,7 +53,7 @@ class World:
         self.checks = Declared()
         self.episode = 0
         self.step = 0
-        self._ended = False
+        self.ended = False
         self._rng = np.random.Generator(np.random.PCG64(7))
 
     @classmethod
@@ -78,6 +78,7 @@ class World:
         """Ask for the beginning of a phase, and return the answer whatever it is."""
         self.session.started = True
         self.episode = self.step = 0
+        self.ended = False
         return self.session.ask("environment.start", {**self._start(seed), **more})
 
     def _start(self, seed: int) -> dict[str, Any]:
@@ -117,28 +118,50 @@ class World:
         self.checks.declare("rewards", rows)
         self.rewards = [row["id"] for row in rows]
 
-    def reset(self, seed: int, **more: Any) -> Answer:
+    def reset(self, seed: int) -> Answer:
         """Begin the next episode with this seed; Miss if that is refused."""
-        answer = self.session.ask("environment.reset", self.reset_body(seed, **more))
+        return self.open(self.reset_body(seed))
+
+    def open(self, body: Mapping[str, Any], opened: Answer | None = None) -> Answer:
+        """Begin the episode of a reset with this body; Miss if that is refused.
+
+        `opened` is the answer that this reset had before: the state that was told in it is put back.
+        """
+        self.step = 0
+        self.ended = False
+        state = None if opened is None else opened.fields.get("state")
+        if opened is not None and state is None and self._order.plugin is not None:
+            state = {}  # our own host leaves out what has not been drawn from since the start
+        answer = self.session.ask(
+            "environment.reset", {**body, **({} if state is None else {"state": state})}
+        )
         if answer.failed:
             raise Miss(f"environment.reset: expected readings, found {answer.text}")
         return answer
 
-    def reset_body(self, seed: int, **more: Any) -> dict[str, Any]:
-        """Return the body of a reset, and count the episode."""
+    def reset_body(self, seed: int) -> dict[str, Any]:
+        """Return the body of the reset that begins the next episode, and count the episode."""
         self.episode += 1
-        self.step = 0
-        self._ended = False
         stream = words(seed, ["kit", "reset"])
         wire = seed if self._order.plugin is None else integer_from_words(stream) >> _WIRE_BITS
-        return {"episode": self.episode, "seed": wire, "stream": stream, **more}
+        return {"episode": self.episode, "seed": wire, "stream": stream}
 
     def ask(self, body: Mapping[str, Any] | bytes, **more: Any) -> Answer:
         """Ask for a step, and return the answer whatever it is."""
         self.step += 1
         answer = self.session.ask(UPDATE, body, position=self.position, **more)
-        self._ended = True in (answer.fields.get("terminated"), answer.fields.get("truncated"))
+        if not answer.failed:
+            self.ended = True in (answer.fields.get("terminated"), answer.fields.get("truncated"))
+        if self.rewards is None and isinstance(answer.fields.get("reward_ids"), list):
+            self._declare_rewards(answer.fields["reward_ids"])
         return answer
+
+    def steps(self, count: int) -> list[Answer]:
+        """Return the answers to the next steps: so many, or fewer where the episode ends."""
+        answers = [self.update()]
+        while len(answers) < count and not self.ended:
+            answers.append(self.update())
+        return answers
 
     def update(self, values: Sequence[Any] | None = None) -> Answer:
         """Advance by one step; Miss if that is refused."""
@@ -177,8 +200,6 @@ class World:
             readings = self.checks.row("sensors", _only(fields, "readings"), "readings")
             rewards: list[Any] = []
             if fields.get("rewards"):
-                if self.rewards is None:
-                    self._declare_rewards(fields.get("reward_ids") or [])
                 rewards = self.checks.row("rewards", _only(fields, "rewards"), "rewards")
         except (RemoteProtocolError, TypeError, KeyError) as error:
             raise Miss(f"{self.where}: {_said(error)}") from error
@@ -201,7 +222,7 @@ class World:
             for uid, a, b in zip(ids, first, second, strict=False):
                 if a != b:
                     return f"`{uid}` went from {_shown(a)} to {_shown(b)}"
-        for key in sorted({*one.fields, *other.fields} - {"state"}):
+        for key in sorted({*one.fields, *other.fields} - {"state", "reward_ids"}):
             a, b = one.fields.get(key), other.fields.get(key)
             if a != b:
                 return f"`{key}` went from {a!r:.60} to {b!r:.60}"
@@ -233,7 +254,7 @@ class World:
 
     def goes_on(self, what: str) -> None:
         """Miss unless the next call is answered as if nothing had been."""
-        if self._ended:
+        if self.ended:
             self.reset(99)
         answer = self.ask({"setpoints": [self.no_ops()]})
         expect(

@@ -42,7 +42,7 @@ class Right(Environment):
 
     def update(self, actuators: list[ActuatorInformation]) -> EnvironmentState:
         self.steps += 1
-        self.level = min(max(self.level - 0.5 + actuators[0].value, 0.0), 10.0)
+        self.level = min(max(self.level - 0.5 + sum(it.value for it in actuators), 0.0), 10.0)
         return EnvironmentState(self.readings(), self.rewards(), terminated=self.steps == 20)
 
     def rewards(self) -> list[RewardInformation]:
@@ -95,6 +95,25 @@ class Guesses(Right):
         self.level = float(Guesses.count)
         baseline.sensors_available[0].value = self.level
         return baseline
+
+
+class Remembers(Right):
+    """Keep something of its own from one episode for the next."""
+
+    opened = 0
+
+    def start_environment(self) -> EnvironmentBaseline:
+        self.opened += 1
+        super().start_environment()
+        self.level = float(self.opened)
+        return EnvironmentBaseline(self.readings(), self.valves())
+
+
+class Demands(Right):
+    """Rely on being given a setpoint."""
+
+    def update(self, actuators: list[ActuatorInformation]) -> EnvironmentState:
+        return super().update([actuators[0]])
 
 
 class GoesBack(Right):
@@ -197,6 +216,8 @@ class Counts(Right):
         (Changes, "with the same declarations"),
         (GoesOn, "no episode is longer than `longest_episode` says"),
         (Guesses, "the same seed and setpoints give the same readings"),
+        (Remembers, "the same `reset` again, .* opens the same episode, .*: found another answer number 21 "),
+        (Demands, "takes a step in which no actuator is set: IndexError"),
         (GoesBack, "returns all that it declared"),
         (Stumbles, "`shutdown` ends it: .*no way out"),
         (OnlySaves, "expected save_state and load_state, or neither, found save_state without load_state"),

@@ -95,7 +95,9 @@ class Hill:
         rewards = [[1.0]] if self.breaks("reset.declared") else []
         self.drawn += 1
         state = {"drawn": 0}
-        if self.breaks("state.goes-on") and body.get("state") is not None:
+        if (
+            self.breaks("state.goes-on") and body.get("state") is not None and self.drawn == 1
+        ):  # a fresh process
             self.place += 0.5
         return {"readings": [[self.place]], "rewards": rewards, "ticks": 0, "state": state}
 

@@ -17,7 +17,7 @@ TEXTS = {
     "step.simtime": "update (episode 0, step 2): ticks fell from 39 to 38",
     "step.few": "too few setpoints: expected ERROR, found REPLY",
     "repeat.same-answer": "update (episode 0, step 3) was executed twice: `place` went from",
-    "repeat.new-serial": "three updates with serials of their own: ticks [1, 1, 1], one was not executed",
+    "repeat.new-serial": "3 updates with serials of their own: ticks [1, 1, 1], one was not executed",
     "errors.broken-body": "the body c1: expected ERROR, found REPLY",
     "large.steps": "update (episode 2, step",
 }
