@@ -1,13 +1,17 @@
 from __future__ import annotations
 
+import subprocess
+import sys
+from contextlib import nullcontext
 from importlib import import_module
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
-from ganglion.sdk import ActuatorInformation, Box, Discrete, SensorInformation
+from ganglion.sdk import ActuatorInformation, Box, Discrete, MultiBinary, MultiDiscrete, SensorInformation
 from ganglion.testing import (
     Order,
     PluginDriver,
@@ -106,6 +110,65 @@ def test_learners_keep_their_contract(name: str) -> None:
     chosen = {"sensors": SENSORS, "actuators": actuators}
     check_muscle(muscle, params, brain=brain_class, brain_params=brain_params, **chosen)
     check_brain(brain_class, brain_params, muscle=muscle, muscle_params=params, **chosen)
+
+
+def _sb3(algorithm: str) -> tuple[str, dict[str, Any]]:
+    return "sb3", {"algorithm": algorithm}
+
+
+BOX, BUTTON = Box(-2.0, 2.0, ()), Discrete(3)
+WHOLE = Box(-2, 2, (), np.int64)
+# brain, its parameters, the spaces of the actuators, whether it can learn with them
+SPACES = [
+    ("sarsa", {}, [BUTTON], True),
+    ("sarsa", {}, [], False),
+    ("sarsa", {}, [BUTTON, BUTTON], False),
+    ("dqn", {}, [MultiDiscrete([2, 3])], True),
+    ("dqn", {}, [BOX], False),
+    ("dqn", {}, [MultiDiscrete([65, 65])], False),
+    ("ppo", {}, [BUTTON, MultiBinary(2)], True),
+    ("ppo", {}, [Box(-np.inf, np.inf, ())], True),
+    ("ppo", {}, [BOX, BUTTON], False),
+    ("ppo", {}, [], False),
+    ("sac", {}, [BOX, BOX], True),
+    ("sac", {}, [BUTTON], False),
+    ("sac", {}, [WHOLE], False),
+    ("sac", {}, [Box(0.0, np.inf, ())], False),
+    (*_sb3("SAC"), [BOX], True),
+    (*_sb3("SAC"), [BUTTON], False),
+    (*_sb3("DQN"), [BUTTON, BUTTON], False),
+    (*_sb3("PPO"), [BUTTON, BUTTON], True),
+    (*_sb3("PPO"), [], False),
+]
+
+
+@pytest.mark.parametrize(("brain", "params", "spaces", "fits"), SPACES)
+def test_learners_say_what_spaces_they_take(
+    brain: str, params: dict[str, Any], spaces: list[Any], fits: bool
+) -> None:
+    """A brain refuses the actuators before a run that it would refuse in its set-up."""
+    actuators = [ActuatorInformation(None, space, f"world.{i}") for i, space in enumerate(spaces)]
+    with nullcontext() if fits else pytest.raises(ValueError, match=r"found |4225 combinations"):
+        class_of("brains", brain).check_spaces(SENSORS, actuators, **params)
+
+
+def test_learners_say_it_without_torch() -> None:
+    """What a check of a document asks of brains imports no torch."""
+    names = ["sarsa", "dqn", "ppo", "sac", "sb3"]
+    program = f"""import sys
+from importlib.metadata import entry_points
+from ganglion.sdk import ActuatorInformation, Box
+for name in {names}:
+    (entry,) = entry_points(group="ganglion.brains", name=name)
+    try:
+        entry.load().check_spaces([], [ActuatorInformation(None, Box(-1.0, 1.0, ()), "world.push")])
+    except ValueError:
+        print(name)
+print("torch" in sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+
+    assert ["sarsa", "dqn", "False"] == done.stdout.split(), done.stderr
 
 
 @pytest.mark.parametrize("name", ["aggregate_rewards", "dummy"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Callable
 from typing import Any
 
 from ganglion import registry
@@ -26,11 +27,15 @@ def deeply(plan: Plan) -> list[Fault]:
     """Return what the plugins that a plan names tell of it.
 
     Classes, parameters and conditions come first; then each environment is started once, if nothing is wrong with it
-    already.
+    already; then brains say whether they can learn with the spaces that were declared.
     """
     rows: list[dict[str, Any]] = _ask({"plan": plan.to_map()})
     errors = [row for row in rows if row["severity"] == "error"]
-    faults = [Fault(**row) for row in [*rows, *try_environments(plan, errors)]]
+    pairs: list[dict[str, Any]] = []
+    rows += try_environments(plan, errors, pairs)
+    if pairs and not errors:
+        rows += _ask({"pairs": pairs, "folder": plan.folder, "allow": plan.allow})
+    faults = [Fault(**row) for row in rows]
     lines = plan.document.split("\n")
     return [placed(fault, plan.source, lines) for fault in faults]
 
@@ -68,6 +73,25 @@ def _misfits(rows: list[list[str]]) -> list[list[str]]:
     return found
 
 
+def _unfit(pairs: list[dict[str, Any]], plan: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return what brains say against the sensors and actuators of their agents, as maps of faults."""
+    from ganglion.sdk import ActuatorInformation, SensorInformation  # arrays are for the child
+    from ganglion.sdk.spaces.form import space_from_wire
+
+    found = []
+    for pair in pairs:
+        rows: list[list[Any]] = [
+            [kind(None, space_from_wire(row["space"]), row["id"]) for row in pair[word]]
+            for word, kind in (("sensors", SensorInformation), ("actuators", ActuatorInformation))
+        ]
+        cls = registry.load("brain", pair["brain"], plan["folder"], plan["allow"])
+        try:
+            cls.check_spaces(*rows, **pair["params"])
+        except Exception as error:  # noqa: BLE001 - authors' code may raise anything; it is told
+            found.append(registry.fault(pair["at"], f"agent {pair['agent']}: {error}"))
+    return found
+
+
 def _child() -> None:
     """Answer one question; what plugins print while they are imported goes to stderr."""
     answer = os.fdopen(os.dup(1), "w")
@@ -79,7 +103,13 @@ def _child() -> None:
 
         found = try_out(question["trial"], answer)
     else:
-        found = inspect(question["plan"]) if "plan" in question else _misfits(question["entries"])
+        answers: dict[str, Callable[[Any], list[Any]]] = {
+            "plan": inspect,
+            "entries": _misfits,
+            "pairs": lambda pairs: _unfit(pairs, question),
+        }
+        (key,) = answers.keys() & question.keys()
+        found = answers[key](question[key])
     with answer:
         json.dump(found, answer)
 

@@ -55,7 +55,8 @@ def following(outcome: Outcome, store: str) -> list[str]:
     """Return what a person may do next, as a line; `store` is empty where nothing was stored."""
     if outcome.status == "finished":
         return [f"next: ganglion results episodes {outcome.run} · ganglion runs"] if store else []
-    return [f"next: ganglion resume {outcome.run}"] if outcome.exit_status in (1, _INTERRUPTED) else []
+    helps = outcome.resumable and outcome.exit_status in (1, _INTERRUPTED)
+    return [f"next: ganglion resume {outcome.run}"] if helps else []
 
 
 def _put(stream: TextIO, text: str) -> None:

@@ -13,8 +13,8 @@ from typing import Any
 from ganglion import registry
 from ganglion.cli.child import Children
 from ganglion.limits import DEADLINE_OTHER_S, DEADLINES_S
-from ganglion.run.agents import misfits
-from ganglion.run.plan import EnvironmentPlan, PhasePlan, Plan
+from ganglion.run.agents import ResolvedAgent, misfits, resolve, same_declarations
+from ganglion.run.plan import AgentPlan, EnvironmentPlan, PhasePlan, Plan
 from ganglion.run.recovery import span_s
 from ganglion.supervisor.child import exit_text
 
@@ -26,7 +26,9 @@ _AT_ONCE_MAX = 4  # each may be a simulator that takes a processor and much memo
 _HANGS = "Timeout ("  # how faulthandler begins what it writes before it ends a process
 
 
-def try_environments(plan: Plan, faults: Sequence[Mapping[str, Any]] = ()) -> list[dict[str, Any]]:
+def try_environments(
+    plan: Plan, faults: Sequence[Mapping[str, Any]] = (), pairs: list[dict[str, Any]] | None = None
+) -> list[dict[str, Any]]:
     """Start each environment of a plan once, in a process of its own, and return what is wrong as maps of faults.
 
     Told are what the author's code raises, values outside their spaces, workers that declare otherwise, and ids that
@@ -36,6 +38,7 @@ def try_environments(plan: Plan, faults: Sequence[Mapping[str, Any]] = ()) -> li
     Args:
         plan: Of a document without other faults.
         faults: Of plugins that cannot be loaded, or not with their parameters; they are left out, too.
+        pairs: Filled with the brains of agents whose spaces are known by then, and with these, as questions.
     """
     shut = [_place(fault) for fault in faults]
     orders: dict[str, dict[str, Any]] = {}
@@ -49,7 +52,7 @@ def try_environments(plan: Plan, faults: Sequence[Mapping[str, Any]] = ()) -> li
     for answer in answers.values():
         if answer.get("traceback"):
             sys.stderr.write(f"{answer['message']}\n{answer['traceback']}\n")
-    return [registry.fault(at, text) for at, text in _faults(plan, answers)]
+    return [registry.fault(at, text) for at, text in _faults(plan, answers, [] if pairs is None else pairs)]
 
 
 def _answers(plan: Plan, orders: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -112,8 +115,10 @@ def _span_s(phase: PhasePlan, environment: EnvironmentPlan, word: str) -> float:
     return span_s(f"environment.{word}", table) or DEADLINES_S.get(word) or DEADLINE_OTHER_S
 
 
-def _faults(plan: Plan, answers: Mapping[str, dict[str, Any]]) -> Iterator[tuple[str, str]]:
-    """Yield (place, message) of all that is wrong, in document order."""
+def _faults(
+    plan: Plan, answers: Mapping[str, dict[str, Any]], pairs: list[dict[str, Any]]
+) -> Iterator[tuple[str, str]]:
+    """Yield (place, message) of all that is wrong, in document order, and fill `pairs`."""
     for phase in plan.phases:
         declared: dict[str, dict[str, Any]] = {}
         unknown: list[str] = []
@@ -125,16 +130,32 @@ def _faults(plan: Plan, answers: Mapping[str, dict[str, Any]]) -> Iterator[tuple
             if len(known) < len(found):
                 unknown.append(environment.uid)
                 continue
-            declared[environment.uid] = _rows(known[0])
+            declared[environment.uid] = known[0]
             for worker, answer in enumerate(known):
-                if answer["shape"] != known[0]["shape"]:
+                if not same_declarations(answer, known[0]):
                     text = f"environment {environment.uid} declares otherwise in worker {worker} than in worker 0"
                     yield at, text
                     break
-        yield from misfits(phase, declared, unknown)
+        wrong = misfits(phase, declared, unknown)
+        yield from wrong
+        if not wrong and not unknown:
+            pairs += [_pair(agent) for agent in resolve(phase, declared) if _can_judge(agent.plan)]
 
 
-def _rows(answer: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the ids that a trial found in the form of declarations."""
-    kinds = ("sensors", "actuators", "rewards")
-    return {k: None if answer[k] is None else [{"id": uid} for uid in answer[k]] for k in kinds}
+def _can_judge(agent: AgentPlan) -> bool:
+    """Say whether a brain learns with the spaces that environments declare: filters declare others."""
+    return agent.brain is not None and not agent.filters
+
+
+def _pair(agent: ResolvedAgent) -> dict[str, Any]:
+    """Return the brain of an agent and its declarations, as a question."""
+    brain = agent.plan.brain
+    assert brain is not None
+    return {
+        "agent": agent.plan.name,
+        "brain": brain.name,
+        "params": brain.params,
+        "at": brain.at,
+        "sensors": agent.sensors,
+        "actuators": agent.actuators,
+    }

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import faulthandler
-import hashlib
 from collections.abc import Mapping
 from typing import Any, TextIO
-
-import msgpack
 
 from ganglion.limits import DEADLINE_OTHER_S, DEADLINES_S
 from ganglion.peer.conversation import Request
@@ -38,8 +35,8 @@ def try_out(order: Mapping[str, Any], watch: TextIO) -> dict[str, Any]:
         watch: An open file with a descriptor.
 
     Returns:
-        `sensors`, `actuators`, `rewards` (ids; rewards null: declared by the first update) and `shape`, which is
-        equal for equal declarations; or `message` and `traceback`.
+        `sensors`, `actuators`, `rewards` (rows of id and space; rewards null: declared by the first update); or
+        `message` and `traceback`.
     """
     plan = Plan.from_map(dict(order["plan"]))
     phase = plan.phases[order["phase"]]
@@ -110,6 +107,7 @@ def _plugin(plugin: PluginPlan | None) -> dict[str, Any] | None:
 
 def _declared(declared: EnvironmentDeclared) -> dict[str, Any]:
     kinds = {"sensors": declared.sensors, "actuators": declared.actuators, "rewards": declared.rewards}
-    ids = {kind: None if rows is None else [str(row["id"]) for row in rows] for kind, rows in kinds.items()}
-    spaces = [[(row["id"], row["space"]) for row in rows] for rows in (declared.sensors, declared.actuators)]
-    return {**ids, "shape": hashlib.sha256(msgpack.packb(spaces)).hexdigest()}
+    return {
+        kind: None if rows is None else [{"id": row["id"], "space": row["space"]} for row in rows]
+        for kind, rows in kinds.items()
+    }

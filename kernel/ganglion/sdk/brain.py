@@ -178,6 +178,19 @@ class Brain(Part, Statistics, ABC):
     last_update: Any = None
     _signals: list[tuple[Signal, str]] | None = None
 
+    @classmethod
+    def check_spaces(
+        cls, sensors: Sequence[SensorInformation], actuators: Sequence[ActuatorInformation], **params: Any
+    ) -> None:
+        """Refuse the sensors and actuators of an agent that a brain with these parameters cannot learn with.
+
+        Asked by `ganglion check --deep`, without making an object, of agents without filters. The values of the
+        sensors and actuators are not set. Nothing heavy may be imported here.
+
+        Raises:
+            ValueError: Says what is expected and what was found.
+        """
+
     def setup(self) -> Awaitable[None] | None:
         """Prepare networks and `memory.size_limit`; sensors, actuators and seed are known."""
         return None

@@ -39,6 +39,7 @@ from ganglion.wire.parcel import plan_bytes
 __all__ = ["FINISHED", "INTERRUPTED", "Outcome", "Run", "Wait", "check_size", "check_store"]
 
 FINISHED, FAILED, INTERRUPTED = "finished", "failed", "interrupted"
+_FAILS_AGAIN = frozenset({"author", "document", "plugin", "space"})  # kinds of failures
 _REPORT_MAX_S = 60.0  # a wait is told after 2, 4, 8, 16, 32, 60, 120, 180 s ...
 _TOLD_MAX = 8  # of those that were dragged along, named in the report
 _HEARD_SPAN_S = 1.0  # a participant tells a wait of its own after two seconds, then ever more seldom
@@ -57,6 +58,7 @@ class Outcome:
     exit_status: int
     story: list[str] = field(default_factory=list)
     took_s: float = 0.0
+    resumable: bool = True  # False: the same document and plugins would fail in the same way again
 
 
 @dataclass(slots=True)
@@ -256,7 +258,8 @@ class Run:
         self.status = status
         took_s = time.monotonic() - self.started_s
         reason, story = printable(reason.replace("\n", " ")), _plain(story)
-        self.outcome = Outcome(self.id, status, reason, exit_status, story, took_s)
+        resumable = ended.failure is None or ended.failure.kind not in _FAILS_AGAIN
+        self.outcome = Outcome(self.id, status, reason, exit_status, story, took_s, resumable)
         return self.outcome
 
     def _notes(self) -> list[str]:

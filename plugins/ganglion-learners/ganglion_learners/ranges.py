@@ -45,8 +45,9 @@ class Ranges:
         finite = np.isfinite(self.low) & np.isfinite(self.high)
         if bounded and not finite.all():
             raise ValueError(f"{what}, found {described(actuators)}")
-        self._centre = np.where(finite, self.low / 2.0 + self.high / 2.0, 0.0)
-        self._half = np.where(finite, self.high / 2.0 - self.low / 2.0, 1.0)
+        low_end, high_end = np.where(finite, self.low, 0.0), np.where(finite, self.high, 0.0)
+        self._centre = low_end / 2.0 + high_end / 2.0
+        self._half = np.where(finite, high_end / 2.0 - low_end / 2.0, 1.0)
 
     def __len__(self) -> int:
         return len(self.low)

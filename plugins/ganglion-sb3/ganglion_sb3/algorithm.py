@@ -17,17 +17,10 @@ from stable_baselines3.common.noise import NormalActionNoise
 from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
 from stable_baselines3.common.utils import LinearSchedule
 
+from ganglion_sb3.brain import CHOICES
+
 __all__ = ["algorithm_named", "make_algorithm", "make_policy"]
 
-# Which actions they can choose; Stable-Baselines3 checks it only where it is given an environment.
-CHOICES: dict[str, tuple[type[spaces.Space[Any]], ...]] = {
-    "A2C": (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary),
-    "DDPG": (spaces.Box,),
-    "DQN": (spaces.Discrete,),
-    "PPO": (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary),
-    "SAC": (spaces.Box,),
-    "TD3": (spaces.Box,),
-}
 # What is the bus's business, or cannot be said in a document.
 OURS = {
     "device", "env", "monitor_wrapper", "optimize_memory_usage", "policy", "replay_buffer_class",
@@ -75,8 +68,8 @@ def make_algorithm(
         ValueError: A parameter is not taken, or does not fit; the message names it.
     """
     cls = algorithm_named(name)
-    if not isinstance(chosen, CHOICES[name]):
-        kinds = ", ".join(kind.__name__ for kind in CHOICES[name])
+    if type(chosen).__name__ not in CHOICES[name]:
+        kinds = ", ".join(CHOICES[name])
         raise ValueError(f"{name} chooses actions of the kinds {kinds}, found {chosen}")
     taken = _taken(cls, params)
     scheduled = [key for key in SCHEDULES if callable(taken.get(key))]

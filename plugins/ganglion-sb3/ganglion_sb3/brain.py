@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ganglion.sdk import CheckpointableBrain, Session, Signal, Transitions
+from ganglion.sdk import (
+    ActuatorInformation,
+    CheckpointableBrain,
+    SensorInformation,
+    Session,
+    Signal,
+    Transitions,
+)
 
 if TYPE_CHECKING:
     from ganglion_sb3.collector import Collector
 
-__all__ = ["SB3Brain"]
+__all__ = ["CHOICES", "SB3Brain"]
 
 Array = NDArray[Any]
+_ALL = ("Box", "Discrete", "MultiDiscrete", "MultiBinary")
+# Which actions they can choose; Stable-Baselines3 checks it only where it is given an environment.
+CHOICES = {"A2C": _ALL, "DDPG": ("Box",), "DQN": ("Discrete",), "PPO": _ALL, "SAC": ("Box",), "TD3": ("Box",)}
 FLOAT32_MAX = float(np.finfo(np.float32).max)  # it computes in float32
 COUNTERS = ("num_timesteps", "_n_updates", "_n_calls", "_episode_num")
 
@@ -85,6 +95,25 @@ class SB3Brain(CheckpointableBrain):
         self.total_timesteps = total_timesteps
         self.model: Any = None  # the algorithm, made in `setup`
         self._collector: Collector
+
+    @classmethod
+    def check_spaces(
+        cls,
+        sensors: Sequence[SensorInformation],
+        actuators: Sequence[ActuatorInformation],
+        algorithm: str = "PPO",
+        **params: Any,
+    ) -> None:
+        """Refuse actuators that the algorithm cannot choose: of another kind, of several kinds, or none."""
+        kinds = {type(it.space).__name__ for it in actuators}
+        if kinds == {"Discrete"} and len(actuators) > 1:
+            kinds = {"MultiDiscrete"}  # which several choices are to it
+        taken = CHOICES.get(algorithm, _ALL)
+        if len(kinds) != 1 or not kinds <= {*taken}:
+            found = ", ".join(f"{it.uid}: {it.space.to_string()}" for it in actuators) or "none"
+            raise ValueError(
+                f"{algorithm} of sb3 sets actuators of one kind, {' or '.join(taken)}, found {found}"
+            )
 
     def setup(self) -> None:
         """Make networks and buffers from sensors, actuators and seed.

@@ -33,6 +33,32 @@ def test_authors_code_runs_in_the_child_only(tmp_path: Path) -> None:
     assert "mine" not in sys.modules
 
 
+def test_a_brain_is_asked_for_its_spaces(tmp_path: Path) -> None:
+    """A brain gets what its agent sees and sets, with its parameters; what it refuses is a fault at its place."""
+    (tmp_path / "mine.py").write_text(
+        "from ganglion.sdk import Brain\nclass Picky(Brain):\n"
+        "    def thinking(self, *_): pass\n"
+        "    @classmethod\n"
+        "    def check_spaces(cls, sensors, actuators, least=0):\n"
+        "        found = [it.space.to_string() for it in (*sensors, *actuators)]\n"
+        "        if len(actuators) < least: raise ValueError(f'too few for {least}: {found}')\n"
+    )
+    hill = EnvironmentPlan("hill", PluginPlan("dummy"))
+
+    def faults(least: int, *filters: PluginPlan) -> list[str]:
+        brain = PluginPlan("mine:Picky", {"least": least}, at="run.yml:2:3: schedule.one.agents.ada.brain")
+        dummy = PluginPlan("dummy")
+        agent = AgentPlan("ada", dummy, brain, dummy, ["hill.0"], ["hill.1"], filters=list(filters))
+        phase = PhasePlan(0, "one", [hill], [agent], PluginPlan("vanilla"), [], [PluginPlan("max_episodes")])
+        return [
+            f"{it.place}: {it.message}" for it in deeply(Plan("u", "u", "1", [phase], folder=str(tmp_path)))
+        ]
+
+    assert [] == faults(1)
+    assert ["run.yml:2:3: agent ada: too few for 2: ['Discrete(11)', 'Discrete(100)']"] == faults(2)
+    assert [] == faults(2, PluginPlan("norm"))
+
+
 def test_child_that_dies_is_named(tmp_path: Path) -> None:
     """A module that ends its process is an error that says so, no answer is made up."""
     (tmp_path / "mine.py").write_text("import os\nos._exit(7)\n")

@@ -151,3 +151,4 @@ def test_the_end_says_what_can_be_done_next() -> None:
     assert [["next: ganglion resume demo-1"]] * 2 == lines[1:3]
     assert [] == lines[3]
     assert [] == following(Outcome("demo-1", "finished", "", 0), "")
+    assert [] == following(Outcome("demo-1", "failed", "", 1, resumable=False), " in x")

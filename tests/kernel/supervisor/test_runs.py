@@ -117,6 +117,21 @@ def test_failure_without_a_peer_is_told_in_its_words() -> None:
     _on_loop(body)
 
 
+@pytest.mark.parametrize(
+    ("kind", "helps"),
+    [("author", False), ("plugin", False), ("document", False), ("lost", True), ("store", True)],
+)
+def test_what_fails_again_cannot_be_resumed(kind: str, helps: bool) -> None:
+    """Where document and plugins are at fault a run that goes on fails again; where a process was lost it need not."""
+
+    def body(run: Run) -> None:
+        run.finish(dataclasses.replace(FAILED, failure=Failure(kind, "boom")))
+
+        assert helps == run.conclude().resumable
+
+    _on_loop(body)
+
+
 def test_waits_are_told_at_growing_intervals() -> None:
     """Governor and store are told at 2, 4, 8 ... seconds; how to attach is told once, sooner."""
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ganglion.sdk import Transitions
+from ganglion.sdk import ActuatorInformation, SensorInformation, Transitions
 from ganglion_learners.choice import Choices
 from ganglion_learners.dqn.config import DqnConfig
 from ganglion_learners.dqn.muscle import one_choice
@@ -112,6 +112,13 @@ class DqnBrain(OffPolicy):
             pretrain_caution=pretrain_caution,
         )
         super().__init__()
+
+    @classmethod
+    def check_spaces(
+        cls, sensors: Sequence[SensorInformation], actuators: Sequence[ActuatorInformation], **params: Any
+    ) -> None:
+        """Refuse anything but one discrete actuator of at most 4096 combinations."""
+        _ = one_choice(Choices(actuators), actuators).joint  # refuses too many combinations
 
     def _build(self) -> None:
         from ganglion_learners.dqn.networks import Values  # needs torch

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ganglion.sdk import Box, Session, Transitions
+from ganglion.sdk import ActuatorInformation, Box, SensorInformation, Session, Transitions
 from ganglion_learners.choice import Choices
 from ganglion_learners.learner import Learner
 from ganglion_learners.ppo.config import PpoConfig
@@ -17,6 +17,10 @@ from ganglion_learners.ranges import Ranges
 __all__ = ["PpoBrain"]
 
 Array = NDArray[Any]
+
+
+def _are_boxes(actuators: Sequence[ActuatorInformation]) -> bool:
+    return bool(actuators) and isinstance(actuators[0].space, Box)
 
 
 class PpoBrain(Learner):
@@ -93,12 +97,19 @@ class PpoBrain(Learner):
         )
         super().__init__()
 
+    @classmethod
+    def check_spaces(
+        cls, sensors: Sequence[SensorInformation], actuators: Sequence[ActuatorInformation], **params: Any
+    ) -> None:
+        """Refuse actuators that are neither all discrete nor all Boxes of floats."""
+        (Ranges if _are_boxes(actuators) else Choices)(actuators)
+
     def _build(self) -> None:
         from ganglion_learners.ppo.networks import ActorCritic  # needs torch
         from ganglion_learners.tensors import Adam
 
         config = self.config
-        boxes = bool(self.actuators) and isinstance(self.actuators[0].space, Box)
+        boxes = _are_boxes(self.actuators)
         self._choices = None if boxes else Choices(self.actuators)
         self._ranges = Ranges(self.actuators) if boxes else None
         sizes = () if self._choices is None else self._choices.sizes

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ganglion.sdk import Transitions
+from ganglion.sdk import ActuatorInformation, SensorInformation, Transitions
 from ganglion_learners.off_policy import OffPolicy
 from ganglion_learners.ranges import Ranges
 from ganglion_learners.replay import Replay
@@ -100,6 +100,13 @@ class SacBrain(OffPolicy):
             pretrain_caution=pretrain_caution,
         )
         super().__init__()
+
+    @classmethod
+    def check_spaces(
+        cls, sensors: Sequence[SensorInformation], actuators: Sequence[ActuatorInformation], **params: Any
+    ) -> None:
+        """Refuse anything but bounded Box actuators of floats."""
+        Ranges(actuators, bounded=True)
 
     def _build(self) -> None:
         from ganglion_learners.sac.networks import SoftActorCritic  # needs torch

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ganglion.sdk import CheckpointableBrain, MemoryShard
+from ganglion.sdk import ActuatorInformation, CheckpointableBrain, MemoryShard, SensorInformation
 from ganglion_learners.sarsa.config import SarsaConfig
 from ganglion_learners.sarsa.networks import FourierBasis, action_space, ranges
 
@@ -93,6 +93,13 @@ class SarsaBrain(CheckpointableBrain):
         self.exploration = self.config.exploration
         self.decisions = 0
         self._paths: dict[str, _Path] = {}
+
+    @classmethod
+    def check_spaces(
+        cls, sensors: Sequence[SensorInformation], actuators: Sequence[ActuatorInformation], **params: Any
+    ) -> None:
+        """Refuse anything but one Discrete actuator."""
+        action_space(actuators)
 
     def setup(self) -> None:
         """Make the basis from the sensors, and the values."""
