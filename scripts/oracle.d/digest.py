@@ -1,16 +1,17 @@
 """The digest of a table of a run: frozen, so that what any two versions of Ganglion compute can be compared.
 
-A digest is the SHA-256, as 64 hexadecimal digits, of one line of JSON per row of the run: a list of the columns named in
-`TABLES`, with the rows in ascending order of the first group of columns (the key). A value is written by `json.dumps` with
-sorted keys: a float by the shortest text that reads back as the same float (or `NaN`, `Infinity`, `-Infinity`), an integer
-without a point, so that 1 and 1.0 differ; bytes as the list `["bytes", hexadecimal digits]`. A column that the store does
-not have counts as None. A table without rows of the run has no digest.
+A digest is the SHA-256, as 64 hexadecimal digits, of one line of JSON per row of the run: a list of the columns named
+in `TABLES`, with the rows in ascending order of the first group of columns (the key). A value is written by
+`json.dumps` with sorted keys: a float by the shortest text that reads back as the same float (or `NaN`, `Infinity`,
+`-Infinity`), an integer without a point, so that 1 and 1.0 differ; bytes as the list `["bytes", hexadecimal digits]`.
+A column that the store does not have counts as None. A table without rows of the run has no digest.
 
-Three parts of the results have digests of their own, so that a change of one of them is told apart: `reasons` holds the
-texts of why episodes and phases ended; `models` holds the named arrays of each model (name, dtype, shape, bytes; not the
-bytes of the file); `objectives` holds the objective of each action.
+Three parts of the results have digests of their own, so that a change of one of them is told apart: `reasons` holds
+the texts of why episodes and phases ended; `models` holds the named arrays of each model (name, dtype, shape, bytes;
+not the bytes of the file); `objectives` holds the objective of each action.
 
-Rows are read by `ganglion.sdk.store.StoreReader`, which every store has; nothing here depends on how a store keeps rows.
+Rows are read by `ganglion.sdk.store.StoreReader`, which every store has; nothing here depends on how a store keeps
+rows.
 """
 
 from __future__ import annotations
@@ -73,7 +74,13 @@ def digests(reader: Any, run: str) -> dict[str, str]:
 
 
 def _lines(
-    reader: Any, run: str, name: str, table: str, key: tuple[str, ...], others: tuple[str, ...], known: list[str]
+    reader: Any,
+    run: str,
+    name: str,
+    table: str,
+    key: tuple[str, ...],
+    others: tuple[str, ...],
+    known: list[str],
 ) -> Iterator[bytes]:
     columns = [column for column in (*key, *others) if column in known]
     order = [column for column in key if column in known]

@@ -1,4 +1,4 @@
-"""Classes of the documents beside this module: small environments and agents that use what the shipped plugins do not."""
+"""Classes of the documents beside this module: what the shipped plugins do not use."""
 
 from __future__ import annotations
 
@@ -54,7 +54,9 @@ class Walk(Environment):
         self.place = min(4, max(0, self.place + int(actuators[0].value) - 1))
         over = self.place in (0, 4)
         reward = RewardInformation(float(self.place == 4), NEARNESS, "goal")
-        return EnvironmentState(self.read(), [reward], terminated=over, truncated=self.steps >= 9 and not over)
+        return EnvironmentState(
+            self.read(), [reward], terminated=over, truncated=self.steps >= 9 and not over
+        )
 
 
 class Shapes(Environment):
@@ -86,7 +88,9 @@ class Shapes(Environment):
             ActuatorInformation(np.zeros(2, np.int64), MultiDiscrete([2, 4]), "keys"),
             ActuatorInformation(0, Discrete(3), "gear"),
         ]
-        return EnvironmentBaseline(self.read(), actuators, static_world_model={"kind": "shapes", "sizes": [2, 3]})
+        return EnvironmentBaseline(
+            self.read(), actuators, static_world_model={"kind": "shapes", "sizes": [2, 3]}
+        )
 
     def update(self, actuators: list[ActuatorInformation]) -> EnvironmentState:
         """Add up what is pushed."""
@@ -171,7 +175,9 @@ class Learner(Brain):
             int(row.sensor_readings["walk.place"][0]),
             int(row.actuator_setpoints["walk.move"][0]),
         )
-        after = 0.0 if row.terminated[0] else 0.9 * self.weights[int(row.next_readings["walk.place"][0])].max()
+        after = (
+            0.0 if row.terminated[0] else 0.9 * self.weights[int(row.next_readings["walk.place"][0])].max()
+        )
         self.learn_row(place, move, float(row.rewards["walk.goal"][0]), float(after))
         self.add_statistics("seen", self.seen)
         return self.weights
@@ -270,7 +276,7 @@ class Bound(TerminationCondition):
 class Patient(Controller):
     """Let all agents act in every third step."""
 
-    setpoints: Any = {}
+    setpoints: Any = None
 
     def turn(self, step: int) -> Any:
         """Say who acts after so many steps."""

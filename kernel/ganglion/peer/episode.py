@@ -61,6 +61,7 @@ class Episode:
         self._rows = {world.uid: _Rows() for world in phase.worlds}
         self._action_rows = {actor.name: _Rows() for actor in phase.actors}
         self._wishes: list[dict[str, Any]] = []
+        self._tolerated = 0  # errors of authors in this episode
         self._turn = Turn(phase.controller, list(phase.by_name), phase.hooks)
         self._closed = False
         self._lost = False
@@ -227,8 +228,10 @@ class Episode:
         setup = self.phase.setup
         mode = setup.mode if setup.evaluation else None
         for excuse in excused or ():
+            self._tolerated += 1
             place = (setup.worker, self.number, self.step)
-            self.phase.records.add(record_of(excuse, setup.phase, place, self.phase.moment, mode))
+            record = record_of(excuse, setup.phase, place, self.phase.moment, mode)
+            self.phase.records.add([*record, -self._tolerated])  # the number by which a repeat is known
 
     def _workers(self, actor: Actor) -> list[int]:
         if self.participants is None:

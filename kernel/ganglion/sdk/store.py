@@ -97,7 +97,8 @@ class StoreWriter(_Opened):
         episode  phase, mode, worker, environment|nil, episode, steps, terminated, truncated, reason, round, inner?
                  seals; `round`, then `inner` (of an evaluation within its round) order episodes within their phase
         signal   phase, worker|nil, episode|nil, step|nil, signal, issuer, reason, data|nil, round, inner?, ordinal?|nil
-                 ordinal: its number in the run, from who counts them; a repeat is harmless
+                 ordinal: its number in the run, or, negative, that of a tolerated error in its episode (and `data`
+                 names the mode); a repeat is harmless
         evaluation  phase, agent, number, episode|nil, metrics, brain|nil, completed      a repeat is harmless
         brain    phase, agent, tag, episode, updates, created, bytes, sha256, path, keep?|nil
                  keep: true where the store is to keep the bytes, too; who hosts the writer has put them before

@@ -223,6 +223,16 @@ def _statements() -> dict[str, str]:
                 g.c.run == bindparam("r"), g.c.ordinal == bindparam("o")
             )
         ),
+        "SELECT_TOLERATED": _sql(
+            select(g.c.number).where(
+                g.c.run == bindparam("r"),
+                g.c.ordinal == bindparam("o"),
+                *(
+                    getattr(g.c, name).is_not_distinct_from(bindparam(name))
+                    for name in ("phase", "worker", "episode", "data")
+                ),
+            )
+        ),
         "SELECT_EVALUATION": _sql(
             select(*_named(ev, "episode metrics brain")).where(
                 ev.c.run == bindparam("r"),

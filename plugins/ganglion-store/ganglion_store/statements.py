@@ -71,6 +71,7 @@ __all__ = [
     "SELECT_SEGMENTS",
     "SELECT_SIGNAL",
     "SELECT_STEPS",
+    "SELECT_TOLERATED",
     "UPDATE_CUT_PHASES",
     "UPDATE_LEDGER",
     "UPDATE_MEMBER",
@@ -241,6 +242,11 @@ SELECT_SIGNAL = (
     "stored_signals.signal, stored_signals.issuer, stored_signals.reason, stored_signals.data, "
     'stored_signals.round, stored_signals."inner" FROM stored_signals WHERE stored_signals.run = ? AND '
     "stored_signals.ordinal = ?"
+)
+SELECT_TOLERATED = (
+    "SELECT stored_signals.number FROM stored_signals WHERE stored_signals.run = ? AND stored_signals.ordinal "
+    "= ? AND stored_signals.phase IS ? AND stored_signals.worker IS ? AND stored_signals.episode IS ? AND "
+    "stored_signals.data IS ?"
 )
 SELECT_EVALUATION = (
     "SELECT stored_evaluations.episode, stored_evaluations.metrics, stored_evaluations.brain FROM "

@@ -201,7 +201,14 @@ class SqlWriter(StoreWriter):
         row = (*values, None if data is None else to_json(data), number, inner)
 
         def write(cursor: sqlite3.Cursor, books: Books) -> None:
-            if ordinal is not None:
+            if (
+                ordinal is not None and ordinal < 0
+            ):  # counted within an episode, whose rows come again when lost
+                phase, worker, episode, *_ = row
+                key = (books.run, ordinal, phase, worker, episode, row[7])
+                if cursor.execute(sql.SELECT_TOLERATED, key).fetchone() is not None:
+                    return
+            elif ordinal is not None:
                 found = cursor.execute(sql.SELECT_SIGNAL, (books.run, ordinal)).fetchone()
                 if found is not None:
                     _compare(f"signal {ordinal}", found, row)

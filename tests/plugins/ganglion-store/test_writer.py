@@ -581,3 +581,18 @@ def test_rows_of_open_episodes_are_known(writer: SqlWriter, tell: Any) -> None:
         before,
         [writer.is_open(record) for record in rows],
     )
+
+
+def test_a_tolerated_error_that_comes_again_is_one_row(writer: SqlWriter, read: Any) -> None:
+    """Its number counts within an episode of a worker, in training or evaluation: a repeat is the same row."""
+
+    def record(number: int, worker: int = 0, episode: int = 0, **data: str) -> list[Any]:
+        place = [0, worker, episode, 1, "CONTINUE", "muscle:ada", "ValueError: no"]
+        return ["signal", *place, {"hook": "update", **data}, 1, 0, -number]
+
+    rows = [record(1), record(2), record(1, worker=1), record(1, episode=1), record(1, mode="evaluate")]
+    for _ in range(2):  # the open episodes of a lost store or controller are sent again
+        writer.apply("c", rows)
+        writer.commit()
+
+    assert len(rows) == len(read("signals"))
