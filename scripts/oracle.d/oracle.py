@@ -1,4 +1,4 @@
-"""Run the documents of tests/oracle, undisturbed or with kills, and compare the digests of their tables with those kept."""
+"""Run the documents of tests/oracle, undisturbed or with kills, and compare the digests of their tables."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def undisturbed(cases: list[Case]) -> Iterator[tuple[Case, str, dict[str, str] |
 
 
 def disturb(cases: list[Case], rng: random.Random) -> Iterator[tuple[Case, str, dict[str, str] | str]]:
-    """Run a drawn tenth of the cases once per role with its kill, and once with a kill of everything; yield the results."""
+    """Run a drawn tenth of the cases with a kill of each role, and of everything; yield what came of each."""
     for case in rng.sample(cases, max(1, len(cases) // 10)):
         for whom in (*ROLES, _EVERYTHING):
             with place([case]) as folder:

@@ -23,7 +23,7 @@ def test_every_document_is_a_case() -> None:
 
 
 def test_every_case_is_kept() -> None:
-    """The kept digests are those of the cases: document, seed, number of workers; each has rows of steps and actions."""
+    """Digests are kept of each document, seed and number of workers; all have steps and actions."""
     kept = json.loads((HERE / "digests.json").read_text())
     cases = {
         (name, f"{seed}/{workers}")
