@@ -111,6 +111,7 @@ _SHIPPED: dict[str, dict[str, tuple[str, ...]]] = {
 }
 _PREFIXES = {"palaestrai": "ganglion-palaestrai"}  # of import paths that a distribution offers as names
 
+_GYMNASIUM_ID = re.compile(r"([\w.-]+/)?[\w.-]+-v\d+", re.ASCII)
 _PATH = re.compile(r"(?P<module>[^\W\d]\w*(\.[^\W\d]\w*)*)[:.](?P<name>[^\W\d]\w*)\Z", re.ASCII)
 
 
@@ -284,7 +285,16 @@ def _advice(kind: str, name: str) -> str:
             return _advice_of(table["names"], kind, _foreign(name))
     if top in _PREFIXES:
         return f"; names of {top} need another distribution: pip install {_PREFIXES[top]}"
+    if kind == "environment" and _GYMNASIUM_ID.fullmatch(name):
+        return f"; one of Gymnasium is {{name: gymnasium, params: {{id: {name}}}}}"
+    others = [g.noun for other, g in GROUPS.items() if g.base and name in {e.name for e in entries(other)}]
+    if others:
+        return f": it is of kind {' and '.join(others)}"
     names = dict.fromkeys(entry.name for entry in entries(kind))
+    return _like(name, names) or f"; `ganglion plugins {kind}s` lists those that there are"
+
+
+def _like(name: str, names: Iterable[str]) -> str:
     like = difflib.get_close_matches(name, names, n=1)
     return f"; did you mean `{like[0]}`?" if like else ""
 
@@ -294,8 +304,7 @@ def _advice_of(names: Mapping[str, Mapping[str, str]], kind: str, foreign: str) 
     other = next((GROUPS[k].noun for k, table in names.items() if foreign in table), None)
     if other is not None:
         return f": it is of kind {other}"
-    like = difflib.get_close_matches(foreign, names.get(kind, {}), n=1)
-    return f"; did you mean `{like[0]}`?" if like else ""
+    return _like(foreign, names.get(kind, {}))
 
 
 def _offers(kind: str, distribution: str) -> list[Entry]:
@@ -337,10 +346,18 @@ def locate(kind: str, name: str, folder: str = "", allow: Sequence[str] = (), lo
     top = path["module"].partition(".")[0]
     owner = _owner(top, folder, allow)
     if owner is None:
-        raise _refuse(
-            kind, name, f"package {top!r} is not allowed (name a plugin, or --allow it if you trust it)"
-        )
+        raise _refuse(kind, name, _unknown(top, folder))
     return Entry(name, kind, owner[0], owner[1], f"{path['module']}:{path['name']}")
+
+
+def _unknown(top: str, folder: str) -> str:
+    """Return why a module is not taken: it is not there, or neither beside the document nor allowed."""
+    hint = _like(top, [place.stem for place in Path(folder).glob("*") if _beside(place.stem, folder)])
+    if top.isidentifier() and importlib.util.find_spec(top) is None:
+        return (
+            f"there is no module {top!r} beside the document, and no package of that name is installed{hint}"
+        )
+    return f"package {top!r} is not allowed (name a plugin, or --allow it if you trust it){hint}"
 
 
 def _owner(top: str, folder: str, allow: Iterable[str]) -> tuple[str, str] | None:

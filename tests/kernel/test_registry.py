@@ -126,6 +126,12 @@ def test_two_distributions_with_one_name(install: Install) -> None:
 def test_unknown_names_are_answered() -> None:
     """An unknown name comes with the nearest one, or with the distribution that has it."""
     assert "there is no environment `dumy`; did you mean `dummy`?" == refused("environment", "dumy")
+    listed = "`ganglion plugins environments` lists those that there are"
+    assert f"there is no environment `weather`; {listed}" == refused("environment", "weather")
+    assert "there is no brain `random`: it is of kind muscle" == refused("brain", "random")
+    for name in ("CartPole-v1", "ALE/Pong-v5"):
+        way = f"one of Gymnasium is {{name: gymnasium, params: {{id: {name}}}}}"
+        assert f"there is no environment `{name}`; {way}" == refused("environment", name)
 
 
 def test_foreign_names_without_their_distribution(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -171,7 +177,7 @@ def test_unknown_names_of_an_alias_plugin(install: Install) -> None:
     )
     assert "there is no muscle `old:Head`: it is of kind brain" == refused("muscle", "old:Head")
     assert "there is no filter `old:Zzz`" == refused("filter", "old:Zzz", allow=["old"])
-    assert "package 'older' is not allowed" in refused("muscle", "older:Arm")
+    assert "there is no module 'older' beside" in refused("muscle", "older:Arm")
 
 
 def test_a_broken_alias_plugin_is_named(install: Install) -> None:
@@ -189,7 +195,7 @@ def test_a_blocked_alias_plugin_knows_nothing(install: Install, monkeypatch: pyt
     monkeypatch.setenv("GANGLION_BLOCK", "acme-old")
 
     assert registry.alias("muscle", "old:Arm") is None
-    assert "package 'old' is not allowed" in refused("muscle", "old:Arm")
+    assert "there is no module 'old' beside" in refused("muscle", "old:Arm")
 
 
 def test_missing_distribution_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -246,6 +252,19 @@ def test_import_paths_are_refused_before_any_import(name: str, reason: str) -> N
     assert before == set(sys.modules)
 
 
+def test_a_misspelt_module_is_not_there(tmp_path: Path) -> None:
+    """A module that is nowhere is no matter of trust: it comes with the nearest one beside the document."""
+    (tmp_path / "tank.py").write_text("")
+    message = refused("environment", "tnak:Tank", folder=str(tmp_path))
+    trusted = refused("environment", "numpy:Tank", folder=str(tmp_path))
+
+    assert (
+        "there is no module 'tnak' beside the document, and no package of that name is installed" in message
+    )
+    assert message.endswith("; did you mean `tank`?")
+    assert "package 'numpy' is not allowed (name a plugin, or --allow it if you trust it)" == trusted
+
+
 def test_import_paths_that_are_allowed(
     tmp_path: Path, install: Install, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -259,7 +278,7 @@ def test_import_paths_that_are_allowed(
     assert "theirs:X" == registry.locate("reward", "theirs:X", allow=["theirs"]).value
     monkeypatch.setenv("GANGLION_ALLOW", "a, theirs")
     assert "theirs:X" == registry.locate("reward", "theirs:X").value
-    assert "'mine' is not allowed" in refused("reward", "mine:Slope")
+    assert "there is no module 'mine' beside" in refused("reward", "mine:Slope")
     assert "'random' is not allowed" in refused("reward", "random:Slope", folder=str(tmp_path))
     assert "over the network" in refused("reward", "mine:Slope", folder=str(tmp_path), local=False)
 

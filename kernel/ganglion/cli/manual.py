@@ -13,7 +13,7 @@ __all__ = ["manual"]
 
 
 def manual(entry: Entry) -> str | None:
-    """Return the docstring of a plugin's class; None where its source cannot be found, or says nothing."""
+    """Return the docstring of a plugin's class or function; None where its source cannot be found, or says nothing."""
     module, _, name = entry.value.partition(":")
     spec = _spec(module)
     if spec is None or spec.origin is None or not spec.origin.endswith(".py"):
@@ -22,8 +22,8 @@ def manual(entry: Entry) -> str | None:
         tree = ast.parse(Path(spec.origin).read_text(encoding="utf-8"))
     except (OSError, SyntaxError, ValueError):
         return None
-    classes = (node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == name)
-    return next((ast.get_docstring(node) for node in classes), None)
+    parts = (node for node in tree.body if isinstance(node, ast.ClassDef | ast.FunctionDef))
+    return next((ast.get_docstring(node) for node in parts if node.name == name), None)
 
 
 def _spec(module: str) -> ModuleSpec | None:

@@ -31,8 +31,10 @@ def command(settings: Settings, name: str | None, check: bool) -> int:
     rows = []
     for entry in entries:
         row: dict[str, Any] = registry.describe(entry)
+        said = manual(entry)
+        row["summary"] = (said or entry.summary).partition("\n")[0]
         if named:
-            row["manual"] = manual(entry)
+            row["manual"] = said
         if check:
             row["fault"] = wrong.get((entry.group, entry.distribution, entry.name))
         rows.append(row)
@@ -51,10 +53,10 @@ def _chosen(name: str | None) -> list[registry.Entry]:
     if name is None:
         return every
     group = _group(name)
-    found = [
-        e for e in every if e.group == group or name in (e.name, f"{e.distribution}:{e.name}", e.distribution)
-    ]
-    if group is None and not found:
+    if group is not None:  # a plugin may have the name of a group: `distribution:name` is the plugin
+        return [entry for entry in every if entry.group == group]
+    found = [e for e in every if name in (e.name, f"{e.distribution}:{e.name}", e.distribution)]
+    if not found:
         known = [*registry.GROUPS, *(f"{g}s" for g in registry.GROUPS), *(e.name for e in every)]
         raise UsageError(f"there is no plugin and no group `{name}`{nearest(name, known)}")
     return found

@@ -50,6 +50,7 @@ _SHORT = SCALAR_BYTES // 4  # characters, which UTF-8 makes at most four bytes e
 _DIVIDERS = ",:-?[{"  # no value begins without one of these before it, but the document itself
 _VALUES_PER_DIVIDER = 3  # `[:,:]`: a colon can stand for a map with an empty key and an empty value
 _MESSAGE_MAX = 1_000  # characters: a name of megabytes says no more than its beginning
+_IN_QUOTES = "while scanning a quoted scalar"
 _BEGINS = (yaml.MappingStartEvent, yaml.SequenceStartEvent)
 _ENDS = (yaml.MappingEndEvent, yaml.SequenceEndEvent)
 _UNPRINTABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -211,6 +212,7 @@ class _Composer:
         self.aliases = 0
         self.collections = 0
         self.expanded = 0
+        self.spread: Any = None  # the last scalar of several lines: perhaps a quote was forgotten
 
     def run(self, text: str) -> Node | None:
         """Return the document's root, None where a fault leaves no tree."""
@@ -317,7 +319,9 @@ class _Composer:
             self._long(event)
         start, end = event.start_mark, event.end_mark
         line, column = start.line, start.column
-        width = end.column - column if end.line == line else 1
+        width = end.column - column
+        if end.line != line:
+            width, self.spread = 1, event
         node = Node(text, self.source, line, column, width or 1)
         if event.implicit[0]:
             if not (text.isalpha() and text not in _WORDS):
@@ -484,11 +488,24 @@ def compose(source: Source, text: str) -> tuple[Node | None, list[Fault]]:
         root = None
     except yaml.MarkedYAMLError as error:
         root = None
-        mark = error.problem_mark or error.context_mark
-        line, column = (mark.line, mark.column) if mark else (0, 0)
+        composer.faults.append(_not_yaml(source, error, composer.spread))
+    return root, composer.faults
+
+
+def _not_yaml(source: Source, error: yaml.MarkedYAMLError, spread: Any) -> Fault:
+    """Return the fault of a text that cannot be read on, at the quote that seems not to be closed if there is one."""
+    mark = error.problem_mark or error.context_mark
+    line, column = (mark.line, mark.column) if mark else (0, 0)
+    said = ", ".join(part for part in (error.context, error.problem) if part)
+    if error.context == _IN_QUOTES and error.context_mark is not None:
+        opened, how = error.context_mark, "is not closed"
+    elif spread is not None and spread.style in ("'", '"') and spread.end_mark.line == line:
+        opened, how = spread.start_mark, f"is closed in line {line + 1} only, and behind it: {said}"
+    else:
         if line >= source.count:  # libyaml counts a line behind an end without a newline
             line = source.count - 1
             column = len(source.line(line))
-        said = ", ".join(part for part in (error.context, error.problem) if part)
-        composer.faults.append(Node(None, source, line, column).fault(f"not YAML: {said}"))
-    return root, composer.faults
+        return Node(None, source, line, column).fault(f"not YAML: {said}")
+    return Node(None, source, opened.line, opened.column).fault(
+        f"not YAML: the quote that is opened here {how}"
+    )

@@ -93,6 +93,11 @@ def load_document(
         DocumentError: with every fault and warning in `faults`; nothing was started.
     """
     tree = read_tree(source, text, local)
+    keys = tree.root.keys
+    sign = keys.get("definitions") or (None if "schedule" in keys else keys.get("run"))
+    if sign is not None:  # what else is wrong with it as a run says nothing
+        message = "this is an experiment of many runs, no run: `ganglion sweep` carries it out, with `--plan` checks it"
+        raise _error([sign.fault(message)])
     root, faults = _prepared(tree.root, overrides, seed, sync)
     return load_tree(
         root,

@@ -70,7 +70,9 @@ def _episodes(root: Node, phase: Expanded) -> Iterator[Fault]:
     episodes = _config(phase, "episodes")
     conditions = conditions_of(root, phase)[1]
     readers = [condition for condition in conditions if condition.text("name") in _READS_EPISODES]
-    if episodes is None or _number(episodes) is None:
+    if episodes is not None and episodes.value is not None and _number(episodes) is None:
+        return  # what it says is an error
+    if episodes is None or episodes.value is None:
         if len(readers) == len(conditions):
             yield _warn(
                 phase.mark, f"nothing ends phase `{phase.name}`: neither `episodes` nor another condition"

@@ -116,6 +116,16 @@ def test_reads(text: str, value: object) -> None:
         ("a: [1\nb: 2", "2:2: not YAML: while parsing a flow sequence"),
         ("a: b: c", "1:5: not YAML: mapping values are not allowed in this context"),
         ("a:\n\t- b", "2:1: not YAML: while scanning for the next token"),
+        (
+            'a: "b\nc: d\ne: "f"',
+            "1:4: not YAML: the quote that is opened here is closed in line 3 only, and behind",
+        ),
+        (
+            "a: 'b\nc: 'd'\ne: f",
+            "1:4: not YAML: the quote that is opened here is closed in line 2 only, and behind",
+        ),
+        ('a: b\nc: "d\ne: f', "2:4: not YAML: the quote that is opened here is not closed"),
+        ('a: "b\n c"\nd: [1', "3:6: not YAML: while parsing a flow sequence"),
         ("a: \x07", r"1:4: the character '\x07' may not stand in a document"),
         ("a: " + "9" * 5000, "1:4: expected a number of at most 4000 digits, found 5000"),
     ],

@@ -123,6 +123,20 @@ def test_all_stages_report_together(faults_of: Said) -> None:
     ] == faults_of(text)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "uid: rates\nrun: {schedule: []}\nfactors: {}\n",
+        "uid: rates\ndefinitions: {}\nschedule: []\noutput: x\n",
+    ],
+)
+def test_an_experiment_is_no_run(text: str, faults_of: Said) -> None:
+    """A document of many runs has one fault, which says what it is and which command takes it."""
+    (fault,) = faults_of(text)
+
+    assert "2:1: this is an experiment of many runs, no run: `ganglion sweep` carries it out" in fault
+
+
 def test_report_has_lines_carets_and_a_sum(load: Load) -> None:
     """The error's text is what a command prints."""
     with pytest.raises(DocumentError) as caught:

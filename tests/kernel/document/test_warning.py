@@ -47,6 +47,7 @@ CASES = [
     ({"config": "episodes: 2"}, []),
     ({"config": "episodes: 2", "run": "my_own"}, ["`episodes` is read by the condition `max_episodes` only, which this phase has not"]),
     ({"config": "episodes: 2", "run": "vanilla"}, []),
+    ({"config": "episodes: three"}, []),
     ({"config": "episodes: ~"}, ["nothing ends phase `one`: neither `episodes` nor another condition"]),
     ({"config": "episodes: ~", "run": "my_own"}, []),
     ({"config": "episodes: 2, store_raw_actuators: true"},
