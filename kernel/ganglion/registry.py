@@ -23,6 +23,7 @@ from ganglion.run.plan import Plan, PluginPlan
 
 __all__ = [
     "GROUPS",
+    "STANDARD",
     "Alias",
     "Entry",
     "Group",
@@ -109,6 +110,8 @@ _SHIPPED: dict[str, dict[str, tuple[str, ...]]] = {
         "schema": ("sweep",),
     },
 }
+STANDARD = "pip install 'ganglion[standard]', or in a checkout pip install . ./plugins/ganglion-*"
+_KERNEL_ALONE = f"the kernel is installed without plugins; install those that belong to it: {STANDARD}"
 _PREFIXES = {"palaestrai": "ganglion-palaestrai"}  # of import paths that a distribution offers as names
 
 _GYMNASIUM_ID = re.compile(r"([\w.-]+/)?[\w.-]+-v\d+", re.ASCII)
@@ -278,7 +281,8 @@ def _advice(kind: str, name: str) -> str:
     """Return which distribution to install, or the nearest name that is there."""
     for distribution, groups in _SHIPPED.items():
         if name in groups.get(kind, ()):
-            return f"; install it: pip install {distribution}"
+            alone = not any(_table().values())
+            return f"; {_KERNEL_ALONE}" if alone else f"; install it: pip install {distribution}"
     top = re.split(r"[.:]", name)[0]
     for _, table in _tables():
         if top in table.get("prefixes", ()):

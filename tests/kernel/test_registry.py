@@ -200,11 +200,20 @@ def test_a_blocked_alias_plugin_knows_nothing(install: Install, monkeypatch: pyt
 
 def test_missing_distribution_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """A name that ships with a distribution that is not there says what to install."""
-    monkeypatch.setattr(registry, "_table", lambda: {kind: [] for kind in registry.GROUPS})
+    some = registry._table()["muscle"]
+    monkeypatch.setattr(registry, "_table", lambda: {kind: [] for kind in registry.GROUPS} | {"muscle": some})
 
     assert "there is no environment `gymnasium`; install it: pip install ganglion-gymnasium" == refused(
         "environment", "gymnasium"
     )
+
+
+def test_a_kernel_without_plugins_says_how_to_install_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where no plugin is installed at all, any name of ours leads to the command that installs all of them."""
+    monkeypatch.setattr(registry, "_table", lambda: {kind: [] for kind in registry.GROUPS})
+
+    for kind, name in (("document", "demo"), ("controller", "vanilla")):
+        assert refused(kind, name).endswith(f"install those that belong to it: {registry.STANDARD}")
 
 
 def test_shipped_names_are_true() -> None:

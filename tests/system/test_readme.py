@@ -169,6 +169,29 @@ def test_papers_name_what_there_is(path: str) -> None:
     assert [] == [name for name in named if not any((place / name).exists() for place in places)]
 
 
+@pytest.mark.parametrize("path", PAPERS)
+def test_named_sections_exist(path: str) -> None:
+    """A section that a paper names, by its title behind the file's name or by its number in the protocol, is there."""
+    paper = ROOT / path
+    text = paper.read_text()
+    named = re.findall(r'`([\w/-]+\.md)`,\s+"([^"]+)"', text)
+    files = [next(f for f in (paper.parent / name, ROOT / name) if f.exists()) for name, _ in named]
+    numbers = re.findall(r"[Ss]ection (\d+)", text) if paper.name == "PROTOCOL.md" else []
+
+    assert [] == [t for f, (_, t) in zip(files, named, strict=True) if t not in _titles(f.read_text())]
+    assert [] == [n for n in numbers if not re.search(rf"^## {n}\. ", text, re.MULTILINE)]
+
+
+def test_sections_are_named() -> None:
+    """The search for names of sections finds some."""
+    assert re.search(r'`PROTOCOL\.md`,\s+"[^"]+"', (ROOT / "kernel/README.md").read_text())
+
+
+def _titles(text: str) -> set[str]:
+    """Return the titles of a paper's sections, without their numbers."""
+    return set(re.findall(r"^#+ (?:\d+\. )?(.*)$", text, re.MULTILINE))
+
+
 def test_difference_is_seen() -> None:
     """The comparison is no formality: another number, a line too many and a line too few do not fit."""
     command = Command("x", "a  1\n...\nb\n", False)

@@ -182,7 +182,7 @@ def _store(settings: Settings) -> Finding:
     try:
         entry = registry.find("store", scheme)
     except GanglionError as error:
-        return Finding("store", "fail", str(error), "pip install ganglion-store")
+        return Finding("store", "fail", str(error))
     return Finding("store", "ok", f"{scheme} of {entry.origin}")
 
 
@@ -212,9 +212,7 @@ def _plugins() -> Iterator[Finding]:
         )
     lacking = [role for role in _ROLES if not registry.entries(role)]
     if lacking:
-        yield Finding(
-            "plugins", "fail", f"none for: {', '.join(lacking)}", "pip install 'ganglion[standard]'"
-        )
+        yield Finding("plugins", "fail", f"none for: {', '.join(lacking)}", registry.STANDARD)
     if not wrong and not lacking:
         count = len({entry.distribution for entry in entries})
         yield Finding("plugins", "ok", f"{len(entries)} of {count} distributions, all fit")
@@ -235,8 +233,10 @@ def _languages(whole: bool = False) -> Finding:
             lacks = list(pool.map(lacking, recipes))
     else:
         lacks = [_lacks_command(recipe) for recipe in recipes]
-    there = ", ".join(recipe.language for recipe, lack in zip(recipes, lacks, strict=True) if lack is None)
-    missing = "; ".join(lack for lack in lacks if lack is not None)
+    there = ", ".join(
+        dict.fromkeys(recipe.language for recipe, lack in zip(recipes, lacks, strict=True) if lack is None)
+    )
+    missing = "; ".join(dict.fromkeys(lack for lack in lacks if lack is not None))
     text = f"{'all' if whole else 'commands'} for {there or 'none'}" + (
         f"; not for {missing}" if missing else ""
     )

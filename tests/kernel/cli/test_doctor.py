@@ -44,12 +44,12 @@ def test_machine_of_the_tests_is_well(tmp_path: Path) -> None:
 
 
 def test_missing_store_fails_with_its_cure(tmp_path: Path) -> None:
-    """A store that nobody ships is a failure with a cure, and the exit status is 1."""
+    """A store that nobody ships is a failure that says where to look, and the exit status is 1."""
     settings = Settings(results=tmp_path, store="abacus://x")
     [store] = [finding for finding in examine(settings) if finding.what == "store"]
 
     assert "fail" == store.state
-    assert "pip install" in store.cure
+    assert "`ganglion plugins stores` lists those that there are" in store.text
     assert 1 == CliRunner().invoke(command, [], obj=settings, standalone_mode=False).return_value
 
 
