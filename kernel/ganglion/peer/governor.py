@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -129,7 +130,8 @@ class GovernorHost:
             raise RemoteProtocolError("governor.start: this governor has a run already")
         plan = Plan.from_map(start.plan)
         deadlines_s = widest(phase.deadlines_s for phase in plan.phases)
-        self.participant.patience_s = self._patience_s = span_s("governor.boundary", deadlines_s)
+        self.participant.patience_s = span_s("governor.boundary", deadlines_s)
+        self._episode_span_s = span_s("governor.episode", deadlines_s)
         self._run = start.run
         again = start.resume is not None or self.participant.incarnation > 1
         self._library = Library(plan, start.run, self._results, self._store_uri, self._warn, again)
@@ -173,7 +175,8 @@ class GovernorHost:
 
     def episode(self, request: Request, report: EpisodeEnded) -> Any:
         """Take the end of an episode."""
-        self._drive(lambda: self._running().episode(request, report, self._now_s()))
+        with self._watched(self._episode_span_s):
+            self._drive(lambda: self._running().episode(request, report, self._now_s()))
         return DEFERRED
 
     def boundary(self, request: Request, report: Boundary) -> Any:
@@ -239,7 +242,6 @@ class GovernorHost:
         """Look at the clock; finish when it is time."""
         if self._governor is None:
             return
-        self.participant.patience_s = self._patience_s
         self._drive(lambda: self._running().tick(self._now_s()))
         self._write(self._records.flush)
         self._look_after_store()
@@ -283,6 +285,18 @@ class GovernorHost:
         self._drive(lambda: self._running().answered(tag, reply, self._now_s()))
 
     # -- effects ------------------------------------------------------------------------------------------------------
+    @contextmanager
+    def _watched(self, span_s: float | None) -> Iterator[None]:
+        """Let the watchdog end this process if what follows takes longer than `span_s`; None is without a bound.
+
+        Controllers wait without a deadline of their own for a verdict that depends on other workers.
+        """
+        before_s, self.participant.patience_s = self.participant.patience_s, span_s
+        try:
+            yield
+        finally:
+            self.participant.patience_s = before_s
+
     def _drive(self, decide: Callable[[], Sequence[Effect]]) -> None:
         """Carry out what the governor decides; a condition that cannot be made or asked ends the run by its name."""
         try:
@@ -356,9 +370,9 @@ class GovernorHost:
         self._look_after_store()
         if governor.stage is not stage:
             return False
-        self.participant.patience_s = None  # who reads for long does not hang; `tick` is impatient again
         try:
-            self._recordings.prepare(phase)
+            with self._watched(None):  # reading recordings may take long
+                self._recordings.prepare(phase)
         except (DocumentError, StoreError) as error:
             self._carry_out(governor.unprepared(error, self._now_s()))
             return False
@@ -401,10 +415,9 @@ class GovernorHost:
             self._unindexed or self.participant.playing
         ):  # what a predecessor has heard is written at the next tick
             return
-        # Who writes gigabytes into a database is at work, and does not hang; `tick` is impatient again.
-        self.participant.patience_s = None
         try:
-            self._library.flush()
+            with self._watched(None):  # writing gigabytes of models into a database may take long
+                self._library.flush()
         except StoreError as error:
             self._unindexed = True
             failure = failure_of(error)

@@ -573,12 +573,12 @@ class Participant(Recorded):
             self._come_back()
 
     def works_since_s(self) -> float | None:
-        """Return since when a hook has been running whose messages are those of the bus; None if none does."""
-        return None if self.playing else self._busy_since_s
+        """Return since when a hook has been running, also while a tape is heard; None if none does."""
+        return self._busy_since_s
 
     def read_aside(self) -> bool:
         """Read the link while a hook runs: BEAT is answered, what else comes is kept; False if there is no link."""
-        if not self._lock.acquire(blocking=False):
+        if self.playing or not self._lock.acquire(blocking=False):
             return True
         try:
             while (frames := self._link.receive(0.0)) is not None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import faulthandler
 import os
-import signal
 import sys
 from collections.abc import Callable, Sequence
 from threading import Event
@@ -30,7 +30,7 @@ class Pulsed(Protocol):
         """Return monotonic seconds."""
 
     def works_since_s(self) -> float | None:
-        """Return since when it has been working on the bus; None if it reads itself."""
+        """Return since when it has been working; None if it reads itself."""
 
     def read_aside(self) -> bool:
         """Read what is there, and keep it for later; says whether that can be done again."""
@@ -46,7 +46,8 @@ def pulse(participant: Pulsed, closed: Event) -> None:
         since_s = busy_s
         patience_s = participant.patience_s
         if patience_s is not None and looks * _PULSE_S > patience_s:
-            sys.stderr.write(f"{participant.name}: it has heard nothing for {patience_s:g} s: it hangs\n")
+            text = f"a hook has run for {patience_s:g} s without an end, its deadline: the process hangs and is ended"
+            sys.stderr.write(f"{participant.name}: {text}\n")
             participant.hang()
         if busy_s is None or participant.clock() - busy_s < _PULSE_S:
             continue
@@ -55,8 +56,10 @@ def pulse(participant: Pulsed, closed: Event) -> None:
 
 
 def abort() -> None:
-    """End this process; its stacks are printed by whoever handles that signal."""
-    os.kill(os.getpid(), signal.SIGABRT)
+    """Print the stacks of all threads, and end this process."""
+    faulthandler.dump_traceback(all_threads=True)
+    faulthandler.disable()  # its handler would read the stacks again, without the lock of the interpreter
+    os.abort()
 
 
 def asks_for_beat(frames: Sequence[bytes]) -> bool:

@@ -3,12 +3,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import msgpack
 import pytest
 
 from ganglion.errors import RemoteProtocolError
+from ganglion.limits import DEADLINES_S
 from ganglion.peer.brain import BrainHost
 from ganglion.peer.controller import ControllerHost
 from ganglion.peer.conversation import Gone
@@ -152,6 +153,17 @@ class FakeWriter:
         """Do nothing."""
 
 
+class FakeWatched(FakeLimit):
+    """Note by which deadline the watchdog bounds each question."""
+
+    spans_s: ClassVar[list[float | None]] = []
+    bound: ClassVar[Callable[[], float | None]]
+
+    def phase(self, view: PhaseView) -> Signal:
+        self.spans_s.append(type(self).bound())
+        return super().phase(view)
+
+
 CLASSES: dict[str, type[Any]] = {
     "environment": FakeCounter,
     "muscle": FakeAgent,
@@ -160,6 +172,7 @@ CLASSES: dict[str, type[Any]] = {
     "controller": FakeOnce,
     "condition": FakeLimit,
     "condition__broken": FakeBroken,
+    "condition__watched": FakeWatched,
     "condition__unmade": FakeUnmade,
 }
 
@@ -195,7 +208,9 @@ class Run:
             Role.BRAIN: lambda: BrainHost(found),
             Role.CONTROLLER: lambda: ControllerHost(found),
         }
-        crowd.add(GovernorHost(found, str(results)), GOVERNOR, Role.GOVERNOR)
+        governor = GovernorHost(found, str(results))
+        FakeWatched.bound = lambda: governor.participant.patience_s
+        crowd.add(governor, GOVERNOR, Role.GOVERNOR)
         crowd.add(StoreHost(self.writer), STORE, Role.STORE)  # type: ignore[arg-type]
         for process in processes_of("r", plan.phases[0]):
             crowd.add(hosts[process.role](), process.name, process.role, process.uid, process.worker)
@@ -241,6 +256,16 @@ def test_a_run_goes_through(run: Any, tmp_path: Path) -> None:
     shelf = read_shelf(tmp_path / "brains")
     assert shelf is not None
     assert ("finished", ["", "policy"]) == (shelf.status, sorted(kept.tag for kept in shelf.models))
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_every_question_to_a_condition_has_a_deadline(run: Any, workers: int) -> None:
+    """Controllers may wait for a verdict without a deadline, since the watchdog of the governor bounds each hook."""
+    FakeWatched.spans_s.clear()
+    run(workers=workers, condition="watched")
+
+    assert {DEADLINES_S["episode"], DEADLINES_S["boundary"]} >= set(FakeWatched.spans_s)
+    assert len(FakeWatched.spans_s) >= 2
 
 
 def test_an_index_of_models_that_cannot_be_written_fails_the_run(run: Any, tmp_path: Path) -> None:

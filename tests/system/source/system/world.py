@@ -20,7 +20,7 @@ seed: 7
 version: "0.1"
 run_config: {condition: "stumbling:Ending"}
 recovery: {on_loss: RECOVER, deadlines_s: {setup: 8, start: 8, reset: 4, update: 4, act: 4, think: 8, evaluate: 8,
-  boundary: 8}}
+  boundary: 8, episode: 8}}
 schedule:
   - train:
       environments: [environment: {uid: e, name: "stumbling:Pole", params: {longest: 60}}]
