@@ -82,10 +82,13 @@ class Span(Source):
         self._found = {name: (column, column.array) for name, column in columns.items()}
         self._rows = rows
         self._count = rows.stop - rows.start if isinstance(rows, slice) else len(rows)
-        self._place: Any = newest - rows.start if isinstance(rows, slice) else rows == newest
-        shown = 0 <= self._place < self._count if isinstance(rows, slice) else bool(self._place.any())
-        self._then = {
-            name: array[newest] for name in AMENDED if shown and (array := columns[name].array) is not None
+        first = newest - rows.start if isinstance(rows, slice) else 0
+        self._place: Any = slice(first, first + 1) if isinstance(rows, slice) else rows == newest
+        shown = 0 <= first < self._count if isinstance(rows, slice) else bool(self._place.any())
+        self._then = {  # as an array of one row: a cell may be a list itself
+            name: array[newest : newest + 1].copy()
+            for name in AMENDED
+            if shown and (array := columns[name].array) is not None
         }
 
     def __len__(self) -> int:

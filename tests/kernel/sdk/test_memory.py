@@ -366,6 +366,24 @@ def test_applied_setpoints_may_be_others_than_proposed() -> None:
     assert ["e.a", "e.b"] == again.tail(1).applied_setpoints.columns
 
 
+@pytest.mark.parametrize("data", [[], [1], [1, 2], [[1], [2, 3]], np.arange(3)])
+def test_data_may_be_a_list(data: Any) -> None:
+    """A list is one value in every view of the newest row: a tail, a sample, and the rows of one muscle."""
+    memory = Memory()
+    memory.append("a/0", additional_data="before")
+    memory.append("a/0", additional_data=data)
+    views = [
+        memory.tail(2),
+        memory.sample(2, rng=np.random.default_rng(0)),
+        memory.tail(2, include_only="a/0"),
+    ]
+    found = [value for view in views for value in view.additional_data if not isinstance(value, str)]
+
+    assert [np.asarray(data, dtype=object).tolist()] * 3 == [
+        np.asarray(it, dtype=object).tolist() for it in found
+    ]
+
+
 def test_data_may_be_known_later() -> None:
     """The newest row is given its data when they are there; without a row nothing happens."""
     memory = Memory()
