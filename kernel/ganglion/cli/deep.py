@@ -36,6 +36,8 @@ def deeply(plan: Plan) -> list[Fault]:
     if pairs and not errors:
         rows += _ask({"pairs": pairs, "folder": plan.folder, "allow": plan.allow})
     faults = [Fault(**row) for row in rows]
+    wrong = {fault.place for fault in faults if fault.severity == "error"}
+    faults = [fault for fault in faults if fault.severity == "error" or fault.place not in wrong]
     lines = plan.document.split("\n")
     return [placed(fault, plan.source, lines) for fault in faults]
 

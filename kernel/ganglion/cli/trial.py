@@ -51,7 +51,7 @@ def try_environments(
     answers = dict(zip(orders, _answers(plan, list(orders.values())), strict=True))
     for answer in answers.values():
         if answer.get("traceback"):
-            sys.stderr.write(f"{answer['message']}\n{answer['traceback']}\n")
+            sys.stderr.write(f"{answer['traceback']}\n")
     return [registry.fault(at, text) for at, text in _faults(plan, answers, [] if pairs is None else pairs)]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ganglion.cli.extension import read_tree
+from ganglion.cli.extension import DocumentError, read_tree, report
 from ganglion_sweep.experiment import Experiment, read_own
 
 __all__ = ["read_experiment"]
@@ -21,4 +21,9 @@ def read_experiment(source: str, overrides: Sequence[str] = ()) -> Experiment:
         from ganglion_sweep.arsenai import read_old
 
         return read_old(tree, overrides)
+    if "schedule" in tree.root.map and "run" not in tree.root.map:
+        fault = tree.root.keys["schedule"].fault(
+            "this is one run, no experiment: `ganglion run` carries it out"
+        )
+        raise DocumentError(report([fault]), [fault])
     return read_own(tree, overrides)

@@ -59,6 +59,24 @@ def test_a_brain_is_asked_for_its_spaces(tmp_path: Path) -> None:
     assert [] == faults(2, PluginPlan("norm"))
 
 
+def test_a_warning_beside_an_error_is_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What an environment does wrong in two hooks is told once, as an error; its traceback goes to standard error."""
+    (tmp_path / "mine.py").write_text(
+        "from ganglion.sdk import Environment\nclass World(Environment):\n"
+        "    def start_environment(self): raise ValueError('no such game')\n"
+        "    def update(self, actuators): pass\n"
+        "    @classmethod\n"
+        "    def longest_episode(cls): raise ValueError('no such game')\n"
+    )
+    hill = EnvironmentPlan("hill", PluginPlan("mine:World", at="run.yml:2:3: schedule.one.environments.hill"))
+    phase = PhasePlan(0, "one", [hill], [], PluginPlan("vanilla"), [], [PluginPlan("max_episodes")])
+    (fault,) = deeply(Plan("u", "u", "1", [phase], folder=str(tmp_path)))
+
+    assert ("error", 2) == (fault.severity, fault.line)
+    assert fault.message.endswith("no such game")
+    assert capsys.readouterr().err.startswith("Traceback")
+
+
 def test_child_that_dies_is_named(tmp_path: Path) -> None:
     """A module that ends its process is an error that says so, no answer is made up."""
     (tmp_path / "mine.py").write_text("import os\nos._exit(7)\n")

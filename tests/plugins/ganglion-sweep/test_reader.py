@@ -28,8 +28,10 @@ def test_both_forms_are_read(tmp_path: Path, grid: str) -> None:
 
 
 def test_what_is_no_document(tmp_path: Path) -> None:
-    """A file that is not there, or no map, is a fault with its name."""
+    """A file that is not there, no map, or a document of one run, is a fault with its name."""
     (tmp_path / "list.yml").write_text("[1]")
-    for name, said in (("none.yml", "cannot be read"), ("list.yml", "expected a map")):
+    (tmp_path / "run.yml").write_text("uid: u\nschedule: []\n")
+    run = r"run\.yml:2:1: .*this is one run, no experiment"
+    for name, said in (("none.yml", "cannot be read"), ("list.yml", "expected a map"), ("run.yml", run)):
         with pytest.raises(DocumentError, match=said):
             read_experiment(str(tmp_path / name))
