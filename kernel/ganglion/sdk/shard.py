@@ -82,9 +82,13 @@ class Span(Source):
         self._found = {name: (column, column.array) for name, column in columns.items()}
         self._rows = rows
         self._count = rows.stop - rows.start if isinstance(rows, slice) else len(rows)
-        first = newest - rows.start if isinstance(rows, slice) else 0
-        self._place: Any = slice(first, first + 1) if isinstance(rows, slice) else rows == newest
-        shown = 0 <= first < self._count if isinstance(rows, slice) else bool(self._place.any())
+        self._place: Any  # where the newest row is among those
+        if isinstance(rows, slice):
+            first = newest - rows.start
+            self._place, shown = slice(first, first + 1), 0 <= first < self._count
+        else:
+            self._place = rows == newest
+            shown = bool(self._place.any())
         self._then = {  # as an array of one row: a cell may be a list itself
             name: array[newest : newest + 1].copy()
             for name in AMENDED
