@@ -131,6 +131,12 @@ class BrainHost:
             "phase": setup.phase,
             **mine,
         }
+        if not setup.filters:  # which declare others
+            cls, params = (
+                self._loader.load("brain", str(setup.plugin["name"])),
+                setup.plugin.get("params") or {},
+            )
+            hooks("check_spaces", lambda: cls.check_spaces(sensors, actuators, **params))
         brain: Brain = hooks("__init__", lambda: self._loader.make("brain", setup.plugin, attributes))
         self._arrays = learns_arrays(brain)
         self._filters = self._make_filters(setup)

@@ -184,8 +184,8 @@ class Brain(Part, Statistics, ABC):
     ) -> None:
         """Refuse the sensors and actuators of an agent that a brain with these parameters cannot learn with.
 
-        Asked by `ganglion check --deep`, without making an object, of agents without filters. The values of the
-        sensors and actuators are not set. Nothing heavy may be imported here.
+        Asked without making an object, by `ganglion check --deep` and before the constructor runs, of agents without
+        filters. Values are not to be looked at. Nothing heavy may be imported here.
 
         Raises:
             ValueError: Says what is expected and what was found.

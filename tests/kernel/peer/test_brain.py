@@ -161,6 +161,26 @@ def test_setup_comes_first(stage: Stage, call: str, message: Any) -> None:
         stage.hosted.ask(call, message)
 
 
+def test_spaces_are_refused_before_the_brain_is_made(hosted: Any, loader: Any, tmp_path: Path) -> None:
+    """A brain that cannot learn with its agent's spaces ends the setup before its constructor imports anything."""
+    made: list[str] = []
+
+    class Picky(FakeBrain):
+        def __init__(self, **params: Any) -> None:
+            made.append("made")
+            super().__init__(**params)
+
+        @classmethod
+        def check_spaces(cls, sensors: Any, actuators: Any, **params: Any) -> None:
+            raise ValueError(f"found {[it.uid for it in (*sensors, *actuators)]}")
+
+    with pytest.raises(AuthorError, match=r"ValueError: found \['w\.s', 'w\.a'\]") as caught:
+        Stage(hosted, loader, tmp_path, Picky).setup()
+
+    assert "hook check_spaces" in caught.value.__notes__[0]
+    assert [] == made
+
+
 def test_shutdown_ends_the_phase(stage: Stage) -> None:
     """After it there is no brain; a second one does nothing."""
     stage.setup()
