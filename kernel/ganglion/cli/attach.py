@@ -12,6 +12,7 @@ import click
 
 from ganglion.cli.settings import Settings
 from ganglion.errors import CallFailed, PeerLost, RemoteProtocolError, UsageError
+from ganglion.limits import RECONNECT_S
 
 if TYPE_CHECKING:
     from ganglion.supervisor.connection import Connection
@@ -42,17 +43,19 @@ def command(
     The parameters of an environment come from the document. Ends with status 0 when the run tells it to leave; an
     observer when its run has ended.
     """
-    told_s = 0.0
+    told_s = until_s = 0.0
     while True:
         reason = f"no kernel is running; looked below {settings.results} and the runtime folder"
         for connection in _connections(settings):
             try:
                 return _serve(_variables(connection, role, name, uid or name, run), allow)
-            except (RemoteProtocolError, PeerLost, CallFailed) as error:
+            except PeerLost as error:  # a broker that is lost is replaced, and waits for this environment
+                reason, until_s = str(error), until_s or time.monotonic() + RECONNECT_S
+            except (RemoteProtocolError, CallFailed) as error:
                 reason = str(error)
-        if not wait:
-            raise RemoteProtocolError(reason)
         now_s = time.monotonic()
+        if not wait and now_s >= until_s:
+            raise RemoteProtocolError(reason)
         if now_s - told_s >= _TELL_S:
             click.echo(f"waiting for a run that awaits {uid or name!r}: {reason}", err=True)
             told_s = now_s

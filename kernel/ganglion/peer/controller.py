@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from ganglion.errors import CallFailed, GanglionError, NotSetUp, RemoteProtocolError, StoreError
-from ganglion.peer.conversation import Gone, Request, Told
+from ganglion.peer.conversation import Gone, Pending, Request, Told
 from ganglion.peer.crossing import Crossing
 from ganglion.peer.episode import Episode
 from ganglion.peer.failure import failure_of, is_loss, show_failure
@@ -16,7 +16,7 @@ from ganglion.peer.hooks import Hooks, identity, seed_process
 from ganglion.peer.journal import Journal
 from ganglion.peer.layout import Layout
 from ganglion.peer.loader import Loader
-from ganglion.peer.mender import Mender
+from ganglion.peer.mender import Mender, await_successor, lost_between_calls
 from ganglion.peer.participant import Handler, Participant
 from ganglion.peer.phase import Phase
 from ganglion.peer.records import Records
@@ -40,9 +40,8 @@ from ganglion.wire.messages import (
     MuscleReset,
     MuscleSetup,
     Nothing,
-    Rebuild,
-    Rebuilt,
     Verdict,
+    Watch,
     WorkerFailed,
 )
 from ganglion.wire.name import label
@@ -89,11 +88,21 @@ class ControllerHost:
         """Hear that a peer is lost."""
         if self._records is not None and not gone.returns:
             self._records.lost(gone.peer, gone.reason)
+        if self._phase is not None and any(world.peer == gone.peer for world in self._phase.worlds):
+            self._phase.missing.add(gone.peer)
 
     def reconnected(self) -> None:
-        """Say again what the store may not have heard."""
+        """Say again what the store may not have heard, and watch environments at another broker."""
         if self._records is not None:
             self._records.again()
+        if self._phase is not None:
+            self._watch(self._phase)
+
+    def _watch(self, phase: Phase) -> None:
+        """Hear of the loss of a program also while nothing is asked of it: its successor must be led first."""
+        led = [world.peer for world in phase.worlds if world.setup.get("mends")]
+        if phase.setup.mends and led:
+            self.participant.ask_aside("", "kernel.watch", Watch(led))
 
     # -- calls of the governor ----------------------------------------------------------------------------------------
     def setup(self, request: Request, setup: ControllerSetup) -> ControllerReady:
@@ -183,11 +192,13 @@ class ControllerHost:
             assert self._records is not None
             self._crossing = Crossing(self.participant, phase, self._records)
         loose = bool(asyncio.all_tasks(runner.get_loop()))
-        found = self._crossing.stand(verdict, [self._heard, sorted(self._fresh)], loose)
+        found = self._crossing.stand(
+            verdict, [self._heard, sorted(self._fresh), sorted(phase.missing)], loose
+        )
         if found is None:
             return verdict
-        verdict, (self._heard, fresh) = found
-        self._fresh = set(fresh)
+        verdict, (self._heard, fresh, missing) = found
+        self._fresh, phase.missing = set(fresh), set(missing)
         return verdict
 
     def _next(self, phase: Phase, verdict: Verdict, signal: Signal, prepare: bool = False) -> None:
@@ -203,15 +214,19 @@ class ControllerHost:
 
     def _reset(self, phase: Phase, verdict: Verdict, prepare: bool = False) -> None:
         """Begin an episode in place; with `prepare` the muscles take the newest policy before."""
-        resets, asked = [], []
+        resets: list[EnvironmentReset] = []
+        asked: list[Pending] = []
+        mend = None if not phase.setup.mends else Mender(phase, phase.worlds, resets)
         for world in phase.worlds:
             seeds = (verdict.seeds or {}).get(world.uid, {})
             message = EnvironmentReset(verdict.episode, int(seeds.get("seed", 0)), seeds.get("stream", b""))
             resets.append(message)
-            asked.append(self._ask(phase, world.peer, "environment.reset", message))
+            if mend is not None and mend.misses(world):
+                asked.append(mend(len(asked), lost_between_calls(world.peer)))
+            else:
+                asked.append(self._ask(phase, world.peer, "environment.reset", message))
         reset = MuscleReset(verdict.episode, prepare)
         asked += [self._ask(phase, a.peer, "muscle.reset", reset) for a in phase.actors]
-        mend = None if not phase.setup.mends else Mender(phase, phase.worlds, resets)
         answers = self.participant.gather(asked, mend)
         for world, answer, pending, message in zip(phase.worlds, answers, asked, resets, strict=False):
             world.began(answer)
@@ -257,28 +272,30 @@ class ControllerHost:
             try:
                 return act()
             except GanglionError as error:
-                self._await(phase, error)
+                self._await(phase, error, led=True)
 
-    def _await(self, phase: Phase, error: GanglionError) -> None:
+    def _await(self, phase: Phase, error: GanglionError, led: bool = False) -> None:
         """Wait for the successor of who was lost; raises the error if there is none, or if it is another one."""
-        peer = self._whom(phase, error)
+        peer = self._whom(phase, error, led=led)
         if peer is None:
             raise error
-        report = Rebuild(phase.setup.worker, peer)
-        answer: Rebuilt = self.participant.call(phase.governor, "governor.rebuild", report, None)
-        if not answer.joined:
-            raise error
+        await_successor(phase, peer, error)
         self._fresh.add(peer)
 
-    def _whom(self, phase: Phase, error: GanglionError) -> str | None:
-        """Return who is lost and costs no more than an episode, None for any other error."""
+    def _whom(self, phase: Phase, error: GanglionError, led: bool = False) -> str | None:
+        """Return who is lost and costs no more than an episode, None for any other error.
+
+        With `led` also an environment whose successor is led through its open episode: outside of episodes the
+        successor is started like the lost one.
+        """
         unknown = isinstance(error, CallFailed) and error.remote_kind == NotSetUp.kind
         if not unknown and not is_loss(error):
             return None
         peer = error.culprit if isinstance(error, CallFailed) else str(getattr(error, "peer", ""))
         parts = {world.peer: world.setup for world in phase.worlds}
         parts |= {actor.peer: actor.setup for actor in phase.actors}
-        return peer if parts.get(peer, {}).get("restarts") else None
+        part = parts.get(peer, {})
+        return peer if part.get("restarts") or (led and part.get("mends")) else None
 
     def _shut_down(self, call: str, peers: Sequence[str], losing: bool = False) -> None:
         """End the part of these in the phase; who has joined since he was lost has none.
@@ -286,12 +303,13 @@ class ControllerHost:
         With `losing` it does not matter if one is lost: nothing is asked of them any more.
         """
         phase = self._running()
-        asked = [self._ask(phase, peer, call, Nothing()) for peer in peers if peer not in self._fresh]
+        unset = self._fresh | phase.missing  # whoever bears these names has nothing to shut down
+        asked = [self._ask(phase, peer, call, Nothing()) for peer in peers if peer not in unset]
         for pending in asked:
             try:
                 self.participant.gather([pending])
             except GanglionError as error:
-                if not losing or self._whom(phase, error) is None:
+                if not losing or self._whom(phase, error, led=True) is None:
                     raise
 
     def _failed(self, phase: Phase, error: Exception) -> None:
@@ -314,6 +332,8 @@ class ControllerHost:
     # -- setting up ---------------------------------------------------------------------------------------------------
     def _start_environments(self, phase: Phase, episode: int = 0) -> None:
         setup = phase.setup
+        self._watch(phase)
+        phase.missing.clear()
         messages, asked = [], []
         for world in phase.worlds:
             e = world.setup

@@ -8,8 +8,9 @@ from typing import Any
 from ganglion.errors import AuthorError, GanglionError
 from ganglion.peer.acted import heard, setpoints_of
 from ganglion.peer.boundary import Boundaries, Ending
+from ganglion.peer.conversation import Pending
 from ganglion.peer.journal import Told
-from ganglion.peer.mender import Mender
+from ganglion.peer.mender import Mender, lost_between_calls
 from ganglion.peer.phase import Phase
 from ganglion.peer.records import pack
 from ganglion.peer.turn import Turn
@@ -146,16 +147,20 @@ class Episode:
         for world in phase.worlds:
             if world.ended:
                 world.rest()
-        updates, asked = [], []
+        updates: list[EnvironmentUpdate] = []
+        asked: list[Pending] = []
+        mend = None if not phase.setup.mends else Mender(phase, [world for _, world in stepped], updates)
         for i, world in stepped:
             row, indices = _given_row(given[i], len(world.actuators))
             message = EnvironmentUpdate([row], indices)
             updates.append(message)
+            if mend is not None and mend.misses(world):
+                asked.append(mend(len(asked), lost_between_calls(world.peer)))
+                continue
             position = (phase.setup.phase, phase.setup.worker, self.number, 0, self.step, 0)
             span_s = phase.span_s("environment.update", world.peer)
             asked.append(phase.participant.ask(world.peer, "environment.update", message, span_s, position))
         declared = False
-        mend = None if not phase.setup.mends else Mender(phase, [world for _, world in stepped], updates)
         for (_, world), answer in zip(stepped, phase.participant.gather(asked, mend), strict=True):
             declared |= world.updated(answer, self.step)
             self._excuse(answer.excused)

@@ -51,9 +51,12 @@ def failure_of(error: BaseException) -> Failure:
 
 def is_loss(error: GanglionError) -> bool:
     """Say whether a call failed because its callee is not there any more."""
-    return isinstance(error, PeerLost) or (
-        isinstance(error, CallFailed) and error.remote_kind == "unreachable"
-    )
+    return isinstance(error, PeerLost) or is_unreachable(error)
+
+
+def is_unreachable(error: GanglionError) -> bool:
+    """Say whether a call failed because the broker has not met its callee."""
+    return isinstance(error, CallFailed) and error.remote_kind == "unreachable"
 
 
 def wrong_answer(peer: str, call: str, error: GanglionError) -> CallFailed:

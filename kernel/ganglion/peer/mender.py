@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from ganglion.errors import GanglionError, Nondeterministic, PeerLost
+from ganglion.errors import CallFailed, GanglionError, Nondeterministic, PeerLost
 from ganglion.limits import LOSSES_AT_ONE_STEP
 from ganglion.peer.conversation import Pending
-from ganglion.peer.failure import is_loss
+from ganglion.peer.failure import is_loss, is_unreachable
 from ganglion.peer.journal import Journal
 from ganglion.wire.codec import codec_of
 from ganglion.wire.messages import EnvironmentReset, EnvironmentUpdate, Rebuild, Rebuilt
@@ -20,7 +20,24 @@ if TYPE_CHECKING:
     from ganglion.peer.phase import Phase
     from ganglion.peer.world import World
 
-__all__ = ["Mender"]
+__all__ = ["Mender", "await_successor", "lost_between_calls"]
+
+
+def await_successor(phase: Phase, peer: str, error: GanglionError) -> None:
+    """Wait until a lost peer, or its successor, has joined; the governor names the wait, and its deadline ends it.
+
+    Raises:
+        GanglionError: `error` again: the run does not wait for this peer.
+    """
+    report = Rebuild(phase.setup.worker, peer, is_unreachable(error))
+    answer: Rebuilt = phase.participant.call(phase.governor, "governor.rebuild", report, None)
+    if not answer.joined:
+        raise error
+
+
+def lost_between_calls(peer: str) -> PeerLost:
+    """Return the error of a peer that was lost while nothing was asked of it."""
+    return PeerLost(peer, "it was lost between two calls")
 
 
 class Mender:
@@ -32,6 +49,9 @@ class Mender:
 
     def __init__(self, phase: Phase, worlds: Sequence[World], messages: Sequence[Any]) -> None:
         self._phase, self._worlds, self._messages = phase, worlds, messages
+        self._doubted: set[int] = (
+            set()
+        )  # places whose environment was led once because of an error of its own
 
     def __call__(self, place: int, error: GanglionError) -> Pending:
         """Return the call asked anew of a successor; raises the error if there is none, or no more.
@@ -44,10 +64,17 @@ class Mender:
         world = self._worlds[place]
         journal = world.journal
         assert journal is not None
+        if not is_loss(error) and (place in self._doubted or not isinstance(error, CallFailed)):
+            raise error  # the environment's own, if it comes again after the environment was led here
         while True:
-            self._count(world, journal, error)
+            if is_loss(error):
+                if not is_unreachable(error):  # else nobody has died: a broker was lost
+                    self._count(world, journal, error)
+                await_successor(self._phase, world.peer, error)
+            else:  # it may come of a successor that has joined unnoticed, while a broker was replaced
+                self._doubted.add(place)
+            self._phase.missing.discard(world.peer)
             try:
-                self._await(world, error)
                 self._lead(world, journal)
             except GanglionError as again:
                 if not is_loss(again) or _peer_of(again) != world.peer:
@@ -57,6 +84,10 @@ class Mender:
             message = self._messages[place]
             return self._ask(world, _CALLS[type(message)], message, len(journal.steps) + 1)
 
+    def misses(self, world: World) -> bool:
+        """Say whether an environment was lost since it was asked last, so that a successor must be led."""
+        return world.journal is not None and world.peer in self._phase.missing
+
     def _count(self, world: World, journal: Journal, error: GanglionError) -> None:
         """Note one more loss at this step; who dies too often at one place is not led there again."""
         step = len(journal.steps) + 1
@@ -65,14 +96,6 @@ class Mender:
             episode = journal.made if journal.reset is None else journal.reset.episode
             text = f"poison: {label(world.peer)} died {losses} times at episode {episode}, step {step}"
             raise PeerLost(world.peer, f"{text}: {getattr(error, 'reason', error)}") from error
-
-    def _await(self, world: World, error: GanglionError) -> None:
-        """Wait until a successor has joined; its deadline is the governor's."""
-        phase = self._phase
-        report = Rebuild(phase.setup.worker, world.peer)
-        answer: Rebuilt = phase.participant.call(phase.governor, "governor.rebuild", report, None)
-        if not answer.joined:
-            raise error
 
     def _lead(self, world: World, journal: Journal) -> None:
         self._same(world, "environment.start", journal.start, 0, journal.started)

@@ -22,7 +22,7 @@ from typing import Any
 from ganglion.errors import GanglionError, PeerLost, RemoteProtocolError
 from ganglion.limits import HANDSHAKE_S, TAPE_BYTES
 from ganglion.peer.conversation import Answer, Gone, Incoming, Leave, Pending, Request, Told
-from ganglion.peer.failure import failure_of, is_loss, show_failure, wrong_answer
+from ganglion.peer.failure import failure_of, show_failure, wrong_answer
 from ganglion.peer.link import Connect, LinkLike, Unjoined
 from ganglion.peer.pulse import abort, asks_for_beat, pulse
 from ganglion.peer.recorded import Recorded
@@ -273,7 +273,7 @@ class Participant(Recorded):
                 if type(one) is Answer and one.pending.serial in open_serials:
                     if one.error is not None:
                         self._inbox.extendleft(reversed(incoming[i + 1 :]))  # not ours to lose
-                        if mend is None or not is_loss(one.error):
+                        if mend is None:
                             raise one.error
                         place = next(k for k, a in enumerate(asked) if a.serial == one.pending.serial)
                         open_serials.discard(one.pending.serial)

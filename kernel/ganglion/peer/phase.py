@@ -43,6 +43,7 @@ class Phase:
         self.tick = self.heeded = 0  # steps of this worker, which are rounds; the last signal it acted on
         self.common = self.settle = self.patient = False
         self.evaluation: tuple[int, int] | None = None  # round of training, and `tick` when it began
+        self.missing: set[str] = set()  # environments that were lost and are not led to where they were
         self.steps_left: int | None = None  # boundaries to go before the next PAUSE
         self._spans_s: dict[tuple[str, str], float | None] = {}
         self._tables = {world.peer: world.setup.get("deadlines_s") for world in worlds}

@@ -14,7 +14,7 @@ from ganglion.run.evaluation import Evaluations
 from ganglion.run.failing import failed, placed
 from ganglion.run.flow import Flow
 from ganglion.run.inheritance import Inheritance
-from ganglion.run.loss import led, restarts
+from ganglion.run.loss import awaited
 from ganglion.run.order import order_record, refusal
 from ganglion.run.plan import AgentPlan, PhasePlan, Plan, Process, processes_of
 from ganglion.run.promise import Promises
@@ -114,15 +114,8 @@ class Governor:
         if self.stage is Stage.ENDED or peer not in self.awaited() or returns:
             return [event]
         process = self._places.get(peer)
-        environment = None if process is None else process.environment
-        led_back = self.stage is Stage.RUNNING and environment is not None and led(self._phase, environment)
-        if (
-            process is not None
-            and self.stage is not Stage.FAILING
-            and (led_back or restarts(self._phase, process))
-        ):
-            span_s = self._phase.deadline_s("attach" if process.attached else "join", process)
-            self.waits.begin(peer, peer, f"{process.label} to come back", now_s, span_s)
+        if process is not None and self.stage is not Stage.FAILING and self._awaits_again(process):
+            self._await_again(process, now_s)
             return [event]
         failure = Failure("lost", f"{self._label(peer)} is gone: {reason}")
         if process is not None and process.is_controller and self.stage in (Stage.RUNNING, Stage.FAILING):
@@ -134,10 +127,28 @@ class Governor:
         self._stepped |= self.stage is Stage.RUNNING
         if self.stage not in _IN_PHASE:
             return [Answer(token, Rebuilt(False))]
-        if report.peer in self._joined:
+        if report.peer in self._joined and not report.unreachable:
             return [Answer(token, Rebuilt(True))]
         self._absent.setdefault(report.peer, []).append(token)
-        return []
+        if not report.unreachable:
+            return []
+        # A new broker has not met it: whether it has come back is known by the word of that broker alone.
+        self._joined.pop(report.peer, None)
+        if (process := self._places.get(report.peer)) is not None:
+            self._await_again(process, now_s)
+        return [Await([report.peer])]
+
+    def _awaits_again(self, process: Process) -> bool:
+        """Say whether the run waits for a process that is lost, or for its successor, instead of failing."""
+        unbegun = process.attached and self.stage is Stage.JOINING  # nothing was asked of it yet
+        return unbegun or awaited(self._phase, process)
+
+    def _await_again(self, process: Process, now_s: float) -> None:
+        text = f"{process.label} to come back"
+        if process.attached:
+            text = f"{text}: start it again with GANGLION_NAME={process.uid} or ganglion attach"
+        span_s = self._phase.deadline_s("attach" if process.attached else "join", process)
+        self.waits.begin(process.name, process.name, text, now_s, span_s)
 
     def answered(self, tag: tuple[Any, ...], reply: Any, now_s: float) -> list[Effect]:
         """Hear the answer to a call."""

@@ -6,7 +6,18 @@ from ganglion.run.plan import EnvironmentPlan, PhasePlan, Plan, Process
 from ganglion.run.recovery import FAIL, RECOVER, RESTART
 from ganglion.wire.name import Role
 
-__all__ = ["led", "mended", "mends", "ours", "policy", "recovers", "restarts", "returns", "unrepeatable"]
+__all__ = [
+    "awaited",
+    "led",
+    "mended",
+    "mends",
+    "ours",
+    "policy",
+    "recovers",
+    "restarts",
+    "returns",
+    "unrepeatable",
+]
 
 _IN_EPISODES = frozenset({Role.ENVIRONMENT, Role.MUSCLE})
 
@@ -57,7 +68,8 @@ def led(phase: PhasePlan, environment: EnvironmentPlan) -> bool:
     to be led. Programs that act are never led: what a brain has told one is not told twice.
     """
     said = (environment.recovery or phase).on_loss
-    return environment.command is not None and said == RECOVER and phase.sync != "async"
+    program = environment.command is not None or environment.attach
+    return program and said == RECOVER and phase.sync != "async"
 
 
 def mends(phase: PhasePlan) -> bool:
@@ -70,7 +82,12 @@ def restarts(phase: PhasePlan, process: Process) -> bool:
     return policy(phase, process) == RESTART
 
 
-def mended(phase: PhasePlan, process: Process) -> bool:
-    """Say whether a process that is lost is started anew; who is started by somebody else, he starts again."""
+def awaited(phase: PhasePlan, process: Process) -> bool:
+    """Say whether those who notice the loss of a process wait for its successor, whoever starts it."""
     program = process.environment is not None and led(phase, process.environment)
-    return not process.attached and (program or returns(phase, process) or restarts(phase, process))
+    return program or restarts(phase, process)
+
+
+def mended(phase: PhasePlan, process: Process) -> bool:
+    """Say whether the supervisor starts the successor of a process that is lost."""
+    return not process.attached and (awaited(phase, process) or returns(phase, process))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from ganglion.errors import GanglionError, RemoteProtocolError
 from ganglion.limits import DEADLINES_S, EXIT_DIFFERS, LEAVE_ASK_S
-from ganglion.run.loss import mended, ours, restarts
+from ganglion.run.loss import awaited, mended, ours
 from ganglion.supervisor import event, reel
 from ganglion.supervisor.child import State, exit_text
 from ganglion.supervisor.member import Member
@@ -104,9 +104,9 @@ class Revival:
             return False
         if not mended(run.plan.phases[run.phase], member.place):
             return False
-        if not ours(member.place):  # a program is led by its controller, while episodes run
-            return run.begun and member.here.is_set()
-        refused = (member.child.code or 0) > 0 and not member.here.is_set() and member.incarnation == 1
+        code = member.child.code  # below zero: a signal ended it; a program without one could not be started
+        ended = (code or 0) > 0 or (code in (None, 0) and not ours(member.place))
+        refused = ended and not member.here.is_set() and member.incarnation == 1
         return not refused or self._supervisor.disturbed_since(member.since_s)
 
     def _revive(self, run: Run, member: Member) -> None:
@@ -161,8 +161,8 @@ class Revival:
             await asyncio.sleep(_AGAIN_S)
 
     def left(self, run: Run, member: Member) -> None:
-        """Take note that one has left whom somebody else starts; where that costs an episode only he is awaited."""
-        if not restarts(run.plan.phases[run.phase], member.place):
+        """Take note that a process has left that somebody else starts; the governor may wait for it again."""
+        if run.begun and not awaited(run.plan.phases[run.phase], member.place):
             self._lose(run, member)
             return
         member.lost_s, member.lost_way = self._clock(), member.lost_reason

@@ -38,7 +38,7 @@ PERMITTED = {
     "supervisor": "peers watch subscribe admit withdraw",
     "operator": "peers watch subscribe submit runs processes signal stop leave",
     "governor": "watch need ended overdue",
-    "controller": "overdue",
+    "controller": "watch overdue",
     "muscle": "overdue",
     "store": "watch",
     "observer": "peers watch subscribe",

@@ -51,7 +51,7 @@ KERNEL_TABLE = """
 | supervisor  | info peers watch subscribe admit withdraw           |
 | operator    | info peers watch subscribe submit runs processes signal stop leave |
 | governor    | info watch need ended overdue                       |
-| controller  | info overdue                                        |
+| controller  | info watch overdue                                  |
 | environment | info                                                |
 | muscle      | info overdue                                        |
 | brain       | info                                                |

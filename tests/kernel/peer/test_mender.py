@@ -13,28 +13,47 @@ GONE = Failure("unreachable", "nobody of that name is here")
 class Frail:
     """Stand before an environment that is lost when it is asked for the n-th time, and comes back as it was made."""
 
-    def __init__(self, it: Any, losses: list[int], lies: bool = False) -> None:
-        self.it, self.losses, self.lies = it, losses, lies
+    def __init__(self, it: Any, losses: list[int], **how: Any) -> None:
+        self.it, self.losses = it, losses
+        self.lies, self.dies = how.get("lies", False), how.get("dies", True)
+        self.error, self.idle = how.get("error"), how.get("idle", 0)  # the calls after which it dies unasked
         self.asked: list[str] = []
         self.told: list[Any] = []
         answers = it.link.answers
         for call in ("start", "update", "reset"):
             answers[f"environment.{call}"] = self._frail(call, answers[f"environment.{call}"])
         answers["governor.rebuild"] = self._back
+        answers["muscle.act"] = self._meanwhile(answers["muscle.act"])
         self.comes_back = True
 
     def _frail(self, call: str, answer: Any) -> Any:
         def ask(peer: str, message: Any) -> Any:
             self.asked.append(call)
             if len(self.asked) in self.losses:
-                return GONE
+                return self._lose(peer)
             answered = answer(peer, message)
             lies = self.lies and self.told and call == "update"
             return replace(answered, readings=[[99]]) if lies else answered
 
         return ask
 
+    def _meanwhile(self, answer: Any) -> Any:
+        def act(peer: str, message: Any) -> Any:
+            if len(self.asked) == self.idle:
+                self.idle = 0
+                self.it.link.lose("r/environment/w/0")
+            return answer(peer, message)
+
+        return act
+
+    def _lose(self, peer: str) -> Failure | None:
+        if self.error is not None or not self.dies:
+            return self.error or GONE
+        self.it.link.lose(peer)
+        return None
+
     def _back(self, peer: str, message: Any) -> Rebuilt:
+        assert self.dies is not message.unreachable
         self.told.append((message.worker, message.peer))
         return Rebuilt(self.comes_back)
 
@@ -43,9 +62,9 @@ class Frail:
 def mending(worker: Any, world: Any) -> Any:
     """Return a function that stands a worker whose environment is lost at these calls, and runs its episodes."""
 
-    def make(losses: list[int], episodes: int = 1, lies: bool = False, ends: int = 3) -> Frail:
+    def make(losses: list[int], episodes: int = 1, ends: int = 3, **how: Any) -> Frail:
         it = worker({"w": world(ends=ends)})
-        frail = Frail(it, losses, lies)
+        frail = Frail(it, losses, **how)
         it.verdicts = [Verdict("RESET", episode=n) for n in range(1, episodes)]
         it.setup(mends=True)
         it.start()
@@ -114,6 +133,35 @@ def test_another_answer_than_before_fails_by_place(mending: Any) -> None:
     assert text == failed.failure.message
 
 
+def test_an_environment_that_a_new_broker_has_not_met_has_not_died(mending: Any) -> None:
+    """However often it is unreachable, it is awaited, led to where it stood, and never poisoned."""
+    undisturbed, frail = mending([]), mending([3, 4, 5, 6], dies=False)
+
+    assert 4 == len(frail.told)
+    assert [] == frail.it.failures
+    assert undisturbed.it.records("steps") == frail.it.records("steps")
+
+
+def test_a_successor_that_nobody_has_told_of_is_led(mending: Any) -> None:
+    """An error may come of a successor that has heard nothing yet: it is led once, then the error counts."""
+    ours, own = Failure("protocol", "expected environment.start before it"), Failure("author", "no")
+    frail = mending([3], error=ours)
+    assert ["start", "update", "update", "start", "update", "update", "update"] == frail.asked
+    assert ([], []) == (frail.told, frail.it.failures)
+
+    broken = mending([3, 6], error=own)
+    assert ["start", "update", "update", "start", "update", "update"] == broken.asked
+    assert ["author"] == [failed.failure.kind for failed in broken.it.failures]
+
+
+def test_a_loss_between_two_calls_is_noticed_before_the_next(mending: Any) -> None:
+    """The successor, which has heard nothing, is led before it is asked."""
+    frail = mending([], idle=2)
+
+    assert ["start", "update", "start", "update", "update", "update"] == frail.asked
+    assert [] == frail.it.failures
+
+
 def test_who_dies_at_one_step_again_and_again_is_poisoned(mending: Any) -> None:
     """After three losses at one place the run fails, with the place and how it died."""
     frail = mending([3, 6, 9])
@@ -135,4 +183,4 @@ def test_without_a_successor_the_loss_stands(mending: Any, worker: Any, world: A
     it.hosted.host.tick()
 
     (failed,) = it.failures
-    assert "nobody of that name is here" in failed.failure.message
+    assert "r/environment/w/0 is gone: exit 9" == failed.failure.message

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from ganglion.errors import DocumentError, StoreError
 from ganglion.limits import LEAVE_EPISODE_S
-from ganglion.run.effect import Answer, Cut, Event, Finish, Record, Steer
+from ganglion.run.effect import Answer, Await, Cut, Event, Finish, Record, Steer
 from ganglion.run.plan import EnvironmentPlan
 from ganglion.run.recovery import Recovery
 from ganglion.run.stage import Stage
@@ -897,6 +897,45 @@ def test_who_is_lost_while_the_phase_is_set_up_is_awaited(kit: Any) -> None:
 
     assert [Event("peer.lost", {"name": HUT, "reason": "exit 9"})] == lost
     assert [] == asked
+    assert Answer("token", Rebuilt(True)) in back
+
+
+@pytest.mark.parametrize("stage", [Stage.JOINING, Stage.RUNNING])
+def test_attached_program_that_is_lost_is_awaited_again(kit: Any, stage: Stage) -> None:
+    """Before and within episodes the run waits for the program by name, as long as `attach` grants; then it goes on."""
+    patient = Recovery(deadlines_s={"attach": 7.0})
+    hill = EnvironmentPlan("hill", attach=True, recovery=patient)
+    farm = kit.Farm(kit.plan(kit.phase(workers=2, environments=[hill])))
+    farm.silent.add("farm-1/environment/hill/1")
+    farm.begin().run()
+    if stage is Stage.RUNNING:
+        farm.silent.clear()
+        farm.obey(farm.governor.joined("farm-1/environment/hill/1", "msgpack", farm.now_s))
+        farm.run(until=lambda: running(farm))
+    farm.obey(farm.governor.lost(HUT, "left", farm.now_s))
+    farm.tick(3.0)
+
+    text = (
+        "environment hill (worker 0) to come back: start it again with GANGLION_NAME=hill or ganglion attach"
+    )
+    assert (stage, None) == (farm.governor.stage, farm.finish)
+    assert text in farm.events("waiting")[-1]["text"]
+    farm.obey(farm.governor.joined(HUT, "msgpack", farm.now_s))
+    farm.tick(3.0)
+    assert (stage, None) == (farm.governor.stage, farm.finish)
+
+
+@pytest.mark.parametrize("form", [{"attach": True}, {"command": ["hill"]}])
+def test_a_program_that_a_new_broker_has_not_met_is_awaited(kit: Any, form: dict[str, Any]) -> None:
+    """The broker is asked to tell when the program joins it; what the lost broker told of it does not count."""
+    farm = kit.Farm(kit.plan(kit.phase(environments=[EnvironmentPlan("hill", **form)])))
+    farm.begin().run(until=lambda: running(farm))
+    known = farm.governor.rebuild("known", Rebuild(0, HUT), farm.now_s)
+    asked = farm.governor.rebuild("token", Rebuild(0, HUT, unreachable=True), farm.now_s)
+    back = farm.governor.joined(HUT, "msgpack", farm.now_s)
+
+    assert [Answer("known", Rebuilt(True))] == known
+    assert [Await([HUT])] == asked
     assert Answer("token", Rebuilt(True)) in back
 
 

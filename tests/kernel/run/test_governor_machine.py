@@ -115,13 +115,13 @@ class GovernorMachine(RuleBasedStateMachine):
         self.farm.obey(self.governor.joined(peer, "msgpack", self.farm.now_s))
 
     @precondition(lambda self: self.governor.stage is Stage.RUNNING)
-    @rule(picked=numbers)
-    def rebuild(self, picked: int) -> None:
+    @rule(picked=numbers, unreachable=st.booleans())
+    def rebuild(self, picked: int, unreachable: bool) -> None:
         """Let a controller ask for word of a successor."""
         peers = sorted(self.governor._places)
         token = f"rebuild {len(self.tokens)}"
         self.tokens[token] = "rebuild"
-        report = Rebuild(0, peers[picked % len(peers)])
+        report = Rebuild(0, peers[picked % len(peers)], unreachable)
         self.farm.obey(self.governor.rebuild(token, report, self.farm.now_s))
 
     @rule(now=st.booleans(), picked=st.integers(0, 5))

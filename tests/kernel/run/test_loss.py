@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ganglion.run.loss import mended, mends, policy, recovers, restarts, returns, unrepeatable
+from ganglion.run.loss import awaited, mended, mends, policy, recovers, restarts, returns, unrepeatable
 from ganglion.run.plan import EnvironmentPlan, PluginPlan, processes_of
 from ganglion.run.recovery import FAIL, RECOVER, RESTART, Recovery
 from ganglion.wire.name import Role
@@ -22,17 +22,20 @@ def run(kit: Any, **more: Any) -> Any:
 
 @pytest.mark.parametrize("sync", ["lockstep", "pipelined", "async"])
 def test_with_recover_all_of_ours_come_back(kit: Any, sync: str) -> None:
-    """Who writes down what he hears comes back as he was; a program is led, unless nobody knows the order."""
+    """Who writes down what is heard comes back as it was; any program is led, unless nobody knows the order."""
     phase = run(kit, on_loss=RECOVER, sync=sync)
     places = processes_of("r", phase)
     labels = {process.label for process in places if returns(phase, process)}
     back = {process.label for process in places if mended(phase, process)}
     programs = {"environment mill (worker 0)"}
+    theirs = {"environment moor (worker 0)"}
+    waits = {process.label for process in places if awaited(phase, process)}
 
     assert labels == {
         "brain ada", "controller (worker 0)", "environment hill (worker 0)", "muscle ada (worker 0)",
     }  # fmt: skip
     assert back == labels | (programs if sync != "async" else set())
+    assert waits == (programs | theirs if sync != "async" else set())
     assert mends(phase) == (sync != "async")
     assert not any(restarts(phase, process) for process in places)
 
@@ -43,6 +46,7 @@ def test_with_restart_who_takes_part_in_episodes_begins_anew(kit: Any) -> None:
     places = processes_of("r", phase)
     anew = {process.label for process in places if restarts(phase, process)}
 
+    assert anew == {process.label for process in places if awaited(phase, process)}
     assert anew == {
         "environment hill (worker 0)", "environment mill (worker 0)", "environment moor (worker 0)",
         "muscle ada (worker 0)",

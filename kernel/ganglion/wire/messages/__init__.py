@@ -155,7 +155,13 @@ _CONTROL = (Role.SUPERVISOR, Role.OPERATOR)
 CALLS: tuple[Call, ...] = (
     Call("kernel.info", _ANYBODY, None, Nothing, Info),
     Call("kernel.peers", (*_CONTROL, Role.OBSERVER), None, Nothing, Peers),
-    Call("kernel.watch", (*_CONTROL, Role.GOVERNOR, Role.STORE, Role.OBSERVER), None, Watch, Done),
+    Call(
+        "kernel.watch",
+        (*_CONTROL, Role.GOVERNOR, Role.CONTROLLER, Role.STORE, Role.OBSERVER),
+        None,
+        Watch,
+        Done,
+    ),
     Call("kernel.subscribe", (*_CONTROL, Role.OBSERVER), None, Subscribe, Done),
     Call("kernel.admit", (Role.SUPERVISOR,), None, Admit, Done),
     Call("kernel.withdraw", (Role.SUPERVISOR,), None, Withdraw, Done),

@@ -85,10 +85,14 @@ class WorkerFailed:
 
 @message
 class Rebuild:
-    """Tell that a peer is lost, and ask for word when its successor has joined."""
+    """Tell that a peer is lost, and ask for word when its successor has joined.
+
+    With `unreachable` the broker has not met the peer: a broker was lost, and the peer may come back to its successor.
+    """
 
     worker: int
     peer: str
+    unreachable: bool = False
 
 
 @message
