@@ -18,8 +18,10 @@ GanglionError
 ├── CallFailed               they: a peer answered ERROR
 ├── PeerLost                 operator: a process is gone
 ├── LimitExceeded            operator: a bound of `limits.py`
+├── DiskError                operator: a file cannot be written
 ├── DeadlineExceeded         operator: a wait that ended without its answer
 ├── StoreError               operator: results cannot be written or read
+│   ├── StoreDamaged         operator: what was written cannot be read back
 │   └── StoreUnavailable     operator: not now; the same may succeed later
 ├── Nondeterministic         its author: what was done again came out differently
 └── LaunchError              operator: a process cannot be started, an address cannot be bound
@@ -28,7 +30,10 @@ GanglionError
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, ClassVar
 
 __all__ = [
@@ -36,6 +41,7 @@ __all__ = [
     "CallFailed",
     "ContractBroken",
     "DeadlineExceeded",
+    "DiskError",
     "DocumentError",
     "GanglionError",
     "LaunchError",
@@ -51,10 +57,20 @@ __all__ = [
     "ProtocolError",
     "RemoteProtocolError",
     "SpaceError",
+    "StoreDamaged",
     "StoreError",
     "StoreUnavailable",
     "UsageError",
 ]
+
+
+_CURES = {
+    errno.ENOSPC: "free some space there",
+    errno.EDQUOT: "free some space there, or ask for a larger quota",
+    errno.EROFS: "make it writable",
+    errno.EACCES: "make it writable",
+    errno.EPERM: "make it writable",
+}
 
 
 class GanglionError(Exception):
@@ -193,6 +209,29 @@ class LimitExceeded(GanglionError):
     kind = "limit"
 
 
+class DiskError(GanglionError):
+    """Report that a file cannot be written: its disk is full or read-only, a quota is used up, a right is missing."""
+
+    kind = "disk"
+
+    def __init__(self, path: Path, error: OSError) -> None:
+        """Name a file, the cause, what is free at its place, and what to do."""
+        cure = _CURES.get(error.errno or 0)
+        then = f"; {cure}, then `ganglion resume` goes on with the run" if cure else ""
+        super().__init__(
+            f"{path}: cannot be written: {error.strerror or error} ({self.free(path.parent)}){then}"
+        )
+
+    @staticmethod
+    def free(folder: Path) -> str:
+        """Return how much can be written at a place, in words."""
+        try:
+            found = os.statvfs(folder)
+        except OSError as error:
+            return f"{folder}: {error.strerror}"
+        return f"{found.f_bavail * found.f_frsize / 2**20:.1f} MiB and {found.f_favail} files are free"
+
+
 class DeadlineExceeded(GanglionError):
     """Report a wait that ended without its answer: for whom, for what, since when.
 
@@ -214,6 +253,12 @@ class StoreError(GanglionError):
 
 class StoreUnavailable(StoreError):
     """Report that results cannot be written at the moment: the disk is full, read-only, or out of reach."""
+
+
+class StoreDamaged(StoreError):
+    """Report that a database of results is damaged: what was written cannot be read back."""
+
+    kind = "store_damaged"
 
 
 class Nondeterministic(GanglionError):

@@ -54,6 +54,27 @@ def test_a_run_goes_on_when_its_database_is_back(tmp_path: Path) -> None:
     assert quiet.verify("quiet-1", "--digest") == command.verify("moved-1", "--digest")
 
 
+def test_a_database_that_is_damaged_fails_the_run_by_name(tmp_path: Path) -> None:
+    """The run does not end as completed; with the file moved away, `resume` writes the same results."""
+    quiet = Stored(tmp_path, "quiet-1", 12)
+    assert 0 == quiet.end()[0]
+    digest = quiet.verify("quiet-1", "--digest")
+    database = tmp_path / "results" / "ganglion.db"
+    command = Stored(tmp_path, "hurt-1", 12)
+    command.until("episode.ended")
+    with database.open("r+b") as file:
+        file.truncate()
+    status, _ = command.end()
+
+    assert (1, "failed") == (status, command.events[-1]["status"])
+    assert "the database is damaged: move ganglion.db, " in command.events[-1]["reason"]
+    assert 1 == command.verify("hurt-1")[0]
+    for path in database.parent.glob("ganglion.db*"):
+        path.rename(tmp_path / path.name)
+    assert 0 == ganglion(tmp_path, "resume", "hurt-1").returncode
+    assert digest == command.verify("hurt-1", "--digest")
+
+
 @pytest.mark.long
 def test_a_run_whose_files_may_not_grow_stands_until_it_is_ended(tmp_path: Path) -> None:
     """The run names the cause while it stands; interrupted, it ends with whole episodes, and not with status 0."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
 from system.command import Command, ganglion
 
 from ganglion.supervisor.connection import read_connection
@@ -74,3 +75,20 @@ def test_a_broker_tells_its_limits(tmp_path: Path) -> None:
     assert frames is not None
     assert Verb.WELCOME is decode_head(frames[1]).verb, frames[2]
     assert 500 == codec_of(Welcome).decode(frames[2]).limits["message_frames"]
+
+
+@pytest.mark.parametrize(("readers", "mask"), [("owner", 0o077), ("group", 0o027)])
+def test_results_are_private_unless_a_setting_says_otherwise(tmp_path: Path, readers: str, mask: int) -> None:
+    """No file of a run (database, models, logs, manifest) is for anybody but the readers that the setting names."""
+    if readers != "owner":
+        (tmp_path / ".ganglion.yml").write_text(f"readers: {readers}\n")
+    (tmp_path / "hill.py").write_text(HILL)
+    (tmp_path / "small.yml").write_text(DOCUMENT.replace("WORKERS", "1"))
+    done = ganglion(tmp_path, "run", "small.yml")
+    found = [path for path in (tmp_path / "results").rglob("*") if not path.is_symlink()]
+
+    assert 0 == done.returncode, done.stderr
+    assert {"ganglion.db", "manifest.json", "logs"} <= {path.name for path in found}
+    assert [] == [path for path in found if path.stat().st_mode & mask]
+    database = tmp_path / "results" / "ganglion.db"
+    assert (readers == "group") == bool(database.stat().st_mode & 0o040)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import signal
 import sys
 
@@ -30,6 +31,7 @@ def command(context: click.Context, parallel: int, bind: str | None, no_curve: b
         return 0
     where = binding.checked(bind, no_curve)
     keep_to(context.obj)
+    os.umask(context.obj.mask)
     from ganglion.transport import loop
 
     return loop.run(_serve(context.obj, parallel, where))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -52,6 +53,7 @@ def command(
     if census is not None:
         return _complete(settings, folder, manifest, census)
     keep_to(settings)
+    os.umask(settings.mask)
     launcher = Launcher()
     launcher.warm_up()  # its imports run while we look at what is there
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Sequence
@@ -86,6 +87,7 @@ def command(
         print_plans(load(files, options, settings.verbosity > 0), settings.json)
         return 0
     keep_to(settings)
+    os.umask(settings.mask)
     launcher = Launcher()
     launcher.warm_up()  # its imports run while we read the documents
     try:

@@ -24,11 +24,15 @@ if TYPE_CHECKING:
 __all__ = ["BUILT_IN", "KEYS", "Settings", "options"]
 
 BUILT_IN = "built in"
-KEYS = ("results", "store", "kernel", "bind", "cpus", "allow", "block", "commands")
+KEYS = ("results", "store", "kernel", "bind", "cpus", "allow", "block", "commands", "readers")
 """The settings beside `limits`; each has a variable."""
 _PATHS = ("results", "kernel")
 _LISTS = ("allow", "block")
 _LIMITS = "GANGLION_LIMITS"
+_CHOICES: dict[str, dict[str, int]] = {
+    "commands": {"allow": 0, "deny": 0},
+    "readers": {"owner": 0o077, "group": 0o027, "all": 0o022},
+}
 
 
 def _variable(name: str) -> str | None:
@@ -42,8 +46,9 @@ class Settings:
     `store` is a URI, None: the file `ganglion.db` of the results folder. `kernel` is a connection file, None: the
     newest of this user. `bind` is an endpoint for other machines, `cpus` a list of processors, `allow` names packages
     that import paths may lead into, `block` plugins or distributions that nobody may use, `commands` is `allow` or
-    `deny`, `limits` has those that were changed. `verbosity` is -1 with `-q`, 0, or the number of `-v`. `origins` says
-    where each setting is from, if it is not built in.
+    `deny`, `readers` is `owner`, `group` or `all`: who may read what runs write; `limits` has
+    those that were changed. `verbosity` is -1 with `-q`, 0, or the number of `-v`. `origins` says where each setting is
+    from, if it is not built in.
     """
 
     results: Path = field(default_factory=lambda: Path(_variable("GANGLION_RESULTS") or "results"))
@@ -59,6 +64,7 @@ class Settings:
     allow: tuple[str, ...] = ()
     block: tuple[str, ...] = ()
     commands: str = "allow"
+    readers: str = "owner"
     limits: dict[str, int | float] = field(default_factory=dict)
     origins: dict[str, str] = field(default_factory=dict)
 
@@ -89,6 +95,7 @@ class Settings:
             ("ALLOW", ",".join(self.allow)),
             ("BLOCK", ",".join(self.block)),
             ("COMMANDS", "" if self.commands == "allow" else self.commands),
+            ("READERS", "" if self.readers == "owner" else self.readers),
             ("BIND", self.bind or ""),
         ):
             if value or f"GANGLION_{name}" in os.environ:
@@ -100,6 +107,11 @@ class Settings:
         else:
             os.environ.pop(_LIMITS, None)
         return changes
+
+    @property
+    def mask(self) -> int:
+        """Return the umask of runs: who may not read what they write."""
+        return _CHOICES["readers"][self.readers]
 
     def origin(self, key: str) -> str:
         """Return where a setting comes from."""
@@ -153,8 +165,11 @@ def _place(node: Node) -> str:
 def _value(key: str, text: str) -> Any:
     if key in _LISTS:
         return [part.strip() for part in text.split(",") if part.strip()]
-    if key == "commands" and text not in ("allow", "deny"):
-        raise UsageError(f"variable GANGLION_COMMANDS: expected one of allow, deny, found {text[:80]!r}")
+    known = _CHOICES.get(key)
+    if known is not None and text not in known:
+        raise UsageError(
+            f"variable GANGLION_{key.upper()}: expected one of {', '.join(known)}, found {text[:80]!r}"
+        )
     return text
 
 

@@ -173,11 +173,13 @@ def _models(verified: _Verified, reader: StoreReader) -> list[tuple[str, Any]]:
 
 
 def _of_folder(results: Path, name: str, why: StoreError) -> _Verified:
-    """Check the folder of a run that nothing was stored of."""
+    """Check the folder of a run whose store cannot be read; that is damage, unless it was not to be stored at all."""
     if Path(name).name != name or not (results / name / MANIFEST).is_file():
         raise UsageError(f"{why}; in {results} there is no folder of a run {name!r:.60} either")
     verified = _Verified(name)
     manifest, wrong = read_manifest(results / name)
+    if manifest.get("store") is not None:
+        verified.add("store", str(manifest["store"]), f"its rows cannot be read: {why}")
     if wrong or "sha256" not in manifest:
         verified.add(
             "file", MANIFEST, wrong or "it is not sealed: the run goes on, or has not ended in order"

@@ -28,6 +28,10 @@ Packages = Annotated[
 Commands = Annotated[
     str, Expect("one of allow, deny", lambda v: v in ("allow", "deny"), {"enum": ["allow", "deny"]})
 ]
+_READERS = ("owner", "group", "all")
+Readers = Annotated[
+    str, Expect("one of owner, group, all", lambda v: v in _READERS, {"enum": list(_READERS)})
+]
 Limits = Annotated[dict[str, Any], Expect("a map", lambda v: isinstance(v, dict), {"type": "object"})]
 
 
@@ -44,6 +48,7 @@ class Config(Form):
     allow: Packages = Field([], description="packages that import paths in documents may name")
     block: Packages = Field([], description="plugins and distributions that nobody may use, by name")
     commands: Commands = Field("allow", description="whether documents may start programs")
+    readers: Readers = Field("owner", description="who may read results, models and logs of runs")
     limits: Limits = Field({}, description="bounds of all processes of a kernel, by name")
 
 

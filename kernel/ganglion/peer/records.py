@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import msgpack
 
-from ganglion.errors import DeadlineExceeded, StoreError
+from ganglion.errors import DeadlineExceeded, StoreDamaged, StoreError
 from ganglion.limits import DEADLINES_S, STREAM_CREDIT_BYTES, STREAM_CREDIT_MESSAGES, WAIT_REPORT_S
 from ganglion.peer.conversation import Told
 from ganglion.peer.layout import to_json
@@ -86,7 +86,7 @@ class Records:
         self.number = number or _first_number(participant)
         self.span_s = DEADLINES_S["record"]
         self._sent: deque[_Sent] = deque()  # what is not acknowledged
-        self._failure: str | None = None
+        self._failure: StoreError | None = None
         self._until_s = 0.0
         self._again_s, self._pause_s = 0.0, _AGAIN_S  # when all is said again, and how long after that
         self._told_s, self._tell_after_s = 0.0, WAIT_REPORT_S
@@ -202,7 +202,7 @@ class Records:
             self._participant.pump(max(0.0, min(_LOOK_S, left_s, self._again_s - now_s)))
             self._remind()
         if self._failure is not None:
-            raise StoreError(self._failure)
+            raise self._failure
 
     def _tell_wait(self, since_s: float, now_s: float) -> None:
         """Say that we wait for the store, ever more rarely; while it waits itself it says so."""
@@ -225,7 +225,8 @@ class Records:
             return False
         ack = codec_of(RecordAck).decode(told.body)
         if ack.error is not None:
-            self._failure = ack.error.message
+            damaged = ack.error.kind == StoreDamaged.kind
+            self._failure = (StoreDamaged if damaged else StoreError)(ack.error.message)
         self.waiting = ack.waiting
         if ack.waiting is not None:  # it lives and tries: the deadline of its tries is its own
             self._until_s = self._participant.clock() + (self.span_s or 0.0)
@@ -240,7 +241,7 @@ class Records:
     def lost(self, peer: str, reason: str) -> None:
         """Note that a peer is gone for good; if it was the store, nothing can be written any more."""
         if peer == self._store:
-            self._failure = f"the store is gone: {reason}"
+            self._failure = StoreError(f"the store is gone: {reason}")
 
 
 def _first_number(participant: Participant) -> int:

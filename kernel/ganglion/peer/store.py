@@ -5,11 +5,12 @@ from __future__ import annotations
 import datetime as dt
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from ganglion.errors import GanglionError, StoreError, StoreUnavailable
+from ganglion.errors import GanglionError, StoreDamaged, StoreError, StoreUnavailable
 from ganglion.limits import DEADLINES_S, STORE_TAPE_BYTES, WAIT_REPORT_S
 from ganglion.peer import deposit
 from ganglion.peer.conversation import Gone, Told
@@ -89,6 +90,7 @@ class StoreHost:
         self._held: deque[tuple[str, RecordBatch]] = deque()
         self._failed: GanglionError | None = None
         self._governor = ""
+        self._marked = False
         self._begun = self._ended = False  # whether the records of the run's begin and end have come
         self.participant: Participant  # set before anything is served
 
@@ -223,13 +225,23 @@ class StoreHost:
             self._shorten_tape()
 
     def _acknowledge(self) -> None:
+        heads: list[Mapping[str, Any] | None] = []
+        if self._ended:
+            self._guard(lambda: heads.append(self._writer.heads()))
+            self._end_damaged()
         error = None if self._failed is None else failure_of(self._failed)
-        heads = self._writer.heads() if self._ended and error is None else None
-        heads = None if heads is None else dict(heads)
+        found = dict(heads[0]) if heads and heads[0] is not None else None
         due, self._unacknowledged, self._rows = self._unacknowledged, {}, 0
         for writer, number in due.items():  # while we speak the broker may be lost, and found: that owes more
             if writer != self.participant.name:  # nobody waits for our own words
-                self.participant.tell(writer, "record.ack", RecordAck(number, error, None, heads))
+                self.participant.tell(writer, "record.ack", RecordAck(number, error, None, found))
+
+    def _end_damaged(self) -> None:
+        """Write that a run has failed whose rows cannot be read back, where that can be written."""
+        if isinstance(self._failed, StoreDamaged) and not self._marked:
+            self._marked = True
+            with suppress(StoreError):
+                self._writer.abandon("failed", f"failed: {self._failed}", _now())
 
     def close(self) -> None:
         """Commit and close; what has failed by name before does not fail again."""

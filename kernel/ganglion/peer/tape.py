@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import mmap
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from ganglion.errors import RemoteProtocolError
+from ganglion.errors import DiskError, RemoteProtocolError
 from ganglion.limits import EXIT_DIFFERS, TAPE_BYTES
 from ganglion.wire import tape as wire
 from ganglion.wire.tape import Entry, Kind, Record
@@ -55,9 +54,12 @@ class FileReel:
 
     @staticmethod
     def _open(path: Path, flags: int) -> int:
-        return os.open(
-            path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC | flags, 0o600
-        )
+        try:
+            return os.open(
+                path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC | flags, 0o600
+            )
+        except OSError as error:
+            raise DiskError(path, error) from error
 
     def read(self) -> Any:
         """Return the file's bytes, mapped."""
@@ -70,20 +72,25 @@ class FileReel:
 
     def append(self, data: bytes) -> None:
         """Write at the end."""
-        written = os.write(self._file, data)
-        while written < len(data):  # the system takes all of it but in rare cases
-            written += os.write(self._file, memoryview(data)[written:])
+        try:
+            written = os.write(self._file, data)
+            while written < len(data):  # the system takes all of it but in rare cases
+                written += os.write(self._file, memoryview(data)[written:])
+        except OSError as error:
+            raise DiskError(self._path, error) from error
 
     def replace(self, data: bytes) -> None:
         """Begin a new file in the place of this one."""
         fresh = self._path.with_suffix(".new")
-        with contextlib.suppress(FileNotFoundError):
-            fresh.unlink()
-        file = self._open(fresh, os.O_EXCL)
-        former, self._file = self._file, file
-        self.append(data)
-        fresh.rename(self._path)
-        os.close(former)
+        try:
+            fresh.unlink(missing_ok=True)
+            file = self._open(fresh, os.O_EXCL)
+            former, self._file = self._file, file
+            self.append(data)
+            fresh.rename(self._path)
+            os.close(former)
+        except OSError as error:
+            raise DiskError(fresh, error) from error
 
 
 class MemoryReel:

@@ -6,7 +6,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple, Self
 
-from ganglion.errors import Nondeterministic, StoreError, StoreUnavailable, UsageError
+from ganglion.errors import (
+    DiskError,
+    Nondeterministic,
+    StoreDamaged,
+    StoreError,
+    StoreUnavailable,
+    UsageError,
+)
 from ganglion.limits import (
     MODEL_BYTES,
     MODEL_HEADER_BYTES,
@@ -21,9 +28,11 @@ __all__ = [
     "OPEN_ROWS_BYTES",
     "STORE_RESERVE_BYTES",
     "Damage",
+    "DiskError",
     "Nondeterministic",
     "PointBook",
     "Store",
+    "StoreDamaged",
     "StoreError",
     "StoreReader",
     "StoreUnavailable",
@@ -198,7 +207,11 @@ class StoreWriter(_Opened):
     def heads(self) -> Mapping[str, Any] | None:
         """Return what a run's rows can be checked by once `end` is durable, as plain values; None if there is nothing.
 
-        For whom results are copied to, and for the run's manifest.
+        For whom results are copied to, and for the run's manifest. Where they are asked for first, a writer reads the
+        run back as readers will find it.
+
+        Raises:
+            StoreDamaged: Something is not what was written.
         """
         return None
 

@@ -27,6 +27,7 @@ from ganglion.wire.name import Role
 __all__ = ["RunFolder", "log_name", "participants", "reserve", "run_id"]
 
 _ID_BYTES_MAX = 40  # with its number it stays one plain part of a wire name
+_PASS = 0o111
 _NUMBERS_MAX = 1_000_000
 _NAME = re.compile(r"[a-z0-9][a-z0-9.-]{0,46}\Z")
 
@@ -43,7 +44,10 @@ def reserve(results: Path, uid: str, name: str | None = None) -> RunFolder:
     UsageError if a run of that name exists, if it is no plain name, or if the results cannot be written.
     """
     try:
-        results.mkdir(parents=True, exist_ok=True)
+        if not results.is_dir():
+            results.mkdir(parents=True, exist_ok=True)
+            # Nobody else can list it, nor read what is in it; programs of another user (`run_as`) pass through.
+            results.chmod(results.stat().st_mode | _PASS)
     except OSError as error:
         raise UsageError(f"results folder {results}: cannot be made: {error.strerror}") from error
     if name is not None:

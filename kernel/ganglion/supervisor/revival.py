@@ -77,7 +77,7 @@ class Revival:
         self._lose(run, member)
         if run.over.is_set():
             return
-        text = f"{member.label} {member.end_text}"
+        text = f"{member.label} {member.end_text}{_said(member)}"
         unknown = (
             not run.begun or not member.here.is_set()
         )  # the governor has not met it, and will hear nothing
@@ -189,7 +189,7 @@ class Revival:
     async def _poison(self, run: Run, member: Member, times: int) -> None:
         found = await asyncio.to_thread(reel.position, member.tape, 1 << 40)
         where = f" ({found})" if found else ""
-        text = f"poison: {member.label} died {times} times by {_way(member)} at the same place{where}"
+        text = f"poison: {member.label} died {times} times by {_way(member)} at the same place{where}{_said(member)}"
         self._give_up(run, member, "poison", text, found)
 
     def _give_up(self, run: Run, member: Member, kind: str, text: str, position: str | None = None) -> None:
@@ -299,9 +299,14 @@ def _too_often(run: Run, member: Member) -> str:
 
 def _last_words(member: Member) -> str:
     """Return why a process says that it cannot go on as its predecessor did."""
+    return f"{member.label}{_said(member) or ': it does not do the same again'}"
+
+
+def _said(member: Member) -> str:
+    """Return the reason that a participant of ours gave when it ended by itself; empty if it gave none."""
     last = next((line for line in reversed(member.last_words) if line.strip()), "")
-    text = last.partition(": ")[2] if last.startswith(f"{member.name}: ") else last
-    return f"{member.label}: {text or 'it does not do the same again'}"
+    ours, _, text = last.partition(": ")
+    return f": {text}" if ours == member.name and (member.child.code or 0) > 0 else ""
 
 
 def now() -> str:

@@ -39,7 +39,8 @@ from ganglion.wire.parcel import plan_bytes
 __all__ = ["FINISHED", "INTERRUPTED", "Outcome", "Run", "Wait", "check_size", "check_store"]
 
 FINISHED, FAILED, INTERRUPTED = "finished", "failed", "interrupted"
-_FAILS_AGAIN = frozenset({"author", "document", "plugin", "space"})  # kinds of failures
+# Kinds of failures that a resume meets again; that of a damaged store says what is to be done before.
+_FAILS_AGAIN = frozenset({"author", "document", "plugin", "space", "store_damaged"})
 _REPORT_MAX_S = 60.0  # a wait is told after 2, 4, 8, 16, 32, 60, 120, 180 s ...
 _TOLD_MAX = 8  # of those that were dragged along, named in the report
 _HEARD_SPAN_S = 1.0  # a participant tells a wait of its own after two seconds, then ever more seldom
@@ -313,7 +314,7 @@ class Run:
     def _about(self, member: Member, ended: Ended) -> list[str]:
         failure = ended.failure if member is self._named(ended) else None
         lines = []
-        if member in self.lost or failure is None or (member.place.attached and member.lost_reason):
+        if member in self.lost or failure is None:
             lines.append(f"{member.label} {member.end_text}")
         if failure is not None:
             lines.append(f"{member.label}: {_told(failure)}")
@@ -321,7 +322,12 @@ class Run:
                 lines += _traceback(failure)
         elif ended.reason and ended.reason.removeprefix("failed: ") not in ("failed", *lines):
             lines.append(ended.reason)
-        return lines if member.process is None else lines + _quoted(member.last_words)
+        return lines if member.process is None else lines + _quoted(self._words(member))
+
+    def _words(self, member: Member) -> list[str]:
+        """Return the last words of a member, or of the newest of its predecessors that printed anything."""
+        before = [one for one in self.former if one.name == member.name and one is not member]
+        return next((one.last_words for one in (member, *reversed(before)) if one.last_words), [])
 
 
 def _plain(story: Sequence[str]) -> list[str]:

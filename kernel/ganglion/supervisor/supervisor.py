@@ -368,7 +368,7 @@ class Supervisor(Listener):
             *(start(self._launcher, home, run, member) for member in members if not member.place.attached)
         )
         await asyncio.shield(starts)  # a start that is cut short would leave a process that nobody knows
-        self._spawn(self.note(run))
+        self._spawn(self.note(run, must=False))
 
     async def note(self, run: Run, must: bool = True) -> None:
         """Write down who lives for a run; LaunchError, or a warning unless it `must` be, if that cannot be done."""

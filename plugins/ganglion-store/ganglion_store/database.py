@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import sqlite3
@@ -11,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from ganglion.sdk.store import StoreError, StoreUnavailable
+from ganglion.sdk.store import DiskError, StoreDamaged, StoreError, StoreUnavailable
 from ganglion_store import statements as sql
 from ganglion_store.making import make
 
@@ -22,6 +23,7 @@ __all__ = [
     "connect_older",
     "connect_reading",
     "connect_writing",
+    "damaged",
     "path_of",
     "told",
 ]
@@ -43,6 +45,7 @@ _PASSING = frozenset(
         sqlite3.SQLITE_READONLY,
     }
 )
+_DAMAGED = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 _VALUE_BYTES = 64 * 1024 * 1024  # in one row that is read: sixteen times the longest document
 _CREATED = re.compile(r"CREATE (TABLE|VIEW|INDEX) (\w+)")
 # What a query may do. A connection that cannot write can still make files (ATTACH, VACUUM INTO), or lift its own bar.
@@ -83,19 +86,33 @@ def path_of(uri: str) -> Path:
 def told(path: Path, what: str) -> Iterator[None]:
     """Turn errors of SQLite and of the file system into a StoreError that names the file and the cause.
 
-    It is StoreUnavailable where the same may succeed later.
+    It is StoreUnavailable where the same may succeed later, StoreDamaged where the file is no whole database.
     """
     try:
         yield
     except (sqlite3.Error, OSError, OverflowError, UnicodeError) as error:
         code = getattr(error, "sqlite_errorcode", None)
+        unreadable = isinstance(error, UnicodeDecodeError)  # texts of ours are UTF-8
+        if unreadable or (code is not None and code & 0xFF in _DAMAGED):
+            raise damaged(path, f"cannot {what}: {error}") from error
         passing = isinstance(error, OSError) or (code is not None and code & 0xFF in _PASSING)
         kind = StoreUnavailable if passing else StoreError
         raise kind(f"{path}: cannot {what}: {_cause(path, error)}") from error
 
 
+def damaged(path: Path, what: str) -> StoreDamaged:
+    """Return the error of a file that is damaged, with what to do."""
+    return StoreDamaged(
+        f"{path}: {what}; the database is damaged: move {path.name}, {path.name}-wal and {path.name}-shm away, then "
+        f"`ganglion resume` writes the run into a new one"
+    )
+
+
 def _cause(path: Path, error: Exception) -> str:
     """Return what is behind an error; SQLite says `unable to open database file` to nearly everything."""
+    full = getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_FULL
+    if full or getattr(error, "errno", 0) in (errno.ENOSPC, errno.EDQUOT):
+        return f"{error} ({DiskError.free(path.parent)})"
     if "unable to open" not in str(error):
         return str(error)
     if not path.parent.is_dir():

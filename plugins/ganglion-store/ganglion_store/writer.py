@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -20,13 +20,21 @@ from ganglion.sdk.store import (
 )
 from ganglion_store import statements as sql
 from ganglion_store.books import Books
-from ganglion_store.database import check_schema, connect_again, connect_writing, told
+from ganglion_store.database import (
+    check_schema,
+    connect_again,
+    connect_reading,
+    connect_writing,
+    damaged,
+    told,
+)
 from ganglion_store.declarations import Declarations, checked, shape_of, shape_text
 from ganglion_store.models import forget_unkept, put
 from ganglion_store.records import ACTIONS, STEPS, RowKind, fields_of, to_json
 from ganglion_store.reserve import Reserve
 from ganglion_store.segment import Episode, Seal, Segment
 from ganglion_store.values import Declared
+from ganglion_store.verify import Verification
 from ganglion_store.withdrawal import withdraw, withdraw_behind
 
 __all__ = ["SqlWriter"]
@@ -85,7 +93,7 @@ class SqlWriter(StoreWriter):
         except BaseException:
             self._connection.close()
             raise
-        self._closed = False
+        self._closed = self._verified = False
 
     def _connected(self) -> None:
         self._connection.execute(f"PRAGMA busy_timeout = {_PATIENCE_MS}")
@@ -431,7 +439,26 @@ class SqlWriter(StoreWriter):
 
     def heads(self) -> Mapping[str, Any] | None:
         """Return the digests that protect the run, None until its end is durable; see `StoreWriter.heads`."""
-        return self._books.digests()
+        heads = self._books.digests()
+        if heads is not None and not self._verified:
+            self._verify()
+            self._verified = True
+        return heads
+
+    def _verify(self) -> None:
+        """Read the run back over another connection, as a reader finds it: this one may still hold whole pages.
+
+        Raises:
+            StoreDamaged: A row, an episode or the file itself is not what was written.
+        """
+        with closing(connect_reading(self._path)) as connection, told(self._path, "be read"):
+            found = connection.execute(sql.SELECT_RUN, (self._run,)).fetchone()
+            if found is None:
+                raise damaged(self._path, f"the rows of run {self._run} are not there")
+            for damage in Verification(
+                connection, self._path, found[0], self._run, whole_file=False
+            ).damages():
+                raise damaged(self._path, f"{damage.kind} {damage.where}: {damage.text}")
 
     def abandon(self, status: str, reason: str, ended: str) -> None:
         """Give up what is not durable, and write how the run ended; see `StoreWriter.abandon`."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 from collections import Counter
 from collections.abc import Sequence
@@ -62,6 +63,7 @@ def command(
     """Carry out an experiment document: many runs that differ in factors and seeds. `-` is standard input."""
     launcher = None if only_plan else Launcher()
     if launcher is not None:
+        os.umask(settings.mask)
         launcher.warm_up()  # its imports run while we read the documents
     try:
         experiment, points = _read(file, overrides)

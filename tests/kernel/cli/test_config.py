@@ -44,6 +44,7 @@ def test_each_value_is_shown_with_its_origin(config: Config, tmp_path: Path) -> 
         ["allow", "-", "built in"],
         ["block", "-", "built in"],
         ["commands", "deny", "variable GANGLION_COMMANDS"],
+        ["readers", "owner", "built in"],
         ["limits.peers", "300", ".ganglion.yml:3"],
     ] == [line.split(maxsplit=2) for line in shown.stdout.splitlines()]
 

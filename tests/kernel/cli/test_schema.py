@@ -64,6 +64,6 @@ def test_settings_have_a_schema(capsys: pytest.CaptureFixture[str]) -> None:
     tree = json.loads(capsys.readouterr().out)
     Draft202012Validator.check_schema(tree)
 
-    known = {"results", "store", "kernel", "bind", "cpus", "allow", "block", "commands", "limits"}
+    known = {"results", "store", "kernel", "bind", "cpus", "allow", "block", "commands", "readers", "limits"}
     assert known == set(tree["properties"])
     assert 2 == main(["schema", "config", "--plugins"])

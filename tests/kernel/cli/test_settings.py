@@ -72,7 +72,7 @@ def test_without_anything_all_is_built_in(place: Path) -> None:
     """No file, no variable: what the options say without being given."""
     settings = Settings.load()
 
-    assert (Path("results"), None, None, None, None, (), (), "allow", {}, {}) == (
+    assert (Path("results"), None, None, None, None, (), (), "allow", "owner", {}, {}) == (
         *(getattr(settings, key) for key in KEYS), settings.limits, settings.origins,
     )  # fmt: skip
     assert {"built in"} == {settings.origin(key) for key in KEYS}

@@ -161,6 +161,29 @@ def test_a_run_that_was_not_stored_has_its_files(ganglion: Command, tmp_path: Pa
     assert 2 == ganglion("verify", "nothing", "--store", "none")[0]
 
 
+@pytest.mark.parametrize("found", ["nothing", "noise", "a malformed schema"])
+def test_a_store_that_cannot_be_read_is_damage(ganglion: Command, tmp_path: Path, found: str) -> None:
+    """A run whose manifest names a store is not whole without it, though all its files are."""
+    text = text_of({"run": "demo-1", "store": default_uri(tmp_path)})
+    (tmp_path / "demo-1" / MANIFEST).write_text(text)
+    seal(tmp_path / "demo-1", "finished", "done", "now", None)
+    database = tmp_path / "ganglion.db"
+    if found == "a malformed schema":
+        _edit(tmp_path, "PRAGMA writable_schema = 1")
+        with sqlite3.connect(database) as connection:
+            connection.execute("PRAGMA writable_schema = 1")
+            connection.execute("UPDATE sqlite_master SET sql = 'CREATE TABLE no'")
+        connection.close()
+    else:
+        database.unlink()
+        if found == "noise":
+            database.write_bytes(bytes(range(256)) * 400)
+    status, out, _ = ganglion("verify", "demo-1")
+
+    assert 1 == status
+    assert re.match(r"demo-1: store \S+ganglion.db: its rows cannot be read: .*ganglion.db", out)
+
+
 def test_a_run_that_goes_on_is_verified_as_it_is(
     ganglion: Command, write_run: Callable[..., str], tmp_path: Path
 ) -> None:

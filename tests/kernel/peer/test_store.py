@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ganglion.errors import GanglionError, StoreError, StoreUnavailable
+from ganglion.errors import GanglionError, StoreDamaged, StoreError, StoreUnavailable
 from ganglion.limits import BODY_BYTES
 from ganglion.peer import store as module
 from ganglion.peer.participant import Participant
@@ -56,6 +56,8 @@ class FakeWriter:
 
     def heads(self) -> dict[str, Any] | None:
         """Return what protects the rows."""
+        if "heads" in self.fails:
+            raise self.fails["heads"]
         return {"run": str(len(self.log))}
 
     def abandon(self, status: str, reason: str, ended: str) -> None:
@@ -404,6 +406,20 @@ def test_the_end_is_acknowledged_with_what_protects_it(stage: Stage) -> None:
     stage.pass_time(2 * COMMIT_S)
 
     assert [None, {"run": "4"}] == [ack.heads for _, ack in stage.link.told("record.ack")]
+
+
+def test_an_end_that_cannot_be_read_back_fails_by_name(stage: Stage) -> None:
+    """The run is written down as failed, once, and its writers hear of the damage in place of the heads."""
+    stage.writer.fails["heads"] = StoreDamaged("row 7: it is not what was sealed")
+    stage.batch(ONE, 1, [["end", "finished", "completed", "now"]])
+    stage.pass_time(2 * COMMIT_S)
+    stage.batch(ONE, 2)
+    stage.pass_time(2 * COMMIT_S)
+    acks = [ack for _, ack in stage.link.told("record.ack")]
+
+    assert [("store_damaged", None)] * 2 == [(ack.error.kind, ack.heads) for ack in acks]
+    abandoned = ("abandon", "failed", "failed: row 7: it is not what was sealed")
+    assert [abandoned] == [entry for entry in stage.writer.log if entry[0] == "abandon"]
 
 
 # -- batches that come again ------------------------------------------------------------------------------------------

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import errno
+import os
 import stat
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ganglion.errors import DiskError
 from ganglion.limits import EXIT_DIFFERS
 from ganglion.peer import tape as module
 from ganglion.peer.tape import FileReel, MemoryReel, Tape, TapeDiffers
@@ -170,8 +173,26 @@ def test_link_is_no_tape(tmp_path: Path) -> None:
     """A link in the place of the file is not followed."""
     (tmp_path / "a.tape").symlink_to(tmp_path / "elsewhere")
 
-    with pytest.raises(OSError, match="symbolic link"):
+    with pytest.raises(DiskError, match=r"a\.tape: cannot be written: .*symbolic link"):
         FileReel(tmp_path / "a.tape")
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT, errno.EROFS])
+def test_a_full_disk_is_named_with_its_cure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    """What cannot be written is told by file, cause, free space and cure, not as an exception of an author."""
+    reel = FileReel(tmp_path / "a.tape")
+
+    def full(file: int, data: bytes) -> int:
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(module.os, "write", full)
+    text = rf"a\.tape: cannot be written: {os.strerror(code)} \(.* are free\); .*, then `ganglion resume`"
+    with pytest.raises(DiskError, match=text):
+        reel.append(b"abc")
+    with pytest.raises(DiskError, match=text):
+        reel.replace(b"abc")
 
 
 def test_what_is_written_can_be_read(reel: Any) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from ganglion.sdk.store import Nondeterministic, StoreError, StoreUnavailable
+from ganglion.sdk.store import Nondeterministic, StoreDamaged, StoreError, StoreUnavailable
 from ganglion_store.writer import SqlWriter
 
 
@@ -425,6 +425,25 @@ def test_the_end_can_be_written_with_the_reserve(writer: SqlWriter, tell: Any, r
     assert [("failed", "failed: store: disk full")] == [(r["status"], r["reason"]) for r in read("runs")]
     assert ([0], 3) == ([row["episode"] for row in read("episodes")], len(read("steps")))
     assert writer.heads() is not None
+
+
+@pytest.mark.parametrize("what", ["UPDATE stored_steps SET step = step + 99", "DELETE FROM stored_episodes"])
+def test_rows_that_are_not_what_was_written_are_found_at_the_end(
+    writer: SqlWriter, uri: str, tell: Any, what: str
+) -> None:
+    """A run is read back before its heads are given: damage is told with the file and what to do."""
+    writer.apply("c", tell.whole(0))
+    writer.commit()
+    with sqlite3.connect(path_of(uri)) as connection:
+        connection.execute(what)
+    connection.close()
+    writer.apply("governor", [["end", "finished", "completed", "now"]])
+    writer.commit()
+
+    with pytest.raises(
+        StoreDamaged, match=r"the database is damaged: move \S+, .* away, then `ganglion resume`"
+    ):
+        writer.heads()
 
 
 def test_a_run_that_was_never_written_can_be_given_up(uri: str, tell: Any, read: Any) -> None:
