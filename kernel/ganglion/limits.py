@@ -32,6 +32,7 @@ __all__ = [
     "CONNECT_AGAIN_S",
     "DEADLINES_S",
     "DEADLINE_OTHER_S",
+    "DECISION_SHARE",
     "DOCUMENT_ALIASES",
     "DOCUMENT_BYTES",
     "DOCUMENT_BYTES_REMOTE",
@@ -175,6 +176,7 @@ WORK_PER_CALLBACK_BYTES = 256 * 1024  # then the next connection has its turn
 MESSAGES_PER_CALLBACK = 1024  # the same for small messages; of those that need a decision a sixteenth
 
 # -- flow -------------------------------------------------------------------------------------------------------------
+DECISION_SHARE = 0.05  # of the broker's time, for what one peer has it decide; other messages are not counted
 PEERS = 1024  # connections of one broker
 ADMISSIONS = 4096  # names that a supervisor may announce
 OPEN_CALLS = 64  # unanswered calls of one peer to another; 64 reach full rate, lockstep needs one

@@ -13,6 +13,8 @@ from ganglion.wire.name import Role, check_name
 
 __all__ = ["Register", "Strangers", "admission_of", "checked"]
 
+_ATTACHING = {"environment": "an environment", "muscle": "a muscle"}
+
 
 def checked(name: str) -> str:
     """Return a name that is one; RemoteProtocolError says what it is instead."""
@@ -173,6 +175,9 @@ class Register:
                 return self._numbered(admission)
         awaited = sorted({a.attach for a in admissions if a.attach})
         hint = f"; awaited are: {', '.join(awaited)}" if awaited else ""
+        if hello.role in _ATTACHING:
+            what = f"{_ATTACHING[hello.role]} named {hello.name!r}"
+            raise RemoteProtocolError(f"name: no run waits for {what}{hint}")
         raise RemoteProtocolError(f"name: this token does not admit {hello.name!r}{hint}")
 
     def _numbered(self, admission: Admission) -> Admission:

@@ -27,7 +27,7 @@ from ganglion.limits import (
     UNJOINED_PEERS,
 )
 from ganglion.wire.codec import Content, codec_of
-from ganglion.wire.envelope import Head, decode_head, encode_head, packed_call
+from ganglion.wire.envelope import Head, decode_head, encode_head, packed_call, packed_serial
 from ganglion.wire.messages import PROTOCOL_VERSION, Failure, Gap, Hello, Lost, Welcome
 from ganglion.wire.name import Role
 from ganglion.wire.verb import Verb
@@ -182,7 +182,7 @@ class Broker:
                 )
                 assert link.peer is not None
                 assert route.source == link.peer.name.encode()
-                assert 0 <= route.open <= route.limit
+                assert len(route.open) <= route.limit
                 assert route.back is not None
                 assert route.back.back is route
         for links in (*self.watchers.values(), *self.topics.values()):
@@ -325,16 +325,20 @@ class Broker:
             if packed_call(head.call) not in route.calls:
                 text = f"{peer.role} may not call {head.call[:80]!r} of {_show(to)}"
                 return self.forbidden(link, head, text, now_s)
-            if route.open >= route.limit or route.target.queued_bytes > QUEUE_MARK_BYTES:
-                text = f"{_show(to)} has {route.open} open calls of yours, {route.target.queued_bytes} bytes wait"
+            if len(route.open) >= route.limit or route.target.queued_bytes > QUEUE_MARK_BYTES:
+                text = f"{_show(to)} has {len(route.open)} open calls of yours, {route.target.queued_bytes} bytes wait"
                 return [self.busy(link, head.serial, text)]
-            route.open += 1
+            route.open.append(packed_serial(head.serial))
         elif verb in _ANSWERS:
-            if route.back is None or route.back.open == 0:
+            serials = [] if route.back is None else route.back.open
+            serial = next(
+                (one for one in serials if int.from_bytes(one[len(one) > 1 :]) == head.serial), None
+            )
+            if serial is None:
                 if now_s - max(link.joined_s, route.target.joined_s) <= LATE_ANSWER_S:
                     return [Note("info", "answer.late", {"source": link.name, "to": _show(to)})]
-                return self.forbidden(link, head, f"{_show(to)} has no open call to answer", now_s)
-            route.back.open -= 1
+                return self.forbidden(link, head, f"{_show(to)} has no open call {head.serial}", now_s)
+            serials.remove(serial)
         return [Send(route.target, (route.source, *frames[1:]))]
 
     def _publish(

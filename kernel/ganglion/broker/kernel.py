@@ -12,7 +12,7 @@ from ganglion.broker.rights import open_calls
 from ganglion.errors import GanglionError, RemoteProtocolError
 from ganglion.limits import KERNEL_BODY_BYTES, KERNEL_BODY_CONTAINERS, SUBSCRIPTIONS, WATCHES
 from ganglion.wire.codec import codec_of, openings
-from ganglion.wire.envelope import Head, encode_head
+from ganglion.wire.envelope import Head, encode_head, packed_serial
 from ganglion.wire.messages import (
     CALL_BY_NAME,
     PROTOCOL_VERSION,
@@ -93,10 +93,10 @@ class Kernel:
         route = broker.route(supervisor, supervisor.peer, peer.name.encode())
         if route is None or route.back is None:
             return [broker.error(link, head.serial, "unreachable", "the supervisor cannot reach you")]
-        if route.back.open >= open_calls(peer):
+        if len(route.back.open) >= open_calls(peer):
             return [broker.busy(link, head.serial, "too many open calls to the kernel")]
         _grant_answers(route)
-        route.back.open += 1
+        route.back.open.append(packed_serial(head.serial))
         return [Send(supervisor, (peer.name.encode(), encode_head(head), *frames[2:]))]
 
     # -- handlers -----------------------------------------------------------------------------------------------------
@@ -118,6 +118,7 @@ class Kernel:
                     "run": peer.run,
                     "incarnation": peer.incarnation,
                     "language": peer.language,
+                    "remote": other.curve_key is not None,
                     "worker": peer.worker,
                     "heard_ms": int(1000 * (now_s - other.heard_s)),
                     "waiting_for": waits,
@@ -157,12 +158,18 @@ class Kernel:
         return Done(), []
 
     def _withdraw(self, link: Link, request: Withdraw, now_s: float) -> tuple[Done, list[Effect]]:
-        effects: list[Effect] = []
+        broker, effects = self._broker, list[Effect]()
         for name in request.names:
-            self._broker.register.withdraw(name)
-            there = self._broker.joined.get(name)
+            broker.register.withdraw(name)
+            there = broker.joined.get(name)
             if there is not None:
-                effects += [*self._broker.disconnect(there, "withdrawn", now_s), Close(there, "withdrawn")]
+                effects += [*broker.disconnect(there, "withdrawn", now_s), Close(there, "withdrawn")]
+            for watcher in broker.watchers.pop(name, {}).values():  # nobody will bear the name
+                watcher.watches.discard(name)
+            topic = name.encode()
+            for reader in broker.topics.pop(topic, {}).values():
+                reader.topics.discard(topic)
+                reader.gaps.pop(topic, None)
         return Done(), effects
 
 
@@ -181,7 +188,7 @@ def _decoded(call: Call, frames: Sequence[bytes]) -> Any:
 def _awaits(link: Link, overdue: Overdue) -> bool:
     """Say whether a peer has an open call to whom it accuses."""
     route = link.routes.get(overdue.peer.encode(errors="replace"))
-    return route is not None and route.open > 0
+    return route is not None and bool(route.open)
 
 
 def _grant_answers(route: Route) -> None:

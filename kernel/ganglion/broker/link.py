@@ -83,8 +83,9 @@ class Route:
 
     `allowed` has bit `1 << verb` for each verb that may pass, `calls` the names of the calls that may be asked, as
     they stand in a head. `source` is the sender's name as the receiver sees it.
-    `open` counts the CALLs that went this way and are not answered, `limit` is their bound. `back` is the route in
-    the other direction: an answer passes only while its `open` is above zero.
+    `open` has the serials of the CALLs that went this way and are not answered, as they stand in a head; `limit` bounds
+    their number. `back` is
+    the route in the other direction: an answer passes only if its serial is in that one's `open`.
     """
 
     __slots__ = ("allowed", "back", "calls", "limit", "open", "source", "target")
@@ -97,7 +98,7 @@ class Route:
         self.source = source
         self.target = target
         self.limit = limit
-        self.open = 0
+        self.open: list[bytes] = []
         self.back: Route | None = None
 
 

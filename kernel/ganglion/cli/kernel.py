@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import sys
+from typing import TYPE_CHECKING
 
 import click
 
@@ -14,7 +15,11 @@ from ganglion.cli import bind as binding
 from ganglion.cli.placement import keep_to
 from ganglion.cli.run import store_of
 from ganglion.cli.settings import Settings
+from ganglion.supervisor import event
 from ganglion.supervisor.output import printable
+
+if TYPE_CHECKING:
+    from ganglion.wire.messages import RunEvent
 
 __all__ = ["command", "status", "stop"]
 
@@ -50,7 +55,7 @@ async def _serve(settings: Settings, parallel: int, where: dict[str, str]) -> in
         SupervisorSettings(
             settings.results, store, None, True, logs, (), tuple(sys.argv), daemon.handlers(), **where
         ),
-        lambda run, news: None,
+        _tell,
     )
     daemon.supervisor = supervisor
     interrupts = 0
@@ -79,6 +84,12 @@ async def _serve(settings: Settings, parallel: int, where: dict[str, str]) -> in
     if interrupts:
         return 130
     return 1 if found else 0
+
+
+def _tell(run: str, news: RunEvent) -> None:
+    """Say for whom a run waits, and what is not as it should be: nobody else looks on."""
+    if news.event in (event.WAITING, event.WARNING):
+        _say(f"run {run}: {printable(str(news.fields.get('text', '')))}")
 
 
 def _say(text: str) -> None:

@@ -6,8 +6,6 @@ import csv
 import itertools
 import json
 import math
-import re
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,8 +17,6 @@ __all__ = ["FORMATS", "cell", "json_text", "opened", "write"]
 
 Row = Mapping[str, Any]
 
-_WHOLE, _LEAST = 24, 10  # on a screen a column so wide is never cut, and a wider one never to less than that
-_UTC = re.compile(r"^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(\.\d+)?(Z|\+00:00)$")  # a screen does without fractions
 _WIDTH_ROWS = 200  # rows that decide how wide the columns of a plain table are
 _INFINITY = "\x00infinity\x00"
 
@@ -109,36 +105,24 @@ def _write_plain(stream: TextIO, columns: Sequence[str], rows: Iterable[Row]) ->
 
 
 def _write_drawn(stream: TextIO, columns: Sequence[str], rows: Iterable[Row]) -> None:
-    """Draw a line per row with long cells cut, or where not even the short ones fit, a block of lines per row."""
-    from rich.console import Console  # late: a pipe needs none of this
+    from rich.box import SIMPLE_HEAD  # late: a pipe needs none of this
+    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    console = Console(file=stream)
-    lines = list(_cells(columns, rows))
-    filled = [n for n in range(len(columns)) if any(line[n] for line in lines)]  # others only take up room
-    shown = filled or list(range(len(columns)))
-    short = [[_UTC.sub(r"\1Z", line[n]) for n in shown] for line in lines]
-    head = [columns[n] for n in shown]
-    widths = [max(map(len, column)) for column in zip(head, *short, strict=True)]
-    least = sum(width if width <= _WHOLE else _LEAST for width in widths) + 2 * (len(widths) - 1)
-    if least > console.width:
-        for line in lines:
-            block = Table.grid(padding=(0, 2))
-            for name, text in zip(columns, line, strict=True):
-                if text:
-                    block.add_row(Text(name, style="bold"), Text(text, overflow="fold"))
-            console.print(block, "")
-        return
-    table = Table(box=None, pad_edge=False)
-    for name, width in zip(head, widths, strict=True):
-        table.add_column(name, no_wrap=width <= _WHOLE)
-    for line in short:
-        # Text: brackets in a value are no markup. It is cut, never wrapped, where its column gives way.
-        table.add_row(*(Text(text, no_wrap=True, overflow="ellipsis") for text in line))
-    console.print(table)
-    if sum(widths) + 2 * (len(widths) - 1) > console.width:
-        console.print("cells are cut to fit; --plain shows them whole", style="dim")
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for name in columns:
+        table.add_column(name, overflow="fold")
+    for line in _cells(columns, rows):
+        table.add_row(*map(Text, line))  # Text: brackets in a value are no markup
+    Console(file=stream).print(table)
+
+
+def _write_parquet(stream: TextIO, columns: Sequence[str], rows: Iterable[Row]) -> None:
+    raise UsageError(
+        "--format parquet needs pyarrow through the extra `parquet` of ganglion-store, which this release does not "
+        "have yet; use csv or jsonl"
+    )
 
 
 _WRITERS: dict[str, Callable[[TextIO, Sequence[str], Iterable[Row]], None]] = {
@@ -146,23 +130,18 @@ _WRITERS: dict[str, Callable[[TextIO, Sequence[str], Iterable[Row]], None]] = {
     "csv": _write_csv,
     "json": _write_json,
     "jsonl": _write_lines,
+    "parquet": _write_parquet,
 }
-FORMATS = (*_WRITERS, "parquet")  # of which the store writes the last
+FORMATS = tuple(_WRITERS)
 
 
 @contextmanager
 def opened(path: Path) -> Iterator[TextIO]:
-    """Open a new file for text; UsageError if it exists. What is left after an error is removed.
-
-    `-` is standard output, as for every program that has a file to write.
-    """
-    if str(path) == "-":
-        yield sys.stdout
-        return
+    """Open a new file for text; UsageError if it exists. What is left after an error is removed."""
     try:
         stream = path.open("x", encoding="utf-8", newline="")
     except FileExistsError as error:
-        raise UsageError(f"{path}: expected a new file, found one, and nothing is overwritten") from error
+        raise UsageError(f"{path}: expected a new file, found one that is never overwritten") from error
     except OSError as error:
         raise UsageError(f"{path}: expected a file that can be made: {error.strerror}") from error
     try:

@@ -62,11 +62,12 @@ class Access:
         return json.dumps(order).encode()
 
     def admissions(self) -> list[Admit]:
-        """Return what lets operators and observers in."""
-        return [
+        """Return what lets operators and observers in, and what makes the token of those who attach a known one."""
+        many = [
             Admit(name, role.value, "", _sha256(self.tokens[right]), curve_key=self._public(right))
             for name, role, right in _MANY
         ]
+        return [*many, Admit("attach", Role.ENVIRONMENT.value, "", _sha256(self.tokens["attach"]))]
 
     def admission(self, member: Member) -> Admit:
         """Return what lets a member of a run in."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ganglion import registry
@@ -26,7 +27,7 @@ from ganglion.wire.messages import (
     Submit,
     Submitted,
 )
-from ganglion.wire.name import KERNEL
+from ganglion.wire.name import KERNEL, Role
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -179,14 +180,22 @@ class Daemon(Service):
         """Check a document, reserve its id, queue it; return the id."""
         if self.leaving.is_set():
             raise UsageError("this kernel is leaving and takes no documents")
+        bus = self.supervisor.bus
+        assert bus is not None
+        here = [
+            row for row in (await bus.ask(KERNEL, "kernel.peers", Nothing())).peers if row["name"] == caller
+        ]
+        # Who is on this machine and has read the token of the operator is its user: `submit` means what `run` means.
+        local = bool(here) and not here[0]["remote"] and bool(request.folder)
         plan, _ = await asyncio.to_thread(
             load_document,
-            request.source,
+            Path(request.folder, Path(request.source).name) if local else request.source,
             plugins=registry,
             text=request.document,
             overrides=request.overrides or (),
             seed=request.seed,
-            local=False,
+            allow=self.supervisor.settings.allow if local else (),
+            local=local,
         )
         found = await self.supervisor.check(plan)
         faults = [fault for fault in found if fault["severity"] == "error"]
@@ -290,6 +299,12 @@ def _run_row(run: Run) -> dict[str, Any]:
 def _process_row(run: Run, member: Member, peer: dict[str, Any] | None) -> dict[str, Any]:
     pid = member.process.pid if member.process is not None and not member.child.gone else None
     cpu_s, memory = usage(pid) if pid is not None else (0.0, 0)
+    waiting = list(peer["waiting_for"]) if peer else []
+    if (
+        member.place.role is Role.GOVERNOR
+    ):  # it waits for whom somebody else starts, without asking anything of them
+        waiting += [m.name for m in run.members.values() if m.place.attached and not m.joined]
+    state = member.child.state.value
     return {
         "run": run.id,
         "name": member.name,
@@ -298,10 +313,10 @@ def _process_row(run: Run, member: Member, peer: dict[str, Any] | None) -> dict[
         "worker": member.place.worker,
         "evaluation": member.place.evaluation,
         "pid": pid,
-        "state": "attached" if member.place.attached and member.joined else member.child.state.value,
+        "state": ("attached" if member.joined else "awaited") if member.place.attached else state,
         "joined": member.joined,
         "heard_ms": peer["heard_ms"] if peer else None,
-        "waiting_for": peer["waiting_for"] if peer else [],
+        "waiting_for": waiting,
         "restarts": member.incarnation - 1,
         "excused": run.excused.get(member.name, 0),
         "cpu_s": round(cpu_s, 2),

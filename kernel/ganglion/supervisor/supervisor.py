@@ -59,6 +59,7 @@ from ganglion.wire.name import KERNEL, Role, topic
 
 __all__ = ["Settings", "Supervisor"]
 
+_ENDED_KEPT = 32  # runs that have ended, for who asks how
 _OURS = (event.RUN_STARTED, event.RUN_ENDED, event.PEER_JOINED, event.PEER_LOST)
 """Events that governors tell those who look on; here the supervisor knows more about them."""
 _ANY_PORT = "tcp://127.0.0.1:0"
@@ -262,6 +263,12 @@ class Supervisor(Listener):
                 await asyncio.to_thread(forget, folder.path)  # only a run that goes on needs it
                 await asyncio.to_thread(Moments(folder.path).forget)
         self.tell(run, event.RUN_ENDED, {"status": outcome.status, "reason": outcome.reason})
+        await self._withdraw([topic(run.id, name) for name in (event.TOPIC, event.WAITS)])
+        ended = [other.id for other in self.runs.values() if other.outcome is not None]
+        for former in ended[
+            :-_ENDED_KEPT
+        ]:  # a daemon lives for months; `ganglion runs` lists them from the store
+            del self.runs[former]
         return outcome
 
     async def _carry_out(self, run: Run) -> None:
@@ -445,9 +452,13 @@ class Supervisor(Listener):
             await wait_gone(stage, begun_s + slot_s * (number + 1) - loop.time())
         everybody = [*run.former, *run.members.values()]
         await wait_gone(everybody, LEAVE_ASK_S + LEAVE_TERMINATE_S + 2 * LEAVE_KILL_S)
+        await self._withdraw(list(run.members))
+
+    async def _withdraw(self, names: list[str]) -> None:
+        """Have the broker forget names or topics of a run that is over; a lost broker knows none of them."""
         if self.bus is not None and not self.bus.closed:
             with contextlib.suppress(GanglionError):
-                await self.bus.ask(KERNEL, "kernel.withdraw", Withdraw(list(run.members)), LEAVE_KILL_S)
+                await self.bus.ask(KERNEL, "kernel.withdraw", Withdraw(names), LEAVE_KILL_S)
 
     def _bid_leave(self, member: Member) -> None:
         if self.bus is not None and not self.bus.closed:

@@ -7,9 +7,10 @@ from typing import Any, Protocol
 
 from ganglion.broker.core import Broker
 from ganglion.broker.effect import Close, Effect, Note, Send
-from ganglion.broker.link import Route
-from ganglion.limits import HEAD_BYTES, QUEUE_MARK_BYTES, UNFINISHED_BYTES
+from ganglion.broker.link import Link, Route
+from ganglion.limits import DECISION_SHARE, HEAD_BYTES, PEERS, QUEUE_MARK_BYTES, UNFINISHED_BYTES
 from ganglion.transport.tally import Tally
+from ganglion.wire.name import Role
 from ganglion.wire.verb import Verb
 
 __all__ = [
@@ -21,15 +22,20 @@ __all__ = [
     "URGENT",
     "Budget",
     "Exchange",
+    "Shares",
     "Sink",
     "Waiting",
     "called",
     "passes",
+    "serial_of",
 ]
 
 CALL, TELL = int(Verb.CALL), int(Verb.TELL)  # as they stand in a head: an enum would cost a call each time
 ANSWERS = (int(Verb.REPLY), int(Verb.ERROR))
 LARGE_BYTES = 65_536  # pieces from here on are worth not being copied
+_UNBOUNDED = frozenset({Role.SUPERVISOR, Role.GOVERNOR, Role.CONTROLLER, Role.STORE})
+_SAVED_S = 0.1
+_WAIT_MAX_S = 0.25  # much less than a peer may be silent
 URGENT = frozenset({Verb.SIGNAL, Verb.BEAT, Verb.LOST, Verb.BYE})
 """What overtakes data where data wait."""
 SERIAL_BYTES = bytes({0xCC: 2, 0xCD: 3, 0xCE: 5, 0xCF: 9}.get(first, first < 0x80) for first in range(256))
@@ -48,19 +54,24 @@ def passes(route: Route, head: bytes) -> bool:
     if not route.allowed >> verb & 1:
         return False
     if verb == CALL:
-        if route.open >= route.limit or route.target.queued_bytes > QUEUE_MARK_BYTES:
+        if len(route.open) >= route.limit or route.target.queued_bytes > QUEUE_MARK_BYTES:
             return False
         if called(head) not in route.calls:
             return False
-        route.open += 1
+        route.open.append(serial_of(head))
         return True
     if verb in ANSWERS:
-        back = route.back
-        if back is None or not back.open:
+        back, serial = route.back, serial_of(head)
+        if back is None or serial not in back.open:
             return False
-        back.open -= 1
+        back.open.remove(serial)
         return True
     return verb == TELL
+
+
+def serial_of(head: bytes) -> bytes:
+    """Return the serial of a head, as it stands there; empty if it stands in no usual way."""
+    return head[2 : 2 + SERIAL_BYTES[head[2]]] if len(head) > 2 and head[0] > 0x91 else b""
 
 
 def called(head: bytes) -> bytes:
@@ -167,6 +178,31 @@ class Budget:
                 other.resume()
 
 
+class Shares:
+    """Bound the time that the broker's decisions for one peer, or for the strangers of one origin, may take.
+
+    Each may use `DECISION_SHARE` of the time, and save up a tenth of a second; then its connection is not read for a
+    while. Those without whom a run does not go on have no bound.
+    """
+
+    def __init__(self) -> None:
+        self._credits: dict[
+            str, tuple[float, float]
+        ] = {}  # of a peer or an origin: seconds left, and when that was
+
+    def spend(self, link: Link, spent_s: float, now_s: float) -> float:
+        """Note the time that a decision took; return for how long nothing is to be read of its sender."""
+        if link.peer is not None and link.peer.role in _UNBOUNDED:
+            return 0.0
+        key = link.origin if link.peer is None else link.name
+        left_s, then_s = self._credits.pop(key, (_SAVED_S, now_s))
+        left_s = min(_SAVED_S, left_s + (now_s - then_s) * DECISION_SHARE) - spent_s
+        if len(self._credits) >= PEERS:
+            del self._credits[next(iter(self._credits))]  # who has said nothing for longest
+        self._credits[key] = left_s, now_s
+        return min(_WAIT_MAX_S, max(0.0, -left_s / DECISION_SHARE))
+
+
 class Exchange:
     """Carry out what the broker decides; shared by all fronts of a process.
 
@@ -185,6 +221,7 @@ class Exchange:
         self.clock = clock
         self.later = later
         self.budget = Budget()
+        self.shares = Shares()
         self.dirty: list[Sink] = []
         self.note = Tally(note, clock)
 

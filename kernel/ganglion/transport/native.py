@@ -76,6 +76,7 @@ class NativeConnection(asyncio.Protocol):
         "_tired",
         "_transport",
         "_urgent",
+        "_wait_s",
         "_waiting_bytes",
         "_writing",
         "_zmtp",
@@ -99,6 +100,7 @@ class NativeConnection(asyncio.Protocol):
         self._closing = False
         self._held = Waiting()  # for less to wait here
         self._pauses = 0
+        self._wait_s = 0.0  # before more of it is taken: it has used up its share of our time
         self._arrived_s = now_s
         self._looked_s = now_s
         self._coming = (now_s, 0)  # since when so much has come of messages, while one is unfinished
@@ -111,8 +113,9 @@ class NativeConnection(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)  # uvloop's is one in all but its type
         # Every write is tried at once, and `pause_writing` says that it was not completed.
         self._transport.set_write_buffer_limits(high=0)
+        begun_s = exchange.clock()
         user, origin = _other_end(self._transport)
-        self._link, effects = exchange.broker.connect(exchange.clock(), origin)
+        self._link, effects = exchange.broker.connect(begun_s, origin)
         self._link.sink = self
         if user not in (None, 0, os.getuid()):  # root may be anybody
             self._lose("it belongs to another user")
@@ -120,6 +123,10 @@ class NativeConnection(asyncio.Protocol):
             self._speak()
             exchange.perform(effects)
         exchange.flush()
+        ended_s = exchange.clock()
+        self._wait_s = exchange.shares.spend(self._link, ended_s - begun_s, ended_s)
+        if self._wait_s:
+            self._yield(b"", 0)
 
     def data_received(self, data: bytes) -> None:
         """Take a chunk, as much of it as one turn allows; the rest when everybody else has had his."""
@@ -129,7 +136,7 @@ class NativeConnection(asyncio.Protocol):
         except Exception as error:  # noqa: BLE001  # a defect of ours ends this connection and no other
             self._fail(error)
             return
-        if position < len(data) or len(data) >= _FULL_READ_BYTES:
+        if position < len(data) or len(data) >= _FULL_READ_BYTES or self._wait_s:
             self._yield(data, position)
 
     def _work(self, data: bytes, position: int) -> int:
@@ -157,6 +164,8 @@ class NativeConnection(asyncio.Protocol):
             elif type(event) is Broken:
                 self._break(event.reason)
             self._account()
+            if self._wait_s:
+                break
         self._tired = False
         if zmtp.taken_bytes > taken_bytes:
             self._link.heard_s = now_s  # who sends a large message cannot answer a BEAT in its midst
@@ -177,7 +186,8 @@ class NativeConnection(asyncio.Protocol):
         if not self._closing:
             self._rest = data, position
             self._transport.pause_reading()
-            self._exchange.later(0.0, self._go_on)
+            self._exchange.later(self._wait_s, self._go_on)
+            self._wait_s = 0.0
 
     def _go_on(self) -> None:
         """Take the rest of a chunk, unless somebody wants us to wait; he will call again."""
@@ -191,7 +201,7 @@ class NativeConnection(asyncio.Protocol):
         except Exception as error:  # noqa: BLE001  # as in `data_received`
             self._fail(error)
             return
-        if position < len(data):
+        if position < len(data) or self._wait_s:
             self._yield(data, position)
         else:
             self._read_on()
@@ -245,7 +255,7 @@ class NativeConnection(asyncio.Protocol):
                 if not route.allowed >> verb & 1:
                     return start
                 if verb == CALL:
-                    if route.open >= route.limit or route.target.queued_bytes > QUEUE_MARK_BYTES:
+                    if len(route.open) >= route.limit or route.target.queued_bytes > QUEUE_MARK_BYTES:
                         return start
                     # the name of the call: behind the serial, of an array of three or more, within its frame
                     named = head + 4 + SERIAL_BYTES[data[head + 4]]
@@ -256,12 +266,20 @@ class NativeConnection(asyncio.Protocol):
                         or data[named:tail] not in route.calls
                     ):
                         return start
-                    route.open += 1
+                    route.open.append(data[head + 4 : named])
                 elif verb in ANSWERS:
                     back = route.back
-                    if back is None or not back.open:
+                    # the serial: of an array of two or more, within its frame
+                    named = head + 4 + SERIAL_BYTES[data[head + 4]]
+                    serial = data[head + 4 : named]
+                    if (
+                        back is None
+                        or serial not in back.open
+                        or data[head + 2] < 0x92
+                        or named > head + 2 + data[head + 1]
+                    ):
                         return start
-                    back.open -= 1
+                    back.open.remove(serial)
                 elif verb != TELL:
                     return start
                 sink = route.target.sink
@@ -308,7 +326,10 @@ class NativeConnection(asyncio.Protocol):
         if self._prefix and self._forward(message):
             link.heard_s = now_s
             return
+        begun_s = exchange.clock()
         exchange.perform(exchange.broker.receive(link, message.frames, now_s))
+        ended_s = exchange.clock()
+        self._wait_s = exchange.shares.spend(link, ended_s - begun_s, ended_s)
         if not self._prefix and link.peer is not None:
             name = link.peer.name.encode()
             self._prefix = frame_header(len(name), more=True) + name

@@ -23,6 +23,7 @@ __all__ = [
     "encode_head",
     "encode_reply",
     "packed_call",
+    "packed_serial",
 ]
 
 Position = tuple[int, int, int, int, int, int]
@@ -88,6 +89,11 @@ def encode_reply(serial: int) -> bytes:
 def packed_call(call: str) -> bytes:
     """Return the name of a call as it stands in a head that `encode_call` makes."""
     return _pack(call)
+
+
+def packed_serial(serial: int) -> bytes:
+    """Return a serial as it stands in a head that `encode_call` makes."""
+    return _pack(serial)
 
 
 def decode_head(data: bytes) -> Head:

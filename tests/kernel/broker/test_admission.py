@@ -61,7 +61,7 @@ REFUSED = [
     ),
     (
         ("moor", "environment", "attach", {}),
-        "name: this token does not admit 'moor'; awaited are: hill, lake",
+        "name: no run waits for an environment named 'moor'; awaited are: hill, lake",
     ),
     (("farm/brain/ada", "brain", "brain", {"incarnation": 2}), "incarnation: .* is at 3, found the stale 2"),
     (("supervisor", "supervisor", "look", {}), "role: this token is for the role observer"),
@@ -122,7 +122,9 @@ def test_withdrawn_name_does_not_join() -> None:
     register.withdraw("lake")
     register.withdraw("farm/environment/lake/0")
 
-    with pytest.raises(RemoteProtocolError, match=r"does not admit 'lake'; awaited are: hill$"):
+    with pytest.raises(
+        RemoteProtocolError, match=r"no run waits for an environment named 'lake'; awaited are: hill$"
+    ):
         register.entitled(hello("lake", "environment", "attach", {}), ())
     assert register.entitled(hello("hill", "environment", "attach", {}), ())
 

@@ -140,7 +140,7 @@ def test_first_message_opens_the_route_for_fronts(farm: Any) -> None:
     farm.say(farm.peers[CONTROLLER], MUSCLE, Verb.CALL, 1, "muscle.act")
     route = farm.peers[CONTROLLER].routes[MUSCLE.encode()]
 
-    assert (CONTROLLER.encode(), farm.peers[MUSCLE], 1) == (route.source, route.target, route.open)
+    assert (CONTROLLER.encode(), farm.peers[MUSCLE], [b"\x01"]) == (route.source, route.target, route.open)
     assert 1 << Verb.CALL == route.allowed
     assert route.back is farm.peers[MUSCLE].routes[CONTROLLER.encode()]
 
@@ -155,6 +155,20 @@ def test_answer_closes_the_call(farm: Any) -> None:
     farm.now_s += LATE_ANSWER_S + 1.0
     assert [] == farm.say(farm.peers[MUSCLE], CONTROLLER, Verb.REPLY, 1)
     assert "message.forbidden" == farm.notes[-1].event
+
+
+def test_an_answer_of_another_serial_is_refused(farm: Any) -> None:
+    """It leaves the call open for its own answer, and the tenth such answer ends the connection of its sender."""
+    controller, muscle = farm.peers[CONTROLLER], farm.peers[MUSCLE]
+    farm.say(controller, MUSCLE, Verb.CALL, 1, "muscle.act")
+    assert [] == farm.say(muscle, CONTROLLER, Verb.REPLY, 2)  # it may be for somebody's predecessor
+    farm.now_s += LATE_ANSWER_S + 1.0
+    for _ in range(9):
+        assert [] == farm.say(muscle, CONTROLLER, Verb.ERROR, 999)
+    assert [(CONTROLLER, 1)] == [(row[0], row[3]) for row in farm.say(muscle, CONTROLLER, Verb.REPLY, 1)]
+    assert [] == farm.closed
+    farm.say(muscle, CONTROLLER, Verb.REPLY, 999)
+    assert [muscle] == farm.closed
 
 
 def test_unreachable(farm: Any) -> None:

@@ -235,6 +235,19 @@ def test_admissions_are_bounded(bus: Any) -> None:
     assert [("ERROR", "limit")] == kinds(bus.ask(supervisor, "kernel.admit", admit("n")))
 
 
+def test_watches_and_subscriptions_end_with_what_is_withdrawn(bus: Any) -> None:
+    """Whoever looks on at one run after the other has room for each: what is withdrawn counts no more."""
+    supervisor, link = bus.join("supervisor", Role.SUPERVISOR), bus.join("operator-1", Role.OPERATOR)
+    for number in range(2 * max(WATCHES, SUBSCRIPTIONS)):
+        run = f"farm-{number}"
+        assert [("REPLY", "")] == kinds(bus.ask(link, "kernel.subscribe", Subscribe(f"@{run}/events")))
+        assert [("REPLY", "")] == kinds(bus.ask(link, "kernel.watch", Watch([f"{run}/store"])))
+        bus.ask(supervisor, "kernel.withdraw", Withdraw([f"{run}/store", f"@{run}/events"]))
+
+    assert ({}, {}) == (bus.broker.watchers, bus.broker.topics)
+    assert (set(), set()) == (link.watches, link.topics)
+
+
 def test_withdrawn_names_are_disconnected(bus: Any) -> None:
     """Who is withdrawn loses its connection and does not join again; an unknown name is no fault."""
     supervisor = bus.join("supervisor", Role.SUPERVISOR)

@@ -17,7 +17,7 @@ def test_new_route_owes_nothing() -> None:
     """A route begins without open calls and without a way back."""
     route = Route(1 << 3, b"me", Link(1, 0.0), 64)
 
-    assert (0, None, 64) == (route.open, route.back, route.limit)
+    assert ([], None, 64) == (route.open, route.back, route.limit)
 
 
 def test_links_and_routes_cost_no_dictionary() -> None:

@@ -14,7 +14,7 @@ from ganglion.broker import Broker, Close, Effect, Link, Send
 from ganglion.broker.life import State
 from ganglion.broker.link import Admission
 from ganglion.wire.codec import codec_of, decode_map
-from ganglion.wire.envelope import Head, decode_head, encode_head
+from ganglion.wire.envelope import Head, decode_head, encode_head, packed_serial
 from ganglion.wire.messages import Failure, Hello, Lost, Overdue, Subscribe, Watch, Withdraw
 from ganglion.wire.name import Role
 from ganglion.wire.verb import Verb
@@ -216,6 +216,8 @@ class BrokerMachine(RuleBasedStateMachine):
         said = self.said(self.broker.receive(self.boss, frames, self.now_s))
         assert (BOSS, Verb.REPLY) == (said[0][0], said[0][2].verb)
         self.check_losses(said, name, told)
+        for watched in self.watching.values():
+            watched.discard(name)
 
     @rule()
     def replace_the_broker(self) -> None:
@@ -354,7 +356,10 @@ class BrokerMachine(RuleBasedStateMachine):
         assert set(by_name.values()) <= {1}, "two connections bear one name"
         for name, link in self.links.items():
             for to, route in link.routes.items():
-                assert to == BOSS.encode() or len(self.open.get((name, to.decode()), [])) == route.open
+                assert (
+                    to == BOSS.encode()
+                    or [packed_serial(one) for one in self.open.get((name, to.decode()), [])] == route.open
+                )
 
     @invariant()
     def no_call_has_two_outcomes(self) -> None:

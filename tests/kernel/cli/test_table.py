@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ganglion.cli.table import cell, json_text, opened, write
+from ganglion.cli.table import FORMATS, cell, json_text, opened, write
 from ganglion.errors import UsageError
 
 ROWS = [
@@ -50,10 +50,11 @@ def test_plain_tables_are_aligned() -> None:
     assert 1 == len({line.index(text) for line, text in zip(lines, ("flag", "true", "false"), strict=True)})
 
 
-def test_values_are_shown_on_a_screen_as_they_are() -> None:
-    """On a terminal brackets in values are no markup, control sequences are shown, not obeyed."""
+def test_a_screen_gets_a_drawn_table() -> None:
+    """On a terminal the table is drawn; brackets in values are no markup, control sequences are shown, not obeyed."""
     text = _written("table", [{**ROWS[0], "run": "[red]\x1b[31m"}], terminal=True)
 
+    assert "─" in text
     assert "[red]\\x1b[31m" in text
 
 
@@ -71,40 +72,11 @@ def test_cells() -> None:
     assert ["", "x", "0aff", "true", "[1]"] == [cell(value) for value in (None, "x", b"\x0a\xff", True, [1])]
 
 
-def _drawn(width: int, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Return the lines of a table with long values on a terminal so wide."""
-    monkeypatch.setenv("COLUMNS", str(width))
-    values = json.dumps({f"grid.sensor_{number}": number for number in range(40)})
-    row = {"run": "a-1", "body": None, "started": "2030-01-01T00:00:00.123+00:00", "sensors": values}
-    stream = io.StringIO()
-    write(stream, "table", list(row), [row, row], terminal=True)
-    return stream.getvalue().splitlines()
-
-
-def test_a_screen_gets_one_line_per_row(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Long cells are cut and said to be, short ones and times stay whole, columns without a value are left out."""
-    head, *rows, end = _drawn(60, monkeypatch)
-
-    assert ["run", "started", "sensors"] == head.split()
-    assert 2 == len(rows)
-    assert all("2030-01-01T00:00:00Z" in row and row.endswith("…") and len(row) <= 60 for row in rows)
-    assert "--plain" in end
-
-
-def test_a_narrow_screen_gets_a_block_per_row(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where not even the short cells of a row fit in a line, each value has a line, and none is cut."""
-    text = "".join(line[9:].rstrip() for line in _drawn(30, monkeypatch))
-
-    assert 2 == text.count('"grid.sensor_39":')
-    assert 2 == text.count("2030-01-01T00:00:00.123+00:00")
-
-
-def test_a_dash_is_standard_output(capsys: pytest.CaptureFixture[str]) -> None:
-    """`-` in place of a file is standard output."""
-    with opened(Path("-")) as stream:
-        stream.write("here")
-
-    assert "here" == capsys.readouterr().out
+def test_parquet_names_what_it_needs() -> None:
+    """The format that is not there says which extra it needs."""
+    assert "parquet" in FORMATS
+    with pytest.raises(UsageError, match="extra `parquet` of ganglion-store"):
+        _written("parquet")
 
 
 def test_files_are_never_overwritten(tmp_path: Path) -> None:
@@ -112,7 +84,7 @@ def test_files_are_never_overwritten(tmp_path: Path) -> None:
     path = tmp_path / "out.csv"
     with opened(path) as stream:
         stream.write("mine")
-    with pytest.raises(UsageError, match="nothing is overwritten"), opened(path):
+    with pytest.raises(UsageError, match="never overwritten"), opened(path):
         pass
     with pytest.raises(UsageError, match="No such file"), opened(tmp_path / "none" / "out.csv"):
         pass

@@ -31,15 +31,20 @@ def test_secrets_are_of_one_kernel() -> None:
 
 
 def test_admissions_hold_digests_and_public_keys() -> None:
-    """Operators and observers are admitted by the digests of their tokens and by their public keys."""
+    """Operators and observers are admitted by digests of their tokens and public keys; a place to attach only later."""
     access = Access(remote=True)
-    operator, observer = access.admissions()
+    operator, observer, attach = access.admissions()
 
+    assert (sha256(access.tokens["attach"]), None, None) == (
+        attach.token_sha256,
+        attach.curve_key,
+        attach.attach,
+    )
     assert ("operator/*", "operator", "observer/*") == (operator.name, operator.role, observer.name)
     assert sha256(access.tokens["operator"]) == operator.token_sha256
     assert access.keys["operator"].public == operator.curve_key
     assert access.keys["observer"].public == observer.curve_key
-    assert [None, None] == [admit.curve_key for admit in Access().admissions()]
+    assert [None] * 3 == [admit.curve_key for admit in Access().admissions()]
 
 
 def test_order() -> None:

@@ -153,7 +153,7 @@ def test_a_new_broker_knows_everybody(tmp_path: Path) -> None:
         leaving = next(member for name, member in run.members.items() if "/controller/" in name)
         leaving.dismissed = True
         table = {admit.name: admit for admit in house.guests.admissions()}
-        assert {"operator/*", "observer/*", *run.members} == set(table)
+        assert {"operator/*", "observer/*", "attach", *run.members} == set(table)
         assert (2, True) == (table[muscle.name].incarnation, table[muscle.name].returns)
         assert (1, False) == (table[leaving.name].incarnation, table[leaving.name].returns)
         topics, watched = house.guests.interests()

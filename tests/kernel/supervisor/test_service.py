@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 
 from ganglion.errors import DocumentError, UsageError
-from ganglion.run.plan import PhasePlan, Plan, PluginPlan
+from ganglion.run.plan import EnvironmentPlan, PhasePlan, Plan, PluginPlan, Process
 from ganglion.supervisor.folder import RunFolder
 from ganglion.supervisor.runs import FINISHED, Run
 from ganglion.supervisor.service import Daemon, Service
 from ganglion.wire.messages import Ended, FlowSignal, RunRequest, RunSignal, Signalled, Submit
+from ganglion.wire.name import Role
 
 PHASES = [
     PhasePlan(i, name, [], [], PluginPlan("vanilla"), [], []) for i, name in enumerate(("train", "test"))
@@ -28,7 +29,8 @@ class FakeSupervisor:
         self.interrupted: list[tuple[str, bool, str]] = []
         self.sent: list[FlowSignal] = []
         self.noted: list[tuple[str, bool]] = []
-        self.settings = SimpleNamespace(results=Path("/nowhere"))
+        self.settings = SimpleNamespace(results=Path("/nowhere"), allow=())
+        self.peers: list[dict[str, Any]] = []
         self.broker = None
         self.bus = self
 
@@ -41,7 +43,7 @@ class FakeSupervisor:
 
     async def ask(self, to: str, call: str, request: Any) -> Any:
         if call == "kernel.peers":
-            return SimpleNamespace(peers=[])
+            return SimpleNamespace(peers=self.peers)
         self.sent.append(request)
         return Signalled(True, f"{to} takes it")
 
@@ -153,6 +155,54 @@ def test_daemon_refuses_faults_and_programs() -> None:
             await service.submit("operator/1", Submit("uid: x"))
 
     _serve(body, Daemon)
+
+
+TANK = """\
+from ganglion.sdk import Environment
+
+class Tank(Environment):
+    def start_environment(self): ...
+    def update(self, actuators): ...
+"""
+
+
+@pytest.mark.parametrize("remote", [False, True])
+def test_a_document_of_this_machine_means_what_run_means(tmp_path: Path, remote: bool) -> None:
+    """It may name a module that lies beside it; one from another machine names plugins by their short names."""
+    (tmp_path / "tank.py").write_text(TANK)
+    document = DOCUMENT.replace("{uid: field, name: dummy}", '{uid: field, name: "tank:Tank"}')
+
+    async def body(service: Service, supervisor: FakeSupervisor) -> None:
+        supervisor.settings.results = tmp_path / "results"
+        supervisor.peers = [{"name": "operator/1", "remote": remote}]
+        request = Submit(document, "sub/../patient.yml", str(tmp_path))
+        assert isinstance(service, Daemon)
+        async with service._gate:  # nothing is started
+            if remote:
+                with pytest.raises(DocumentError, match="over the network names plugins by short name only"):
+                    await service.submit("operator/1", request)
+            else:
+                assert "patient-1" == (await service.submit("operator/1", request)).run
+                assert (await service.stop("operator/1", RunRequest("patient-1"))).accepted
+        await service.wait_idle()
+
+    _serve(body, Daemon)
+
+
+def test_who_attaches_is_awaited_by_the_governor() -> None:
+    """The list of processes says so of the place, and names it among those for whom the governor waits."""
+
+    async def body(service: Service, supervisor: FakeSupervisor) -> list[tuple[Any, ...]]:
+        run = supervisor.runs["demo-1"]
+        tank, run.taped = EnvironmentPlan("tank", attach=True), False
+        for role, environment in ((Role.GOVERNOR, None), (Role.ENVIRONMENT, tank)):
+            place = Process(f"demo-1/{role.value}", role, environment=environment)
+            run.members[place.name] = run.member(place, lambda one: None, lambda one: None)
+        rows = (await service.processes("operator/1", RunRequest("demo-1"))).rows
+        return [(row["role"], row["state"], row["waiting_for"]) for row in rows]
+
+    expected = [("governor", "planned", ["demo-1/environment"]), ("environment", "awaited", [])]
+    assert expected == _serve(body)
 
 
 DOCUMENT = """\

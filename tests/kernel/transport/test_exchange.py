@@ -8,11 +8,12 @@ from hypothesis import strategies as st
 
 from ganglion.broker.core import Broker
 from ganglion.broker.effect import Close, Note, Send
-from ganglion.broker.link import Link, Route
+from ganglion.broker.link import Admission, Link, Peer, Route
 from ganglion.errors import RemoteProtocolError
-from ganglion.limits import INTEGER_MAX, QUEUE_MARK_BYTES
-from ganglion.transport.exchange import LARGE_BYTES, Budget, Exchange, Waiting, called, passes
+from ganglion.limits import DECISION_SHARE, INTEGER_MAX, QUEUE_MARK_BYTES
+from ganglion.transport.exchange import LARGE_BYTES, Budget, Exchange, Shares, Waiting, called, passes
 from ganglion.wire.envelope import Head, decode_head, encode_call, encode_head, packed_call
+from ganglion.wire.name import Role
 from ganglion.wire.verb import Verb
 
 
@@ -146,7 +147,7 @@ def route(allowed: int, limit: int = 1) -> Route:
     """Return a route whose way back has one open call."""
     there = Route(allowed, b"a", Link(1, 0.0), limit, frozenset({packed_call(UPDATE)}))
     back = Route(0, b"b", Link(2, 0.0), 1)
-    there.back, back.back, back.open = back, there, 1
+    there.back, back.back, back.open = back, there, [b"\x01"]
     return there
 
 
@@ -166,10 +167,13 @@ def test_calls_are_counted() -> None:
     assert not passes(way, HEADS[Verb.CALL])
     assert passes(way, HEADS[Verb.REPLY])
     assert not passes(way, HEADS[Verb.ERROR])
+    other = route(-1)
+    assert not passes(other, encode_head(Head(Verb.REPLY, 2)))
+    assert passes(other, HEADS[Verb.ERROR])
     full = route(-1)
     full.target.queued_bytes = QUEUE_MARK_BYTES + 1
     assert not passes(full, HEADS[Verb.CALL])
-    assert (1, 0) == (way.open, full.open)
+    assert ([b"\x01"], []) == (way.open, full.open)
 
 
 @pytest.mark.parametrize(
@@ -211,7 +215,7 @@ def test_only_usual_heads_with_a_right_call_pass(head: bytes) -> None:
     """A CALL whose name is no right of this way, or is not where names usually are, is left to the broker."""
     way = route(-1)
 
-    assert (False, 0) == (passes(way, head), way.open)
+    assert (False, []) == (passes(way, head), way.open)
 
 
 @given(
@@ -234,3 +238,31 @@ def test_receiver_reads_the_call_that_was_judged(
         except RemoteProtocolError:
             return
         assert (Verb.CALL, UPDATE) == (read.verb, read.call)
+
+
+def link_of(name: str, role: Role | None, origin: str = "pid 1") -> Link:
+    """Return the link of a peer, of a stranger without a role."""
+    link = Link(1, 0.0, origin)
+    link.peer = None if role is None else Peer.of(Admission(name, role, "r", b""))
+    return link
+
+
+@pytest.mark.parametrize("role", [Role.OBSERVER, Role.OPERATOR, Role.ENVIRONMENT, Role.MUSCLE, None])
+def test_who_has_much_decided_waits(role: Role | None) -> None:
+    """One peer, and all strangers of one origin together, get their share of the broker's time, others their own."""
+    shares, link, other = Shares(), link_of("a", role), link_of("b", role, "pid 2")
+    waits = [shares.spend(link, 0.01, number * 0.01) for number in range(100)]
+    used_s = sum(0.01 for wait in waits if not wait)
+
+    assert waits[0] == 0.0 < waits[-1] <= 0.25
+    assert used_s < 0.1 + DECISION_SHARE + 0.02
+    assert 0.0 == shares.spend(other, 0.01, 1.0)
+    assert 0.0 == shares.spend(link, 0.01, 100.0)
+
+
+@pytest.mark.parametrize("role", [Role.SUPERVISOR, Role.GOVERNOR, Role.CONTROLLER, Role.STORE])
+def test_who_leads_a_run_does_not_wait(role: Role) -> None:
+    """However much they ask, nothing of it is held back."""
+    shares = Shares()
+
+    assert {0.0} == {shares.spend(link_of("a", role), 1.0, 0.0) for _ in range(9)}

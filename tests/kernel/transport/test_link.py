@@ -107,11 +107,23 @@ def test_busy(bus: Any) -> None:
         muscle.send(brain.name, think)
     assert "busy" == muscle.failure()
     brain.receive()
-    brain.send(muscle.name, REPLY)
+    brain.send(muscle.name, Head(Verb.REPLY, think.serial))
     assert Verb.REPLY is muscle.receive().head.verb
     muscle.send(brain.name, think)
     for _ in range(OPEN_CALLS):
         assert think == brain.receive().head
+
+
+@pytest.mark.parametrize("serial", [0, 2, 200, 70_000, 2**40])
+def test_an_answer_that_fits_no_open_call_is_refused(bus: Any, serial: int) -> None:
+    """It does not arrive, and does not take the place of the right one, which does."""
+    brain, muscle = bus.join(Role.BRAIN, None), bus.join(Role.MUSCLE)
+    muscle.send(brain.name, Head(Verb.CALL, 1, "brain.think"))
+    brain.receive()
+    for _ in range(20):
+        brain.send(muscle.name, Head(Verb.REPLY, serial))
+    brain.send(muscle.name, Head(Verb.REPLY, 1))
+    assert Head(Verb.REPLY, 1) == muscle.receive().head
 
 
 def test_calls_that_are_no_right_do_not_pass(bus: Any) -> None:

@@ -101,7 +101,10 @@ class Overdue:
 
 @message
 class Withdraw:
-    """Withdraw names: they may not join (again); those that have joined are disconnected."""
+    """Withdraw names: they may not join (again); those that have joined are disconnected.
+
+    Who watches such a name, or reads such a topic, does so no more, and has room for others.
+    """
 
     names: list[str]
 
@@ -118,7 +121,8 @@ class Gap:
 class Submit:
     """Ask the kernel to run a document, given as text.
 
-    `folder` is where the paths of the document begin, `overrides` are `path=value` settings.
+    `overrides` are `path=value` settings. `folder` is where the paths of the document begin, for an operator on the
+    kernel's machine: such a document may name modules and programs. One from another machine names plugins only.
     """
 
     document: str

@@ -34,6 +34,7 @@ from ganglion.peer.records import Records
 from ganglion.peer.store import StoreHost
 from ganglion.peer.tape import Tape
 from ganglion.wire import tape as wire_tape
+from ganglion.wire.envelope import packed_serial
 from ganglion.wire.messages import Done
 from ganglion.wire.verb import Verb
 from simulation.bus import Simulation
@@ -159,7 +160,7 @@ def credit_not_returned(patch: Patch) -> None:
         found = forward(self, link, peer, head, to, frames, now_s)
         route = link.routes.get(to)
         if head.verb in (Verb.REPLY, Verb.ERROR) and route is not None and route.back is not None:
-            route.back.open = min(route.back.open + 1, route.back.limit)
+            route.back.open = [*route.back.open, packed_serial(head.serial)][: route.back.limit]
         return found
 
     patch.setattr(Broker, "_forward", keep)
