@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -44,15 +44,21 @@ def command(
     observer when its run has ended.
     """
     told_s = until_s = 0.0
+    joined = False
+
+    def on_join() -> None:
+        nonlocal joined
+        joined = True
+
     while True:
         reason = f"no kernel is running; looked below {settings.results} and the runtime folder"
         for connection in _connections(settings):
             try:
-                return _serve(_variables(connection, role, name, uid or name, run), allow)
-            except PeerLost as error:  # a broker that is lost is replaced, and waits for this environment
-                reason, until_s = str(error), until_s or time.monotonic() + RECONNECT_S
-            except (RemoteProtocolError, CallFailed) as error:
+                return _serve(_variables(connection, role, name, uid or name, run), allow, on_join)
+            except (PeerLost, RemoteProtocolError, CallFailed) as error:
                 reason = str(error)
+                if joined:  # a broker that is lost is replaced, and the run waits for this environment
+                    joined, until_s = False, time.monotonic() + RECONNECT_S
         now_s = time.monotonic()
         if not wait and now_s >= until_s:
             raise RemoteProtocolError(reason)
@@ -104,8 +110,8 @@ def _run_id(connection: Connection, run: str) -> str:
         return str(operator.ask("kernel.runs", RunRequest(run)).rows[0]["run"])
 
 
-def _serve(variables: dict[str, str], allow: Sequence[str]) -> int:
+def _serve(variables: dict[str, str], allow: Sequence[str], on_join: Callable[[], None]) -> int:
     from ganglion.peer.main import serve
 
     given = [*allow, *filter(None, [os.environ.get("GANGLION_ALLOW")])]
-    return serve({**variables, "GANGLION_ALLOW": ",".join(given)})
+    return serve({**variables, "GANGLION_ALLOW": ",".join(given)}, on_join)

@@ -51,7 +51,7 @@ def main(variables: Mapping[str, str]) -> int:
         gc.set_threshold(*usual)
 
 
-def serve(variables: dict[str, str]) -> int:
+def serve(variables: dict[str, str], on_join: Callable[[], None] | None = None) -> int:
     """Join and serve as `main` does; what goes wrong is raised. With GANGLION_PLUGIN an environment brings its own."""
     from ganglion.transport.curve import SECRETS, ClientKeys
     from ganglion.transport.link import connect_blocking
@@ -68,7 +68,11 @@ def serve(variables: dict[str, str]) -> int:
     keys = ClientKeys.of(variables)
     tape = Tape(FileReel(Path(variables["GANGLION_TAPE"]))) if variables.get("GANGLION_TAPE") else None
     return live(
-        host, lambda: connect_blocking(variables["GANGLION_ENDPOINT"], keys=keys), variables, tape=tape
+        host,
+        lambda: connect_blocking(variables["GANGLION_ENDPOINT"], keys=keys),
+        variables,
+        tape=tape,
+        on_join=on_join,
     )
 
 
@@ -80,6 +84,7 @@ def live(
     pulse: bool = True,
     tape: Tape | None = None,
     pause: Callable[[float], None] = time.sleep,
+    on_join: Callable[[], None] | None = None,
 ) -> int:
     """Join, serve until told to leave, and leave; return the exit status. Errors are raised, as by `serve`.
 
@@ -100,6 +105,8 @@ def live(
         incarnation,
     )
     participant.join(hello)
+    if on_join is not None:
+        on_join()
     log = set_up(participant.name, variables["GANGLION_LOG"]) if variables.get("GANGLION_LOG") else None
     if log is not None:
         log.say("info", "peer.joined", pid=os.getpid())
