@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import json
 import os
 import signal
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -15,6 +17,7 @@ from ganglion.cli import bind as binding
 from ganglion.cli.placement import keep_to
 from ganglion.cli.run import store_of
 from ganglion.cli.settings import Settings
+from ganglion.errors import UsageError
 from ganglion.supervisor import event
 from ganglion.supervisor.output import printable
 
@@ -49,6 +52,7 @@ async def _serve(settings: Settings, parallel: int, where: dict[str, str]) -> in
 
     logs = settings.results / ".kernel"
     logs.mkdir(parents=True, exist_ok=True)
+    held = _hold(logs / "lock")
     store = store_of(settings)
     daemon = Daemon(store, parallel, _say)
     supervisor = Supervisor(
@@ -73,17 +77,36 @@ async def _serve(settings: Settings, parallel: int, where: dict[str, str]) -> in
         asyncio.get_running_loop().add_signal_handler(number, interrupt)
     try:
         await binding.opened(supervisor)
+        assert supervisor.connection is not None
+        os.pwrite(held, f"process {os.getpid()}, endpoint {supervisor.connection.endpoint}\n".encode(), 0)
         for line in binding.places(supervisor):
             _say(line)
         await daemon.leaving.wait()
         await daemon.wait_idle()
     finally:
         found = await supervisor.close()
+        os.close(held)
     for text in found:
         click.echo(f"defect: {text} was left behind and has been ended", err=True)
     if interrupts:
         return 130
     return 1 if found else 0
+
+
+def _hold(path: Path) -> int:
+    """Hold the lock of a folder's kernel, and return its descriptor; UsageError names who holds it."""
+    held = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        holder = printable(os.pread(held, 300, 0).decode(errors="replace").strip()) or "it is just starting"
+        os.close(held)
+        raise UsageError(
+            f"{path.parent}: a kernel is running here already: {holder}; `ganglion kernel stop` ends it, "
+            "`--results` names another folder"
+        ) from None
+    os.ftruncate(held, 0)
+    return held
 
 
 def _tell(run: str, news: RunEvent) -> None:

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -29,3 +31,35 @@ def test_without_a_daemon_the_places_are_listed(
 
     assert 1 == main([*words, "--results", str(tmp_path)])
     assert str(tmp_path) in capsys.readouterr().err
+
+
+def test_a_second_kernel_of_a_folder_is_refused(daemon: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It ends with 2 and names the process and the endpoint of the first, which stays what commands find."""
+    assert 0 == main(["kernel", "status", "--results", str(daemon), "--json"])
+    first = json.loads(capsys.readouterr().out)
+
+    assert 2 == main(["kernel", "--results", str(daemon)])
+    said = capsys.readouterr().err
+    assert f"a kernel is running here already: process {first['pid']}, endpoint {first['endpoint']}" in said
+    assert 0 == main(["kernel", "status", "--results", str(daemon), "--json"])
+    assert first["endpoint"] == json.loads(capsys.readouterr().out)["endpoint"]
+
+
+def test_a_lock_of_a_dead_kernel_holds_nobody(tmp_path: Path) -> None:
+    """Where a kernel was killed, its file stays and its lock does not: the next one comes up and leaves."""
+    (tmp_path / ".kernel").mkdir()
+    (tmp_path / ".kernel" / "lock").write_text("process 1, endpoint ipc:///nowhere\n")
+    words = [
+        str(Path(sys.executable).with_name("ganglion")),
+        "kernel",
+        "--store",
+        "none",
+        "--results",
+        str(tmp_path),
+    ]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith("endpoint ")
+        process.terminate()
+
+    assert 130 == process.returncode
