@@ -100,6 +100,7 @@ __all__ = [
     "SPACE_DEPTH",
     "SPACE_ELEMENTS",
     "SPACE_TEXT_BYTES",
+    "STEPS_REPORT_S",
     "STORE_RESERVE_BYTES",
     "STORE_TAPE_BYTES",
     "STREAM_CREDIT_BYTES",
@@ -235,6 +236,9 @@ CHECKPOINT_S = 10.0  # least time between two checkpoints of a run; a loss costs
 LOSSES_AT_ONE_STEP = 3  # who dies so often at one place dies of it
 PAUSE_ANSWER_S = 20.0  # who asks for PAUSE is told by then who stands; below the deadline of the call itself
 WAIT_REPORT_S = 2.0  # a wait shows after so long without progress, then at 4, 8, 16, 32, 60, 120 s
+STEPS_REPORT_S = (
+    1.0  # a worker says how far its open episode is: who looks on wants no more, and it costs nothing
+)
 ATTACH_WAIT_REPORT_S = 1.0  # somebody must act: said sooner
 
 # -- leaving ----------------------------------------------------------------------------------------------------------

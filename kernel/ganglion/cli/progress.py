@@ -23,7 +23,7 @@ __all__ = ["JsonProgress", "PlainProgress", "Progress", "following", "make_progr
 _NAME_WIDTH = 16
 _EPISODES_PER_S = 20  # more than that become one line per second
 _INTERRUPTED = 130
-_QUIET = (event.PEER_JOINED,)  # shown with -v
+_QUIET = (event.PEER_JOINED, event.STEPS_TAKEN)  # shown with -v
 
 
 def plain_line(news: RunEvent) -> str:
@@ -99,6 +99,9 @@ class Progress:
 
     def show(self, run: str, news: RunEvent) -> None:
         """Show an event."""
+
+    def refresh(self) -> None:
+        """Show what changes without an event: the time."""
 
     def note(self, text: str) -> None:
         """Show a sentence that belongs to no event."""

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["Options", "RunSession", "command", "faults_of", "load", "store_of", "store_text"]
 
 _INTERRUPTED = 130
+_REDRAW_S = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,6 +210,7 @@ class RunSession:
         )
         service.supervisor = self.supervisor
         self._listen()
+        drawing = asyncio.create_task(self._redraw())
         try:
             await binding.opened(self.supervisor)
             if self.options.where:
@@ -216,9 +218,16 @@ class RunSession:
                     self.progress.note(line)
             await work()
         finally:
+            drawing.cancel()
             self.progress.close()
             found = await self.supervisor.close()
         return self._status(found)
+
+    async def _redraw(self) -> None:
+        """Let the time that a view shows pass, until the end."""
+        while True:
+            await asyncio.sleep(_REDRAW_S)
+            self.progress.refresh()
 
     def _listen(self) -> None:
         loop = asyncio.get_running_loop()

@@ -1,14 +1,17 @@
-"""The live view of a run on a terminal: a bar per phase, steps per second, returns as they grow."""
+"""The live view of a run on a terminal: a bar per phase, steps per second, elapsed and remaining time, returns."""
 
 from __future__ import annotations
 
+import datetime as dt
 import time
-from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TextIO
 
-from rich.console import Console
+from rich.console import Console, Group
 from rich.live import Live
+from rich.progress import BarColumn, Task, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as Bars
 from rich.text import Text
 
 from ganglion import __version__
@@ -26,7 +29,6 @@ __all__ = ["LiveProgress", "sparkline"]
 _BARS = "▁▂▃▄▅▆▇█"
 _REDRAW_S = 0.1  # at most ten redraws a second
 _WIDTH = 12
-_RATE_SPAN_S = 2.0
 _SMOOTH = 0.1  # of all episodes so far: the first and the last tenth are compared
 
 
@@ -46,11 +48,15 @@ def sparkline(values: list[float], width: int = _WIDTH) -> str:
 
 @dataclass(slots=True)
 class _Phase:
+    bar: TaskID  # in episodes
+    steps: TaskID  # never shown: its speed is the steps per second
     name: str
     episodes: int | None
-    done: int = 0
-    steps: int = 0
-    ended: bool = False
+    next: dict[Any, int] = field(default_factory=dict)  # worker -> number of the episode that it is in
+    ended: int = 0  # episodes seen, and the steps in them
+    taken: int = 0
+    open: dict[Any, int] = field(default_factory=dict)  # worker -> steps of the episode that it is in
+    paused: str = ""
     returns: dict[str, list[float]] = field(default_factory=dict)
     evaluated: dict[str, float | None] = field(default_factory=dict)  # mean return of the last evaluation
 
@@ -58,55 +64,96 @@ class _Phase:
 class LiveProgress(Progress):
     """Draw one line per phase, and below it for whom a run waits."""
 
-    def __init__(self, settings: Settings, out: TextIO, err: TextIO) -> None:
+    def __init__(
+        self, settings: Settings, out: TextIO, err: TextIO, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         super().__init__(settings, out, err)
+        self._clock = clock
         self._console = Console(file=out, highlight=False)
+        # Nothing draws by itself: a thread of its own would be one more thing that forks and signals meet.
+        self._bars = Bars(
+            TextColumn("{task.description}", markup=False),
+            BarColumn(_WIDTH),
+            TextColumn("{task.fields[count]}", markup=False),
+            TimeElapsedColumn(),
+            TextColumn("{task.fields[more]}", markup=False),
+            console=self._console,
+            auto_refresh=False,
+            get_time=clock,
+        )
         self._live: Live | None = None
         self._phases: dict[tuple[str, Any], _Phase] = {}
         self._started_s: dict[str, float] = {}
         self._participants: dict[str, str] = {}
         self._waiting = ""
-        self._drawn_s = 0.0
-        self._rates: deque[tuple[float, int]] = deque()
+        self._drawn_s = -_REDRAW_S
 
     def begin(self, run: str, seed: str, folder: str) -> None:
         """Print the first line."""
-        self._started_s[run] = time.monotonic()
-        self._print(f"ganglion {__version__} · run {run} · seed {seed} · {folder}")
+        self._started_s[run] = self._clock()
+        self.note(f"ganglion {__version__} · run {run} · seed {seed} · {folder}")
 
     def show(self, run: str, news: RunEvent) -> None:
         """Take in an event and draw, unless the last drawing is very young."""
         handler = {
             event.RUN_STARTED: self._run_started,
             event.PHASE_STARTED: self._phase_started,
-            event.PHASE_ENDED: self._phase_ended,
-            event.EPISODE_ENDED: self._episode_ended,
-            event.EVALUATION_ENDED: self._evaluation_ended,
             event.WAITING: self._wait,
         }.get(news.event)
+        of_phase = {
+            event.PHASE_ENDED: self._phase_ended,
+            event.PHASE_PAUSED: self._phase_paused,
+            event.PHASE_RESUMED: self._phase_paused,
+            event.STEPS_TAKEN: self._steps_taken,
+            event.EPISODE_ENDED: self._episode_ended,
+            event.EVALUATION_ENDED: self._evaluation_ended,
+        }.get(news.event)
+        phase = self._phases.get((run, news.fields.get("phase")))
         if handler is not None:
             handler(run, news.fields)
-        now_s = time.monotonic()
-        if now_s - self._drawn_s >= _REDRAW_S or news.event == event.PHASE_ENDED:
-            self._draw(now_s)
+        elif of_phase is not None and phase is not None:
+            of_phase(phase, news.fields)
+            self._bars.update(phase.steps, completed=phase.taken + sum(phase.open.values()))
+        if self._clock() - self._drawn_s >= _REDRAW_S or news.event == event.PHASE_ENDED:
+            self.refresh()
+
+    def refresh(self) -> None:
+        """Draw: time passes without events, too."""
+        if not self._phases and not self._waiting:
+            return
+        self._drawn_s = self._clock()
+        if self._live is None:
+            self._live = Live(
+                console=self._console,
+                auto_refresh=False,
+                transient=True,
+                redirect_stdout=False,
+                redirect_stderr=False,
+            )
+            self._live.start()
+        tasks = {task.id: task for task in self._bars.tasks}
+        runs = {run for run, _ in self._phases}
+        for (run, _), phase in self._phases.items():
+            self._describe(phase, tasks, f"{printable(run)} " if len(runs) > 1 else "")
+        waiting = [Text(self._waiting, style="yellow")] if self._waiting else []
+        self._live.update(Group(self._bars, *waiting), refresh=True)
 
     def note(self, text: str) -> None:
         """Print a sentence above the bars."""
-        self._print(text)
+        self._console.print(Text(text))
 
     def end(self, outcome: Outcome, store: str) -> None:
-        """Leave the bars as they are and print the end below them."""
-        self._draw(time.monotonic())
-        self._stop()
-        self._phases.clear()
+        """Leave the bars of a run as they are and print the end below them."""
+        self._leave([key for key in self._phases if key[0] == outcome.run])
+        several = len(self._started_s) > 1
         self._story(outcome)
-        self._print(self._summary(outcome, store))
+        self.note((f"{outcome.run} " if several else "") + self._summary(outcome, store))
         for line in following(outcome, store):
-            self._print(line)
+            self.note(line)
 
     def close(self) -> None:
         """Give the terminal back."""
-        self._stop()
+        self._leave(list(self._phases))
 
     # -- events -------------------------------------------------------------------------------------------------------
     def _run_started(self, run: str, fields: dict[str, Any]) -> None:
@@ -114,87 +161,88 @@ class LiveProgress(Progress):
 
     def _phase_started(self, run: str, fields: dict[str, Any]) -> None:
         if run in self._participants:
-            took_s = time.monotonic() - self._started_s.get(run, time.monotonic())
-            self._print(f"up in {took_s:.1f} s: broker, {self._participants.pop(run)}")
+            took_s = self._clock() - self._started_s.get(run, self._clock())
+            self.note(f"up in {took_s:.1f} s: broker, {self._participants.pop(run)}")
         self._waiting = ""
-        phase = _Phase(printable(str(fields.get("name", fields.get("phase")))), fields.get("episodes"))
-        workers = fields.get("workers") or 1
-        if phase.episodes is not None:
-            phase.episodes *= workers
-        self._phases[run, fields.get("phase")] = phase
+        episodes = fields.get("episodes")
+        episodes = None if episodes is None else episodes * (fields.get("workers") or 1)
+        key, name = (run, fields.get("phase")), printable(str(fields.get("name", fields.get("phase"))))
+        known = self._phases.get(key)  # it begins again
+        bar = self._bars.add_task("", total=episodes, count="", more="") if known is None else known.bar
+        steps = self._bars.add_task("", total=None, visible=False) if known is None else known.steps
+        self._phases[key] = _Phase(bar, steps, name, episodes)
 
-    def _phase_ended(self, run: str, fields: dict[str, Any]) -> None:
-        phase = self._phases.get((run, fields.get("phase")))
-        if phase is not None:
-            phase.ended = True
+    def _phase_ended(self, phase: _Phase, fields: dict[str, Any]) -> None:
+        self._bars.stop_task(phase.bar)
 
-    def _episode_ended(self, run: str, fields: dict[str, Any]) -> None:
+    def _phase_paused(self, phase: _Phase, fields: dict[str, Any]) -> None:
+        workers = ", ".join(str(worker) for worker in fields.get("workers") or ())
+        phase.paused = f"paused: worker {workers}" if workers else ""
+
+    def _steps_taken(self, phase: _Phase, fields: dict[str, Any]) -> None:
         self._waiting = ""
-        phase = self._phases.get((run, fields.get("phase")))
-        if phase is None:
-            return
-        steps = int(fields.get("steps", 0))
-        phase.steps += steps
-        self._rates.append((time.monotonic(), steps))
+        worker = fields.get("worker"), fields.get("mode")
+        episode = int(fields.get("episode", 0))
+        if episode >= phase.next.get(worker, 0):  # else its end was told before
+            phase.next[worker], phase.open[worker] = episode, int(fields.get("steps", 0))
+
+    def _episode_ended(self, phase: _Phase, fields: dict[str, Any]) -> None:
+        self._waiting = ""
+        worker = fields.get("worker"), fields.get("mode")
+        phase.taken += int(fields.get("steps", 0))
+        phase.open.pop(worker, None)
+        phase.next[worker] = int(fields.get("episode", phase.next.get(worker, 0))) + 1
         if fields.get("mode") is not None:  # of an evaluation: none of the phase's own
             return
-        phase.done += 1
+        phase.ended += 1
         for agent, value in (fields.get("returns") or {}).items():
             if isinstance(value, int | float):
                 phase.returns.setdefault(agent, []).append(float(value))
 
-    def _evaluation_ended(self, run: str, fields: dict[str, Any]) -> None:
-        phase = self._phases.get((run, fields.get("phase")))
-        if phase is not None:
-            phase.evaluated = {agent: metrics.get("return") for agent, metrics in fields["metrics"].items()}
+    def _evaluation_ended(self, phase: _Phase, fields: dict[str, Any]) -> None:
+        phase.evaluated = {agent: metrics.get("return") for agent, metrics in fields["metrics"].items()}
 
     def _wait(self, run: str, fields: dict[str, Any]) -> None:
         self._waiting = printable(str(fields.get("text", "")))
 
     # -- drawing ------------------------------------------------------------------------------------------------------
-    def _draw(self, now_s: float) -> None:
-        if not self._phases and not self._waiting:
-            return
-        self._drawn_s = now_s
-        if self._live is None:
-            # Nothing draws by itself: a thread of its own would be one more thing that forks and signals meet.
-            self._live = Live(
-                console=self._console, auto_refresh=False, redirect_stdout=False, redirect_stderr=False
-            )
-            self._live.start()
-        lines = [self._line(phase, now_s) for phase in self._phases.values()]
-        if self._waiting:
-            lines.append(Text(self._waiting, style="yellow"))
-        self._live.update(Text("\n").join(lines), refresh=True)
-
-    def _line(self, phase: _Phase, now_s: float) -> Text:
-        line = Text(f"{phase.name:<8} ")
-        if phase.episodes:
-            full = min(_WIDTH, _WIDTH * phase.done // phase.episodes)
-            line.append("━" * full, style="green").append("━" * (_WIDTH - full), style="dim")
-            line.append(f"  {phase.done}/{phase.episodes} episodes")
-        else:
-            line.append(f"{phase.done} episodes")
-        if not phase.ended:
-            line.append(f"  {self._rate(now_s):.0f} steps/s")
+    def _describe(self, phase: _Phase, tasks: dict[TaskID, Task], run: str) -> None:
+        """Write the words of a bar."""
+        task, speed = tasks[phase.bar], tasks[phase.steps].speed
+        # An episode has its number: a run that was resumed has those that were there before.
+        done = sum(number for (_, mode), number in phase.next.items() if mode is None)
+        count = f"{done}/{phase.episodes} episodes" if phase.episodes else f"{done} episodes"
+        more = []
+        if phase.paused:
+            count += f"  {phase.paused}"
+        elif task.stop_time is None and speed is not None:
+            count += f"  {speed:.0f} steps/s" if speed >= 1 else f"  {speed:.2g} steps/s"
+        mean = phase.taken / phase.ended if phase.ended else 0.0
+        begun = sum(steps for (_, mode), steps in phase.open.items() if mode is None)
+        part = done + min(begun / mean, len(phase.open)) if mean else float(done)
+        if phase.episodes and speed and mean and task.stop_time is None:
+            left_s = max(0.0, phase.episodes - part) * mean / speed
+            more.append(f"ETA {dt.timedelta(seconds=int(left_s))}")
         for agent, returns in phase.returns.items():
             tenth = max(1, int(len(returns) * _SMOOTH))
             first, last = sum(returns[:tenth]) / tenth, sum(returns[-tenth:]) / tenth
-            line.append(f"   {printable(agent)} {first:.4g} → {last:.4g} {sparkline(returns)}")
-            if phase.evaluated.get(agent) is not None:
-                line.append(f" evaluated {phase.evaluated[agent]:.4g}")
-        return line
+            evaluated = phase.evaluated.get(agent)
+            text = f"{printable(agent)} {first:.4g} → {last:.4g} {sparkline(returns)}"
+            more.append(text if evaluated is None else f"{text} evaluated {evaluated:.4g}")
+        self._bars.update(
+            phase.bar, completed=part, description=run + phase.name, count=count, more="   ".join(more)
+        )
 
-    def _rate(self, now_s: float) -> float:
-        while self._rates and now_s - self._rates[0][0] > _RATE_SPAN_S:
-            self._rates.popleft()
-        span_s = max(0.1, now_s - self._rates[0][0]) if self._rates else 1.0
-        return sum(steps for _, steps in self._rates) / span_s
-
-    def _print(self, text: str) -> None:
-        self._console.print(Text(text))
-
-    def _stop(self) -> None:
-        if self._live is not None:
+    def _leave(self, keys: list[tuple[str, Any]]) -> None:
+        """Print bars for good, and draw them no more."""
+        self.refresh()
+        phases = [self._phases.pop(key) for key in keys]
+        if not self._phases and self._live is not None:
             self._live.stop()
-            self._live = None
+            self._live, self._waiting = None, ""
+        bars = {phase.bar for phase in phases}
+        if bars:
+            self._console.print(self._bars.make_tasks_table([t for t in self._bars.tasks if t.id in bars]))
+        for phase in phases:
+            self._bars.remove_task(phase.bar)
+            self._bars.remove_task(phase.steps)

@@ -177,6 +177,7 @@ class Episode:
         self._record_step(stepped, given)
         if phase.settle:
             self._settle(named)
+        phase.tell_steps(self.number, self.step)
         self._boundary()
         result = StepResult(
             self.step,

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from ganglion.errors import RemoteProtocolError
+from ganglion.limits import STEPS_REPORT_S
 from ganglion.peer.hooks import Hooks
 from ganglion.peer.participant import Participant
 from ganglion.peer.records import Records, declaration_rows
@@ -16,7 +18,8 @@ from ganglion.peer.world import Actor, World, select
 from ganglion.run.agents import full_ids
 from ganglion.run.recovery import span_s
 from ganglion.sdk.controller import Controller
-from ganglion.wire.messages import ControllerSetup, ControllerStart, FlowSignal
+from ganglion.wire.messages import ControllerSetup, ControllerStart, FlowSignal, RunEvent
+from ganglion.wire.name import topic
 
 if TYPE_CHECKING:
     from ganglion.peer.episode import Episode
@@ -45,6 +48,7 @@ class Phase:
         self.evaluation: tuple[int, int] | None = None  # round of training, and `tick` when it began
         self.missing: set[str] = set()  # environments that were lost and are not led to where they were
         self.steps_left: int | None = None  # boundaries to go before the next PAUSE
+        self._tell_s: float | None = None
         self._spans_s: dict[tuple[str, str], float | None] = {}
         self._tables = {world.peer: world.setup.get("deadlines_s") for world in worlds}
         self.layouts = Layouts({})
@@ -60,6 +64,26 @@ class Phase:
             self.connect_rewards()
             for actor in actors:
                 actor.told_rewards = True
+
+    def tell_steps(self, episode: int, steps: int) -> None:
+        """Tell those who look on how far the open episode is, once a second."""
+        now_s = self.participant.clock()
+        if self._tell_s is None:
+            self._tell_s = now_s + STEPS_REPORT_S
+        if now_s < self._tell_s:
+            return
+        self._tell_s = now_s + STEPS_REPORT_S
+        setup = self.setup
+        fields: dict[str, Any] = {
+            "phase": setup.phase,
+            "worker": setup.worker,
+            "episode": episode,
+            "steps": steps,
+        }
+        if setup.evaluation:
+            fields["mode"] = setup.mode
+        news = RunEvent("steps.taken", fields, time.time(), "waits")
+        self.participant.tell(topic(setup.run, "waits"), "event", news)
 
     @property
     def moment(self) -> tuple[int, int]:

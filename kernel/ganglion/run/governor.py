@@ -334,8 +334,7 @@ class Governor:
         self._evaluations = Evaluations(self.run, phase, self._setup, self._ask_for_evaluation)
         self.stage = Stage.NEEDING
         record = Record(["phase", index, phase.name, phase.mode, "running", None])
-        fields = {"phase": index, "name": phase.name, "mode": phase.mode, "workers": phase.workers}
-        event = Event("phase.started", {**fields, "episodes": phase.episodes})
+        event = Event("phase.started", phase.started())
         try:
             self._models.enter(phase)
         except (DocumentError, StoreError) as error:

@@ -119,6 +119,11 @@ class PhasePlan(Recovery):
         """Say whether there may be evaluations within this phase."""
         return self.mode == "train" and self.evaluate_every is not None
 
+    def started(self) -> dict[str, Any]:
+        """Return what is told of the phase when it starts."""
+        names = ("name", "mode", "workers", "episodes")
+        return {"phase": self.index, **{name: getattr(self, name) for name in names}}
+
     def deadline_s(self, call: str, process: Process | None = None) -> float | None:
         """Return how long a call may take: the numbers of who is asked first, then the phase's, then the built-in ones.
 

@@ -13,10 +13,13 @@ __all__ = [
     "PEER_LOST",
     "PEER_RESTARTED",
     "PHASE_ENDED",
+    "PHASE_PAUSED",
+    "PHASE_RESUMED",
     "PHASE_STARTED",
     "RUN_ENDED",
     "RUN_STARTED",
     "SIGNAL",
+    "STEPS_TAKEN",
     "TOPIC",
     "WAITING",
     "WAITS",
@@ -24,7 +27,7 @@ __all__ = [
 ]
 
 TOPIC = "events"  # of each run: @<run>/events
-WAITS = "waits"  # likewise: for whom a participant waits, told by itself
+WAITS = "waits"  # likewise: for whom a participant waits, and how far a worker is, told by itself
 
 # told by the supervisor
 RUN_STARTED = "run.started"
@@ -35,9 +38,13 @@ PEER_RESTARTED = "peer.restarted"
 WAITING = "waiting"
 EXCUSED = "excused"  # told by a participant of itself: how many exceptions of authors were excused in it; counted only
 
+STEPS_TAKEN = "steps.taken"  # told by a controller, once a second: how many steps its open episode has
+
 # told by the governor
 PHASE_STARTED = "phase.started"
 PHASE_ENDED = "phase.ended"
+PHASE_PAUSED = "phase.paused"  # `workers` are those that are paused, `moving` says whether others are not
+PHASE_RESUMED = "phase.resumed"
 EPISODE_ENDED = "episode.ended"
 EPISODES_ENDED = "episodes.ended"  # instead of single ones, once a second, when there are many
 EVALUATION_ENDED = "evaluation.ended"

@@ -100,6 +100,8 @@ async def begin(supervisor: Supervisor, run: Run) -> None:
         await _start(supervisor, run, None if way is None else way.cut)
     unstopped = run.interrupts and not run.begun
     run.begun = True
+    if way is not None and way.cut is None and not run.rewound:  # the governor is in the midst of a phase
+        supervisor.tell(run, event.PHASE_STARTED, {**run.plan.phases[run.phase].started(), "resumed": True})
     await supervisor.note(run)
     if run.unheard:
         supervisor.tell(run, event.WARNING, {"text": run.unheard})

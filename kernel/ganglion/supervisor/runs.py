@@ -24,7 +24,7 @@ from ganglion.run.replay import homeless
 from ganglion.supervisor.census import Census, End, boot_id, life_of
 from ganglion.supervisor.checkpoints import Checkpoints
 from ganglion.supervisor.child import State
-from ganglion.supervisor.event import EXCUSED, WAITING, WARNING
+from ganglion.supervisor.event import EXCUSED, STEPS_TAKEN, WAITING, WARNING
 from ganglion.supervisor.folder import RunFolder
 from ganglion.supervisor.member import Member
 from ganglion.supervisor.output import printable
@@ -43,7 +43,7 @@ FINISHED, FAILED, INTERRUPTED = "finished", "failed", "interrupted"
 _FAILS_AGAIN = frozenset({"author", "document", "plugin", "space", "store_damaged"})
 _REPORT_MAX_S = 60.0  # a wait is told after 2, 4, 8, 16, 32, 60, 120, 180 s ...
 _TOLD_MAX = 8  # of those that were dragged along, named in the report
-_HEARD_SPAN_S = 1.0  # a participant tells a wait of its own after two seconds, then ever more seldom
+_HEARD_SPAN_S = 0.5  # a participant tells its steps once a second, a wait of its own ever more seldom
 _HEARD_CHARACTERS = 300
 _STORY_LINES_MAX = 200  # a message of a failure may be as long as a body
 _SIGNALS_KEPT = 20  # of operators, to be told of where a phase begins again
@@ -195,7 +195,8 @@ class Run:
         """Return what is to be shown of an event that a participant tells, None for what it has no say in.
 
         How the run goes is the governor's to tell. Others say for whom they wait, and what is not as it should be, in
-        one line each, once a second, and how many exceptions they have excused, which is counted.
+        one line each, twice a second at most, how many steps their episode has, and how many exceptions they have
+        excused, which is counted.
         """
         if peer == self.governor.name:
             self.told.add(news.event)
@@ -204,12 +205,30 @@ class Run:
             count = news.fields.get("count")
             self.excused[peer] = max(self.excused.get(peer, 0), count if isinstance(count, int) else 0)
             return None
-        known, said = news.event in (WAITING, WARNING), (peer, news.event)
+        known, said = news.event in (WAITING, WARNING, STEPS_TAKEN), (peer, news.event)
         if not known or now_s - self._heard_s.get(said, -math.inf) < _HEARD_SPAN_S:
             return None
         self._heard_s[said] = now_s
+        if news.event == STEPS_TAKEN:
+            return self._steps_of(peer, news)
         text = printable(str(news.fields.get("text", "")))[:_HEARD_CHARACTERS]
         return RunEvent(news.event, {"text": text, "name": peer}, news.time_s, news.topic)
+
+    def _steps_of(self, peer: str, news: RunEvent) -> RunEvent | None:
+        """Return how far the episode of a worker is, None where no controller says it, or not in numbers."""
+        member, counts = (
+            self.members.get(peer),
+            {name: news.fields.get(name) for name in ("episode", "steps")},
+        )
+        if (
+            member is None
+            or member.place.role is not Role.CONTROLLER
+            or {*map(type, counts.values())} != {int}
+        ):
+            return None
+        mode = {"mode": "evaluate"} if member.place.evaluation else {}
+        fields = {"phase": self.phase, **mode, "worker": member.place.worker, **counts}
+        return RunEvent(news.event, fields, news.time_s, news.topic)
 
     # -- waits --------------------------------------------------------------------------------------------------------
     def unjoined(self) -> list[Member]:

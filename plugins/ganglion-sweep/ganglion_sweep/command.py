@@ -179,6 +179,7 @@ class _Sweep:
             ahead = todo(self.points, known, retry_failed)
             runner = Runner(self.settings, self.folder, self.progress, parallel or cores(), stop_on_failure)
             place = str(self.folder.path)
+            stack.callback(self.progress.close)
             self.progress.begin(self.folder.uid, self.seed, self.points, ahead, place)
             if ahead:
                 loop.run(self._carry_out(runner, launcher, book, ahead, files))

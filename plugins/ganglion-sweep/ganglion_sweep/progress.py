@@ -1,20 +1,28 @@
-"""What is seen of an experiment: one line per run, JSON lines with `--json`, and the end."""
+"""What is seen of an experiment: a bar on a terminal, one line per run, JSON lines with `--json`, and the end."""
 
 from __future__ import annotations
 
 import dataclasses
+import datetime as dt
 import json
+import os
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from ganglion.cli.extension import Outcome, RunEvent, Settings, __version__, plain_line, printable, write
 from ganglion_sweep.folder import cell
 from ganglion_sweep.point import Point
 from ganglion_sweep.summary import Mean, table_text
 
+if TYPE_CHECKING:
+    from rich.progress import Progress as Bars
+
 __all__ = ["Progress"]
+
+_REDRAW_S = 0.1  # at most ten redraws a second
+_SHOWN = 4  # running runs beside the bar
 
 
 class Progress:
@@ -25,13 +33,44 @@ class Progress:
         self._loud = settings.verbosity
         self._out = out or sys.stdout
         self._err = err or sys.stderr
-        self._over = 0
+        self._over = self._before = 0  # runs that are over, and those that were when the command began
         self._total = 0
+        self._running: dict[str, str] = {}  # run -> how far it is
+        self._bar: Bars | None = None
+        self._drawn_s = 0.0
+        dumb = os.environ.get("TERM", "") in ("", "dumb")
+        if self._out.isatty() and not (self._json or settings.plain or dumb or self._loud < 0):
+            self._bar = self._bars()
+
+    def _bars(self) -> Bars:
+        from rich.console import Console  # late: a pipe needs none of this
+        from rich.progress import (
+            BarColumn,
+            MofNCompleteColumn,
+            TextColumn,
+            TimeElapsedColumn,
+        )
+        from rich.progress import Progress as Bars
+
+        return Bars(
+            BarColumn(12),
+            MofNCompleteColumn(),
+            TextColumn("runs"),
+            TimeElapsedColumn(),
+            TextColumn("ETA {task.fields[left]}"),
+            TextColumn("{task.fields[running]}", markup=False),
+            console=Console(file=self._out, highlight=False),
+            auto_refresh=False,  # no thread: processes are forked from here
+            redirect_stdout=False,
+            redirect_stderr=False,
+            transient=True,
+        )
 
     def begin(self, uid: str, seed: int, points: Sequence[Point], todo: Sequence[Point], folder: str) -> None:
         """Show what is about to be done."""
         rows = len({point.row for point in points})
-        self._over, self._total = len(points) - len(todo), len(points)
+        self._over = self._before = len(points) - len(todo)
+        self._total = len(points)
         if self._json:
             self._event(
                 "sweep.started",
@@ -48,9 +87,13 @@ class Progress:
                 f"ganglion {__version__} · experiment {printable(uid)} · seed {seed} · "
                 f"{_count(len(points), 'run')} of {_count(rows, 'point')}{rest} · {folder}"
             )
+        if self._bar is not None and todo:
+            self._bar.add_task("", total=self._total, completed=self._over, left="-", running="")
+            self._bar.start()
 
     def started(self, point: Point, run: str) -> None:
         """Show that a run begins."""
+        self._running[run] = "starting"
         if self._json:
             self._event("point.started", point=point.number, run=run, **_about(point))
         elif self._loud > 0:
@@ -59,6 +102,7 @@ class Progress:
     def ended(self, point: Point, run: str, state: str, outcome: Outcome) -> None:
         """Show how a run ended: one line, and what went wrong."""
         self._over += 1
+        self._running.pop(run, None)
         if self._json:
             self._event(
                 "point.ended",
@@ -77,20 +121,22 @@ class Progress:
             self._say(line.rstrip())
         if state == "failed":
             first, *rest = outcome.story or [outcome.reason]
-            self._err.write("\n".join([f"{run}: {first}", *(f"  {line}" for line in rest)]) + "\n")
-            self._err.flush()
+            self.note("\n".join([f"{run}: {first}", *(f"  {line}" for line in rest)]))
+        self._draw()
 
     def event(self, run: str, news: RunEvent) -> None:
-        """Show for whom a run waits; with `-v` everything that happens in runs."""
+        """Show for whom a run waits, and on a terminal how far it is; with `-vv` everything that happens in runs."""
+        if news.event in ("steps.taken", "episode.ended"):
+            self._running[run] = f"episode {news.fields.get('episode')} step {news.fields.get('steps')}"
+        if time.monotonic() - self._drawn_s >= _REDRAW_S:
+            self._draw()
         if self._json or (news.event != "waiting" and self._loud < 2):
             return
-        self._err.write(f"{run}: {plain_line(news)}\n")
-        self._err.flush()
+        self.note(f"{run}: {plain_line(news)}")
 
     def note(self, text: str) -> None:
         """Show a sentence that belongs to no run."""
-        self._err.write(text + "\n")
-        self._err.flush()
+        self._put(self._err, text)
 
     def end(
         self,
@@ -99,6 +145,7 @@ class Progress:
         failed: Sequence[Mapping[str, Any]],
     ) -> None:
         """Show the table of results, and which runs failed; `states` counts runs by state."""
+        self.close()
         if self._json:
             plain = [{**row, "returns": {a: _plain(m) for a, m in row["returns"].items()}} for row in rows]
             self._event("sweep.ended", states=dict(states), rows=plain, failed=[dict(row) for row in failed])
@@ -116,9 +163,33 @@ class Progress:
             self._err.write(f"  show it:   {row['show']}\n  repeat it: {row['repeat']}\n")
         self._err.flush()
 
+    def close(self) -> None:
+        """Give the terminal back."""
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None
+
     def _say(self, line: str) -> None:
-        self._out.write(line + "\n")
-        self._out.flush()
+        self._put(self._out, line)
+
+    def _put(self, stream: TextIO, text: str) -> None:
+        if self._bar is not None:  # above the bar
+            self._bar.console.print(text, markup=False)
+            return
+        stream.write(text + "\n")
+        stream.flush()
+
+    def _draw(self) -> None:
+        if self._bar is not None and self._bar.tasks:
+            self._drawn_s = time.monotonic()
+            running = "   ".join(
+                f"{printable(run)} {how}" for run, how in list(self._running.items())[:_SHOWN]
+            )
+            task, done, left = self._bar.tasks[0], self._over - self._before, "-"
+            if done:
+                span_s = (task.elapsed or 0.0) / done * (self._total - self._over)
+                left = str(dt.timedelta(seconds=int(span_s)))
+            self._bar.update(task.id, completed=self._over, left=left, running=running, refresh=True)
 
     def _event(self, name: str, **fields: Any) -> None:
         row = {"event": name, "time_s": round(time.time(), 3), **fields}

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import io
+import re
 
 import hypothesis.strategies as st
 import pytest
@@ -27,6 +28,77 @@ def test_line_has_a_width(values: list[float]) -> None:
     assert min(12, len(values)) == len(sparkline(values))
 
 
+@pytest.fixture(autouse=True)
+def _terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have what is drawn in memory drawn as on a terminal of 200 columns."""
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "200")
+
+
+class _Watched:
+    """Draw a run in memory, at times that a test says."""
+
+    def __init__(self) -> None:
+        self.now_s, self.out = 0.0, io.StringIO()
+        self.progress = LiveProgress(Settings(), self.out, io.StringIO(), lambda: self.now_s)
+
+    def at(self, now_s: float, what: str, run: str = "x-1", /, **fields: object) -> str:
+        """Tell an event at a time; return what is drawn then, without colours."""
+        self.now_s = now_s
+        before = len(self.out.getvalue())
+        self.progress.event(run, RunEvent(what, dict(fields), 0.0))
+        return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", self.out.getvalue()[before:])
+
+
+def test_steps_are_counted_within_an_episode() -> None:
+    """Steps per second are those of the open episode, not those of episodes by the time of their ends."""
+    run = _Watched()
+    run.at(0.0, "phase.started", phase=0, name="train", workers=1, episodes=4)
+    drawn = [run.at(float(n), "steps.taken", phase=0, worker=0, episode=0, steps=10 * n) for n in range(1, 7)]
+    ended = run.at(6.2, "episode.ended", phase=0, worker=0, episode=0, steps=62)
+
+    assert ["10 steps/s"] * 5 == [re.findall(r"\d+ steps/s", text)[-1] for text in drawn[1:]]
+    assert "0/4 episodes" in drawn[-1]
+    assert "0:00:06" in drawn[-1]
+    assert "1/4 episodes  10 steps/s" in ended
+    assert "ETA 0:00:18" in ended
+
+
+def test_a_late_word_of_an_ended_episode_counts_nothing() -> None:
+    """What a controller said of an episode before its end may come after it: its steps are counted once."""
+    run = _Watched()
+    run.at(0.0, "phase.started", phase=0, name="train", workers=1, episodes=4)
+    for n in range(1, 4):
+        run.at(10.0 * n, "episode.ended", phase=0, worker=0, episode=n - 1, steps=100)
+        drawn = run.at(10.0 * n + 1, "steps.taken", phase=0, worker=0, episode=n - 1, steps=99)
+
+    assert "3/4 episodes  10 steps/s" in drawn
+
+
+def test_a_resumed_run_counts_the_episodes_before() -> None:
+    """The number of an episode says how many there were, also before the run was resumed."""
+    run = _Watched()
+    run.at(0.0, "run.started", participants="governor")
+    run.at(0.5, "phase.started", phase=1, name="train", workers=2, episodes=30, resumed=True)
+    run.at(1.0, "steps.taken", phase=1, worker=0, episode=19, steps=5)
+    assert "39/60 episodes" in run.at(2.0, "episode.ended", phase=1, worker=1, episode=19, steps=5)
+
+
+def test_runs_at_the_same_time_have_bars_of_their_own() -> None:
+    """Bars of several runs say of which; the end of one leaves those of the other."""
+    run = _Watched()
+    for name in ("x-1", "y-1"):
+        run.progress.begin(name, "1", "results")
+        run.at(0.0, "phase.started", name, phase=0, name="train", workers=1, episodes=2)
+    drawn = run.at(1.0, "episode.ended", "y-1", phase=0, worker=0, episode=0, steps=5)
+    run.progress.end(Outcome("x-1", "finished", "completed", 0, [], 1.0), "")
+
+    assert "x-1 train" in drawn
+    assert "y-1 train" in drawn
+    assert "x-1 finished in 1.0 s" in run.out.getvalue()
+    assert "2/2 episodes" in run.at(2.0, "episode.ended", "y-1", phase=0, worker=0, episode=1, steps=5)
+
+
 def test_run_is_drawn_to_its_end() -> None:
     """What was up, the bar of a phase, the returns and the end stand on the screen."""
     out, err = io.StringIO(), io.StringIO()
@@ -36,9 +108,11 @@ def test_run_is_drawn_to_its_end() -> None:
     started = {"phase": 0, "name": "train", "workers": 2, "episodes": 5}
     progress.event("demo-1", RunEvent("phase.started", started, 0.0))
     for number in range(10):
-        fields = {"phase": 0, "steps": 3, "returns": {"scout": float(number)}}
+        place = {"phase": 0, "worker": number % 2, "episode": number // 2}
+        fields = {**place, "steps": 3, "returns": {"scout": float(number)}}
         progress.event("demo-1", RunEvent("episode.ended", fields, 0.0))
     progress.event("demo-1", RunEvent("waiting", {"text": "waiting 4.2 s for scout"}, 0.0))
+    progress.refresh()
     progress.event("demo-1", RunEvent("phase.ended", {"phase": 0}, 0.0))
     progress.end(Outcome("demo-1", "finished", "completed", 0, [], 1.0), " in x.db")
     text = out.getvalue()

@@ -73,7 +73,8 @@ def test_a_run_goes_on_from_a_moment(make_farm: Callable[..., Any]) -> None:
     farm.events.clear()
     again = farm.carry_out(way)
     assert ("finished", 0) == (again.status, again.exit_status), again.story
-    assert [1] == [fields["phase"] for fields in farm.fields("phase.started")]
+    started = [(fields["phase"], fields.get("resumed")) for fields in farm.fields("phase.started")]
+    assert [(0, True), (1, None)] == started  # who looks on is told what the governor is in the midst of
     assert (None, []) == Moments(farm.folder.path).newest()
     assert [(0, 1), (1, 0), (1, 1)] == [(f["phase"], f["episode"]) for f in farm.fields("episode.ended")][-3:]
 

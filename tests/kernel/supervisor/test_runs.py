@@ -181,7 +181,9 @@ def test_participants_tell_waits_and_warnings_only() -> None:
         heard = run.heard("r-1/muscle/ada/0", news, 10.0)
         assert heard is not None
         assert {"text": ("a\\x0ab\\x1b" + "x" * 1000)[:300], "name": "r-1/muscle/ada/0"} == heard.fields
-        assert run.heard("r-1/muscle/ada/0", news, 10.9) is None
+        assert run.heard("r-1/muscle/ada/0", news, 10.4) is None
+        steps = RunEvent("steps.taken", {"episode": 1, "steps": 2}, 7.0, "waits")
+        assert run.heard("r-1/muscle/ada/0", steps, 20.0) is None
         assert run.heard("r-1/brain/ada", news, 10.9) is not None
         assert run.heard("r-1/muscle/ada/0", news, 11.1) is not None
         warning = run.heard("r-1/muscle/ada/0", RunEvent("warning", {"text": "long\n"}, 7.0, "waits"), 11.2)

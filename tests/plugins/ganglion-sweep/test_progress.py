@@ -2,7 +2,10 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from collections.abc import Callable
+
+import pytest
 
 from ganglion.cli.extension import Outcome, RunEvent, Settings
 from ganglion_sweep.experiment import Experiment
@@ -49,6 +52,33 @@ def test_one_line_per_run(read: Read, grid: str) -> None:
     assert ["grid-3-1: it broke", "  here"] == said[:2]
     assert said[2].endswith("waiting 4 s for b")
     assert ["failed: grid-1-1: it broke", "  show it:   ganglion a", "  repeat it: ganglion b"] == said[3:]
+
+
+class _Terminal(io.StringIO):
+    """Text that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        """Say so."""
+        return True
+
+
+def test_a_terminal_has_a_bar(read: Read, grid: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a terminal a bar shows runs, elapsed time, what is left of it, and how far a run is within an episode."""
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "120")
+    out = _Terminal()
+    progress = Progress(Settings(), out, io.StringIO())
+    points = points_of(read(grid))
+    progress.begin("grid", 7, points, points[2:], "results/sweeps/grid")
+    progress.started(points[2], "grid-2-1")
+    progress.event("grid-2-1", RunEvent("steps.taken", {"episode": 3, "steps": 40}, 0.0))
+    progress.ended(points[3], "grid-3-1", "done", Outcome("grid-3-1", "finished", "completed", 0, [], 1.5))
+    progress.end({"done": 3, "failed": 0, "planned": 1}, ROWS, [])
+    text = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", out.getvalue())
+
+    assert re.search(r"2/4 runs 0:00:0\d ETA .* grid-2-1 episode 3 step 40", text)
+    assert re.search(r"3/4 runs 0:00:0\d ETA 0:00:0\d", text)
+    assert "3/4  grid-3-1  done in 1.5 s" in text
 
 
 def test_quiet_says_what_failed_only(read: Read, grid: str) -> None:
