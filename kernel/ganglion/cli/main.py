@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import io
 import os
 import sys
 import traceback
@@ -139,6 +140,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     status, None for 0.
     """
     settings = Settings()
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(
+            errors="backslashreplace"
+        )  # where the encoding lacks a sign, its number is shown
     given = list(sys.argv[1:] if arguments is None else arguments)
     try:
         settings = Settings.load()

@@ -94,7 +94,10 @@ def _write(folder: Path, files: dict[str, str]) -> None:
         raise UsageError(f"{folder} is there already; nothing was written")
     for path, text in files.items():
         place = folder / path
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_text(text, encoding="utf-8")
-        if text.startswith("#!"):
-            place.chmod(0o755)
+        try:
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_text(text, encoding="utf-8")
+            if text.startswith("#!"):
+                place.chmod(0o755)
+        except OSError as error:
+            raise UsageError(f"{place}: cannot be written: {error.strerror}") from error

@@ -33,7 +33,9 @@ __all__ = ["command"]
 @click.option(
     "--format", "form", type=click.Choice(FORMATS), help="Default: by the name of --out, else table."
 )
-@click.option("--out", type=click.Path(path_type=Path), help="A new file instead of the screen.")
+@click.option(
+    "--out", type=click.Path(path_type=Path), help="A new file instead of the screen; - is standard output."
+)
 @click.option("--sql", metavar="QUERY", help="A query in SQL, on a connection that cannot write.")
 @click.pass_obj
 def command(
@@ -71,7 +73,7 @@ def command(
             ids = [reader.resolve(run) for run in runs]
             shown = reader.columns(table, ids, chosen, wide)
             rows = reader.rows(table, ids, where, chosen, sorting, limit, wide)
-        if out is None:
+        if out is None or str(out) == "-":
             write(sys.stdout, form, shown, rows, terminal=sys.stdout.isatty() and not settings.plain)
             return
         with opened(out) as stream:

@@ -6,6 +6,8 @@ import csv
 import itertools
 import json
 import math
+import re
+import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +19,10 @@ __all__ = ["FORMATS", "cell", "json_text", "opened", "write"]
 
 Row = Mapping[str, Any]
 
+_WHOLE_CHARACTERS, _LEAST_CHARACTERS = 20, 12  # what is no longer is never cut; of what is, so much is left
+_TIME = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)\.\d+\+00:00")  # shown to the second
+_GAP = "  "
+_GROUP_ROWS = 10_000
 _WIDTH_ROWS = 200  # rows that decide how wide the columns of a plain table are
 _INFINITY = "\x00infinity\x00"
 
@@ -105,24 +111,70 @@ def _write_plain(stream: TextIO, columns: Sequence[str], rows: Iterable[Row]) ->
 
 
 def _write_drawn(stream: TextIO, columns: Sequence[str], rows: Iterable[Row]) -> None:
-    from rich.box import SIMPLE_HEAD  # late: a pipe needs none of this
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
+    """Draw a line for each row, long values cut to the width of the screen; records where that is not enough."""
+    lines = ([_TIME.sub(r"\1 \2", text) for text in line] for line in _cells(columns, rows))
+    head = list(itertools.islice(lines, _WIDTH_ROWS))
+    widths = [max(map(len, column)) for column in zip(columns, *head, strict=True)]
+    least = [width if width <= _WHOLE_CHARACTERS else _LEAST_CHARACTERS for width in widths]
+    room = shutil.get_terminal_size().columns - len(_GAP) * (len(widths) - 1)
+    if sum(least) > room:
+        _draw_records(stream, columns, itertools.chain(head, lines))
+        return
+    while sum(widths) > room:  # the widest of those that may be cut gives way to the next one
+        _, widest = max((width, n) for n, width in enumerate(widths) if width > least[n])
+        widths[widest] -= 1
+    more = "…" if (stream.encoding or "utf-8").lower().startswith("utf") else "~"
+    rule = ("─" if more == "…" else "-") * (sum(widths) + len(_GAP) * (len(widths) - 1))
+    for number, line in enumerate(itertools.chain([columns], head, lines)):
+        shown = [t if len(t) <= w else t[: w - 1] + more for t, w in zip(line, widths, strict=True)]
+        stream.write(
+            _GAP.join(map(str.ljust, shown, widths)).rstrip() + "\n" + (f"{rule}\n" if not number else "")
+        )
 
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for name in columns:
-        table.add_column(name, overflow="fold")
-    for line in _cells(columns, rows):
-        table.add_row(*map(Text, line))  # Text: brackets in a value are no markup
-    Console(file=stream).print(table)
+
+def _draw_records(stream: TextIO, columns: Sequence[str], lines: Iterable[Sequence[str]]) -> None:
+    """Write a block for each row, with a line for each of its values."""
+    wide = max(map(len, columns))
+    for number, line in enumerate(lines):
+        block = [f"{name:<{wide}}{_GAP}{text}".rstrip() for name, text in zip(columns, line, strict=True)]
+        stream.write("\n" * bool(number) + "\n".join(block) + "\n")
 
 
 def _write_parquet(stream: TextIO, columns: Sequence[str], rows: Iterable[Row]) -> None:
-    raise UsageError(
-        "--format parquet needs pyarrow through the extra `parquet` of ganglion-store, which this release does not "
-        "have yet; use csv or jsonl"
-    )
+    """Write rows as Parquet, in groups of `_GROUP_ROWS`; what is a map, or of several types, is JSON in a text."""
+    try:
+        import pyarrow as pa
+        from pyarrow import parquet
+    except ImportError as error:
+        raise UsageError(
+            f"--format parquet needs pyarrow (pip install 'ganglion[parquet]'): {error}; csv and jsonl need nothing"
+        ) from error
+    if stream.isatty():
+        raise UsageError("--format parquet is not for a terminal: name a file with --out")
+    tables = []
+    rest = iter(rows)
+    while group := list(itertools.islice(rest, _GROUP_ROWS)):
+        tables.append(pa.table({name: _array(pa, [row[name] for row in group]) for name in columns}))
+    tables = tables or [pa.table({name: [] for name in columns})]
+    try:
+        whole = pa.concat_tables(tables, promote_options="permissive")
+    except (
+        pa.ArrowInvalid,
+        pa.ArrowTypeError,
+    ):  # a column is of one type here, of another one there
+        whole = pa.concat_tables(
+            [pa.table({n: pa.array(map(cell, t[n].to_pylist())) for n in columns}) for t in tables]
+        )
+    parquet.write_table(whole, stream.buffer)
+
+
+def _array(pa: Any, values: list[Any]) -> Any:
+    if not any(isinstance(value, Mapping) for value in values):
+        try:
+            return pa.array(values)
+        except (pa.ArrowInvalid, pa.ArrowTypeError):
+            pass  # of several types
+    return pa.array([None if value is None else cell(value) for value in values])
 
 
 _WRITERS: dict[str, Callable[[TextIO, Sequence[str], Iterable[Row]], None]] = {

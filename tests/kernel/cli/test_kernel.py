@@ -60,6 +60,8 @@ def test_a_lock_of_a_dead_kernel_holds_nobody(tmp_path: Path) -> None:
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline().startswith("endpoint ")
+        assert process.stdout.readline().startswith("connection file ")
         process.terminate()
+        process.communicate(timeout=10)
 
     assert 130 == process.returncode

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,7 @@ from ganglion.cli.main import COMMANDS, main
 from ganglion.cli.settings import Settings
 from ganglion.errors import StoreError, UsageError
 
+ROOT = Path(__file__).parents[3]
 PLUGIN = """
 import click
 @click.command("shout", help="Shout.")
@@ -166,3 +168,17 @@ def test_reader_that_leaves_is_no_traceback() -> None:
     process.stderr.close()
 
     assert (1, b"") == (process.wait(), said)
+
+
+@pytest.mark.parametrize("words", [["config"], ["plugins"], ["--help"], ["graph", "DOCUMENT"]])
+def test_a_screen_that_knows_ascii_only_gets_all(words: list[str], tmp_path: Path) -> None:
+    """What its encoding lacks is shown by its number; no command ends with a traceback."""
+    (tmp_path / "wo\u0308rld.yml").write_text((ROOT / "tests" / "documents" / "dummy.yml").read_text())
+    given = ["wo\u0308rld.yml" if word == "DOCUMENT" else word for word in words]
+    more = {**os.environ, "PYTHONIOENCODING": "ascii", "GANGLION_RESULTS": "r\u00e9sultats"}
+    done = subprocess.run(
+        [str(Path(sys.executable).with_name("ganglion")), *given], cwd=tmp_path, env=more, capture_output=True
+    )
+
+    assert b"Traceback" not in done.stderr
+    assert done.returncode == 0

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import json
 import os
 import subprocess
@@ -62,6 +63,18 @@ def test_what_is_there_is_not_overwritten(new: New, tmp_path: Path) -> None:
     assert 2 == status
     assert "tank is there already; nothing was written" in said
     assert "mine" == (tmp_path / "tank/tank/muscle.py").read_text()
+
+
+def test_what_cannot_be_written_is_a_sentence(new: New, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder that takes no files is named with the reason, and ends with 2."""
+
+    def refuse(self: Path, *given: object, **more: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", str(self))
+
+    monkeypatch.setattr(Path, "write_text", refuse)
+    status, _, said = new("muscle", "walker")
+
+    assert (2, True) == (status, "cannot be written: Permission denied" in said)
 
 
 def test_it_tells_what_it_wrote(new: New, tmp_path: Path) -> None:

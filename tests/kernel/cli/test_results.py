@@ -101,7 +101,6 @@ def test_a_file_is_written_once(ganglion: Command, tmp_path: Path) -> None:
         (("steps", "demo-9"), 2, "did you mean `demo-"),
         (("steps", "--columns", "senors"), 2, "did you mean `sensors`"),
         (("steps", "--where", "stpe = 1"), 2, "did you mean `step`"),
-        (("steps", "--format", "parquet"), 2, "extra `parquet`"),
         (
             ("steps", "--store", "sqlite:////none/a.db"),
             1,

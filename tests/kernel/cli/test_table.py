@@ -4,12 +4,14 @@ import csv
 import io
 import json
 import math
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ganglion.cli.table import FORMATS, cell, json_text, opened, write
+from ganglion.cli.table import cell, json_text, opened, write
 from ganglion.errors import UsageError
 
 ROWS = [
@@ -72,11 +74,79 @@ def test_cells() -> None:
     assert ["", "x", "0aff", "true", "[1]"] == [cell(value) for value in (None, "x", b"\x0a\xff", True, [1])]
 
 
-def test_parquet_names_what_it_needs() -> None:
-    """The format that is not there says which extra it needs."""
-    assert "parquet" in FORMATS
-    with pytest.raises(UsageError, match="extra `parquet` of ganglion-store"):
-        _written("parquet")
+@pytest.mark.parametrize(("columns", "lines"), [(200, 4), (90, 4), (60, 13)])
+def test_a_row_is_a_line_or_a_record(monkeypatch: pytest.MonkeyPatch, columns: int, lines: int) -> None:
+    """Long values are cut to the width of the screen, times and numbers never; where that is not enough a record comes.
+
+    A record has a line for each value.
+    """
+    monkeypatch.setenv("COLUMNS", str(columns))
+    time = "2026-11-23T14:58:31.578+00:00"
+    row = {
+        "run": "tank-1",
+        "started": time,
+        "ended": time,
+        "status": "x" * 30,
+        "sensors": "y" * 90,
+        "step": 7,
+    }
+    stream = io.StringIO()
+    write(stream, "table", list(row), [row, row], terminal=True)
+    shown = stream.getvalue().splitlines()
+
+    assert lines == len(shown)
+    assert all(len(line) <= columns for line in shown) or columns == 60
+    assert 4 == stream.getvalue().count("2026-11-23 14:58:31")
+
+
+def test_a_screen_without_utf8_gets_ascii(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rules and signs of omission are those that the screen can show."""
+    monkeypatch.setenv("COLUMNS", "40")
+    raw = io.BytesIO()
+    stream = io.TextIOWrapper(raw, encoding="ascii")
+    write(stream, "table", ["run", "text"], [{"run": "a", "text": "y" * 90}], terminal=True)
+    stream.flush()
+
+    assert ["run  text", "-" * 40, "a    " + "y" * 34 + "~"] == raw.getvalue().decode().splitlines()
+
+
+PARQUET = """
+import sys
+from pathlib import Path
+from ganglion.cli import table
+table._GROUP_ROWS = 2
+rows = [
+    {"n": n, "late": None if n < 3 else 1.5, "odd": 1 if n < 2 else "x", "map": {"g.x": [n, None]}, "list": [1.0]}
+    for n in range(5)
+]
+for name, some in (("all", rows), ("none", [])):
+    with table.opened(Path(name)) as stream:
+        table.write(stream, "parquet", list(rows[0]), some)
+from pyarrow import parquet
+found = parquet.read_table("all").to_pydict()
+assert (["n", "late", "odd", "map", "list"], 5) == (list(found), len(found["n"])), found
+assert ['{"g.x": [4, null]}', "x", "1"] == [found["map"][4], found["odd"][4], found["odd"][0]], found
+assert 0 == parquet.read_table("none").num_rows
+"""
+
+
+def test_parquet_can_be_read_again(tmp_path: Path) -> None:
+    """Rows come back from a file, maps as JSON; also where groups of rows differ in type, and where there are none."""
+    done = subprocess.run([sys.executable, "-c", PARQUET], cwd=tmp_path, capture_output=True, text=True)
+
+    assert (0, "") == (done.returncode, done.stderr)
+
+
+def test_parquet_names_what_it_needs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Without pyarrow the format says what is to be installed, and leaves no file."""
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with (
+        pytest.raises(UsageError, match=r"pip install 'ganglion\[parquet\]'"),
+        opened(tmp_path / "a") as stream,
+    ):
+        write(stream, "parquet", COLUMNS, ROWS)
+
+    assert [] == list(tmp_path.iterdir())
 
 
 def test_files_are_never_overwritten(tmp_path: Path) -> None:
