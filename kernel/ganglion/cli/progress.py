@@ -226,7 +226,9 @@ def make_progress(settings: Settings) -> Progress:
     """Return the progress that fits: JSON if asked for, live on a terminal, else plain."""
     if settings.json:
         return JsonProgress(settings, sys.stdout, sys.stderr)
-    dumb = os.environ.get("TERM", "") in ("", "dumb") or not sys.stdout.encoding.lower().startswith("utf")
+    dumb = os.environ.get("TERM", "") in ("", "dumb") or not (
+        sys.stdout.encoding or "utf-8"
+    ).lower().startswith("utf")
     if settings.plain or dumb or settings.verbosity < 0 or not sys.stdout.isatty():
         return PlainProgress(settings, sys.stdout, sys.stderr)
     from ganglion.cli.screen import LiveProgress  # rich costs 30 ms, and a pipe needs none of it
