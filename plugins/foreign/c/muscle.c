@@ -116,7 +116,7 @@ typedef struct {
     object call, body;
 } incoming;
 
-static void *dealer;
+static void *context, *dealer;
 static incoming stores[2], *heard = &stores[0], *asked = &stores[1]; /* `asked` is the CALL that is being answered, or was answered last, by `kept` */
 static message kept, said;
 static int64_t serial = 1; /* of our own messages that are answered; HELLO has 1 */
@@ -178,7 +178,8 @@ static void receive(void) {
 
 static void leave(void) {
     check(zmq_close(dealer) == 0, "cannot end");
-    exit(0); /* what is still to be sent has gone, or its linger is over */
+    while (zmq_ctx_term(context) != 0) check(errno == EINTR, "cannot end"); /* our BYE has gone, or its linger is over */
+    exit(0);
 }
 
 /* -- the agent ------------------------------------------------------------------------------------------------------ */
@@ -455,7 +456,7 @@ static void join(void) {
     errno = EINVAL;
     check(endpoint && name && token, "expected GANGLION_ENDPOINT, GANGLION_NAME and GANGLION_TOKEN");
     int linger = 500, silence_ms = silence ? atoi(silence) : 10000; /* the kernel says something every half second */
-    void *context = zmq_ctx_new();
+    context = zmq_ctx_new();
     dealer = context ? zmq_socket(context, ZMQ_DEALER) : NULL;
     check(dealer != NULL, "cannot make a socket");
     check(zmq_setsockopt(dealer, ZMQ_LINGER, &linger, sizeof linger) == 0, "cannot set the linger");
