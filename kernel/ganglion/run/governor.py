@@ -82,6 +82,7 @@ class Governor:
         self._faulty = False  # whether the document asks for what is not there
         self._failure: tuple[Failure, str | None] | None = None
         self._interrupted = ""
+        self._cut_now = False  # whether the open episodes were to end at once
         self._cut_by_s: float | None = None
         self._interrupt_by_s: float | None = None
 
@@ -255,8 +256,11 @@ class Governor:
         )
 
     def stop(self, now: bool, reason: str, now_s: float) -> list[Effect]:
-        """Interrupt the run: after the running episodes, or at once."""
+        """Interrupt the run: after the running episodes, or at once; asked for at once again, wait for nobody."""
         self._interrupted = reason or "operator"
+        if now and self._cut_now and self.stage not in (Stage.FAILING, Stage.ENDED):
+            return self._finish(now_s)
+        self._cut_now |= now
         if self.stage is Stage.RUNNING:
             self._interrupt_by_s = None if now else now_s + LEAVE_EPISODE_S
             cut = self._evaluations.cut(now, "interrupted") if self._evaluations.runs else []

@@ -49,6 +49,7 @@ from ganglion.wire.messages import (
     Joined,
     Lost,
     Need,
+    Nothing,
     RunEvent,
     RunRequest,
     Subscribe,
@@ -433,8 +434,24 @@ class Supervisor(Listener):
             await self.bus.ask(
                 run.governor.name, "governor.stop", RunRequest(run.id, now, run.reason), LEAVE_ASK_S
             )
+            if now and not await _over_within(run, _STOP_NOW_S / 2):
+                reason = f"{run.reason}; {await self._silent(run)} did not answer"
+                await self.bus.ask(
+                    run.governor.name, "governor.stop", RunRequest(run.id, True, reason), LEAVE_ASK_S
+                )
         except GanglionError as error:
             run.interrupted(f"{run.reason}; the governor did not take it: {error}")
+
+    async def _silent(self, run: Run) -> str:
+        """Return for whom the others of a run wait who waits for nobody, in words."""
+        assert self.bus is not None
+        peers = (await self.bus.ask(KERNEL, "kernel.peers", Nothing(), LEAVE_ASK_S)).peers
+        waits = {row["name"]: row["waiting_for"] for row in peers if row["run"] == run.id}
+        awaited = dict.fromkeys(name for names in waits.values() for name in names)
+        found = [
+            m.label for name in awaited if not waits.get(name) and (m := run.members.get(name)) is not None
+        ]
+        return ", ".join(found) or "somebody"
 
     async def _stop(self, run: Run) -> None:
         """End all processes of a run by one common clock."""
@@ -586,6 +603,13 @@ class Supervisor(Listener):
     def known(self) -> set[int]:
         """Return the numbers of all processes that we know of."""
         return self._launcher.pids | self._spared
+
+
+async def _over_within(run: Run, span_s: float) -> bool:
+    """Say whether a run is over within a time."""
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(run.over.wait(), span_s)
+    return run.over.is_set()
 
 
 def _ignore(process: Process) -> None:
