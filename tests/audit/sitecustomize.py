@@ -62,7 +62,8 @@ AUTHORS = (
     "ganglion.cli.deep",
 )  # run what an author wrote
 NEVER = frozenset({"cloudpickle", "dill", "joblib", "jsonpickle", "shelve"})  # reading with these executes
-BROUGHT = {"cloudpickle": "stable_baselines3"}  # who imports it for files of his own, which are none of ours
+# who imports it for files of his own, which are none of ours
+BROUGHT = {"cloudpickle": ("pyarrow", "stable_baselines3")}
 HEAVY = frozenset({"numpy", "pandas", "torch", "sqlalchemy", "matplotlib", "gymnasium", "sqlite3"})
 TABLES = ("ganglion_palaestrai", "ganglion_sweep")  # plugins with tables of names, which the supervisor reads
 WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
@@ -160,7 +161,7 @@ def _on_start(frame: Any, args: tuple[Any, ...]) -> str | None:
 def _on_import(frame: Any, args: tuple[Any, ...]) -> str | None:
     top = str(args[0]).partition(".")[0]
     if top in NEVER:
-        return None if top in BROUGHT and _comes_from(frame, BROUGHT[top]) else str(args[0])
+        return None if any(_comes_from(frame, who) for who in BROUGHT.get(top, ())) else str(args[0])
     if top not in HEAVY and not top.startswith("ganglion_"):
         return None
     kind = _kind()

@@ -33,9 +33,7 @@ __all__ = ["command"]
 @click.option(
     "--format", "form", type=click.Choice(FORMATS), help="Default: by the name of --out, else table."
 )
-@click.option(
-    "--out", type=click.Path(path_type=Path), help="A new file instead of the screen; - is standard output."
-)
+@click.option("--out", type=click.Path(path_type=Path), help="A new file; - is standard output.")
 @click.option("--sql", metavar="QUERY", help="A query in SQL, on a connection that cannot write.")
 @click.pass_obj
 def command(
@@ -73,11 +71,14 @@ def command(
             ids = [reader.resolve(run) for run in runs]
             shown = reader.columns(table, ids, chosen, wide)
             rows = reader.rows(table, ids, where, chosen, sorting, limit, wide)
-        if out is None or str(out) == "-":
-            write(sys.stdout, form, shown, rows, terminal=sys.stdout.isatty() and not settings.plain)
-            return
-        with opened(out) as stream:
-            write(stream, form, shown, rows)
+        terminal = sys.stdout.isatty() and not settings.plain
+        if form == "parquet" and terminal and str(out or "-") == "-":
+            raise UsageError("expected --out FILE, or a pipe, for --format parquet")
+        with opened(out or Path("-")) as stream:
+            if form == "parquet":
+                reader.write_parquet(stream.buffer, shown, rows)
+            else:
+                write(stream, form, shown, rows, terminal and out is None)
 
 
 def _form(out: Path | None, as_json: bool) -> str:

@@ -39,14 +39,11 @@ def command(context: click.Context, status: str | None, uid: str | None, limit: 
             for row in (honest(settings, row) for row in reader.rows("runs"))
             if (status is None or row["status"] == status) and (uid is None or row["uid"] == uid)
         ]
+    terminal = sys.stdout.isatty() and not settings.plain and not settings.json
+    if terminal:  # a run's id begins with its uid, and 80 columns have room for no more
+        columns = [name for name in columns if name not in ("uid", "experiment")]
     newest = rows if limit is None else rows[len(rows) - min(limit, len(rows)) :]
-    write(
-        sys.stdout,
-        "json" if settings.json else "table",
-        columns,
-        newest,
-        terminal=sys.stdout.isatty() and not settings.plain,
-    )
+    write(sys.stdout, "json" if settings.json else "table", columns, newest, terminal)
 
 
 @command.command("diff")

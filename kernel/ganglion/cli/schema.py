@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from ganglion import registry
+from ganglion.cli.table import opened
 from ganglion.document import schema
 from ganglion.document.config import config_schema
 from ganglion.document.fault import nearest
@@ -23,7 +24,12 @@ __all__ = ["command"]
 @click.option(
     "--plugins", is_flag=True, help="the parameters of installed plugins, too; imports them in a child"
 )
-@click.option("--out", type=click.Path(dir_okay=False), metavar="FILE", help="write to a new file")
+@click.option(
+    "--out",
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    help="write to a new file, - for standard output",
+)
 def command(kind: str, plugins: bool, out: str | None) -> None:
     """Print the JSON Schema (2020-12) of a kind of documents, or of settings files (`config`).
 
@@ -33,13 +39,8 @@ def command(kind: str, plugins: bool, out: str | None) -> None:
     if out is None:
         click.echo(text)
         return
-    try:
-        with Path(out).open("x", encoding="utf-8") as file:
-            file.write(text + "\n")
-    except OSError as error:
-        raise UsageError(
-            f"{out}: cannot be written: {error.strerror or error}; nothing is overwritten"
-        ) from error
+    with opened(Path(out)) as file:
+        file.write(text + "\n")
 
 
 def _schema(kind: str, plugins: bool) -> dict[str, Any]:

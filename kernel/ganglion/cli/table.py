@@ -7,7 +7,7 @@ import itertools
 import json
 import math
 import re
-import shutil
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,10 +19,8 @@ __all__ = ["FORMATS", "cell", "json_text", "opened", "write"]
 
 Row = Mapping[str, Any]
 
-_WHOLE_CHARACTERS, _LEAST_CHARACTERS = 20, 12  # what is no longer is never cut; of what is, so much is left
-_TIME = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)\.\d+\+00:00")  # shown to the second
-_GAP = "  "
-_GROUP_ROWS = 10_000
+_WHOLE, _LEAST = 24, 10  # on a screen a column so wide is never cut, and a wider one never to less than that
+_UTC = re.compile(r"^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(\.\d+)?(Z|\+00:00)$")  # a screen does without fractions
 _WIDTH_ROWS = 200  # rows that decide how wide the columns of a plain table are
 _INFINITY = "\x00infinity\x00"
 
@@ -111,70 +109,36 @@ def _write_plain(stream: TextIO, columns: Sequence[str], rows: Iterable[Row]) ->
 
 
 def _write_drawn(stream: TextIO, columns: Sequence[str], rows: Iterable[Row]) -> None:
-    """Draw a line for each row, long values cut to the width of the screen; records where that is not enough."""
-    lines = ([_TIME.sub(r"\1 \2", text) for text in line] for line in _cells(columns, rows))
-    head = list(itertools.islice(lines, _WIDTH_ROWS))
-    widths = [max(map(len, column)) for column in zip(columns, *head, strict=True)]
-    least = [width if width <= _WHOLE_CHARACTERS else _LEAST_CHARACTERS for width in widths]
-    room = shutil.get_terminal_size().columns - len(_GAP) * (len(widths) - 1)
-    if sum(least) > room:
-        _draw_records(stream, columns, itertools.chain(head, lines))
+    """Draw a line per row with long cells cut, or where not even the short ones fit, a block of lines per row."""
+    from rich.console import Console  # late: a pipe needs none of this
+    from rich.table import Table
+    from rich.text import Text
+
+    console = Console(file=stream)
+    lines = list(_cells(columns, rows))
+    filled = [n for n in range(len(columns)) if any(line[n] for line in lines)]  # others only take up room
+    shown = filled or list(range(len(columns)))
+    short = [[_UTC.sub(r"\1Z", line[n]) for n in shown] for line in lines]
+    head = [columns[n] for n in shown]
+    widths = [max(map(len, column)) for column in zip(head, *short, strict=True)]
+    least = sum(width if width <= _WHOLE else _LEAST for width in widths) + 2 * (len(widths) - 1)
+    if least > console.width:
+        for line in lines:
+            block = Table.grid(padding=(0, 2))
+            for name, text in zip(columns, line, strict=True):
+                if text:
+                    block.add_row(Text(name, style="bold"), Text(text, overflow="fold"))
+            console.print(block, "")
         return
-    while sum(widths) > room:  # the widest of those that may be cut gives way to the next one
-        _, widest = max((width, n) for n, width in enumerate(widths) if width > least[n])
-        widths[widest] -= 1
-    more = "…" if (stream.encoding or "utf-8").lower().startswith("utf") else "~"
-    rule = ("─" if more == "…" else "-") * (sum(widths) + len(_GAP) * (len(widths) - 1))
-    for number, line in enumerate(itertools.chain([columns], head, lines)):
-        shown = [t if len(t) <= w else t[: w - 1] + more for t, w in zip(line, widths, strict=True)]
-        stream.write(
-            _GAP.join(map(str.ljust, shown, widths)).rstrip() + "\n" + (f"{rule}\n" if not number else "")
-        )
-
-
-def _draw_records(stream: TextIO, columns: Sequence[str], lines: Iterable[Sequence[str]]) -> None:
-    """Write a block for each row, with a line for each of its values."""
-    wide = max(map(len, columns))
-    for number, line in enumerate(lines):
-        block = [f"{name:<{wide}}{_GAP}{text}".rstrip() for name, text in zip(columns, line, strict=True)]
-        stream.write("\n" * bool(number) + "\n".join(block) + "\n")
-
-
-def _write_parquet(stream: TextIO, columns: Sequence[str], rows: Iterable[Row]) -> None:
-    """Write rows as Parquet, in groups of `_GROUP_ROWS`; what is a map, or of several types, is JSON in a text."""
-    try:
-        import pyarrow as pa
-        from pyarrow import parquet
-    except ImportError as error:
-        raise UsageError(
-            f"--format parquet needs pyarrow (pip install 'ganglion[parquet]'): {error}; csv and jsonl need nothing"
-        ) from error
-    if stream.isatty():
-        raise UsageError("--format parquet is not for a terminal: name a file with --out")
-    tables = []
-    rest = iter(rows)
-    while group := list(itertools.islice(rest, _GROUP_ROWS)):
-        tables.append(pa.table({name: _array(pa, [row[name] for row in group]) for name in columns}))
-    tables = tables or [pa.table({name: [] for name in columns})]
-    try:
-        whole = pa.concat_tables(tables, promote_options="permissive")
-    except (
-        pa.ArrowInvalid,
-        pa.ArrowTypeError,
-    ):  # a column is of one type here, of another one there
-        whole = pa.concat_tables(
-            [pa.table({n: pa.array(map(cell, t[n].to_pylist())) for n in columns}) for t in tables]
-        )
-    parquet.write_table(whole, stream.buffer)
-
-
-def _array(pa: Any, values: list[Any]) -> Any:
-    if not any(isinstance(value, Mapping) for value in values):
-        try:
-            return pa.array(values)
-        except (pa.ArrowInvalid, pa.ArrowTypeError):
-            pass  # of several types
-    return pa.array([None if value is None else cell(value) for value in values])
+    table = Table(box=None, pad_edge=False)
+    for name, width in zip(head, widths, strict=True):
+        table.add_column(name, no_wrap=width <= _WHOLE)
+    for line in short:
+        # Text: brackets in a value are no markup. It is cut, never wrapped, where its column gives way.
+        table.add_row(*(Text(text, no_wrap=True, overflow="ellipsis") for text in line))
+    console.print(table)
+    if sum(widths) + 2 * (len(widths) - 1) > console.width:
+        console.print("cells are cut to fit; --plain shows them whole", style="dim")
 
 
 _WRITERS: dict[str, Callable[[TextIO, Sequence[str], Iterable[Row]], None]] = {
@@ -182,18 +146,23 @@ _WRITERS: dict[str, Callable[[TextIO, Sequence[str], Iterable[Row]], None]] = {
     "csv": _write_csv,
     "json": _write_json,
     "jsonl": _write_lines,
-    "parquet": _write_parquet,
 }
-FORMATS = tuple(_WRITERS)
+FORMATS = (*_WRITERS, "parquet")  # of which the store writes the last
 
 
 @contextmanager
 def opened(path: Path) -> Iterator[TextIO]:
-    """Open a new file for text; UsageError if it exists. What is left after an error is removed."""
+    """Open a new file for text; UsageError if it exists. What is left after an error is removed.
+
+    `-` is standard output, as for every program that has a file to write.
+    """
+    if str(path) == "-":
+        yield sys.stdout
+        return
     try:
         stream = path.open("x", encoding="utf-8", newline="")
     except FileExistsError as error:
-        raise UsageError(f"{path}: expected a new file, found one that is never overwritten") from error
+        raise UsageError(f"{path}: expected a new file, found one, and nothing is overwritten") from error
     except OSError as error:
         raise UsageError(f"{path}: expected a file that can be made: {error.strerror}") from error
     try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, BinaryIO, ClassVar, NamedTuple, Self
 
 from ganglion.errors import (
     DiskError,
@@ -306,6 +306,12 @@ class StoreReader(_Opened):
                 read.
         """
         return None
+
+    def write_parquet(
+        self, stream: BinaryIO, columns: Sequence[str], rows: Iterable[Mapping[str, Any]]
+    ) -> None:
+        """Write rows that this reader gave as a Parquet file; UsageError where that cannot be."""
+        raise UsageError("expected a store that writes Parquet; this kind cannot: use csv or jsonl")
 
     @abstractmethod
     def query(self, sql: str) -> tuple[list[str], Iterator[tuple[Any, ...]]]:

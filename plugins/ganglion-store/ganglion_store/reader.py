@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, BinaryIO
 
 from sqlalchemy import ColumnElement, CursorResult, LargeBinary, Select, create_engine, func, select
 from sqlalchemy.exc import DBAPIError
@@ -19,6 +19,7 @@ from ganglion_store.catalogue import Catalogue
 from ganglion_store.database import connect_reading, path_of, told
 from ganglion_store.models import pieces_of
 from ganglion_store.nearest import nearest
+from ganglion_store.parquet import write_parquet
 from ganglion_store.schema import SHOWN, Shown
 from ganglion_store.values import named, unpack_plain
 from ganglion_store.verify import Verification, heads_of
@@ -231,6 +232,12 @@ class SqlReader(StoreReader):
             return heads_of(self._connection, number)
 
     # -- queries ------------------------------------------------------------------------------------------------------
+
+    def write_parquet(
+        self, stream: BinaryIO, columns: Sequence[str], rows: Iterable[Mapping[str, Any]]
+    ) -> None:
+        """Write rows as Parquet, by pyarrow."""
+        write_parquet(stream, columns, rows)
 
     def query(self, sql: str) -> tuple[list[str], Iterator[tuple[Any, ...]]]:
         """Return columns and rows of one query in SQL; it can change nothing."""

@@ -89,7 +89,7 @@ def test_a_file_is_written_once(ganglion: Command, tmp_path: Path) -> None:
     before = path.read_text()
 
     status, _, err = ganglion("results", "steps", "--out", str(path))
-    assert (2, True) == (status, "never overwritten" in err)
+    assert (2, True) == (status, "nothing is overwritten" in err)
     assert before == path.read_text()
     assert 2 == len([json.loads(line) for line in before.splitlines()])
 
@@ -113,6 +113,19 @@ def test_faults_are_named(ganglion: Command, arguments: tuple[str, ...], status:
     found, out, err = ganglion("results", *arguments)
 
     assert (status, "", True) == (found, out, message in err), err
+
+
+def test_parquet_is_written_by_the_store(ganglion: Command, tmp_path: Path) -> None:
+    """A name that ends in `.parquet` makes a Parquet file of the chosen rows."""
+    parquet = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed")
+    path = tmp_path / "rows.parquet"
+
+    assert (0, "", "") == ganglion(
+        "results", "steps", "demo-2", "--columns", "step,sensors", "--out", str(path)
+    )
+
+    rows = [{"step": 1, "sensors": {"grid.a": 0.5}}, {"step": 2, "sensors": {"grid.a": 0.5}}]
+    assert rows == parquet.read_table(path).to_pylist()
 
 
 def test_a_run_before_the_table_is_answered_with_the_right_order(ganglion: Command) -> None:

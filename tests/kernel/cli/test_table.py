@@ -4,8 +4,6 @@ import csv
 import io
 import json
 import math
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -52,11 +50,10 @@ def test_plain_tables_are_aligned() -> None:
     assert 1 == len({line.index(text) for line, text in zip(lines, ("flag", "true", "false"), strict=True)})
 
 
-def test_a_screen_gets_a_drawn_table() -> None:
-    """On a terminal the table is drawn; brackets in values are no markup, control sequences are shown, not obeyed."""
+def test_values_are_shown_on_a_screen_as_they_are() -> None:
+    """On a terminal brackets in values are no markup, control sequences are shown, not obeyed."""
     text = _written("table", [{**ROWS[0], "run": "[red]\x1b[31m"}], terminal=True)
 
-    assert "─" in text
     assert "[red]\\x1b[31m" in text
 
 
@@ -74,79 +71,40 @@ def test_cells() -> None:
     assert ["", "x", "0aff", "true", "[1]"] == [cell(value) for value in (None, "x", b"\x0a\xff", True, [1])]
 
 
-@pytest.mark.parametrize(("columns", "lines"), [(200, 4), (90, 4), (60, 13)])
-def test_a_row_is_a_line_or_a_record(monkeypatch: pytest.MonkeyPatch, columns: int, lines: int) -> None:
-    """Long values are cut to the width of the screen, times and numbers never; where that is not enough a record comes.
-
-    A record has a line for each value.
-    """
-    monkeypatch.setenv("COLUMNS", str(columns))
-    time = "2026-11-23T14:58:31.578+00:00"
-    row = {
-        "run": "tank-1",
-        "started": time,
-        "ended": time,
-        "status": "x" * 30,
-        "sensors": "y" * 90,
-        "step": 7,
-    }
+def _drawn(width: int, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return the lines of a table with long values on a terminal so wide."""
+    monkeypatch.setenv("COLUMNS", str(width))
+    values = json.dumps({f"grid.sensor_{number}": number for number in range(40)})
+    row = {"run": "a-1", "body": None, "started": "2030-01-01T00:00:00.123+00:00", "sensors": values}
     stream = io.StringIO()
     write(stream, "table", list(row), [row, row], terminal=True)
-    shown = stream.getvalue().splitlines()
-
-    assert lines == len(shown)
-    assert all(len(line) <= columns for line in shown) or columns == 60
-    assert 4 == stream.getvalue().count("2026-11-23 14:58:31")
+    return stream.getvalue().splitlines()
 
 
-def test_a_screen_without_utf8_gets_ascii(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rules and signs of omission are those that the screen can show."""
-    monkeypatch.setenv("COLUMNS", "40")
-    raw = io.BytesIO()
-    stream = io.TextIOWrapper(raw, encoding="ascii")
-    write(stream, "table", ["run", "text"], [{"run": "a", "text": "y" * 90}], terminal=True)
-    stream.flush()
+def test_a_screen_gets_one_line_per_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Long cells are cut and said to be, short ones and times stay whole, columns without a value are left out."""
+    head, *rows, end = _drawn(60, monkeypatch)
 
-    assert ["run  text", "-" * 40, "a    " + "y" * 34 + "~"] == raw.getvalue().decode().splitlines()
-
-
-PARQUET = """
-import sys
-from pathlib import Path
-from ganglion.cli import table
-table._GROUP_ROWS = 2
-rows = [
-    {"n": n, "late": None if n < 3 else 1.5, "odd": 1 if n < 2 else "x", "map": {"g.x": [n, None]}, "list": [1.0]}
-    for n in range(5)
-]
-for name, some in (("all", rows), ("none", [])):
-    with table.opened(Path(name)) as stream:
-        table.write(stream, "parquet", list(rows[0]), some)
-from pyarrow import parquet
-found = parquet.read_table("all").to_pydict()
-assert (["n", "late", "odd", "map", "list"], 5) == (list(found), len(found["n"])), found
-assert ['{"g.x": [4, null]}', "x", "1"] == [found["map"][4], found["odd"][4], found["odd"][0]], found
-assert 0 == parquet.read_table("none").num_rows
-"""
+    assert ["run", "started", "sensors"] == head.split()
+    assert 2 == len(rows)
+    assert all("2030-01-01T00:00:00Z" in row and row.endswith("…") and len(row) <= 60 for row in rows)
+    assert "--plain" in end
 
 
-def test_parquet_can_be_read_again(tmp_path: Path) -> None:
-    """Rows come back from a file, maps as JSON; also where groups of rows differ in type, and where there are none."""
-    done = subprocess.run([sys.executable, "-c", PARQUET], cwd=tmp_path, capture_output=True, text=True)
+def test_a_narrow_screen_gets_a_block_per_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where not even the short cells of a row fit in a line, each value has a line, and none is cut."""
+    text = "".join(line[9:].rstrip() for line in _drawn(30, monkeypatch))
 
-    assert (0, "") == (done.returncode, done.stderr)
+    assert 2 == text.count('"grid.sensor_39":')
+    assert 2 == text.count("2030-01-01T00:00:00.123+00:00")
 
 
-def test_parquet_names_what_it_needs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Without pyarrow the format says what is to be installed, and leaves no file."""
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with (
-        pytest.raises(UsageError, match=r"pip install 'ganglion\[parquet\]'"),
-        opened(tmp_path / "a") as stream,
-    ):
-        write(stream, "parquet", COLUMNS, ROWS)
+def test_a_dash_is_standard_output(capsys: pytest.CaptureFixture[str]) -> None:
+    """`-` in place of a file is standard output."""
+    with opened(Path("-")) as stream:
+        stream.write("here")
 
-    assert [] == list(tmp_path.iterdir())
+    assert "here" == capsys.readouterr().out
 
 
 def test_files_are_never_overwritten(tmp_path: Path) -> None:
@@ -154,7 +112,7 @@ def test_files_are_never_overwritten(tmp_path: Path) -> None:
     path = tmp_path / "out.csv"
     with opened(path) as stream:
         stream.write("mine")
-    with pytest.raises(UsageError, match="never overwritten"), opened(path):
+    with pytest.raises(UsageError, match="nothing is overwritten"), opened(path):
         pass
     with pytest.raises(UsageError, match="No such file"), opened(tmp_path / "none" / "out.csv"):
         pass
