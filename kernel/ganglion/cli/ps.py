@@ -35,7 +35,7 @@ _COLUMNS = (
 @click.argument("run", required=False, default="", metavar="[RUN]")
 @click.pass_obj
 def command(settings: Settings, run: str) -> int:
-    """List the processes of all live runs, or of RUN."""
+    """List the processes of all live runs, or of RUN; none is an empty list."""
     rows: list[dict[str, Any]] = []
     for operator in _operators(settings, run):
         with operator:
@@ -58,8 +58,6 @@ def _operators(settings: Settings, run: str) -> list[Operator]:
             found.append(Operator(connection))
         except PeerLost:
             continue  # it has just ended
-    if not found:
-        find_kernel(settings.results, None)  # says where was looked
     return found
 
 

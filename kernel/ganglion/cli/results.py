@@ -12,6 +12,7 @@ import click
 from ganglion.cli.settings import Settings
 from ganglion.cli.stores import open_reader
 from ganglion.cli.table import FORMATS, opened, write
+from ganglion.cli.unsealed import open_episodes
 from ganglion.errors import UsageError
 
 if TYPE_CHECKING:
@@ -35,6 +36,13 @@ __all__ = ["command"]
 )
 @click.option("--out", type=click.Path(path_type=Path), help="A new file; - is standard output.")
 @click.option("--sql", metavar="QUERY", help="A query in SQL, on a connection that cannot write.")
+@click.option(
+    "--open",
+    "unsealed",
+    is_flag=True,
+    help="Rows of open episodes [last run] that the store has heard of: without up to 200 steps of a worker, but all "
+    "of a paused one that shares its steps with no other.",
+)
 @click.pass_obj
 def command(
     settings: Settings,
@@ -48,6 +56,7 @@ def command(
     form: str | None,
     out: Path | None,
     sql: str | None,
+    unsealed: bool,
 ) -> None:
     """Show a table of results, of the named runs or of all; without TABLE the tables there are.
 
@@ -59,7 +68,7 @@ def command(
         table = runs.pop(0)
     chosen, sorting = _split(columns), _split(order)
     narrowing = {"where": where, "columns": chosen, "order": sorting, "limit": limit, "wide": wide}
-    with open_reader(settings) as reader:
+    with open_episodes(settings, runs) if unsealed else open_reader(settings) as reader:
         if sql is not None:
             _refuse("--sql", [*runs, *([table] if table else [])], narrowing)
             shown, rows = _queried(reader, sql)

@@ -14,7 +14,8 @@ from ganglion.cli.difference import first_difference
 from ganglion.cli.settings import Settings
 from ganglion.cli.stores import open_reader, store_class, store_uri
 from ganglion.cli.table import json_text, write
-from ganglion.errors import StoreError, UsageError
+from ganglion.errors import CallFailed, DeadlineExceeded, PeerLost, StoreError, UsageError
+from ganglion.wire.messages import RunRequest
 
 __all__ = ["command", "honest"]
 
@@ -116,10 +117,19 @@ def _carried_out(settings: Settings, row: Mapping[str, Any]) -> str:
 
 
 def honest(settings: Settings, row: dict[str, Any]) -> dict[str, Any]:
-    """Return the row of a run; one that nobody carries out any more is lost, whatever was last written of it."""
-    if row["status"] in _OPEN and not _carried_out(settings, row):
+    """Return the row of a run with the status that its kernel tells; lost, where no kernel carries it out."""
+    if row["status"] not in _OPEN:
+        return row
+    from ganglion.supervisor.operator import find_run  # late: most runs have ended
+
+    if not _carried_out(settings, row):
         return {**row, "status": "lost"}
-    return row
+    try:
+        with find_run(settings.results, None, row["run"]) as operator:
+            [live] = operator.ask("kernel.runs", RunRequest(row["run"])).rows
+    except (PeerLost, CallFailed, DeadlineExceeded):
+        return row  # it begins or ends at this moment
+    return {**row, "status": live["status"]} if live["status"] in _OPEN else row
 
 
 def _remove_folder(results: Path, run: str) -> None:

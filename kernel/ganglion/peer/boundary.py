@@ -160,6 +160,7 @@ class Boundaries:
         """Tell where we stand, and stand until a signal other than PAUSE comes."""
         phase = self._phase
         setup = phase.setup
+        episode.hand_on()
         while True:
             report = Stands(setup.worker, episode.number, episode.step, setup.evaluation, phase.heeded)
             phase.participant.call(phase.governor, "governor.stands", report, phase.span_s("governor.stands"))

@@ -415,10 +415,7 @@ class Episode:
     def _seal(self, terminated: bool, truncated: bool, reason: str) -> None:
         phase, setup = self.phase, self.phase.setup
         self._closed = True
-        for world in phase.worlds:
-            self._flush_steps(world.uid)
-        for actor in phase.actors:
-            self._flush_actions(actor.name)
+        self._flush()
         if self._recorded or self._lost:
             record = ["episode", setup.phase, setup.mode, setup.worker, None, self.number, self._recorded]
             phase.records.add([*record, terminated, truncated, reason, *phase.moment])
@@ -454,6 +451,17 @@ class Episode:
     def next_agents(self, step: int) -> list[str]:
         """Return the agents that act in the step after `step`."""
         return self._turn.announced(step)
+
+    def hand_on(self) -> None:
+        """Hand on all rows so far: who looks at an episode that is paused finds them with the store."""
+        self._flush()
+        self.phase.records.flush()
+
+    def _flush(self) -> None:
+        for world in self.phase.worlds:
+            self._flush_steps(world.uid)
+        for actor in self.phase.actors:
+            self._flush_actions(actor.name)
 
     def _flush_steps(self, uid: str) -> None:
         rows, self._rows[uid] = self._rows[uid], _Rows()

@@ -17,7 +17,7 @@ from ganglion.run.inheritance import Inheritance
 from ganglion.run.loss import awaited
 from ganglion.run.order import order_record, refusal
 from ganglion.run.plan import AgentPlan, PhasePlan, Plan, Process, processes_of
-from ganglion.run.promise import Promises
+from ganglion.run.promise import Promises, Stand
 from ganglion.run.replay import replaying
 from ganglion.run.services import Services
 from ganglion.run.setup import Cast, Setup
@@ -70,6 +70,7 @@ class Governor:
         self._flow: Flow
         self._evaluations: Evaluations
         self._promises = Promises()
+        self._paused: list[int] = []  # workers, as was told
         self._absent: dict[str, list[Any]] = {}  # lost peer -> calls that wait for its successor
         self._asked_s = 0.0  # when an evaluation was heard of last
         self._agents: list[ResolvedAgent] = []
@@ -231,7 +232,7 @@ class Governor:
             self._promises.give(token, wish.worker, now_s)
         else:
             acts = f"acts at the next step boundary of phase {self._phase.index}"
-            text = f"phase {self._phase.index} goes on" if signal is Signal.CONTINUE else acts
+            text = f"phase {self._phase.index} resumed" if signal is Signal.CONTINUE else acts
             effects.append(Answer(token, Signalled(True, text)))
         return self._flow_on(effects, now_s)
 
@@ -475,12 +476,23 @@ class Governor:
         return effects
 
     def _keep_promises(self, now_s: float) -> list[Effect]:
-        evaluating = bool(self._evaluations.active) if self.stage is Stage.RUNNING else False
-        if self.stage is not Stage.RUNNING:
-            return self._promises.keep({}, "worker", now_s)
-        room = self._evaluations if evaluating else self._flow
-        stand = {worker: room.standing.get(worker) for worker in room.active}
-        return self._promises.keep(stand, "evaluation worker" if evaluating else "worker", now_s)
+        stand: Stand = {}
+        kind, held = "worker", False
+        if self.stage is Stage.RUNNING:
+            evaluating = bool(self._evaluations.active)
+            room = self._evaluations if evaluating else self._flow
+            stand = {worker: room.standing.get(worker) for worker in room.active}
+            kind = "evaluation worker" if evaluating else kind
+            held = self._flow.evaluating and not evaluating  # they wait for an evaluation, which is no pause
+        kept = self._promises.keep(stand, kind, now_s)
+        paused = [] if held else [worker for worker, at in stand.items() if at is not None]
+        if sorted(paused) == self._paused:
+            return kept
+        self._paused = sorted(paused)
+        fields: dict[str, Any] = {"phase": self._phase.index}
+        if paused:
+            fields |= {"workers": self._paused, "moving": len(paused) < len(stand)}
+        return [*kept, Event("phase.paused" if paused else "phase.resumed", fields)]
 
     # -- an evaluation within a phase ---------------------------------------------------------------------------------
     def _evaluate(self, now_s: float) -> list[Effect]:

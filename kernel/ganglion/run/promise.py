@@ -52,4 +52,4 @@ class Promises:
 def _line(kind: str, worker: int, at: tuple[int, int] | None) -> str:
     if at is None:
         return f"{kind} {worker} has not reached its next step boundary within {PAUSE_ANSWER_S:g} s"
-    return f"{kind} {worker} stands after step {at[1]} of episode {at[0]}"
+    return f"{kind} {worker} is paused after step {at[1]} of episode {at[0]}"

@@ -24,7 +24,15 @@ from ganglion.run.replay import homeless
 from ganglion.supervisor.census import Census, End, boot_id, life_of
 from ganglion.supervisor.checkpoints import Checkpoints
 from ganglion.supervisor.child import State
-from ganglion.supervisor.event import EXCUSED, STEPS_TAKEN, WAITING, WARNING
+from ganglion.supervisor.event import (
+    EXCUSED,
+    PHASE_PAUSED,
+    PHASE_RESUMED,
+    PHASE_STARTED,
+    STEPS_TAKEN,
+    WAITING,
+    WARNING,
+)
 from ganglion.supervisor.folder import RunFolder
 from ganglion.supervisor.member import Member
 from ganglion.supervisor.output import printable
@@ -93,6 +101,7 @@ class Run:
         self.reason = ""  # of the interruption
         self.kill = False
         self.status = "running"
+        self.paused: set[int] = set()  # workers
         self.outcome: Outcome | None = None
         self.started_s = time.monotonic()
         self.started = time.time()
@@ -200,6 +209,10 @@ class Run:
         """
         if peer == self.governor.name:
             self.told.add(news.event)
+            if news.event in (PHASE_STARTED, PHASE_PAUSED, PHASE_RESUMED):
+                workers = news.fields.get("workers") if news.event == PHASE_PAUSED else None
+                self.paused = {w for w in workers if type(w) is int} if isinstance(workers, list) else set()
+                self.status = "paused" if self.paused and not news.fields.get("moving") else "running"
             return news
         if news.event == EXCUSED:
             count = news.fields.get("count")

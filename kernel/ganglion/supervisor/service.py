@@ -296,6 +296,15 @@ def _run_row(run: Run) -> dict[str, Any]:
     }
 
 
+def _state(run: Run, member: Member) -> str:
+    """Return what a process does, in a word."""
+    if member.place.role is Role.CONTROLLER and member.place.worker in run.paused:
+        return "paused"
+    if member.place.attached:
+        return "attached" if member.joined else "awaited"
+    return member.child.state.value
+
+
 def _process_row(run: Run, member: Member, peer: dict[str, Any] | None) -> dict[str, Any]:
     pid = member.process.pid if member.process is not None and not member.child.gone else None
     cpu_s, memory = usage(pid) if pid is not None else (0.0, 0)
@@ -304,7 +313,6 @@ def _process_row(run: Run, member: Member, peer: dict[str, Any] | None) -> dict[
         member.place.role is Role.GOVERNOR
     ):  # it waits for whom somebody else starts, without asking anything of them
         waiting += [m.name for m in run.members.values() if m.place.attached and not m.joined]
-    state = member.child.state.value
     return {
         "run": run.id,
         "name": member.name,
@@ -313,7 +321,7 @@ def _process_row(run: Run, member: Member, peer: dict[str, Any] | None) -> dict[
         "worker": member.place.worker,
         "evaluation": member.place.evaluation,
         "pid": pid,
-        "state": ("attached" if member.joined else "awaited") if member.place.attached else state,
+        "state": _state(run, member),
         "joined": member.joined,
         "heard_ms": peer["heard_ms"] if peer else None,
         "waiting_for": waiting,

@@ -4,8 +4,11 @@ import json
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Self
 
 import pytest
+
+from ganglion.wire.messages import RunRequest, Runs
 
 Command = Callable[..., tuple[int, str, str]]
 
@@ -66,14 +69,46 @@ def test_a_pipe_needs_yes(ganglion: Command, tmp_path: Path, monkeypatch: pytest
     assert (tmp_path / "demo-1").is_dir()
 
 
-def test_a_live_run_is_not_removed(ganglion: Command, write_run: Callable[..., str], tmp_path: Path) -> None:
-    """A run that a living kernel carries out is refused; one that nobody carries out any more is not."""
+def _live(write_run: Callable[..., str], results: Path) -> Path:
+    """Write a run that a living kernel carries out; return the connection file of that."""
     write_run("live-1", status="running")
-    path = tmp_path / "live-1" / "connection.json"
+    path = results / "live-1" / "connection.json"
     tokens = dict.fromkeys(("operator_token", "observer_token", "attach_token"), "")
     place = {"version": 1, "pid": os.getpid(), "endpoint": "ipc://x", "run": "live-1", "results": ""}
     path.write_text(json.dumps({**place, **tokens}))
     path.chmod(0o600)
+    return path
+
+
+class _Operator:
+    """Stand for an operator whose kernel has one run, which is paused."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def ask(self, call: str, request: RunRequest) -> Runs:
+        assert ("kernel.runs", "live-1") == (call, request.run)
+        return Runs([{"run": "live-1", "status": "paused"}])
+
+
+def test_a_live_run_has_the_status_that_its_kernel_tells(
+    ganglion: Command, write_run: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The store knows that it runs; whether it is paused is asked of its kernel."""
+    _live(write_run, tmp_path)
+    monkeypatch.setattr("ganglion.supervisor.operator.find_run", lambda *_: _Operator())
+
+    paused = json.loads(ganglion("runs", "--status", "paused", "--json")[1])
+    assert [("live-1", "paused")] == [(row["run"], row["status"]) for row in paused]
+    assert [] == json.loads(ganglion("runs", "--status", "running", "--json")[1])
+
+
+def test_a_live_run_is_not_removed(ganglion: Command, write_run: Callable[..., str], tmp_path: Path) -> None:
+    """A run that a living kernel carries out is refused; one that nobody carries out any more is not."""
+    path = _live(write_run, tmp_path)
     status, _, err = ganglion("runs", "rm", "live-1", "--yes")
     assert (2, True) == (status, "run live-1 is running" in err)
 

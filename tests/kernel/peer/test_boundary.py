@@ -339,6 +339,16 @@ def test_a_paused_worker_tells_where_it_stands(worker: Any) -> None:
     assert [(0, 0, 1, False)] * 2 == [(s.worker, s.episode, s.steps, s.evaluation) for s in it.stands]
 
 
+def test_a_paused_worker_hands_on_its_rows(worker: Any) -> None:
+    """The rows of its episode so far are with the store while it is paused: who looks on finds them there."""
+    it = worker()
+    seen: list[int] = []
+    look = lambda: seen.append(sum(len(record[-1]) for record in it.records("steps")))  # noqa: E731
+    paused(it, [look, lambda: steer(it, "CONTINUE")])
+
+    assert [1] == seen
+
+
 def test_a_paused_worker_says_which_signals_it_has_acted_on(worker: Any) -> None:
     """One that has come, and that it has not looked at yet, is not among them: it ends the stand at once."""
     it = worker()

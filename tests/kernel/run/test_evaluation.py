@@ -258,14 +258,27 @@ def test_pause_and_continue_reach_the_evaluation(kit: Any) -> None:
     assert farm.signal(FlowSignal("PAUSE", "operator")) is None
     farm.run()
     stood = farm.steps
-    lines = [f"evaluation worker {w.number} stands after step {w.step} of episode 0" for w in farm.evaluators]
+    lines = [
+        f"evaluation worker {w.number} is paused after step {w.step} of episode 0" for w in farm.evaluators
+    ]
     assert "\n".join(lines) == farm.answers["operator"].text
+    assert {"phase": 0, "workers": [0, 1], "moving": False} == farm.events("phase.paused")[-1]
 
     farm.signal(FlowSignal("CONTINUE", "operator"), token="again")
     farm.run()
     assert farm.answers["again"].accepted
     assert Finish("finished", "completed", 0) == farm.finish
     assert stood < farm.steps
+
+
+def test_who_waits_for_an_evaluation_is_not_paused(kit: Any) -> None:
+    """Workers of training stand while others evaluate, which is told as no pause."""
+    farm = kit.Farm(kit.plan(training(kit, workers=2)), limited(kit, 4))
+    farm.begin().run()
+
+    assert Finish("finished", "completed", 0) == farm.finish
+    assert farm.evaluation_episodes
+    assert not farm.events("phase.paused")
 
 
 def test_a_lost_evaluation_worker_fails_the_run(kit: Any) -> None:

@@ -513,11 +513,14 @@ def test_pause_lasts_until_something_else(kit: Any, learns: bool, end: str) -> N
     assert (None, stood) == (farm.finish, farm.steps)
     assert stood < 30
     steps = [worker.step for worker in farm.workers]
-    lines = [f"worker {w} stands after step {step} of episode 0" for w, step in enumerate(steps)]
+    lines = [f"worker {w} is paused after step {step} of episode 0" for w, step in enumerate(steps)]
     assert Signalled(True, "\n".join(lines)) == farm.answers["operator"]
+    assert {"phase": 0, "workers": [0, 1], "moving": False} == farm.events("phase.paused")[-1]
+    assert not farm.events("phase.resumed")
 
     _answer(farm, FlowSignal(end, "operator"))
     farm.run()
+    assert [{"phase": 0}] == farm.events("phase.resumed")
     assert Finish("finished", "completed", 0) == farm.finish
     assert {"CONTINUE": 120, "RESET": stood + 60, "STOP_PHASE": stood}[end] == farm.steps
 

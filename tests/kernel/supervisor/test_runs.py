@@ -168,6 +168,27 @@ def test_without_a_store_nothing_is_learned_from_recordings() -> None:
         check_store("r-1", plan, None)
 
 
+def test_a_run_is_paused_when_all_its_workers_are() -> None:
+    """The governor tells who is paused; anything else that it tells of a phase ends the pause."""
+
+    def body(run: Run) -> list[tuple[str, set[int]]]:
+        told: list[tuple[str, dict[str, Any]]] = [
+            ("phase.paused", {"workers": [1], "moving": True}),
+            ("phase.paused", {"workers": [0, 1], "moving": False}),
+            ("episode.ended", {}),
+            ("phase.resumed", {}),
+            ("phase.paused", {"workers": "all"}),
+        ]
+        found = []
+        for name, fields in told:
+            run.heard(run.governor.name, RunEvent(name, {"phase": 0, **fields}), 0.0)
+            found.append((run.status, run.paused))
+        return found
+
+    paused = ("paused", {0, 1})
+    assert [("running", {1}), paused, paused, ("running", set()), ("running", set())] == _on_loop(body)
+
+
 def test_participants_tell_waits_and_warnings_only() -> None:
     """How a run goes is told by its governor; of others waits and warnings are heard, in one plain line a second."""
 

@@ -13,7 +13,7 @@ from ganglion.run.plan import EnvironmentPlan, PhasePlan, Plan, PluginPlan, Proc
 from ganglion.supervisor.folder import RunFolder
 from ganglion.supervisor.runs import FINISHED, Run
 from ganglion.supervisor.service import Daemon, Service
-from ganglion.wire.messages import Ended, FlowSignal, RunRequest, RunSignal, Signalled, Submit
+from ganglion.wire.messages import Ended, FlowSignal, RunEvent, RunRequest, RunSignal, Signalled, Submit
 from ganglion.wire.name import Role
 
 PHASES = [
@@ -203,6 +203,24 @@ def test_who_attaches_is_awaited_by_the_governor() -> None:
 
     expected = [("governor", "planned", ["demo-1/environment"]), ("environment", "awaited", [])]
     assert expected == _serve(body)
+
+
+def test_a_paused_worker_is_listed_as_such() -> None:
+    """Its controller is paused, in a run that is when all are."""
+
+    async def body(service: Service, supervisor: FakeSupervisor) -> list[str]:
+        run = supervisor.runs["demo-1"]
+        run.taped, run.begun = False, True
+        for worker in (0, 1):
+            place = Process(f"demo-1/controller/{worker}", Role.CONTROLLER, worker=worker)
+            run.members[place.name] = run.member(place, lambda one: None, lambda one: None)
+        news = RunEvent("phase.paused", {"workers": [1], "moving": False})
+        run.heard(run.governor.name, news, 0.0)
+        rows = (await service.processes("operator/1", RunRequest("demo-1"))).rows
+        [listed] = (await service.runs("operator/1", RunRequest("demo-1"))).rows
+        return [*(row["state"] for row in rows), listed["status"]]
+
+    assert ["planned", "paused", "paused"] == _serve(body)
 
 
 DOCUMENT = """\
