@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import codecs
 import difflib
 import importlib
 import io
+import json
 import os
 import sys
 import traceback
@@ -22,6 +24,7 @@ from ganglion.supervisor.output import printable
 __all__ = ["COMMANDS", "Commands", "main"]
 
 INTERRUPTED = 130
+_ESCAPED = "ganglion.escaped"
 
 # name -> (module:attribute, line of the help); a command is imported when it is called
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -123,6 +126,16 @@ ganglion = Commands(
 click.version_option(__version__, prog_name="ganglion", message="%(prog)s %(version)s")(ganglion)
 
 
+def _escaped(error: UnicodeError) -> tuple[str, int]:
+    """Return what an encoding lacks as JSON escapes it: in JSON it is the same text, elsewhere it can be read."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    return json.dumps(error.object[error.start : error.end])[1:-1], error.end
+
+
+codecs.register_error(_ESCAPED, _escaped)
+
+
 def _fail(error: GanglionError, verbose: bool) -> int:
     """Print an error that was raised on purpose and return its exit status."""
     if verbose:
@@ -141,9 +154,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     settings = Settings()
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(
-            errors="backslashreplace"
-        )  # where the encoding lacks a sign, its number is shown
+        sys.stdout.reconfigure(errors=_ESCAPED)
     given = list(sys.argv[1:] if arguments is None else arguments)
     try:
         settings = Settings.load()

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -182,3 +183,26 @@ def test_a_screen_that_knows_ascii_only_gets_all(words: list[str], tmp_path: Pat
 
     assert b"Traceback" not in done.stderr
     assert done.returncode == 0
+
+
+def test_json_on_a_screen_that_knows_ascii_only_is_json(tmp_path: Path) -> None:
+    """What its encoding lacks is escaped as JSON has it: a program reads the same text."""
+    database = tmp_path / "ganglion.db"
+    make = f"from ganglion.cli.stores import *; store_class('sqlite://').writer('sqlite:///{database}', 'x').close()"
+    subprocess.run([sys.executable, "-c", make], check=True)
+    query = [
+        "results",
+        "--results",
+        str(tmp_path),
+        "--sql",
+        "SELECT 'r\u00e9sultat \U0001f600' AS word",
+        "--json",
+    ]
+    done = subprocess.run(
+        [str(Path(sys.executable).with_name("ganglion")), *query],
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+        capture_output=True,
+    )
+
+    assert done.stdout.isascii()
+    assert [{"word": "r\u00e9sultat \U0001f600"}] == json.loads(done.stdout), done.stderr
