@@ -22,7 +22,7 @@ def test_status_describes_the_daemon(daemon: Path, capsys: pytest.CaptureFixture
     assert f"endpoint {row['endpoint']}\n" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("words", [["kernel", "status"], ["kernel", "stop"], ["submit", __file__], ["ps"]])
+@pytest.mark.parametrize("words", [["kernel", "status"], ["kernel", "stop"], ["submit", __file__]])
 def test_without_a_daemon_the_places_are_listed(
     words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
