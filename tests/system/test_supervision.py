@@ -236,6 +236,36 @@ def test_interruption_ends_with_130(folder: Path, times: int) -> None:
     assert nothing_left(command)
 
 
+HANG = """
+import time
+from ganglion_toys.dummy import DummyEnvironment as DummyEnvironment
+
+class Hang(DummyEnvironment):
+    def update(self, actuators):
+        time.sleep(1000.0)
+"""
+
+
+def test_a_hang_that_is_interrupted_has_one_verdict(folder: Path) -> None:
+    """Command, store and manifest say the same of a run that is interrupted twice, and name the process that hung."""
+    (folder / "hang.py").write_text(HANG)
+    document = (folder / "endless.yml").read_text()
+    (folder / "endless.yml").write_text(document.replace("name: dummy", 'name: "hang:Hang"', 1))
+    command = Command(folder, "run", "endless.yml", "--name", "hung")
+    assert "for environment field (worker " in command.until("waiting")["text"]
+    for _ in range(2):
+        command.process.send_signal(signal.SIGINT)
+        command.err.line()
+    status, _ = command.end()
+    told = command.events[-1]
+    (row,) = json.loads(ganglion(folder, "runs", "--json", more=private(folder)).stdout)
+
+    names = "environment field (worker 0), environment field (worker 1)"
+    reason = f"interrupted: operator; {names} did not answer"
+    assert (130, "interrupted", reason) == (status, told["status"], told["reason"])
+    assert ("interrupted", reason) == (row["status"], row["reason"])
+
+
 def test_signal_reaches_the_governor(folder: Path) -> None:
     """`ganglion signal` sends STOP_PHASE; the run finishes early, with 0."""
     command = Command(folder, "run", "endless.yml", "--store", "none")

@@ -277,6 +277,7 @@ class Governor:
         effects: list[Effect] = []
         if self._interrupt_by_s is not None and now_s >= self._interrupt_by_s and self.stage is Stage.RUNNING:
             effects += self.stop(True, self._interrupted, now_s)
+            self._cut_now = False  # by the clock; who asks for it now has not asked before
         effects += self._keep_promises(now_s)
         for text in self.waits.due(now_s):
             effects.append(Event("waiting", {"text": text}))

@@ -98,6 +98,7 @@ class Run:
         self.over = asyncio.Event()
         self.begun = False  # whether the governor has been started
         self.interrupts = 0
+        self.cut = False  # whether the governor was asked to end at once
         self.reason = ""  # of the interruption
         self.kill = False
         self.status = "running"

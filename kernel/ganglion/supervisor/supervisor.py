@@ -427,6 +427,9 @@ class Supervisor(Listener):
         await run.checkpoints.stop()
         await self.note(run, must=False)
         now = run.interrupts >= 2 or run.compared
+        if run.cut:
+            return  # Ctrl-C twice, faster than we had asked the first time
+        run.cut = now
         if now:
             loop = asyncio.get_running_loop()
             loop.call_later(_STOP_NOW_S, run.interrupted, f"{run.reason}, the governor was too slow")
@@ -447,10 +450,8 @@ class Supervisor(Listener):
         assert self.bus is not None
         peers = (await self.bus.ask(KERNEL, "kernel.peers", Nothing(), LEAVE_ASK_S)).peers
         waits = {row["name"]: row["waiting_for"] for row in peers if row["run"] == run.id}
-        awaited = dict.fromkeys(name for names in waits.values() for name in names)
-        found = [
-            m.label for name in awaited if not waits.get(name) and (m := run.members.get(name)) is not None
-        ]
+        awaited = {name for names in waits.values() for name in names}
+        found = [m.label for name, m in run.members.items() if name in awaited and not waits.get(name)]
         return ", ".join(found) or "somebody"
 
     async def _stop(self, run: Run) -> None:

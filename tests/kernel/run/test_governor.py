@@ -558,6 +558,26 @@ def test_second_interrupt_is_at_once(kit: Any) -> None:
     assert ["interrupted"] * 2 == [e[3] for e in farm.episodes]
 
 
+@pytest.mark.parametrize("cut_before", [False, True])
+def test_a_worker_that_does_not_answer_keeps_no_interrupted_run(kit: Any, cut_before: bool) -> None:
+    """Asked for at once twice, the run ends with the second reason, whatever its workers are at."""
+    farm = kit.Farm(
+        kit.plan(kit.phase(workers=2)), [("max_episodes", kit.FakeLimit(9), "phase")], lambda w, e: 10_000
+    )
+    farm.begin().run(until=lambda: running(farm))
+    farm.obey(farm.governor.stop(False, "Ctrl-C", 0.0))
+    if cut_before:
+        farm.obey(farm.governor.tick(LEAVE_EPISODE_S))
+    farm.obey(farm.governor.stop(True, "Ctrl-C", LEAVE_EPISODE_S))
+    assert farm.finish is None
+    farm.obey(farm.governor.stop(True, "Ctrl-C; environment hill (worker 0) did not answer", LEAVE_EPISODE_S))
+
+    assert farm.finish is not None
+    reason = "interrupted: Ctrl-C; environment hill (worker 0) did not answer"
+    assert ("interrupted", reason, 130) == (farm.finish.status, farm.finish.reason, farm.finish.exit_status)
+    assert ["end", "interrupted", reason] == farm.effects[-2].record[:3]
+
+
 def test_an_episode_that_never_ends_is_cut(kit: Any) -> None:
     """After LEAVE_EPISODE_S an interrupted run does what a second interrupt would do."""
     farm = kit.Farm(
