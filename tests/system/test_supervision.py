@@ -99,7 +99,7 @@ def standing(folder: Path, *arguments: str) -> dict[int, tuple[int, int]]:
     answer = json.loads(done.stdout)
     assert answer["accepted"]
     words = [line.split() for line in answer["text"].splitlines()]
-    return {int(w[1]): (int(w[8]), int(w[5])) for w in words if w[2:3] == ["stands"]}
+    return {int(w[1]): (int(w[9]), int(w[6])) for w in words if w[3:4] == ["paused"]}
 
 
 def test_live_run_is_seen_paused_and_stopped(folder: Path) -> None:
@@ -115,6 +115,8 @@ def test_live_run_is_seen_paused_and_stopped(folder: Path) -> None:
 
     first = standing(folder, "pause", "endless")
     again = standing(folder, "pause", "endless-1")
+    rows = json.loads(ganglion(folder, "ps", "endless-1", "--json", more=private(folder)).stdout)
+    assert {"paused"} == {row["state"] for row in rows if row["role"] == "controller"}
     three = standing(folder, "continue", "endless", "--steps", "3")
     assert [0, 1] == sorted(first)
     assert first == again

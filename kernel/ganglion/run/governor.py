@@ -493,7 +493,8 @@ class Governor:
         fields: dict[str, Any] = {"phase": self._phase.index}
         if paused:
             fields |= {"workers": self._paused, "moving": len(paused) < len(stand)}
-        return [*kept, Event("phase.paused" if paused else "phase.resumed", fields)]
+        # Before the answer to who has asked for it: who looks then, finds it so.
+        return [Event("phase.paused" if paused else "phase.resumed", fields), *kept]
 
     # -- an evaluation within a phase ---------------------------------------------------------------------------------
     def _evaluate(self, now_s: float) -> list[Effect]:
