@@ -14,6 +14,7 @@ from pathlib import Path
 from system.fault import ASKED, SCENES, draw
 from system.processes import ROLES
 from system.round import Reference, Round, Verdict, reference
+from system.world import FORMS
 
 
 def main() -> int:
@@ -31,6 +32,9 @@ def main() -> int:
     parser.add_argument("--roles", type=_words(ROLES), default=list(ROLES), help=f"who: {','.join(ROLES)}")
     parser.add_argument(
         "--scenes", type=_words((*SCENES, *ASKED)), default=[], help=f"what: {','.join((*SCENES, *ASKED))}"
+    )
+    parser.add_argument(
+        "--forms", type=_words(tuple(FORMS)), default=list(FORMS), help=f"environments: {','.join(FORMS)}"
     )
     parser.add_argument("--keep", type=Path, help="folder where the folders of failed rounds are kept")
     parser.add_argument("--soak", type=float, metavar="HOURS", help="one long run, a kill each minute")
@@ -66,14 +70,17 @@ def rounds(arguments: argparse.Namespace) -> int:
     verdicts: list[Verdict] = []
     with tempfile.TemporaryDirectory(prefix="gc-", dir="/tmp") as text:
         folder = Path(text)
-        references: dict[int, Reference] = {}
+        references: dict[tuple[int, str], Reference] = {}
         for number in range(arguments.first, arguments.first + arguments.rounds):
             seed = f"{arguments.seed}/{number}"
-            scene = draw(seed, arguments.workers, arguments.roles, arguments.scenes)
-            if scene.workers not in references:
-                known = references[scene.workers] = reference(scene.workers, folder)
-                print(f"undisturbed, {scene.workers} workers: {known.took_s:.1f} s, {known.digest[:12]}")
-            verdict = Round(scene, references[scene.workers], folder / f"{number}").play()
+            scene = draw(seed, arguments.workers, arguments.roles, arguments.scenes, arguments.forms)
+            which = scene.workers, scene.form
+            if which not in references:
+                known = references[which] = reference(scene.workers, folder, form=scene.form)
+                print(
+                    f"undisturbed, {which[0]} workers, {which[1]}: {known.took_s:.1f} s, {known.digest[:12]}"
+                )
+            verdict = Round(scene, references[which], folder / f"{number}").play()
             verdicts.append(verdict)
             _tell(number, verdict)
             _put_away(verdict, arguments.keep, number)

@@ -54,6 +54,19 @@ SECOND = [
 ]
 
 
+@pytest.mark.parametrize("form", ["attach", pytest.param("command", marks=pytest.mark.long)])
+def test_programs_come_through_too(form: str, place: Path) -> None:
+    """A program of the run, or one that somebody else starts, is lost, then the broker, then both: no row differs."""
+    strikes = [
+        after("episode.ended", n, role) for n, role in ((3, "environment"), (6, "broker"), (10, "broker"))
+    ]
+    strikes.append(after("episode.ended", 10, "environment", 1))
+    quiet = reference(2, place, times=1, form=form)
+    verdict = Round(Scene("several", 2, strikes, form), quiet, place / form).play()
+
+    assert ([], []) == (verdict.defects, verdict.missed)
+
+
 @pytest.mark.parametrize("strikes", [FIRST, SECOND], ids=["who plays", "who leads"])
 def test_who_is_killed_comes_back(strikes: list[Strike], undisturbed: Reference, place: Path) -> None:
     """Four processes of different kinds are killed in one run: it goes on by itself, and no row differs."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from system.processes import ROLES
@@ -102,15 +102,26 @@ class Scene:
     kind: str
     workers: int
     strikes: list[Strike] = field(default_factory=list)
+    form: str = "plugin"  # of the environment: see `world.FORMS`
 
     def __str__(self) -> str:
-        return f"{self.kind}, {self.workers} worker{'s' * (self.workers > 1)}: " + "; ".join(
+        return f"{self.kind}, {self.form}, {self.workers} worker{'s' * (self.workers > 1)}: " + "; ".join(
             map(str, self.strikes)
         )
 
 
-def draw(seed: str, workers: Sequence[int], roles: Sequence[str] = ROLES, kinds: Sequence[str] = ()) -> Scene:
-    """Draw what happens in a round."""
+def draw(
+    seed: str,
+    workers: Sequence[int],
+    roles: Sequence[str] = ROLES,
+    kinds: Sequence[str] = (),
+    forms: Sequence[str] = ("plugin",),
+) -> Scene:
+    """Draw what happens in a round, and to which form of environment."""
+    return replace(_draw(seed, workers, roles, kinds), form=random.Random(f"{seed}/form").choice(forms))
+
+
+def _draw(seed: str, workers: Sequence[int], roles: Sequence[str], kinds: Sequence[str]) -> Scene:
     dice = random.Random(seed)
     kind = dice.choice(kinds or ["one"] * 6 + ["several"] * 2 + list(SCENES[2:]))
     count = dice.choice(workers)

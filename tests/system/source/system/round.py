@@ -10,11 +10,12 @@ import sqlite3
 import statistics
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from system.attachers import Attachers
 from system.command import Command, ganglion, private
 from system.fault import Scene, Strike
 from system.processes import MARKER, Seen, below, left_of, marked, shared_memory
@@ -76,6 +77,7 @@ class Driver:
         self._due: dict[int, float] = {}
         self._later: list[tuple[float, Callable[[], None]]] = []
         self._began_s: float | None = None
+        self.attached: Callable[[], list[int]] = list  # the environments that we start ourselves
         self._writes = 0
         self._written = 0
 
@@ -176,6 +178,8 @@ class Driver:
         seen = below(self.command.process.pid)
         self.shared |= shared_memory([s.pid for s in seen])
         chosen = [s for s in seen if s.role == strike.role]
+        if strike.role == "environment":
+            chosen += [Seen(pid, "environment", "attached", 0) for pid in self.attached()]
         return chosen[strike.pick % len(chosen)] if chosen else None
 
     def _hurt(self, pid: int, strike: Strike) -> None:
@@ -263,7 +267,8 @@ class Round:
         """Run, disturb, resume where that is the scene; judge."""
         strikes = dict(enumerate(self.scene.strikes))
         trips = [strike.trip or {"place": "", "number": 1, "deed": "wait"} for strike in strikes.values()]
-        write_world(self.folder, self.scene.workers, EPISODES[self.scene.workers], trips, self.recover)
+        workers, form = self.scene.workers, self.scene.form
+        write_world(self.folder, workers, EPISODES[workers], trips, self.recover, form=form)
         began_s = time.monotonic()
         resumed = self.scene.kind in _RESUMED
         first = {0: strikes.pop(0)} if resumed else strikes
@@ -284,7 +289,9 @@ class Round:
         began_s = time.monotonic()
         driver = Driver(command, self.folder, marker, self.reference.span_s)
         try:
-            driver.drive(strikes)
+            with _started(self.folder, self.scene.workers, self.scene.form) as pids:
+                driver.attached = pids
+                driver.drive(strikes)
         except BaseException:  # a test that is cut short leaves no run behind
             command.kill()
             raise
@@ -378,15 +385,26 @@ def difference(folder: Path, other: Path) -> str:
     return "no table that is shown"
 
 
-def reference(workers: int, folder: Path, times: int = 2) -> Reference:
+@contextlib.contextmanager
+def _started(folder: Path, workers: int, form: str) -> Iterator[Callable[[], list[int]]]:
+    """Start what a document leaves to others; yield what tells its processes."""
+    if form != "attach":
+        yield list
+        return
+    with Attachers(folder, "e", 2 * workers) as attachers:  # evaluations have places of their own
+        yield attachers.pids
+
+
+def reference(workers: int, folder: Path, times: int = 2, form: str = "plugin") -> Reference:
     """Run undisturbed some times; AssertionError if that is not possible, or not twice the same."""
     digests, took, spans = set(), [], []
     for number in range(times):
-        place = folder / f"r{workers}-{number}"
-        write_world(place, workers, EPISODES[workers])
+        place = folder / f"r{workers}{form[0]}{number}"
+        write_world(place, workers, EPISODES[workers], form=form)
         began_s = time.monotonic()
         command = Command(place, "run", "chaos.yml", "--name", RUN, more=private(place))
-        status, said = command.end()
+        with _started(place, workers, form):
+            status, said = command.end()
         took.append(time.monotonic() - began_s)
         assert status == 0, (status, said, command.events[-1:])
         spans.append(command.events[-1]["time_s"] - command.events[0]["time_s"])

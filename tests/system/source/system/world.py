@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-__all__ = ["DOCUMENT", "EPISODES", "OFTEN", "RUN", "Trip", "write_world"]
+__all__ = ["DOCUMENT", "EPISODES", "FORMS", "OFTEN", "RUN", "Trip", "write_world"]
 
 RUN = "chaos"
 OFTEN = "{tape_begin_s: 0.1, tape_begin_bytes: 16384}"
@@ -23,7 +24,7 @@ recovery: {on_loss: RECOVER, deadlines_s: {setup: 8, start: 8, reset: 4, update:
   boundary: 8, episode: 8}}
 schedule:
   - train:
-      environments: [environment: {uid: e, name: "stumbling:Pole", params: {longest: 60}}]
+      environments: [environment: {uid: e, WORLD}]
       agents:
         - {name: ada, brain: "stumbling:Learner", muscle: "stumbling:Actor", objective: aggregate_rewards,
            sensors: [e.observation], actuators: [e.action]}
@@ -31,6 +32,19 @@ schedule:
       phase_config: {mode: train, worker: WORKERS, episodes: EPISODES, evaluate_every: EVERY, evaluate_episodes: 1}
   - test: {phase_config: {mode: test, episodes: 2}}
 """
+
+FORMS = {
+    "plugin": 'name: "stumbling:Pole", params: {longest: 60}',
+    "command": f"command: [{json.dumps(sys.executable)}, world.py]",
+    "attach": "attach: true",
+}
+"""What the environment of a document is: a plugin of ours, a program of the run's, one that somebody else starts."""
+_RAW = Path(__file__).parents[3] / "documents" / "raw_environment.py"
+_CHANGES = {  # of the program in our documents: a discrete action, an observation, and short episodes
+    '"id": "push", "space": space': '"id": "action", "space": {"type": "discrete", "n": 2, "start": 0}',
+    '"id": "steps"': '"id": "observation"',
+    "step == 1000": "step == 40",
+}
 
 Trip = dict[str, Any]  # place, number, deed: see stumbling.py
 
@@ -42,14 +56,26 @@ def write_world(
     trips: Sequence[Trip] = (),
     recover: str = "recover",
     limits: str = OFTEN,
+    form: str = "plugin",
 ) -> None:
     """Write document, module, orders and limits into a folder; the document is `chaos.yml`."""
     folder.mkdir(parents=True, exist_ok=True)
-    words = {"WORKERS": workers, "EPISODES": episodes, "EVERY": max(1, episodes // 3), "RECOVER": recover}
+    words: dict[str, Any] = {
+        "WORLD": FORMS[form],
+        "WORKERS": workers,
+        "EPISODES": episodes,
+        "EVERY": max(1, episodes // 3),
+        "RECOVER": recover,
+    }
     text = DOCUMENT
     for word, value in words.items():
         text = text.replace(word, str(value))
     (folder / "chaos.yml").write_text(text)
+    program = _RAW.read_text()
+    for old, new in _CHANGES.items():
+        assert old in program, old
+        program = program.replace(old, new)
+    (folder / "world.py").write_text(program)
     shutil.copy(Path(__file__).with_name("stumbling.py"), folder / "stumbling.py")
     (folder / ".ganglion.yml").write_text(f"limits: {limits}\n")
     (folder / "trips.json").write_text(json.dumps(list(trips)))
