@@ -302,6 +302,22 @@ def test_daemon_takes_documents(folder: Path) -> None:
     assert nothing_left(daemon)
 
 
+def test_who_waits_for_a_submitted_run_sees_its_steps(folder: Path) -> None:
+    """`submit --wait` is told within an episode how far it is, as `run` is."""
+    daemon = Command(folder, "kernel", "--store", "none", output="plain")
+    assert daemon.out.line().startswith("endpoint ipc://")
+    assert daemon.out.line().startswith("connection file ")
+    followed = Command(folder, "submit", "endless.yml", "--wait")
+    told = followed.until("steps.taken")
+    assert {"phase", "worker", "episode", "steps"} <= told.keys()
+
+    assert 0 == ganglion(folder, "stop", "endless", more=private(folder)).returncode
+    assert 130 == followed.end()[0]
+    Command(folder, "kernel", "stop", output="plain").output()
+    daemon.output()
+    assert nothing_left(daemon)
+
+
 def test_faulty_document_starts_nothing(folder: Path) -> None:
     """A document whose plugin does not take its parameters: its line is shown, exit status 2, no folder, no process."""
     text = (folder / "short.yml").read_text()

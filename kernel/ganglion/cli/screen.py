@@ -160,9 +160,10 @@ class LiveProgress(Progress):
         self._participants[run] = printable(str(fields.get("participants", "")))
 
     def _phase_started(self, run: str, fields: dict[str, Any]) -> None:
-        if run in self._participants:
+        participants = self._participants.pop(run, "")
+        if participants:
             took_s = self._clock() - self._started_s.get(run, self._clock())
-            self.note(f"up in {took_s:.1f} s: broker, {self._participants.pop(run)}")
+            self.note(f"up in {took_s:.1f} s: broker, {participants}")
         self._waiting = ""
         episodes = fields.get("episodes")
         episodes = None if episodes is None else episodes * (fields.get("workers") or 1)

@@ -82,6 +82,7 @@ def _follow(operator: Operator, run: str, progress: Progress) -> int:
 
     def over() -> bool:
         nonlocal row
+        progress.refresh()
         rows = operator.ask("kernel.runs", RunRequest()).rows
         found = [r for r in rows if r["run"] == run]
         row = found[0] if found else {}

@@ -520,6 +520,10 @@ class Supervisor(Listener):
             run.begun = True  # the governor's word may be here before its answer
         if shown is not None and shown.event not in _OURS:
             self._report(run.id, shown)
+            if (
+                peer != run.governor.name and self.bus is not None
+            ):  # others look on at the governor and at us alone
+                self.bus.tell(topic(run.id, event.TOPIC), shown)
 
     def bus_closed(self, reason: str) -> bool:
         """Make sure that a broker which has left us ends; say whether another one takes its place."""
