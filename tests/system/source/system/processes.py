@@ -13,6 +13,7 @@ MARKER = "GANGLION_TESTS_MARKER"
 ROLES = ("environment", "muscle", "brain", "controller", "governor", "store", "broker", "warm")
 _PROC = Path("/proc")
 _ENTRY = {b"ganglion.transport.server": "broker", b"ganglion.supervisor.warm": "warm"}
+_KEEPER, _KEEPS = "keeper", b"ganglion.supervisor.keeper"
 _SHARED = "/dev/shm/"
 
 
@@ -45,9 +46,12 @@ def below(supervisor: int) -> list[Seen]:
             if role not in ROLES:
                 words = (entry / "cmdline").read_bytes().split(b"\0")
                 role = next((role for module, role in _ENTRY.items() if module in words), "")
-                name = role
+                name = role or (_KEEPER if _KEEPS in words else "")
             if role:
                 found.append(Seen(int(entry.name), role, name, since))
+            if name == _KEEPER:  # a program of the documents here is an environment
+                children = (entry / "task" / entry.name / "children").read_text().split()
+                found += [Seen(int(pid), "environment", "program", since) for pid in (entry.name, *children)]
     found.sort(key=lambda seen: (seen.since, seen.pid))
     # A participant that has not named itself yet looks like the warm parent, which is older.
     warm = next((seen for seen in found if seen.role == "warm"), None)
