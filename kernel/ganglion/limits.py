@@ -56,6 +56,7 @@ __all__ = [
     "LEAVE_EPISODE_S",
     "LEAVE_KILL_S",
     "LEAVE_TERMINATE_S",
+    "LINE_ANSWER_S",
     "LISTENER_REST_S",
     "LOG_FILES",
     "LOG_FILE_BYTES",
@@ -234,6 +235,7 @@ EXIT_DIFFERS = (
 )
 CHECKPOINT_S = 10.0  # least time between two checkpoints of a run; a loss costs no more than that again
 LOSSES_AT_ONE_STEP = 3  # who dies so often at one place dies of it
+LINE_ANSWER_S = 3600.0  # of a program behind a pipe; who asks has a deadline too, unless a document sets none
 PAUSE_ANSWER_S = 20.0  # who asks for PAUSE is told by then who stands; below the deadline of the call itself
 WAIT_REPORT_S = 2.0  # a wait shows after so long without progress, then at 4, 8, 16, 32, 60, 120 s
 STEPS_REPORT_S = (

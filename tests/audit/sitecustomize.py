@@ -29,6 +29,7 @@ LIBRARY = sysconfig.get_path("stdlib")
 STARTS = (
     "supervisor/launcher.py",
     "supervisor/keeper.py",
+    "peer/lines.py",
     "cli/again.py",
     "cli/child.py",
     "supervisor/toolchain.py",

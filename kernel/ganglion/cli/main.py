@@ -44,6 +44,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "kernel": ("ganglion.cli.kernel:command", "Run the daemon, or talk to it."),
     "submit": ("ganglion.cli.submit:command", "Hand documents to the daemon."),
     "attach": ("ganglion.cli.attach:command", "Join a plugin to a kernel as a process of its own."),
+    "pipe": ("ganglion.cli.pipe:command", "Join a program that speaks in lines to a kernel."),
     "ps": ("ganglion.cli.ps:command", "List the processes of live runs."),
     "pause": ("ganglion.cli.pause:pause", "Hold the workers of a live run at their step boundaries."),
     "continue": ("ganglion.cli.pause:go_on", "Let the paused workers of a live run go on."),

@@ -253,7 +253,7 @@ class _Phase:
             shown = " and ".join(f"`{form}`" for form in forms)
             message = f"expected one of `name`, `command`, `attach`, found {shown}"
             self.faults.append(definition.keys[forms[1]].fault(message))
-        for key in ("cwd", "variables"):
+        for key in ("cwd", "variables", "speaks"):
             if forms and "command" not in forms and key in definition.map and definition.map[key].value:
                 message = f"`{key}` is for {what} with `command` only"
                 self.faults.append(definition.keys[key].fault(message))

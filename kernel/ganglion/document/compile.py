@@ -108,6 +108,7 @@ def _environment(entry: Node, own: Recovery | None) -> EnvironmentPlan:
         transformer=_plugin(entry.map.get("state_transformer")),
         cwd=_value(node, "cwd", None),
         variables=_value(node, "variables", {}),
+        speaks=_value(node, "speaks", "bus"),
         recovery=own,
     )
 
@@ -147,7 +148,9 @@ def _muscle(node: Node) -> tuple[PluginPlan | None, ProgramPlan | None]:
     if node.text("name"):
         return _plugin(node), None
     command, cwd = _value(node, "command", None), _value(node, "cwd", None)
-    return None, ProgramPlan(command, cwd, _value(node, "variables", {}), _value(node, "params", {}))
+    return None, ProgramPlan(
+        command, cwd, _value(node, "variables", {}), _value(node, "params", {}), _value(node, "speaks", "bus")
+    )
 
 
 def _load(node: Node | None) -> Any:

@@ -172,6 +172,7 @@ PhaseReference = Annotated[
         {"type": ["string", "integer"]},
     ),
 ]
+Speaks = Annotated[str, _choice("bus", "lines")]
 OnError = Annotated[str, _choice("fail", "continue")]
 
 
@@ -210,6 +211,10 @@ class Muscle(Plugin):
     )
     cwd: Text = Field(_ABSENT, description="working folder of `command`, relative to the document")
     variables: Variables = Field(_ABSENT, description="environment variables of `command`")
+    speaks: Speaks = Field(
+        _ABSENT,
+        description="`bus`: `command` joins the bus by itself; `lines`: it reads and writes one JSON object per line",
+    )
 
 
 class Restarts(Form):
@@ -257,6 +262,10 @@ class Environment(Form):
     attach: Flag = Field(False, description="a process that somebody else starts; awaited under the uid")
     cwd: Text = Field(_ABSENT, description="working folder of `command`, relative to the document")
     variables: Variables = Field(_ABSENT, description="environment variables of `command`")
+    speaks: Speaks = Field(
+        _ABSENT,
+        description="`bus`: `command` joins the bus by itself; `lines`: it reads and writes one JSON object per line",
+    )
     params: Params = Field(
         {}, description="arguments of the constructor; sent to other programs with the setup"
     )

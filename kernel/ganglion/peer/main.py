@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,15 +28,18 @@ _FAILED = 1
 _GARBAGE_OBJECTS = 20_000
 
 
-def main(variables: Mapping[str, str]) -> int:
-    """Join as the variables say (GANGLION_ENDPOINT, _NAME, _TOKEN, _ROLE, ...) and serve; return the exit status."""
+def main(variables: Mapping[str, str], command: Sequence[str] = ()) -> int:
+    """Join as the variables say (GANGLION_ENDPOINT, _NAME, _TOKEN, _ROLE, ...) and serve; return the exit status.
+
+    `command` is the program that speaks in lines and is the environment or the muscle.
+    """
     faulthandler.enable()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the supervisor's to hear
     usual = gc.get_threshold()
     gc.freeze()  # what is there now stays: nothing of it needs to be looked at again
     gc.set_threshold(_GARBAGE_OBJECTS, *usual[1:])
     try:
-        return serve(dict(variables))
+        return serve(dict(variables), command=command)
     except PeerLost as error:
         _say(f"{variables.get('GANGLION_NAME', 'peer')}: {error}")
         return _FAILED
@@ -51,7 +54,9 @@ def main(variables: Mapping[str, str]) -> int:
         gc.set_threshold(*usual)
 
 
-def serve(variables: dict[str, str], on_join: Callable[[], None] | None = None) -> int:
+def serve(
+    variables: dict[str, str], on_join: Callable[[], None] | None = None, command: Sequence[str] = ()
+) -> int:
     """Join and serve as `main` does; what goes wrong is raised. With GANGLION_PLUGIN an environment brings its own."""
     from ganglion.transport.curve import SECRETS, ClientKeys
     from ganglion.transport.link import connect_blocking
@@ -64,7 +69,7 @@ def serve(variables: dict[str, str], on_join: Callable[[], None] | None = None) 
     if missing:
         raise UsageError(f"expected the variable {missing[0]}, found nothing")
     os.environ.update({name: value for name, value in variables.items() if name.startswith("PG")})
-    host = host_of(Role(variables["GANGLION_ROLE"]), variables)
+    host = host_of(Role(variables["GANGLION_ROLE"]), variables, command)
     keys = ClientKeys.of(variables)
     tape = Tape(FileReel(Path(variables["GANGLION_TAPE"]))) if variables.get("GANGLION_TAPE") else None
     return live(
@@ -140,9 +145,13 @@ def live(
     return 0
 
 
-def host_of(role: Role, variables: Mapping[str, str]) -> Any:
+def host_of(role: Role, variables: Mapping[str, str], command: Sequence[str] = ()) -> Any:
     """Return the host of a role; each imports what it alone needs."""
     loader = Loader.of(variables)
+    if command:
+        from ganglion.peer.lines import LinesLoader
+
+        loader = LinesLoader(loader.folder, loader.allow, command)
     if role is Role.ENVIRONMENT:
         from ganglion.peer.environment import EnvironmentHost
 

@@ -48,13 +48,14 @@ class EnvironmentPlan:
     transformer: PluginPlan | None = None
     cwd: str | None = None
     variables: dict[str, str] = field(default_factory=dict)
+    speaks: str = "bus"
     recovery: Recovery | None = None
 
     @property
     def program(self) -> ProgramPlan | None:
         """Return the program that it is, None where a plugin is its class."""
         given = self.command is not None or self.attach
-        return ProgramPlan(self.command, self.cwd, self.variables) if given else None
+        return ProgramPlan(self.command, self.cwd, self.variables, speaks=self.speaks) if given else None
 
     def params_of(self, worker: int) -> dict[str, Any]:
         """Return the constructor's arguments in a worker: those of `per_worker` win key by key."""

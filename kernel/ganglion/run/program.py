@@ -12,13 +12,15 @@ __all__ = ["ProgramPlan"]
 class ProgramPlan:
     """Describe a program that is an environment or a muscle; `command` None: somebody else starts it.
 
-    `cwd` is relative to the document. `params` are sent with the set-up.
+    `cwd` is relative to the document. `params` are sent with the set-up. `speaks` is `bus`, or `lines` for
+    JSON on its standard streams.
     """
 
     command: list[str] | None = None
     cwd: str | None = None
     variables: dict[str, str] = field(default_factory=dict)
     params: dict[str, Any] = field(default_factory=dict)
+    speaks: str = "bus"
 
     def outline(self) -> dict[str, Any]:
         """Return what a document says of it: its form, and what belongs to that form alone."""
@@ -26,4 +28,5 @@ class ProgramPlan:
             return {"attach": True}
         definition: dict[str, Any] = {"command": self.command}
         definition |= {"cwd": self.cwd} if self.cwd is not None else {}
+        definition |= {"speaks": self.speaks} if self.speaks != "bus" else {}
         return definition | ({"variables": self.variables} if self.variables else {})

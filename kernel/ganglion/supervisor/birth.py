@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -105,6 +106,8 @@ def argv_of(
     """Return a program's arguments with `{connection}` replaced by the path of a file made for it alone."""
     program = member.place.program
     argv = (program.command if program is not None else None) or []
+    if program is not None and program.speaks == "lines":
+        argv = [sys.executable, "-P", "-m", "ganglion.peer.lines", *argv]
     if not any("{connection}" in argument for argument in argv):
         return list(argv)
     words = {key.removeprefix("GANGLION_").lower(): value for key, value in variables.items()}

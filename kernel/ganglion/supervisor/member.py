@@ -222,6 +222,7 @@ def definition(place: Place) -> tuple[object, ...]:
         place.attached,
         tuple(program.command or ()),
         program.cwd,
+        program.speaks,
         tuple(program.variables.items()),
     )
 
