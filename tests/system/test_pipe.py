@@ -106,7 +106,7 @@ def test_program_is_piped_by_hand(folder: Path) -> None:
     _change(folder / "piped.yml", "command: [sh, counter.sh], speaks: lines", "attach: true")
     _change(folder / "piped.yml", "worker: 2", "worker: 1")
     run = Command(folder, "run", "piped.yml")
-    run.until("peer.waiting")
+    run.until("waiting")
     place = ganglion(folder, "kernel", "env", "counter")
     words = (line.removeprefix("export ").split("=", 1) for line in place.stdout.splitlines())
     more = {name: value.strip("'") for name, value in words}

@@ -26,3 +26,173 @@ if TYPE_CHECKING:
     from ganglion.wire.messages import RunEvent
 
 __all__ = ["command", "environment", "status", "stop"]
+
+
+@click.group("kernel", invoke_without_command=True)
+@click.option(
+    "--parallel", type=click.IntRange(min=1), default=1, metavar="N", help="runs at the same time [1]"
+)
+@binding.options
+@click.pass_context
+def command(context: click.Context, parallel: int, bind: str | None, no_curve: bool) -> int:
+    """Run the daemon: it takes documents (`ganglion submit`) until it is told to leave."""
+    if context.invoked_subcommand is not None:
+        return 0
+    where = binding.checked(bind, no_curve)
+    keep_to(context.obj)
+    os.umask(context.obj.mask)
+    from ganglion.transport import loop
+
+    return loop.run(_serve(context.obj, parallel, where))
+
+
+async def _serve(settings: Settings, parallel: int, where: dict[str, str]) -> int:
+    from ganglion.supervisor.service import Daemon
+    from ganglion.supervisor.supervisor import Settings as SupervisorSettings
+    from ganglion.supervisor.supervisor import Supervisor
+
+    logs = settings.results / ".kernel"
+    logs.mkdir(parents=True, exist_ok=True)
+    held = _hold(logs / "lock")
+    store = store_of(settings)
+    daemon = Daemon(store, parallel, _say)
+    supervisor = Supervisor(
+        SupervisorSettings(
+            settings.results, store, None, True, logs, (), tuple(sys.argv), daemon.handlers(), **where
+        ),
+        _tell,
+    )
+    daemon.supervisor = supervisor
+    interrupts = 0
+
+    def interrupt() -> None:
+        nonlocal interrupts
+        interrupts += 1
+        _say("leaving: runs finish their episode" if interrupts == 1 else "stopping now")
+        daemon.leaving.set()
+        for run in supervisor.runs.values():
+            if run.outcome is None:
+                supervisor.interrupt(run)
+
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        asyncio.get_running_loop().add_signal_handler(number, interrupt)
+    try:
+        await binding.opened(supervisor)
+        assert supervisor.connection is not None
+        os.pwrite(held, f"process {os.getpid()}, endpoint {supervisor.connection.endpoint}\n".encode(), 0)
+        for line in binding.places(supervisor):
+            _say(line)
+        await daemon.leaving.wait()
+        await daemon.wait_idle()
+    finally:
+        found = await supervisor.close()
+        os.close(held)
+    for text in found:
+        click.echo(f"defect: {text} was left behind and has been ended", err=True)
+    if interrupts:
+        return 130
+    return 1 if found else 0
+
+
+def _hold(path: Path) -> int:
+    """Hold the lock of a folder's kernel, and return its descriptor; UsageError names who holds it."""
+    held = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        holder = printable(os.pread(held, 300, 0).decode(errors="replace").strip()) or "it is just starting"
+        os.close(held)
+        raise UsageError(
+            f"{path.parent}: a kernel is running here already: {holder}; `ganglion kernel stop` ends it, "
+            "`--results` names another folder"
+        ) from None
+    os.ftruncate(held, 0)
+    return held
+
+
+def _tell(run: str, news: RunEvent) -> None:
+    """Say for whom a run waits, and what is not as it should be: nobody else looks on."""
+    if news.event in (event.WAITING, event.WARNING):
+        _say(f"run {run}: {printable(str(news.fields.get('text', '')))}")
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
+
+
+@command.command("status")
+@click.pass_obj
+def status(settings: Settings) -> int:
+    """Print what the daemon is and what it runs."""
+    from ganglion.supervisor.operator import Operator, find_kernel
+    from ganglion.wire.messages import Nothing, RunRequest
+
+    path, connection = find_kernel(settings.results, settings.kernel, daemon=True)
+    with Operator(connection) as operator:
+        info = operator.ask("kernel.info", Nothing())
+        runs = operator.ask("kernel.runs", RunRequest()).rows
+    if settings.json:
+        row: dict[str, object] = {
+            "endpoint": connection.endpoint,
+            "tcp": connection.tcp,
+            "connection_file": str(path),
+        }
+        row |= {
+            "version": info.version,
+            "pid": connection.pid,
+            "peers": info.peers,
+            "uptime_s": info.uptime_s,
+        }
+        click.echo(json.dumps({**row, "runs": runs}, indent=2))
+        return 0
+    click.echo(
+        f"kernel {info.version} · process {connection.pid} · up {info.uptime_s:.0f} s · {info.peers} peers"
+    )
+    click.echo(f"endpoint {connection.endpoint}\nconnection file {path}")
+    for run in runs:
+        click.echo(
+            f"{run['run']}  {run['status']}  {run['age_s']:.0f} s  {printable(run['reason'] or '')}".rstrip()
+        )
+    return 0
+
+
+@command.command("env")
+@click.argument("uid")
+@click.option(
+    "--role", type=click.Choice(["environment", "muscle"]), default="environment", show_default=True
+)
+@click.pass_obj
+def environment(settings: Settings, uid: str, role: str) -> int:
+    """Print the variables with which a program takes the place UID of a document that says `attach: true`.
+
+    For a shell: `eval "$(ganglion kernel env UID)"`. They hold a token: who reads them may take the place.
+    """
+    from ganglion.supervisor.operator import find_kernel
+
+    _, connection = find_kernel(settings.results, settings.kernel)
+    variables = {
+        "GANGLION_ENDPOINT": connection.tcp or connection.endpoint,
+        "GANGLION_NAME": uid,
+        "GANGLION_TOKEN": connection.attach_token,
+        "GANGLION_ROLE": role,
+    }
+    keys = connection.keys("attach")
+    for name, value in {**variables, **(keys.variables() if keys is not None else {})}.items():
+        click.echo(f"export {name}={shlex.quote(value)}")
+    return 0
+
+
+@command.command("stop")
+@click.option("--now", is_flag=True, help="cut the running episodes")
+@click.pass_obj
+def stop(settings: Settings, now: bool) -> int:
+    """Let the daemon's runs finish their episode, then end it."""
+    from ganglion.supervisor.operator import Operator, find_kernel
+    from ganglion.wire.messages import RunRequest
+
+    _, connection = find_kernel(settings.results, settings.kernel, daemon=True)
+    with Operator(connection) as operator:
+        operator.ask("kernel.leave", RunRequest(now=now))
+    click.echo(f"kernel {connection.pid} is leaving")
+    return 0

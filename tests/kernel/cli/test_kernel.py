@@ -65,3 +65,19 @@ def test_a_lock_of_a_dead_kernel_holds_nobody(tmp_path: Path) -> None:
         process.communicate(timeout=10)
 
     assert 130 == process.returncode
+
+
+def test_place_to_attach_is_printed_for_a_shell(daemon: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`kernel env UID` prints the variables of the place, each as a line that a shell takes."""
+    assert 0 == main(["kernel", "env", "--role", "muscle", "my tank", "--results", str(daemon)])
+    lines = capsys.readouterr().out.splitlines()
+
+    assert ["export GANGLION_NAME='my tank'", "export GANGLION_ROLE=muscle"] == [lines[1], lines[3]]
+    assert lines[0].startswith("export GANGLION_ENDPOINT=tcp://127.0.0.1:")
+    assert 43 == len(lines[2].removeprefix("export GANGLION_TOKEN="))
+
+
+def test_place_of_no_kernel_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Where no kernel is running there is no place: exit status 1."""
+    assert 1 == main(["kernel", "env", "tank", "--results", str(tmp_path)])
+    assert "no connection file of a living kernel" in capsys.readouterr().err

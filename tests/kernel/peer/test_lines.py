@@ -26,10 +26,6 @@ def start() -> Iterator[Start]:
 
 def test_large_line_is_answered_while_it_is_written(start: Start) -> None:
     """A line and an answer that are larger than the pipes' buffers do not block each other."""
-    program = start(
-        "import sys\nwhile (byte := sys.stdin.read(1)): sys.stdout.write(byte)\nsys.stdout.flush()"
-    )
-    program.end()
     program = start(ECHO)
     text = "x" * 1_000_000
 
@@ -87,7 +83,7 @@ def test_status_behind_the_end_is_told(start: Start) -> None:
 
 def test_program_that_cannot_be_started_is_named() -> None:
     """A command that there is not is told with its name."""
-    with pytest.raises(LaunchError, match="cannot start ./nowhere: No such file or directory"):
+    with pytest.raises(LaunchError, match=r"cannot start \./nowhere: No such file or directory"):
         Lines(["./nowhere"])
 
 
@@ -110,4 +106,4 @@ def test_loader_gives_the_class_of_the_role() -> None:
     assert issubclass(loader.load("environment", ""), Environment)
     assert issubclass(loader.load("muscle", ""), Muscle)
     assert "program ./tank" == loader.blame("muscle", "")
-    assert "aggregate_rewards" not in loader.blame("objective", "aggregate_rewards")
+    assert "program" not in loader.blame("objective", "aggregate_rewards")
