@@ -79,9 +79,9 @@ def layout_of(declarations: Sequence[Mapping[str, Any]], what: str) -> Layout:
     ids, spaces = [], []
     for i, row in enumerate(declarations):
         uid = row.get("id")
-        if type(uid) is not str or not 0 < len(uid.encode()) <= UID_BYTES:
+        if type(uid) is not str or not 0 < len(uid.encode()) <= UID_BYTES or not uid.isprintable():
             raise RemoteProtocolError(
-                f"{what}[{i}].id: expected text of 1 to {UID_BYTES} bytes, found {uid!r:.60}"
+                f"{what}[{i}].id: expected printable text of 1 to {UID_BYTES} bytes, found {uid!r:.60}"
             )
         if uid in ids:
             raise RemoteProtocolError(f"{what}[{i}].id: {uid!r} is declared twice")

@@ -121,6 +121,8 @@ class Layout:
             return None
         try:
             if space.scalar:
+                if type(value) is bool:
+                    raise TypeError(f"expected a number, found {value}")
                 return space.canonical(value)
             if type(value) is bytes:
                 flat = np.frombuffer(value, dtype=space.dtype.newbyteorder("<"))

@@ -44,6 +44,8 @@ def test_every_allowed_form_becomes_one(pair: object) -> None:
         ([0.0, struct.pack("<2f", 0.0, 7.0), 0], "pair"),
         ([0.0, [0, 0], 4], "count"),
         ([0.0, [0, 0], 0.5], "count"),
+        ([True, [0, 0], 0], "unit"),
+        ([0.0, [0, 0], True], "count"),
     ],
 )
 def test_value_that_does_not_fit_is_named(row: list[Any], uid: str) -> None:
@@ -55,9 +57,10 @@ def test_value_that_does_not_fit_is_named(row: list[Any], uid: str) -> None:
 @pytest.mark.parametrize(
     ("wrong", "text"),
     [
-        ({"space": UNIT}, r"^sensors\[1\]\.id: expected text"),
-        ({"id": "", "space": UNIT}, r"^sensors\[1\]\.id: expected text"),
-        ({"id": 7, "space": UNIT}, r"^sensors\[1\]\.id: expected text"),
+        ({"space": UNIT}, r"^sensors\[1\]\.id: expected printable text"),
+        ({"id": "", "space": UNIT}, r"^sensors\[1\]\.id: expected printable text"),
+        ({"id": "b\n", "space": UNIT}, r"^sensors\[1\]\.id: expected printable text"),
+        ({"id": 7, "space": UNIT}, r"^sensors\[1\]\.id: expected printable text"),
         ({"id": "a", "space": UNIT}, r"^sensors\[1\]\.id: 'a' is declared twice"),
         ({"id": "b"}, r"^sensors\.b\.space: expected a map, found None"),
         ({"id": "b", "space": "Box"}, r"^sensors\.b\.space: expected a map, found 'Box'"),

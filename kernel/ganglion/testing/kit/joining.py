@@ -109,7 +109,7 @@ def token(bench: Bench) -> None:
 
 @case("secure.right-key", "CURVE and token", alone=True)
 def right_key(bench: Bench) -> str | None:
-    """With the server's key and a pair of its own a peer joins over CURVE, and is answered."""
+    """A peer that speaks CURVE joins with the server's key and a pair of its own, and is answered."""
     session = bench.fresh(join=False, curve=_curve(bench, "right"), silence_ms=10 * _SILENCE_MS)
     try:
         session.listen(JOIN_S)

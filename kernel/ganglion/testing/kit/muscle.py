@@ -108,7 +108,7 @@ def joins(bench: Bench) -> None:
 
 @case("brain.thinks", _CALLS, _ROLE)
 def thinks(bench: Bench) -> None:
-    """It says `brain.update` before the first decision of an episode, `brain.think` for each completed one."""
+    """It says `brain.update` before an episode, `brain.think` for each completed decision, first with `reward_ids`."""
     body = _trained(bench)
     body.thoughts.clear()
     for _ in range(3):
@@ -116,6 +116,8 @@ def thinks(bench: Bench) -> None:
     called = [call for call, _ in body.thoughts]
     wanted = ["brain.update", "brain.think", "brain.think"]
     expect(called == wanted, f"three acts: expected the calls {wanted}, found {called}")
+    told = body.thoughts[1][1].get("reward_ids")
+    expect(bool(told), f"the first brain.think: expected reward_ids, found {told!r}")
     expect(not body.wrong, "; ".join(body.wrong))
 
 

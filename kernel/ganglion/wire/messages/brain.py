@@ -102,7 +102,7 @@ class Think:
     data: Any = None
     round: int = 0
     workers: list[int] | None = None
-    reward_ids: list[dict[str, Any]] | None = None  # with the first row, if not declared at setup
+    reward_ids: list[dict[str, Any]] | None = None  # declarations, with the first row of each phase
     observations: list[Any] | None = None
     next_observations: list[Any] | None = None
 

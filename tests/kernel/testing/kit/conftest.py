@@ -397,5 +397,6 @@ class Limb:
             self.ask(self.brain, "brain.update", {"worker": 0})
             return
         fields = {"worker": 0, "episode": 0, "decision": self.decided, "readings": [row], "applied": [[0.25]],
-                  "rewards": body["rewards"], "objective": [0.5], "next_readings": [row]}  # fmt: skip
+                  "rewards": body["rewards"], "objective": [0.5], "next_readings": [row],
+                  "reward_ids": None if self.breaks("brain.rewards") else [{"id": "r"}]}  # fmt: skip
         self.ask(self.brain, "brain.think", fields)

@@ -20,6 +20,14 @@ TEXTS = {
 }
 
 
+def test_rewards_that_the_brain_is_not_told_are_a_miss(puppet: Callable[[str], Any]) -> None:
+    """A muscle whose first `brain.think` has no `reward_ids` fails in its first run, and so it does here."""
+    order = Order(role="muscle", steps=100, deadline_s=0.05)
+    (verdict,) = judge(puppet("brain.rewards"), order, ["brain.thinks"]).verdicts
+
+    assert "the first brain.think: expected reward_ids, found None" == verdict.text
+
+
 @pytest.mark.parametrize("case", TEXTS)
 def test_miss_is_told_in_a_sentence(case: str, puppet: Callable[[str], Any]) -> None:
     """What is wrong is said with what was expected and what was found, and in which decision."""
