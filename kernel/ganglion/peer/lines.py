@@ -21,7 +21,7 @@ from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 
-from ganglion.errors import AuthorError, LaunchError, RemoteProtocolError
+from ganglion.errors import AuthorError, RemoteProtocolError
 from ganglion.limits import LEAVE_KILL_S, LEAVE_TERMINATE_S, LINE_ANSWER_S, MESSAGE_BYTES
 from ganglion.peer.foreign import checked_row
 from ganglion.peer.layout import Layout
@@ -57,7 +57,7 @@ class Lines:
                 bufsize=0,
             )
         except OSError as error:
-            raise LaunchError(f"cannot start {command[0]}: {error.strerror or error}") from error
+            raise AuthorError(f"cannot start {command[0]}: {error.strerror or error}") from None
         assert self._child.stdin is not None
         assert self._child.stdout is not None
         self._stdin, self._stdout = self._child.stdin, self._child.stdout

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from ganglion.errors import AuthorError, LaunchError
+from ganglion.errors import AuthorError
 from ganglion.peer import lines
 from ganglion.peer.lines import Lines, LinesLoader
 from ganglion.sdk import Environment, Muscle
@@ -83,7 +83,7 @@ def test_status_behind_the_end_is_told(start: Start) -> None:
 
 def test_program_that_cannot_be_started_is_named() -> None:
     """A command that there is not is told with its name."""
-    with pytest.raises(LaunchError, match=r"cannot start \./nowhere: No such file or directory"):
+    with pytest.raises(AuthorError, match=r"cannot start \./nowhere: No such file or directory"):
         Lines(["./nowhere"])
 
 
