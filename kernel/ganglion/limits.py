@@ -269,7 +269,7 @@ WORLD_STATE_VALUES = 32_768  # of one step; each is at most nine bytes of a body
 # -- spaces, memories, models ---------------------------------------------------------------------------------------
 ARRAY_RANK = 16  # axes of an array; numpy of before 2.0 ends at 32, other languages earlier
 SPACE_DEPTH = 16  # spaces within spaces; far above any that we have seen, far below the recursion limit
-SPACE_ELEMENTS = 4 * 1024 * 1024  # columns of one space; as float64 the largest value just fills a message
+SPACE_ELEMENTS = 8 * 1024 * 1024  # columns of one space: a picture of 3840 x 2160 is one byte each
 SPACE_TEXT_BYTES = 64 * 1024 * 1024  # both bounds of the largest Box, written out
 MEMORY_ROWS = 1_000_000  # rows of a brain's memory, unless its author sets another bound
 MODEL_BYTES = 2 * 1024**3  # one file; archives are stored, not compressed, so that no bomb can be one
@@ -354,7 +354,7 @@ def broken(limits: Mapping[str, Any]) -> list[str]:
         "beat_after_silence_s < beat_answer_s": v.BEAT_AFTER_SILENCE_S < v.BEAT_ANSWER_S,
         "stream_credit_bytes <= queue_mark_bytes": v.STREAM_CREDIT_BYTES <= v.QUEUE_MARK_BYTES,
         "processes_per_run < peers": v.PROCESSES_PER_RUN < v.PEERS,
-        "8 * space_elements <= message_bytes": 8 * v.SPACE_ELEMENTS <= v.MESSAGE_BYTES,
+        "space_elements <= frame_bytes": v.SPACE_ELEMENTS <= v.FRAME_BYTES,
     }
     return [text for text, holds in relations.items() if not holds]
 

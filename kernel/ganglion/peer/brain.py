@@ -23,6 +23,7 @@ from ganglion.peer.loader import Loader
 from ganglion.peer.matrix import learns_arrays
 from ganglion.peer.notes import Notes
 from ganglion.peer.participant import DEFERRED, Handler, Participant
+from ganglion.peer.portrait import Portrait
 from ganglion.peer.pretraining import Pretraining
 from ganglion.peer.rehearsal import Rehearsal
 from ganglion.peer.renewal import Renewal
@@ -224,7 +225,7 @@ class BrainHost:
             lambda state: self._stand_again(brain, state),
         )
 
-    def _stand_again(self, brain: Brain, state: bytes) -> None:
+    def _stand_again(self, brain: Brain, state: list[Portrait]) -> None:
         read = self._likeness.read(state)
         books = read[0]["books"]
         if books["rewards"] is not None and self._rewards is None:

@@ -231,7 +231,7 @@ class ControllerHost:
         for world, answer, pending, message in zip(phase.worlds, answers, asked, resets, strict=False):
             world.began(answer)
             if world.journal is not None:
-                world.journal.began(replace(message, state=answer.state), digest([pending.body]))
+                world.journal.began(replace(message, state=answer.state), digest(pending.answer))
 
     def _restart(self, phase: Phase, verdict: Verdict) -> None:
         """Begin the next episode with new objects: environments and muscles anew, brains stay."""
@@ -360,7 +360,7 @@ class ControllerHost:
         for world, answer, pending, message in zip(phase.worlds, answers, asked, messages, strict=True):
             world.declare(answer)
             if setup.mends and world.setup.get("mends", True):
-                world.journal = Journal(message, episode, digest([pending.body]))
+                world.journal = Journal(message, episode, digest(pending.answer))
 
     def _setup_muscles(
         self, phase: Phase, start: ControllerStart, episode: int = 0, only_fresh: bool = False

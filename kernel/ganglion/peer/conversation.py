@@ -50,7 +50,7 @@ class Pending:
     span_s: float | None = None  # how long an answer may take
     accused: bool = False  # whether the supervisor has been told that it is late
     absent: bool = False  # whether nobody has been there to answer
-    body: bytes = b""  # of the answer, once it has come
+    answer: tuple[bytes, ...] = ()  # its body and blobs, once it has come
 
     def describe(self, now_s: float) -> str:
         """Return the wait in words."""

@@ -9,7 +9,7 @@ from ganglion.peer.journal import Journal
 from ganglion.peer.likeness import Likeness
 from ganglion.peer.participant import Participant
 from ganglion.peer.phase import Phase
-from ganglion.peer.portrait import NoPortrait
+from ganglion.peer.portrait import NoPortrait, Portrait
 from ganglion.peer.records import Records
 from ganglion.peer.renewal import Renewal
 from ganglion.peer.world import World
@@ -50,13 +50,13 @@ class Crossing:
         """
         found: list[tuple[Verdict, list[Any]]] = []
 
-        def take() -> bytes:
+        def take() -> list[Portrait]:
             if loose:
                 raise NoPortrait("tasks of the controller run on behind its episode")
             books = {**_crossing(self._phase, verdict), "records": self._records.state(), "mine": mine}
             return self._likeness.take(books, self._participant.portraits)
 
-        def put(state: bytes) -> None:
+        def put(state: list[Portrait]) -> None:
             read = self._likeness.read(state)
             self._likeness.put(read)
             books = read[0]["books"]

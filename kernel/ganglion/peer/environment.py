@@ -17,6 +17,7 @@ from ganglion.peer.layout import Layout, declaration
 from ganglion.peer.loader import Loader
 from ganglion.peer.participant import Handler, Participant
 from ganglion.peer.plain import plain
+from ganglion.peer.portrait import Portrait
 from ganglion.peer.renewal import Renewal
 from ganglion.peer.snapshot import Snapshot, speaks
 from ganglion.peer.state import Generators
@@ -235,7 +236,7 @@ class EnvironmentHost:
         self._renewal.stand(self.take_state, self.go_on)
         return not self._renewal.refused
 
-    def take_state(self) -> bytes:
+    def take_state(self) -> list[Portrait]:
         """Return all that a successor needs that has been started; no request is open.
 
         Raises:
@@ -257,7 +258,7 @@ class EnvironmentHost:
             self._late = error
             raise
 
-    def go_on(self, state: bytes) -> None:
+    def go_on(self, state: list[Portrait]) -> None:
         """Go on where another host's `take_state` left; this one has been started in the same way."""
         environment, snapshot = self._running(), self._snapshot
         assert snapshot is not None

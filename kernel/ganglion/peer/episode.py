@@ -167,7 +167,7 @@ class Episode:
         if mend is not None:
             for (_, world), pending, message in zip(stepped, asked, updates, strict=True):
                 if world.journal is not None:
-                    world.journal.steps.append(Told(message, digest([pending.body])))
+                    world.journal.steps.append(Told(message, digest(pending.answer)))
         if declared:
             phase.connect_rewards()
         for actor in phase.actors:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-import msgpack
 from numpy.random import PCG64, Generator
 
 from ganglion.errors import RemoteProtocolError
-from ganglion.peer.portrait import NoPortrait, portray, restored
+from ganglion.peer.portrait import NoPortrait, Portrait, portray, restored
 from ganglion.peer.sitter import found_in, way_of
 from ganglion.peer.state import Generators
 from ganglion.sdk.memory import Memory
@@ -62,7 +61,7 @@ class Likeness:
         own = {path: one for path, one in host.items() if isinstance(one, Generator)}
         self._generators = Generators({p: g for p, g in own.items() if type(g.bit_generator) is PCG64})
 
-    def take(self, books: Mapping[str, Any], portraits: bool = True) -> bytes:
+    def take(self, books: Mapping[str, Any], portraits: bool = True) -> list[Portrait]:
         """Return what `read` and `put` take; `books` are what the host knows beside the objects, as plain values.
 
         With `portraits` False only objects that say themselves what they are can be taken.
@@ -83,7 +82,7 @@ class Likeness:
         }
         try:
             first = portray(tree, self._known)
-            return msgpack.packb([first, portray(self._parts, self._known, self._sitters, self._passing)])
+            return [first, portray(self._parts, self._known, self._sitters, self._passing)]
         except NoPortrait as error:
             name = max((name for name in self._parts if str(error).startswith(name)), key=len, default="")
             text = f"{self._whose(name)}{str(error).removeprefix(name)}" if name else str(error)
@@ -92,20 +91,20 @@ class Likeness:
     def _whose(self, name: str) -> str:
         return f"{name} ({type(self._parts[name]).__qualname__})"
 
-    def read(self, data: bytes) -> tuple[Mapping[str, Any], bytes]:
+    def read(self, data: Sequence[Portrait]) -> tuple[Mapping[str, Any], Portrait]:
         """Return what was taken: under `books` what the host knew; the rest is for `put`.
 
         Raises:
             RemoteProtocolError: It is no likeness.
         """
         try:
-            first, second = msgpack.unpackb(data)
+            first, second = data
         except (ValueError, TypeError) as error:
             raise RemoteProtocolError(f"expected a likeness: {error}") from error
         found: Mapping[str, Any] = restored(first, self._known)
         return found, second
 
-    def put(self, read: tuple[Mapping[str, Any], bytes]) -> None:
+    def put(self, read: tuple[Mapping[str, Any], Portrait]) -> None:
         """Put back what was read.
 
         Raises:

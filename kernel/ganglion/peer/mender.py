@@ -14,6 +14,7 @@ from ganglion.peer.journal import Journal
 from ganglion.wire.codec import codec_of
 from ganglion.wire.messages import EnvironmentReset, EnvironmentUpdate, Rebuild, Rebuilt
 from ganglion.wire.name import label
+from ganglion.wire.parcel import encoded
 from ganglion.wire.tape import digest
 
 if TYPE_CHECKING:
@@ -108,7 +109,7 @@ class Mender:
         """Ask what was asked before, and refuse another answer."""
         pending = self._ask(world, call, message, step)
         found = self._phase.participant.gather([pending])[0]
-        if digest([pending.body]) != answer and not _equal_but_for_rewards(found, answer):
+        if digest(pending.answer) != answer and not _equal_but_for_rewards(found, answer):
             where = f"episode {self._episode(world)}, step {step}"
             text = f"{label(world.peer)}, {where}: {call} is answered otherwise than before it was lost"
             raise Nondeterministic(text)
@@ -128,7 +129,8 @@ def _equal_but_for_rewards(found: Any, answer: bytes) -> bool:
     """Say whether an answer differs only in that it declares rewards: an object does so in its first update."""
     if getattr(found, "reward_ids", None) is None:
         return False
-    return digest([codec_of(type(found)).encode(replace(found, reward_ids=None))]) == answer
+    body, blobs = encoded(codec_of(type(found)), replace(found, reward_ids=None))
+    return digest([body, *blobs]) == answer
 
 
 _CALLS: dict[type[Any], str] = {

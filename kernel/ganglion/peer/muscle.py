@@ -19,6 +19,7 @@ from ganglion.peer.likeness import Likeness
 from ganglion.peer.loader import Loader
 from ganglion.peer.matrix import Columns, Readings, takes_arrays
 from ganglion.peer.participant import Handler, Participant
+from ganglion.peer.portrait import Portrait
 from ganglion.peer.renewal import Renewal
 from ganglion.run.recovery import span_s
 from ganglion.sdk.information import ActuatorInformation, RewardInformation, Template
@@ -215,7 +216,7 @@ class MuscleHost:
         layouts = (self._sensor_layout, self._actuator_layout, self._seen_layout, self._own_layout)
         return Likeness(parts, self._memory, [space for layout in layouts for space in layout.spaces])
 
-    def _take_state(self) -> bytes:
+    def _take_state(self) -> list[Portrait]:
         """Return all that a successor needs that has been set up; nothing is decided and open."""
         due = None if self._due is None else [self._due.update, self._due.signal, self._due.filters]
         books = {
@@ -227,7 +228,7 @@ class MuscleHost:
         }
         return self._likeness.take(books, self.participant.portraits)
 
-    def _go_on(self, state: bytes) -> None:
+    def _go_on(self, state: list[Portrait]) -> None:
         """Go on where a predecessor stood."""
         read = self._likeness.read(state)
         books = read[0]["books"]

@@ -41,7 +41,7 @@ from ganglion.wire.messages import (
     Welcome,
 )
 from ganglion.wire.name import topic
-from ganglion.wire.parcel import attach, detach
+from ganglion.wire.parcel import attach, detach, encoded, lower
 from ganglion.wire.tape import Kind
 from ganglion.wire.verb import Verb
 
@@ -215,7 +215,8 @@ class Participant(Recorded):
     def reply(self, request: Request, message: Any, blobs: Sequence[bytes] = ()) -> None:
         """Answer a request that was deferred."""
         call = CALL_BY_NAME[request.head.call]
-        body = codec_of(call.reply).encode(message, self.contents.get(request.peer, Content.MSGPACK))
+        content = self.contents.get(request.peer, Content.MSGPACK)
+        body, blobs = encoded(codec_of(call.reply), message, blobs, content)
         self._say(self._conversation.reply(request, body, blobs), request.head.call)
 
     def fail(self, request: Request, failure: Failure) -> None:
@@ -236,7 +237,7 @@ class Participant(Recorded):
         content = self.contents.get(peer, Content.MSGPACK)
         message, parcels = detach(call, message)
         blobs = parcels or blobs
-        body = codec_of(CALL_BY_NAME[call].request).encode(message, content)
+        body, blobs = encoded(codec_of(CALL_BY_NAME[call].request), message, blobs, content)
         pending, frames = self._conversation.call(peer, call, body, self.clock(), span_s, position, blobs)
         self._say(frames, call)
         return pending
@@ -289,9 +290,10 @@ class Participant(Recorded):
         found = []
         for first, pending in zip(given, asked, strict=True):
             answer = answers[pending.serial]
-            first.body = answer.body
+            first.answer = (answer.body, *answer.blobs)
             try:
                 message = codec_of(CALL_BY_NAME[pending.call].reply).decode(answer.body)
+                message = lower(message, answer.blobs)
             except RemoteProtocolError as error:  # who answered is to blame, not who asked
                 raise wrong_answer(pending.peer, pending.call, error) from error
             found.append((message, answer.blobs))

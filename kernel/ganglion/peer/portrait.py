@@ -1,10 +1,12 @@
 """Portraits: plain values of an author's object as bytes, and back again exactly; nothing is pickled.
 
-A portrait is a tree in msgpack: numbers, text and bytes as they are, all else as a list that begins with a letter. What
-can change is numbered in the order in which it is met: what is met again is named by its number, so that two names of
-one list stay two names of one list. Objects of the host (its memory, its generators) are named, and not portrayed;
-objects of authors are portrayed in their place, and put back into those that were made in the same way; one that was
-made later comes back if there is another one of its class.
+A portrait is a tree in msgpack: numbers, text and bytes as they are, all else as a list that begins with a letter.
+Large arrays and bytes are parts of their own behind the tree, and are not copied: a memory may be most of a machine's,
+and packing it in one piece would keep all other threads of the process from running. What can change is numbered in the
+order in which it is met: what is met again is named by its number, so that two names of one list stay two names of one
+list. Objects of the host (its memory, its generators) are named, and not portrayed; objects of authors are portrayed in
+their place, and put back into those that were made in the same way; one that was made later comes back if there is
+another one of its class.
 """
 
 from __future__ import annotations
@@ -12,9 +14,9 @@ from __future__ import annotations
 import datetime as dt
 import random
 from collections import Counter, OrderedDict, defaultdict, deque
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from types import MethodType
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgpack
 import numpy as np
@@ -29,8 +31,12 @@ from ganglion.sdk.mode import Mode
 from ganglion.sdk.simtime import SimTime
 from ganglion.sdk.spaces import Space, space_from_wire
 
-__all__ = ["NoPortrait", "portray", "restored"]
+__all__ = ["NoPortrait", "Portrait", "portray", "restored"]
 
+Portrait: TypeAlias = Sequence[bytes | memoryview]
+"""The tree, and the large parts that it names by their numbers; these show the author's own arrays until written."""
+
+_LARGE_BYTES = 64 * 1024  # of an array, or bytes, that is a part of its own
 _DEPTH_MAX = 120  # lists within lists take two levels of msgpack's 511 at most
 _INT_MIN, _INT_MAX = -(2**63), 2**64 - 1  # of msgpack
 _KINDS = "biufcMmSU"  # of arrays: their bytes are all that there is of them
@@ -56,8 +62,8 @@ def portray(
     known: Mapping[str, Any],
     sitters: Mapping[str, Any] | None = None,
     passing: Collection[str] = (),
-) -> bytes:
-    """Return a value as bytes.
+) -> Portrait:
+    """Return the portrait of a value.
 
     Args:
         value: What is portrayed.
@@ -70,14 +76,14 @@ def portray(
     """
     painter = _Painter(known, sitters or {}, passing)
     try:
-        return msgpack.packb(painter.of(value, 0))
+        return [msgpack.packb(painter.of(value, 0)), *painter.large]
     except NoPortrait:
         raise
     except (ValueError, OverflowError) as error:
         raise NoPortrait(f"{painter.where}: {error}") from error
 
 
-def restored(portrait: bytes, known: Mapping[str, Any]) -> Any:
+def restored(portrait: Portrait, known: Mapping[str, Any]) -> Any:
     """Return the value of a portrait; `known` are the objects of now that were known, or sat: these are as then.
 
     Raises:
@@ -85,8 +91,8 @@ def restored(portrait: bytes, known: Mapping[str, Any]) -> Any:
         RemoteProtocolError: It is no portrait.
     """
     try:
-        tree = msgpack.unpackb(portrait, strict_map_key=False)
-        return _Reader(known).of(tree)
+        tree = msgpack.unpackb(portrait[0], strict_map_key=False)
+        return _Reader(known, portrait[1:]).of(tree)
     except (ValueError, TypeError, KeyError, IndexError, AttributeError, SpaceError) as error:
         raise RemoteProtocolError(f"expected a portrait: {type(error).__name__}: {error}") from error
 
@@ -107,6 +113,7 @@ class _Painter:
             int, tuple[int, bool]
         ] = {}  # of arrays: who shows this memory, and whether it may write
         self._path: list[str] = []
+        self.large: list[bytes | memoryview] = []
 
     @property
     def where(self) -> str:
@@ -116,8 +123,10 @@ class _Painter:
     def of(self, value: Any, depth: int) -> Any:
         """Return a value as a tree."""
         kind = type(value)
-        if value is None or kind is bool or kind is float or kind is bytes:
+        if value is None or kind is bool or kind is float:
             return value
+        if kind is bytes:
+            return value if len(value) <= _LARGE_BYTES else self._large(value)
         if kind is int:
             return value if _INT_MIN <= value <= _INT_MAX else ["i", str(value)]
         if kind is str:
@@ -271,7 +280,16 @@ class _Painter:
             raise NoPortrait(
                 f"{self.where}: an array that shares memory with another one cannot be portrayed"
             )
-        return ["a", value.dtype.str, list(value.shape), order, writes, value.tobytes(order)]  # type: ignore[arg-type]
+        data: Any = value if order == "C" else value.T
+        if value.nbytes > _LARGE_BYTES:
+            data = self._large(data.reshape(-1).view(np.uint8).data)
+        else:
+            data = data.tobytes()
+        return ["a", value.dtype.str, list(value.shape), order, writes, data]
+
+    def _large(self, data: bytes | memoryview) -> Any:
+        self.large.append(data)
+        return ["L", len(self.large) - 1]
 
     # -- chance -------------------------------------------------------------------------------------------------------
     def paint_generator(self, value: Generator, depth: int) -> Any:
@@ -335,8 +353,9 @@ class _Painter:
 class _Reader:
     """Turn a tree into values again."""
 
-    def __init__(self, known: Mapping[str, Any]) -> None:
+    def __init__(self, known: Mapping[str, Any], large: Portrait) -> None:
         self._known = known
+        self._large = large
         self._met: list[Any] = []
 
     def of(self, tree: Any) -> Any:
@@ -344,6 +363,9 @@ class _Reader:
         if type(tree) is not list:
             return tree
         return _READERS[tree[0]](self, *tree[1:])
+
+    def read_large(self, number: int) -> Any:
+        return bytes(self._large[number])
 
     def read_sitter(self, name: str, state: Any) -> Any:
         one = self._known[name]
@@ -420,9 +442,9 @@ class _Reader:
     def read_scalar(self, dtype: str, data: bytes) -> Any:
         return np.frombuffer(data, dtype=_dtype(dtype))[0]
 
-    def read_array(self, dtype: str, shape: list[int], order: Any, writes: bool, data: bytes) -> Any:
+    def read_array(self, dtype: str, shape: list[int], order: Any, writes: bool, data: Any) -> Any:
         found = np.empty(tuple(shape), dtype=_dtype(dtype), order=order)
-        flat = np.frombuffer(data, dtype=found.dtype)
+        flat = np.frombuffer(self.of(data), dtype=found.dtype)
         found[...] = flat.reshape(tuple(shape), order=order)
         found.flags.writeable = writes
         return self._meet(found)
@@ -511,6 +533,7 @@ _READERS: dict[str, Callable[..., Any]] = {
     "c": _Reader.read_complex,
     "n": _Reader.read_scalar,
     "a": _Reader.read_array,
+    "L": _Reader.read_large,
     "g": _Reader.read_generator,
     "R": _Reader.read_random_state,
     "P": _Reader.read_random,

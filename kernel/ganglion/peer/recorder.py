@@ -133,7 +133,7 @@ class Recorder:
         first = next(wire.read_records(kept))
         # By the time of its first record it is known how long a tape takes to be heard.
         welcome = wire.heard_record(now_s - max(0.0, self._placed_s - first.time_s), self.welcomed)
-        self.tape.begin_anew([base], wire.MAGIC + wire.block([welcome]) + kept[first.end :])
+        self.tape.begin_anew([base], b"".join((wire.MAGIC, *wire.block([welcome]), kept[first.end :])))
         return True
 
     def answer_digest(self, request: Request) -> bytes | None:

@@ -9,7 +9,7 @@ from ganglion.peer.library import Library
 from ganglion.peer.likeness import Likeness
 from ganglion.peer.ordinals import Ordinals
 from ganglion.peer.participant import Participant
-from ganglion.peer.portrait import NoPortrait
+from ganglion.peer.portrait import NoPortrait, Portrait
 from ganglion.peer.records import Records
 from ganglion.peer.renewal import Renewal
 from ganglion.run.governor import Governor
@@ -70,14 +70,14 @@ class Reign:
         `numbers` and `said` are the last number of a signal to each controller, and the signals of this phase.
         """
 
-        def take() -> bytes:
+        def take() -> list[Portrait]:
             rows = self._fresh_rows()
             codec = codec_of(FlowSignal)
             kept = {peer: [codec.encode(signal) for signal in signals] for peer, signals in said.items()}
             books = {"records": self._records.state(), "numbers": dict(numbers), "said": kept, "rows": rows}
             return self._likeness.take(books)  # what it consists of is ours, but for conditions
 
-        def go_on(state: bytes) -> None:
+        def go_on(state: list[Portrait]) -> None:
             read = self._likeness.read(state)
             self._likeness.put(read)
             books, codec = read[0]["books"], codec_of(FlowSignal)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ganglion.errors import AuthorError, RemoteProtocolError
+from ganglion.errors import AuthorError, LimitExceeded, RemoteProtocolError
 from ganglion.limits import TAPE_BEGIN_BYTES, TAPE_BEGIN_S
 from ganglion.peer.participant import Participant
-from ganglion.peer.portrait import NoPortrait
+from ganglion.peer.portrait import NoPortrait, Portrait
 
 __all__ = ["Renewal"]
 
@@ -36,7 +36,7 @@ class Renewal:
         self._since_s = self._participant.clock()
         self._base_bytes = self._participant.tape_bytes
 
-    def stand(self, take: Callable[[], bytes], put: Callable[[bytes], None]) -> bool:
+    def stand(self, take: Callable[[], list[Portrait]], put: Callable[[list[Portrait]], None]) -> bool:
         """Go on where a predecessor went on from here, by `put`; else begin the tape anew with `take`, if it is due.
 
         Returns whether somebody went on: what stands before is not to be done then.
@@ -74,7 +74,7 @@ class Renewal:
         began_s = self._participant.clock()
         try:
             rebase(take())
-        except (NoPortrait, AuthorError) as error:
+        except (NoPortrait, AuthorError, LimitExceeded) as error:
             self._refuse(error)
         self._begin()
         self._cost_s = self._since_s - began_s

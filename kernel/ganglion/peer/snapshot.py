@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ganglion.errors import AuthorError
@@ -10,7 +10,7 @@ from ganglion.peer.failure import failure_of, show_failure
 from ganglion.peer.hooks import Hooks
 from ganglion.peer.judgement import Judgement
 from ganglion.peer.likeness import Likeness
-from ganglion.peer.portrait import NoPortrait
+from ganglion.peer.portrait import NoPortrait, Portrait
 from ganglion.sdk.environment import Environment, EnvironmentState
 
 __all__ = ["Snapshot", "speaks"]
@@ -55,7 +55,7 @@ class Snapshot:
             given=given | {f"stream {name}": stream for name, stream in generators.items()},
         )
 
-    def take(self, books: Mapping[str, Any], portraits: bool = True) -> bytes:
+    def take(self, books: Mapping[str, Any], portraits: bool = True) -> list[Portrait]:
         """Return what `read` and `put` take; `books` are what the host knows beside the objects, as plain values.
 
         Raises:
@@ -81,7 +81,7 @@ class Snapshot:
         error.add_note(self._hooks.place)
         return error
 
-    def read(self, data: bytes) -> tuple[Mapping[str, Any], bytes]:
+    def read(self, data: Sequence[Portrait]) -> tuple[Mapping[str, Any], Portrait]:
         """Return what was taken: under `books` what the host knew; all of it is for `put`.
 
         Raises:
@@ -89,7 +89,7 @@ class Snapshot:
         """
         return self._likeness.read(data)
 
-    def put(self, read: tuple[Mapping[str, Any], bytes]) -> None:
+    def put(self, read: tuple[Mapping[str, Any], Portrait]) -> None:
         """Put back what was read; what goes wrong in `load_state` is printed with its traceback.
 
         Raises:

@@ -38,10 +38,10 @@ class Reel(Protocol):
     def cut(self, size: int) -> None:
         """Forget what is behind `size`."""
 
-    def append(self, data: bytes) -> None:
+    def append(self, *pieces: bytes | memoryview) -> None:
         """Write at its end; what is written survives the process."""
 
-    def replace(self, data: bytes) -> None:
+    def replace(self, *pieces: bytes | memoryview) -> None:
         """Begin it anew, at once: there is the old one or the new one, never a part."""
 
 
@@ -70,23 +70,24 @@ class FileReel:
         """Forget what is behind `size`."""
         os.ftruncate(self._file, size)
 
-    def append(self, data: bytes) -> None:
+    def append(self, *pieces: bytes | memoryview) -> None:
         """Write at the end."""
         try:
-            written = os.write(self._file, data)
-            while written < len(data):  # the system takes all of it but in rare cases
-                written += os.write(self._file, memoryview(data)[written:])
+            for data in pieces:
+                written = os.write(self._file, data)
+                while written < len(data):  # the system takes all of it but in rare cases
+                    written += os.write(self._file, memoryview(data)[written:])
         except OSError as error:
             raise DiskError(self._path, error) from error
 
-    def replace(self, data: bytes) -> None:
+    def replace(self, *pieces: bytes | memoryview) -> None:
         """Begin a new file in the place of this one."""
         fresh = self._path.with_suffix(".new")
         try:
             fresh.unlink(missing_ok=True)
             file = self._open(fresh, os.O_EXCL)
             former, self._file = self._file, file
-            self.append(data)
+            self.append(*pieces)
             fresh.rename(self._path)
             os.close(former)
         except OSError as error:
@@ -107,13 +108,13 @@ class MemoryReel:
         """Forget what is behind `size`."""
         del self.data[size:]
 
-    def append(self, data: bytes) -> None:
+    def append(self, *pieces: bytes | memoryview) -> None:
         """Write at the end."""
-        self.data += data
+        self.data += b"".join(pieces)
 
-    def replace(self, data: bytes) -> None:
+    def replace(self, *pieces: bytes | memoryview) -> None:
         """Begin anew."""
-        self.data[:] = data
+        self.data[:] = b"".join(pieces)
 
 
 class Tape:
@@ -217,12 +218,12 @@ class Tape:
         self._waiting.clear()
         if self._given_up or self._ended:
             return True
-        self._size += len(data)
+        self._size += sum(map(len, data))
         if self._size > TAPE_BYTES:
             self._given_up = True
-            self._reel.replace(wire.MAGIC + wire.block([wire.record(Kind.GIVEN_UP, 0.0)]))
+            self._reel.replace(wire.MAGIC, *wire.block([wire.record(Kind.GIVEN_UP, 0.0)]))
             return False
-        self._reel.append(data)
+        self._reel.append(*data)
         return True
 
     def end(self) -> None:
@@ -238,12 +239,12 @@ class Tape:
         self._waiting.clear()
         if self._ended:
             return
-        data = kept + _each(records)
+        data = [kept, *_each(records)]
         self._given_up = False
-        self._size = len(data)
-        self._reel.replace(data)
+        self._size = sum(map(len, data))
+        self._reel.replace(*data)
 
 
-def _each(records: Sequence[Entry]) -> bytes:
+def _each(records: Sequence[Entry]) -> list[bytes | memoryview]:
     """Return these records in a block each: so they can be read one by one, however large they are."""
-    return b"".join(wire.block([one]) for one in records)
+    return [piece for one in records for piece in wire.block([one])]

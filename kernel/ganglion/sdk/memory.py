@@ -183,7 +183,7 @@ class Memory:
                 additional_data,
             ]
         )
-        if len(self._pending) >= PENDING_ROWS:
+        if len(self._pending) >= min(PENDING_ROWS, self._limit):
             self._flush()
 
     def complete(self, objective: float | None) -> None:
@@ -258,7 +258,7 @@ class Memory:
         self._move(kept, kept.stop - kept.start, rows)
 
     def _move(self, kept: slice | Array, count: int, more: int = 0) -> None:
-        self._capacity = max(FIRST_BLOCK_ROWS, 2 * (count + more))
+        self._capacity = max(min(FIRST_BLOCK_ROWS, 2 * self._limit), 2 * (count + more))
         for column in self._columns.values():
             column.move(kept, self._capacity)
         self._start, self._end = 0, count

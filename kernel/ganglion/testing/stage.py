@@ -17,6 +17,7 @@ from ganglion.peer.layout import Layout, declaration
 from ganglion.peer.loader import Loader
 from ganglion.peer.muscle import MuscleHost
 from ganglion.peer.participant import DEFERRED, Participant
+from ganglion.peer.portrait import Portrait
 from ganglion.sdk.brain import Brain, CheckpointableBrain, EpisodeSummary
 from ganglion.sdk.environment import Environment, Reward, StateTransformer
 from ganglion.sdk.filter import Filter
@@ -46,6 +47,7 @@ from ganglion.wire.messages import (
     MuscleSetup,
     Nothing,
 )
+from ganglion.wire.parcel import attach, encoded, lower
 from ganglion.wire.verb import Verb
 
 __all__ = ["Classes", "StagedAgent", "StagedEnvironment"]
@@ -118,20 +120,21 @@ class _Cast:
         """Return the answer to a request; what the author's code raises passes through."""
         row = CALL_BY_NAME[call]
         self._serial += 1
-        frames = self.answer(
-            Head(Verb.CALL, self._serial, call), codec_of(row.request).encode(message), (), peer
+        answer = decode(
+            self.answer(Head(Verb.CALL, self._serial, call), *encoded(codec_of(row.request), message), peer)
         )
-        answer = decode(frames)
-        return codec_of(row.reply).decode(answer.body)
+        return lower(codec_of(row.reply).decode(answer.body), answer.blobs)
 
     def answer(self, head: Head, body: bytes, blobs: Sequence[bytes], peer: str = _CONTROLLER) -> list[bytes]:
         """Return the answer's frames."""
         row = CALL_BY_NAME[head.call]
         request = Request(peer, head, body, tuple(blobs))
-        reply = self._handlers[head.call](request, codec_of(row.request).decode(body))
+        message = attach(head.call, codec_of(row.request).decode(body), blobs)
+        reply = self._handlers[head.call](request, message)
         if reply is DEFERRED:
             return self._link.said.popleft()
-        return encode(Envelope(peer, Head(Verb.REPLY, head.serial), codec_of(row.reply).encode(reply)))
+        answer, beside = encoded(codec_of(row.reply), reply)
+        return encode(Envelope(peer, Head(Verb.REPLY, head.serial), answer, tuple(beside)))
 
 
 def _plugin(name: str, params: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -228,11 +231,11 @@ class StagedEnvironment:
         """Say whether it says itself what it is, by `save_state` and `load_state`; known after `start`."""
         return self._host.speaks
 
-    def take_state(self) -> bytes:
+    def take_state(self) -> list[Portrait]:
         """Return all that another one needs to go on from here, as on a tape."""
         return self._host.take_state()
 
-    def go_on(self, state: bytes) -> None:
+    def go_on(self, state: list[Portrait]) -> None:
         """Go on where another one's `take_state` left; this one has been started and no more."""
         self._host.go_on(state)
         self._episode = self.environment.episode

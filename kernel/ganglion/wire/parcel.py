@@ -1,4 +1,4 @@
-"""Parcels: what a document put into a set-up message and is too large or too deep for a body, as blobs beside it."""
+"""Parcels: what is too large for a body, or too deep, as blobs beside it: parts of a set-up message, values of rows."""
 
 from __future__ import annotations
 
@@ -10,9 +10,17 @@ import msgpack
 
 from ganglion.errors import LimitExceeded, RemoteProtocolError
 from ganglion.limits import PARCEL_BYTES, PARCEL_DEPTH, PLAN_BYTES
-from ganglion.wire.codec import check_claims
+from ganglion.wire.codec import Codec, Content, check_claims
+from ganglion.wire.messages import (
+    Act,
+    Acted,
+    EnvironmentDeclared,
+    EnvironmentUpdate,
+    EnvironmentUpdated,
+    Think,
+)
 
-__all__ = ["attach", "detach", "plan_bytes"]
+__all__ = ["attach", "detach", "encoded", "lower", "plan_bytes"]
 
 M = TypeVar("M")
 
@@ -25,6 +33,78 @@ _PARTS: dict[str, tuple[str, ...]] = {  # call -> fields of its request that may
     "record.batch": ("records",),
     "brain.setup": ("plugin", "sensors", "actuators", "rewards", "filters", "static_models"),
 }
+
+_ROWS: dict[
+    type[Any], tuple[str, ...]
+] = {  # message -> its fields with rows, whose values may travel as blobs
+    EnvironmentDeclared: ("readings",),
+    EnvironmentUpdate: ("setpoints",),
+    EnvironmentUpdated: ("readings", "rewards"),
+    Act: ("readings", "rewards"),
+    Acted: ("setpoints", "proposed"),
+    Think: (
+        "readings",
+        "applied",
+        "rewards",
+        "next_readings",
+        "proposed",
+        "observations",
+        "next_observations",
+    ),
+}
+
+
+def encoded(
+    codec: Codec[M], message: M, blobs: Sequence[bytes] = (), content: Content = Content.MSGPACK
+) -> tuple[bytes, Sequence[bytes]]:
+    """Return the body of a message and its blobs: those that are there already, then the large values of its rows."""
+    lifted = list(blobs)
+    changes = {}
+    for name in _ROWS.get(codec.kind, ()):
+        rows = getattr(message, name)
+        if rows and any(type(row) is list and bytes in map(type, row) for row in rows):
+            changes[name] = [
+                [_lifted(value, lifted) for value in row] if type(row) is list else row for row in rows
+            ]
+    if len(lifted) == len(blobs):
+        return codec.encode(message, content), blobs
+    return codec.encode(dataclasses.replace(message, **changes), content), lifted  # type: ignore[type-var]
+
+
+def _lifted(value: Any, blobs: list[bytes]) -> Any:
+    if type(value) is not bytes or len(value) <= PARCEL_BYTES:
+        return value
+    blobs.append(value)
+    return {"blob": len(blobs) - 1}
+
+
+def lower(message: M, blobs: Sequence[bytes]) -> M:
+    """Return a message whose rows have their large values again, in their places.
+
+    Raises:
+        RemoteProtocolError: A value is no blob that there is.
+    """
+    names = _ROWS.get(type(message), ()) if blobs else ()
+    changes = {
+        name: [
+            [_lowered(value, blobs, name) for value in row] if type(row) is list else row
+            for row in getattr(message, name)
+        ]
+        for name in names
+        if getattr(message, name)
+    }
+    return dataclasses.replace(message, **changes) if changes else message  # type: ignore[type-var]
+
+
+def _lowered(value: Any, blobs: Sequence[bytes], name: str) -> Any:
+    if type(value) is not dict:
+        return value
+    number = value.get("blob")
+    if type(number) is not int or not 0 <= number < len(blobs):
+        raise RemoteProtocolError(
+            f"{name}: expected the number of one of {len(blobs)} blobs, found {value!r:.40}"
+        )
+    return blobs[number]
 
 
 def detach(call: str, message: M) -> tuple[M, list[bytes]]:
@@ -52,14 +132,14 @@ def detach(call: str, message: M) -> tuple[M, list[bytes]]:
 
 
 def attach(call: str, message: M, blobs: Sequence[bytes]) -> M:
-    """Return a request that `detach` took apart as it was.
+    """Return a request that `detach` and `encoded` took apart as it was.
 
     Raises:
         RemoteProtocolError: A parcel is for no field that may be one, is not there, or holds something else.
     """
     parcels: dict[str, Any] | None = getattr(message, "parcels", None)
     if not parcels:
-        return message
+        return lower(message, blobs)
     changes: dict[str, Any] = {"parcels": None}
     for name, number in parcels.items():
         if name not in _PARTS.get(call, ()):

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import msgpack
 
-from ganglion.errors import RemoteProtocolError
+from ganglion.errors import LimitExceeded, RemoteProtocolError
 from ganglion.wire.envelope import decode_head
 from ganglion.wire.verb import Verb
 
@@ -47,6 +47,9 @@ _HEAD = struct.Struct("<III")
 _ONES = 0xFFFFFFFF
 _DIGEST_BYTES = 16
 _LARGE_BYTES = 1 << 20
+_PIECE_BYTES = 64 * 1024
+_FRAMES = 3  # of a message without blobs
+_BIN = struct.Struct(">BI")  # msgpack's head of bytes with a length of 32 bits
 _LATEST_S = 1e12  # no clock that counts from the start of a machine gets there
 
 Entry: TypeAlias = tuple[int, float, Any]
@@ -73,11 +76,48 @@ class Record(NamedTuple):
     end: int
 
 
-def block(entries: Sequence[Entry]) -> bytes:
-    """Return records as bytes that are there together, or not at all."""
-    payload = _pack(entries)
-    size, check = len(payload), zlib.crc32(payload)
-    return _HEAD.pack(size, check, size ^ check ^ _ONES) + payload
+def block(entries: Sequence[Entry]) -> list[bytes | memoryview]:
+    """Return records as pieces of bytes that are there together, or not at all.
+
+    Large bytes are pieces of their own, and not copied: while gigabytes were packed at once, no other thread would run.
+
+    Raises:
+        LimitExceeded: They are too large for a block.
+    """
+    if not any(
+        kind == Kind.BASE or (kind == Kind.HEARD and len(what) > _FRAMES) for kind, _, what in entries
+    ):
+        payload = _pack(entries)
+        size, check = len(payload), zlib.crc32(payload)
+        return [_HEAD.pack(size, check, size ^ check ^ _ONES) + payload]
+    pieces: list[bytes | memoryview] = []
+    packer = msgpack.Packer(autoreset=False)
+    _cut(entries, packer, pieces)
+    pieces.append(packer.bytes())
+    size, check = sum(map(len, pieces)), 0
+    if size > _ONES:
+        raise LimitExceeded(f"tape: expected a state of less than 4 GiB, found {size} bytes")
+    for piece in pieces:
+        check = zlib.crc32(piece, check)
+    return [_HEAD.pack(size, check, size ^ check ^ _ONES), *pieces]
+
+
+def _cut(tree: Any, packer: msgpack.Packer, pieces: list[bytes | memoryview]) -> None:
+    """Pack a tree, with its large bytes among the pieces, as msgpack would have it in one."""
+    if isinstance(tree, list | tuple):
+        packer.pack_array_header(len(tree))
+        for inner in tree:
+            _cut(inner, packer, pieces)
+    elif isinstance(tree, dict):
+        packer.pack_map_header(len(tree))
+        for key, inner in tree.items():
+            packer.pack(key)
+            _cut(inner, packer, pieces)
+    elif isinstance(tree, bytes | memoryview) and len(tree) > _PIECE_BYTES:
+        pieces += [packer.bytes() + _BIN.pack(0xC6, len(tree)), tree]
+        packer.reset()
+    else:
+        packer.pack(tree)
 
 
 def record(kind: Kind, time_s: float, payload: Any = None) -> Entry:

@@ -39,7 +39,7 @@ def journal(tmp_path: Path, write_run: Callable[..., str]) -> Path:
     said = [_heard(2, _rows(0, 3), end, _rows(1, 1, 2)), _heard(1, _rows(0, 1, 2)), _heard(3, _rows(1, 3))]
     path = tmp_path / "demo-1" / "tapes" / "store.tape"
     path.parent.mkdir()
-    path.write_bytes(MAGIC + b"".join(block([one]) for one in [*said, said[-1]]))
+    path.write_bytes(MAGIC + b"".join(piece for one in [*said, said[-1]] for piece in block([one])))
     return path
 
 
@@ -62,7 +62,7 @@ def test_an_open_episode_says_that_it_is(journal: Path, ganglion: Command) -> No
 
 def test_a_block_that_is_being_written_is_left_out(journal: Path, ganglion: Command) -> None:
     """Its writer may be in the midst of the last one: what is before it counts."""
-    journal.write_bytes(journal.read_bytes() + block([_heard(4, _rows(1, 4))])[:-3])
+    journal.write_bytes(journal.read_bytes() + b"".join(block([_heard(4, _rows(1, 4))]))[:-3])
 
     rows = json.loads(ganglion("results", "steps", "--open", "--json")[1])
     assert [1, 2, 3] == [row["step"] for row in rows]

@@ -290,8 +290,26 @@ def test_depth_is_bounded() -> None:
         portray(value, {})
 
 
-@given(st.binary(max_size=40) | VALUES.map(lambda value: portray(value, {})[:-1]))
+@given(st.binary(max_size=40) | VALUES.map(lambda value: bytes(portray(value, {})[0])[:-1]))
 def test_what_is_no_portrait_is_refused(data: bytes) -> None:
     """Bytes that are something else give a declared error, or plain values."""
     with contextlib.suppress(RemoteProtocolError):
-        restored(data, {})
+        restored([data], {})
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        np.arange(30_000.0).reshape(150, 200),
+        np.arange(30_000.0).reshape(150, 200).copy("F"),
+        np.arange(30_000).astype("<M8[s]"),
+        np.arange(90_000) % 7 == 0,
+    ],
+)
+def test_large_array_is_a_part_of_its_own(array: np.ndarray[Any, Any]) -> None:
+    """A large array comes back as it was, and its part of the portrait shows the array's own memory, not a copy."""
+    tree, part = portray({"memory": array}, {})
+
+    assert np.shares_memory(array, np.frombuffer(part, np.uint8))
+    assert len(tree) < 1000
+    assert same({"memory": array}, restored([tree, bytes(part)], {}))

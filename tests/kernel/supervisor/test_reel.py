@@ -25,7 +25,7 @@ def tape(tmp_path: Path) -> Path:
     begun_s = time.monotonic() - 100.0
     records = [heard_record(begun_s + n, act(7, 117 + n)) for n in range(2)]
     records.append(record(Kind.SAID, begun_s + 2, bytes(16)))
-    path.write_bytes(MAGIC + b"".join(block([one]) for one in records))
+    path.write_bytes(MAGIC + b"".join(piece for one in records for piece in block([one])))
     return path
 
 
@@ -39,7 +39,7 @@ def test_the_place_changes_with_whatever_is_heard(tape: Path) -> None:
     """Two moments are the same place if nothing was written in between, and no new tape was begun."""
     before = place(tape)
     same = place(tape)
-    tape.write_bytes(tape.read_bytes() + block([heard_record(0.0, act(7, 119))]))
+    tape.write_bytes(tape.read_bytes() + b"".join(block([heard_record(0.0, act(7, 119))])))
     longer = place(tape)
     data = tape.read_bytes()
     tape.with_suffix(".new").write_bytes(data)

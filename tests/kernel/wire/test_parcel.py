@@ -20,7 +20,7 @@ from ganglion.wire.messages import (
     GovernorStart,
     RecordBatch,
 )
-from ganglion.wire.parcel import _PARTS, attach, detach, plan_bytes
+from ganglion.wire.parcel import _PARTS, attach, detach, encoded, lower, plan_bytes
 
 SMALL = {"name": "dummy", "params": {"size": 3}}
 LARGE = {"name": "dummy", "params": {"numbers": list(range(PARCEL_BYTES))}}
@@ -149,3 +149,37 @@ def test_wrong_parcels_are_refused(parcels: dict[str, Any], blobs: list[bytes], 
 def test_calls_with_parcels_are_calls() -> None:
     """Only calls that there are, and the tell of rows, have parts."""
     assert set(_PARTS) - set(CALL_BY_NAME) == {"record.batch"}
+
+
+VALUES = st.one_of(
+    st.floats(allow_nan=False), st.integers(0, 9), st.binary(max_size=9), st.just(bytes(PARCEL_BYTES + 1))
+)
+
+
+@given(
+    st.lists(st.lists(VALUES, max_size=3), max_size=3),
+    st.none() | st.lists(st.lists(VALUES, max_size=2), max_size=2),
+)
+def test_large_values_of_rows_travel_beside_the_body(readings: list[Any], rewards: list[Any] | None) -> None:
+    """Rows come back as they were, and the body has nothing that is larger than a parcel."""
+    message = Act(readings, rewards)
+    body, blobs = encoded(codec_of(Act), message)
+    large = [
+        v
+        for row in [*readings, *(rewards or [])]
+        for v in row
+        if isinstance(v, bytes) and len(v) > PARCEL_BYTES
+    ]
+
+    assert large == list(blobs)
+    assert len(body) < PARCEL_BYTES
+    assert message == lower(codec_of(Act).decode(body), blobs)
+
+
+@pytest.mark.parametrize(
+    "value", [{"blob": 1}, {"blob": -1}, {"blob": "0"}, {"blob": True}, {}, {"blob": None}]
+)
+def test_a_value_that_is_no_blob_is_refused(value: Any) -> None:
+    """The message names the field, the number that there are, and what was found."""
+    with pytest.raises(RemoteProtocolError, match="readings: expected the number of one of 1 blobs, found"):
+        lower(Act([[value]]), [b"x"])

@@ -1,9 +1,12 @@
 from __future__ import annotations
 
 import contextlib
+import struct
+import zlib
 from collections.abc import Callable
 from typing import Any
 
+import msgpack
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,11 +21,23 @@ FRAMES = st.lists(st.binary(max_size=40), max_size=6)
 RECORDS = st.lists(st.tuples(st.floats(0, 1e6), FRAMES), max_size=6)
 
 
+def block(entries: list[tape.Entry]) -> bytes:
+    """Return a block in one piece."""
+    return b"".join(tape.block(entries))
+
+
+def framed(entries: Any) -> bytes:
+    """Return a block of anything, with the right size and check."""
+    payload = msgpack.packb(entries)
+    size, check = len(payload), zlib.crc32(payload)
+    return struct.pack("<III", size, check, size ^ check ^ 0xFFFFFFFF) + payload
+
+
 def written(heard: list[tuple[float, list[bytes]]], together: int = 1) -> bytes:
     """Return a tape of these messages, so many in each block."""
     entries = [tape.heard_record(time_s, frames) for time_s, frames in heard]
     blocks = [entries[n : n + together] for n in range(0, len(entries), together)]
-    return MAGIC + b"".join(map(tape.block, blocks))
+    return MAGIC + b"".join(map(block, blocks))
 
 
 @given(RECORDS, st.integers(1, 3))
@@ -62,7 +77,7 @@ def test_damage_before_the_end_is_found(heard: list[tuple[float, list[bytes]]], 
 @pytest.mark.parametrize("time_s", [float("nan"), float("inf"), float("-inf"), 1e300])
 def test_a_time_that_is_none_is_damage(time_s: float) -> None:
     """A clock never says such a time, and nothing is reckoned with it."""
-    whole = MAGIC + tape.block([tape.record(Kind.TICK, time_s), tape.record(Kind.TICK, 1.0)])
+    whole = MAGIC + block([tape.record(Kind.TICK, time_s), tape.record(Kind.TICK, 1.0)])
 
     with pytest.raises(RemoteProtocolError, match="damaged"):
         list(tape.read_records(whole))
@@ -95,13 +110,13 @@ def test_payloads_of_another_kind_are_refused(read: Callable[[object], object], 
 def test_records_of_another_shape_are_damage(entries: Any) -> None:
     """What has its check right and is no list of records was written by somebody else."""
     with pytest.raises(RemoteProtocolError, match="damaged"):
-        list(tape.read_records(MAGIC + tape.block(entries)))
+        list(tape.read_records(MAGIC + framed(entries)))
 
 
 def test_large_messages_leave_nothing_behind() -> None:
     """Behind a large message the next ones are as they were."""
-    large = tape.block([tape.heard_record(1.0, [bytes(3 << 20)])])
-    small = tape.block([tape.heard_record(2.0, [b"a"])])
+    large = block([tape.heard_record(1.0, [bytes(3 << 20)])])
+    small = block([tape.heard_record(2.0, [b"a"])])
 
     assert [1.0, 2.0] == [one.time_s for one in tape.read_records(MAGIC + large + small)]
 
@@ -119,14 +134,14 @@ def test_no_bytes_break_the_reader(data: bytes) -> None:
 )
 def test_base_comes_back(serial: int, state: object) -> None:
     """Serial and state of a base are those that were written."""
-    (one,) = tape.read_records(MAGIC + tape.block([tape.base_record(1.0, serial, state, [["a", 1]])]))
+    (one,) = tape.read_records(MAGIC + block([tape.base_record(1.0, serial, state, [["a", 1]])]))
 
     assert (Kind.BASE, (serial, state, [["a", 1]])) == (one.kind, tape.read_base(one.payload))
 
 
 def test_late_serials_come_back() -> None:
     """The serials of calls whose deadline has passed are those that were written."""
-    (one,) = tape.read_records(MAGIC + tape.block([tape.late_record(1.0, [3, 1 << 40])]))
+    (one,) = tape.read_records(MAGIC + block([tape.late_record(1.0, [3, 1 << 40])]))
 
     assert [3, 1 << 40] == tape.read_serials(one.payload)
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from ganglion.errors import ContractBroken
 from ganglion.peer.layout import Layout
+from ganglion.peer.portrait import Portrait
 from ganglion.peer.snapshot import speaks
 from ganglion.sdk.environment import Environment
 from ganglion.sdk.seed import generator_from_words, words
@@ -199,7 +200,7 @@ class _Asked(_Trial):
     def _look(self) -> None:
         self._taken()
 
-    def _taken(self) -> bytes:
+    def _taken(self) -> list[Portrait]:
         with clause(self._cls, _SAVES):
             return self._staged.take_state()
 

@@ -7,11 +7,14 @@ import contextlib
 import json
 import os
 import shutil
+import struct
 import tempfile
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgpack
 import numpy as np
 
 from fuzz.target import Target
@@ -188,7 +191,10 @@ def _records() -> list[bytes]:
     broken = [b"\xff\xff\xff\xff", [], ["a"], [1, 2, 3], [[], {}, []], [b"", b"\x01\0\0\0x"], {"a": 1}, None]
     made += [tape.record(kind, 5.0, payload) for kind in Kind for payload in broken]
     shapes: list[Any] = [7, [7], [[1, 1.0]], [[0, 1.0, []]], [[1, float("nan"), []]], [[[], 1.0, None]]]
-    return [tape.block([one]) for one in made] + [tape.block(made[:5])] + [tape.block(one) for one in shapes]
+    payloads = [msgpack.packb(some) for some in (*([one] for one in made), made[:5], *shapes)]
+    checks = [(len(one), zlib.crc32(one)) for one in payloads]
+    heads = [struct.pack("<III", size, check, size ^ check ^ 0xFFFFFFFF) for size, check in checks]
+    return [head + payload for head, payload in zip(heads, payloads, strict=True)]
 
 
 _RECORDS = _records()

@@ -30,18 +30,19 @@ class Reel(MemoryReel):
         self.torn += size < len(self.data)
         super().cut(size)
 
-    def append(self, data: bytes) -> None:
+    def append(self, *pieces: bytes | memoryview) -> None:
         """Write at its end, or only begin to."""
         if self._process.mine == 0:
+            data = b"".join(pieces)
             self.data += data[: len(data) // 2]
         self._process.step()
-        super().append(data)
+        super().append(*pieces)
         self._process.step()
 
-    def replace(self, data: bytes) -> None:
+    def replace(self, *pieces: bytes | memoryview) -> None:
         """Begin anew."""
         self._process.step()
-        super().replace(data)
+        super().replace(*pieces)
         self._process.step()
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import signal
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +27,10 @@ class Seen:
     role: str
     name: str
     since: int
+
+    def kill(self) -> None:
+        """Kill it."""
+        os.kill(self.pid, signal.SIGKILL)
 
 
 def _stat(pid: int) -> tuple[str, int, int]:
