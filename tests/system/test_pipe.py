@@ -17,7 +17,7 @@ STEP = "        step=$((step + 1)) done=false truncated=false\n"
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """Return a folder with the programs and the document of the pipe."""
-    for name in ("counter.sh", "follow.js", "piped.yml"):
+    for name in ("counter.sh", "counter.ml", "counter.escript", "follow.js", "piped.yml"):
         shutil.copy(DOCUMENTS / name, tmp_path)
     return tmp_path
 
@@ -41,6 +41,22 @@ def test_muscle_of_lines_keeps_every_clause(folder: Path) -> None:
     _change(folder / "follow.js", "(count + gain) % it.space.n", "count")
     asked = ganglion(folder, "muscle", "test", *KIT, "node", "follow.js")
     assert 0 == asked.returncode, asked.stdout + asked.stderr
+
+
+@pytest.mark.parametrize(
+    ("command", "tool"), [("ocaml, str.cma, counter.ml", "ocaml"), ("escript, counter.escript", "escript")]
+)
+def test_the_same_environment_in_another_language(folder: Path, command: str, tool: str) -> None:
+    """A run with the counter in OCaml, or in Erlang, has the tables of the shell script's."""
+    if shutil.which(tool) is None:
+        pytest.skip(f"no command {tool}")
+    assert 0 == ganglion(folder, "run", "-q", "piped.yml").returncode
+    _change(folder / "piped.yml", "sh, counter.sh", command)
+
+    ran = ganglion(folder, "run", "-q", "piped.yml")
+    assert 0 == ran.returncode, ran.stdout + ran.stderr
+    compared = ganglion(folder, "runs", "diff", "piped-1", "piped-2")
+    assert (0, "no difference\n") == (compared.returncode, compared.stdout)
 
 
 @pytest.mark.parametrize("death", ["kill -9 $$", "exit 3"])
