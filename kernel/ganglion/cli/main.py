@@ -154,6 +154,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     status, None for 0.
     """
     settings = Settings()
+    os.umask(mask := os.umask(0))  # commands narrow it; who calls us in a process of its own gets it back
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors=_ESCAPED)
     given = list(sys.argv[1:] if arguments is None else arguments)
@@ -173,4 +174,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # who read our output has gone; the interpreter would complain when it flushes
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
+    finally:
+        os.umask(mask)
     return status if isinstance(status, int) else 0

@@ -13,6 +13,13 @@ from ganglion.supervisor.runs import Outcome
 from ganglion.wire.messages import RunEvent
 
 
+@pytest.fixture(autouse=True)
+def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the tests draw on a terminal that can be drawn on, wherever they run."""
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("COLUMNS", raising=False)
+
+
 @pytest.mark.parametrize(
     ("values", "line"),
     [([], ""), ([1.0], "▅"), ([1.0, 2.0], "▁█"), ([2.0, 1.0, 1.5], "█▁▅"), ([3.0] * 4, "▅▅▅▅")],

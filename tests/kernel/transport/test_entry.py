@@ -69,7 +69,9 @@ def answer(bus: Any, **said: Any) -> tuple[Verb, str]:
         pytest.param({"token": ""}, "token: it admits nobody", id="none"),
         pytest.param({"token": "w" * 43}, "token: it admits nobody", id="wrong"),
         pytest.param({"token": "w" * 44}, "token: expected at most 43 bytes", id="long"),
-        pytest.param({"name": "RUN-2/muscle/y/0"}, "name: this token does not admit", id="of-another-run"),
+        pytest.param(
+            {"name": "RUN-2/muscle/y/0"}, "name: no run waits for a muscle named", id="of-another-run"
+        ),
         pytest.param(
             {"name": "RUN/brain/x", "role": "brain"}, "name: this token does not admit", id="of-another"
         ),
