@@ -66,6 +66,7 @@ class Revival:
             return
         if self._mended(run, member):
             if _may_be_slain(member) and not member.off.is_set() and not member.heard_out:
+                member.lost_s = self._clock()  # a phase that begins meanwhile leaves the successor to us
                 self._begin(self._hear_out(member))
             else:
                 self._revive(run, member)

@@ -11,6 +11,7 @@ import pytest
 
 from ganglion.errors import RemoteProtocolError
 from ganglion.supervisor.member import Member
+from ganglion.supervisor.process import Process
 from ganglion.supervisor.runs import Run
 from ganglion.wire.messages import FlowSignal, Overdue
 
@@ -58,19 +59,19 @@ def test_whoever_is_lost_comes_back(make_farm: Any, part: str) -> None:
     assert not (farm.folder.path / "tapes").exists()
 
 
-def test_who_is_lost_before_he_has_joined_comes_back(make_farm: Any) -> None:
+def test_who_is_lost_before_he_has_joined_comes_back(make_farm: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A loss at the very beginning is made good like any other."""
-    farm = make_farm()
+    farm, started = make_farm(), Member.started
 
-    async def kill_stranger(run: Run) -> None:
-        for _ in range(5000):
-            found = run.members.get(f"{run.id}/muscle/ada/0")
-            if found is not None and found.process is not None and not found.here.is_set():
-                found.process.signal(signal.SIGKILL)
-                return
-            await asyncio.sleep(0.001)
+    def started_and_killed(self: Member, process: Process) -> None:
+        """Kill the first process of a muscle in the moment in which the supervisor hears of it."""
+        started(self, process)
+        if "/muscle/" in self.name and not killed:
+            killed.append(process)
+            process.signal(signal.SIGKILL)
 
-    farm.deeds["run.started", 1] = lambda run: asyncio.ensure_future(kill_stranger(run))
+    killed: list[Process] = []
+    monkeypatch.setattr(Member, "started", started_and_killed)
     outcome = farm.carry_out()
 
     assert ("finished", []) == (outcome.status, outcome.story)
@@ -149,8 +150,14 @@ def test_who_is_killed_while_it_has_nothing_to_do_is_no_poison(make_farm: Any) -
     farm = make_farm()
 
     async def kill_idle(run: Run) -> None:
-        bus = farm.supervisor.bus
-        assert (await bus.ask(run.governor.name, "governor.signal", FlowSignal("PAUSE", "operator"))).accepted
+        bus, controller = farm.supervisor.bus, member(run, "controller").process
+        assert controller is not None
+        controller.signal(signal.SIGSTOP)  # else the last episode may have ended before the governor is asked
+        pause = FlowSignal("PAUSE", "operator")
+        asked = asyncio.ensure_future(bus.ask(run.governor.name, "governor.signal", pause))
+        await asyncio.sleep(0.2)  # less than what a stopped process is given
+        controller.signal(signal.SIGCONT)
+        assert (await asked).accepted
         for _ in range(3):
             former = member(run, "environment")
             await asyncio.wait_for(former.here.wait(), 30.0)

@@ -416,16 +416,22 @@ def test_slow_bytes_hold_no_room(native: Any, station: Any, monkeypatch: pytest.
     large = threading.Thread(target=controller.send, args=("", INFO, b"", bytes(room)))
     large.start()
     until(station, lambda: station.exchange.budget.tight)
-    for _ in range(int(UNFINISHED_IDLE_S) + 1):
+
+    def are_lost() -> bool:
+        return not set(names) & set(station.exchange.broker.joined)
+
+    deadline_s = time.monotonic() + WAIT_S
+    while not station.call(are_lost):
+        assert time.monotonic() < deadline_s
         for drip in drips:
             with contextlib.suppress(PeerLost):
                 drip.link._send_all(b"x")
-        station.pass_time(1.0)
+        if station.call(lambda: station.exchange.budget.tight):
+            station.pass_time(0.5)  # not else: there is room, and the controller has yet to use it
+    large.join(WAIT_S)  # before anything is received: BEATs are answered on the same link
     answer = controller.receive()
-    large.join(WAIT_S)
 
     assert (Verb.REPLY, 5) == (answer.head.verb, answer.head.serial)
-    assert not set(names) & set(station.call(lambda: list(station.exchange.broker.joined)))
 
 
 def test_brains_take_no_room_of_others(native: Any, station: Any) -> None:

@@ -300,9 +300,8 @@ class Keeper:
             refused = answer.error is not None or answer.pending.call != "governor.signal"
             self.answers.append(str(answer.error) if refused else codec_of(Signalled).decode(answer.body))
             signal = self._asked.pop(answer.pending.serial)
-            if (
-                answer.error is None and "PAUSE" not in self._asked.values()
-            ):  # what is on its way may come after it
+            later = {*self._asked.values(), *(getattr(message, "signal", "") for _, message in self._orders)}
+            if answer.error is None and "PAUSE" not in later:  # what is on its way may come after it
                 self.heard.add(signal)
 
     # -- processes ----------------------------------------------------------------------------------------------------
