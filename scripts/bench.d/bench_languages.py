@@ -15,11 +15,10 @@ import msgpack
 from bus import PEERS, RUN, broker, join, token
 from measure import HERE, Options, Row, compare, interleave, placed
 
-from ganglion.document.recipes import read_recipes
-from ganglion.supervisor.toolchain import Program, build, lacking
 from ganglion.transport.blocking import BlockingLink
 from ganglion.wire.name import Role, peer_name
 from ganglion.wire.verb import Verb
+from ganglion_conformance.recipes import Program, build, lacking, read_recipes
 
 STEPS = 2_000  # of one round; ten rounds, the first one included, are 20,000 steps
 EPISODE = 200

@@ -32,8 +32,8 @@ STARTS = (
     "peer/lines.py",
     "cli/again.py",
     "cli/child.py",
-    "supervisor/toolchain.py",
-    "testing/kit/process.py",
+    "ganglion_conformance/drivers.py",
+    "ganglion_conformance/recipes.py",
 )  # these start programs; nothing else does
 MAKERS = (
     "dataclasses.py",
@@ -73,7 +73,7 @@ WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 def is_ours(argv: list[str]) -> bool:
     """Say whether a command line is one of Ganglion's processes."""
     modules = [argv[place + 1] for place, word in enumerate(argv[:-1]) if word == "-m"]
-    return any(module.partition(".")[0] == "ganglion" for module in modules) or any(
+    return any(module.partition(".")[0] in ("ganglion", "ganglion_conformance") for module in modules) or any(
         Path(word).name == "ganglion" for word in argv[1:2]
     )
 

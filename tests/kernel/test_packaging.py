@@ -67,14 +67,16 @@ def test_wheel_holds_every_file_of_the_source(source: Path, wheels: dict[Path, z
 
 @pytest.mark.slow
 def test_wheel_holds_the_programs_of_other_languages(wheels: dict[Path, zipfile.Path]) -> None:
-    """Recipes and programs of `plugins/foreign` are data of the kernel's wheel, and the vectors too."""
+    """Recipes and programs of `plugins/foreign` are data of the kit's wheel, and the vectors too."""
     command = ["git", "ls-files", "plugins/foreign"]
     tracked = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
-    names = set(wheels[ROOT].root.namelist())
+    names = set(wheels[ROOT / "plugins" / "ganglion-conformance"].root.namelist())
 
     assert "plugins/foreign/recipes.yml" in tracked
-    assert [] == [name for name in tracked if name.replace("plugins/", "ganglion/", 1) not in names]
-    assert "ganglion/testing/vectors/v1/messages.jsonl" in names
+    assert [] == [
+        name for name in tracked if name.replace("plugins/", "ganglion_conformance/", 1) not in names
+    ]
+    assert "ganglion_conformance/vectors/v1/messages.jsonl" in names
 
 
 @pytest.mark.slow

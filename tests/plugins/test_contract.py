@@ -12,16 +12,8 @@ import numpy as np
 import pytest
 
 from ganglion.sdk import ActuatorInformation, Box, Discrete, MultiBinary, MultiDiscrete, SensorInformation
-from ganglion.testing import (
-    Order,
-    PluginDriver,
-    check_brain,
-    check_environment,
-    check_filter,
-    check_muscle,
-    check_objective,
-    judge,
-)
+from ganglion.testing import check_brain, check_environment, check_filter, check_muscle, check_objective
+from ganglion_conformance import Order, PluginDriver, judge
 
 ROOT = Path(__file__).parents[2]
 

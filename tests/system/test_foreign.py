@@ -15,7 +15,7 @@ from system.languages import command_of, names, program_of
 from system.results import Failed, Rows, fail, table, unnamed
 
 from ganglion.supervisor.connection import find_connections, read_connection
-from ganglion.supervisor.toolchain import Program
+from ganglion_conformance.recipes import Program
 
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux", reason="programs are started and watched as on Linux"

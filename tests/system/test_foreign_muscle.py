@@ -17,10 +17,10 @@ from system.languages import command_of, program_of
 from system.results import Failed, fail, table
 
 from ganglion.supervisor.connection import find_connections
-from ganglion.supervisor.toolchain import Program
-from ganglion.testing.kit.bench import Bench, Order
-from ganglion.testing.kit.body import Body
-from ganglion.testing.kit.process import ProgramDriver
+from ganglion_conformance.bench import Bench, Order
+from ganglion_conformance.body import Body
+from ganglion_conformance.drivers import ProgramDriver
+from ganglion_conformance.recipes import Program
 
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux", reason="programs are started and watched as on Linux"

@@ -15,14 +15,14 @@ from system.command import GANGLION, ganglion, variables
 from system.languages import RECIPES, command_of, names, program_of
 from system.results import Rows, table, unnamed
 
-from ganglion.document.recipes import foreign_folder
 from ganglion.sdk import ActuatorInformation, Box, ResetRequest
-from ganglion.testing.kit.bench import Bench, Order
-from ganglion.testing.kit.kit import judge
-from ganglion.testing.kit.process import ProgramDriver
-from ganglion.testing.kit.world import World
-from ganglion.testing.vectors import read
 from ganglion.wire.envelope import decode_head
+from ganglion_conformance.bench import Bench, Order
+from ganglion_conformance.drivers import ProgramDriver
+from ganglion_conformance.kit import judge
+from ganglion_conformance.recipes import foreign_folder
+from ganglion_conformance.vectors import read
+from ganglion_conformance.world import World
 from ganglion_toys.pendulum import SEED_SHIFT, Pendulum
 
 SEEDS = (0, 7, 3936898253221180)

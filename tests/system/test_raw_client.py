@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from system.command import ganglion
 
-from ganglion.testing.kit.bench import Order
-from ganglion.testing.kit.kit import judge
-from ganglion.testing.kit.process import ProgramDriver
+from ganglion_conformance.bench import Order
+from ganglion_conformance.drivers import ProgramDriver
+from ganglion_conformance.kit import judge
 
 DOCUMENTS = Path(__file__).parents[1] / "documents"
 BIN = Path(sys.executable).parent

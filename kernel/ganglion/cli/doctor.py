@@ -6,12 +6,10 @@ import importlib.metadata
 import json
 import os
 import resource
-import shutil
 import socket
 import sys
 import tempfile
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -22,13 +20,11 @@ from ganglion import registry
 from ganglion.cli.deep import misfits
 from ganglion.cli.settings import Settings
 from ganglion.cli.stores import default_uri
-from ganglion.document.recipes import Recipe, read_recipes
 from ganglion.errors import GanglionError
 from ganglion.limits import PEERS
 from ganglion.supervisor.connection import endpoint_folder, find_connections
 from ganglion.supervisor.linux import LINUX
 from ganglion.supervisor.operator import Operator
-from ganglion.supervisor.toolchain import lacking
 from ganglion.transport.curve import new_pair
 from ganglion.wire.messages import Nothing
 
@@ -51,11 +47,10 @@ class Finding:
 
 
 @click.command("doctor")
-@click.option("--languages", is_flag=True, help="Also start what programs of other languages are built with.")
 @click.pass_obj
-def command(settings: Settings, languages: bool) -> int:
-    """Look at Python, packages, limits, folders, store, kernel, plugins, languages; exit status 1 if one fails."""
-    findings = list(examine(settings, languages))
+def command(settings: Settings) -> int:
+    """Look at Python, packages, limits, folders, store, kernel, plugins; exit status 1 if one fails."""
+    findings = list(examine(settings))
     if settings.json:
         click.echo(json.dumps([asdict(finding) for finding in findings], indent=2))
     else:
@@ -65,8 +60,8 @@ def command(settings: Settings, languages: bool) -> int:
     return 1 if any(finding.state == "fail" for finding in findings) else 0
 
 
-def examine(settings: Settings, languages: bool = False) -> Iterator[Finding]:
-    """Yield one finding after the other; with `languages` their tools are started."""
+def examine(settings: Settings) -> Iterator[Finding]:
+    """Yield one finding after the other."""
     yield _python()
     yield _packages()
     yield _processes()
@@ -77,7 +72,6 @@ def examine(settings: Settings, languages: bool = False) -> Iterator[Finding]:
     yield _store(settings)
     yield _kernel(settings)
     yield from _plugins()
-    yield _languages(languages)
 
 
 def _python() -> Finding:
@@ -220,34 +214,3 @@ def _plugins() -> Iterator[Finding]:
 
 def _number(limit: int) -> str:
     return "unlimited" if limit == resource.RLIM_INFINITY else str(limit)
-
-
-def _languages(whole: bool = False) -> Finding:
-    """Look for what programs of other languages are built with; who needs none of them misses nothing.
-
-    Their probes start compilers and interpreters: unless `whole`, only commands are looked for.
-    """
-    recipes = list(read_recipes().values())
-    if whole:
-        with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-            lacks = list(pool.map(lacking, recipes))
-    else:
-        lacks = [_lacks_command(recipe) for recipe in recipes]
-    there = ", ".join(
-        dict.fromkeys(recipe.language for recipe, lack in zip(recipes, lacks, strict=True) if lack is None)
-    )
-    missing = "; ".join(dict.fromkeys(lack for lack in lacks if lack is not None))
-    text = f"{'all' if whole else 'commands'} for {there or 'none'}" + (
-        f"; not for {missing}" if missing else ""
-    )
-    cure = "packages: plugins/foreign/README.md" if missing else ""
-    return Finding(
-        "languages", "ok", text, cure if whole else cure or "`ganglion doctor --languages` looks closer"
-    )
-
-
-def _lacks_command(recipe: Recipe) -> str | None:
-    words = [probe.line.split()[0] for probe in recipe.probes] + [recipe.run[0]]
-    wanted = [word for word in words if "{" not in word and "/" not in word]
-    missing = [word for word in wanted if shutil.which(word) is None]
-    return f"{recipe.language}: no {missing[0]}" if missing else None

@@ -34,8 +34,6 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "graph": ("ganglion.cli.graph:command", "Draw the processes or the phases of a document."),
     "schema": ("ganglion.cli.schema:command", "Print the JSON Schema of documents."),
     "plugins": ("ganglion.cli.plugins:command", "List the installed plugins."),
-    "env": ("ganglion.cli.conformance:env", "Judge an environment, a plugin or a program, clause by clause."),
-    "muscle": ("ganglion.cli.conformance:muscle", "Judge a muscle, a plugin or a program, clause by clause."),
     "runs": ("ganglion.cli.runs:command", "List runs."),
     "show": ("ganglion.cli.show:command", "Show one run and its documents."),
     "verify": ("ganglion.cli.verify:command", "Recompute what protects results; print digests."),
@@ -50,7 +48,6 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "continue": ("ganglion.cli.pause:go_on", "Let the paused workers of a live run go on."),
     "signal": ("ganglion.cli.signal:command", "Send a flow signal to a live run."),
     "stop": ("ganglion.cli.stop:command", "Interrupt a live run."),
-    "new": ("ganglion.cli.new:command", "Write the skeleton of a plugin."),
     "config": ("ganglion.cli.config:command", "Show the settings, and where each comes from."),
     "doctor": ("ganglion.cli.doctor:command", "Look whether this machine has what is needed."),
 }

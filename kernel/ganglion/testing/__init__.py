@@ -17,10 +17,6 @@ if TYPE_CHECKING:
     from ganglion.testing.checks.space import check_space
     from ganglion.testing.clock import Clock
     from ganglion.testing.fakes import FakeBrain, FakeEnvironment, FakeMuscle, FakeObjective
-    from ganglion.testing.kit.bench import Order
-    from ganglion.testing.kit.inmemory import PluginDriver
-    from ganglion.testing.kit.kit import judge
-    from ganglion.testing.kit.process import ProgramDriver
     from ganglion.testing.stage import StagedAgent, StagedEnvironment
 
 __all__ = [
@@ -29,9 +25,6 @@ __all__ = [
     "FakeEnvironment",
     "FakeMuscle",
     "FakeObjective",
-    "Order",
-    "PluginDriver",
-    "ProgramDriver",
     "StagedAgent",
     "StagedEnvironment",
     "check_brain",
@@ -41,7 +34,6 @@ __all__ = [
     "check_muscle",
     "check_objective",
     "check_space",
-    "judge",
     "make_agent",
 ]
 
@@ -51,9 +43,6 @@ _PLACES = {
     "FakeEnvironment": "ganglion.testing.fakes",
     "FakeMuscle": "ganglion.testing.fakes",
     "FakeObjective": "ganglion.testing.fakes",
-    "Order": "ganglion.testing.kit.bench",
-    "PluginDriver": "ganglion.testing.kit.inmemory",
-    "ProgramDriver": "ganglion.testing.kit.process",
     "StagedAgent": "ganglion.testing.stage",
     "StagedEnvironment": "ganglion.testing.stage",
     "check_brain": "ganglion.testing.checks.agent",
@@ -63,7 +52,6 @@ _PLACES = {
     "check_muscle": "ganglion.testing.checks.agent",
     "check_objective": "ganglion.testing.checks.agent",
     "check_space": "ganglion.testing.checks.space",
-    "judge": "ganglion.testing.kit.kit",
     "make_agent": "ganglion.testing.agent",
 }
 

@@ -35,9 +35,7 @@ def test_machine_of_the_tests_is_well(tmp_path: Path) -> None:
         "store",
         "kernel",
         "plugins",
-        "languages",
     ]
-    assert "Python" in rows[-1]["text"]
     assert expected == [row["what"] for row in rows]
     assert 0 == result.return_value
     assert not (tmp_path / "r").exists()
@@ -59,16 +57,3 @@ def test_results_that_cannot_be_written_fail(tmp_path: Path) -> None:
     [results] = [f for f in examine(Settings(results=tmp_path / "file")) if f.what == "results"]
 
     assert ("fail", "choose another folder with --results DIR") == (results.state, results.cure)
-
-
-def test_languages_are_looked_for_by_their_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a language needs and this machine lacks is named by its command, and fails nothing."""
-    monkeypatch.setenv("PATH", str(tmp_path))
-    (tmp_path / "gcc").write_text("#!/bin/sh\n")
-    (tmp_path / "gcc").chmod(0o755)
-    [found] = [f for f in examine(Settings(results=tmp_path)) if f.what == "languages"]
-
-    assert "ok" == found.state
-    assert "JavaScript: no node" in found.text
-    assert "C: no gcc" not in found.text
-    assert "plugins/foreign/README.md" in found.cure

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 from _pytest.mark import ParameterSet
 
-from ganglion.document.recipes import Recipe, read_recipes
-from ganglion.supervisor.toolchain import Program, build, lacking
+from ganglion_conformance.recipes import Program, Recipe, build, lacking, read_recipes
 
 __all__ = ["ALL", "RECIPES", "command_of", "names", "program_of"]
 
