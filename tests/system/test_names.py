@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from ganglion.errors import GanglionError
-from ganglion.peer.shelf import Index, copy_model, shelves
+from ganglion.peer.models import Index, copy_model, shelves
 from ganglion.peer.tape import FileReel, Tape
 from ganglion.run.plan import Process
 from ganglion.sdk.models import Models, file_name, percent_encoded

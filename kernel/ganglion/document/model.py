@@ -87,6 +87,10 @@ def _is_text(value: Any) -> bool:
     return isinstance(value, str)
 
 
+def _is_directory(value: Any) -> bool:
+    return isinstance(value, str) and value != "store" and "://" not in value
+
+
 def _is_integer(least: int) -> Callable[[Any], bool]:
     return lambda value: type(value) is int and value >= least
 
@@ -124,6 +128,12 @@ _MAP = {"type": "object"}
 NAME_WORDS = f"text of 1 to {UID_BYTES} bytes without / [ ] and control characters"
 
 Text = Annotated[str, Expect("text", _is_text, _TEXT)]
+Directory = Annotated[
+    str | None,
+    _or_null(
+        "a directory (`./store` for one of that name), and no store: models are files", _is_directory, _TEXT
+    ),
+]
 TextOrNull = Annotated[str | None, _or_null("text", _is_text, _TEXT)]
 PluginName = Annotated[
     str, Expect("the name of a plugin", lambda v: _is_text(v) and bool(v), {**_TEXT, "minLength": 1})
@@ -354,10 +364,7 @@ class Agent(Form):
         description="recorded episodes from which the brain learns before the first step of this phase (train only), "
         "by `pretrain` or else by `thinking`; not inherited",
     )
-    models: TextOrNull = Field(
-        None,
-        description="a second place for its models: a directory, `store` for the run's own store, or a store's URI",
-    )
+    models: Directory = Field(None, description="a second directory for its models")
     load: Annotated[Load | None, BeforeValidator(_none_if_false)] = Field(
         None, description="where its model comes from; not inherited"
     )

@@ -305,7 +305,6 @@ def _reaches(root: Node, phases: Sequence[Expanded], local: bool) -> list[Fault]
         *(
             node.fault(f"{whose} names no folder to write to")
             for node in _given([a.map.get("models") for a in agents])
-            if node.value != "store"  # its rows go there, too
         ),
         *(
             node.fault(f"{whose} names no place to read from")

@@ -21,13 +21,13 @@ from ganglion.peer.layout import Layout, copied, freeze, thaw
 from ganglion.peer.likeness import Likeness
 from ganglion.peer.loader import Loader
 from ganglion.peer.matrix import learns_arrays
+from ganglion.peer.models import copy_model, files_of
 from ganglion.peer.notes import Notes
 from ganglion.peer.participant import DEFERRED, Handler, Participant
 from ganglion.peer.portrait import Portrait
 from ganglion.peer.pretraining import Pretraining
 from ganglion.peer.rehearsal import Rehearsal
 from ganglion.peer.renewal import Renewal
-from ganglion.peer.shelf import copy_model, files_of
 from ganglion.peer.state import Generators, streams_of
 from ganglion.peer.thought import Newest, Round, evaluated, signal_of
 from ganglion.peer.transitions import Layouts, Row, Stack, remember

@@ -24,8 +24,8 @@ from ganglion.peer.conversation import Gone, Request, Told
 from ganglion.peer.cut import Cuts
 from ganglion.peer.failure import failure_of, show_failure
 from ganglion.peer.hooks import Hooks, identity
-from ganglion.peer.library import Library
 from ganglion.peer.loader import Loader
+from ganglion.peer.models import Library
 from ganglion.peer.ordinals import Ordinals
 from ganglion.peer.participant import DEFERRED, Handler, Participant
 from ganglion.peer.recordings import Recordings
@@ -133,8 +133,7 @@ class GovernorHost:
         self.participant.patience_s = span_s("governor.boundary", deadlines_s)
         self._episode_span_s = span_s("governor.episode", deadlines_s)
         self._run = start.run
-        again = start.resume is not None or self.participant.incarnation > 1
-        self._library = Library(plan, start.run, self._results, self._store_uri, self._warn, again)
+        self._library = Library(plan, start.run, self._results, self._store_uri, self._warn)
         self._conditions: dict[str, TerminationCondition] = {}
         self._recordings = Recordings(plan, start.run, self._results, self._store_uri, self._warn)
         services = _Services(int(plan.seed), self._loader, self._library, self._recordings, self._conditions)
@@ -386,13 +385,10 @@ class GovernorHost:
         return signal
 
     def _numbered(self, effect: Record) -> list[Any]:
-        """Return a record with what names it for good: equal signals may be said twice, and each is one of its own.
-
-        A model whose bytes the store shall keep is marked.
-        """
+        """Return a record with what names it for good: equal signals may be said twice, and each is one of its own."""
         record = effect.record
         if record[0] != "signal":
-            return self._library.marked(record)
+            return list(record)
         return [*record, self._ordinals.order() if effect.order else self._ordinals.number(record[2])]
 
     def _cut(self, cut: Cut) -> None:
@@ -416,8 +412,7 @@ class GovernorHost:
         ):  # what a predecessor has heard is written at the next tick
             return
         try:
-            with self._watched(None):  # writing gigabytes of models into a database may take long
-                self._library.flush()
+            self._library.flush()
         except StoreError as error:
             self._unindexed = True
             failure = failure_of(error)
@@ -522,8 +517,8 @@ class _Services:
         """Return what tells a brain to learn from recorded episodes."""
         return self._recordings.request(agent.name)
 
-    def shelf(self, agent: AgentPlan) -> str | None:
-        """Return the folder of this run in the agent's second directory of models, None if that is a store."""
+    def shelf(self, agent: AgentPlan) -> str:
+        """Return the folder of this run in the agent's second directory of models."""
         return self._library.shelf(agent)
 
     def now(self) -> str:

@@ -183,7 +183,7 @@ def host_of(role: Role, variables: Mapping[str, str], command: Sequence[str] = (
 
 
 def _store_host(variables: Mapping[str, str]) -> Any:
-    from ganglion.peer.address import store_class
+    from ganglion.peer.models import store_class
     from ganglion.peer.store import StoreHost
 
     uri = variables["GANGLION_STORE"]

@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from ganglion.errors import DocumentError, GanglionError, StoreError
-from ganglion.peer.address import keepers_of, located, shown, store_class
+from ganglion.peer.models import hand_over, keepers_of, located, shown, store_class
 from ganglion.peer.sessions import Pick
-from ganglion.peer.shelf import hand_over
 from ganglion.peer.spool import Source, Spool, read_chunk, read_index
 from ganglion.peer.transcript import Transcript, quoted
 from ganglion.run import model, replay

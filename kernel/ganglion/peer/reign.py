@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ganglion.peer.library import Library
 from ganglion.peer.likeness import Likeness
+from ganglion.peer.models import Library
 from ganglion.peer.ordinals import Ordinals
 from ganglion.peer.participant import Participant
 from ganglion.peer.portrait import NoPortrait, Portrait

@@ -12,7 +12,6 @@ from typing import Any
 
 from ganglion.errors import GanglionError, StoreDamaged, StoreError, StoreUnavailable
 from ganglion.limits import DEADLINES_S, STORE_TAPE_BYTES, WAIT_REPORT_S
-from ganglion.peer import deposit
 from ganglion.peer.conversation import Gone, Told
 from ganglion.peer.failure import failure_of, show_failure
 from ganglion.peer.numbering import Numbering, Place
@@ -104,7 +103,7 @@ class StoreHost:
             return
         batch = attach(told.head.call, codec_of(RecordBatch).decode(told.body), told.blobs)
         if batch.number == 0 and self.participant.playing:  # kept from an earlier tape
-            self._guard(lambda: self._apply(told.peer, batch.records))
+            self._guard(lambda: self._writer.apply(told.peer, batch.records))
         elif not self._is_early(told.peer, batch) and self._comes_next(told.peer, batch.number):
             self._begun |= any(record[:1] == ["run"] for record in batch.records)
             self._phase = max(
@@ -147,16 +146,11 @@ class StoreHost:
         if not self._unacknowledged:
             self._since_s = self.participant.clock()
         self._unacknowledged[peer] = batch.number
-        self._guard(lambda: self._apply(peer, batch.records))
+        self._guard(lambda: self._writer.apply(peer, batch.records))
         self._ended |= any(record[:1] == ["end"] for record in batch.records)
         self._rows += sum(_weight(record) for record in batch.records)
         if self._rows >= (_REPLAY_ROWS if self.participant.playing else _COMMIT_ROWS):
             self.commit()
-
-    def _apply(self, peer: str, records: Sequence[Sequence[Any]]) -> None:
-        """Give records to the writer; the governor's may name models whose bytes are to be kept with them."""
-        run = peer.partition("/")[0]
-        deposit.apply(self._writer, peer, records, trusted=peer == peer_name(run, Role.GOVERNOR))
 
     def joined(self) -> None:
         """Ask to be told when the governor is lost: then nobody else is left to write how the run ended."""

@@ -45,8 +45,7 @@ class Inheritance:
         found = {agent.name: services.model(phase, agent, self._own) for agent in phase.agents}
         self.first = {name: folder for name, folder in found.items() if folder is not None}
         second = [agent for agent in phase.agents if agent.models and agent.brain is not None]
-        shelves = {agent.name: services.shelf(agent) for agent in second}
-        self._shelves = {name: shelf for name, shelf in shelves.items() if shelf is not None}
+        self._shelves = {agent.name: services.shelf(agent) for agent in second}
 
     def hand_on(self, agents: Iterable[AgentPlan]) -> None:
         """Let agents without brains leave the phase with what they began it with."""

@@ -44,8 +44,8 @@ class Services(Protocol):
     def pretraining(self, agent: AgentPlan) -> BrainPretrain | None:
         """Return what tells a brain to learn from recorded episodes, None where there are none for it."""
 
-    def shelf(self, agent: AgentPlan) -> str | None:
-        """Return the folder of this run below the agent's `models`, None if that is a store.
+    def shelf(self, agent: AgentPlan) -> str:
+        """Return the folder of this run below the agent's `models`.
 
         Asked only where it has that key. DocumentError: models cannot be kept there.
         """

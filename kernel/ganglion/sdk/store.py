@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, BinaryIO, ClassVar, NamedTuple, Self
 
 from ganglion.errors import (
@@ -15,16 +15,11 @@ from ganglion.errors import (
     UsageError,
 )
 from ganglion.limits import (
-    MODEL_BYTES,
-    MODEL_HEADER_BYTES,
-    MODEL_MEMBERS,
-    MODEL_PIECE_BYTES,
     OPEN_ROWS_BYTES,
     STORE_RESERVE_BYTES,
 )
 
 __all__ = [
-    "MODEL_PIECE_BYTES",
     "OPEN_ROWS_BYTES",
     "STORE_RESERVE_BYTES",
     "Damage",
@@ -38,10 +33,8 @@ __all__ = [
     "StoreUnavailable",
     "StoreWriter",
     "UsageError",
-    "model_file_bytes",
 ]
 
-_NO_MODELS = "expected a store that keeps the bytes of models; this kind keeps where their files lie"
 _AS_THEY_ENDED = "expected a store whose runs can be taken up again; this kind keeps them as they ended"
 
 
@@ -54,11 +47,6 @@ class Damage(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.kind} {self.where}: {self.text}"
-
-
-def model_file_bytes() -> int:
-    """Return how many bytes a file of a model has at most: its arrays, and what describes them."""
-    return MODEL_BYTES + MODEL_MEMBERS * MODEL_HEADER_BYTES
 
 
 class _Opened(ABC):
@@ -109,9 +97,7 @@ class StoreWriter(_Opened):
                  ordinal: its number in the run, or, negative, that of a tolerated error in its episode (and `data`
                  names the mode); a repeat is harmless
         evaluation  phase, agent, number, episode|nil, metrics, brain|nil, completed      a repeat is harmless
-        brain    phase, agent, tag, episode, updates, created, bytes, sha256, path, keep?|nil
-                 keep: true where the store is to keep the bytes, too; who hosts the writer has put them before
-                 (`put_model`). A repeat is harmless
+        brain    phase, agent, tag, episode, updates, created, bytes, sha256, path      a repeat is harmless
         incident  time, name, incarnation, kind, position|nil, detail|nil         a repeat is harmless
         end      status, reason, ended
         ```
@@ -137,24 +123,6 @@ class StoreWriter(_Opened):
             StoreError: Nothing was written, and it will not be by trying again.
             Nondeterministic: An episode was sealed before with other rows; that seal is dropped, all else is durable.
         """
-
-    def put_model(self, sha256: str, size_bytes: int, opened: Callable[[], Iterable[bytes]]) -> None:
-        """Keep the bytes of a file of a model under their digest, durably with the next `commit`.
-
-        To be called after the record `run` and before the record `brain` that names the digest: a row that names a
-        model whose bytes were refused is not written, and where rows are withdrawn or removed their models go, too,
-        once no run names them. Bytes that are there already, of whichever run, are not read again.
-
-        Args:
-            sha256: Their digest as 64 hexadecimal digits.
-            size_bytes: How many there are.
-            opened: Gives the bytes from their begin, in pieces of at most `MODEL_PIECE_BYTES`; called within `commit`,
-                and again where that is tried again. A StoreError of it is one of the commit.
-
-        Raises:
-            StoreError: A store of this kind keeps no models. `commit` raises it where the bytes are others.
-        """
-        raise StoreError(_NO_MODELS)
 
     def is_open(self, record: Sequence[Any]) -> bool:
         """Say whether the rows of a record `steps` or `actions` that was applied belong to an episode not sealed yet.
@@ -295,18 +263,6 @@ class StoreReader(_Opened):
         """Return what `StoreWriter.heads` gave at the end of a run, None while it has not ended."""
         return None
 
-    def model(self, sha256: str) -> Iterator[bytes] | None:
-        """Return the bytes that `StoreWriter.put_model` was given, in pieces; None if they are not here.
-
-        Size and digest are checked: who reads to the end without an error has what was written, who stops before has
-        no such promise.
-
-        Raises:
-            StoreError: At once or while they are read: they are damaged, too many (`model_file_bytes`), or cannot be
-                read.
-        """
-        return None
-
     def write_parquet(
         self, stream: BinaryIO, columns: Sequence[str], rows: Iterable[Mapping[str, Any]]
     ) -> None:
@@ -347,8 +303,6 @@ class Store(ABC):
     """Open stores of one kind; found by the scheme of a URI, which is the name of its entry point."""
 
     schemes: ClassVar[tuple[str, ...]]
-    keeps_models: ClassVar[bool] = False
-    """Whether writers take the bytes of models, and readers give them back."""
 
     @classmethod
     @abstractmethod

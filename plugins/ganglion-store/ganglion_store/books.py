@@ -43,7 +43,6 @@ class Books:
     stale: set[tuple[int, str]] = field(
         default_factory=set
     )  # phase, mode: whose head this transaction changes
-    refused: set[str] = field(default_factory=set)  # models that this transaction could not write, by digest
     numbered: dict[Segment, int] = field(default_factory=dict)  # in this transaction
     _rows: dict[str, list[tuple[int, Segment]]] = field(default_factory=dict)  # to be inserted at its end
 
@@ -85,7 +84,7 @@ class Books:
             segment.number = number
         for _, segment in chain.from_iterable(self._rows.values()):
             segment.release()
-        self.numbered, self._rows, self.stale, self.refused = {}, {}, set(), set()
+        self.numbered, self._rows, self.stale = {}, {}, set()
 
     def member(self, cursor: sqlite3.Cursor, phase: int, kind: str, name: str) -> int:
         """Return the number of an environment or agent in a phase; give it one if it has none."""

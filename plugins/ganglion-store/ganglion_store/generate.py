@@ -90,9 +90,7 @@ def _statements() -> dict[str, str]:
         where=points.state != literal_column("'done'"),
     )
     p, g, b, ev = schema.phases, schema.signals, schema.brains, schema.evaluations
-    lost, m, k = schema.incidents, schema.models, schema.kept
-    keep = sqlite.insert(k).values({name: bindparam(name) for name in ("run", "sha256")})
-    of_kept = select(b.c.sha256).where(b.c.run == bindparam("q"), b.c.sha256.is_not(None))
+    lost = schema.incidents
     of_run = select(schema.members.c.number).where(schema.members.c.run == bindparam("run_"))
     return {
         "INSERT_STORE": _insert(schema.store),
@@ -106,9 +104,6 @@ def _statements() -> dict[str, str]:
         "INSERT_RETURN": _insert(schema.returns),
         "INSERT_SIGNAL": _insert(schema.signals, "number"),
         "INSERT_BRAIN": _insert(schema.brains, "number"),
-        "INSERT_MODEL": _insert(m, "number"),
-        "INSERT_PIECE": _insert(schema.pieces, "number"),
-        "INSERT_KEPT": _sql(keep.on_conflict_do_nothing()),
         "INSERT_EVALUATION": _insert(schema.evaluations, "number_of_row"),
         "INSERT_INCIDENT": _insert(schema.incidents, "number"),
         "INSERT_LEDGER": _insert(schema.ledger),
@@ -160,8 +155,6 @@ def _statements() -> dict[str, str]:
         "DELETE_EPISODE": _sql(delete(e).where(e.c.number == bindparam("n"))),
         "DELETE_SIGNALS": _sql(delete(g).where(g.c.run == bindparam("r"), g.c.phase >= bindparam("p"))),
         "DELETE_BRAINS": _sql(delete(b).where(b.c.run == bindparam("r"), b.c.phase >= bindparam("p"))),
-        "DELETE_UNTOLD": _sql(delete(k).where(k.c.run == bindparam("r"), k.c.sha256.not_in(of_kept))),
-        "DELETE_UNKEPT": _sql(delete(m).where(m.c.sha256.not_in(select(k.c.sha256)))),
         "DELETE_EVALUATION": _sql(
             delete(ev).where(
                 ev.c.run == bindparam("r"),
@@ -252,12 +245,6 @@ def _statements() -> dict[str, str]:
                 *(b.c[name].is_not_distinct_from(bindparam(name)) for name in _BRAIN),
             )
         ),
-        "SELECT_MODEL": _sql(select(m.c.number, m.c.bytes).where(m.c.sha256 == bindparam("s"))),
-        "SELECT_PIECES": _sql(
-            select(schema.pieces.c.position, schema.pieces.c.data)
-            .where(schema.pieces.c.model == bindparam("m"))
-            .order_by(schema.pieces.c.position)
-        ),
         "SELECT_INCIDENT": _sql(
             select(lost.c.number).where(
                 *(lost.c[name] == bindparam(name) for name in ("run", "time", "name", "incarnation", "kind"))
@@ -303,7 +290,7 @@ def _sealed() -> dict[str, Select[Any]]:
         keys = [column for column in table.primary_key.columns if column is not run]
         left_out = {run, *([table.c.head] if name == "runs" else [])}
         # Else the key is only a number of the database.
-        left_out |= set(keys) if name not in ("phases", "kept") else set()
+        left_out |= set(keys) if name != "phases" else set()
         columns = [column for column in table.columns if column not in left_out]
         found[name] = select(*columns).where(run == bindparam("r")).order_by(*keys)
     return found

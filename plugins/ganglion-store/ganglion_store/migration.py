@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
+import re
 import sqlite3
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ganglion.sdk.store import StoreError
@@ -14,8 +15,10 @@ from ganglion_store.database import check_schema, connect_older, path_of, told
 
 __all__ = ["migrate"]
 
-_STEPS: Mapping[int, Sequence[str]] = {2: ("stored_models", "stored_pieces", "stored_kept")}
-"""Revision -> tables that it has beyond the one before."""
+_FIRST = 1
+_KEPT = "SELECT number, sha256 FROM stored_models ORDER BY number"
+_PIECES = "SELECT data FROM stored_pieces WHERE model = ? ORDER BY position"
+_DROPPED = ("stored_kept", "stored_pieces", "stored_models")  # revision 2 had these: bytes of models
 
 
 def migrate(uri: str) -> tuple[int, int]:
@@ -27,15 +30,16 @@ def migrate(uri: str) -> tuple[int, int]:
         found = _revision(path, connection)
         if found < sql.REVISION:
             _copy(connection, path.with_name(f"{path.name}.revision-{found}"))
+            if found == 2:
+                _write_models(connection, path.with_name("models"))
             _raise(path, connection, found)
         return found, sql.REVISION
 
 
 def _revision(path: Path, connection: sqlite3.Connection) -> int:
     found: int = connection.execute(sql.SELECT_REVISION).fetchone()[0]
-    known = range(min(_STEPS) - 1, sql.REVISION + 1)
-    if found not in known:
-        raise StoreError(f"{path}: expected a store of a revision from {known[0]} on, found {found}")
+    if not _FIRST <= found <= sql.REVISION:
+        raise StoreError(f"{path}: expected a store of a revision from {_FIRST} on, found {found}")
     return found
 
 
@@ -52,13 +56,34 @@ def _copy(connection: sqlite3.Connection, copy: Path) -> None:
         part.unlink(missing_ok=True)
 
 
+def _write_models(connection: sqlite3.Connection, folder: Path) -> None:
+    """Write the models that the database keeps as files named by their SHA-256; files that are there stay."""
+    for number, sha256 in connection.execute(_KEPT).fetchall():
+        if not re.fullmatch(r"[0-9a-f]{64}", str(sha256)):
+            raise StoreError(f"model {str(sha256)!r:.80}: expected a SHA-256: the store is damaged")
+        folder.mkdir(exist_ok=True)
+        file = folder / f"{sha256}.npz"
+        part = folder / f".{sha256}.{os.getpid()}.part"
+        digest = hashlib.sha256()
+        try:
+            with part.open("xb") as stream:
+                for (piece,) in connection.execute(_PIECES, (number,)):
+                    digest.update(piece)
+                    stream.write(piece)
+            if digest.hexdigest() != sha256:
+                raise StoreError(
+                    f"model {sha256}: found bytes with SHA-256 {digest.hexdigest()}: it is damaged"
+                )
+            part.replace(file)
+        finally:
+            part.unlink(missing_ok=True)
+
+
 def _raise(path: Path, connection: sqlite3.Connection, found: int) -> None:
     with connection:  # one that fails leaves the store as it was
         connection.execute("BEGIN IMMEDIATE")
         if _revision(path, connection) == found:  # else somebody else has done it meanwhile
-            for revision in range(found + 1, sql.REVISION + 1):
-                for statement in sql.CREATE:
-                    if statement.startswith(tuple(f"CREATE TABLE {name} (" for name in _STEPS[revision])):
-                        connection.execute(statement)
+            for name in _DROPPED if found == 2 else ():
+                connection.execute(f"DROP TABLE {name}")
             connection.execute(sql.UPDATE_REVISION, (sql.REVISION,))
         check_schema(path, connection, writing=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, BinaryIO
 
@@ -17,7 +17,6 @@ from ganglion.sdk.store import Damage, StoreError, StoreReader, UsageError
 from ganglion_store import schema
 from ganglion_store.catalogue import Catalogue
 from ganglion_store.database import connect_reading, path_of, told
-from ganglion_store.models import pieces_of
 from ganglion_store.nearest import nearest
 from ganglion_store.parquet import write_parquet
 from ganglion_store.schema import SHOWN, Shown
@@ -52,16 +51,13 @@ class SqlReader(StoreReader):
         self._closed = False
         self._file_verified = False
         self._results: list[CursorResult[Any]] = []  # that are being read
-        self._streams: list[Generator[bytes, None, None]] = []  # of models
 
     def close(self) -> None:
-        """Let go of the store; what is left of a table or a model is not read."""
+        """Let go of the store; what is left of a table is not read."""
         if not self._closed:
             self._closed = True
             for result in self._results:
                 result.close()
-            for stream in self._streams:
-                stream.close()
             self._session.close()
             self._connection.close()
 
@@ -264,19 +260,6 @@ class SqlReader(StoreReader):
             self._results.append(result)
             yield from result
             self._results.remove(result)
-
-    def model(self, sha256: str) -> Iterator[bytes] | None:
-        """Return the bytes of a model in pieces; see `StoreReader.model`."""
-        with self._readable():
-            pieces = pieces_of(self._connection, self._path, sha256)
-        if pieces is None:
-            return None
-        self._streams.append(self._streamed(pieces))
-        return self._streams[-1]
-
-    def _streamed(self, pieces: Iterator[bytes]) -> Generator[bytes, None, None]:
-        with self._readable():
-            yield from pieces
 
     @contextmanager
     def _readable(self) -> Iterator[None]:

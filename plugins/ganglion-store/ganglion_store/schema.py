@@ -39,7 +39,7 @@ from sqlalchemy import (
 __all__ = ["REVISION", "SEALED", "SHOWN", "Shown", "metadata"]
 
 REVISION = (
-    2  # counts changes of this file that an existing store does not have; each has a step in migration.py
+    3  # counts changes of this file that an existing store does not have; each has a step in migration.py
 )
 
 metadata = MetaData()
@@ -238,32 +238,6 @@ brains = Table(
     Column("path", Text),
 )
 
-models = Table(
-    "stored_models",  # files of models by their content: runs with equal models share one
-    metadata,
-    Column("number", Number, primary_key=True),
-    Column("sha256", Text, nullable=False, unique=True),
-    Column("bytes", BigInteger, nullable=False),
-)
-
-pieces = Table(
-    "stored_pieces",  # of these files
-    metadata,
-    Column("number", Number, primary_key=True),
-    _parent("model", "stored_models.number", nullable=False),
-    Column("position", Integer, nullable=False),
-    Column("data", LargeBinary, nullable=False),
-    UniqueConstraint("model", "position"),
-)
-
-kept = Table(
-    "stored_kept",  # which of these files a run keeps; what no run keeps is removed
-    metadata,
-    _parent("run", "stored_runs.number", primary_key=True),
-    Column("sha256", Text, primary_key=True),  # no reference: that bytes are missing is found by verification
-    sqlite_with_rowid=False,
-)
-
 evaluations = Table(
     "stored_evaluations",
     metadata,
@@ -335,7 +309,6 @@ SEALED = (
     "brains",
     "evaluations",
     "incidents",
-    "kept",
 )
 """The tables whose rows are sealed when a run ends, in this order; episodes seal their own rows."""
 

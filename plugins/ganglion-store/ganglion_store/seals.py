@@ -11,7 +11,16 @@ import msgpack
 
 from ganglion_store import statements as sql
 
-__all__ = ["DIGEST_BYTES", "ROWS_PER_SEAL", "SEALED", "phase_head", "row_digest", "run_head", "seal_run"]
+__all__ = [
+    "DIGEST_BYTES",
+    "FORMER",
+    "ROWS_PER_SEAL",
+    "SEALED",
+    "phase_head",
+    "row_digest",
+    "run_head",
+    "seal_run",
+]
 
 DIGEST_BYTES = 16  # of a row: enough against accidents, and the head of the run is whole
 ROWS_PER_SEAL = 256  # 4 KiB in one row: a page of the database
@@ -25,14 +34,13 @@ SEALED: Mapping[str, str] = {
     "brains": sql.SELECT_ALL_BRAINS,
     "evaluations": sql.SELECT_ALL_EVALUATIONS,
     "incidents": sql.SELECT_ALL_INCIDENTS,
-    "kept": sql.SELECT_ALL_KEPT,
 }
 """Query for the rows of a run in each sealed table, in the order in which the run's head covers them."""
 
 
-_LATER = frozenset({"kept"})
-"""Tables that older stores have not: where a run has no rows in one, its head is as it was before there was such a
-table."""
+FORMER = "kept"
+"""What stores of revision 2 sealed beyond these: the models of a run. The head of a run without any is as if there had
+been no such table."""
 
 
 def row_digest(row: Sequence[Any]) -> bytes:
@@ -50,7 +58,7 @@ def run_head(tables: Iterable[tuple[str, Iterable[bytes]]]) -> bytes:
     """Return the digest of a run from the digests of its rows: table by table, pieces in their order."""
     digest = hashlib.sha256()
     for name, pieces in tables:
-        named = name not in _LATER
+        named = name != FORMER
         if named:
             digest.update(msgpack.packb(name))
         for piece in pieces:

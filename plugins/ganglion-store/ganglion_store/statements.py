@@ -16,19 +16,14 @@ __all__ = [
     "DELETE_SEALS",
     "DELETE_SEGMENT",
     "DELETE_SIGNALS",
-    "DELETE_UNKEPT",
-    "DELETE_UNTOLD",
     "INSERT_ACTION",
     "INSERT_BRAIN",
     "INSERT_DECLARATION",
     "INSERT_EPISODE",
     "INSERT_EVALUATION",
     "INSERT_INCIDENT",
-    "INSERT_KEPT",
     "INSERT_LEDGER",
     "INSERT_MEMBER",
-    "INSERT_MODEL",
-    "INSERT_PIECE",
     "INSERT_RETURN",
     "INSERT_RUN",
     "INSERT_SEAL",
@@ -43,7 +38,6 @@ __all__ = [
     "SELECT_ALL_EPISODES",
     "SELECT_ALL_EVALUATIONS",
     "SELECT_ALL_INCIDENTS",
-    "SELECT_ALL_KEPT",
     "SELECT_ALL_MEMBERS",
     "SELECT_ALL_PHASES",
     "SELECT_ALL_RUNS",
@@ -60,9 +54,7 @@ __all__ = [
     "SELECT_LATER",
     "SELECT_LEDGER",
     "SELECT_MEMBERS",
-    "SELECT_MODEL",
     "SELECT_NEWEST",
-    "SELECT_PIECES",
     "SELECT_POINTS",
     "SELECT_RETURNS",
     "SELECT_REVISION",
@@ -85,7 +77,7 @@ __all__ = [
     "UPSERT_POINT",
 ]
 
-REVISION = 2
+REVISION = 3
 
 INSERT_STORE = "INSERT INTO ganglion_store (revision) VALUES (?)"
 INSERT_RUN = (
@@ -122,9 +114,6 @@ INSERT_BRAIN = (
     "INSERT INTO stored_brains (run, phase, agent, tag, episode, updates, created, bytes, sha256, path) "
     "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
-INSERT_MODEL = "INSERT INTO stored_models (sha256, bytes) VALUES (?, ?)"
-INSERT_PIECE = "INSERT INTO stored_pieces (model, position, data) VALUES (?, ?, ?)"
-INSERT_KEPT = "INSERT INTO stored_kept (run, sha256) VALUES (?, ?) ON CONFLICT DO NOTHING"
 INSERT_EVALUATION = (
     "INSERT INTO stored_evaluations (run, phase, agent, number, episode, metrics, brain, completed) VALUES "
     "(?, ?, ?, ?, ?, ?, ?, ?)"
@@ -178,15 +167,6 @@ DELETE_OPEN = (
 DELETE_EPISODE = "DELETE FROM stored_episodes WHERE stored_episodes.number = ?"
 DELETE_SIGNALS = "DELETE FROM stored_signals WHERE stored_signals.run = ? AND stored_signals.phase >= ?"
 DELETE_BRAINS = "DELETE FROM stored_brains WHERE stored_brains.run = ? AND stored_brains.phase >= ?"
-DELETE_UNTOLD = (
-    "DELETE FROM stored_kept WHERE stored_kept.run = ? AND (stored_kept.sha256 NOT IN (SELECT "
-    "stored_brains.sha256 FROM stored_brains WHERE stored_brains.run = ? AND stored_brains.sha256 IS NOT "
-    "NULL))"
-)
-DELETE_UNKEPT = (
-    "DELETE FROM stored_models WHERE (stored_models.sha256 NOT IN (SELECT stored_kept.sha256 FROM "
-    "stored_kept))"
-)
 DELETE_EVALUATION = (
     "DELETE FROM stored_evaluations WHERE stored_evaluations.run = ? AND stored_evaluations.phase = ? AND "
     "stored_evaluations.agent = ? AND stored_evaluations.number = ?"
@@ -263,13 +243,6 @@ SELECT_BRAIN = (
     "AND stored_brains.agent IS ? AND stored_brains.tag IS ? AND stored_brains.episode IS ? AND "
     "stored_brains.updates IS ? AND stored_brains.sha256 IS ? AND stored_brains.path IS ?"
 )
-SELECT_MODEL = (
-    "SELECT stored_models.number, stored_models.bytes FROM stored_models WHERE stored_models.sha256 = ?"
-)
-SELECT_PIECES = (
-    "SELECT stored_pieces.position, stored_pieces.data FROM stored_pieces WHERE stored_pieces.model = ? ORDER "
-    "BY stored_pieces.position"
-)
 SELECT_INCIDENT = (
     "SELECT stored_incidents.number FROM stored_incidents WHERE stored_incidents.run = ? AND "
     "stored_incidents.time = ? AND stored_incidents.name = ? AND stored_incidents.incarnation = ? AND "
@@ -318,9 +291,6 @@ SELECT_ALL_INCIDENTS = (
     "stored_incidents.kind, stored_incidents.position, stored_incidents.detail FROM stored_incidents WHERE "
     "stored_incidents.run = ? ORDER BY stored_incidents.number"
 )
-SELECT_ALL_KEPT = (
-    "SELECT stored_kept.sha256 FROM stored_kept WHERE stored_kept.run = ? ORDER BY stored_kept.sha256"
-)
 SELECT_ALL_EPISODES = (
     "SELECT stored_episodes.number, stored_episodes.phase, stored_episodes.mode, stored_episodes.worker, "
     "stored_episodes.environment, stored_episodes.episode, stored_episodes.steps, stored_episodes.terminated, "
@@ -357,10 +327,6 @@ COUNT_EPISODES = "SELECT count(*) AS count_1 FROM stored_episodes WHERE stored_e
 
 CREATE = (
     "CREATE TABLE ganglion_store ( revision INTEGER NOT NULL, PRIMARY KEY (revision) )",
-    (
-        "CREATE TABLE stored_models ( number INTEGER NOT NULL, sha256 TEXT NOT NULL, bytes BIGINT NOT NULL, "
-        "PRIMARY KEY (number), UNIQUE (sha256) )"
-    ),
     (
         'CREATE TABLE stored_points ( experiment TEXT NOT NULL, point INTEGER NOT NULL, "row" INTEGER NOT NULL, '
         "repetition INTEGER NOT NULL, seed TEXT NOT NULL, factors TEXT NOT NULL, digest TEXT NOT NULL, state TEXT "
@@ -404,10 +370,6 @@ CREATE = (
         "(number), FOREIGN KEY(run) REFERENCES stored_runs (number) ON DELETE CASCADE )"
     ),
     (
-        "CREATE TABLE stored_kept ( run INTEGER NOT NULL, sha256 TEXT NOT NULL, PRIMARY KEY (run, sha256), "
-        "FOREIGN KEY(run) REFERENCES stored_runs (number) ON DELETE CASCADE ) WITHOUT ROWID"
-    ),
-    (
         "CREATE TABLE stored_ledger ( run INTEGER NOT NULL, commits INTEGER NOT NULL, PRIMARY KEY (run), FOREIGN "
         "KEY(run) REFERENCES stored_runs (number) ON DELETE CASCADE ) WITHOUT ROWID"
     ),
@@ -421,11 +383,6 @@ CREATE = (
         "CREATE TABLE stored_phases ( run INTEGER NOT NULL, phase INTEGER NOT NULL, mode TEXT NOT NULL, name TEXT "
         "NOT NULL, status TEXT NOT NULL, reason TEXT, head BLOB, PRIMARY KEY (run, phase, mode), FOREIGN KEY(run) "
         "REFERENCES stored_runs (number) ON DELETE CASCADE ) WITHOUT ROWID"
-    ),
-    (
-        "CREATE TABLE stored_pieces ( number INTEGER NOT NULL, model INTEGER NOT NULL, position INTEGER NOT NULL, "
-        "data BLOB NOT NULL, PRIMARY KEY (number), UNIQUE (model, position), FOREIGN KEY(model) REFERENCES "
-        "stored_models (number) ON DELETE CASCADE )"
     ),
     (
         "CREATE TABLE stored_seals ( run INTEGER NOT NULL, name TEXT NOT NULL, position INTEGER NOT NULL, digests "

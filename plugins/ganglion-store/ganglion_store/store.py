@@ -18,7 +18,6 @@ class SqlStore(Store):
     """
 
     schemes: ClassVar[tuple[str, ...]] = ("sqlite",)
-    keeps_models: ClassVar[bool] = True
 
     @classmethod
     def writer(cls, uri: str, run: str, resume: bool = False) -> StoreWriter:
@@ -39,7 +38,6 @@ class SqlStore(Store):
         """Remove runs; see `Store.remove`."""
         from ganglion_store import statements as sql
         from ganglion_store.database import connect_writing, path_of, told
-        from ganglion_store.models import forget_unkept
 
         if not path_of(uri).exists():
             raise StoreError(f"{path_of(uri)}: expected a result store, found nothing")
@@ -54,7 +52,6 @@ class SqlStore(Store):
                         raise StoreError(f"{path}: expected results of run {run}, found none")
                     removed[run] = connection.execute(sql.COUNT_EPISODES, found).fetchone()[0]
                     connection.execute(sql.DELETE_RUN, (run,))
-                forget_unkept(connection.cursor())
         finally:
             connection.close()
         return removed

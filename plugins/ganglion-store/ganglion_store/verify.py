@@ -11,9 +11,8 @@ from typing import Any
 from ganglion.sdk.store import Damage, StoreError
 from ganglion_store import statements as sql
 from ganglion_store.declarations import Declarations, shape_of
-from ganglion_store.models import FIRST_REVISION, damages, revision_of
 from ganglion_store.records import ACTIONS, STEPS
-from ganglion_store.seals import DIGEST_BYTES, SEALED, phase_head, row_digest, run_head
+from ganglion_store.seals import DIGEST_BYTES, FORMER, SEALED, phase_head, row_digest, run_head
 from ganglion_store.segment import Episode, Return, Seal, Segment
 from ganglion_store.values import Declared
 
@@ -63,17 +62,13 @@ class Verification:
         self._declarations = Declarations()
         self._heads: dict[Chain, bytes] = {}
         self._counts: dict[Chain, int] = {}
-        older = revision_of(connection) < FIRST_REVISION
-        self._sealed_tables = {
-            name: query for name, query in SEALED.items() if not (older and name == "kept")
-        }
 
     def damages(self) -> Iterator[Damage]:
         """Yield what is damaged: the file as SQLite sees it, episodes, heads of phases, sealed rows, the run's head.
 
         All is read from one state of the database, also beside a writer.
         """
-        parts = (self._file, self._declared, self._episodes, self._phases, self._seals, self._models)
+        parts = (self._file, self._declared, self._episodes, self._phases, self._seals)
         begun = False
         try:
             self._connection.execute("BEGIN")
@@ -172,14 +167,10 @@ class Verification:
             if status in _ENDED:
                 yield Damage("row", f"runs, {self._name}", f"the run is {status}, but nothing seals it")
             return
-        for name, query in self._sealed_tables.items():
+        for name, query in SEALED.items():
             yield from self._sealed(name, query)
-        if run_head((name, self._pieces(name)) for name in SEALED) != head:
+        if run_head((name, self._pieces(name)) for name in (*SEALED, FORMER)) != head:
             yield Damage("row", f"runs, {self._name}", "the seals are not those of this run")
-
-    def _models(self) -> Iterator[Damage]:
-        if "kept" in self._sealed_tables:
-            yield from damages(self._connection, self._path, self._run)
 
     def _head(self) -> Any:
         return self._connection.execute(sql.SELECT_HEAD, (self._run,)).fetchone()[0]

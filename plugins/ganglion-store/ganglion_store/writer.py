@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from functools import partial
 from itertools import chain
@@ -29,7 +29,6 @@ from ganglion_store.database import (
     told,
 )
 from ganglion_store.declarations import Declarations, checked, shape_of, shape_text
-from ganglion_store.models import forget_unkept, put
 from ganglion_store.records import ACTIONS, STEPS, RowKind, fields_of, to_json
 from ganglion_store.reserve import Reserve
 from ganglion_store.segment import Episode, Seal, Segment
@@ -244,8 +243,6 @@ class SqlWriter(StoreWriter):
 
         def write(cursor: sqlite3.Cursor, books: Books) -> None:
             key = (books.run, phase, agent, tag, episode, updates, sha256, path)
-            if sha256 in books.refused:
-                return  # its bytes are not here, and who looks must not find that they were
             if cursor.execute(sql.SELECT_BRAIN, key).fetchone() is None:
                 cursor.execute(sql.INSERT_BRAIN, (books.run, *fields))
 
@@ -266,7 +263,6 @@ class SqlWriter(StoreWriter):
             found = cursor.execute(sql.SELECT_ALL_RUNS, (books.run,)).fetchone()
             if found is None or list(found[4:6]) != list(fields[:2]):  # else the first time stays
                 cursor.execute(sql.UPDATE_RUN, (*fields, books.run))
-            forget_unkept(cursor, books.run)
             books.ended = True
 
         self._pending.append(write)
@@ -396,12 +392,6 @@ class SqlWriter(StoreWriter):
         if found != self._schema:
             check_schema(self._path, self._connection, writing=True)
             self._schema = found
-
-    def put_model(self, sha256: str, size_bytes: int, opened: Callable[[], Iterable[bytes]]) -> None:
-        """Keep the bytes of a model with the next commit; see `StoreWriter.put_model`."""
-        if not self._begun:
-            raise StoreError(f"model {sha256}: expected the record `run` before any model")
-        self._pending.append(lambda cursor, books: put(cursor, books, sha256, size_bytes, opened))
 
     def is_open(self, record: Sequence[Any]) -> bool:
         """Say whether rows belong to an episode that is not sealed; see `StoreWriter.is_open`."""

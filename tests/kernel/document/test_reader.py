@@ -193,8 +193,10 @@ def test_network_documents(load: Load, faults_of: Said) -> None:
         "a document that came over the network names no folder to write to",
     ] == [fault.rpartition(": ")[2] for fault in faults_of(writes, local=False)]
     assert [] == faults_of(writes)
-    own = TEXT.replace("muscle: dummy", "muscle: dummy, models: store", 1)
-    assert [] == faults_of(own, local=False)  # where its rows go
+    for place in ("store", "sqlite:///models.db"):
+        stored = TEXT.replace("muscle: dummy", f"muscle: dummy, models: '{place}'", 1)
+        [fault] = faults_of(stored)
+        assert "expected a directory (`./store` for one of that name" in fault
     reads = TEXT.replace("muscle: dummy", "muscle: dummy, load: {base: /tmp/models, agent: ada}", 1)
     assert [
         "a document that came over the network names no place to read from",

@@ -15,8 +15,8 @@ from ganglion.peer.controller import ControllerHost
 from ganglion.peer.conversation import Gone
 from ganglion.peer.environment import EnvironmentHost
 from ganglion.peer.governor import GovernorHost
+from ganglion.peer.models import read_shelf
 from ganglion.peer.muscle import MuscleHost
-from ganglion.peer.shelf import read_shelf
 from ganglion.peer.store import StoreHost
 from ganglion.run.cut import read_cut
 from ganglion.run.effect import Event, Steer

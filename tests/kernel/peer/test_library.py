@@ -9,8 +9,7 @@ import pytest
 
 from ganglion import registry
 from ganglion.errors import DocumentError, StoreError
-from ganglion.peer.library import Library
-from ganglion.peer.shelf import Index, read_shelf
+from ganglion.peer.models import Index, Library, read_shelf
 from ganglion.run.plan import AgentPlan, EnvironmentPlan, PhasePlan, Plan, PluginPlan
 from ganglion.sdk.models import Models
 

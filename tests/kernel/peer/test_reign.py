@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ganglion.peer.library import Library
+from ganglion.peer.models import Library
 from ganglion.peer.ordinals import Ordinals
 from ganglion.peer.records import Records
 from ganglion.peer.reign import Reign

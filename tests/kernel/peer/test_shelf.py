@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ganglion.errors import StoreError
-from ganglion.peer.shelf import (
+from ganglion.peer.models import (
     INDEX,
     Index,
     copy_model,

@@ -35,10 +35,6 @@ class FakeWriter:
             raise self.fails["apply"]
         self.log.append((writer, records))
 
-    def put_model(self, sha256: str, size_bytes: int, opened: Any) -> None:
-        """Take a model."""
-        self.log.append(("put", sha256))
-
     def commit(self) -> None:
         """Make them durable."""
         if "commit" in self.fails:
@@ -119,18 +115,6 @@ def test_a_batch_beside_its_message_is_applied(stage: Stage) -> None:
 
     assert 1 == len(blobs)
     assert [(ONE, records)] == stage.writer.log
-
-
-def test_only_the_governor_names_files_to_keep(stage: Stage) -> None:
-    """The mark of a model is obeyed if the run's governor says it; anybody else could name any file."""
-    record = ["brain", 0, "ada", "", 1, 1, "", 3, "00ff", "/r/model.npz", True]
-    stage.batch(ONE, 1, [record])
-    stage.batch("r/brain/ada", 1, [record])
-    stage.batch("r/governor", 1, [record])
-
-    assert [(ONE, [record]), ("r/brain/ada", [record]), ("put", "00ff"), ("r/governor", [record])] == (
-        stage.writer.log
-    )
 
 
 def test_nothing_is_acknowledged_before_its_commit(stage: Stage) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import hashlib
 import sqlite3
 from pathlib import Path
 from typing import Any
@@ -10,22 +11,50 @@ from ganglion.sdk.store import StoreError
 from ganglion_store import statements as sql
 from ganglion_store.database import connect_reading
 from ganglion_store.migration import migrate
-from ganglion_store.models import revision_of
 from ganglion_store.reader import SqlReader
+from ganglion_store.seals import FORMER, SEALED, row_digest, run_head
 from ganglion_store.writer import SqlWriter
 
-NEW = ("stored_pieces", "stored_models", "stored_kept")  # since revision 1
+MODELS = """
+CREATE TABLE stored_models (number INTEGER PRIMARY KEY, sha256 TEXT NOT NULL UNIQUE, bytes BIGINT NOT NULL);
+CREATE TABLE stored_pieces (
+    number INTEGER PRIMARY KEY, model INTEGER NOT NULL, position INTEGER NOT NULL, data BLOB NOT NULL
+);
+CREATE TABLE stored_kept (run INTEGER, sha256 TEXT, PRIMARY KEY (run, sha256)) WITHOUT ROWID;
+"""
+DATA = b"a model" * 1000
+DIGEST = hashlib.sha256(DATA).hexdigest()
 
 
-def make_older(uri: str) -> Path:
-    """Make a store of revision 1 of one of today."""
+def make_older(uri: str, revision: int = 1) -> Path:
+    """Make a store of an older revision of one of today."""
     path = Path(uri.removeprefix("sqlite:///"))
     connection = sqlite3.connect(path, isolation_level=None)
-    for name in NEW:
-        connection.execute(f"DROP TABLE {name}")
-    connection.execute("UPDATE ganglion_store SET revision = 1")
+    if revision == 2:
+        connection.executescript(MODELS)
+    connection.execute("UPDATE ganglion_store SET revision = ?", (revision,))
     connection.close()
     return path
+
+
+def keep_a_model(path: Path) -> None:
+    """Let the run of a store of revision 2 keep a model, sealed as that revision did."""
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.execute("INSERT INTO stored_models VALUES (1, ?, ?)", (DIGEST, len(DATA)))
+    for position, data in enumerate((DATA[:5000], DATA[5000:])):
+        connection.execute("INSERT INTO stored_pieces VALUES (NULL, 1, ?, ?)", (position, data))
+    connection.execute("INSERT INTO stored_kept VALUES (1, ?)", (DIGEST,))
+    connection.execute(sql.INSERT_SEAL, (1, FORMER, 0, row_digest([DIGEST])))
+    tables = [(name, [row[1] for row in connection.execute(sql.SELECT_SEALS, (1, name))]) for name in SEALED]
+    head = run_head([*tables, (FORMER, [row_digest([DIGEST])])])
+    connection.execute(sql.UPDATE_RUN_HEAD, (head, 1))
+    connection.close()
+
+
+def revision_of(connection: sqlite3.Connection) -> int:
+    """Return the revision of a store."""
+    found: int = connection.execute(sql.SELECT_REVISION).fetchone()[0]
+    return found
 
 
 @pytest.fixture
@@ -37,12 +66,11 @@ def older(writer: SqlWriter, tell: Any, uri: str) -> Path:
 
 
 def test_an_older_store_is_read_and_verified_as_it_is(older: Path, uri: str) -> None:
-    """Its rows are there, nothing is damaged, and it keeps no models; only writing asks for migration."""
+    """Its rows are there, nothing is damaged; only writing asks for migration."""
     with SqlReader(uri) as reader:
         assert ["demo-1"] == [row["run"] for row in reader.rows("runs")]
         assert [] == list(reader.verify("demo-1"))
         assert reader.heads("demo-1") is not None
-        assert reader.model("0" * 64) is None
     with pytest.raises(StoreError, match="found 1; run: ganglion store migrate"):
         SqlWriter(uri, "demo-2")
 
@@ -95,3 +123,36 @@ def test_a_store_that_somebody_has_changed_is_not_migrated(older: Path, uri: str
     connection = connect_reading(older)
     assert 1 == revision_of(connection)
     connection.close()
+
+
+def test_models_of_a_database_become_files(writer: SqlWriter, tell: Any, uri: str) -> None:
+    """Migration writes them beside the store under their digests; the run that kept them stays whole."""
+    writer.apply("c", [*tell.whole(0), ["end", "finished", "completed", "now"]])
+    writer.close()
+    older = make_older(uri, 2)
+    keep_a_model(older)
+    with SqlReader(uri) as reader:
+        assert [] == list(reader.verify("demo-1"))
+
+    assert (2, sql.REVISION) == migrate(uri)
+    assert DATA == (older.parent / "models" / f"{DIGEST}.npz").read_bytes()
+    with SqlReader(uri) as reader:
+        assert [] == list(reader.verify("demo-1"))
+
+
+def test_a_damaged_model_leaves_the_store_as_it_was(writer: SqlWriter, tell: Any, uri: str) -> None:
+    """Bytes that are not those of their digest end the migration by name; nothing is dropped."""
+    writer.apply("c", [*tell.whole(0), ["end", "finished", "completed", "now"]])
+    writer.close()
+    older = make_older(uri, 2)
+    keep_a_model(older)
+    connection = sqlite3.connect(older, isolation_level=None)
+    connection.execute("UPDATE stored_pieces SET data = x'00' WHERE position = 1")
+    connection.close()
+    with pytest.raises(StoreError, match="it is damaged"):
+        migrate(uri)
+
+    connection = connect_reading(older)
+    assert 2 == revision_of(connection)
+    connection.close()
+    assert [] == list((older.parent / "models").iterdir())

@@ -34,7 +34,7 @@ def test_all_tables_of_a_run_are_sealed_or_belong_to_episodes() -> None:
     }
     of_episodes = {"episodes", "segments", "steps", "actions", "returns"}
 
-    assert tables == set(SEALED) | of_episodes | {"ledger", "seals", "points", "models", "pieces"}
+    assert tables == set(SEALED) | of_episodes | {"ledger", "seals", "points"}
 
 
 def test_many_rows_are_sealed_in_pieces(writer: SqlWriter, uri: str) -> None:

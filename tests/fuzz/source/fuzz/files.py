@@ -19,7 +19,7 @@ import numpy as np
 
 from fuzz.target import Target
 from ganglion.errors import GanglionError, LaunchError, RemoteProtocolError, StoreError, UsageError
-from ganglion.peer.shelf import INDEX, read_shelf
+from ganglion.peer.models import INDEX, read_shelf
 from ganglion.sdk.models import Models, load_arrays, load_meta, save_arrays
 from ganglion.supervisor import reel
 from ganglion.supervisor.connection import RIGHTS, read_connection
