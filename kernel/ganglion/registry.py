@@ -60,6 +60,7 @@ GROUPS: dict[str, Group] = {
     "condition": Group("ganglion.conditions", "ganglion.sdk:TerminationCondition", "condition"),
     "observer": Group("ganglion.observers", "ganglion.sdk:Observer", "observer"),
     "store": Group("ganglion.stores", "ganglion.sdk.store:Store", "store"),
+    "replay": Group("ganglion.replays", "", "replay of recordings"),
     "document": Group("ganglion.documents", "", "document"),
     "design": Group("ganglion.designs", "", "design of experiments"),
     "schema": Group("ganglion.schemas", "", "schema"),
@@ -103,6 +104,7 @@ _SHIPPED: dict[str, dict[str, tuple[str, ...]]] = {
     "ganglion-gymnasium": {"environment": ("gymnasium",)},
     "ganglion-learners": {"brain": ("sarsa",), "muscle": ("sarsa",)},
     "ganglion-palaestrai": {"alias": ("palaestrai",)},
+    "ganglion-replay": {"replay": ("recorded",)},
     "ganglion-store": {"store": ("sqlite",)},
     "ganglion-sweep": {
         "command": ("sweep",),

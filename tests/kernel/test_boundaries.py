@@ -66,9 +66,9 @@ AUTHOR = functools.partial(_reaches_past_sdk, own="ganglion_a")
 COMMANDS = "ganglion.cli.extension"  # what is promised to commands of plugins
 
 
-INNER = (
-    "ganglion-conformance",
-)  # it judges what the kernel itself says on the wire, and prints the kernel's tables
+# These stand on the inside of the kernel: the first judges what the kernel says on the wire and prints the kernel's
+# tables, the second does its part in the hosts of governor and brain, behind one hook (`peer/replay.py`).
+INNER = ("ganglion-conformance", "ganglion-replay")
 
 
 def _has_command(distribution: Path) -> bool:

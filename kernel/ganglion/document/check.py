@@ -10,7 +10,7 @@ from ganglion.document import model, recovery
 from ganglion.document.cascade import DEFINING, Expanded
 from ganglion.document.fault import Fault, nearest
 from ganglion.document.marks import Node
-from ganglion.document.recording import reads, replay_faults
+from ganglion.document.recording import REPLAY, reads, replay_faults, replays
 from ganglion.document.unbuilt import is_unbuilt
 from ganglion.limits import PROCESSES_PER_RUN
 
@@ -300,6 +300,8 @@ class _Phase:
         for node in reads(agent):
             self._load(node)
         self.faults += replay_faults(agent)
+        if replays(agent) and (wrong := self.lookup("replay", REPLAY)) is not None:
+            self.faults.append(agent.keys["replay"].fault(wrong))
 
     def _ids(self, items: list[Node], key: str) -> None:
         """Check that ids name environments of this phase, and none twice."""

@@ -8,7 +8,9 @@ from ganglion.document.cascade import Expanded
 from ganglion.document.fault import Fault
 from ganglion.document.marks import Node
 
-__all__ = ["in_vain", "reads", "replay_faults", "replays"]
+__all__ = ["REPLAY", "in_vain", "reads", "replay_faults", "replays"]
+
+REPLAY = "recorded"  # the plugin of the group `replay` that carries out the key
 
 
 def replays(agent: Node) -> list[Node]:

@@ -25,9 +25,8 @@ from ganglion.peer.models import copy_model, files_of
 from ganglion.peer.notes import Notes
 from ganglion.peer.participant import DEFERRED, Handler, Participant
 from ganglion.peer.portrait import Portrait
-from ganglion.peer.pretraining import Pretraining
-from ganglion.peer.rehearsal import Rehearsal
 from ganglion.peer.renewal import Renewal
+from ganglion.peer.replay import Learner, provider
 from ganglion.peer.state import Generators, streams_of
 from ganglion.peer.thought import Newest, Round, evaluated, signal_of
 from ganglion.peer.transitions import Layouts, Row, Stack, remember
@@ -293,10 +292,8 @@ class BrainHost:
     def pretrain(self, request: Request, pretrain: BrainPretrain) -> BrainPretrained:
         """Let the brain learn from recorded episodes, before any muscle joins."""
         brain = self._running()
-        if self._filters is not None:
-            rehearsal = Rehearsal(self._setup, brain, self._loader, self._filters, self._excuses)
-            pretrain = rehearsal.play(pretrain)
-        lesson = Pretraining(pretrain, brain, self._hooks, self._setup.muscles)
+        learner = Learner(self._setup, brain, self._hooks, self._loader, self._filters, self._excuses)
+        lesson = provider().lesson(pretrain, learner)
         if lesson.is_own:
             self._take(lesson.teach(self._last_update is not None))
             brain.pop_statistics()  # of no decision that anybody makes, like a signal

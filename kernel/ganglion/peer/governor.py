@@ -28,9 +28,9 @@ from ganglion.peer.loader import Loader
 from ganglion.peer.models import Library
 from ganglion.peer.ordinals import Ordinals
 from ganglion.peer.participant import DEFERRED, Handler, Participant
-from ganglion.peer.recordings import Recordings
 from ganglion.peer.records import Records, declaration_rows
 from ganglion.peer.reign import Reign
+from ganglion.peer.replay import Recordings, recordings
 from ganglion.run.agents import ResolvedAgent
 from ganglion.run.effect import (
     Answer,
@@ -135,7 +135,7 @@ class GovernorHost:
         self._run = start.run
         self._library = Library(plan, start.run, self._results, self._store_uri, self._warn)
         self._conditions: dict[str, TerminationCondition] = {}
-        self._recordings = Recordings(plan, start.run, self._results, self._store_uri, self._warn)
+        self._recordings = recordings(plan, start.run, self._results, self._store_uri, self._warn)
         services = _Services(int(plan.seed), self._loader, self._library, self._recordings, self._conditions)
         self._records = Records(self.participant, start.store)
         self._records.span_s = span_s("record", widest(phase.deadlines_s for phase in plan.phases))

@@ -15,6 +15,7 @@ __all__ = [
     "declaration_rows",
     "full_ids",
     "misfits",
+    "replaying",
     "resolve",
     "same_declarations",
     "storing",
@@ -162,3 +163,10 @@ def storing(
     """Return whose brains store at the end: all that learn, else those that have a model to hand on unchanged."""
     with_brain = [agent for agent in agents if agent.plan.brain is not None]
     return [agent for agent in with_brain if phase.mode == "train" or agent.plan.name in models]
+
+
+def replaying(phase: PhasePlan) -> list[AgentPlan]:
+    """Return the agents of a phase whose brains learn from recorded episodes first."""
+    if phase.mode != "train":
+        return []
+    return [agent for agent in phase.agents if agent.replay and agent.brain is not None]

@@ -8,7 +8,14 @@ from typing import Any
 from ganglion.errors import DocumentError, StoreError
 from ganglion.limits import LEAVE_EPISODE_S
 from ganglion.run import excused
-from ganglion.run.agents import ResolvedAgent, declaration_rows, resolve, same_declarations, storing
+from ganglion.run.agents import (
+    ResolvedAgent,
+    declaration_rows,
+    replaying,
+    resolve,
+    same_declarations,
+    storing,
+)
 from ganglion.run.effect import Answer, Ask, Await, Cut, Declare, Effect, Event, Finish, Recall, Record
 from ganglion.run.evaluation import Evaluations
 from ganglion.run.failing import failed, placed
@@ -18,7 +25,6 @@ from ganglion.run.loss import awaited
 from ganglion.run.order import order_record, refusal
 from ganglion.run.plan import AgentPlan, PhasePlan, Plan, Process, processes_of
 from ganglion.run.promise import Promises, Stand
-from ganglion.run.replay import replaying
 from ganglion.run.services import Services
 from ganglion.run.setup import Cast, Setup
 from ganglion.run.stage import Stage

@@ -17,10 +17,10 @@ from ganglion.limits import (
     PROCESSES_PER_RUN,
     WAIT_REPORT_S,
 )
+from ganglion.run.agents import replaying
 from ganglion.run.loss import ours, recovers, restarts, returns, unrepeatable
 from ganglion.run.plan import Plan, processes_of
 from ganglion.run.plan import Process as Place
-from ganglion.run.replay import homeless
 from ganglion.supervisor.census import Census, End, boot_id, life_of
 from ganglion.supervisor.checkpoints import Checkpoints
 from ganglion.supervisor.child import State
@@ -410,8 +410,13 @@ def check_size(run: str, plan: Plan) -> None:
             )
 
 
-def check_store(run: str, plan: Plan, store: str | None) -> None:
+def check_store(plan: Plan, store: str | None) -> None:
     """Raise UsageError if brains are to learn from recorded episodes and there is no store that has any."""
-    faults = homeless(plan, run) if store is None else []
+    faults = [
+        f"{at}: recorded episodes are read from a store, and this run has none (--store none)"
+        for agent in (agent for phase in plan.phases for agent in replaying(phase))
+        for at, entry in zip(agent.replay_at, agent.replay, strict=True)
+        if store is None and entry.get("base") is None
+    ]
     if faults:
         raise UsageError("\n".join(faults))

@@ -238,7 +238,7 @@ class Supervisor(Listener):
         run.on_rewind = lambda reason, peer: self._spawn(rewind(self, run, reason, peer))
         try:
             await asyncio.to_thread(check_size, folder.run, plan)
-            check_store(folder.run, plan, store)
+            check_store(plan, store)
             users = await asyncio.to_thread(check_users, plan, self.settings.results)
             if run.mask is not None:
                 os.umask(run.mask)  # from now on: who may see one run of this kernel may not see the next

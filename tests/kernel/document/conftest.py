@@ -24,6 +24,7 @@ KNOWN = {
         "max_steps",
         "vanilla",
     ),
+    "replay": ("recorded",),
     "reward": ("slope",),
     "transformer": ("counting",),
 }

@@ -3,37 +3,25 @@
 from __future__ import annotations
 
 import threading
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import msgpack
-import numpy as np
 import pytest
+from fakepeer import FakeClock, FakeLink, Hosted
 
-from ganglion import registry
-from ganglion.errors import PeerLost
 from ganglion.peer.controller import ControllerHost
-from ganglion.peer.conversation import Request
-from ganglion.peer.participant import DEFERRED, Participant
-from ganglion.peer.records import declaration_rows, pack
-from ganglion.peer.spool import Episode as Spooled
-from ganglion.peer.spool import Source, Spool
+from ganglion.peer.participant import Participant
 from ganglion.sdk.controller import Controller
-from ganglion.sdk.mode import Mode
 from ganglion.sdk.seed import words
 from ganglion.sdk.spaces import Box, Discrete, Space
 from ganglion.testing.stage import Classes
 from ganglion.transport.memory import MemoryBus
 from ganglion.wire.codec import codec_of
-from ganglion.wire.envelope import Envelope, Head, decode, encode
 from ganglion.wire.messages import (
-    CALL_BY_NAME,
     Act,
     Acted,
     Boundary,
-    BrainPretrain,
     ControllerReady,
     ControllerSetup,
     ControllerStart,
@@ -43,168 +31,16 @@ from ganglion.wire.messages import (
     EpisodeEnded,
     Failure,
     Go,
-    Lost,
     RecordAck,
     RecordBatch,
-    RunEvent,
     Stands,
     Verdict,
-    Welcome,
     WorkerFailed,
 )
 from ganglion.wire.name import Role
-from ganglion.wire.verb import Verb
 
 STREAM = words(1, ["test"])
 WAIT_S = 10.0  # nothing here takes so long unless it is broken
-_BODIES: dict[str, type[Any]] = {"record.batch": RecordBatch, "record.ack": RecordAck, "event": RunEvent}
-
-
-class FakeClock:
-    """Be a clock that only jumps, to the end of a wait for nothing."""
-
-    def __init__(self) -> None:
-        self.now_s = 100.0
-
-    def __call__(self) -> float:
-        return self.now_s
-
-
-class FakeLink:
-    """Be the bus and everybody on it: a CALL is answered by the function that `answers` has for it, at once.
-
-    The function takes the peer's name and the message, and returns a message, a message with blobs, a Failure, or
-    None for no answer. `idle` holds what happens when the peer waits for nothing: one function per wait. Without one
-    the clock jumps to the end of the wait.
-    """
-
-    def __init__(self, clock: FakeClock) -> None:
-        self.clock = clock
-        self.inbox: deque[list[bytes]] = deque()
-        self.sent: list[Envelope] = []
-        self.answers: dict[str, Callable[[str, Any], Any]] = {}
-        self.idle: deque[Callable[[], Any]] = deque()
-        self.lost = ""
-        self.closed = False
-        self._calls: dict[int, str] = {}
-        self._ends_s = clock.now_s + 100_000.0
-
-    # -- the peer's side ----------------------------------------------------------------------------------------------
-    def send(self, frames: Sequence[bytes]) -> None:
-        """Take a message of the peer."""
-        if self.lost:
-            raise PeerLost("broker", self.lost)
-        envelope = decode([bytes(frame) for frame in frames])
-        self.sent.append(envelope)
-        head = envelope.head
-        if head.verb is Verb.HELLO:
-            welcome = Welcome(1, "r/muscle/a/0", 0, 0.5, 1.5, {}, "r", 0)
-            self.deliver("", Head(Verb.WELCOME, head.serial), codec_of(Welcome).encode(welcome))
-        elif head.verb is Verb.BYE:
-            self.deliver("", Head(Verb.BYE, head.serial))
-        elif head.verb is Verb.CALL and head.call in self.answers:
-            call = CALL_BY_NAME[head.call]
-            answer = self.answers[head.call](envelope.peer, codec_of(call.request).decode(envelope.body))
-            self.answer(envelope, answer)
-
-    def receive(self, timeout_s: float | None) -> list[bytes] | None:
-        """Return what has been delivered; else let the next idle event happen, or the clock jump."""
-        if not self.inbox and self.idle and timeout_s:
-            self.idle.popleft()()
-        if self.inbox:
-            return self.inbox.popleft()
-        if self.lost:
-            raise PeerLost("broker", self.lost)
-        self.clock.now_s += timeout_s or 0.0
-        assert self.clock.now_s < self._ends_s, "it waits for ever"
-        return None
-
-    def close(self) -> None:
-        """Note that the peer has closed."""
-        self.closed = True
-
-    # -- the test's side ----------------------------------------------------------------------------------------------
-    def deliver(self, peer: str, head: Head, body: bytes = b"", *blobs: bytes) -> None:
-        """Put a message into the peer's inbox."""
-        self.inbox.append(encode(Envelope(peer, head, body, tuple(blobs))))
-
-    def answer(self, asked: Envelope, answer: Any) -> None:
-        """Answer a CALL of the peer."""
-        if answer is None:
-            return
-        if isinstance(answer, Failure):
-            head = Head(Verb.ERROR, asked.head.serial)
-            self.deliver(asked.peer, head, codec_of(Failure).encode(answer))
-            return
-        message, blobs = answer if isinstance(answer, tuple) else (answer, ())
-        body = codec_of(CALL_BY_NAME[asked.head.call].reply).encode(message)
-        self.deliver(asked.peer, Head(Verb.REPLY, asked.head.serial), body, *blobs)
-
-    def request(self, peer: str, call: str, message: Any, serial: int) -> None:
-        """Let somebody call the peer."""
-        self._calls[serial] = call
-        body = codec_of(CALL_BY_NAME[call].request).encode(message)
-        self.deliver(peer, Head(Verb.CALL, serial, call), body)
-
-    def tell(
-        self, peer: str, name: str, message: Any, verb: Verb = Verb.TELL, blobs: Sequence[bytes] = ()
-    ) -> None:
-        """Let somebody tell the peer something."""
-        self.deliver(peer, Head(verb, 0, name), codec_of(type(message)).encode(message), *blobs)
-
-    def lose(self, peer: str, reason: str = "exit 9") -> None:
-        """Let the kernel say that a peer is lost."""
-        self.deliver("", Head(Verb.LOST), codec_of(Lost).encode(Lost(peer, 1, reason)))
-
-    def asked(self, call: str) -> list[tuple[str, Any]]:
-        """Return the CALLs of this name so far: whom, and with which message."""
-        codec = codec_of(CALL_BY_NAME[call].request)
-        return [(e.peer, codec.decode(e.body)) for e in self.calls(call)]
-
-    def calls(self, call: str | None = None) -> list[Envelope]:
-        """Return the CALLs of the peer so far."""
-        return [e for e in self.sent if e.head.verb is Verb.CALL and call in (None, e.head.call)]
-
-    def told(self, name: str) -> list[tuple[str, Any]]:
-        """Return the TELLs of this name so far: to whom, and what."""
-        return [
-            (e.peer, codec_of(_BODIES[name]).decode(e.body))
-            for e in self.sent
-            if e.head.verb is Verb.TELL and e.head.call == name
-        ]
-
-    def replied(self, serial: int, call: str = "") -> Any:
-        """Return the answer to a request, None if there is none yet."""
-        for e in self.sent:
-            if e.head.serial == serial and e.head.verb is Verb.ERROR:
-                return codec_of(Failure).decode(e.body)
-            if e.head.serial == serial and e.head.verb is Verb.REPLY:
-                return codec_of(CALL_BY_NAME[call or self._calls[serial]].reply).decode(e.body)
-        return None
-
-
-class Hosted:
-    """Stand a host on a participant on a fake link; `ask` calls its handlers as the wire would."""
-
-    def __init__(self, host: Any) -> None:
-        self.host = host
-        self.clock = FakeClock()
-        self.link = FakeLink(self.clock)
-        told, gone = getattr(host, "told", None), getattr(host, "gone", None)
-        self.participant = Participant(lambda: self.link, host.handlers(), told, gone, self.clock)
-        host.participant = self.participant
-        self.serial = 1000
-
-    def ask(self, call: str, message: Any, peer: str = "r/controller/0", *blobs: bytes) -> Any:
-        """Return the answer of a handler; what it raises passes through. A deferred answer is its serial."""
-        self.serial += 1
-        row = CALL_BY_NAME[call]
-        body = codec_of(row.request).encode(message)
-        request = Request(peer, Head(Verb.CALL, self.serial, call), body, tuple(blobs))
-        reply = self.host.handlers()[call](request, codec_of(row.request).decode(body))
-        if reply is DEFERRED:
-            return self.serial
-        return codec_of(row.reply).decode(codec_of(row.reply).encode(reply))
 
 
 class StandingPeer:
@@ -667,137 +503,3 @@ def agent() -> type[FakeAgentPeer]:
 def in_turns() -> type[InTurns]:
     """Return a controller in which one agent acts after the other."""
     return InTurns
-
-
-# -- recorded episodes ------------------------------------------------------------------------------------------------
-COUNT, LAMPS, PRIZE = Discrete(9), Box(-1.0, 1.0, (2,), np.float32), Box(-9.0, 9.0, ())
-
-
-def recorded_source(**changed: Any) -> Source:
-    """Return an entry whose agent sees a count and two lamps, and sets a count."""
-    given: dict[str, Any] = {
-        "at": "run.yml:3:4: a.replay.0",
-        "run": "old-1",
-        "agent": "a",
-        "environment": "w",
-        "phase": 0,
-        "phase_name": "one",
-        "repeat": 1,
-        "strict": True,
-        "sensors": [["w.s", COUNT.to_string()], ["w.lamps", LAMPS.to_string()]],
-        "actuators": [["w.a", COUNT.to_string()]],
-        "rewards": [["w.r", PRIZE.to_string()]],
-    }
-    return Source(**(given | changed))
-
-
-def recorded_episode(number: int = 0, steps: int = 3, worker: int = 0, final: bool = True) -> Spooled:
-    """Return an episode in which everything tells where it belongs; it terminates."""
-    rows = steps + final
-    count = np.arange(rows, dtype=float) + number
-    return Spooled(
-        Mode.TEST,
-        worker,
-        0,
-        number,
-        100 + number,
-        np.stack([count, 0.1 * count, -0.1 * count], axis=1),
-        {
-            "actions": (np.arange(steps)[:, np.newaxis] + number) % 9,
-            "rewards": 0.5 * np.arange(steps)[:, np.newaxis] + number,
-            "objectives": np.where(np.arange(steps) == 0, np.nan, np.arange(steps)),
-            "terminated": np.arange(steps) == steps - 1,
-            "truncated": np.zeros(steps, bool),
-            "ticks": np.arange(steps),
-        },
-    )
-
-
-@pytest.fixture
-def spooled(tmp_path: Path) -> Callable[..., BrainPretrain]:
-    """Return a function that spools episodes, source by source, and returns what a brain is told of them."""
-
-    def spool(*entries: tuple[Source, Sequence[Spooled]]) -> BrainPretrain:
-        made = Spool(tmp_path / "replay", "asked")
-        for source, episodes in entries or [(recorded_source(), [recorded_episode(i) for i in range(3)])]:
-            made.begin(source)
-            for episode in episodes:
-                made.add(episode)
-        return BrainPretrain(str(tmp_path / "replay"), made.close())
-
-    return spool
-
-
-class Archive:
-    """Write runs into a store as a kernel does; `uri` is where."""
-
-    def __init__(self, folder: Path) -> None:
-        self.uri = f"sqlite:///{folder / 'ganglion.db'}"
-
-    def run(
-        self,
-        run: str,
-        uid: str = "farm",
-        phases: Sequence[tuple[str, str]] = (("one", "test"),),
-        status: str | None = "finished",
-        episodes: int = 2,
-        workers: int = 1,
-        spoil: Callable[[list[Any]], list[Any] | None] = lambda record: record,
-    ) -> None:
-        """Write a run: in each phase agent `a` is in `w`, for episodes of three decisions; `spoil` changes records."""
-        with registry.load("store", "sqlite").writer(self.uri, run) as writer:
-            head = {"uid": uid, "experiment": uid, "seed": "7", "document": "", "started": "2026-01-01"}
-            records: list[list[Any]] = [["run", head]]
-            for index, (name, mode) in enumerate(phases):
-                records += self._phase(index, name, mode, workers, episodes)
-            records += [["end", status, "", "2026-01-02"]] if status is not None else []
-            writer.apply("governor", [kept for record in records if (kept := spoil(record)) is not None])
-            writer.commit()
-
-    def _phase(self, index: int, name: str, mode: str, workers: int, episodes: int) -> list[list[Any]]:
-        columns = {"sensor": [("w.s", COUNT), ("w.lamps", LAMPS)], "actuator": [("w.a", COUNT)]}
-        columns["reward"] = [("w.r", PRIZE)]
-        records: list[list[Any]] = []
-        for place in (["w", None], [None, "a"]):
-            for kind, declared in columns.items():
-                rows = declaration_rows([{"id": uid, "space": space.to_wire()} for uid, space in declared])
-                records.append(["declare", index, *place, kind, rows])
-        records.append(["phase", index, name, mode, "running", None])
-        for worker in range(workers):
-            for episode in range(episodes):
-                records += self._episode(index, mode, worker, episode)
-        return [*records, ["phase", index, name, mode, "finished", "max_episodes"]]
-
-    def _episode(self, index: int, mode: str, worker: int, episode: int) -> list[list[Any]]:
-        steps = [
-            [i, i, i, None, self.sensors(i, worker), pack([i]), pack([0.5 * i]), i == 3, False]
-            for i in (1, 2, 3)
-        ]
-        rest = [False, False, None]
-        actions = [
-            [0, i, i, self.sensors(i, worker), pack([i + 1]), None, pack([0.5 * (i + 1)]), *end]
-            for i, end in enumerate([[None, *rest], [2.5, *rest], [2.5, True, False, None]])
-        ]
-        place = [index, mode, worker]
-        return [
-            ["steps", *place, "w", episode, steps],
-            ["actions", *place, "a", episode, actions],
-            ["episode", *place, None, episode, 3, True, False, "terminated", 3 * episode],
-        ]
-
-    @staticmethod
-    def sensors(count: int, worker: int) -> bytes:
-        """Return the readings after so many steps as they rest."""
-        return bytes(pack([count, np.array([0.1 * count, -0.5 * worker], "<f4").tobytes()]))
-
-
-@pytest.fixture
-def archive(tmp_path: Path) -> Archive:
-    """Return a store without runs."""
-    return Archive(tmp_path)
-
-
-@pytest.fixture
-def recording() -> tuple[Callable[..., Source], Callable[..., Spooled]]:
-    """Return what makes an entry, and an episode for it."""
-    return recorded_source, recorded_episode

@@ -163,9 +163,9 @@ def test_without_a_store_nothing_is_learned_from_recordings() -> None:
     ada = AgentPlan("ada", DUMMY, DUMMY, DUMMY, [], [], replay=[{}], replay_at=["run.yml:3:4: replay.0"])
     plan = Plan("r", "r", "1", [dataclasses.replace(PHASE, agents=[ada], mode="train")])
 
-    check_store("r-1", plan, "sqlite:///somewhere.db")
+    check_store(plan, "sqlite:///somewhere.db")
     with pytest.raises(UsageError, match=r"run.yml:3:4: replay.0: recorded episodes .* \(--store none\)"):
-        check_store("r-1", plan, None)
+        check_store(plan, None)
 
 
 def test_a_run_is_paused_when_all_its_workers_are() -> None:

@@ -8,17 +8,18 @@ from typing import Any
 
 from ganglion.errors import DocumentError, GanglionError, StoreError
 from ganglion.peer.models import hand_over, keepers_of, located, shown, store_class
-from ganglion.peer.sessions import Pick
-from ganglion.peer.spool import Source, Spool, read_chunk, read_index
-from ganglion.peer.transcript import Transcript, quoted
-from ganglion.run import model, replay
-from ganglion.run.agents import ResolvedAgent
+from ganglion.run import model
+from ganglion.run.agents import ResolvedAgent, replaying
 from ganglion.run.model import Wish
 from ganglion.run.plan import AgentPlan, PhasePlan, Plan
 from ganglion.sdk.information import Information
 from ganglion.sdk.models import file_name
 from ganglion.sdk.spaces import space_from_wire
 from ganglion.wire.messages import BrainPretrain
+from ganglion_replay import wish as replay
+from ganglion_replay.sessions import Pick
+from ganglion_replay.spool import Source, Spool, read_chunk, read_index
+from ganglion_replay.transcript import Transcript, quoted
 
 __all__ = ["Recordings"]
 
@@ -56,7 +57,7 @@ class Recordings:
             DocumentError: What `replay` asks for is nowhere, or not whole; with the places that were looked at.
             StoreError: It cannot be read or written, or what was kept is damaged.
         """
-        self._ready = {agent.name: self._spooled(phase, agent) for agent in replay.replaying(phase)}
+        self._ready = {agent.name: self._spooled(phase, agent) for agent in replaying(phase)}
 
     def request(self, agent: str) -> BrainPretrain | None:
         """Return what tells the brain of an agent to learn; None where there is nothing."""

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from ganglion.errors import AuthorError, DocumentError, StoreError
-from ganglion.peer import pretraining as module
 from ganglion.peer.brain import BrainHost
 from ganglion.peer.failure import failure_of
 from ganglion.sdk import Box, Brain, Discrete, Signal
@@ -24,6 +23,7 @@ from ganglion.wire.messages import (
     Think,
     Thought,
 )
+from ganglion_replay import pretraining as module
 
 COUNT, LAMPS = Discrete(9), Box(-1.0, 1.0, (2,), np.float32)
 Spooled = Callable[..., BrainPretrain]

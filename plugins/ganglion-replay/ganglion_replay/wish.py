@@ -1,4 +1,4 @@
-"""Recorded episodes that a brain learns from before it acts: what `replay` asks for, which run and phase that is."""
+"""What an entry of `replay` asks for, in words, and which phase of which run that is."""
 
 from __future__ import annotations
 
@@ -7,18 +7,10 @@ from typing import Any
 
 from ganglion.run import model
 from ganglion.run.model import Wish
-from ganglion.run.plan import AgentPlan, PhasePlan, Plan
 
-__all__ = ["homeless", "missing", "pick_phase", "replaying", "told", "wish_of"]
+__all__ = ["missing", "pick_phase", "told", "wish_of"]
 
 _OF_LOAD = ("agent", "experiment_run", "instance", "phase", "base")
-
-
-def replaying(phase: PhasePlan) -> list[AgentPlan]:
-    """Return the agents of a phase whose brains learn from recorded episodes first."""
-    if phase.mode != "train":
-        return []
-    return [agent for agent in phase.agents if agent.replay and agent.brain is not None]
 
 
 def wish_of(entry: Mapping[str, Any], agent: str, uid: str, run: str) -> Wish:
@@ -59,14 +51,3 @@ def missing(at: str, entry: Mapping[str, Any], wish: Wish, places: Sequence[tupl
     """Return the sentence of the fault: what was looked for, and where; one line per place."""
     lines = [f"{at}: {told(entry, wish)} were not found", *(f"  in {place}: {why}" for place, why in places)]
     return "\n".join(lines)
-
-
-def homeless(plan: Plan, run: str) -> list[str]:
-    """Return a fault for each entry that a run without a store cannot serve: rows are kept in stores only."""
-    faults = []
-    for agent in (agent for phase in plan.phases for agent in replaying(phase)):
-        for at, entry in zip(agent.replay_at, agent.replay, strict=True):
-            if entry.get("base") is None:
-                what = told(entry, wish_of(entry, agent.name, plan.uid, run))
-                faults.append(f"{at}: {what} are read from a store, and this run has none (--store none)")
-    return faults

@@ -10,8 +10,8 @@ import pytest
 from ganglion import registry
 from ganglion.errors import StoreError
 from ganglion.peer.records import pack
-from ganglion.peer.transcript import Transcript, quoted
 from ganglion.sdk.seed import words
+from ganglion_replay.transcript import Transcript, quoted
 
 
 @contextmanager

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from ganglion.errors import DocumentError, StoreError
-from ganglion.peer.recordings import Recordings
-from ganglion.peer.sessions import Sessions
 from ganglion.run.agents import ResolvedAgent
 from ganglion.run.plan import AgentPlan, EnvironmentPlan, PhasePlan, Plan, PluginPlan
 from ganglion.sdk import ActuatorInformation, Box, Discrete, SensorInformation, Space
+from ganglion_replay.recordings import Recordings
+from ganglion_replay.sessions import Sessions
 
 DUMMY = PluginPlan("dummy")
 COUNT, LAMPS = Discrete(9), Box(-1.0, 1.0, (2,), np.float32)

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from ganglion.errors import StoreError
-from ganglion.peer import spool as module
-from ganglion.peer.spool import INDEX, Spool, read_chunk, read_index
 from ganglion.wire.messages import BrainPretrain
+from ganglion_replay import spool as module
+from ganglion_replay.spool import INDEX, Spool, read_chunk, read_index
 
 Spooled = Callable[..., BrainPretrain]
 

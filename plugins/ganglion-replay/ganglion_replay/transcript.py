@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ganglion.errors import StoreError
-from ganglion.peer.spool import Episode
 from ganglion.sdk.mode import Mode
 from ganglion.sdk.seed import words
 from ganglion.sdk.spaces import Space, parse_space
 from ganglion.sdk.store import StoreReader
+from ganglion_replay.spool import Episode
 
 __all__ = ["Transcript", "quoted"]
 

@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 from ganglion.errors import AuthorError, DocumentError
 from ganglion.limits import REPLAY_EXCUSES
 from ganglion.peer.hooks import Hooks
-from ganglion.peer.sessions import Sessions
-from ganglion.peer.spool import Source
 from ganglion.sdk.brain import Brain, Transitions, carries_update
 from ganglion.sdk.information import Information
 from ganglion.sdk.session import Session
 from ganglion.sdk.spaces import parse_space
 from ganglion.wire.messages import BrainPretrain, BrainPretrained, Think
+from ganglion_replay.sessions import Sessions
+from ganglion_replay.spool import Source
 
 __all__ = ["Pretraining"]
 

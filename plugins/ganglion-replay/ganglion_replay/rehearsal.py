@@ -10,21 +10,20 @@ from typing import Any
 import numpy as np
 
 from ganglion.errors import DocumentError
-from ganglion.peer.excuse import Excuses, Pardoned
-from ganglion.peer.filters import ActingFilters, LearningFilters
+from ganglion.peer.excuse import Pardoned
+from ganglion.peer.filters import ActingFilters
 from ganglion.peer.layout import Layout, freeze, thaw
-from ganglion.peer.loader import Loader
 from ganglion.peer.matrix import Columns
-from ganglion.peer.sessions import Sessions
-from ganglion.peer.spool import Episode, Source, Spool
-from ganglion.sdk.brain import Brain
+from ganglion.peer.replay import Learner
 from ganglion.sdk.information import Information, SensorInformation
 from ganglion.sdk.memory import Memory
 from ganglion.sdk.mode import Mode
 from ganglion.sdk.muscle import Muscle
 from ganglion.sdk.seed import derive
 from ganglion.sdk.session import Session
-from ganglion.wire.messages import BrainPretrain, BrainSetup
+from ganglion.wire.messages import BrainPretrain
+from ganglion_replay.sessions import Sessions
+from ganglion_replay.spool import Episode, Source, Spool
 
 __all__ = ["Rehearsal"]
 
@@ -38,18 +37,15 @@ class Rehearsal:
     before the next decision.
 
     Args:
-        setup: Of the brain.
-        brain: Its declarations are those behind the filters.
-        loader: Makes the muscles' halves.
-        filters: The brain's halves.
-        excuses: Where excuses of the muscles' halves are kept.
+        learner: The brain, whose declarations are those behind its filters; excuses of the muscles' halves are kept
+            with its own.
     """
 
-    def __init__(
-        self, setup: BrainSetup, brain: Brain, loader: Loader, filters: LearningFilters, excuses: Excuses
-    ) -> None:
-        self._setup, self._brain, self._loader = setup, brain, loader
-        self._filters, self._excuses = filters, excuses
+    def __init__(self, learner: Learner) -> None:
+        assert learner.filters is not None
+        self._setup, self._brain, self._loader = learner.setup, learner.brain, learner.loader
+        self._filters, self._excuses = learner.filters, learner.excuses
+        brain = learner.brain
         self._acting: dict[str, ActingFilters] = {}  # muscle -> its halves
         self._seen_by: dict[str, int] = {}  # muscle -> version of the arrays that they have
         self._columns = Columns(Layout([s.uid for s in brain.sensors], [s.space for s in brain.sensors]))

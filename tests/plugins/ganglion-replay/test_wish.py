@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
-from ganglion.run.plan import AgentPlan, PhasePlan, Plan, PluginPlan
-from ganglion.run.replay import homeless, missing, pick_phase, replaying, told, wish_of
+from ganglion.run.agents import replaying
+from ganglion.run.plan import AgentPlan, PhasePlan, PluginPlan
+from ganglion_replay.wish import missing, pick_phase, told, wish_of
 
 DUMMY = PluginPlan("dummy")
 
@@ -83,14 +84,3 @@ def test_a_run_without_the_agent_has_no_phase_of_it() -> None:
     wish = wish_of({}, "ada", "farm", "farm-1")
 
     assert "run r has no rows of an agent `ada`" == pick_phase(wish, {0: "zero"}, [], "r")
-
-
-def test_without_a_store_nothing_was_recorded() -> None:
-    """Each entry that reads from the run's own store is a fault at its place; one with a base is none."""
-    plan = Plan("farm", "farms", "1", [phase(agent({}, {"base": "kept"}, {"experiment_run": "far"}))])
-    faults = homeless(plan, "farm-1")
-
-    assert ["run.yml:0:1: replay.0", "run.yml:2:1: replay.2"] == [
-        fault.partition(": rec")[0] for fault in faults
-    ]
-    assert all(fault.endswith("(--store none)") for fault in faults)

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from ganglion.errors import DocumentError, StoreError
-from ganglion.peer import sessions as module
-from ganglion.peer import spool as spool_module
-from ganglion.peer.sessions import Pick, Sessions, unlike
 from ganglion.sdk import ActuatorInformation, Box, Discrete, SensorInformation, Space
 from ganglion.wire.messages import BrainPretrain
+from ganglion_replay import sessions as module
+from ganglion_replay import spool as spool_module
+from ganglion_replay.sessions import Pick, Sessions, unlike
 
 Spooled = Callable[..., BrainPretrain]
 COUNT, LAMPS = Discrete(9), Box(-1.0, 1.0, (2,), np.float32)

@@ -1,0 +1,108 @@
+"""Replay: the hook through which a plugin finds recorded episodes and teaches them to brains."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from ganglion import registry
+from ganglion.document.recording import REPLAY
+from ganglion.peer.excuse import Excuses
+from ganglion.peer.filters import LearningFilters
+from ganglion.peer.hooks import Hooks
+from ganglion.peer.loader import Loader
+from ganglion.run.agents import ResolvedAgent, replaying
+from ganglion.run.plan import PhasePlan, Plan
+from ganglion.sdk.brain import Brain
+from ganglion.wire.messages import BrainPretrain, BrainPretrained, BrainSetup, Think
+
+__all__ = ["NONE", "Learner", "Lesson", "Recordings", "Replay", "provider", "recordings"]
+
+
+class Recordings(Protocol):
+    """The recordings of one run, in the governor's process."""
+
+    def prepare(self, phase: PhasePlan) -> None:
+        """Find and keep all that the brains of a phase learn from; DocumentError or StoreError if that cannot be."""
+
+    def request(self, agent: str) -> BrainPretrain | None:
+        """Return what tells the brain of an agent to learn; None where there is nothing."""
+
+    def fit(self, agents: Sequence[ResolvedAgent]) -> None:
+        """Compare what was recorded with what agents see and set; DocumentError where it does not fit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Learner:
+    """A brain that is to learn, with what its host has made of it; `filters` is None where it has none."""
+
+    setup: BrainSetup
+    brain: Brain
+    hooks: Hooks
+    loader: Loader
+    filters: LearningFilters | None
+    excuses: Excuses
+
+
+class Lesson(Protocol):
+    """Recorded episodes as one brain learns from them, in the brain's process."""
+
+    @property
+    def is_own(self) -> bool:
+        """Say whether the brain has a `pretrain` of its own."""
+
+    def teach(self, loaded: bool) -> Any:
+        """Call the brain's own `pretrain`; return the update that comes of it."""
+
+    def rows(self) -> Iterator[Think]:
+        """Yield all decisions as muscles would tell of them."""
+
+    def note(self, excused: Sequence[dict[str, Any]]) -> None:
+        """Keep what was excused, up to a bound."""
+
+    def reply(self, excused: Sequence[dict[str, Any]] | None = None) -> BrainPretrained:
+        """Return what came of it."""
+
+
+class Replay(Protocol):
+    """What a plugin of the group `replay` offers."""
+
+    def recordings(
+        self, plan: Plan, run: str, results: str, store: str | None, warn: Callable[[str], None]
+    ) -> Recordings:
+        """Return what finds and keeps the recordings of a run."""
+
+    def lesson(self, asked: BrainPretrain, learner: Learner) -> Lesson:
+        """Return the episodes of one request, as a brain learns from them."""
+
+
+class _None:
+    """The recordings of a run in which no brain learns from any."""
+
+    def prepare(self, phase: PhasePlan) -> None:
+        """There is nothing to find."""
+
+    def request(self, agent: str) -> None:
+        """There is nothing to learn."""
+
+    def fit(self, agents: Sequence[ResolvedAgent]) -> None:
+        """There is nothing to compare."""
+
+
+NONE: Recordings = _None()
+
+
+def provider() -> Replay:
+    """Return the plugin that carries out `replay`; PluginInvalid says what to install."""
+    found: Replay = registry.load("replay", REPLAY)
+    return found
+
+
+def recordings(
+    plan: Plan, run: str, results: str, store: str | None, warn: Callable[[str], None]
+) -> Recordings:
+    """Return the recordings of a run; no plugin is needed where no brain learns from any."""
+    if any(replaying(phase) for phase in plan.phases):
+        return provider().recordings(plan, run, results, store, warn)
+    return NONE

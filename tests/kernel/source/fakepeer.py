@@ -1,0 +1,174 @@
+"""The other side of a participant: a link that answers by a script, a clock that jumps, a host that stands on both."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ganglion.errors import PeerLost
+from ganglion.peer.conversation import Request
+from ganglion.peer.participant import DEFERRED, Participant
+from ganglion.wire.codec import codec_of
+from ganglion.wire.envelope import Envelope, Head, decode, encode
+from ganglion.wire.messages import (
+    CALL_BY_NAME,
+    Failure,
+    Lost,
+    RecordAck,
+    RecordBatch,
+    RunEvent,
+    Welcome,
+)
+from ganglion.wire.verb import Verb
+
+__all__ = ["FakeClock", "FakeLink", "Hosted"]
+
+_BODIES: dict[str, type[Any]] = {"record.batch": RecordBatch, "record.ack": RecordAck, "event": RunEvent}
+
+
+class FakeClock:
+    """Be a clock that only jumps, to the end of a wait for nothing."""
+
+    def __init__(self) -> None:
+        self.now_s = 100.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+class FakeLink:
+    """Be the bus and everybody on it: a CALL is answered by the function that `answers` has for it, at once.
+
+    The function takes the peer's name and the message, and returns a message, a message with blobs, a Failure, or
+    None for no answer. `idle` holds what happens when the peer waits for nothing: one function per wait. Without one
+    the clock jumps to the end of the wait.
+    """
+
+    def __init__(self, clock: FakeClock) -> None:
+        self.clock = clock
+        self.inbox: deque[list[bytes]] = deque()
+        self.sent: list[Envelope] = []
+        self.answers: dict[str, Callable[[str, Any], Any]] = {}
+        self.idle: deque[Callable[[], Any]] = deque()
+        self.lost = ""
+        self.closed = False
+        self._calls: dict[int, str] = {}
+        self._ends_s = clock.now_s + 100_000.0
+
+    # -- the peer's side ----------------------------------------------------------------------------------------------
+    def send(self, frames: Sequence[bytes]) -> None:
+        """Take a message of the peer."""
+        if self.lost:
+            raise PeerLost("broker", self.lost)
+        envelope = decode([bytes(frame) for frame in frames])
+        self.sent.append(envelope)
+        head = envelope.head
+        if head.verb is Verb.HELLO:
+            welcome = Welcome(1, "r/muscle/a/0", 0, 0.5, 1.5, {}, "r", 0)
+            self.deliver("", Head(Verb.WELCOME, head.serial), codec_of(Welcome).encode(welcome))
+        elif head.verb is Verb.BYE:
+            self.deliver("", Head(Verb.BYE, head.serial))
+        elif head.verb is Verb.CALL and head.call in self.answers:
+            call = CALL_BY_NAME[head.call]
+            answer = self.answers[head.call](envelope.peer, codec_of(call.request).decode(envelope.body))
+            self.answer(envelope, answer)
+
+    def receive(self, timeout_s: float | None) -> list[bytes] | None:
+        """Return what has been delivered; else let the next idle event happen, or the clock jump."""
+        if not self.inbox and self.idle and timeout_s:
+            self.idle.popleft()()
+        if self.inbox:
+            return self.inbox.popleft()
+        if self.lost:
+            raise PeerLost("broker", self.lost)
+        self.clock.now_s += timeout_s or 0.0
+        assert self.clock.now_s < self._ends_s, "it waits for ever"
+        return None
+
+    def close(self) -> None:
+        """Note that the peer has closed."""
+        self.closed = True
+
+    # -- the test's side ----------------------------------------------------------------------------------------------
+    def deliver(self, peer: str, head: Head, body: bytes = b"", *blobs: bytes) -> None:
+        """Put a message into the peer's inbox."""
+        self.inbox.append(encode(Envelope(peer, head, body, tuple(blobs))))
+
+    def answer(self, asked: Envelope, answer: Any) -> None:
+        """Answer a CALL of the peer."""
+        if answer is None:
+            return
+        if isinstance(answer, Failure):
+            head = Head(Verb.ERROR, asked.head.serial)
+            self.deliver(asked.peer, head, codec_of(Failure).encode(answer))
+            return
+        message, blobs = answer if isinstance(answer, tuple) else (answer, ())
+        body = codec_of(CALL_BY_NAME[asked.head.call].reply).encode(message)
+        self.deliver(asked.peer, Head(Verb.REPLY, asked.head.serial), body, *blobs)
+
+    def request(self, peer: str, call: str, message: Any, serial: int) -> None:
+        """Let somebody call the peer."""
+        self._calls[serial] = call
+        body = codec_of(CALL_BY_NAME[call].request).encode(message)
+        self.deliver(peer, Head(Verb.CALL, serial, call), body)
+
+    def tell(
+        self, peer: str, name: str, message: Any, verb: Verb = Verb.TELL, blobs: Sequence[bytes] = ()
+    ) -> None:
+        """Let somebody tell the peer something."""
+        self.deliver(peer, Head(verb, 0, name), codec_of(type(message)).encode(message), *blobs)
+
+    def lose(self, peer: str, reason: str = "exit 9") -> None:
+        """Let the kernel say that a peer is lost."""
+        self.deliver("", Head(Verb.LOST), codec_of(Lost).encode(Lost(peer, 1, reason)))
+
+    def asked(self, call: str) -> list[tuple[str, Any]]:
+        """Return the CALLs of this name so far: whom, and with which message."""
+        codec = codec_of(CALL_BY_NAME[call].request)
+        return [(e.peer, codec.decode(e.body)) for e in self.calls(call)]
+
+    def calls(self, call: str | None = None) -> list[Envelope]:
+        """Return the CALLs of the peer so far."""
+        return [e for e in self.sent if e.head.verb is Verb.CALL and call in (None, e.head.call)]
+
+    def told(self, name: str) -> list[tuple[str, Any]]:
+        """Return the TELLs of this name so far: to whom, and what."""
+        return [
+            (e.peer, codec_of(_BODIES[name]).decode(e.body))
+            for e in self.sent
+            if e.head.verb is Verb.TELL and e.head.call == name
+        ]
+
+    def replied(self, serial: int, call: str = "") -> Any:
+        """Return the answer to a request, None if there is none yet."""
+        for e in self.sent:
+            if e.head.serial == serial and e.head.verb is Verb.ERROR:
+                return codec_of(Failure).decode(e.body)
+            if e.head.serial == serial and e.head.verb is Verb.REPLY:
+                return codec_of(CALL_BY_NAME[call or self._calls[serial]].reply).decode(e.body)
+        return None
+
+
+class Hosted:
+    """Stand a host on a participant on a fake link; `ask` calls its handlers as the wire would."""
+
+    def __init__(self, host: Any) -> None:
+        self.host = host
+        self.clock = FakeClock()
+        self.link = FakeLink(self.clock)
+        told, gone = getattr(host, "told", None), getattr(host, "gone", None)
+        self.participant = Participant(lambda: self.link, host.handlers(), told, gone, self.clock)
+        host.participant = self.participant
+        self.serial = 1000
+
+    def ask(self, call: str, message: Any, peer: str = "r/controller/0", *blobs: bytes) -> Any:
+        """Return the answer of a handler; what it raises passes through. A deferred answer is its serial."""
+        self.serial += 1
+        row = CALL_BY_NAME[call]
+        body = codec_of(row.request).encode(message)
+        request = Request(peer, Head(Verb.CALL, self.serial, call), body, tuple(blobs))
+        reply = self.host.handlers()[call](request, codec_of(row.request).decode(body))
+        if reply is DEFERRED:
+            return self.serial
+        return codec_of(row.reply).decode(codec_of(row.reply).encode(reply))
