@@ -2,7 +2,7 @@ import pytest
 
 from ganglion.errors import RemoteProtocolError
 from ganglion.wire.codec import codec_of, encode_map
-from ganglion.wire.messages.brain import BrainEvaluated, BrainStore, Thought
+from ganglion.wire.messages import BrainEvaluated, BrainStore, Thought
 
 
 def test_null_may_be_an_update() -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from ganglion.errors import RemoteProtocolError
 from ganglion.wire.codec import codec_of, encode_map
-from ganglion.wire.messages.environment import EnvironmentUpdate, EnvironmentUpdated
+from ganglion.wire.messages import EnvironmentUpdate, EnvironmentUpdated
 
 
 def test_least_answer() -> None:

@@ -2,8 +2,8 @@ import pytest
 
 from ganglion.errors import RemoteProtocolError
 from ganglion.wire.codec import codec_of, encode_map
-from ganglion.wire.messages.governor import Go, Verdict, WorkerFailed
-from ganglion.wire.messages.joining import Failure
+from ganglion.wire.messages import Go, Verdict, WorkerFailed
+from ganglion.wire.messages import Failure
 
 
 def test_go_without_words_is_to_go_on() -> None:

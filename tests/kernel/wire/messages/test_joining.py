@@ -4,7 +4,7 @@ import pytest
 
 from ganglion.errors import RemoteProtocolError
 from ganglion.wire.codec import codec_of, encode_map
-from ganglion.wire.messages.joining import PROTOCOL_VERSION, Bye, Done, Failure, Hello, Lost, Nothing
+from ganglion.wire.messages import PROTOCOL_VERSION, Bye, Done, Failure, Hello, Lost, Nothing
 
 
 def test_least_hello() -> None:

@@ -1,5 +1,5 @@
 from ganglion.wire.codec import codec_of, encode_map
-from ganglion.wire.messages.muscle import Act, Acted
+from ganglion.wire.messages import Act, Acted
 
 
 def test_readings_ask_for_a_decision() -> None:

@@ -1,0 +1,1019 @@
+"""Messages: the table of calls, who may ask whom for what; the fields of requests and replies, by callee.
+
+The annotations of messages are objects, not text (no `from __future__ import annotations`): the codec builds its checks
+from them when a class is first used. New fields go last and have a default; receivers skip what they do not know.
+
+Values of sensors, actuators and rewards travel as *rows*: a list with one entry per body (one body is a batch of one),
+each entry a list in declared order. A scalar is a number or a boolean; an array is its little-endian bytes in C order,
+or a nested list of numbers. Receivers accept both, an int where a float is declared, and an integral float where an
+int is declared.
+"""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeVar, dataclass_transform
+
+from ganglion.wire.name import Role
+from ganglion.wire.verb import Verb
+
+__all__ = [
+    "CALLS",
+    "CALL_BY_NAME",
+    "PROTOCOL_VERSION",
+    "TELLS",
+    "Act",
+    "Acted",
+    "Admit",
+    "Boundary",
+    "BrainEvaluate",
+    "BrainEvaluated",
+    "BrainJoin",
+    "BrainLeave",
+    "BrainPretrain",
+    "BrainPretrained",
+    "BrainSetup",
+    "BrainStore",
+    "BrainStored",
+    "Bye",
+    "Call",
+    "ControllerEvaluate",
+    "ControllerReady",
+    "ControllerSetup",
+    "ControllerShutdown",
+    "ControllerStart",
+    "Done",
+    "Ended",
+    "EnvironmentDeclared",
+    "EnvironmentReset",
+    "EnvironmentStart",
+    "EnvironmentUpdate",
+    "EnvironmentUpdated",
+    "EpisodeEnded",
+    "Failure",
+    "FlowSignal",
+    "Gap",
+    "Go",
+    "GovernorStart",
+    "Hello",
+    "Incident",
+    "Info",
+    "Joined",
+    "Lost",
+    "MuscleReset",
+    "MuscleSetup",
+    "Need",
+    "Nothing",
+    "Overdue",
+    "Peers",
+    "Rebuild",
+    "Rebuilt",
+    "RecordAck",
+    "RecordBatch",
+    "RunEvent",
+    "RunRequest",
+    "RunSignal",
+    "Runs",
+    "Signalled",
+    "Stands",
+    "Submit",
+    "Submitted",
+    "Subscribe",
+    "Tell",
+    "Think",
+    "Thought",
+    "UpdateAsked",
+    "Verdict",
+    "Watch",
+    "Welcome",
+    "Withdraw",
+    "WorkerFailed",
+    "message",
+]
+
+T = TypeVar("T")
+
+
+@dataclass_transform(frozen_default=True)
+def message(kind: type[T]) -> type[T]:
+    """Make a class a message: a dataclass with slots, frozen for who checks types.
+
+    Not frozen at run time: that would take three times as long for each message of each step.
+    """
+    return dataclass(slots=True)(kind)
+
+
+class Call(NamedTuple):
+    """Be one row of the table of calls."""
+
+    name: str
+    callers: tuple[Role, ...]
+    callee: Role | None  # None: the kernel
+    request: type[Any]
+    reply: type[Any]
+
+
+class Tell(NamedTuple):
+    """Be one row of the table of one-way messages."""
+
+    name: str
+    verb: Verb
+    senders: str
+    receivers: str
+    body: type[Any]
+
+
+PROTOCOL_VERSION = 1
+
+
+@message
+class Hello:
+    """Ask to join under a name; the first message of every peer."""
+
+    version: int
+    role: str
+    name: str
+    token: str = ""
+    language: str = ""
+    content: str = "msgpack"
+    incarnation: int = 0
+    features: list[str] | None = None  # "beats_in_call": answers BEAT while it works on a CALL
+
+
+@message
+class Welcome:
+    """Tell a peer that it has joined, under which name, and what holds from now on."""
+
+    version: int
+    name: str
+    incarnation: int
+    beat_after_s: float
+    beat_answer_s: float
+    limits: dict[str, int]
+    run: str = ""
+    worker: int | None = None
+    next: str = ""  # one sentence: what this peer may expect
+
+
+@message
+class Failure:
+    """Say why a CALL failed, or why a connection ends: the body of every ERROR."""
+
+    kind: str
+    message: str
+    where: str | None = None
+    traceback: str | None = None
+    retry_after_ms: int | None = None
+    data: dict[str, Any] | None = None
+
+
+@message
+class Lost:
+    """Tell a watcher, and who waits for its answer, that a peer is gone."""
+
+    peer: str
+    incarnation: int
+    reason: str
+    returns: bool = False  # a successor will come: open calls are to be said again
+    idle: bool = False  # nobody awaited an answer of it
+
+
+@message
+class Bye:
+    """Leave in order; answered with an empty BYE."""
+
+    reason: str = ""
+
+
+@message
+class Nothing:
+    """Carry nothing: a request without fields."""
+
+
+@message
+class Done:
+    """Carry nothing: it is done."""
+
+
+@message
+class Info:
+    """Describe the kernel."""
+
+    version: str
+    protocol: int
+    pid: int
+    peers: int
+    uptime_s: float
+
+
+@message
+class Peers:
+    """List who has joined: maps with name, role, run, incarnation, language, heard_ms, open_calls, queued_bytes."""
+
+    peers: list[dict[str, Any]]
+
+
+@message
+class Watch:
+    """Ask to be told when these peers join (`kernel.joined`) and when they are lost (LOST).
+
+    Those that are there already are told at once.
+    """
+
+    peers: list[str]
+
+
+@message
+class Joined:
+    """Tell a watcher that a peer has joined."""
+
+    peer: str
+    incarnation: int
+    role: str
+    content: str = "msgpack"
+    language: str = ""
+
+
+@message
+class Subscribe:
+    """Ask for a topic of a run; what the reader is too slow for is counted and announced."""
+
+    topic: str
+
+
+@message
+class Admit:
+    """Announce a name that may join, with its token's SHA-256 and its place; from the supervisor alone."""
+
+    name: str
+    role: str
+    run: str
+    token_sha256: bytes
+    incarnation: int = 1
+    uid: str | None = None  # agent or environment
+    worker: int | None = None
+    attach: str | None = None  # a name by which a program that somebody else starts asks for this place
+    content: str = "msgpack"
+    evaluation: bool = False  # of a worker that evaluates
+    curve_key: str | None = None  # the public key that a connection from another machine must have
+    returns: bool = False  # a successor will come if it is lost
+
+
+@message
+class Overdue:
+    """Tell the supervisor that a peer has not answered a call within its deadline."""
+
+    peer: str
+    call: str
+    waited_s: float
+
+
+@message
+class Withdraw:
+    """Withdraw names: they may not join (again); those that have joined are disconnected.
+
+    Who watches such a name, or reads such a topic, does so no more, and has room for others.
+    """
+
+    names: list[str]
+
+
+@message
+class Gap:
+    """Tell the reader of a topic how many messages it was too slow for."""
+
+    topic: str
+    missed: int
+
+
+@message
+class Submit:
+    """Ask the kernel to run a document, given as text.
+
+    `overrides` are `path=value` settings. `folder` is where the paths of the document begin, for an operator on the
+    kernel's machine: such a document may name modules and programs. One from another machine names plugins only.
+    """
+
+    document: str
+    source: str = "<submitted>"
+    folder: str = ""
+    seed: int | None = None
+    name: str | None = None
+    overrides: list[str] | None = None
+
+
+@message
+class Submitted:
+    """Give the id of the run that was begun."""
+
+    run: str
+
+
+@message
+class RunRequest:
+    """Name a run: its id, a document's uid, an unambiguous beginning, or `last`; empty for all."""
+
+    run: str = ""
+    now: bool = False
+    reason: str = ""
+
+
+@message
+class Runs:
+    """List runs or processes of the kernel as maps."""
+
+    rows: list[dict[str, Any]]
+
+
+@message
+class RunSignal:
+    """Ask for a flow signal as the operator: signal, scope and reason."""
+
+    run: str
+    signal: str
+    phase: str | None = None
+    worker: int | None = None
+    reason: str = ""
+    steps: int | None = None  # CONTINUE for so many boundaries, then PAUSE
+
+
+@message
+class Signalled:
+    """Answer an operator's signal: accepted with the place where it acts, or refused with the reason.
+
+    PAUSE, and CONTINUE for some steps, are answered when all workers that are meant stand; the text has a line for
+    each.
+    """
+
+    accepted: bool
+    text: str
+
+
+@message
+class Need:
+    """Ask the supervisor for the processes of a phase; those that it does not need are ended."""
+
+    run: str
+    phase: int
+
+
+@message
+class Ended:
+    """Tell the supervisor how a run ended."""
+
+    run: str
+    status: str  # finished, failed, interrupted
+    reason: str
+    exit_status: int
+    failure: Failure | None = None
+    peer: str | None = None  # whose failure it was
+    heads: dict[str, Any] | None = None  # what protects its rows, from the store
+
+
+@message
+class GovernorStart:
+    """Begin a run: its plan, as the document's room makes it."""
+
+    run: str
+    plan: dict[str, Any]
+    store: str | None = None  # name of the store's peer
+    parcels: dict[str, Any] | None = None  # field -> number of the blob that holds it
+    resume: dict[str, Any] | None = (
+        None  # a cut {phase, models: [[phase, agent, folder], ...], ...}: the run goes on with this phase
+    )
+
+
+@message
+class Incident:
+    """Tell the governor what became of a process, for the table of incidents; no result depends on it."""
+
+    time: str  # of the wall clock, UTC
+    name: str  # whose, without the run
+    incarnation: int
+    kind: str  # lost, restarted, rewound, poison, restarts
+    position: str | None = None  # which call it heard last, and where in the run
+    detail: str | None = None
+    failure: Failure | None = None  # it does not come back: the run ends with this
+
+
+@message
+class EpisodeEnded:
+    """Report the end of an episode and ask for the verdict.
+
+    `causes` are maps {signal, issuer, reason}; `agents` maps an agent to {decisions, sum, mean, values?}.
+    """
+
+    worker: int
+    episode: int
+    steps: int
+    terminated: bool
+    truncated: bool
+    reason: str
+    agents: dict[str, Any]
+    causes: list[dict[str, Any]]
+    ended: list[str]  # environments that ended by themselves
+    next: list[str]  # agents that act in the first step of the next episode
+    ticks: int | None = None
+    round: int = 0  # steps of this worker in this phase
+    evaluation: bool = False  # by a worker that evaluates
+    lost: bool = False  # given up with somebody who took part: it does not count as an episode
+
+
+@message
+class WorkerFailed:
+    """Report that a worker cannot go on; its open episode has been closed with the reason `failed`.
+
+    `peer` is who failed; null: the controller itself.
+    """
+
+    worker: int
+    episode: int
+    step: int
+    failure: Failure
+    peer: str | None = None
+    evaluation: bool = False
+
+
+@message
+class Rebuild:
+    """Tell that a peer is lost, and ask for word when its successor has joined.
+
+    With `unreachable` the broker has not met the peer: a broker was lost, and the peer may come back to its successor.
+    """
+
+    worker: int
+    peer: str
+    unreachable: bool = False
+
+
+@message
+class Rebuilt:
+    """Answer: a successor has joined, or none will."""
+
+    joined: bool
+
+
+@message
+class Stands:
+    """Report that a worker stands at a boundary because of PAUSE, where there is no common boundary.
+
+    `heeded` is the number of the last signal that it has acted on: one that is on its way to it may end this.
+    """
+
+    worker: int
+    episode: int
+    steps: int
+    evaluation: bool = False
+    heeded: int | None = None
+
+
+@message
+class Boundary:
+    """Report that a worker stands at the common boundary after a round.
+
+    `ending` says that its episode ends here; `next` are the agents that act in its next step.
+    """
+
+    worker: int
+    round: int
+    steps: int
+    ending: bool
+    next: list[str]
+    causes: list[dict[str, Any]]
+    episode: int = 0
+
+
+@message
+class Go:
+    """Answer a boundary: go on (`signal` CONTINUE), or end the episode for this signal.
+
+    `participants` maps an agent to the workers whose rows its brain awaits in the next round.
+    """
+
+    signal: str = "CONTINUE"
+    issuer: str = ""
+    reason: str = ""
+    round: int = 0
+    participants: dict[str, list[int]] | None = None
+
+
+@message
+class Verdict:
+    """Answer an episode's end: RESET begins `episode` with these seeds, anything greater ends the worker's part."""
+
+    signal: str
+    reason: str = ""
+    episode: int = 0
+    seeds: dict[str, Any] | None = None  # environment -> {seed: int of 53 bits, stream: 32 bytes}
+    round: int = 0
+    participants: dict[str, list[int]] | None = None
+
+
+@message
+class ControllerSetup:
+    """Begin a phase in a worker: start its environments.
+
+    `environments` are maps {uid, peer, content, plugin, params, reward, transformer, seed, stream, episode_seed,
+    episode_stream}; `controller` and each of `conditions` are {plugin, params, name}.
+    """
+
+    run: str
+    phase: int
+    phase_name: str
+    mode: str
+    worker: int
+    controller: dict[str, Any]
+    conditions: list[dict[str, Any]]
+    environments: list[dict[str, Any]]
+    stream: bytes
+    deadlines_s: dict[str, Any]
+    governor: str
+    store: str | None = None
+    evaluation: bool = False  # this worker evaluates what others train
+    parcels: dict[str, Any] | None = None  # field -> number of the blob that holds it
+    mends: bool = False  # a lost environment is started anew: it is to be led to where it stood
+
+
+@message
+class ControllerReady:
+    """Answer with what the environments declare: uid -> the fields of EnvironmentDeclared without readings."""
+
+    declarations: dict[str, Any]
+
+
+@message
+class ControllerStart:
+    """Set up the muscles and begin the first episode.
+
+    `agents` are maps {name, peer, content, brain, muscle, objective, filters, sensors, actuators, rewards, stream,
+    objective_stream, models, policy}; ids are full. `common` asks for a common boundary after each round.
+    """
+
+    agents: list[dict[str, Any]]
+    common: bool
+    sync: str
+    verdict: Verdict
+    settle: bool  # a condition reads objectives: rewards are settled in the step that earned them
+    static_models: dict[str, Any] | None = None
+    patient: bool = (
+        False  # a verdict may wait for an evaluation, each of whose steps has a deadline of its own
+    )
+    parcels: dict[str, Any] | None = None  # field -> number of the blob that holds it
+
+
+@message
+class ControllerEvaluate:
+    """Run the episodes of the next evaluation, from the one that the verdict names, by the newest policies."""
+
+    verdict: Verdict
+
+
+@message
+class ControllerShutdown:
+    """End a worker's part of a phase: muscles first; environments and the last records in a second call."""
+
+    muscles: bool = False
+    environments: bool = False
+
+
+@message
+class EnvironmentStart:
+    """Begin a phase: make the environment and open its first episode.
+
+    `plugin` is null for a foreign program. `seed` is the object's own (53 bits), `episode_seed` that of the first
+    episode; `stream` and `episode_stream` are the same for receivers that know numpy's bit generators (32 bytes).
+    """
+
+    run: str
+    phase: int
+    phase_name: str
+    mode: str
+    worker: int
+    uid: str
+    params: dict[str, Any]
+    seed: int
+    episode_seed: int
+    stream: bytes = b""
+    episode_stream: bytes = b""
+    plugin: dict[str, Any] | None = None
+    reward: dict[str, Any] | None = None
+    transformer: dict[str, Any] | None = None
+    parcels: dict[str, Any] | None = None  # field -> number of the blob that holds it
+
+
+@message
+class EnvironmentDeclared:
+    """Declare sensors, actuators, rewards, and give the first readings.
+
+    Each declaration is a map {id, space, value?, unit?, value_ids?}; an actuator's value is its no-op. `readings` are
+    rows in declared order. `rewards` null: declared by the first update.
+    """
+
+    sensors: list[dict[str, Any]]
+    actuators: list[dict[str, Any]]
+    readings: list[Any]
+    rewards: list[dict[str, Any]] | None = None
+    ticks: int | None = 0
+    timestamp: str | None = None
+    static_model: dict[str, Any] | None = None
+
+
+@message
+class EnvironmentUpdate:
+    """Apply the setpoints of this step and advance by one.
+
+    `setpoints` are rows of the given `actuators` (indices into the declared order), of all of them if null.
+    """
+
+    setpoints: list[Any]
+    actuators: list[int] | None = None
+
+
+@message
+class EnvironmentUpdated:
+    """Answer with all declared readings, the rewards of this step, and the flags after it."""
+
+    readings: list[Any]
+    rewards: list[Any]
+    terminated: bool = False
+    truncated: bool = False
+    ticks: int | None = None
+    timestamp: str | None = None
+    reward_ids: list[dict[str, Any]] | None = None  # declarations, in the first update if not made before
+    world_state: Any = None
+    state: dict[str, Any] | None = None  # of generators before a reset, for who has to lead a successor here
+    excused: list[dict[str, Any]] | None = None  # as of Acted, of reward and transformer
+
+
+@message
+class EnvironmentReset:
+    """Begin the next episode in place; `state` is put back before it, in the successor of a lost process."""
+
+    episode: int
+    seed: int
+    stream: bytes = b""
+    state: dict[str, Any] | None = None
+
+
+@message
+class MuscleSetup:
+    """Begin a phase: make the muscle, its objective and filters; join the brain.
+
+    `sensors`, `actuators` and `rewards` are declarations with full ids, before filters; `rewards` null: they come with
+    the first `muscle.act` that brings rewards. `filters` are maps {name, params, on_error, stream}. `brain` is the
+    brain's name on the wire, null where nobody is asked (test mode, no brain). `models` is the directory of the model
+    to act by in test mode.
+    """
+
+    run: str
+    phase: int
+    phase_name: str
+    mode: str
+    worker: int
+    agent: str
+    plugin: dict[str, Any]
+    objective: dict[str, Any]
+    sensors: list[dict[str, Any]]
+    actuators: list[dict[str, Any]]
+    rewards: list[dict[str, Any]] | None
+    stream: bytes
+    objective_stream: bytes
+    brain: str | None = None
+    filters: list[dict[str, Any]] | None = None
+    models: str | None = None
+    static_models: dict[str, Any] | None = None
+    deadlines_s: dict[str, Any] | None = None  # of the calls to the brain
+    policy: str | None = None  # the brain whose newest update is the policy, in an evaluation
+    parcels: dict[str, Any] | None = None  # field -> number of the blob that holds it
+
+
+@message
+class Act:
+    """Give readings, and the outcome of the decision before; ask for the next decision, or only settle.
+
+    `rewards` are rows in the order of MuscleSetup.rewards, null if already settled. `round` and `workers` tell the
+    brain whose rows to await before it thinks. `closing` marks the last message of an episode, `passing` a round in
+    which the agent is awaited and does not act: nothing is completed or decided, and the brain awaits no row.
+    """
+
+    readings: list[Any]
+    rewards: list[Any] | None = None
+    decide: bool = True
+    terminated: bool = False
+    truncated: bool = False
+    closing: bool = False
+    round: int = 0
+    workers: list[int] | None = None
+    ticks: int | None = None
+    reason: str = ""
+    reward_ids: list[dict[str, Any]] | None = (
+        None  # declarations, with the first rewards if not made at setup
+    )
+    passing: bool = False
+
+
+@message
+class Acted:
+    """Answer with the setpoints, and the objective of the decision that was completed.
+
+    `proposed` are the muscle's own where filters changed them. `signal` is a brain's wish: {signal, reason}. `excused`
+    are exceptions of authors that the document excuses: maps {issuer, hook, reason}. `statistics` are those of the
+    decision that is made, `learned` those of the brain, for the decision that was completed.
+    """
+
+    setpoints: list[Any] | None = None
+    proposed: list[Any] | None = None
+    objective: list[Any] | None = None
+    signal: dict[str, Any] | None = None
+    statistics: dict[str, Any] | None = None
+    excused: list[dict[str, Any]] | None = None
+    learned: dict[str, Any] | None = None
+
+
+@message
+class MuscleReset:
+    """Begin the next episode in place; `prepare` asks for the newest policy before it."""
+
+    episode: int
+    prepare: bool = False
+
+
+@message
+class BrainSetup:
+    """Begin a phase: make the brain, load its model. `models` is where it stores, `load` where it loads from."""
+
+    run: str
+    phase: int
+    phase_name: str
+    mode: str
+    agent: str
+    plugin: dict[str, Any]
+    sensors: list[dict[str, Any]]
+    actuators: list[dict[str, Any]]
+    rewards: list[dict[str, Any]] | None
+    muscles: list[str]
+    workers: int
+    stream: bytes
+    models: str
+    sync: str = "lockstep"
+    load: str | None = None
+    static_models: dict[str, Any] | None = None
+    parcels: dict[str, Any] | None = None  # field -> number of the blob that holds it
+    checkpoint_s: float | None = None  # least time between two checkpoints; None takes none
+    filters: list[dict[str, Any]] | None = None  # as of MuscleSetup
+
+
+@message
+class BrainPretrain:
+    """Learn from recorded episodes before anybody acts; `sha256` is that of the index in `folder`.
+
+    What does not fit the declarations of the brain is left out where the index says so, and refused elsewhere.
+    """
+
+    folder: str
+    sha256: str
+
+
+@message
+class BrainPretrained:
+    """Say from how many episodes the brain has learned, each counted as often as it is shown."""
+
+    sessions: int
+    decisions: int
+    excused: list[dict[str, Any]] | None = None  # as of Acted
+
+
+@message
+class BrainJoin:
+    """Join a brain as the muscle of a worker; answered with the newest update, or the initial one."""
+
+    worker: int
+
+
+@message
+class BrainLeave:
+    """Leave a brain at the end of a phase."""
+
+    worker: int
+
+
+@message
+class Think:
+    """Give the rows of one completed decision, one per body.
+
+    `readings` are those decided on, before filters; `proposed` the muscle's own setpoints, `applied` those after
+    filters; `next_readings` those that came of it. `data` is what the muscle added. `observations` and
+    `next_observations` are the readings after filters, null where there are none.
+    """
+
+    worker: int
+    episode: int
+    decision: int
+    readings: list[Any]
+    applied: list[Any]
+    rewards: list[Any]
+    objective: list[Any]
+    next_readings: list[Any]
+    terminated: bool = False
+    truncated: bool = False
+    proposed: list[Any] | None = None
+    data: Any = None
+    round: int = 0
+    workers: list[int] | None = None
+    reward_ids: list[dict[str, Any]] | None = None  # declarations, with the first row of each phase
+    observations: list[Any] | None = None
+    next_observations: list[Any] | None = None
+
+
+@message
+class UpdateAsked:
+    """Ask for the newest update, without a row: the first decision of an episode."""
+
+    worker: int
+    round: int = 0
+    workers: list[int] | None = None
+
+
+@message
+class Thought:
+    """Answer with the newest update that this muscle does not have yet, and a signal of the brain.
+
+    `fresh` says that `update` holds one: null may be an update too. `filters` are the newest arrays of those that
+    published any, by their number, null if this muscle has them. `statistics` is what the brain noted while it thought,
+    by names that begin with `brain.`.
+    """
+
+    update: Any = None
+    fresh: bool = False
+    signal: dict[str, Any] | None = None
+    filters: dict[str, Any] | None = None
+    excused: list[dict[str, Any]] | None = None  # as of Acted
+    statistics: dict[str, Any] | None = None
+
+
+@message
+class BrainEvaluate:
+    """Tell how an evaluation went.
+
+    `episodes` are maps {worker, episode, steps, objective_mean, objective_sum, terminated, truncated}, by worker and
+    episode.
+    """
+
+    number: int
+    episodes: list[dict[str, Any]]
+
+
+@message
+class BrainEvaluated:
+    """Answer with the brain's own metrics, finite numbers, and the model that it stored for this evaluation."""
+
+    metrics: dict[str, Any]
+    checkpoint_id: str | None = None
+    checkpoint_hash: str | None = None
+    excused: list[dict[str, Any]] | None = None  # as of Acted
+
+
+@message
+class BrainStore:
+    """Store the model, a second time in `second`.
+
+    A brain that does not take part in learning is given a `source`: it stores the model that lies there in `models`.
+    """
+
+    reason: str = "phase end"
+    source: str | None = None
+    models: str | None = None
+    second: str | None = None
+
+
+@message
+class BrainStored:
+    """List the files that were written: maps {tag, path, sha256, bytes, updates}."""
+
+    files: list[dict[str, Any]]
+    excused: list[dict[str, Any]] | None = None  # as of Acted: what no answer to a muscle has told
+
+
+@message
+class FlowSignal:
+    """Carry flow control."""
+
+    signal: str
+    issuer: str
+    reason: str = ""
+    phase: int | None = None
+    worker: int | None = None
+    episode: int | None = None
+    steps: int | None = None  # CONTINUE for so many boundaries, then PAUSE
+    data: dict[str, Any] | None = None
+    number: int = (
+        0  # counts the governor's signals to one controller from 1: one that comes again is not heard twice
+    )
+
+
+@message
+class RecordBatch:
+    """Carry rows for the store, in order; `number` counts the batches of one writer from 1.
+
+    `records` are lists [kind, field, ...]; the kinds and their fields are in `kernel/PROTOCOL.md`.
+    """
+
+    number: int
+    records: list[Any]
+    parcels: dict[str, Any] | None = None  # field -> number of the blob that holds it
+
+
+@message
+class RecordAck:
+    """Acknowledge a writer's batches up to `number`: they are durable, or part of an open episode."""
+
+    number: int
+    error: Failure | None = None
+    waiting: str | None = (
+        None  # why nothing can be written at the moment; the store tries again and says when it stops
+    )
+    heads: dict[str, Any] | None = None  # what protects the rows of a run, once its end is durable
+
+
+@message
+class RunEvent:
+    """Carry an event of a run for those who look on: its name, time and fields."""
+
+    event: str
+    fields: dict[str, Any]
+    time_s: float = 0.0
+    topic: str = ""  # the end of the topic's name; empty is `events`
+
+
+_ANYBODY = tuple(Role)
+_CONTROL = (Role.SUPERVISOR, Role.OPERATOR)
+
+CALLS: tuple[Call, ...] = (
+    Call("kernel.info", _ANYBODY, None, Nothing, Info),
+    Call("kernel.peers", (*_CONTROL, Role.OBSERVER), None, Nothing, Peers),
+    Call(
+        "kernel.watch",
+        (*_CONTROL, Role.GOVERNOR, Role.CONTROLLER, Role.STORE, Role.OBSERVER),
+        None,
+        Watch,
+        Done,
+    ),
+    Call("kernel.subscribe", (*_CONTROL, Role.OBSERVER), None, Subscribe, Done),
+    Call("kernel.admit", (Role.SUPERVISOR,), None, Admit, Done),
+    Call("kernel.withdraw", (Role.SUPERVISOR,), None, Withdraw, Done),
+    Call("kernel.submit", (Role.OPERATOR,), None, Submit, Submitted),
+    Call("kernel.runs", (Role.OPERATOR,), None, RunRequest, Runs),
+    Call("kernel.processes", (Role.OPERATOR,), None, RunRequest, Runs),
+    Call("kernel.signal", (Role.OPERATOR,), None, RunSignal, Signalled),
+    Call("kernel.stop", (Role.OPERATOR,), None, RunRequest, Signalled),
+    Call("kernel.leave", (Role.OPERATOR,), None, RunRequest, Done),
+    Call("kernel.need", (Role.GOVERNOR,), None, Need, Done),
+    Call("kernel.ended", (Role.GOVERNOR,), None, Ended, Done),
+    Call("kernel.overdue", (Role.GOVERNOR, Role.CONTROLLER, Role.MUSCLE), None, Overdue, Done),
+    Call("governor.start", (Role.SUPERVISOR,), Role.GOVERNOR, GovernorStart, Done),
+    Call("governor.signal", (Role.SUPERVISOR,), Role.GOVERNOR, FlowSignal, Signalled),
+    Call("governor.stop", (Role.SUPERVISOR,), Role.GOVERNOR, RunRequest, Done),
+    Call("governor.incident", (Role.SUPERVISOR,), Role.GOVERNOR, Incident, Done),
+    Call("governor.episode", (Role.CONTROLLER,), Role.GOVERNOR, EpisodeEnded, Verdict),
+    Call("governor.boundary", (Role.CONTROLLER,), Role.GOVERNOR, Boundary, Go),
+    Call("governor.stands", (Role.CONTROLLER,), Role.GOVERNOR, Stands, Done),
+    Call("governor.rebuild", (Role.CONTROLLER,), Role.GOVERNOR, Rebuild, Rebuilt),
+    Call("governor.failed", (Role.CONTROLLER,), Role.GOVERNOR, WorkerFailed, Done),
+    Call("controller.setup", (Role.GOVERNOR,), Role.CONTROLLER, ControllerSetup, ControllerReady),
+    Call("controller.start", (Role.GOVERNOR,), Role.CONTROLLER, ControllerStart, Done),
+    Call("controller.evaluate", (Role.GOVERNOR,), Role.CONTROLLER, ControllerEvaluate, Done),
+    Call("controller.shutdown", (Role.GOVERNOR,), Role.CONTROLLER, ControllerShutdown, Done),
+    Call("environment.start", (Role.CONTROLLER,), Role.ENVIRONMENT, EnvironmentStart, EnvironmentDeclared),
+    Call("environment.update", (Role.CONTROLLER,), Role.ENVIRONMENT, EnvironmentUpdate, EnvironmentUpdated),
+    Call("environment.reset", (Role.CONTROLLER,), Role.ENVIRONMENT, EnvironmentReset, EnvironmentUpdated),
+    Call("environment.shutdown", (Role.CONTROLLER,), Role.ENVIRONMENT, Nothing, Done),
+    Call("muscle.setup", (Role.CONTROLLER,), Role.MUSCLE, MuscleSetup, Done),
+    Call("muscle.act", (Role.CONTROLLER,), Role.MUSCLE, Act, Acted),
+    Call("muscle.reset", (Role.CONTROLLER,), Role.MUSCLE, MuscleReset, Done),
+    Call("muscle.shutdown", (Role.CONTROLLER,), Role.MUSCLE, Nothing, Done),
+    Call("brain.setup", (Role.GOVERNOR,), Role.BRAIN, BrainSetup, Done),
+    Call("brain.pretrain", (Role.GOVERNOR,), Role.BRAIN, BrainPretrain, BrainPretrained),
+    Call("brain.store", (Role.GOVERNOR,), Role.BRAIN, BrainStore, BrainStored),
+    Call("brain.evaluate", (Role.GOVERNOR,), Role.BRAIN, BrainEvaluate, BrainEvaluated),
+    Call("brain.shutdown", (Role.GOVERNOR,), Role.BRAIN, Nothing, Done),
+    Call("brain.join", (Role.MUSCLE,), Role.BRAIN, BrainJoin, Thought),
+    Call("brain.think", (Role.MUSCLE,), Role.BRAIN, Think, Thought),
+    Call("brain.update", (Role.MUSCLE,), Role.BRAIN, UpdateAsked, Thought),
+    Call("brain.policy", (Role.MUSCLE,), Role.BRAIN, Nothing, Thought),
+    Call("brain.leave", (Role.MUSCLE,), Role.BRAIN, BrainLeave, Done),
+)
+
+CALL_BY_NAME: dict[str, Call] = {call.name: call for call in CALLS}
+
+TELLS: tuple[Tell, ...] = (
+    Tell("", Verb.HELLO, "everybody", "kernel", Hello),
+    Tell("", Verb.WELCOME, "kernel", "who said HELLO", Welcome),
+    Tell("", Verb.ERROR, "everybody", "a caller, or whose connection ends", Failure),
+    Tell("", Verb.BEAT, "kernel and peers", "peers and kernel", Nothing),
+    Tell("", Verb.LOST, "kernel", "watchers, and callers with open calls", Lost),
+    Tell("", Verb.BYE, "kernel and peers", "peers and kernel", Bye),
+    Tell("", Verb.SIGNAL, "governor", "controllers of its run", FlowSignal),
+    Tell("kernel.joined", Verb.TELL, "kernel", "watchers", Joined),
+    Tell("kernel.gap", Verb.TELL, "kernel", "readers of a topic", Gap),
+    Tell("record.batch", Verb.TELL, "governor, controllers", "store", RecordBatch),
+    Tell("record.ack", Verb.TELL, "store", "writers", RecordAck),
+    Tell("event", Verb.TELL, "governor, supervisor", "topic @<run>/events", RunEvent),
+)
