@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from ganglion import limits
-from ganglion.run.recovery import span_s
+from ganglion.run.plan import span_s
 from ganglion.wire.messages import CALLS
 
 SOURCE = Path(limits.__file__).read_text()

@@ -14,7 +14,7 @@ from ganglion.sdk.construct import parameters_of
 ROOT = Path(__file__).parents[2]
 GROUPS = {
     "aliases", "brains", "commands", "conditions", "controllers", "designs", "documents", "environments", "filters",
-    "launchers", "muscles", "objectives", "observers", "replays", "rewards", "schemas", "stores", "transformers",
+    "muscles", "objectives", "observers", "replays", "rewards", "schemas", "stores", "transformers",
 }  # fmt: skip
 MADE = {  # whose classes are made with `params` of a document
     f"ganglion.{kind}s"

@@ -23,7 +23,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from ganglion.cli.digest import results_digest
+from ganglion.cli.verify import results_digest
 from ganglion.errors import StoreUnavailable
 from ganglion.limits import STREAM_CREDIT_MESSAGES
 from ganglion.peer.participant import Participant

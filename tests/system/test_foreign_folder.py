@@ -14,11 +14,9 @@ import pytest
 
 from ganglion.cli.main import main
 from ganglion.run.plan import EnvironmentPlan, PhasePlan, Plan, PluginPlan
+from ganglion.supervisor.checkpoints import Moment, Moments
 from ganglion.supervisor.connection import CONNECTION, Connection
-from ganglion.supervisor.folder import RunFolder, reserve
-from ganglion.supervisor.moment import Moment, Moments
-from ganglion.supervisor.origin import ORIGIN
-from ganglion.supervisor.remains import remove_connection
+from ganglion.supervisor.folder import ORIGIN, RunFolder, remove_connection, reserve
 
 
 @pytest.fixture

@@ -19,8 +19,7 @@ import pytest
 import zmq
 
 from ganglion.broker.core import Broker
-from ganglion.broker.effect import Note
-from ganglion.broker.link import Admission
+from ganglion.broker.link import Admission, Note
 from ganglion.transport.exchange import Exchange
 from ganglion.transport.native import NativeFront
 from ganglion.wire.codec import codec_of

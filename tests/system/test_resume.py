@@ -19,7 +19,7 @@ from system.command import Command, ganglion, private
 from system.processes import MARKER, left_of, marked
 from system.world import RUN, write_world
 
-from ganglion.supervisor.manifest import read_manifest
+from ganglion.supervisor.folder import read_manifest
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processes are found in /proc")
 

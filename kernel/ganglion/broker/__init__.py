@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from ganglion.broker.core import Broker
-from ganglion.broker.effect import Close, Effect, Note, Send
-from ganglion.broker.link import Link, Route
+from ganglion.broker.link import Close, Effect, Link, Note, Route, Send
 
 __all__ = ["Broker", "Close", "Effect", "Link", "Note", "Route", "Send"]

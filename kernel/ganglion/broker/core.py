@@ -6,10 +6,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ganglion.broker.admission import Register, Strangers
-from ganglion.broker.effect import Close, Effect, Note, Send
 from ganglion.broker.kernel import Kernel
-from ganglion.broker.life import TRANSITIONS, State
-from ganglion.broker.link import Admission, Link, Peer, Route
+from ganglion.broker.link import TRANSITIONS, Admission, Close, Effect, Link, Note, Peer, Route, Send, State
 from ganglion.broker.rights import allowed, bit, calls, may_publish, open_calls
 from ganglion.errors import RemoteProtocolError
 from ganglion.limits import (

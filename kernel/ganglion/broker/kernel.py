@@ -6,8 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ganglion.broker.admission import admission_of, checked
-from ganglion.broker.effect import Close, Effect, Send
-from ganglion.broker.link import Link, Peer, Route
+from ganglion.broker.link import Close, Effect, Link, Peer, Route, Send
 from ganglion.broker.rights import open_calls
 from ganglion.errors import GanglionError, RemoteProtocolError
 from ganglion.limits import KERNEL_BODY_BYTES, KERNEL_BODY_CONTAINERS, SUBSCRIPTIONS, WATCHES

@@ -1,15 +1,44 @@
-"""Connections, the peers behind them, and the routes between them."""
+"""Connections, the peers behind them, the routes between them, and the effects that a front carries out."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
 from typing import Any
 
-from ganglion.broker.life import State
 from ganglion.wire.codec import Content
 from ganglion.wire.name import Role
+from ganglion.wire.verb import Verb
 
-__all__ = ["Admission", "Link", "Peer", "Route"]
+__all__ = ["TRANSITIONS", "Admission", "Close", "Effect", "Link", "Note", "Peer", "Route", "Send", "State"]
+
+
+class State(Enum):
+    """Say how far a connection has come."""
+
+    CONNECTED = "connected"
+    JOINED = "joined"
+    GONE = "gone"
+
+
+TRANSITIONS: dict[State, dict[Verb, State]] = {
+    State.CONNECTED: {
+        Verb.HELLO: State.JOINED,  # or GONE, with an ERROR that says why
+        Verb.BYE: State.GONE,
+    },
+    State.JOINED: {
+        Verb.CALL: State.JOINED,
+        Verb.REPLY: State.JOINED,
+        Verb.ERROR: State.JOINED,
+        Verb.TELL: State.JOINED,
+        Verb.SIGNAL: State.JOINED,
+        Verb.BEAT: State.JOINED,
+        Verb.BYE: State.GONE,
+    },
+    State.GONE: {},
+}
+"""What is no cell is refused with an ERROR and ends the connection. WELCOME and LOST are said by the kernel alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,3 +182,34 @@ class Link:
     def name(self) -> str:
         """Return the name of the peer, or a word for a stranger."""
         return self.peer.name if self.peer is not None else f"stranger {self.key}"
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """Write one message `[from][head][body][blob ...]` to a connection."""
+
+    link: Link
+    frames: tuple[bytes, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Close:
+    """Close a connection after what is queued for it was written, within half a second.
+
+    The broker has forgotten the link already: `disconnect` need not be called, and does nothing if it is.
+    """
+
+    link: Link
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """Say something to the log: `level` is debug, info or warning."""
+
+    level: str
+    event: str
+    fields: Mapping[str, Any] = field(default_factory=dict)
+
+
+Effect = Send | Close | Note

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from ganglion import registry
-from ganglion.cli.named import document_file
+from ganglion.cli.session import document_file
 from ganglion.cli.settings import Settings
 from ganglion.document import load_document, resolved
 from ganglion.document.fault import Fault, gathered, report, settle, summary

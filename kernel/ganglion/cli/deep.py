@@ -78,7 +78,7 @@ def _misfits(rows: list[list[str]]) -> list[list[str]]:
 def _unfit(pairs: list[dict[str, Any]], plan: dict[str, Any]) -> list[dict[str, Any]]:
     """Return what brains say against the sensors and actuators of their agents, as maps of faults."""
     from ganglion.sdk import ActuatorInformation, SensorInformation  # arrays are for the child
-    from ganglion.sdk.spaces.form import space_from_wire
+    from ganglion.sdk.spaces.text import space_from_wire
 
     found = []
     for pair in pairs:

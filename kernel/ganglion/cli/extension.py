@@ -11,6 +11,7 @@ from ganglion.cli.session import Session
 from ganglion.cli.settings import Settings
 from ganglion.cli.stores import open_reader, store_class, store_uri
 from ganglion.cli.table import json_text, write
+from ganglion.document.cascade import Nowhere, path_of, put
 from ganglion.document.compile import written
 from ganglion.document.fault import Fault, nearest, placed, report, settle, summary
 from ganglion.document.marks import Node, Source, compose, node_of
@@ -25,7 +26,6 @@ from ganglion.document.model import (
     is_name,
     validate,
 )
-from ganglion.document.override import Nowhere, path_of, put
 from ganglion.document.reader import Tree, load_tree, read_tree
 from ganglion.document.schema import cleaned, schema
 from ganglion.document.spelling import component, normalise, walk

@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ganglion.cli import bind as binding
-from ganglion.cli.placement import keep_to
 from ganglion.cli.run import store_of
+from ganglion.cli.session import bind_options, bound_places, checked_bind, keep_to, opened_bind
 from ganglion.cli.settings import Settings
 from ganglion.errors import UsageError
 from ganglion.supervisor import event
@@ -32,13 +31,13 @@ __all__ = ["command", "environment", "status", "stop"]
 @click.option(
     "--parallel", type=click.IntRange(min=1), default=1, metavar="N", help="runs at the same time [1]"
 )
-@binding.options
+@bind_options
 @click.pass_context
 def command(context: click.Context, parallel: int, bind: str | None, no_curve: bool) -> int:
     """Run the daemon: it takes documents (`ganglion submit`) until it is told to leave."""
     if context.invoked_subcommand is not None:
         return 0
-    where = binding.checked(bind, no_curve)
+    where = checked_bind(bind, no_curve)
     keep_to(context.obj)
     os.umask(context.obj.mask)
     from ganglion.transport import loop
@@ -77,10 +76,10 @@ async def _serve(settings: Settings, parallel: int, where: dict[str, str]) -> in
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         asyncio.get_running_loop().add_signal_handler(number, interrupt)
     try:
-        await binding.opened(supervisor)
+        await opened_bind(supervisor)
         assert supervisor.connection is not None
         os.pwrite(held, f"process {os.getpid()}, endpoint {supervisor.connection.endpoint}\n".encode(), 0)
-        for line in binding.places(supervisor):
+        for line in bound_places(supervisor):
             _say(line)
         await daemon.leaving.wait()
         await daemon.wait_idle()

@@ -44,10 +44,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "attach": ("ganglion.cli.attach:command", "Join a plugin to a kernel as a process of its own."),
     "pipe": ("ganglion.cli.pipe:command", "Join a program that speaks in lines to a kernel."),
     "ps": ("ganglion.cli.ps:command", "List the processes of live runs."),
-    "pause": ("ganglion.cli.pause:pause", "Hold the workers of a live run at their step boundaries."),
-    "continue": ("ganglion.cli.pause:go_on", "Let the paused workers of a live run go on."),
+    "pause": ("ganglion.cli.signal:pause", "Hold the workers of a live run at their step boundaries."),
+    "continue": ("ganglion.cli.signal:go_on", "Let the paused workers of a live run go on."),
     "signal": ("ganglion.cli.signal:command", "Send a flow signal to a live run."),
-    "stop": ("ganglion.cli.stop:command", "Interrupt a live run."),
+    "stop": ("ganglion.cli.signal:stop", "Interrupt a live run."),
     "config": ("ganglion.cli.config:command", "Show the settings, and where each comes from."),
     "doctor": ("ganglion.cli.doctor:command", "Look whether this machine has what is needed."),
 }

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ganglion.cli import bind as binding
-from ganglion.cli.placement import keep_to
 from ganglion.cli.run import Options, RunSession, store_of, store_text
+from ganglion.cli.session import bind_options, checked_bind, keep_to
 from ganglion.cli.settings import Settings
 from ganglion.errors import UsageError
 from ganglion.supervisor.launcher import Launcher
@@ -20,9 +19,8 @@ from ganglion.supervisor.output import without_password
 
 if TYPE_CHECKING:
     from ganglion.run.plan import Plan
-    from ganglion.supervisor.census import Census
-    from ganglion.supervisor.folder import RunFolder
-    from ganglion.supervisor.way import Way
+    from ganglion.supervisor.checkpoints import Way
+    from ganglion.supervisor.folder import Census, RunFolder
 
 __all__ = ["command"]
 
@@ -38,13 +36,13 @@ _FINISHED = "finished"
     help="go on with other versions or another processor; results may differ, and the manifest says so",
 )
 @click.option("--allow", multiple=True, metavar="PACKAGE", help="a package that import paths may name")
-@binding.options
+@bind_options
 @click.pass_obj
 def command(
     settings: Settings, run: str, accept: bool, allow: tuple[str, ...], bind: str | None, no_curve: bool
 ) -> int:
     """Go on with RUN under its id; its results are those of a run that was never cut."""
-    where = binding.checked(bind, no_curve)
+    where = checked_bind(bind, no_curve)
     folder, manifest = _find(settings.results, run)
     if manifest.get("status") == _FINISHED:
         why = manifest.get("reason")
@@ -57,7 +55,7 @@ def command(
     launcher = Launcher()
     launcher.warm_up()  # its imports run while we look at what is there
     try:
-        from ganglion.supervisor.origin import read_origin
+        from ganglion.supervisor.folder import read_origin
 
         others = _other_installation(manifest, accept)
         plan, allowed = read_origin(folder.path, manifest.get("plan"))
@@ -75,8 +73,7 @@ def command(
 
 def _find(results: Path, run: str) -> tuple[RunFolder, dict[str, Any]]:
     """Return folder and manifest of a run: by its id, else the newest with that uid."""
-    from ganglion.supervisor.folder import RunFolder
-    from ganglion.supervisor.manifest import MANIFEST, read_manifest
+    from ganglion.supervisor.folder import MANIFEST, RunFolder, read_manifest
 
     if Path(run).name == run and (results / run / MANIFEST).is_file():
         found = [results / run]
@@ -96,7 +93,7 @@ def _find(results: Path, run: str) -> tuple[RunFolder, dict[str, Any]]:
 
 def _finished(folder: RunFolder) -> Census | None:
     """Return the census of a run that has finished, whose supervisor was gone before it could seal the manifest."""
-    from ganglion.supervisor.census import read_census
+    from ganglion.supervisor.folder import read_census
 
     census = read_census(folder.path)
     ended = None if census is None else census.ended
@@ -106,9 +103,8 @@ def _finished(folder: RunFolder) -> Census | None:
 def _complete(settings: Settings, folder: RunFolder, manifest: Mapping[str, Any], census: Census) -> int:
     """Complete a run that has finished: its rows are durable, and nobody need be started for it; return 0."""
     from ganglion.cli.progress import make_progress
-    from ganglion.supervisor.census import boot_id, forget
-    from ganglion.supervisor.moment import Moments
-    from ganglion.supervisor.remains import end_remains, remove_connection
+    from ganglion.supervisor.checkpoints import Moments
+    from ganglion.supervisor.folder import boot_id, end_remains, forget, remove_connection
     from ganglion.supervisor.runs import Outcome
 
     assert census.ended is not None
@@ -138,9 +134,8 @@ def _way(settings: Settings, folder: RunFolder, manifest: Mapping[str, Any], pla
     """Return how the run goes on; what was left of its processes is ended before."""
     from ganglion.run.loss import ours, recovers
     from ganglion.run.plan import processes_of
-    from ganglion.supervisor.census import boot_id, read_census
-    from ganglion.supervisor.remains import end_remains, remove_connection
-    from ganglion.supervisor.way import way_on
+    from ganglion.supervisor.checkpoints import way_on
+    from ganglion.supervisor.folder import boot_id, end_remains, read_census, remove_connection
 
     census = read_census(folder.path)
     here = census is not None and census.boot == boot_id() != ""
@@ -168,7 +163,7 @@ def _refuse_live(results: Path, run: str) -> None:
 
 def _other_installation(manifest: Mapping[str, Any], accept: bool) -> list[str]:
     """Return in which versions this installation is not that of the run; UsageError unless that is accepted."""
-    from ganglion.supervisor.fingerprint import differences, fingerprint
+    from ganglion.supervisor.folder import differences, fingerprint
 
     now = fingerprint()
     found = differences({name: manifest.get(name) for name in now}, now)

@@ -3,30 +3,112 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
+import shlex
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from ganglion.cli import bind as binding
-from ganglion.cli.named import document_file
-from ganglion.cli.placement import keep_to
 from ganglion.cli.progress import Progress, make_progress
+from ganglion.cli.seeds import path_of, seeds_of
+from ganglion.cli.session import bind_options, bound_places, checked_bind, document_file, keep_to, opened_bind
 from ganglion.cli.settings import Settings
 from ganglion.cli.stores import default_uri
 from ganglion.errors import DocumentError, UsageError
+from ganglion.run.plan import PhasePlan, Plan, Process, processes_of
+from ganglion.supervisor.folder import run_id
 from ganglion.supervisor.launcher import Launcher
-from ganglion.supervisor.output import without_password
+from ganglion.supervisor.output import printable, without_password
+from ganglion.wire.name import Role
 
 if TYPE_CHECKING:
     from ganglion.run.plan import Plan
     from ganglion.supervisor.folder import RunFolder
 
-__all__ = ["Options", "RunSession", "command", "faults_of", "load", "store_of", "store_text"]
+__all__ = [
+    "Options",
+    "RunSession",
+    "command",
+    "faults_of",
+    "load",
+    "plan_rows",
+    "print_plans",
+    "store_of",
+    "store_text",
+]
+
+
+def plan_rows(plan: Plan) -> dict[str, Any]:
+    """Return a plan's phases and processes, each with its seed, as plain values."""
+    run = run_id(plan.uid)
+    phases = []
+    processes_by_phase = [(phase, processes_of(run, phase)) for phase in plan.phases]
+    seeds = iter(
+        seeds_of([(plan.seed, path_of(phase, p)) for phase, found in processes_by_phase for p in found])
+    )
+    for phase, found in processes_by_phase:
+        processes = [
+            {
+                "name": p.name,
+                "role": p.role.value,
+                "uid": p.uid,
+                "worker": p.worker,
+                "evaluation": p.evaluation,
+                "seed": next(seeds),
+                "starts": _start(p, phase),
+            }
+            for p in found
+        ]
+        head = {"phase": phase.index, "name": phase.name, "mode": phase.mode, "workers": phase.workers}
+        phases.append({**head, "episodes": phase.episodes, "sync": phase.sync, "processes": processes})
+    return {"uid": plan.uid, "seed": plan.seed, "source": plan.source, "phases": phases}
+
+
+def _start(process: Process, phase: PhasePlan) -> str:
+    environment = process.environment
+    agent = next((agent for agent in phase.agents if agent.name == process.uid), None)
+    program = process.program
+    if program is not None and program.command is not None:
+        return f"command: {shlex.join(program.command)}"
+    if program is not None:
+        return f"attach: somebody else starts {process.uid}"
+    if environment is not None and environment.plugin is not None:
+        return f"plugin: {environment.plugin.name}"
+    if process.role is Role.BRAIN and agent is not None and agent.brain is not None:
+        return f"plugin: {agent.brain.name}"
+    if process.role is Role.MUSCLE and agent is not None and agent.muscle is not None:
+        return f"plugin: {agent.muscle.name}, objective {agent.objective.name}"
+    return f"plugin: {phase.controller.name}"
+
+
+def print_plans(plans: Sequence[Plan], as_json: bool) -> None:
+    """Print what would be started; nothing is."""
+    rows = [plan_rows(plan) for plan in plans]
+    if as_json:
+        click.echo(json.dumps(rows, indent=2))
+        return
+    for row in rows:
+        click.echo(f"{printable(row['uid'])} · seed {row['seed']} · {printable(row['source'])}")
+        for phase in row["phases"]:
+            click.echo(
+                f"phase {phase['phase']} {printable(phase['name'])}: {phase['mode']}, {phase['sync']}, "
+                f"{_count(phase['workers'], 'worker')}, episodes {phase['episodes'] or 'until a condition ends it'}"
+            )
+            click.echo("  broker, governor, store")
+            for process in phase["processes"]:
+                click.echo(
+                    f"  {process['name']:<40} seed {process['seed']:>19}  {printable(process['starts'])}"
+                )
+
+
+def _count(number: int, word: str) -> str:
+    return f"{number} {word}{'' if number == 1 else 's'}"
+
 
 _INTERRUPTED = 130
 _REDRAW_S = 0.5
@@ -60,7 +142,7 @@ class Options:
 )
 @click.option("--allow", multiple=True, metavar="PACKAGE", help="a package that import paths may name")
 @click.option("--plan", "only_plan", is_flag=True, help="print processes and seeds; start nothing")
-@binding.options
+@bind_options
 @click.pass_obj
 def command(
     settings: Settings,
@@ -79,12 +161,10 @@ def command(
 
     A FILE may also be the name of a plugin's document (`ganglion plugins documents`), or `-` for standard input.
     """
-    options = Options(overrides, seed, name, allow, parallel, sync, binding.checked(bind, no_curve))
+    options = Options(overrides, seed, name, allow, parallel, sync, checked_bind(bind, no_curve))
     if name is not None and len(files) > 1:
         raise UsageError(f"--name: expected one document for one name, found {len(files)}")
     if only_plan:
-        from ganglion.cli.plan import print_plans
-
         print_plans(load(files, options, settings.verbosity > 0), settings.json)
         return 0
     keep_to(settings)
@@ -212,9 +292,9 @@ class RunSession:
         self._listen()
         drawing = asyncio.create_task(self._redraw())
         try:
-            await binding.opened(self.supervisor)
+            await opened_bind(self.supervisor)
             if self.options.where:
-                for line in binding.places(self.supervisor):
+                for line in bound_places(self.supervisor):
                     self.progress.note(line)
             await work()
         finally:

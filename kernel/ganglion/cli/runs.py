@@ -10,17 +10,15 @@ from typing import Any
 
 import click
 
-from ganglion.cli.difference import first_difference
 from ganglion.cli.settings import Settings
-from ganglion.cli.stores import open_reader, store_class, store_uri
+from ganglion.cli.stores import carried_out, honest, open_reader, store_class, store_uri
 from ganglion.cli.table import json_text, write
-from ganglion.errors import CallFailed, DeadlineExceeded, PeerLost, StoreError, UsageError
-from ganglion.wire.messages import RunRequest
+from ganglion.cli.verify import first_difference
+from ganglion.errors import StoreError, UsageError
 
 __all__ = ["command", "honest"]
 
 STATUSES = ("queued", "running", "paused", "finished", "failed", "interrupted", "lost")
-_OPEN = frozenset({"queued", "running", "paused"})
 
 
 @click.group("runs", invoke_without_command=True)
@@ -99,37 +97,9 @@ def _ask(runs: list[str], yes: bool) -> None:
 
 def _refuse_live(settings: Settings, row: Mapping[str, Any]) -> None:
     """Raise if a run may still be going on: its status is open, and a kernel is alive that may carry it out."""
-    where = _carried_out(settings, row)
+    where = carried_out(settings, row)
     if where:
         raise UsageError(f"run {row['run']} is {row['status']} ({where}); stop it first")
-
-
-def _carried_out(settings: Settings, row: Mapping[str, Any]) -> str:
-    """Return who may be carrying out a run whose status is open; empty if nobody is left who could."""
-    if row["status"] not in _OPEN:
-        return ""
-    from ganglion.supervisor.connection import find_connections  # late: most runs have ended
-
-    for path, connection in find_connections(settings.results):
-        if connection.run in (row["run"], None):
-            return f"process {connection.pid}, {path}"
-    return ""
-
-
-def honest(settings: Settings, row: dict[str, Any]) -> dict[str, Any]:
-    """Return the row of a run with the status that its kernel tells; lost, where no kernel carries it out."""
-    if row["status"] not in _OPEN:
-        return row
-    from ganglion.supervisor.operator import find_run  # late: most runs have ended
-
-    if not _carried_out(settings, row):
-        return {**row, "status": "lost"}
-    try:
-        with find_run(settings.results, None, row["run"]) as operator:
-            [live] = operator.ask("kernel.runs", RunRequest(row["run"])).rows
-    except (PeerLost, CallFailed, DeadlineExceeded):
-        return row  # it begins or ends at this moment
-    return {**row, "status": live["status"]} if live["status"] in _OPEN else row
 
 
 def _remove_folder(results: Path, run: str) -> None:

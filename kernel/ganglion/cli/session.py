@@ -1,27 +1,171 @@
-"""A session: one supervisor that carries out the runs of a command, at most some at a time, until Ctrl-C or the end."""
+"""Sessions: one broker and one supervisor for the runs of a command; documents by name; placement."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
+import re
 import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+import click
 
 from ganglion.cli.settings import Settings
 from ganglion.cli.stores import default_uri
+from ganglion.errors import LaunchError, UsageError
 from ganglion.supervisor.launcher import Launcher
 
 if TYPE_CHECKING:
     from ganglion.document.fault import Fault
     from ganglion.run.plan import Plan
+    from ganglion.supervisor.connection import Connection
     from ganglion.supervisor.runs import Outcome
+    from ganglion.supervisor.supervisor import Supervisor
     from ganglion.wire.messages import RunEvent
 
-__all__ = ["Session"]
+__all__ = [
+    "Session",
+    "bind_options",
+    "bound_places",
+    "checked_bind",
+    "connection_of",
+    "document_file",
+    "keep_to",
+    "opened_bind",
+    "processors",
+]
+
+
+def connection_of(settings: Settings, daemon: bool = False) -> Connection:
+    """Return the connection of `--kernel FILE`, else of the newest living kernel (only daemons, if asked for).
+
+    PeerLost lists the places that were looked at when there is none.
+    """
+    from ganglion.supervisor.operator import find_kernel
+
+    return find_kernel(settings.results, settings.kernel, daemon)[1]
+
+
+_NAME = re.compile(r"[\w-]+", re.ASCII)
+
+
+def document_file(word: str) -> str:
+    """Return the file that a word of the command line means.
+
+    A word that is no file and looks like none is the name of a document of a plugin; the module that holds it names its
+    place and imports nothing heavy. What looks like a file is returned as it is, and whoever reads it says that it is
+    not there.
+
+    Raises:
+        PluginInvalid: There is no document of this name.
+    """
+    if word == "-" or Path(word).exists():
+        return word
+    from ganglion import registry  # reads the metadata of all distributions: not for a file that is there
+
+    found = [entry for entry in registry.entries("document") if entry.name == word]
+    return str(registry.load("document", word)) if found or _NAME.fullmatch(word) else word
+
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def bind_options(command: Command) -> Command:
+    """Give a command `--bind` and `--no-curve`, as its arguments `bind` and `no_curve`."""
+    bind = click.option(
+        "--bind",
+        metavar="ENDPOINT",
+        envvar="GANGLION_BIND",
+        help="listen for programs on other machines too, encrypted: tcp://0.0.0.0:5555",
+    )
+    no_curve = click.option(
+        "--no-curve", is_flag=True, help="without encryption; for ipc:// and loopback addresses alone"
+    )
+    return bind(no_curve(command))
+
+
+def checked_bind(bind: str | None, no_curve: bool) -> dict[str, str]:
+    """Return what a supervisor is told about `--bind`; UsageError if that would be open to other machines.
+
+    The result has `remote`, where connections are encrypted, or `bind`, where the system keeps others away, or
+    nothing: there is an endpoint for this machine in any case.
+    """
+    if bind is None:
+        if no_curve:
+            raise UsageError("--no-curve: expected --bind with a loopback address beside it, found none")
+        return {}
+    from ganglion.transport.endpoint import parse_endpoint
+
+    try:
+        endpoint = parse_endpoint(bind)
+    except LaunchError as error:
+        raise UsageError(f"--bind: {error}") from error
+    if no_curve and not endpoint.local:
+        raise UsageError(
+            f"--bind {bind} --no-curve: expected ipc:// or a loopback address; others are always encrypted"
+        )
+    return {"bind": bind} if no_curve or endpoint.path else {"remote": bind}
+
+
+async def opened_bind(supervisor: Supervisor) -> None:
+    """Open a supervisor; UsageError if it cannot be, for nothing was started then."""
+    try:
+        await supervisor.open()
+    except LaunchError as error:
+        raise UsageError(str(error)) from error
+
+
+def bound_places(supervisor: Supervisor) -> list[str]:
+    """Return in words where a supervisor that is open can be reached, and the files that say so."""
+    connection = supervisor.connection
+    assert connection is not None
+    lines = [
+        f"endpoint {connection.endpoint}" + (f" and {connection.tcp}" if connection.tcp else ""),
+        f"connection file {supervisor.connection_file}",
+    ]
+    if supervisor.remote_file is not None:
+        lines.append(f"connection file for other machines {supervisor.remote_file}")
+    return lines
+
+
+_LIST = re.compile(r"\d+(-\d+)?(,\d+(-\d+)?)*\Z")
+
+
+def processors(text: str, there: set[int]) -> set[int]:
+    """Return the processors that a list like `0`, `0,2` or `1-3` means.
+
+    Raises:
+        UsageError: It is no such list, or names one that is not `there`.
+    """
+    if _LIST.match(text) is None:
+        raise UsageError(
+            f"cpus: expected a list of processors, as in `0`, `0,2` or `1-3`, found {text[:80]!r}"
+        )
+    found: set[int] = set()
+    for part in text.split(","):
+        first, _, last = part.partition("-")
+        if int(last or first) > max(there):  # before a range of any length is made
+            raise UsageError(f"cpus: expected processors up to {max(there)}, found {last or first}")
+        found |= set(range(int(first), int(last or first) + 1))
+    missing = sorted(found - there)
+    if missing or not found:
+        raise UsageError(f"cpus: expected some of {sorted(there)}, found {missing[0] if missing else text!r}")
+    return found
+
+
+def keep_to(settings: Settings) -> None:
+    """Keep this process, and what it will start, on the processors of the settings; without any do nothing."""
+    if settings.cpus is None:
+        return
+    if not hasattr(os, "sched_setaffinity"):
+        raise UsageError("cpus: this system keeps no process on processors of one's choice")
+    os.sched_setaffinity(0, processors(settings.cpus, os.sched_getaffinity(0)))
+
 
 _INTERRUPTED = (
     "finishing the episode; Ctrl-C again to stop now",

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from ganglion.cli.settings import Settings
-from ganglion.cli.stored import DOCUMENT, RESOLVED, StoredRun, find_stored
+from ganglion.cli.stores import DOCUMENT, RESOLVED, StoredRun, find_stored
 from ganglion.cli.table import json_text, write
 from ganglion.errors import UsageError
 from ganglion.supervisor.output import printable

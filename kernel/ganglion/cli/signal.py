@@ -1,8 +1,10 @@
-"""`ganglion signal`: sends a flow signal to a live run, as its operator."""
+"""`ganglion signal`, `pause`, `continue`, `stop`: what operators say to live runs."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from typing import Any
 
 import click
 
@@ -10,9 +12,50 @@ from ganglion.cli.settings import Settings
 from ganglion.limits import DEADLINE_OTHER_S, PAUSE_ANSWER_S
 from ganglion.supervisor.operator import Operator, find_run
 from ganglion.supervisor.output import printable
-from ganglion.wire.messages import RunSignal, Signalled
+from ganglion.wire.messages import RunRequest, RunSignal, Signalled
 
-__all__ = ["command", "say", "send"]
+__all__ = ["command", "go_on", "pause", "say", "send", "stop"]
+
+
+def _options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add what both commands take."""
+    for decorate in (
+        click.option("--reason", default="", metavar="TEXT", help="why; kept with the signal"),
+        click.option("--worker", type=click.IntRange(min=0), metavar="N", help="one worker only"),
+        click.option("--phase", metavar="PHASE", help="name or number of the phase that is meant"),
+        click.option(
+            "--steps", type=click.IntRange(min=1), metavar="N", help="go on for N steps, then stand again"
+        ),
+        click.argument("run", metavar="RUN"),
+    ):
+        command = decorate(command)
+    return command
+
+
+@click.command("pause")
+@_options
+@click.pass_obj
+def pause(
+    settings: Settings, run: str, steps: int | None, phase: str | None, worker: int | None, reason: str
+) -> int:
+    """Let the workers of RUN stand at their next step boundary; return when they do, and print where each one is."""
+    with find_run(settings.results, settings.kernel, run) as operator:
+        answer = send(operator, RunSignal(run, "PAUSE", phase, worker, reason))
+        if steps is not None and answer.accepted:
+            answer = send(operator, RunSignal(run, "CONTINUE", phase, worker, reason, steps))
+    return say(settings, answer)
+
+
+@click.command("continue")
+@_options
+@click.pass_obj
+def go_on(
+    settings: Settings, run: str, steps: int | None, phase: str | None, worker: int | None, reason: str
+) -> int:
+    """Let the paused workers of RUN go on; with --steps return when they stand again, and print where each one is."""
+    with find_run(settings.results, settings.kernel, run) as operator:
+        answer = send(operator, RunSignal(run, "CONTINUE", phase, worker, reason, steps))
+    return say(settings, answer)
 
 
 def send(operator: Operator, wish: RunSignal) -> Signalled:
@@ -45,3 +88,19 @@ def command(
     with find_run(settings.results, settings.kernel, run) as operator:
         answer = send(operator, wish)
     return say(settings, answer)
+
+
+@click.command("stop")
+@click.argument("run", metavar="RUN")
+@click.option("--now", is_flag=True, help="cut the running episodes; they are stored as truncated")
+@click.option("--reason", default="", metavar="TEXT", help="why; kept with the run")
+@click.pass_obj
+def stop(settings: Settings, run: str, now: bool, reason: str) -> int:
+    """Interrupt RUN; its `ganglion run` ends with 130."""
+    with find_run(settings.results, settings.kernel, run) as operator:
+        answer = operator.ask("kernel.stop", RunRequest(run, now, reason))
+    if settings.json:
+        click.echo(json.dumps({"accepted": answer.accepted, "text": answer.text}))
+    else:
+        click.echo("\n".join(printable(line) for line in answer.text.split("\n")))
+    return 0 if answer.accepted else 1

@@ -1,18 +1,33 @@
-"""Stores for commands: which one is meant, found by the scheme of its URI."""
+"""Stores for commands: which one is meant, what is in it, how rows are written."""
 
 from __future__ import annotations
 
+import json
+from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ganglion.cli.settings import Settings
-from ganglion.errors import UsageError
+from ganglion.errors import CallFailed, DeadlineExceeded, PeerLost, StoreError, UsageError
 from ganglion.supervisor.output import without_password
+from ganglion.wire.messages import RunRequest
 
 if TYPE_CHECKING:
     from ganglion.sdk.store import Store, StoreReader
 
-__all__ = ["default_uri", "open_reader", "store_class", "store_uri"]
+__all__ = [
+    "DOCUMENT",
+    "RESOLVED",
+    "StoredRun",
+    "carried_out",
+    "default_uri",
+    "find_stored",
+    "honest",
+    "open_reader",
+    "store_class",
+    "store_uri",
+]
 
 _FILE = "ganglion.db"
 
@@ -46,3 +61,146 @@ def open_reader(settings: Settings) -> StoreReader:
     """Open the store that a command is about for reading."""
     uri = store_uri(settings)
     return store_class(uri).reader(uri)
+
+
+DOCUMENT, RESOLVED = "document.yml", "resolved.yml"
+_MANIFEST = "manifest.json"
+
+
+class StoredRun:
+    """Hold what is known of a run.
+
+    `row` are the columns of table `runs` (`status` and `reason` None where no store knows the run), `phases` and
+    `brains` those of their tables; a phase also has `workers`, `episodes` (how many are stored) and `limit` (how many
+    the document allows), None where that is not known.
+    """
+
+    def __init__(self, folder: Path, row: Mapping[str, Any], reader: StoreReader | None) -> None:
+        self.run: str = row["run"]
+        self.folder = folder
+        self.row = dict(row)
+        self.manifest = _manifest(folder)
+        self.phases = self._phases(reader)
+        self.brains = [] if reader is None else list(reader.rows("brains", [self.run]))
+
+    def text(self, name: str) -> str:
+        """Return a document of the run's folder: as it was given, or resolved; UsageError if there is none."""
+        try:
+            return (self.folder / name).read_text(encoding="utf-8")
+        except OSError as error:
+            raise UsageError(f"{self.folder / name}: cannot be read: {error.strerror}") from error
+
+    def files(self) -> list[dict[str, Any]]:
+        """Return path (below the folder) and size of every file of the run, by path."""
+        found = sorted(path for path in self.folder.rglob("*") if path.is_file())
+        return [
+            {"path": path.relative_to(self.folder).as_posix(), "bytes": path.stat().st_size} for path in found
+        ]
+
+    def _phases(self, reader: StoreReader | None) -> list[dict[str, Any]]:
+        """Return the phases that have begun, and behind them those that have not."""
+        rows = [] if reader is None else list(reader.rows("phases", [self.run]))
+        told = [] if reader is None else reader.rows("episodes", [self.run], columns=["phase", "mode"])
+        done = Counter((row["phase"], row["mode"]) for row in told)
+        planned = self._planned()
+        begun = {row["phase"] for row in rows}
+        for index, (name, config) in enumerate(planned):
+            if index not in begun:
+                row = {"run": self.run, "phase": index, "name": name, "mode": config["mode"]}
+                rows.append({**row, "status": None, "reason": None})
+        found = []
+        for row in rows:
+            config = planned[row["phase"]][1] if row["phase"] < len(planned) else {}
+            workers, limit = config.get("worker"), config.get("episodes")
+            if row["mode"] != config.get("mode"):
+                limit = None  # of evaluations within a phase there are as many as fall due
+            episodes = None if reader is None else done[row["phase"], row["mode"]]
+            limit = None if limit is None or workers is None else limit * workers
+            found.append({**row, "workers": workers, "episodes": episodes, "limit": limit})
+        return found
+
+    def _planned(self) -> list[tuple[str, dict[str, Any]]]:
+        """Return (name, configuration) of each phase of the resolved document."""
+        from ganglion.document.marks import Source, compose  # YAML is for those who have a document
+
+        try:
+            text = self.text(RESOLVED)
+        except UsageError:
+            return []
+        root, _ = compose(Source.of(RESOLVED, text), text)
+        schedule = [] if root is None or "schedule" not in root.map else root.map["schedule"].plain()
+        return [(name, phase["phase_config"]) for entry in schedule for name, phase in entry.items()]
+
+
+def _manifest(folder: Path) -> dict[str, Any]:
+    try:
+        found: dict[str, Any] = json.loads((folder / _MANIFEST).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found
+
+
+def find_stored(settings: Settings, run: str) -> StoredRun:
+    """Return the run that is meant: of the store, or one that nothing was stored of, by its folder.
+
+    UsageError if there is none.
+    """
+    try:
+        if settings.store == "none":
+            raise StoreError("none was asked for")
+        reader = open_reader(settings)
+    except StoreError as error:
+        return _of_folder(settings.results, run, f"there is no store to look into: {error}")
+    with reader:
+        try:
+            identity = reader.resolve(run)
+        except UsageError as error:
+            return _of_folder(settings.results, run, str(error))
+        [row] = reader.rows("runs", [identity])
+        return StoredRun(settings.results / identity, honest(settings, row), reader)
+
+
+def _of_folder(results: Path, run: str, why: str) -> StoredRun:
+    """Return a run of which there is a folder only: by id, else the newest with that uid; `why` it is not stored."""
+    folders = [path.parent for path in results.glob(f"*/{_MANIFEST}")]
+    told = {
+        folder: manifest for folder in folders if (manifest := _manifest(folder)).get("run") == folder.name
+    }
+    meant = [f for f in told if f.name == run] or [f for f, m in told.items() if m.get("uid") == run]
+    if not meant:
+        raise UsageError(f"{why}; in {results} there is no folder of such a run either")
+    folder = max(meant, key=lambda f: str(told[f].get("started")))
+    keys = ("run", "uid", "experiment", "seed", "started")
+    row = {key: told[folder].get(key) for key in keys} | {"status": None, "reason": None, "ended": None}
+    return StoredRun(folder, row, None)
+
+
+_OPEN = frozenset({"queued", "running", "paused"})
+
+
+def carried_out(settings: Settings, row: Mapping[str, Any]) -> str:
+    """Return who may be carrying out a run whose status is open; empty if nobody is left who could."""
+    if row["status"] not in _OPEN:
+        return ""
+    from ganglion.supervisor.connection import find_connections  # late: most runs have ended
+
+    for path, connection in find_connections(settings.results):
+        if connection.run in (row["run"], None):
+            return f"process {connection.pid}, {path}"
+    return ""
+
+
+def honest(settings: Settings, row: dict[str, Any]) -> dict[str, Any]:
+    """Return the row of a run with the status that its kernel tells; lost, where no kernel carries it out."""
+    if row["status"] not in _OPEN:
+        return row
+    from ganglion.supervisor.operator import find_run  # late: most runs have ended
+
+    if not carried_out(settings, row):
+        return {**row, "status": "lost"}
+    try:
+        with find_run(settings.results, None, row["run"]) as operator:
+            [live] = operator.ask("kernel.runs", RunRequest(row["run"])).rows
+    except (PeerLost, CallFailed, DeadlineExceeded):
+        return row  # it begins or ends at this moment
+    return {**row, "status": live["status"]} if live["status"] in _OPEN else row

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import click
 
-from ganglion.cli.named import document_file
 from ganglion.cli.progress import Progress, make_progress
+from ganglion.cli.session import document_file
 from ganglion.cli.settings import Settings
 from ganglion.errors import CallFailed, DocumentError, UsageError
 from ganglion.limits import DEADLINES_S

@@ -14,8 +14,7 @@ from ganglion import registry
 from ganglion.cli.child import Children
 from ganglion.limits import DEADLINE_OTHER_S, DEADLINES_S
 from ganglion.run.agents import ResolvedAgent, misfits, resolve, same_declarations
-from ganglion.run.plan import AgentPlan, EnvironmentPlan, PhasePlan, Plan
-from ganglion.run.recovery import span_s
+from ganglion.run.plan import AgentPlan, EnvironmentPlan, PhasePlan, Plan, span_s
 from ganglion.supervisor.child import exit_text
 
 __all__ = ["CHILD", "try_environments"]

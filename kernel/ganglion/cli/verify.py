@@ -1,26 +1,168 @@
-"""`ganglion verify`: recomputes what protects the results of runs, names what is damaged; prints digests."""
+"""`ganglion verify`: recompute what protects results; digests; the first difference of two runs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from ganglion.cli.digest import results_digest
 from ganglion.cli.settings import Settings
 from ganglion.cli.stores import open_reader
-from ganglion.cli.table import json_text
+from ganglion.cli.table import cell, json_text
 from ganglion.errors import StoreError, UsageError
-from ganglion.supervisor.manifest import MANIFEST, Files, read_manifest
+from ganglion.supervisor.folder import MANIFEST, Files, read_manifest
 from ganglion.supervisor.output import printable
 
 if TYPE_CHECKING:
     from ganglion.sdk.store import StoreReader
 
-__all__ = ["command"]
+__all__ = [
+    "DIGESTED",
+    "Difference",
+    "canonical",
+    "command",
+    "digested_tables",
+    "first_difference",
+    "results_digest",
+]
+
+# What counts as a result, in the order in which it is digested, and the columns that do not count: wall-clock times
+# and places of files; the run's id never does. Of a model the digest of its arrays stands in place of the file.
+DIGESTED: dict[str, frozenset[str]] = {
+    "phases": frozenset({"run"}),
+    "episodes": frozenset({"run"}),
+    "steps": frozenset({"run"}),
+    "actions": frozenset({"run"}),
+    "signals": frozenset({"run"}),
+    "evaluations": frozenset({"run", "completed", "brain"}),
+    "brains": frozenset({"run", "created", "path", "bytes"}),
+    "bodies": frozenset({"run"}),
+    "opponents": frozenset({"run"}),
+    "ratings": frozenset({"run"}),
+}
+
+
+def canonical(value: Any) -> bytes:
+    """Return a plain value as bytes: equal values have equal ones, whatever order the keys of inner maps are in."""
+    try:
+        text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    except TypeError:  # bytes, or a map whose keys are not all text
+        text = json.dumps(_shaped(value), separators=(",", ":"), ensure_ascii=True)
+    return text.encode()
+
+
+def _shaped(value: Any) -> Any:
+    """Return what JSON does not have as lists that name it."""
+    if isinstance(value, bytes | bytearray):
+        return ["bytes", bytes(value).hex()]
+    if isinstance(value, Mapping):
+        pairs = [(canonical(key).decode(), _shaped(inner)) for key, inner in value.items()]
+        return ["map", *sorted(pairs, key=lambda pair: pair[0])]
+    if isinstance(value, list | tuple):
+        return [_shaped(inner) for inner in value]
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    raise StoreError(f"expected a plain value in a row, found {type(value).__name__}")
+
+
+def digested_tables(reader: StoreReader) -> Iterator[tuple[str, frozenset[str]]]:
+    """Yield the tables of a store that count as results, and the columns of each that do not."""
+    known = reader.tables()
+    for table, ignored in DIGESTED.items():
+        if table in known:
+            yield table, ignored
+
+
+def results_digest(reader: StoreReader, run: str) -> str:
+    """Return the SHA-256 of the results of a run as 64 hexadecimal digits.
+
+    It covers the rows in the order of the tables, without the run's id and without wall-clock columns. Rows are read
+    one after another: memory does not grow with the run.
+    """
+    digest = hashlib.sha256()
+    for table, ignored in digested_tables(reader):
+        digest.update(canonical({"table": table}) + b"\n")
+        for row in reader.rows(table, [run]):
+            digest.update(canonical(_counted(row, ignored)) + b"\n")
+    return digest.hexdigest()
+
+
+def _counted(row: Mapping[str, Any], ignored: frozenset[str]) -> dict[str, Any]:
+    return {column: value for column, value in row.items() if column not in ignored}
+
+
+# What names a row in a message.
+_KEYS = ("phase", "mode", "worker", "environment", "agent", "tag", "body", "episode", "step", "issuer")
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Name the first difference: table, number of the row from 0, what names the row, column and both values.
+
+    A column of None means that one run has no such row; `first` or `second` then says `no row`.
+    """
+
+    table: str
+    row: int
+    at: dict[str, Any]
+    column: str | None
+    first: Any
+    second: Any
+
+    def __str__(self) -> str:
+        named = ", ".join(f"{key} {value}" for key, value in self.at.items())
+        where = f"{self.table}, row {self.row}" + (f" ({named})" if named else "")
+        found = f"{_shown(self.first)} against {_shown(self.second)}"
+        return f"{where}: {found}" if self.column is None else f"{where}: {self.column} {found}"
+
+    def to_map(self) -> dict[str, Any]:
+        """Return the difference as plain values."""
+        return asdict(self)
+
+
+def _shown(value: Any) -> str:
+    return "null" if value is None else cell(value)
+
+
+def first_difference(reader: StoreReader, first: str, second: str) -> Difference | None:
+    """Return the first difference between the results of two runs, None if they are equal."""
+    for table, ignored in digested_tables(reader):
+        pairs = zip_longest(reader.rows(table, [first]), reader.rows(table, [second]))
+        for number, (a, b) in enumerate(pairs):
+            found = _differ(table, number, a, b, ignored)
+            if found:
+                return found
+    return None
+
+
+def _differ(
+    table: str, number: int, a: Mapping[str, Any] | None, b: Mapping[str, Any] | None, ignored: frozenset[str]
+) -> Difference | None:
+    row = a or b or {}
+    at = {key: row[key] for key in _KEYS if row.get(key) is not None}
+    if a is None or b is None:
+        words = ("no row", "a row") if a is None else ("a row", "no row")
+        return Difference(table, number, at, None, *words)
+    for column in row:
+        if column not in ignored and canonical(a[column]) != canonical(b[column]):
+            return Difference(table, number, at, *_narrowed(column, a[column], b[column]))
+    return None
+
+
+def _narrowed(column: str, a: Any, b: Any) -> Sequence[Any]:
+    """Return the one value of a value list that differs, with its name."""
+    if isinstance(a, dict) and isinstance(b, dict) and list(a) == list(b):
+        for name, value in a.items():
+            if canonical(value) != canonical(b[name]):
+                return f"{column}.{name}", value, b[name]
+    return column, a, b
+
 
 _TOLD_MAX = 20  # damages of one run that are printed; one is enough to distrust it
 

@@ -8,14 +8,11 @@ from typing import Any
 
 import yaml
 
-from ganglion.document.cascade import Expanded
+from ganglion.document.cascade import Expanded, recovery
 from ganglion.document.check import conditions_of, repeats
 from ganglion.document.marks import Node, core_scalar
-from ganglion.document.recovery import recovery
 from ganglion.run.outline import outline, outline_plugin, outline_recovery
-from ganglion.run.plan import AgentPlan, EnvironmentPlan, PhasePlan, Plan, PluginPlan
-from ganglion.run.program import ProgramPlan
-from ganglion.run.recovery import Recovery
+from ganglion.run.plan import AgentPlan, EnvironmentPlan, PhasePlan, Plan, PluginPlan, ProgramPlan, Recovery
 
 __all__ = ["compile_plan", "resolved", "written"]
 

@@ -1,15 +1,14 @@
-"""YAML to a tree in which every key and value knows its line and column; bombs are refused unexpanded."""
+"""YAML with marks: nodes that know their file, line and column."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, Self, TypeAlias
 
 import yaml
 
 from ganglion.document.fault import Fault
-from ganglion.document.source import Source
 from ganglion.limits import (
     DOCUMENT_ALIASES,
     DOCUMENT_COLLECTIONS,
@@ -20,6 +19,39 @@ from ganglion.limits import (
 )
 
 __all__ = ["Node", "Source", "Value", "compose", "core_scalar", "node_of"]
+
+_AHEAD = 1_024  # lines that are split at first; a text may be a million of them, and have one fault
+
+
+class Source:
+    """Hold a text and its name; an `inline` one (an option) has no lines to show."""
+
+    __slots__ = ("_lines", "_split", "_text", "inline", "name")
+
+    def __init__(self, name: str, text: str = "", inline: bool = False) -> None:
+        self.name = name
+        self.inline = inline
+        self._text = text
+        self._lines: list[str] = []
+        self._split = 0  # so many lines are split; what stands behind them in the list is the rest
+
+    @classmethod
+    def of(cls, name: str, text: str) -> Self:
+        """Return the source of a file's text."""
+        return cls(name, text)
+
+    @property
+    def count(self) -> int:
+        """Return how many lines there are, at least one."""
+        return self._text.count("\n") + 1
+
+    def line(self, number: int) -> str:
+        """Return a line, counted from 0, without its end; behind the last one nothing."""
+        if number >= self._split:
+            self._split = max(_AHEAD, 2 * number)
+            self._lines = self._text.split("\n", self._split)
+        return self._lines[number].rstrip("\r") if number < len(self._lines) else ""
+
 
 Value: TypeAlias = "str | int | float | bool | list[Node] | dict[str, Node] | None"
 

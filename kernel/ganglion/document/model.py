@@ -20,7 +20,7 @@ from ganglion.limits import (
     RESTARTS_WITHIN_S,
     UID_BYTES,
 )
-from ganglion.run.recovery import ON_LOSS
+from ganglion.run.plan import ON_LOSS
 
 __all__ = [
     "NAME_WORDS",

@@ -9,19 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from ganglion.document.cascade import Expanded, cascade
-from ganglion.document.check import Lookup, check
+from ganglion.document.cascade import Expanded, cascade, override
+from ganglion.document.check import Lookup, check, unbuilt, warnings
 from ganglion.document.compile import compile_plan
 from ganglion.document.fault import Fault, report, settle
-from ganglion.document.marks import Node, compose
+from ganglion.document.marks import Node, Source, compose
 from ganglion.document.model import validate
-from ganglion.document.number import numbers
-from ganglion.document.override import override
-from ganglion.document.source import Source
-from ganglion.document.spelling import normalise, phases_of
-from ganglion.document.translation import Foreign, translate
-from ganglion.document.unbuilt import unbuilt
-from ganglion.document.warning import warnings
+from ganglion.document.spelling import Foreign, normalise, numbers, phases_of, translate
 from ganglion.errors import DocumentError, PluginInvalid
 from ganglion.limits import DOCUMENT_BYTES, DOCUMENT_BYTES_REMOTE
 from ganglion.run.plan import Plan

@@ -38,9 +38,9 @@ from ganglion.sdk.brain import (
     Update,
     carries_update,
 )
+from ganglion.sdk.flow import Mode
 from ganglion.sdk.information import RewardInformation
 from ganglion.sdk.memory import Memory
-from ganglion.sdk.mode import Mode
 from ganglion.sdk.models import Models
 from ganglion.sdk.seed import derive, generator_from_words
 from ganglion.wire.messages import (

@@ -21,10 +21,9 @@ from ganglion.peer.participant import Handler, Participant
 from ganglion.peer.phase import Phase
 from ganglion.peer.records import Records
 from ganglion.peer.world import Actor, World, select
-from ganglion.run.recovery import span_s
+from ganglion.run.plan import span_s
 from ganglion.sdk.controller import Controller
-from ganglion.sdk.flow import Signal
-from ganglion.sdk.mode import Mode
+from ganglion.sdk.flow import Mode, Signal
 from ganglion.sdk.seed import derive
 from ganglion.wire.codec import Content, codec_of
 from ganglion.wire.messages import (

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ganglion.errors import StoreError
-from ganglion.run.cut import FOLDER, cut_text, phase_cut_name
+from ganglion.run.effect import FOLDER, cut_text, phase_cut_name
 from ganglion.synced import write_synced
 
 __all__ = ["Cuts"]

@@ -29,9 +29,8 @@ from ganglion.sdk.environment import (
     ResetRequest,
     StepBatch,
 )
-from ganglion.sdk.flags import resolve_flags
-from ganglion.sdk.information import Template
-from ganglion.sdk.mode import Mode
+from ganglion.sdk.flow import Mode
+from ganglion.sdk.information import Template, resolve_flags
 from ganglion.sdk.seed import derive, generator_from_words, integer_from_words
 from ganglion.sdk.simtime import SimTime
 from ganglion.wire.codec import codec_of

@@ -16,7 +16,7 @@ from ganglion.peer.records import pack
 from ganglion.peer.turn import Turn
 from ganglion.peer.values import Values, rows_of
 from ganglion.peer.world import Actor, Decision, World
-from ganglion.run.excused import record_of
+from ganglion.run.effect import record_of
 from ganglion.sdk.controller import Controller, EpisodeEnded, StepResult
 from ganglion.sdk.flow import Signal
 from ganglion.wire.messages import Act, Acted, EnvironmentUpdate, Verdict

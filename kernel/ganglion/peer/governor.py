@@ -43,15 +43,13 @@ from ganglion.run.effect import (
     Finish,
     Recall,
     Record,
+    Stage,
     Steer,
 )
 from ganglion.run.governor import Governor
-from ganglion.run.plan import AgentPlan, PhasePlan, Plan
-from ganglion.run.recovery import span_s, widest
-from ganglion.run.stage import Stage
+from ganglion.run.plan import AgentPlan, PhasePlan, Plan, span_s, widest
 from ganglion.sdk.condition import TerminationCondition
-from ganglion.sdk.flow import Signal
-from ganglion.sdk.mode import Mode
+from ganglion.sdk.flow import Mode, Signal
 from ganglion.sdk.seed import words
 from ganglion.wire.codec import codec_of
 from ganglion.wire.messages import (

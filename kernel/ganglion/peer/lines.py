@@ -26,10 +26,10 @@ from ganglion.limits import LEAVE_KILL_S, LEAVE_TERMINATE_S, LINE_ANSWER_S, MESS
 from ganglion.peer.foreign import checked_row
 from ganglion.peer.layout import Layout
 from ganglion.peer.loader import Loader
+from ganglion.sdk.construct import Part
 from ganglion.sdk.environment import Environment, EnvironmentBaseline, EnvironmentState, ResetRequest
 from ganglion.sdk.information import ActuatorInformation, Information, RewardInformation, SensorInformation
 from ganglion.sdk.muscle import Muscle
-from ganglion.sdk.part import Part
 from ganglion.sdk.simtime import SimTime
 from ganglion.sdk.spaces import Space, space_from_wire
 from ganglion.sdk.spaces.text import parse_space

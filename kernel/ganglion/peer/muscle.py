@@ -21,10 +21,10 @@ from ganglion.peer.matrix import Columns, Readings, takes_arrays
 from ganglion.peer.participant import Handler, Participant
 from ganglion.peer.portrait import Portrait
 from ganglion.peer.renewal import Renewal
-from ganglion.run.recovery import span_s
+from ganglion.run.plan import span_s
+from ganglion.sdk.flow import Mode
 from ganglion.sdk.information import ActuatorInformation, RewardInformation, Template
 from ganglion.sdk.memory import Memory
-from ganglion.sdk.mode import Mode
 from ganglion.sdk.models import Models
 from ganglion.sdk.muscle import Batch, Muscle, read_batch_proposal, read_proposal
 from ganglion.sdk.objective import Objective, objective_value

@@ -16,7 +16,7 @@ from ganglion.peer.records import Records, declaration_rows
 from ganglion.peer.values import Layouts
 from ganglion.peer.world import Actor, World, select
 from ganglion.run.agents import full_ids
-from ganglion.run.recovery import span_s
+from ganglion.run.plan import span_s
 from ganglion.sdk.controller import Controller
 from ganglion.wire.messages import ControllerSetup, ControllerStart, FlowSignal, RunEvent
 from ganglion.wire.name import topic

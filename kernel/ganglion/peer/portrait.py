@@ -25,9 +25,8 @@ from numpy.typing import NDArray
 
 from ganglion.errors import AuthorError, RemoteProtocolError, SpaceError
 from ganglion.peer.sitter import attributes_of, put_attributes, way_of
-from ganglion.sdk.flow import Signal
+from ganglion.sdk.flow import Mode, Signal
 from ganglion.sdk.information import ActuatorInformation, Information, RewardInformation, SensorInformation
-from ganglion.sdk.mode import Mode
 from ganglion.sdk.simtime import SimTime
 from ganglion.sdk.spaces import Space, space_from_wire
 

@@ -12,9 +12,9 @@ from ganglion.peer.participant import Participant
 from ganglion.peer.portrait import NoPortrait, Portrait
 from ganglion.peer.records import Records
 from ganglion.peer.renewal import Renewal
+from ganglion.run.flow import Judgement
 from ganglion.run.governor import Governor
 from ganglion.run.setup import Cast
-from ganglion.run.tally import Judgement
 from ganglion.sdk.condition import EpisodeMeans, EvaluationView
 from ganglion.wire.codec import codec_of
 from ganglion.wire.messages import EpisodeEnded, FlowSignal

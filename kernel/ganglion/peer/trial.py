@@ -12,8 +12,7 @@ from ganglion.peer.environment import EnvironmentHost
 from ganglion.peer.failure import failure_of
 from ganglion.peer.loader import Loader
 from ganglion.run.outline import outline_plugin
-from ganglion.run.plan import EnvironmentPlan, PhasePlan, Plan, PluginPlan
-from ganglion.run.recovery import Deadlines, span_s
+from ganglion.run.plan import Deadlines, EnvironmentPlan, PhasePlan, Plan, PluginPlan, span_s
 from ganglion.sdk.seed import integer_from_words, words
 from ganglion.wire.envelope import Head
 from ganglion.wire.messages import EnvironmentDeclared, EnvironmentStart, Nothing

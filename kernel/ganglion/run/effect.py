@@ -1,15 +1,29 @@
-"""Effects: what the governor decided; its host carries them out in order."""
+"""Effects: what the governor decided, for its host to carry out in order; what it needs of the world; how it fails."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from enum import Enum
+from typing import Any, Protocol
 
-from ganglion.run.plan import PhasePlan
-from ganglion.wire.messages import Failure, FlowSignal
+from ganglion.errors import StoreError
+from ganglion.run.agents import ResolvedAgent
+from ganglion.run.plan import AgentPlan, PhasePlan
+from ganglion.sdk.condition import TerminationCondition
+from ganglion.wire.messages import (
+    BrainPretrain,
+    BrainPretrained,
+    BrainStored,
+    Failure,
+    FlowSignal,
+    WorkerFailed,
+)
 
 __all__ = [
+    "FOLDER",
     "Answer",
     "Ask",
     "Await",
@@ -20,8 +34,75 @@ __all__ = [
     "Finish",
     "Recall",
     "Record",
+    "Services",
+    "Stage",
     "Steer",
+    "cut_text",
+    "failed",
+    "phase_cut_name",
+    "placed",
+    "read_cut",
+    "record_of",
+    "records_of_excuses",
 ]
+
+
+class Stage(Enum):
+    """Say where a run stands; a phase goes through NEEDING to CLOSING in this order."""
+
+    PLANNED = "planned"
+    NEEDING = "the supervisor starts processes"
+    JOINING = "processes join"
+    SETTING_UP = "environments start"
+    BRAINS = "brains are set up"
+    RUNNING = "episodes run"
+    MUSCLES_LEAVING = "muscles leave"
+    STORING = "brains store"
+    CLOSING = "environments shut down"
+    FAILING = "workers close their episodes"
+    ENDED = "ended"
+
+
+FOLDER = "cuts"
+"""Where the cuts of a run are, below its folder."""
+
+_FORMAT = 1
+_SEAL = "sha256"
+
+
+def phase_cut_name(phase: int) -> str:
+    """Return the name of the file of the cut at the begin of a phase; names sort like phases."""
+    return f"phase-{phase:06}.json"
+
+
+def cut_text(cut: Mapping[str, Any]) -> str:
+    """Return the one text that a cut of plain values has as a file; its digest is a part of it."""
+    tree = {"format": _FORMAT, **cut}
+    return _text({**tree, _SEAL: _digest(tree)})
+
+
+def read_cut(text: str | bytes, where: str) -> dict[str, Any]:
+    """Return the cut that a text holds, without format and digest; StoreError names `where` if a byte is another."""
+    try:
+        tree = json.loads(text)
+        digest = tree.pop(_SEAL)
+        if digest != _digest(tree):
+            raise ValueError("it is not what was written")
+        if tree.pop("format") != _FORMAT:
+            raise ValueError("its format is not read")
+    except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
+        raise StoreError(f"cut {where}: the file is damaged: {error}") from error
+    found: dict[str, Any] = tree
+    return found
+
+
+def _text(tree: Mapping[str, Any]) -> str:
+    return json.dumps(tree, ensure_ascii=False, indent=1) + "\n"
+
+
+def _digest(tree: Mapping[str, Any]) -> str:
+    return hashlib.sha256(_text(tree).encode()).hexdigest()
+
 
 Tag = tuple[Any, ...]
 
@@ -111,3 +192,99 @@ class Finish:
 
 
 Effect = Ask | Await | Answer | Steer | Record | Declare | Cut | Recall | Event | Finish
+
+
+def record_of(
+    excuse: Mapping[str, Any],
+    phase: int,
+    place: Sequence[int | None],
+    moment: Sequence[int],
+    mode: str | None = None,
+) -> list[Any]:
+    """Return the row of `signals` that tells of an excuse.
+
+    Args:
+        excuse: As it travels: {issuer, hook, reason}.
+        phase: Its index.
+        place: Worker, episode and step; None where it concerns no one of them.
+        moment: Round, and steps of the evaluation within it.
+        mode: If it is not the phase's own.
+    """
+    data = {"hook": str(excuse.get("hook", ""))} | ({} if mode is None else {"mode": mode})
+    issuer, reason = str(excuse.get("issuer", "")), str(excuse.get("reason", ""))
+    return ["signal", phase, *place, "CONTINUE", issuer, reason, data, *moment]
+
+
+def records_of_excuses(
+    replies: Iterable[BrainPretrained | BrainStored], phase: int, position: int
+) -> list[Effect]:
+    """Return the records of excuses that concern no worker: of brains, before or behind their episodes."""
+    place, moment = (None, None, None), (position, 0)
+    excuses = (excuse for reply in replies for excuse in reply.excused or ())
+    return [Record(record_of(excuse, phase, place, moment)) for excuse in excuses]
+
+
+_NOTHING_STARTED = ("document", "plugin", "usage")  # kinds of failure that a faulty document explains
+
+
+def placed(report: WorkerFailed) -> Failure:
+    """Return the failure of a worker, with the step at which it has happened."""
+    kind = "evaluation worker" if report.evaluation else "worker"
+    place = f"{kind} {report.worker}, episode {report.episode}, step {report.step}"
+    failure, where = report.failure, report.failure.where or ""
+    return Failure(
+        failure.kind,
+        failure.message,
+        f"{where} ({place})" if where else place,
+        failure.traceback,
+        data=failure.data,
+    )
+
+
+def failed(failure: Failure, peer: str | None, stepped: bool, faulty: bool) -> Finish:
+    """Return how a run ends by a failure of `peer`.
+
+    Its exit status is 2 where the document is to blame: it asks for what is not there (`faulty`), or what it says has
+    failed before any episode has `stepped`.
+    """
+    first = failure.message.splitlines()[0] if failure.message else ""
+    early = failure.kind in _NOTHING_STARTED and not stepped
+    return Finish("failed", f"failed: {first}", 2 if early or faulty else 1, failure, peer)
+
+
+class Services(Protocol):
+    """What the governor needs of the world; everything here is a function of its arguments and the run's seed."""
+
+    def words(self, path: Sequence[str | int]) -> bytes:
+        """Return the 32 bytes of a stream."""
+
+    def integer(self, words: bytes) -> int:
+        """Return a stream as an integer of 53 bits."""
+
+    def conditions(self, phase: PhasePlan) -> list[tuple[str, TerminationCondition, str]]:
+        """Return fresh conditions of a phase: name, object, and `episode` or `phase` for where they stand."""
+
+    def now(self) -> str:
+        """Return the wall clock as UTC text; it stands in records only."""
+
+    def model(self, phase: PhasePlan, agent: AgentPlan, own: Mapping[tuple[int, str], str]) -> str | None:
+        """Return the folder of the model that an agent begins a phase with, None to begin afresh.
+
+        `own` is (phase index, agent) -> folder of what agents left earlier phases of this run with. DocumentError: what
+        `load` asks for was not found. StoreError: it is damaged.
+        """
+
+    def fit(self, agents: Sequence[ResolvedAgent]) -> None:
+        """Compare the recorded episodes of this phase with what agents see and set.
+
+        DocumentError: something differs in an entry of `replay` that is strict.
+        """
+
+    def pretraining(self, agent: AgentPlan) -> BrainPretrain | None:
+        """Return what tells a brain to learn from recorded episodes, None where there are none for it."""
+
+    def shelf(self, agent: AgentPlan) -> str:
+        """Return the folder of this run below the agent's `models`.
+
+        Asked only where it has that key. DocumentError: models cannot be kept there.
+        """

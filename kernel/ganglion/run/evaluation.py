@@ -7,8 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ganglion.run.agents import same_declarations
-from ganglion.run.effect import Answer, Effect, Event, Record, Steer
-from ganglion.run.excused import record_of
+from ganglion.run.effect import Answer, Effect, Event, Record, Steer, record_of
 from ganglion.run.flow import episode_ended
 from ganglion.run.plan import PhasePlan
 from ganglion.run.setup import EVALUATE, Cast, Setup

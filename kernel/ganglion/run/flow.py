@@ -1,19 +1,281 @@
-"""The flow of a running phase: boundaries, ends of episodes, verdicts, signals."""
+"""Flow: a running phase: boundaries, ends of episodes, verdicts, signals, and what its conditions see."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from ganglion.limits import PAUSE_ANSWER_S, WAIT_REPORT_S
 from ganglion.run.effect import Answer, Effect, Event, Record, Steer
-from ganglion.run.plan import PhasePlan
-from ganglion.run.tally import Judgement, Tally
-from ganglion.sdk.condition import EvaluationView, TerminationCondition
-from ganglion.sdk.flow import Signal
-from ganglion.wire.messages import Boundary, EpisodeEnded, FlowSignal, Go, Stands, Verdict
+from ganglion.run.plan import PhasePlan, Process
+from ganglion.sdk.condition import EpisodeMeans, EvaluationView, PhaseView, TerminationCondition, WorkerView
+from ganglion.sdk.flow import Mode, Signal
+from ganglion.wire.messages import Boundary, EpisodeEnded, FlowSignal, Go, Signalled, Stands, Verdict
 from ganglion.wire.name import Role, peer_name
 
-__all__ = ["Flow", "Seeds", "episode_ended"]
+__all__ = [
+    "Flow",
+    "Judgement",
+    "Promises",
+    "Seeds",
+    "Stand",
+    "Tally",
+    "Waits",
+    "episode_ended",
+    "join_text",
+    "order_record",
+    "refusal",
+]
+
+_LONGEST_S = 60.0
+
+
+@dataclass(slots=True)
+class _Wait:
+    peer: str
+    text: str
+    since_s: float
+    span_s: float | None
+    next_s: float
+
+
+class Waits:
+    """Keep what is waited for, and say when it is time to tell, or too late."""
+
+    def __init__(self) -> None:
+        self._waits: dict[Hashable, _Wait] = {}
+
+    def begin(self, key: Hashable, peer: str, text: str, now_s: float, span_s: float | None) -> None:
+        """Begin to wait; `text` says for whom and for what, `span_s` None has its deadline elsewhere or none."""
+        self._waits[key] = _Wait(peer, text, now_s, span_s, now_s + WAIT_REPORT_S)
+
+    def came(self, key: Hashable) -> None:
+        """End a wait."""
+        self._waits.pop(key, None)
+
+    def clear(self) -> None:
+        """End all waits."""
+        self._waits.clear()
+
+    def due(self, now_s: float) -> list[str]:
+        """Return the sentences that are to be told now; each comes again after twice the time."""
+        texts = []
+        for wait in self._waits.values():
+            if now_s >= wait.next_s:
+                waited_s = now_s - wait.since_s
+                wait.next_s = now_s + min(max(waited_s, WAIT_REPORT_S), _LONGEST_S)
+                left = "" if wait.span_s is None else f"; gives up in {wait.span_s - waited_s:.1f} s"
+                texts.append(f"waiting {waited_s:.1f} s for {wait.text}{left}")
+        return texts
+
+    def late(self, now_s: float) -> tuple[str, str] | None:
+        """Return the peer and the sentence of a wait whose deadline has passed, or None."""
+        for wait in self._waits.values():
+            if wait.span_s is not None and now_s - wait.since_s >= wait.span_s:
+                return wait.peer, f"waited {now_s - wait.since_s:.1f} s for {wait.text}"
+        return None
+
+
+def join_text(process: Process) -> str:
+    """Return for what is waited until a process is there."""
+    if process.attached:
+        return f"{process.label} to attach: start it with GANGLION_NAME={process.uid} or ganglion attach"
+    return f"{process.label} to join"
+
+
+Stand = Mapping[int, "tuple[int, int] | None"]
+"""Worker -> episode and step where it stands, None while it moves."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Promise:
+    token: Any
+    worker: int | None  # None: all of them
+    until_s: float
+
+
+class Promises:
+    """Keep the signals whose answer is where the workers stand."""
+
+    def __init__(self) -> None:
+        self._open: list[_Promise] = []
+
+    def give(self, token: Any, worker: int | None, now_s: float) -> None:
+        """Promise an answer when this worker stands, or all do."""
+        self._open.append(_Promise(token, worker, now_s + PAUSE_ANSWER_S))
+
+    def keep(self, workers: Stand, kind: str, now_s: float) -> list[Effect]:
+        """Answer those whose workers stand, and those who have waited long enough; `kind` is what a worker is called.
+
+        Without workers there is nobody left who could stand.
+        """
+        done: list[Effect] = []
+        for promise in list(self._open):
+            meant = {w: at for w, at in workers.items() if promise.worker in (None, w)}
+            if all(at is not None for at in meant.values()) or now_s >= promise.until_s:
+                self._open.remove(promise)
+                lines = [_line(kind, worker, at) for worker, at in sorted(meant.items())]
+                text = "\n".join(lines) if lines else "no worker runs any more"
+                done.append(Answer(promise.token, Signalled(bool(lines), text)))
+        return done
+
+
+def _line(kind: str, worker: int, at: tuple[int, int] | None) -> str:
+    if at is None:
+        return f"{kind} {worker} has not reached its next step boundary within {PAUSE_ANSWER_S:g} s"
+    return f"{kind} {worker} is paused after step {at[1]} of episode {at[0]}"
+
+
+def refusal(wish: FlowSignal, wanted: str | None, phase: PhasePlan | None, workers: Sequence[int]) -> str:
+    """Return why an order cannot be carried out, empty if it can.
+
+    `wanted` is the name or index of the phase that it is meant for, None for whichever. `phase` is the one that is
+    running, None if there is none, with those of its `workers` that still run.
+    """
+    if wish.signal not in Signal.__members__:
+        return f"unknown signal {wish.signal!r}; there are {', '.join(Signal.__members__)}"
+    if phase is None:
+        return "no phase is running"
+    if wanted is not None and wanted not in (phase.name, str(phase.index)):
+        return f"the running phase is {phase.index} ({phase.name})"
+    if wish.worker is not None and wish.worker not in workers:
+        return f"no worker {wish.worker} is running; there are {workers}"
+    if wish.steps is not None and (wish.steps < 1 or wish.signal != Signal.CONTINUE.name):
+        return f"steps: expected CONTINUE for at least one, found {wish.signal} for {wish.steps}"
+    return ""
+
+
+def order_record(wish: FlowSignal, reason: str, phase: int, position: int = 0, inner: int = 0) -> Record:
+    """Return the row of an order: `position` is the round, `inner` the moment of the evaluation that it came in."""
+    row = ["signal", phase, wish.worker, None, None, wish.signal, wish.issuer, reason]
+    return Record([*row, wish.data, position, inner], order=True)
+
+
+@dataclass(slots=True)
+class Judgement:
+    """What the conditions say: one signal for the phase, one for each worker, and the signals to record.
+
+    A boundary may be judged twice: for its episodes, and after an evaluation; of two equal signals that of the
+    condition that stands first in the document counts. What a condition says a second time is not issued again.
+    """
+
+    phase: Signal = Signal.CONTINUE
+    reason: str = ""
+    issuer: str = ""
+    place: int = -1  # of who said it: the number of the condition, -1 for all others
+    workers: dict[int, tuple[Signal, str, str]] = field(default_factory=dict)  # signal, issuer, reason
+    issued: list[tuple[int | None, Signal, str, str]] = field(
+        default_factory=list
+    )  # worker, signal, issuer, reason
+    said: set[tuple[int | None, Signal, str, int]] = field(
+        default_factory=set
+    )  # worker, signal, issuer, place
+
+    def say(self, worker: int | None, signal: Signal, issuer: str, reason: str, place: int = -1) -> None:
+        """Take one wish; the greatest wins, the first with it gives the reason."""
+        if signal is Signal.CONTINUE or (worker, signal, issuer, place) in self.said:
+            return
+        self.said.add((worker, signal, issuer, place))
+        self.issued.append((worker, signal, issuer, reason))
+        if worker is not None and signal < Signal.STOP_PHASE:
+            if worker not in self.workers or signal > self.workers[worker][0]:
+                self.workers[worker] = (signal, issuer, reason)
+        elif (signal, -place) > (self.phase, -self.place):
+            self.phase, self.issuer, self.reason, self.place = signal, issuer, reason, place
+
+
+class Tally:
+    """Count a phase's episodes; everything is per worker."""
+
+    def __init__(self, phase: PhasePlan, conditions: Sequence[tuple[str, TerminationCondition]]) -> None:
+        self._plan = phase
+        self._conditions = [(name, c) for name, c in conditions if c.has_phase_part()]
+        self._finished: list[list[EpisodeMeans]] = [[] for _ in range(phase.workers)]
+        self._running = [True] * phase.workers
+        self.evaluations: list[EvaluationView] = []
+
+    def count(self, report: EpisodeEnded, cut: bool) -> None:
+        """Take in a finished episode."""
+        means = {name: a["mean"] for name, a in report.agents.items() if a.get("mean") is not None}
+        self._finished[report.worker].append(EpisodeMeans(report.episode, report.steps, means, cut))
+
+    def stop(self, worker: int) -> None:
+        """Take a worker out of the phase."""
+        self._running[worker] = False
+
+    @property
+    def active(self) -> list[int]:
+        """Return the workers that take part, ascending."""
+        return [worker for worker, running in enumerate(self._running) if running]
+
+    def episodes(self) -> int:
+        """Return how many episodes have ended in all."""
+        return sum(len(finished) for finished in self._finished)
+
+    def finished(self) -> int:
+        """Return how many episodes have ended and were not cut by the end of the phase."""
+        return sum(not episode.cut for finished in self._finished for episode in finished)
+
+    def judge(self, reports: Mapping[int, EpisodeEnded], judgement: Judgement | None = None) -> Judgement:
+        """Ask the conditions about a boundary where these workers' episodes ended, or an evaluation came in.
+
+        What they say is added to `judgement`, if one is given: `issued` holds what is new.
+        """
+        judgement = Judgement() if judgement is None else judgement
+        for worker, report in sorted(reports.items()):
+            for cause in report.causes:
+                signal = Signal[cause["signal"]]
+                if signal >= Signal.STOP_SIMULATION and not cause.get("known"):
+                    judgement.say(worker, signal, str(cause["issuer"]), str(cause["reason"]))
+        judgement.issued.clear()  # they are recorded with their episodes
+        view = self._view(reports)
+        for place, (name, condition) in enumerate(self._conditions):
+            result = condition.phase(view)
+            word = condition.issuer or name
+            reason = condition.reason or word
+            if isinstance(result, Mapping):
+                for worker, signal in sorted(result.items()):
+                    judgement.say(worker, Signal(signal), f"condition:{word}", reason, place)
+            else:
+                judgement.say(None, Signal(result), f"condition:{word}", reason, place)
+        return judgement
+
+    def _view(self, reports: Mapping[int, EpisodeEnded]) -> PhaseView:
+        ended: dict[str, bool] = {environment.uid: False for environment in self._plan.environments}
+        for report in reports.values():
+            for uid in report.ended:
+                ended[uid] = True
+        workers = [
+            WorkerView(
+                worker,
+                tuple(finished),
+                self._running[worker],
+                _fired(reports.get(worker)),
+                tuple(reports[worker].ended) if worker in reports else (),
+            )
+            for worker, finished in enumerate(self._finished)
+        ]
+        return PhaseView(
+            Mode(self._plan.mode),
+            workers,
+            tuple(sorted(reports)),
+            ended,
+            tuple(self.evaluations),
+            self._plan.episodes,
+        )
+
+
+def _fired(report: EpisodeEnded | None) -> dict[str, str]:
+    if report is None:
+        return {}
+    fired: dict[str, Any] = {}
+    for cause in report.causes:
+        kind, _, name = str(cause["issuer"]).partition(":")
+        if kind == "condition":
+            fired.setdefault(name, str(cause["reason"]))
+    return fired
+
 
 _PHASE_END = "phase end"
 _LOCAL = frozenset({"max_episodes", "vanilla"})  # phase parts that look at one worker at a time

@@ -7,7 +7,6 @@ from typing import Any
 
 from ganglion.errors import DocumentError, StoreError
 from ganglion.limits import LEAVE_EPISODE_S
-from ganglion.run import excused
 from ganglion.run.agents import (
     ResolvedAgent,
     declaration_rows,
@@ -16,19 +15,29 @@ from ganglion.run.agents import (
     same_declarations,
     storing,
 )
-from ganglion.run.effect import Answer, Ask, Await, Cut, Declare, Effect, Event, Finish, Recall, Record
+from ganglion.run.effect import (
+    Answer,
+    Ask,
+    Await,
+    Cut,
+    Declare,
+    Effect,
+    Event,
+    Finish,
+    Recall,
+    Record,
+    Services,
+    Stage,
+    failed,
+    placed,
+    records_of_excuses,
+)
 from ganglion.run.evaluation import Evaluations
-from ganglion.run.failing import failed, placed
-from ganglion.run.flow import Flow
-from ganglion.run.inheritance import Inheritance
+from ganglion.run.flow import Flow, Promises, Stand, Waits, join_text, order_record, refusal
 from ganglion.run.loss import awaited
-from ganglion.run.order import order_record, refusal
+from ganglion.run.model import Inheritance
 from ganglion.run.plan import AgentPlan, PhasePlan, Plan, Process, processes_of
-from ganglion.run.promise import Promises, Stand
-from ganglion.run.services import Services
 from ganglion.run.setup import Cast, Setup
-from ganglion.run.stage import Stage
-from ganglion.run.wait import Waits, join_text
 from ganglion.sdk.flow import Signal
 from ganglion.wire.messages import (
     Boundary,
@@ -434,7 +443,7 @@ class Governor:
         if self._waiting("pretrain"):
             return told
         replies = [self._lessons[a.plan.name] for a in self._learning() if a.plan.name in self._lessons]
-        rows = excused.records(replies, self._phase.index, self._flow.position)
+        rows = records_of_excuses(replies, self._phase.index, self._flow.position)
         return [*told, *rows, *self._start_workers(now_s)]
 
     def _start_workers(self, now_s: float) -> list[Effect]:
@@ -556,7 +565,7 @@ class Governor:
 
     def _brain_stored(self, tag: tuple[Any, ...], reply: BrainStored, now_s: float) -> list[Effect]:
         self._models.stored(tag[1], reply)
-        rows = excused.records([reply], self._phase.index, self._flow.position)
+        rows = records_of_excuses([reply], self._phase.index, self._flow.position)
         if self._waiting("store"):
             return rows
         names = [agent.plan.name for agent in storing(self._phase, self._agents, self._models.first)]

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from ganglion.run.plan import EnvironmentPlan, PhasePlan, Plan, Process
-from ganglion.run.recovery import FAIL, RECOVER, RESTART
+from ganglion.run.plan import FAIL, RECOVER, RESTART, EnvironmentPlan, PhasePlan, Plan, Process
 from ganglion.wire.name import Role
 
 __all__ = [

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ganglion.run.plan import AgentPlan, EnvironmentPlan, PhasePlan, PluginPlan
-from ganglion.run.recovery import Recovery
+from ganglion.run.plan import AgentPlan, EnvironmentPlan, PhasePlan, PluginPlan, Recovery
 
 __all__ = ["outline", "outline_plugin", "outline_recovery"]
 

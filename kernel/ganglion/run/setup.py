@@ -8,8 +8,7 @@ from typing import Any, Protocol
 
 from ganglion.run.agents import ResolvedAgent
 from ganglion.run.loss import led, mends
-from ganglion.run.plan import AgentPlan, EnvironmentPlan, PhasePlan, Plan, PluginPlan
-from ganglion.run.recovery import FAIL, RESTART
+from ganglion.run.plan import FAIL, RESTART, AgentPlan, EnvironmentPlan, PhasePlan, Plan, PluginPlan
 from ganglion.sdk.condition import TerminationCondition
 from ganglion.sdk.models import file_name
 from ganglion.wire.messages import BrainSetup, ControllerSetup, ControllerStart, Verdict

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
         TerminationCondition,
         WorkerView,
     )
-    from ganglion.sdk.construct import check_parameters, construct
+    from ganglion.sdk.construct import Part, check_parameters, construct
     from ganglion.sdk.controller import Controller, ControllerBus, EpisodeEnded, Setpoints, StepResult
     from ganglion.sdk.environment import (
         Environment,
@@ -55,34 +55,26 @@ if TYPE_CHECKING:
         StepBatch,
     )
     from ganglion.sdk.filter import Filter
-    from ganglion.sdk.flags import bootstrap_mask, resolve_flags
-    from ganglion.sdk.flow import Signal, SimulationFlowControl
+    from ganglion.sdk.flow import Mode, Signal, SimulationFlowControl
     from ganglion.sdk.information import (
         ActuatorInformation,
         Information,
         RewardInformation,
         SensorInformation,
         Template,
+        bootstrap_mask,
+        resolve_flags,
     )
-    from ganglion.sdk.launcher import Launched, Launcher, LaunchSpec
-    from ganglion.sdk.memory import Memory
-    from ganglion.sdk.mode import Mode
+    from ganglion.sdk.memory import Memory, MemoryShard
     from ganglion.sdk.models import Models, digest_of, file_name, load_arrays, load_meta, save_arrays
     from ganglion.sdk.muscle import Batch, ModelReader, Muscle, read_batch_proposal, read_proposal
     from ganglion.sdk.objective import Objective, objective_value
     from ganglion.sdk.observer import Observer
-    from ganglion.sdk.part import Part
     from ganglion.sdk.session import Session
-    from ganglion.sdk.shard import MemoryShard
     from ganglion.sdk.simtime import SimTime
-    from ganglion.sdk.spaces.box import Box
-    from ganglion.sdk.spaces.composite import Dict, Tuple
-    from ganglion.sdk.spaces.discrete import Discrete
-    from ganglion.sdk.spaces.form import space_from_wire
-    from ganglion.sdk.spaces.multi_binary import MultiBinary
-    from ganglion.sdk.spaces.multi_discrete import MultiDiscrete
+    from ganglion.sdk.spaces.kinds import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tuple
     from ganglion.sdk.spaces.space import Space
-    from ganglion.sdk.spaces.text import parse_space
+    from ganglion.sdk.spaces.text import parse_space, space_from_wire
     from ganglion.sdk.statistic import Statistics
     from ganglion.sdk.store import Store, StoreReader, StoreWriter
     from ganglion.sdk.table import Table, TableRow
@@ -113,9 +105,6 @@ __all__ = [
     "GanglionError",
     "Information",
     "LaunchError",
-    "LaunchSpec",
-    "Launched",
-    "Launcher",
     "LimitExceeded",
     "Memory",
     "MemoryShard",
@@ -181,38 +170,30 @@ __all__ = [
 
 _HOMES = {
     "ganglion.errors": "AuthorError GanglionError LaunchError LimitExceeded Nondeterministic "
-    "OutOfActionSpaceError OutOfObservationSpaceError OutOfRewardSpaceError "
-    "PluginInvalid SpaceError StoreError UsageError",
-    "ganglion.sdk.brain": "Brain CheckpointableBrain EpisodeSummary Evaluation EvaluationResult Transitions Update "
-    "carries_update",
-    "ganglion.sdk.condition": "EpisodeMeans EpisodeView EvaluationView PhaseView TerminationCondition WorkerView",
-    "ganglion.sdk.construct": "check_parameters construct",
+    "OutOfActionSpaceError OutOfObservationSpaceError OutOfRewardSpaceError PluginInvalid SpaceError "
+    "StoreError UsageError",
+    "ganglion.sdk.brain": "Brain CheckpointableBrain EpisodeSummary Evaluation EvaluationResult "
+    "Transitions Update carries_update",
+    "ganglion.sdk.condition": "EpisodeMeans EpisodeView EvaluationView PhaseView "
+    "TerminationCondition WorkerView",
+    "ganglion.sdk.construct": "Part check_parameters construct",
     "ganglion.sdk.controller": "Controller ControllerBus EpisodeEnded Setpoints StepResult",
-    "ganglion.sdk.environment": "Environment EnvironmentBaseline EnvironmentState EnvironmentStateTransformer "
-    "ResetRequest Reward StateTransformer StepBatch",
+    "ganglion.sdk.environment": "Environment EnvironmentBaseline EnvironmentState "
+    "EnvironmentStateTransformer ResetRequest Reward StateTransformer StepBatch",
     "ganglion.sdk.filter": "Filter",
-    "ganglion.sdk.flags": "bootstrap_mask resolve_flags",
-    "ganglion.sdk.flow": "Signal SimulationFlowControl",
-    "ganglion.sdk.information": "ActuatorInformation Information RewardInformation SensorInformation Template",
-    "ganglion.sdk.launcher": "LaunchSpec Launched Launcher",
-    "ganglion.sdk.memory": "Memory",
-    "ganglion.sdk.mode": "Mode",
+    "ganglion.sdk.flow": "Mode Signal SimulationFlowControl",
+    "ganglion.sdk.information": "ActuatorInformation Information RewardInformation "
+    "SensorInformation Template bootstrap_mask resolve_flags",
+    "ganglion.sdk.memory": "Memory MemoryShard",
     "ganglion.sdk.models": "Models digest_of file_name load_arrays load_meta save_arrays",
     "ganglion.sdk.muscle": "Batch ModelReader Muscle read_batch_proposal read_proposal",
     "ganglion.sdk.objective": "Objective objective_value",
     "ganglion.sdk.observer": "Observer",
-    "ganglion.sdk.part": "Part",
     "ganglion.sdk.session": "Session",
-    "ganglion.sdk.shard": "MemoryShard",
     "ganglion.sdk.simtime": "SimTime",
-    "ganglion.sdk.spaces.box": "Box",
-    "ganglion.sdk.spaces.composite": "Dict Tuple",
-    "ganglion.sdk.spaces.discrete": "Discrete",
-    "ganglion.sdk.spaces.form": "space_from_wire",
-    "ganglion.sdk.spaces.multi_binary": "MultiBinary",
-    "ganglion.sdk.spaces.multi_discrete": "MultiDiscrete",
+    "ganglion.sdk.spaces.kinds": "Box Dict Discrete MultiBinary MultiDiscrete Tuple",
     "ganglion.sdk.spaces.space": "Space",
-    "ganglion.sdk.spaces.text": "parse_space",
+    "ganglion.sdk.spaces.text": "parse_space space_from_wire",
     "ganglion.sdk.statistic": "Statistics",
     "ganglion.sdk.store": "Store StoreReader StoreWriter",
     "ganglion.sdk.table": "Table TableRow",

@@ -11,9 +11,8 @@ from typing import Any, ClassVar
 from numpy.typing import NDArray
 
 from ganglion.errors import AuthorError
-from ganglion.sdk.flags import resolve_flags
-from ganglion.sdk.information import ActuatorInformation, RewardInformation, SensorInformation
-from ganglion.sdk.part import Part
+from ganglion.sdk.construct import Part
+from ganglion.sdk.information import ActuatorInformation, RewardInformation, SensorInformation, resolve_flags
 from ganglion.sdk.simtime import SimTime
 
 __all__ = [

@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ganglion.errors import AuthorError
+from ganglion.sdk.construct import Part
+from ganglion.sdk.flow import Mode
 from ganglion.sdk.information import ActuatorInformation, Information, SensorInformation, Template
 from ganglion.sdk.memory import Memory
-from ganglion.sdk.mode import Mode
-from ganglion.sdk.part import Part
 from ganglion.sdk.statistic import Statistics
 
 __all__ = ["Batch", "ModelReader", "Muscle", "read_batch_proposal", "read_proposal"]

@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ganglion.errors import AuthorError
+from ganglion.sdk.construct import Part
 from ganglion.sdk.memory import Memory
-from ganglion.sdk.part import Part
 
 __all__ = ["Objective", "objective_value"]
 

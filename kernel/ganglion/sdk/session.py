@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from ganglion.errors import AuthorError
 from ganglion.sdk.brain import Transitions
+from ganglion.sdk.flow import Mode
 from ganglion.sdk.information import Information
-from ganglion.sdk.mode import Mode
 
 __all__ = ["Session"]
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ganglion.supervisor.connection import REMOTE, RIGHTS, Connection
-from ganglion.supervisor.member import Member
+from ganglion.supervisor.runs import Member
 from ganglion.transport.curve import KeyPair, new_pair
 from ganglion.transport.endpoint import Endpoint, parse_endpoint
 from ganglion.wire.codec import Content, codec_of

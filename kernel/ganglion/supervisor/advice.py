@@ -147,7 +147,7 @@ def _check_parameters(cls: type[Any], params: Mapping[str, Any]) -> None:
 
 def _make(cls: type[Any], plugin: PluginPlan, phase: PhasePlan, seed: int) -> Any:
     from ganglion.sdk.construct import construct  # likewise
-    from ganglion.sdk.mode import Mode
+    from ganglion.sdk.flow import Mode
     from ganglion.sdk.seed import generator_from_words, integer_from_words, words
 
     stream = words(seed, ["phase", phase.name, "condition", plugin.name])

@@ -1,22 +1,359 @@
-"""Checkpoints: moments of a run's tapes that are kept while it goes on, and when it is interrupted."""
+"""Checkpoints: moments of all journals, and the ways on from them."""
 
 from __future__ import annotations
 
 import asyncio
+import os
+import shutil
+import stat
 import time
-from collections.abc import Callable
-from pathlib import Path
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any
 
-from ganglion.errors import StoreError
+from ganglion.errors import GanglionError, StoreError
+from ganglion.run.effect import FOLDER, cut_text, read_cut
 from ganglion.run.loss import ours, recovers
 from ganglion.supervisor.child import State
-from ganglion.supervisor.moment import Moment, Moments
+from ganglion.supervisor.folder import Files
+from ganglion.supervisor.watchdog import standstill
+from ganglion.synced import sync, write_synced
+from ganglion.wire.tape import last_request, read_records
 
 if TYPE_CHECKING:
     from ganglion.supervisor.runs import Run
 
-__all__ = ["Checkpoints"]
+__all__ = [
+    "READ_BYTES",
+    "Checkpoints",
+    "Moment",
+    "Moments",
+    "Way",
+    "journal_age_s",
+    "journal_place",
+    "journal_position",
+    "newest_cut",
+    "way_on",
+]
+
+READ_BYTES = 4 * 1024 * 1024
+"""Longer tapes are not looked through for a word in a report: that takes too long."""
+
+_FIRST_BYTES = 64 * 1024  # the first record is an answer to HELLO
+
+
+def journal_place(path: Path | None) -> tuple[int, int]:
+    """Return what is equal where a process stands at the same place: file and length of its tape; (0, 0) without."""
+    try:
+        found = None if path is None else path.lstat()
+    except OSError:
+        return 0, 0
+    return (0, 0) if found is None else (found.st_ino, found.st_size)
+
+
+def journal_age_s(path: Path | None) -> float:
+    """Return how many seconds of a process are on its tape, at most; zero where it cannot be known."""
+    if path is None:
+        return 0.0
+    try:
+        first = next(read_records(_read(path, _FIRST_BYTES)), None)
+    except (OSError, GanglionError):
+        return 0.0
+    return 0.0 if first is None else max(0.0, time.monotonic() - first.time_s)
+
+
+def journal_position(path: Path | None, most: int = READ_BYTES) -> str | None:
+    """Return behind which call a process stood, and where in the run; None if nobody knows, or the tape is too long.
+
+    What it heard after its last word is not on the tape: it may have died of a later call.
+    """
+    if path is None or journal_place(path)[1] > most:
+        return None
+    try:
+        found = last_request(_read(path))
+        return f"after {found}" if found else None
+    except (OSError, GanglionError):
+        return None
+
+
+def _read(path: Path, most: int = -1) -> bytes:
+    """Return the first bytes of a regular file, all of them with -1; OSError if it is anything else."""
+    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(fd, "rb") as file:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            raise OSError(f"{path} is no regular file")
+        return file.read(most)
+
+
+_FIRST: Mapping[str, Any] = {"phase": 0, "models": []}
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """How a run goes on.
+
+    Without `cut` every process goes on with its tape; those of `moment`, if there is one, are put back first. With
+    `cut` the run begins again with a phase, and no tapes. `words` says so, `wrong` what could not be used.
+    `stopped` says that the run was interrupted: what was sealed behind that is not what it would have become.
+    """
+
+    words: str
+    cut: Mapping[str, Any] | None = None
+    moment: Moment | None = None
+    wrong: list[str] = field(default_factory=list)
+    stopped: bool = False
+
+
+def way_on(folder: Path, run: str, status: str | None, taped: bool, stopping: bool = False) -> Way:
+    """Return how the run in a folder goes on.
+
+    Args:
+        folder: Of the run.
+        run: Its id.
+        status: How it ended, None if it was ended with everything.
+        taped: Whether the tapes in its folder are those of the moment at which it ended, as they were written.
+        stopping: Whether it had been interrupted before it ended.
+    """
+    moment, wrong = Moments(folder).newest()
+    if moment is not None and moment.facts.get("run") != run:
+        wrong = [*wrong, f"cut {moment.folder}: it is of another run"]
+        moment = None
+    stop = moment is not None and moment.stop
+    stopped = stop or stopping or status == "interrupted"
+    if status is None and taped and not stopped:
+        return Way("every process goes on where it was", wrong=wrong)
+    if moment is not None and status in (None, "interrupted"):
+        what = "where it was interrupted" if stop else f"at its cut {moment.number}"
+        return Way(f"every process goes on {what}", moment=moment, wrong=wrong, stopped=stopped)
+    cut, damaged = newest_cut(folder, run)
+    words = f"it goes on with the begin of phase {cut['phase']}"
+    return Way(words, cut=cut, wrong=[*wrong, *damaged], stopped=stopped)
+
+
+def newest_cut(folder: Path, run: str) -> tuple[Mapping[str, Any], list[str]]:
+    """Return the newest cut at the begin of a phase that is whole, and what is wrong with those after it.
+
+    Without any the run begins with its first phase.
+    """
+    wrong: list[str] = []
+    for path in sorted((folder / FOLDER).glob("phase-*.json"), reverse=True):
+        try:
+            cut = read_cut(path.read_bytes(), str(path))
+        except (OSError, StoreError) as error:
+            wrong.append(str(error))
+            continue
+        found = list(_faults(folder, run, cut))
+        if not found:
+            return cut, wrong
+        wrong += [f"cut {path}: {text}" for text in found]
+    return _FIRST, wrong
+
+
+def _faults(folder: Path, run: str, cut: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what is wrong with what a cut names."""
+    if cut.get("run") != run:
+        yield "it is of another run"
+        return
+    files = Files(folder)
+    for row in cut.get("rows", ()):
+        if row[0] == "brain":
+            yield from (f"model {name}: {text}" for name, text in files.model(str(row[9]), row[8]))
+
+
+_TAPES = ("tapes/*.tape", "users/*/*.tape")  # where the tapes of a run are, below its folder
+_FACTS = "moment.json"
+_KEPT = 2
+_PIECE_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """A moment that was kept: its folder, what was noted, and the length of each tape (by path below the run's folder).
+
+    `stop` says that the run was interrupted then: what it did afterwards was to end.
+    """
+
+    folder: Path
+    facts: Mapping[str, Any]
+    tapes: Mapping[str, int]
+    stop: bool
+
+    @property
+    def number(self) -> int:
+        """Return the place among the moments of the run."""
+        return int(self.folder.name.rpartition("-")[2])
+
+
+class Moments:
+    """Note and find the moments of the run in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._cuts = folder / FOLDER
+
+    # -- noting -------------------------------------------------------------------------------------------------------
+    def note(self, pids: Sequence[int], tapes: Sequence[Path], stop: bool = False) -> Moment | None:
+        """Note how long these tapes, of different names, are while these processes stand; it counts when it was kept.
+
+        Returns None if they could not be made to stand at once, or if a tape is not there.
+
+        Raises:
+            StoreError: The files cannot be made.
+        """
+        path = self._fresh(stop)
+        try:
+            self._cuts.mkdir(mode=0o700, exist_ok=True)
+            path.mkdir(mode=0o700)
+            with standstill(pids) as stand:
+                lengths = self._link(tapes, path) if stand else None
+        except OSError as error:
+            shutil.rmtree(path, ignore_errors=True)
+            raise StoreError(f"cut {path}: cannot be written: {error}") from error
+        if lengths is None:
+            shutil.rmtree(path, ignore_errors=True)
+            return None
+        return Moment(path, {}, lengths, stop)
+
+    def _fresh(self, stop: bool) -> Path:
+        numbers = [int(path.name.rpartition("-")[2]) for path in self._folders()]
+        return self._cuts / f"{'stop' if stop else 'moment'}-{max(numbers, default=0) + 1:09}"
+
+    def _link(self, tapes: Sequence[Path], path: Path) -> dict[str, int] | None:
+        lengths = {}
+        for tape in tapes:
+            try:
+                os.link(tape, path / tape.name, follow_symlinks=False)
+            except FileNotFoundError:
+                return None
+            lengths[tape.relative_to(self._folder).as_posix()] = (path / tape.name).stat().st_size
+        return lengths
+
+    def keep(self, moment: Moment, facts: Mapping[str, Any]) -> None:
+        """Make a moment durable, with what else is to be known of it; older ones are forgotten.
+
+        Raises:
+            StoreError: The files cannot be written.
+        """
+        try:
+            for name in moment.tapes:
+                sync(moment.folder / Path(name).name)
+            text = cut_text({**facts, "tapes": dict(moment.tapes)})
+            write_synced(moment.folder / _FACTS, text.encode(), 0o600)
+            sync(self._cuts)
+        except OSError as error:
+            shutil.rmtree(moment.folder, ignore_errors=True)
+            raise StoreError(f"cut {moment.folder}: cannot be written: {error}") from error
+        for path in self._folders()[:-_KEPT]:
+            shutil.rmtree(path, ignore_errors=True)
+
+    # -- finding ------------------------------------------------------------------------------------------------------
+    def newest(self) -> tuple[Moment | None, list[str]]:
+        """Return the newest moment that is whole, None if there is none, and what is wrong with those after it."""
+        wrong: list[str] = []
+        for path in reversed(self._folders()):
+            if not (path / _FACTS).exists():
+                continue  # all ended while it was being kept
+            try:
+                return self._read(path), wrong
+            except StoreError as error:
+                wrong.append(str(error))
+        return None, wrong
+
+    def _read(self, path: Path) -> Moment:
+        file = path / _FACTS
+        try:
+            facts = read_cut(file.read_bytes(), str(file))
+            tapes = {str(name): int(length) for name, length in facts["tapes"].items()}
+            for name, length in tapes.items():
+                if not _is_tape(name) or length < 0:
+                    raise ValueError(f"{name!r:.80} of {length} bytes is no tape of a run")
+                found = (path / Path(name).name).stat().st_size
+                if found < length:
+                    text = f"expected at least {length} bytes, found {found}"
+                    raise StoreError(f"cut {path / Path(name).name}: the file is damaged: {text}")
+        except (OSError, KeyError, AttributeError, TypeError, ValueError) as error:
+            raise StoreError(f"cut {path}: cannot be read: {type(error).__name__}: {error}") from error
+        return Moment(path, facts, tapes, path.name.startswith("stop-"))
+
+    def _folders(self) -> list[Path]:
+        """Return the folders of all moments, the oldest first."""
+        try:
+            found = [path for path in self._cuts.iterdir() if path.name.startswith(("moment-", "stop-"))]
+        except OSError:
+            return []
+        plain = [path for path in found if path.name.rpartition("-")[2].isdigit()]
+        return sorted(plain, key=lambda path: int(path.name.rpartition("-")[2]))
+
+    # -- going back ---------------------------------------------------------------------------------------------------
+    def restore(self, moment: Moment) -> None:
+        """Put the tapes of a moment in the place of those that are there; all others are gone then.
+
+        Raises:
+            StoreError: The files cannot be read or written; it can be done again.
+        """
+        try:
+            fresh = {name: self._beside(moment, name) for name in moment.tapes}
+            for path in self._tapes():
+                path.unlink()
+            for name, path in fresh.items():
+                path.rename(self._folder / name)
+        except OSError as error:
+            raise StoreError(f"cut {moment.folder}: the tapes cannot be put back: {error}") from error
+
+    def _beside(self, moment: Moment, name: str) -> Path:
+        """Write the beginning of a tape beside its place, with its owner; return where."""
+        source, path = moment.folder / Path(name).name, self._folder / f"{name}.back"
+        path.parent.mkdir(mode=0o700, exist_ok=True)
+        path.unlink(missing_ok=True)
+        _copy(source, path, moment.tapes[name])
+        whose = source.stat()
+        if whose.st_uid != os.getuid():
+            os.chown(path, whose.st_uid, whose.st_gid, follow_symlinks=False)
+        return path
+
+    def _tapes(self) -> list[Path]:
+        return [path for pattern in _TAPES for path in self._folder.glob(pattern)]
+
+    def went_on(self, moment: Moment) -> None:
+        """Note that a run which was interrupted at a moment goes on from there: what comes later is newer."""
+        if moment.stop:
+            moment.folder.rename(moment.folder.with_name(f"moment-{moment.number:09}"))
+            sync(self._cuts)
+
+    def forget(self) -> None:
+        """Remove all moments and all tapes: a run is begun again from a phase."""
+        for path in self._folders():
+            shutil.rmtree(path, ignore_errors=True)
+        for path in self._tapes():
+            path.unlink(missing_ok=True)
+
+
+def _is_tape(name: str) -> bool:
+    """Say whether a name leads to a tape below the folder of a run, and nowhere else."""
+    path = PurePosixPath(name)
+    return ".." not in path.parts and any(
+        path.match(pattern) and len(path.parts) == len(PurePosixPath(pattern).parts) for pattern in _TAPES
+    )
+
+
+def _copy(source: Path, target: Path, length: int) -> None:
+    """Copy the first `length` bytes; the source may be another user's, and is followed nowhere."""
+    fd = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(fd, "rb") as given, target.open("xb") as taken:
+        target.chmod(0o600)
+        for piece in _pieces(given, length):
+            taken.write(piece)
+
+
+def _pieces(file: Any, length: int) -> Iterator[bytes]:
+    while length:
+        piece = file.read(min(length, _PIECE_BYTES))
+        if not piece:
+            raise OSError(f"{length} bytes are missing")
+        length -= len(piece)
+        yield piece
+
 
 _SHARE = 20  # a checkpoint may cost the twentieth part of the time between two
 _AGAIN_S = 0.05

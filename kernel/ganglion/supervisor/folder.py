@@ -1,30 +1,71 @@
-"""The folder of a run below the results: its id, the document as given, the plan, the manifest, logs and brains."""
+"""The folder of a run: its files, its processes, its origin, its manifest."""
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
+import importlib.metadata
+import json
 import os
 import platform
 import re
-from collections.abc import Mapping, Sequence
+import shutil
+import signal
+import stat
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
+import msgpack
+
+import ganglion
+from ganglion import registry
 from ganglion.document import resolved
-from ganglion.errors import UsageError
+from ganglion.errors import LaunchError, StoreError, UsageError
+from ganglion.limits import LEAVE_KILL_S, MODEL_INDEX_BYTES
 from ganglion.run.plan import Plan, Process
-from ganglion.supervisor.fingerprint import fingerprint
-from ganglion.supervisor.manifest import MANIFEST, reopen, seal, text_of
-from ganglion.supervisor.origin import ORIGIN, origin_bytes
+from ganglion.supervisor.connection import CONNECTION, REMOTE, places, read_connection
+from ganglion.supervisor.linux import User, open_ways, user_of
 from ganglion.supervisor.output import without_password
-from ganglion.supervisor.user import User, open_ways, user_of
 from ganglion.synced import write_synced
 from ganglion.wire.messages import PROTOCOL_VERSION
 from ganglion.wire.name import Role
 
-__all__ = ["RunFolder", "log_name", "participants", "reserve", "run_id"]
+__all__ = [
+    "CENSUS",
+    "MANIFEST",
+    "ORIGIN",
+    "Census",
+    "End",
+    "Files",
+    "Life",
+    "RunFolder",
+    "boot_id",
+    "differences",
+    "end_remains",
+    "file_digest",
+    "fingerprint",
+    "forget",
+    "life_of",
+    "lives",
+    "log_name",
+    "origin_bytes",
+    "participants",
+    "read_census",
+    "read_manifest",
+    "read_origin",
+    "remove_connection",
+    "reopen",
+    "reserve",
+    "run_id",
+    "seal",
+    "text_of",
+    "write_census",
+]
 
 _ID_BYTES_MAX = 40  # with its number it stays one plain part of a wire name
 _PASS = 0o111
@@ -197,3 +238,419 @@ def _count(number: int, word: str) -> str:
     if word in ("governor", "store"):
         return word
     return f"{number} {word}{'' if number == 1 else 's'}"
+
+
+_KERNEL_PACKAGES = ("click", "msgpack", "numpy", "pydantic", "pyyaml", "pyzmq", "rich", "structlog", "uvloop")
+
+
+def fingerprint() -> dict[str, Any]:
+    """Return versions of Ganglion, Python, C library and packages, and which processor this is."""
+    return {
+        "ganglion": ganglion.__version__,
+        "python": sys.version.split()[0],
+        "libc": " ".join(platform.libc_ver()).strip(),
+        "machine": os.uname().machine,
+        "processor": _processor(Path("/proc/cpuinfo")),
+        "packages": _versions(),
+    }
+
+
+def differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """Return where two fingerprints differ, a line for each: `package numpy: 2.0 then, 2.1 now`."""
+    before, after = dict(_lines(then)), dict(_lines(now))
+    return [
+        f"{name}: {before.get(name) or 'none'} then, {after.get(name) or 'none'} now"
+        for name in dict.fromkeys([*before, *after])
+        if before.get(name) != after.get(name)
+    ]
+
+
+def _lines(tree: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    for name, value in tree.items():
+        if isinstance(value, Mapping):
+            yield from ((f"package {package}", str(version)) for package, version in value.items())
+        else:
+            yield name, str(value)
+
+
+def _versions() -> dict[str, str]:
+    """Return the versions of what a result may depend on: our dependencies, and all distributions with plugins."""
+    found = {e.distribution: e.version for group in registry.GROUPS for e in registry.entries(group)}
+    for name in _KERNEL_PACKAGES:
+        found[name] = importlib.metadata.version(name)
+    return dict(sorted(found.items()))
+
+
+def _processor(path: Path) -> str:
+    """Return the model of the processor; empty where the system does not tell it in a file."""
+    try:
+        with path.open(encoding="utf-8", errors="replace") as file:
+            for line in file:
+                name, _, value = line.partition(":")
+                if name.strip().lower() in ("model name", "cpu model", "cpu part"):
+                    return value.strip()
+    except OSError:
+        pass
+    return ""
+
+
+CENSUS = "state.json"
+"""The file, below the folder of a run."""
+
+_BOOT = Path("/proc/sys/kernel/random/boot_id")
+
+
+@dataclass(frozen=True, slots=True)
+class Life:
+    """One name: its newest incarnation, and the process of it.
+
+    `pid` is None before it was started; `started` is when, in ticks since the machine began: the number of a process
+    that has ended is given again.
+    """
+
+    incarnation: int
+    pid: int | None = None
+    started: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """Say how a run has ended, as its manifest will: status, reason, heads of its chains if it has a store."""
+
+    status: str
+    reason: str
+    heads: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Census:
+    """Hold who lives for a run: its present phase, whether its governor was told to begin, each name of it.
+
+    `stopping` says that the run has been interrupted: from then on episodes end otherwise than they would have.
+    `signals` are those of operators, with the phase that took each: a phase that begins again has not heard them.
+    `ended` is there from when the governor knows that its word about the end was heard: it does not say it again.
+    `boot` names the time since the machine began; empty where the system does not tell.
+    """
+
+    boot: str
+    supervisor: Life
+    phase: int = 0
+    begun: bool = False
+    stopping: bool = False
+    lives: Mapping[str, Life] = field(default_factory=dict)
+    signals: Sequence[tuple[int, str]] = ()
+    ended: End | None = None
+
+
+def boot_id() -> str:
+    """Return what names the time since this machine began, empty where the system does not tell."""
+    try:
+        return _BOOT.read_text().strip()
+    except OSError:
+        return ""
+
+
+def life_of(incarnation: int, pid: int | None) -> Life:
+    """Return an incarnation with its process, if it has one."""
+    return Life(incarnation, pid, None if pid is None else _started(pid))
+
+
+def lives(life: Life) -> bool:
+    """Say whether the process of an incarnation is still there; only where the machine has not begun anew."""
+    if life.pid is None:
+        return False
+    try:
+        os.kill(life.pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass  # somebody else's, and there
+    return _started(life.pid) == life.started
+
+
+def write_census(folder: Path, census: Census) -> None:
+    """Write it into a run's folder, synced; OSError if that cannot be done."""
+    write_synced(folder / CENSUS, json.dumps(asdict(census), indent=1).encode(), 0o600)
+
+
+def read_census(folder: Path) -> Census | None:
+    """Return what is in a run's folder, None if there is none; StoreError if it cannot be read."""
+    path = folder / CENSUS
+    try:
+        tree = json.loads(path.read_bytes())
+        known = {name: Life(**life) for name, life in tree["lives"].items()}
+        signals = tuple((int(phase), str(signal)) for phase, signal in tree["signals"])
+        ended = None if tree.get("ended") is None else End(**tree["ended"])
+        return Census(
+            **{
+                **tree,
+                "supervisor": Life(**tree["supervisor"]),
+                "lives": known,
+                "signals": signals,
+                "ended": ended,
+            }
+        )
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise StoreError(f"{path}: cannot be read: {type(error).__name__}: {error}") from error
+
+
+def forget(folder: Path) -> None:
+    """Remove what only a run that goes on needs: census and tapes."""
+    (folder / CENSUS).unlink(missing_ok=True)
+    shutil.rmtree(folder / "tapes", ignore_errors=True)
+    for tape in folder.glob("users/*/*.tape"):
+        with contextlib.suppress(OSError):
+            tape.unlink()
+
+
+def _started(pid: int) -> int | None:
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        return None if fields[0] == "Z" else int(fields[19])  # ended, and nobody has taken note of it yet
+    except (OSError, IndexError, ValueError):
+        return None
+
+
+_LOOK_S = 0.005
+_OURS = (CONNECTION, REMOTE)  # what may lie beside a socket
+
+
+def end_remains(run: str, census: Census) -> list[str]:
+    """Kill what is left of a run, each process with its group, and wait until it is gone; return the names.
+
+    A process is known by its number and by when it was started, in the present life of the machine.
+
+    Raises:
+        UsageError: The supervisor of the run lives: it goes on already.
+        LaunchError: One cannot be ended.
+    """
+    if lives(census.supervisor):
+        raise UsageError(f"run {run} goes on already (process {census.supervisor.pid})")
+    left = {name: life for name, life in census.lives.items() if lives(life)}
+    for life in left.values():
+        assert life.pid is not None
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(life.pid, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(life.pid, signal.SIGKILL)
+    until_s = time.monotonic() + 2 * LEAVE_KILL_S
+    while still := [name for name, life in left.items() if lives(life)]:
+        if time.monotonic() > until_s:
+            pid = census.lives[still[0]].pid
+            raise LaunchError(f"run {run}: {still[0]} (process {pid}) is left over and cannot be ended")
+        time.sleep(_LOOK_S)
+    return list(left)
+
+
+def remove_connection(results: Path, run: str) -> None:
+    """Remove the connection file of a run whose supervisor is gone, and the folder with its socket.
+
+    The file may have come with the results from elsewhere: of the folder that it names goes what we put into one.
+    """
+    for place in places(results):
+        path = place / run / CONNECTION
+        try:
+            connection = read_connection(path)
+        except UsageError:
+            continue  # there is none, or it is not ours
+        socket = Path(connection.endpoint.removeprefix("ipc://"))
+        path.unlink(missing_ok=True)
+        if connection.run == run and socket.is_absolute() and _is_ours(socket.parent, run):
+            _empty(socket.parent)
+
+
+def _empty(folder: Path) -> None:
+    """Remove sockets, connection files, and the folder if there is nothing else in it."""
+    with contextlib.suppress(OSError):
+        for path in folder.iterdir():
+            if path.is_socket() or path.name in _OURS:
+                path.unlink()
+        folder.rmdir()
+
+
+def _is_ours(folder: Path, run: str) -> bool:
+    """Say whether a folder is one that a supervisor makes for its socket."""
+    try:
+        mine = folder.stat().st_uid == os.getuid()
+    except OSError:
+        return False
+    return mine and (folder.name.startswith("ganglion-") or folder.parts[-2:] == ("ganglion", run))
+
+
+ORIGIN = "plan.msgpack"
+
+
+def origin_bytes(plan: Plan, allow: Sequence[str]) -> bytes:
+    """Return the bytes of the file: the plan, and the packages that import paths may name beside those of the plan."""
+    data: bytes = msgpack.packb({"plan": plan.to_map(), "allow": list(allow)})
+    return data
+
+
+def read_origin(folder: Path, sha256: object) -> tuple[Plan, tuple[str, ...]]:
+    """Return plan and allowed packages of the run in a folder; `sha256` is what its manifest says of the file.
+
+    Raises:
+        UsageError: The file cannot be read, is not what the manifest says, or holds no plan.
+    """
+    path = folder / ORIGIN
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise UsageError(
+            f"{path}: expected the plan of the run, it cannot be read: {error.strerror}"
+        ) from error
+    found = hashlib.sha256(data).hexdigest()
+    if found != sha256:
+        raise UsageError(f"{path}: the file is damaged: expected SHA-256 {sha256!s:.64}, found {found}")
+    try:
+        tree = msgpack.unpackb(data, strict_map_key=False)
+        return Plan.from_map(tree["plan"]), tuple(tree["allow"])
+    except (AttributeError, KeyError, TypeError, ValueError, msgpack.UnpackException) as error:
+        raise UsageError(f"{path}: expected the plan of a run: {type(error).__name__}: {error}") from error
+
+
+MANIFEST = "manifest.json"
+_INDEX = "brains/models.json"
+_SEALED = ("document.yml", "resolved.yml", ORIGIN, _INDEX)
+_SEAL = "sha256"
+_KEYS = ("status", "reason", "ended", "chain", "files", _SEAL)  # what a seal adds, in this order
+
+
+def text_of(manifest: Mapping[str, Any]) -> str:
+    """Return the one text that a manifest has as a file."""
+    return json.dumps(manifest, indent=2, ensure_ascii=False) + "\n"
+
+
+def file_digest(path: Path) -> str:
+    """Return the SHA-256 of a regular file; OSError if it is anything else, a link too, or cannot be read."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(descriptor, "rb") as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(f"{path} is no regular file")
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def seal(folder: Path, status: str, reason: str, ended: str, chain: Mapping[str, Any] | None) -> None:
+    """Complete the manifest of a run that has ended; an earlier seal is replaced.
+
+    Args:
+        folder: The run's.
+        status: How it ended; `reason` why, `ended` when.
+        chain: The heads of its chains as its store gave them, None if nothing was stored.
+
+    Raises:
+        StoreError: It cannot be read or written; the old one stays.
+    """
+    path = folder / MANIFEST
+    try:
+        manifest = {k: v for k, v in json.loads(_text(path)).items() if k not in _KEYS}
+        manifest |= {"status": status, "reason": reason, "ended": ended}
+        manifest["chain"] = None if chain is None else dict(chain)
+        manifest["files"] = {name: _row(folder / name) for name in _SEALED if (folder / name).exists()}
+        manifest[_SEAL] = _own_digest(manifest)
+        write_synced(path, text_of(manifest).encode())
+    except (OSError, ValueError, AttributeError) as error:
+        raise StoreError(f"manifest {path}: cannot be sealed: {error}") from error
+
+
+def reopen(folder: Path, note: Mapping[str, Any]) -> None:
+    """Take the seal off the manifest of a run that goes on, and add how that was done to its `resumed`.
+
+    Raises:
+        StoreError: It cannot be read or written; the old one stays.
+    """
+    path = folder / MANIFEST
+    try:
+        manifest = {k: v for k, v in json.loads(_text(path)).items() if k not in _KEYS}
+        manifest["resumed"] = [*manifest.get("resumed", []), dict(note)]
+        write_synced(path, text_of(manifest).encode())
+    except (OSError, ValueError, AttributeError, TypeError) as error:
+        raise StoreError(f"manifest {path}: cannot be written: {error}") from error
+
+
+def _row(path: Path) -> dict[str, Any]:
+    return {"bytes": path.stat().st_size, "sha256": file_digest(path)}
+
+
+def _own_digest(manifest: Mapping[str, Any]) -> str:
+    """Return the SHA-256 of a manifest's text without its own digest."""
+    rest = {key: value for key, value in manifest.items() if key != _SEAL}
+    return hashlib.sha256(text_of(rest).encode()).hexdigest()
+
+
+def _text(path: Path) -> str:
+    if path.stat().st_size > MODEL_INDEX_BYTES:
+        raise ValueError(f"expected at most {MODEL_INDEX_BYTES} bytes")
+    return path.read_bytes().decode()
+
+
+def read_manifest(folder: Path) -> tuple[dict[str, Any], str]:
+    """Return the manifest of a run, and what is wrong with it: empty if nothing is.
+
+    A manifest without a seal is nothing wrong by itself: the run goes on, or was killed with everything. Whatever
+    byte of a sealed one is another, it is found.
+    """
+    path = folder / MANIFEST
+    try:
+        text = _text(path)
+        manifest = json.loads(text)
+    except (OSError, ValueError, RecursionError) as error:
+        return {}, f"it cannot be read: {error}"
+    if not isinstance(manifest, dict):
+        return {}, "expected a map"
+    if _SEAL in manifest and (manifest[_SEAL] != _own_digest(manifest) or text != text_of(manifest)):
+        return manifest, "it is not what was sealed"
+    return manifest, ""
+
+
+class Files:
+    """Check files of a run's folder by their digests; each is read once.
+
+    Yielded are pairs: the file below the folder, and what is wrong with it.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._digests: dict[str, str] = {}
+
+    def sealed(self, manifest: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+        """Check the files that a manifest names, and the models that their index names."""
+        files = manifest.get("files")
+        for name, row in files.items() if isinstance(files, dict) else ():
+            yield from self.file(name, row.get("sha256") if isinstance(row, dict) else None)
+        if isinstance(files, dict) and _INDEX in files:
+            yield from self._indexed()
+
+    def file(self, name: str, sha256: Any) -> Iterator[tuple[str, str]]:
+        """Check one file; `name` leads from the folder down, and nowhere else."""
+        place = PurePosixPath(name)
+        if place.is_absolute() or ".." in place.parts or "\0" in name:
+            yield name, "its path leaves the folder of the run"
+            return
+        try:
+            if name not in self._digests:
+                self._digests[name] = file_digest(self._folder / place)
+            if self._digests[name] != sha256:
+                yield name, f"expected SHA-256 {sha256!s:.64}, found {self._digests[name]}"
+        except OSError as error:
+            yield name, f"it cannot be read: {error.strerror or error}"
+
+    def model(self, path: str, sha256: Any) -> Iterator[tuple[str, str]]:
+        """Check a file of a model by the path that it was stored under, also if the results were moved since."""
+        parts = PurePosixPath(path).parts[-4:]  # brains/<phase>/<agent>/<file>
+        if len(parts) < 4 or parts[0] != "brains":
+            yield path[:200], "its path leaves the folder of the run"
+            return
+        yield from self.file("/".join(parts), sha256)
+
+    def _indexed(self) -> Iterator[tuple[str, str]]:
+        try:
+            tree = json.loads(_text(self._folder / _INDEX))
+            rows = [(str(row["path"]), row["sha256"]) for row in tree["models"]]
+        except (OSError, ValueError, RecursionError, KeyError, TypeError) as error:
+            yield _INDEX, f"it cannot be read: {type(error).__name__}: {error}"
+            return
+        for path, sha256 in rows:
+            yield from self.file(f"brains/{path}", sha256)

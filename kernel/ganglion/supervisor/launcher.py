@@ -27,7 +27,7 @@ from ganglion.supervisor.restarts import Restarts
 from ganglion.supervisor.warm import ORDER_BYTES
 
 if TYPE_CHECKING:
-    from ganglion.supervisor.user import User
+    from ganglion.supervisor.linux import User
 
 __all__ = ["CREDENTIALS", "ENTRIES", "PRELOAD", "SINGLE_THREAD", "Launcher"]
 

@@ -14,8 +14,7 @@ from ganglion.errors import DocumentError, GanglionError, UsageError
 from ganglion.supervisor.bus import Handler
 from ganglion.supervisor.folder import RunFolder, reserve
 from ganglion.supervisor.linux import usage
-from ganglion.supervisor.member import Member
-from ganglion.supervisor.runs import Run
+from ganglion.supervisor.runs import Member, Run
 from ganglion.wire.messages import (
     Done,
     FlowSignal,

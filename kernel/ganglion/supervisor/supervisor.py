@@ -21,27 +21,30 @@ from ganglion.run.plan import Plan
 from ganglion.run.plan import Process as Place
 from ganglion.supervisor import event
 from ganglion.supervisor.access import Access, remote_path
-from ganglion.supervisor.birth import Home, start
-from ganglion.supervisor.bus import Bus, Handler, Listener
-from ganglion.supervisor.census import forget, write_census
+from ganglion.supervisor.bus import Bus, Handler, Hub, Listener
 from ganglion.supervisor.check import PLAN, VARIABLE, read_faults, write_plan
-from ganglion.supervisor.checkpoints import Checkpoints
+from ganglion.supervisor.checkpoints import Checkpoints, Moments, Way
 from ganglion.supervisor.child import State
 from ganglion.supervisor.connection import Connection, connection_path, endpoint_folder
-from ganglion.supervisor.folder import RunFolder
-from ganglion.supervisor.guests import Guests
-from ganglion.supervisor.hub import Hub
+from ganglion.supervisor.folder import RunFolder, forget, write_census
 from ganglion.supervisor.launcher import Launcher
-from ganglion.supervisor.linux import children_of, dump_nothing, end_adopted
-from ganglion.supervisor.member import Member, definition, wait_gone
-from ganglion.supervisor.moment import Moments
+from ganglion.supervisor.linux import check_users, children_of, dump_nothing, end_adopted
 from ganglion.supervisor.process import Process
-from ganglion.supervisor.revival import Revival
-from ganglion.supervisor.rewind import begin, prepare, rewind
-from ganglion.supervisor.runs import FINISHED, Outcome, Run, check_size, check_store
-from ganglion.supervisor.user import check_users
-from ganglion.supervisor.vigil import Vigil
-from ganglion.supervisor.way import Way
+from ganglion.supervisor.restart import Guests, Revival
+from ganglion.supervisor.resume import begin, prepare, rewind
+from ganglion.supervisor.runs import (
+    FINISHED,
+    Home,
+    Member,
+    Outcome,
+    Run,
+    check_size,
+    check_store,
+    definition,
+    start,
+    wait_gone,
+)
+from ganglion.supervisor.watchdog import Vigil
 from ganglion.wire.messages import (
     PROTOCOL_VERSION,
     Done,

@@ -14,7 +14,7 @@ from ganglion.sdk.information import ActuatorInformation, RewardInformation, Sen
 from ganglion.sdk.memory import Memory
 from ganglion.sdk.muscle import Muscle
 from ganglion.sdk.objective import Objective
-from ganglion.sdk.spaces.box import Box
+from ganglion.sdk.spaces.kinds import Box
 
 __all__ = ["FakeBrain", "FakeEnvironment", "FakeMuscle", "FakeObjective"]
 

@@ -1,15 +1,14 @@
-"""The place where all fronts meet: one broker, whose effects are carried out here."""
+"""Exchange: what both fronts share: routes, queues, room, turns, shares of time."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from ganglion.broker.core import Broker
-from ganglion.broker.effect import Close, Effect, Note, Send
-from ganglion.broker.link import Link, Route
+from ganglion.broker.link import Close, Effect, Link, Note, Route, Send
 from ganglion.limits import DECISION_SHARE, HEAD_BYTES, PEERS, QUEUE_MARK_BYTES, UNFINISHED_BYTES
-from ganglion.transport.tally import Tally
 from ganglion.wire.name import Role
 from ganglion.wire.verb import Verb
 
@@ -24,11 +23,76 @@ __all__ = [
     "Exchange",
     "Shares",
     "Sink",
+    "Tally",
     "Waiting",
     "called",
     "passes",
     "serial_of",
 ]
+
+_SPAN_S = 1.0
+_COUNTED = frozenset(
+    {
+        "connection.broken",
+        "connection.failed",
+        "listener.resting",
+        "message.forbidden",
+        "message.undeliverable",
+        "peer.refused",
+    }
+)
+
+
+@dataclass(slots=True)
+class _Held:
+    since_s: float
+    count: int = 0
+    last: Note | None = None
+
+
+class Tally:
+    """Hand notes on; of those that anybody can cause as often as he likes, one a second.
+
+    The first of its kind passes at once, the others of the next second are counted: `tick` then says the last of them
+    with the `count`. Of one kind are notes of one event, about one peer; all strangers together are one.
+    """
+
+    def __init__(self, note: Callable[[Note], None], clock: Callable[[], float]) -> None:
+        self._note = note
+        self._clock = clock
+        self._held: dict[tuple[str, str, str], _Held] = {}
+
+    def __call__(self, note: Note) -> None:
+        """Hand a note on, or count it."""
+        if note.event not in _COUNTED:
+            self._note(note)
+            return
+        key = _kind(note)
+        held = self._held.get(key)
+        if held is None:
+            self._held[key] = _Held(self._clock())
+            self._note(note)
+        else:
+            held.count += 1
+            held.last = note
+
+    def tick(self, now_s: float) -> None:
+        """Say what was counted for a second."""
+        for key, held in list(self._held.items()):
+            if now_s - held.since_s < _SPAN_S:
+                continue
+            if held.last is None:
+                del self._held[key]
+                continue
+            said, count = held.last, held.count
+            self._held[key] = _Held(now_s)
+            self._note(Note(said.level, said.event, {**said.fields, "count": count}))
+
+
+def _kind(note: Note) -> tuple[str, str, str]:
+    name = str(note.fields.get("name", note.fields.get("source", "")))
+    return note.event, str(note.fields.get("kind", "")), "" if name.startswith("stranger ") else name
+
 
 CALL, TELL = int(Verb.CALL), int(Verb.TELL)  # as they stand in a head: an enum would cost a call each time
 ANSWERS = (int(Verb.REPLY), int(Verb.ERROR))

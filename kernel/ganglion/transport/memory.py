@@ -7,8 +7,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 from ganglion.broker.core import Broker
-from ganglion.broker.effect import Note
-from ganglion.broker.link import Admission, Link
+from ganglion.broker.link import Admission, Link, Note
 from ganglion.errors import PeerLost
 from ganglion.transport.exchange import Exchange, Sink
 from ganglion.transport.frames import split

@@ -28,8 +28,7 @@ from typing import TYPE_CHECKING, Any
 from ganglion import __version__
 from ganglion.broker.admission import admission_of
 from ganglion.broker.core import Broker
-from ganglion.broker.effect import Note
-from ganglion.broker.link import Admission
+from ganglion.broker.link import Admission, Note
 from ganglion.errors import GanglionError, LaunchError
 from ganglion.limits import ADDRESS_SPACE_BYTES, PEERS
 from ganglion.log import Log, set_up

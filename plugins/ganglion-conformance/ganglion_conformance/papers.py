@@ -21,7 +21,7 @@ from typing import Any
 import msgpack
 
 from ganglion import errors, limits, registry
-from ganglion.broker.life import TRANSITIONS, State
+from ganglion.broker.link import TRANSITIONS, State
 from ganglion.broker.rights import RIGHTS
 from ganglion.sdk import spaces
 from ganglion.sdk.store import StoreWriter

@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ganglion.document.fault import Fault, report
-from ganglion.document.marks import Node, compose
-from ganglion.document.source import Source
+from ganglion.document.marks import Node, Source, compose
 from ganglion.errors import DocumentError, LaunchError
 
 __all__ = [

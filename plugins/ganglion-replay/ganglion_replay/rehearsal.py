@@ -15,9 +15,9 @@ from ganglion.peer.filters import ActingFilters
 from ganglion.peer.layout import Layout, freeze, thaw
 from ganglion.peer.matrix import Columns
 from ganglion.peer.replay import Learner
+from ganglion.sdk.flow import Mode
 from ganglion.sdk.information import Information, SensorInformation
 from ganglion.sdk.memory import Memory
-from ganglion.sdk.mode import Mode
 from ganglion.sdk.muscle import Muscle
 from ganglion.sdk.seed import derive
 from ganglion.sdk.session import Session

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ganglion.errors import DocumentError, GanglionError, StoreError
+from ganglion.sdk.flow import Mode
 from ganglion.sdk.information import Information
-from ganglion.sdk.mode import Mode
 from ganglion.sdk.session import Session
 from ganglion.sdk.spaces import Box, Space, parse_space
 from ganglion_replay.spool import KEYS, PER_STEP, Chunk, Source, read_chunk, read_index

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ganglion.errors import StoreError
 from ganglion.limits import REPLAY_CHUNK_BYTES, REPLAY_CHUNK_SESSIONS, REPLAY_INDEX_BYTES
-from ganglion.sdk.mode import Mode
+from ganglion.sdk.flow import Mode
 from ganglion.sdk.models import digest_of, load_arrays, save_arrays
 from ganglion.synced import write_synced
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ganglion.errors import StoreError
-from ganglion.sdk.mode import Mode
+from ganglion.sdk.flow import Mode
 from ganglion.sdk.seed import words
 from ganglion.sdk.spaces import Space, parse_space
 from ganglion.sdk.store import StoreReader

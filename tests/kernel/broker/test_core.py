@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ganglion.broker import Broker, Link, Note, Send
-from ganglion.broker.life import State
-from ganglion.broker.link import Admission
+from ganglion.broker.link import Admission, State
 from ganglion.limits import (
     BEAT_AFTER_SILENCE_S,
     BEAT_ANSWER_S,

@@ -4,8 +4,7 @@ from dataclasses import FrozenInstanceError
 
 import pytest
 
-from ganglion.broker.effect import Close, Note, Send
-from ganglion.broker.link import Link
+from ganglion.broker.link import Close, Link, Note, Send
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ganglion.broker.life import TRANSITIONS, State
+from ganglion.broker.link import TRANSITIONS, State
 from ganglion.wire.name import Role
 from ganglion.wire.verb import Verb
 

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
-from ganglion.broker.life import State
-from ganglion.broker.link import Admission, Link, Route
+from ganglion.broker.link import Admission, Link, Route, State
 from ganglion.wire.name import Role
 
 

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from ganglion.broker import Broker, Close, Effect, Link, Send
-from ganglion.broker.life import State
-from ganglion.broker.link import Admission
+from ganglion.broker.link import Admission, State
 from ganglion.wire.codec import codec_of, decode_map
 from ganglion.wire.envelope import Head, decode_head, encode_head, packed_serial
 from ganglion.wire.messages import Failure, Hello, Lost, Overdue, Subscribe, Watch, Withdraw

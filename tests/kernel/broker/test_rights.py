@@ -6,9 +6,7 @@ from typing import Any
 
 import pytest
 
-from ganglion.broker.effect import Send
-from ganglion.broker.life import State
-from ganglion.broker.link import Peer
+from ganglion.broker.link import Peer, Send, State
 from ganglion.broker.rights import allowed, bit, calls, may_publish, open_calls
 from ganglion.limits import OPEN_CALLS, OPEN_CALLS_CONTROL
 from ganglion.peer.conversation import Conversation

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ganglion.cli.difference import first_difference
+from ganglion.cli.verify import first_difference
 
 
 class FakeReader:

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ganglion.cli.difference import first_difference
-from ganglion.cli.digest import DIGESTED, canonical, results_digest
+from ganglion.cli.verify import DIGESTED, canonical, first_difference, results_digest
 from ganglion.errors import StoreError
 
 Rows = dict[str, list[dict[str, Any]]]

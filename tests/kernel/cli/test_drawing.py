@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ganglion.cli.drawing import FORMATS, Graph
+from ganglion.cli.graph import FORMATS, Graph
 
 MERMAID = re.compile(
     r'flowchart LR|  end|  subgraph g\d+\["[^"]*"\]|    ?n\d+\["[^"]*"\]|    n\d+\["[^"]*"\]'

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from ganglion.cli.graph import phases_graph, process_graph
-from ganglion.run.plan import AgentPlan, EnvironmentPlan, PhasePlan, Plan, PluginPlan
-from ganglion.run.program import ProgramPlan
+from ganglion.run.plan import AgentPlan, EnvironmentPlan, PhasePlan, Plan, PluginPlan, ProgramPlan
 
 Command = Callable[..., tuple[int, str, str]]
 DUMMY, ENDS = PluginPlan("dummy"), PluginPlan("max_episodes")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ganglion.cli.live import connection_of
+from ganglion.cli.session import connection_of
 from ganglion.cli.settings import Settings
 from ganglion.errors import PeerLost
 from ganglion.supervisor.connection import Connection, connection_path

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ganglion import registry
-from ganglion.cli.manual import manual
+from ganglion.cli.plugins import manual
 from ganglion.registry import Entry
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from ganglion.cli.main import main
-from ganglion.cli.named import document_file
+from ganglion.cli.session import document_file
 
 
 def test_a_name_means_the_document_of_a_plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

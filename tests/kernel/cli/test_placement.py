@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ganglion.cli.placement import keep_to, processors
+from ganglion.cli.session import keep_to, processors
 from ganglion.cli.settings import Settings
 from ganglion.errors import UsageError
 

@@ -4,9 +4,8 @@ import json
 
 import pytest
 
-from ganglion.cli.plan import plan_rows, print_plans
-from ganglion.run.plan import AgentPlan, EnvironmentPlan, PhasePlan, Plan, PluginPlan
-from ganglion.run.program import ProgramPlan
+from ganglion.cli.run import plan_rows, print_plans
+from ganglion.run.plan import AgentPlan, EnvironmentPlan, PhasePlan, Plan, PluginPlan, ProgramPlan
 from ganglion.sdk.seed import integer_from_words, words
 
 DUMMY = PluginPlan("dummy")

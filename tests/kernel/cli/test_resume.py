@@ -13,10 +13,19 @@ from ganglion.cli.resume import _find, _other_installation, _store, _way
 from ganglion.cli.settings import Settings
 from ganglion.errors import UsageError
 from ganglion.run.plan import EnvironmentPlan, PhasePlan, Plan, PluginPlan
-from ganglion.supervisor.census import CENSUS, Census, End, Life, boot_id, life_of, write_census
-from ganglion.supervisor.fingerprint import fingerprint
-from ganglion.supervisor.folder import RunFolder, reserve
-from ganglion.supervisor.manifest import read_manifest
+from ganglion.supervisor.folder import (
+    CENSUS,
+    Census,
+    End,
+    Life,
+    RunFolder,
+    boot_id,
+    fingerprint,
+    life_of,
+    read_manifest,
+    reserve,
+    write_census,
+)
 
 
 @pytest.fixture

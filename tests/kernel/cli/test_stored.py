@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ganglion.cli.settings import Settings
-from ganglion.cli.stored import RESOLVED, find_stored
+from ganglion.cli.stores import RESOLVED, find_stored
 from ganglion.errors import UsageError
 
 RESOLVED_TEXT = """\

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ganglion.cli.stores import default_uri, store_class
-from ganglion.supervisor.manifest import MANIFEST, file_digest, seal, text_of
+from ganglion.supervisor.folder import MANIFEST, file_digest, seal, text_of
 
 Command = Callable[..., tuple[int, str, str]]
 

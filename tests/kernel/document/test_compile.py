@@ -15,8 +15,7 @@ from ganglion.document.compile import resolved
 from ganglion.document.fault import Fault
 from ganglion.document.marks import Source, compose
 from ganglion.errors import DocumentError
-from ganglion.run.plan import AgentPlan, EnvironmentPlan, PhasePlan, Plan, PluginPlan
-from ganglion.run.program import ProgramPlan
+from ganglion.run.plan import AgentPlan, EnvironmentPlan, PhasePlan, Plan, PluginPlan, ProgramPlan
 
 Load = Callable[..., tuple[Plan, list[Fault]]]
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ganglion.document.marks import Source, compose
-from ganglion.document.number import numbers
+from ganglion.document.spelling import numbers
 from ganglion.limits import INTEGER_MAX
 
 Said = Callable[..., list[str]]

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
+from ganglion.document.cascade import Nowhere, override, path_of, put
 from ganglion.document.marks import Node, Source, compose, node_of
-from ganglion.document.override import Nowhere, override, path_of, put
 from ganglion.document.spelling import normalise
 
 TEXT = """

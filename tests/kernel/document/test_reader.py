@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ganglion.document import load_document, resolved
+from ganglion.document.cascade import put
 from ganglion.document.fault import Fault
-from ganglion.document.override import put
 from ganglion.document.reader import load_tree, read_tree
 from ganglion.document.spelling import PLACES, normalise
 from ganglion.errors import DocumentError

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
+from ganglion.document.check import reads, replay_faults, replays
 from ganglion.document.marks import Node, Source, compose
-from ganglion.document.recording import reads, replay_faults, replays
 from ganglion.document.spelling import normalise
 
 

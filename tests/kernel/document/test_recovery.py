@@ -6,11 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ganglion.document.cascade import recovery, recovery_faults
 from ganglion.document.fault import Fault
 from ganglion.document.marks import Node, Source, compose
-from ganglion.document.recovery import faults, recovery
-from ganglion.run.plan import Plan
-from ganglion.run.recovery import FAIL, ON_LOSS, RECOVER, RESTART
+from ganglion.run.plan import FAIL, ON_LOSS, RECOVER, RESTART, Plan
 
 TEXT = """\
 uid: u
@@ -90,7 +89,7 @@ def test_what_a_loss_means(levels: list[str], repeatable: bool, means: str) -> N
 def test_a_contradiction_is_a_fault_at_its_place(levels: list[str], said: str) -> None:
     """Who asks for what cannot be is told so, at the line where he asks."""
     text = "found recover: what gives other answers again is not led back"
-    [fault] = faults(nodes(*levels))
+    [fault] = recovery_faults(nodes(*levels))
 
     assert said.format("expected restart or fail beside", text) == (
         f"{fault.line}:{fault.column}: {fault.path}: {fault.message}"
@@ -103,7 +102,7 @@ def test_a_contradiction_is_a_fault_at_its_place(levels: list[str], said: str) -
 )
 def test_what_is_said_farther_away_contradicts_nothing(far: str, near: str) -> None:
     """A document may recover all but one: what stands nearer makes the exception."""
-    assert [] == faults(nodes(far, near))
+    assert [] == recovery_faults(nodes(far, near))
 
 
 def test_faults_of_entries_stand_at_their_lines(faults_of: Callable[..., list[str]]) -> None:

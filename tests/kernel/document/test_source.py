@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ganglion.document.source import Source
+from ganglion.document.marks import Source
 
 TEXTS = st.lists(st.sampled_from(["", "a", "b\r", "ä c"]), min_size=1, max_size=60).map("\n".join)
 

@@ -7,8 +7,7 @@ import pytest
 
 from ganglion.document.fault import Fault
 from ganglion.document.marks import Node, Source, compose
-from ganglion.document.spelling import normalise
-from ganglion.document.translation import Translation, translate
+from ganglion.document.spelling import Translation, normalise, translate
 
 CUSTOMS = {
     "versions": ("7.1",),

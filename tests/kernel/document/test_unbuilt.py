@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from ganglion.document.check import UNBUILT, unbuilt
 from ganglion.document.marks import Source, compose
 from ganglion.document.model import (
     Agent,
@@ -17,7 +18,6 @@ from ganglion.document.model import (
     Simulation,
 )
 from ganglion.document.spelling import normalise
-from ganglion.document.unbuilt import UNBUILT, unbuilt
 
 MODELS = {
     "document": Document, "phase": Phase, "phase_config": PhaseConfig, "entry": Entry, "environment": Environment,

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from ganglion.document.cascade import cascade
+from ganglion.document.check import warnings
 from ganglion.document.marks import Source, compose
 from ganglion.document.spelling import normalise, phases_of
-from ganglion.document.warning import warnings
 
 Said = Callable[..., list[str]]
 

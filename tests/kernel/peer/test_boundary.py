@@ -7,7 +7,7 @@ import pytest
 
 from ganglion.sdk import Signal
 from ganglion.sdk.condition import EpisodeView, TerminationCondition
-from ganglion.sdk.mode import Mode
+from ganglion.sdk.flow import Mode
 from ganglion.wire.messages import Boundary, Done, FlowSignal, Go, Verdict
 from ganglion.wire.verb import Verb
 

@@ -13,7 +13,7 @@ from ganglion.errors import AuthorError, RemoteProtocolError, StoreError
 from ganglion.peer.brain import BrainHost
 from ganglion.peer.failure import failure_of
 from ganglion.sdk import Box, Brain, Discrete, EpisodeSummary, EvaluationResult, Signal, Update
-from ganglion.sdk.mode import Mode
+from ganglion.sdk.flow import Mode
 from ganglion.sdk.models import Models, digest_of
 from ganglion.sdk.seed import generator_from_words, words
 from ganglion.wire.messages import (

@@ -7,7 +7,7 @@ import pytest
 from ganglion.errors import CallFailed, RemoteProtocolError
 from ganglion.peer.conversation import Gone
 from ganglion.sdk.controller import Controller
-from ganglion.sdk.mode import Mode
+from ganglion.sdk.flow import Mode
 from ganglion.wire.messages import (
     ControllerEvaluate,
     ControllerShutdown,

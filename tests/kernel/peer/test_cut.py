@@ -6,7 +6,7 @@ import pytest
 
 from ganglion.errors import StoreError
 from ganglion.peer.cut import Cuts
-from ganglion.run.cut import read_cut
+from ganglion.run.effect import read_cut
 
 
 def test_a_cut_is_written_when_all_before_it_is_durable(tmp_path: Path) -> None:

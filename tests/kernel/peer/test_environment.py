@@ -33,7 +33,7 @@ from ganglion.sdk import (
     StateTransformer,
     StepBatch,
 )
-from ganglion.sdk.mode import Mode
+from ganglion.sdk.flow import Mode
 from ganglion.sdk.seed import generator_from_words, integer_from_words, words
 from ganglion.wire.messages import (
     Done,

@@ -18,8 +18,7 @@ from ganglion.peer.governor import GovernorHost
 from ganglion.peer.models import read_shelf
 from ganglion.peer.muscle import MuscleHost
 from ganglion.peer.store import StoreHost
-from ganglion.run.cut import read_cut
-from ganglion.run.effect import Event, Steer
+from ganglion.run.effect import Event, Steer, read_cut
 from ganglion.run.plan import AgentPlan, EnvironmentPlan, PhasePlan, Plan, PluginPlan, processes_of
 from ganglion.sdk import (
     ActuatorInformation,

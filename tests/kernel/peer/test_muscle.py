@@ -12,7 +12,7 @@ from ganglion.peer.failure import failure_of
 from ganglion.peer.layout import freeze
 from ganglion.peer.muscle import MuscleHost
 from ganglion.sdk import ActuatorInformation, Box, Discrete, Muscle, Objective
-from ganglion.sdk.mode import Mode
+from ganglion.sdk.flow import Mode
 from ganglion.sdk.models import Models
 from ganglion.sdk.seed import words
 from ganglion.wire.messages import (

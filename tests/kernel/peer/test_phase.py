@@ -6,7 +6,7 @@ import pytest
 
 from ganglion.errors import RemoteProtocolError
 from ganglion.peer.phase import Phase
-from ganglion.run.recovery import span_s
+from ganglion.run.plan import span_s
 
 
 def phase_of(it: Any) -> Phase:

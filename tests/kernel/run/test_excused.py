@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from ganglion.run.excused import record_of
+from ganglion.run.effect import record_of
 
 
 def test_an_excuse_is_a_row_of_signals() -> None:

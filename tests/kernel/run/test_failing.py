@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from ganglion.run.failing import failed, placed
+from ganglion.run.effect import failed, placed
 from ganglion.wire.messages import Failure, WorkerFailed
 
 

@@ -9,10 +9,8 @@ from hypothesis import strategies as st
 
 from ganglion.errors import DocumentError, StoreError
 from ganglion.limits import LEAVE_EPISODE_S
-from ganglion.run.effect import Answer, Await, Cut, Event, Finish, Record, Steer
-from ganglion.run.plan import EnvironmentPlan
-from ganglion.run.recovery import Recovery
-from ganglion.run.stage import Stage
+from ganglion.run.effect import Answer, Await, Cut, Event, Finish, Record, Stage, Steer
+from ganglion.run.plan import EnvironmentPlan, Recovery
 from ganglion.sdk.flow import Signal
 from ganglion.wire.messages import Failure, FlowSignal, Incident, Rebuild, Rebuilt, Signalled, WorkerFailed
 

@@ -17,8 +17,7 @@ from hypothesis.stateful import (
 )
 from simulation.oracle import check_governor
 
-from ganglion.run.effect import Answer, Finish, Record
-from ganglion.run.stage import Stage
+from ganglion.run.effect import Answer, Finish, Record, Stage
 from ganglion.sdk.flow import Signal
 from ganglion.wire.messages import Failure, FlowSignal, Go, Incident, Rebuild, Rebuilt, Verdict, WorkerFailed
 

@@ -8,8 +8,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ganglion.run.effect import Answer, Effect, Finish
-from ganglion.run.stage import Stage
+from ganglion.run.effect import Answer, Effect, Finish, Stage
 from ganglion.sdk.flow import Signal
 from ganglion.wire.messages import Failure, FlowSignal, Go, Verdict, WorkerFailed
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 from ganglion.run.effect import Event, Record
-from ganglion.run.inheritance import Inheritance
+from ganglion.run.model import Inheritance
 from ganglion.wire.messages import BrainStore, BrainStored
 
 

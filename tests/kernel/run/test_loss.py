@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from ganglion.run.loss import awaited, mended, mends, policy, recovers, restarts, returns, unrepeatable
-from ganglion.run.plan import EnvironmentPlan, PluginPlan, processes_of
-from ganglion.run.recovery import FAIL, RECOVER, RESTART, Recovery
+from ganglion.run.plan import FAIL, RECOVER, RESTART, EnvironmentPlan, PluginPlan, Recovery, processes_of
 from ganglion.wire.name import Role
 
 PROGRAM = EnvironmentPlan("mill", command=["mill"])

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ganglion.run.order import order_record, refusal
+from ganglion.run.flow import order_record, refusal
 from ganglion.wire.messages import FlowSignal
 
 

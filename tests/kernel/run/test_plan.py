@@ -7,8 +7,16 @@ from typing import Any
 import pytest
 
 from ganglion.limits import DEADLINE_OTHER_S, DEADLINES_S
-from ganglion.run.plan import AgentPlan, EnvironmentPlan, PhasePlan, Plan, PluginPlan, processes_of
-from ganglion.run.recovery import Recovery, span_s
+from ganglion.run.plan import (
+    AgentPlan,
+    EnvironmentPlan,
+    PhasePlan,
+    Plan,
+    PluginPlan,
+    Recovery,
+    processes_of,
+    span_s,
+)
 from ganglion.wire.codec import decode_map, encode_map
 
 FULL = Plan(

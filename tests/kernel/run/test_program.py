@@ -4,8 +4,15 @@ import pytest
 
 from ganglion.run.loss import mended, ours, returns
 from ganglion.run.outline import outline
-from ganglion.run.plan import AgentPlan, EnvironmentPlan, PhasePlan, Plan, PluginPlan, processes_of
-from ganglion.run.program import ProgramPlan
+from ganglion.run.plan import (
+    AgentPlan,
+    EnvironmentPlan,
+    PhasePlan,
+    Plan,
+    PluginPlan,
+    ProgramPlan,
+    processes_of,
+)
 from ganglion.wire.name import Role
 
 SUM = PluginPlan("aggregate_rewards")

@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 from ganglion.limits import PAUSE_ANSWER_S
-from ganglion.run.promise import Promises
+from ganglion.run.flow import Promises
 
 
 def told(effects: list[Any]) -> dict[str, tuple[bool, str]]:

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ganglion.limits import DEADLINES_S, RESTARTS_PER_NAME
-from ganglion.run.recovery import FAIL, ON_LOSS, RECOVER, RESTART, Recovery, span_s, widest
+from ganglion.run.plan import FAIL, ON_LOSS, RECOVER, RESTART, Recovery, span_s, widest
 
 SPANS = st.none() | st.floats(0.1, 500.0)
 TABLES = st.lists(st.dictionaries(st.sampled_from(["act", "think", "update"]), SPANS), min_size=1, max_size=4)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ganglion.run.services import Services
+from ganglion.run.effect import Services
 
 
 def test_it_names_what_a_governor_asks(kit: Any) -> None:

@@ -4,8 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ganglion.run.agents import resolve
-from ganglion.run.plan import EnvironmentPlan, PluginPlan
-from ganglion.run.recovery import Recovery
+from ganglion.run.plan import EnvironmentPlan, PluginPlan, Recovery
 from ganglion.run.setup import Cast, Setup
 from ganglion.sdk.condition import TerminationCondition
 from ganglion.sdk.flow import Signal

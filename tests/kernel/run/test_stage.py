@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ganglion.run.stage import Stage
+from ganglion.run.effect import Stage
 
 
 def test_a_phase_goes_through_the_stages_in_order(kit: Any) -> None:

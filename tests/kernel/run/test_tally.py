@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ganglion.run.tally import Judgement, Tally
+from ganglion.run.flow import Judgement, Tally
 from ganglion.sdk.condition import PhaseView, TerminationCondition
 from ganglion.sdk.flow import Signal
 from ganglion.wire.messages import EpisodeEnded

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from ganglion.run.wait import Waits
+from ganglion.run.flow import Waits
 
 
 def test_a_wait_is_told_at_doubling_times() -> None:

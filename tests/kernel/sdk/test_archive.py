@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 
 from ganglion.errors import LimitExceeded, StoreError
 from ganglion.limits import MODEL_BYTES, MODEL_MEMBERS
-from ganglion.sdk.archive import array_of, members, read_member
-from ganglion.sdk.models import load_arrays, load_meta, save_arrays
+from ganglion.sdk.models import array_of, load_arrays, load_meta, members, read_member, save_arrays
 
 HEADER = "{'descr': '<f8', 'fortran_order': False, 'shape': (2,), }"
 

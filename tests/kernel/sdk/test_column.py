@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from ganglion.errors import AuthorError
-from ganglion.sdk.column import Column, Flags, Integers, Numbers, Objects, Tables, Texts, Vectors
+from ganglion.sdk.memory import Column, Flags, Integers, Numbers, Objects, Tables, Texts, Vectors
 from ganglion.sdk.spaces import Box, Discrete
 from ganglion.sdk.table import Layout
 

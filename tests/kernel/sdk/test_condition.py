@@ -3,8 +3,7 @@ from __future__ import annotations
 import pytest
 
 from ganglion.sdk.condition import EpisodeView, PhaseView, TerminationCondition, WorkerView
-from ganglion.sdk.flow import Signal
-from ganglion.sdk.mode import Mode
+from ganglion.sdk.flow import Mode, Signal
 
 
 class Steps(TerminationCondition):

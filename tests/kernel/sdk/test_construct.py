@@ -5,11 +5,10 @@ from typing import Any
 import pytest
 
 from ganglion.errors import PluginInvalid
-from ganglion.sdk.construct import check_parameters, construct
+from ganglion.sdk.construct import Part, check_parameters, construct
+from ganglion.sdk.flow import Mode
 from ganglion.sdk.memory import Memory
-from ganglion.sdk.mode import Mode
 from ganglion.sdk.objective import Objective
-from ganglion.sdk.part import Part
 
 OFFERED = {"uid": "grid", "seed": 7, "broker_uri": ""}
 ATTRIBUTES = {"uid": "grid", "name": "grid", "worker": 1, "mode": Mode.TEST, "seed": 7, "params": {"a": 1}}

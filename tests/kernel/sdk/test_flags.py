@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ganglion.errors import AuthorError
-from ganglion.sdk.flags import bootstrap_mask, resolve_flags
+from ganglion.sdk.information import bootstrap_mask, resolve_flags
 
 # done, terminated, truncated, mask
 MASKS = [

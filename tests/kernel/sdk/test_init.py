@@ -28,7 +28,7 @@ def test_unknown_names_are_refused() -> None:
         "from ganglion.sdk import Signal, Mode, SimTime",
         "from ganglion.sdk import Controller, TerminationCondition, EpisodeView, PhaseView",
         "from ganglion.sdk import check_parameters, construct",
-        "from ganglion.sdk import Launcher, Observer, Store, StoreReader, StoreWriter",
+        "from ganglion.sdk import Observer, Store, StoreReader, StoreWriter",
     ],
 )
 def test_flow_needs_no_numpy(statement: str) -> None:

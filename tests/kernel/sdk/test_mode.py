@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from ganglion.sdk.mode import Mode
+from ganglion.sdk.flow import Mode
 
 
 def test_modes_are_the_words_of_documents() -> None:

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from ganglion.errors import AuthorError, OutOfActionSpaceError
+from ganglion.sdk.flow import Mode
 from ganglion.sdk.information import ActuatorInformation, SensorInformation
-from ganglion.sdk.mode import Mode
 from ganglion.sdk.muscle import Batch, Muscle, read_batch_proposal, read_proposal
 from ganglion.sdk.spaces import Box, Discrete
 

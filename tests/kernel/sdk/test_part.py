@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from ganglion.sdk.part import Part
+from ganglion.sdk.construct import Part
 
 
 def test_the_base_constructor_ignores_everything() -> None:

@@ -7,8 +7,7 @@ import pytest
 
 from ganglion.errors import AuthorError
 from ganglion.sdk.information import RewardInformation
-from ganglion.sdk.memory import PENDING_ROWS, Memory
-from ganglion.sdk.shard import MemoryShard
+from ganglion.sdk.memory import PENDING_ROWS, Memory, MemoryShard
 from ganglion.sdk.spaces import Discrete
 
 

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ganglion.limits import ANSWERS_PER_CALLER, PEERS
-from ganglion.supervisor.answers import Answers
+from ganglion.supervisor.bus import Answers
 
 
 def test_a_question_is_carried_out_once() -> None:

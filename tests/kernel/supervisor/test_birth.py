@@ -9,13 +9,10 @@ from typing import Any
 
 import pytest
 
-from ganglion.run.plan import AgentPlan, EnvironmentPlan, PhasePlan, Plan, PluginPlan
-from ganglion.run.program import ProgramPlan
-from ganglion.supervisor.birth import Home, argv_of, variables_of
+from ganglion.run.plan import AgentPlan, EnvironmentPlan, PhasePlan, Plan, PluginPlan, ProgramPlan
 from ganglion.supervisor.connection import Connection
 from ganglion.supervisor.folder import RunFolder
-from ganglion.supervisor.member import Member
-from ganglion.supervisor.runs import Run
+from ganglion.supervisor.runs import Home, Member, Run, argv_of, variables_of
 
 DUMMY = PluginPlan("dummy")
 WORDS = {"ENDPOINT", "NAME", "TOKEN", "ROLE", "INCARNATION", "RUN"}

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ganglion.errors import StoreError
-from ganglion.supervisor.census import (
+from ganglion.supervisor.folder import (
     CENSUS,
     Census,
     End,

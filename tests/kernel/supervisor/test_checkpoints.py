@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from ganglion.supervisor.checkpoints import Checkpoints
-from ganglion.supervisor.moment import Moments
+from ganglion.supervisor.checkpoints import Checkpoints, Moments
 from ganglion.supervisor.runs import Run
 
 pytestmark = pytest.mark.skipif(

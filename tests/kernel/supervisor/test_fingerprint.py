@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ganglion.supervisor.fingerprint import _processor, differences, fingerprint
+from ganglion.supervisor.folder import _processor, differences, fingerprint
 
 
 def test_an_installation_equals_itself() -> None:

@@ -10,9 +10,8 @@ from hypothesis import given
 
 from ganglion.errors import UsageError
 from ganglion.run.plan import PhasePlan, Plan, PluginPlan, Process
-from ganglion.supervisor.folder import log_name, participants, reserve, run_id
+from ganglion.supervisor.folder import log_name, participants, read_manifest, reserve, run_id
 from ganglion.supervisor.linux import may_change_user
-from ganglion.supervisor.manifest import read_manifest
 from ganglion.wire.name import Role, peer_name, safe
 
 

@@ -9,12 +9,11 @@ from typing import Any
 
 import pytest
 
-from ganglion.run.plan import AgentPlan, EnvironmentPlan, PhasePlan, Plan, PluginPlan
-from ganglion.run.recovery import Recovery
+from ganglion.run.plan import AgentPlan, EnvironmentPlan, PhasePlan, Plan, PluginPlan, Recovery
 from ganglion.supervisor.access import Access
 from ganglion.supervisor.child import State
 from ganglion.supervisor.folder import RunFolder
-from ganglion.supervisor.guests import Guests
+from ganglion.supervisor.restart import Guests
 from ganglion.supervisor.runs import Run
 
 NOTHING = PluginPlan("dummy")

@@ -12,9 +12,8 @@ import pytest
 
 from ganglion.errors import LaunchError
 from ganglion.supervisor.launcher import Launcher
-from ganglion.supervisor.linux import children_of, may_change_user
+from ganglion.supervisor.linux import PRIVATE, children_of, may_change_user, user_of
 from ganglion.supervisor.process import Process
-from ganglion.supervisor.user import PRIVATE, user_of
 
 needs_linux = pytest.mark.skipif(sys.platform != "linux", reason="the warm parent works on Linux")
 needs_right = pytest.mark.skipif(not may_change_user(), reason="only root starts processes as another user")

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="these means are
 SLEEPER = [sys.executable, "-c", "import sys; sys.stdin.read()"]
 ORPHAN = """
 import os, sys
-from ganglion.supervisor.linux import die_with_parent
+from ganglion.supervisor.linux import (die_with_parent)
 read, write = os.pipe()
 if os.fork() == 0:
     die_with_parent()
@@ -38,7 +38,7 @@ os._exit(0)
 
 ADOPTED = '''
 import os, resource, subprocess, sys
-from ganglion.supervisor.linux import adopt_orphans, children_of, dump_nothing, end_adopted
+from ganglion.supervisor.linux import (adopt_orphans, children_of, dump_nothing, end_adopted)
 adopt_orphans()
 dump_nothing()
 spared = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ganglion.errors import StoreError
-from ganglion.supervisor.manifest import MANIFEST, Files, file_digest, read_manifest, seal, text_of
+from ganglion.supervisor.folder import MANIFEST, Files, file_digest, read_manifest, seal, text_of
 
 CHAIN = {"run": "00" * 32, "phases": [{"phase": 0, "mode": "train", "head": "11" * 32}]}
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from ganglion.run.plan import EnvironmentPlan, PluginPlan, Process
 from ganglion.supervisor.child import State
-from ganglion.supervisor.member import Member
+from ganglion.supervisor.runs import Member
 from ganglion.wire.messages import Lost
 from ganglion.wire.name import Role
 

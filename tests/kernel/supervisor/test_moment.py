@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ganglion.errors import StoreError
-from ganglion.supervisor.moment import Moments
+from ganglion.supervisor.checkpoints import Moments
 
 
 @pytest.fixture

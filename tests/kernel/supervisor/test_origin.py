@@ -7,7 +7,7 @@ import pytest
 
 from ganglion.errors import UsageError
 from ganglion.run.plan import AgentPlan, EnvironmentPlan, PhasePlan, Plan, PluginPlan
-from ganglion.supervisor.origin import ORIGIN, origin_bytes, read_origin
+from ganglion.supervisor.folder import ORIGIN, origin_bytes, read_origin
 
 
 def plan() -> Plan:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ganglion.supervisor.reel import age_s, place, position
+from ganglion.supervisor.checkpoints import journal_age_s, journal_place, journal_position
 from ganglion.wire.envelope import Head, Position, encode_head
 from ganglion.wire.tape import MAGIC, Kind, block, heard_record, record
 from ganglion.wire.verb import Verb
@@ -31,27 +31,27 @@ def tape(tmp_path: Path) -> Path:
 
 def test_the_last_call_tells_where_a_process_stood(tape: Path) -> None:
     """The position is what it heard last; a tape that is too long to be looked through has none."""
-    assert "after muscle.act, episode 7, step 118" == position(tape)
-    assert position(tape, 10) is None
+    assert "after muscle.act, episode 7, step 118" == journal_position(tape)
+    assert journal_position(tape, 10) is None
 
 
 def test_the_place_changes_with_whatever_is_heard(tape: Path) -> None:
     """Two moments are the same place if nothing was written in between, and no new tape was begun."""
-    before = place(tape)
-    same = place(tape)
+    before = journal_place(tape)
+    same = journal_place(tape)
     tape.write_bytes(tape.read_bytes() + b"".join(block([heard_record(0.0, act(7, 119))])))
-    longer = place(tape)
+    longer = journal_place(tape)
     data = tape.read_bytes()
     tape.with_suffix(".new").write_bytes(data)
     tape.with_suffix(".new").rename(tape)
 
     assert before == same
-    assert 4 == len({before, longer, place(tape), (0, 0)})
+    assert 4 == len({before, longer, journal_place(tape), (0, 0)})
 
 
 def test_a_tape_is_as_old_as_its_first_record(tape: Path) -> None:
     """It may take a successor as long to hear as it took to write."""
-    assert 100.0 <= age_s(tape)
+    assert 100.0 <= journal_age_s(tape)
 
 
 @pytest.mark.parametrize("data", [None, b"", MAGIC, b"something else, and more of it", MAGIC + b"\xff" * 40])
@@ -61,8 +61,8 @@ def test_without_a_tape_nothing_is_known(tmp_path: Path, data: bytes | None) -> 
     if data is not None:
         path.write_bytes(data)
 
-    assert (0.0, None) == (age_s(path), position(path))
-    assert (0.0, None, (0, 0)) == (age_s(None), position(None), place(None))
+    assert (0.0, None) == (journal_age_s(path), journal_position(path))
+    assert (0.0, None, (0, 0)) == (journal_age_s(None), journal_position(None), journal_place(None))
 
 
 @pytest.mark.parametrize("planted", ["link", "pipe", "folder"])
@@ -78,4 +78,4 @@ def test_what_lies_in_the_place_of_a_tape_is_neither_followed_nor_waited_for(
     else:
         path.mkdir()
 
-    assert (0.0, None) == (age_s(path), position(path))
+    assert (0.0, None) == (journal_age_s(path), journal_position(path))

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from ganglion.errors import UsageError
-from ganglion.supervisor.census import Census, Life, life_of, lives
-from ganglion.supervisor.remains import end_remains
+from ganglion.supervisor.folder import Census, Life, end_remains, life_of, lives
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="when a process was started is read in /proc")
 

@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 
 from ganglion.errors import RemoteProtocolError
-from ganglion.supervisor.member import Member
 from ganglion.supervisor.process import Process
-from ganglion.supervisor.runs import Run
+from ganglion.supervisor.runs import Member, Run
 from ganglion.wire.messages import FlowSignal, Overdue
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="successors come from the warm parent")

@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 
-from ganglion.supervisor.census import Census, End, Life, read_census, write_census
-from ganglion.supervisor.moment import Moments
-from ganglion.supervisor.rewind import prepare
+from ganglion.supervisor.checkpoints import Moments, Way, way_on
+from ganglion.supervisor.folder import Census, End, Life, read_census, write_census
+from ganglion.supervisor.resume import prepare
 from ganglion.supervisor.runs import Run
-from ganglion.supervisor.way import Way, way_on
 
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux", reason="processes are stopped and watched as on Linux"

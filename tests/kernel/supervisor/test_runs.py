@@ -12,8 +12,7 @@ from ganglion.errors import LaunchError, UsageError
 from ganglion.limits import ATTACH_WAIT_REPORT_S, WAIT_REPORT_S
 from ganglion.run.plan import AgentPlan, EnvironmentPlan, PhasePlan, Plan, PluginPlan
 from ganglion.supervisor.folder import RunFolder
-from ganglion.supervisor.member import Member
-from ganglion.supervisor.runs import Run, check_size, check_store
+from ganglion.supervisor.runs import Member, Run, check_size, check_store
 from ganglion.wire.messages import Ended, Failure, RunEvent
 
 DUMMY = PluginPlan("dummy")

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ganglion.supervisor.linux import stopped
-from ganglion.supervisor.standstill import standstill
+from ganglion.supervisor.watchdog import standstill
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="who is stopped is read in /proc")
 

@@ -14,12 +14,10 @@ import pytest
 
 from ganglion.errors import LaunchError
 from ganglion.run.plan import AgentPlan, EnvironmentPlan, PhasePlan, Plan, PluginPlan
-from ganglion.supervisor.folder import RunFolder, reserve
+from ganglion.supervisor.folder import RunFolder, read_manifest, reserve
 from ganglion.supervisor.launcher import Launcher
 from ganglion.supervisor.linux import children_of
-from ganglion.supervisor.manifest import read_manifest
-from ganglion.supervisor.member import Member
-from ganglion.supervisor.runs import Outcome, Run
+from ganglion.supervisor.runs import Member, Outcome, Run
 from ganglion.supervisor.supervisor import Settings, Supervisor
 from ganglion.wire.messages import RunEvent
 

@@ -8,10 +8,8 @@ from pathlib import Path
 import pytest
 
 from ganglion.errors import UsageError
-from ganglion.run.plan import AgentPlan, EnvironmentPlan, PhasePlan, Plan, PluginPlan
-from ganglion.run.recovery import Recovery
-from ganglion.supervisor.linux import may_change_user
-from ganglion.supervisor.user import check_users, open_ways, user_of, users_of
+from ganglion.run.plan import AgentPlan, EnvironmentPlan, PhasePlan, Plan, PluginPlan, Recovery
+from ganglion.supervisor.linux import check_users, may_change_user, open_ways, user_of, users_of
 
 needs_right = pytest.mark.skipif(not may_change_user(), reason="only root gives files away")
 PLUGIN = PluginPlan("dummy")

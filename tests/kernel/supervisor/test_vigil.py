@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ganglion.supervisor.linux import children_of
-from ganglion.supervisor.vigil import Vigil
+from ganglion.supervisor.watchdog import Vigil
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the vigil reads /proc")
 

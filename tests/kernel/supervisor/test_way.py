@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from ganglion.run.cut import cut_text, phase_cut_name
-from ganglion.supervisor.moment import Moments
-from ganglion.supervisor.way import newest_cut, way_on
+from ganglion.run.effect import cut_text, phase_cut_name
+from ganglion.supervisor.checkpoints import Moments, newest_cut, way_on
 
 
 def keep_phase(folder: Path, phase: int, run: str = "farm-1") -> Path:

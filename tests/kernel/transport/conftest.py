@@ -15,8 +15,7 @@ from typing import Any, TypeVar
 import pytest
 
 from ganglion.broker.core import Broker
-from ganglion.broker.effect import Note
-from ganglion.broker.link import Admission
+from ganglion.broker.link import Admission, Note
 from ganglion.transport import loop
 from ganglion.transport.blocking import BlockingLink
 from ganglion.transport.curve import ClientKeys, new_pair

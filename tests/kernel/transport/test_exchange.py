@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ganglion.broker.core import Broker
-from ganglion.broker.effect import Close, Note, Send
-from ganglion.broker.link import Admission, Link, Peer, Route
+from ganglion.broker.link import Admission, Close, Link, Note, Peer, Route, Send
 from ganglion.errors import RemoteProtocolError
 from ganglion.limits import DECISION_SHARE, INTEGER_MAX, QUEUE_MARK_BYTES
 from ganglion.transport.exchange import LARGE_BYTES, Budget, Exchange, Shares, Waiting, called, passes

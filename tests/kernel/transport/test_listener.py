@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from ganglion.broker.effect import Note
+from ganglion.broker.link import Note
 from ganglion.transport import loop
-from ganglion.transport.listener import Listener
+from ganglion.transport.native import Listener
 
 WAIT_S = 10.0
 

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from ganglion.broker.effect import Note
-from ganglion.transport.tally import Tally
+from ganglion.broker.link import Note
+from ganglion.transport.exchange import Tally
 
 
 class Log:

@@ -7,7 +7,7 @@ import zmq
 from zmq.utils import z85
 
 from ganglion.transport.curve import new_pair
-from ganglion.transport.zap import DOMAIN, ZapHandler, key_of
+from ganglion.transport.zmqfront import DOMAIN, ZapHandler, key_of
 
 LISTED = new_pair().public
 KEY = z85.decode(LISTED)

@@ -12,7 +12,7 @@ from fakepeer import Hosted
 
 from ganglion import registry
 from ganglion.peer.records import declaration_rows, pack
-from ganglion.sdk.mode import Mode
+from ganglion.sdk.flow import Mode
 from ganglion.sdk.spaces import Box, Discrete
 from ganglion.testing.stage import Classes
 from ganglion.wire.messages import (

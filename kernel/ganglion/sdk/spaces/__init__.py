@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from ganglion.sdk.spaces.box import Box
-from ganglion.sdk.spaces.composite import Dict, Tuple
-from ganglion.sdk.spaces.discrete import Discrete
-from ganglion.sdk.spaces.form import space_from_wire
-from ganglion.sdk.spaces.multi_binary import MultiBinary
-from ganglion.sdk.spaces.multi_discrete import MultiDiscrete
+from ganglion.sdk.spaces.kinds import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tuple
 from ganglion.sdk.spaces.space import Space
-from ganglion.sdk.spaces.text import parse_space
+from ganglion.sdk.spaces.text import parse_space, space_from_wire
 
 __all__ = [
     "Box",

@@ -17,7 +17,7 @@ from ganglion.sdk.models import Models
 from ganglion.sdk.muscle import Muscle
 from ganglion.sdk.objective import Objective
 from ganglion.sdk.session import Session
-from ganglion.sdk.spaces.box import Box
+from ganglion.sdk.spaces.kinds import Box
 from ganglion.testing.checks.clause import clause, expect, first_difference
 from ganglion.testing.checks.lesson import Lesson, check_pretrain
 from ganglion.testing.checks.scene import ACTUATORS, Chance, Sum, digests, play_episodes, update_of

@@ -14,8 +14,7 @@ from ganglion.sdk.information import ActuatorInformation, RewardInformation, Sen
 from ganglion.sdk.memory import FIELDS, Memory
 from ganglion.sdk.muscle import Muscle
 from ganglion.sdk.objective import Objective
-from ganglion.sdk.spaces.box import Box
-from ganglion.sdk.spaces.discrete import Discrete
+from ganglion.sdk.spaces.kinds import Box, Discrete
 from ganglion.testing.checks.clause import clause, expect
 from ganglion.testing.checks.scene import ACTUATORS, Sum, digests, play_episodes
 from ganglion.testing.stage import StagedAgent

@@ -9,11 +9,10 @@ from ganglion.peer.excuse import Excuses
 from ganglion.peer.filters import ActingFilters, LearningFilters
 from ganglion.peer.layout import freeze, thaw
 from ganglion.sdk.filter import Filter
+from ganglion.sdk.flow import Mode
 from ganglion.sdk.information import ActuatorInformation, SensorInformation
-from ganglion.sdk.mode import Mode
 from ganglion.sdk.seed import generator_from_words, words
-from ganglion.sdk.spaces.box import Box
-from ganglion.sdk.spaces.discrete import Discrete
+from ganglion.sdk.spaces.kinds import Box, Discrete
 from ganglion.testing.checks.clause import clause, expect
 from ganglion.testing.stage import RUN, Classes
 

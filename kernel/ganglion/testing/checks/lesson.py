@@ -8,8 +8,8 @@ from typing import Any, overload
 import numpy as np
 
 from ganglion.sdk.brain import Brain, CheckpointableBrain
+from ganglion.sdk.flow import Mode
 from ganglion.sdk.information import ActuatorInformation, Information, SensorInformation
-from ganglion.sdk.mode import Mode
 from ganglion.sdk.seed import generator_from_words, words
 from ganglion.sdk.session import Session
 from ganglion.testing.checks.clause import clause, expect, first_difference

@@ -12,7 +12,7 @@ from ganglion.sdk.information import ActuatorInformation, RewardInformation, Sen
 from ganglion.sdk.muscle import Muscle
 from ganglion.sdk.objective import Objective
 from ganglion.sdk.seed import generator_from_words, words
-from ganglion.sdk.spaces.box import Box
+from ganglion.sdk.spaces.kinds import Box
 from ganglion.testing.checks.clause import encoded
 from ganglion.testing.stage import StagedAgent
 from ganglion.wire.messages import Thought

@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from ganglion.sdk.seed import generator_from_words, words
-from ganglion.sdk.spaces.box import Box
-from ganglion.sdk.spaces.form import space_from_wire
+from ganglion.sdk.spaces.kinds import Box
 from ganglion.sdk.spaces.space import Space
-from ganglion.sdk.spaces.text import parse_space
+from ganglion.sdk.spaces.text import parse_space, space_from_wire
 from ganglion.testing.checks.clause import clause, expect
 
 __all__ = ["check_space"]

@@ -21,9 +21,9 @@ from fuzz.target import Target
 from ganglion.errors import GanglionError, LaunchError, RemoteProtocolError, StoreError, UsageError
 from ganglion.peer.models import INDEX, read_shelf
 from ganglion.sdk.models import Models, load_arrays, load_meta, save_arrays
-from ganglion.supervisor import reel
+from ganglion.supervisor.checkpoints import journal_age_s, journal_position
 from ganglion.supervisor.connection import RIGHTS, read_connection
-from ganglion.supervisor.manifest import MANIFEST, Files, read_manifest, text_of
+from ganglion.supervisor.folder import MANIFEST, Files, read_manifest, text_of
 from ganglion.transport.curve import new_pair
 from ganglion.transport.endpoint import parse_endpoint
 from ganglion.wire import tape
@@ -173,8 +173,8 @@ def _tape(data: bytes) -> None:
     except RemoteProtocolError:
         pass
     path = _written("fuzz.tape", data)
-    reel.position(path)
-    assert 0.0 <= reel.age_s(path) < 1e13
+    journal_position(path)
+    assert 0.0 <= journal_age_s(path) < 1e13
 
 
 def _records() -> list[bytes]:

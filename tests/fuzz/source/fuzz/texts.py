@@ -12,8 +12,7 @@ from sqlalchemy import Boolean, Column, Float, Integer, LargeBinary, MetaData, T
 from fuzz.target import Target
 from ganglion import registry
 from ganglion.document import load_document
-from ganglion.document.marks import compose
-from ganglion.document.source import Source
+from ganglion.document.marks import Source, compose
 from ganglion.errors import DocumentError, RemoteProtocolError, SpaceError
 from ganglion.sdk import Box, Discrete, MultiBinary, MultiDiscrete, Space
 from ganglion.sdk import Dict as DictSpace

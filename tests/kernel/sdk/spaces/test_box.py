@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ganglion.errors import SpaceError
 from ganglion.limits import ARRAY_RANK, SPACE_ELEMENTS
-from ganglion.sdk.spaces.box import Box
+from ganglion.sdk.spaces.kinds import Box
 
 SCALAR = Box(-1.0, 1.0)
 PLANE = Box([0, -1], [1, 2])

@@ -6,9 +6,7 @@ import numpy as np
 import pytest
 
 from ganglion.errors import SpaceError
-from ganglion.sdk.spaces.box import Box
-from ganglion.sdk.spaces.composite import Dict, Tuple
-from ganglion.sdk.spaces.discrete import Discrete
+from ganglion.sdk.spaces.kinds import Box, Dict, Discrete, Tuple
 
 PAIR = Tuple([Discrete(3), Box(0, 1, (2,), np.float32)])
 NAMED = Dict({"b": Discrete(3), "a": Box(0, 1)})

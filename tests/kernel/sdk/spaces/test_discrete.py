@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ganglion.errors import SpaceError
-from ganglion.sdk.spaces.discrete import Discrete
+from ganglion.sdk.spaces.kinds import Discrete
 
 SPACE = Discrete(4, start=-1)
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ganglion.errors import SpaceError
-from ganglion.sdk.spaces.multi_binary import MultiBinary
+from ganglion.sdk.spaces.kinds import MultiBinary
 
 SPACE = MultiBinary((2, 2))
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ganglion.errors import SpaceError
-from ganglion.sdk.spaces.multi_discrete import MultiDiscrete
+from ganglion.sdk.spaces.kinds import MultiDiscrete
 
 SPACE = MultiDiscrete([2, 3], start=[0, 10])
 

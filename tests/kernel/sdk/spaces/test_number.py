@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ganglion.sdk.spaces.number import from_form, integer_or_none, to_form, to_text
+from ganglion.sdk.spaces.space import from_form, integer_or_none, to_form, to_text
 
 
 @given(st.one_of(st.integers(-(2**63), 2**64 - 1), st.floats(allow_nan=False)))

@@ -2,8 +2,7 @@ import pytest
 
 from ganglion.errors import RemoteProtocolError
 from ganglion.wire.codec import codec_of, encode_map
-from ganglion.wire.messages import ControllerEvaluate, ControllerShutdown
-from ganglion.wire.messages import Verdict
+from ganglion.wire.messages import ControllerEvaluate, ControllerShutdown, Verdict
 
 
 def test_verdict_inside_of_a_request() -> None:

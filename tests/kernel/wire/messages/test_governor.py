@@ -2,8 +2,7 @@ import pytest
 
 from ganglion.errors import RemoteProtocolError
 from ganglion.wire.codec import codec_of, encode_map
-from ganglion.wire.messages import Go, Verdict, WorkerFailed
-from ganglion.wire.messages import Failure
+from ganglion.wire.messages import Failure, Go, Verdict, WorkerFailed
 
 
 def test_go_without_words_is_to_go_on() -> None:

@@ -1,7 +1,5 @@
 import dataclasses
-import importlib
 import inspect
-import pkgutil
 import typing
 from typing import Any
 
@@ -12,14 +10,11 @@ from ganglion.wire.verb import Verb
 
 
 def declared() -> list[type[Any]]:
-    """Return the message classes that the modules of the package declare."""
-    names = [f"{messages.__name__}.{module.name}" for module in pkgutil.iter_modules(messages.__path__)]
-    return [
-        kind
-        for name in names
-        for kind in vars(importlib.import_module(name)).values()
-        if inspect.isclass(kind) and dataclasses.is_dataclass(kind) and kind.__module__ == name
+    """Return the message classes that the module declares."""
+    kinds = [
+        kind for kind in vars(messages).values() if inspect.isclass(kind) and dataclasses.is_dataclass(kind)
     ]
+    return [kind for kind in kinds if kind.__module__ == messages.__name__]
 
 
 def reachable() -> set[type[Any]]:
@@ -39,20 +34,6 @@ def reachable() -> set[type[Any]]:
 def test_every_message_is_in_a_row() -> None:
     """No message class lies beside the tables, and none in them comes from elsewhere."""
     assert sorted(kind.__name__ for kind in declared()) == sorted(kind.__name__ for kind in reachable())
-
-
-def test_all_messages_are_exported() -> None:
-    """`__all__` of the package names every message class, so that nobody has to know in which module it is."""
-    assert {kind.__name__ for kind in declared()} <= set(messages.__all__)
-
-
-def test_requests_are_declared_where_their_callee_is() -> None:
-    """A request lies in the module of its callee, or in one of those that are for several."""
-    for call in CALLS:
-        home = call.request.__module__.rpartition(".")[2]
-        assert home in {call.callee.value if call.callee else "kernel", "joining", "kernel", "record"}, (
-            call.name
-        )
 
 
 def test_names_of_calls_are_unique_and_say_the_callee() -> None:

@@ -4,8 +4,7 @@ import pytest
 
 from ganglion.errors import RemoteProtocolError
 from ganglion.wire.codec import codec_of, encode_map
-from ganglion.wire.messages import Failure
-from ganglion.wire.messages import Admit, Ended, RunRequest, Submit
+from ganglion.wire.messages import Admit, Ended, Failure, RunRequest, Submit
 
 
 def test_a_request_for_runs_means_all_unless_it_names_one() -> None:

@@ -2,8 +2,7 @@ import pytest
 
 from ganglion.errors import RemoteProtocolError
 from ganglion.wire.codec import codec_of, encode_map
-from ganglion.wire.messages import Failure
-from ganglion.wire.messages import FlowSignal, RecordAck, RecordBatch, RunEvent
+from ganglion.wire.messages import Failure, FlowSignal, RecordAck, RecordBatch, RunEvent
 
 
 def test_acknowledgement_may_say_why_there_is_none() -> None:

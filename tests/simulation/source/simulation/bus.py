@@ -15,7 +15,7 @@ from typing import Any
 
 from ganglion import registry
 from ganglion.broker.core import Broker
-from ganglion.broker.effect import Note
+from ganglion.broker.link import Note
 from ganglion.document import load_document
 from ganglion.errors import PeerLost
 from ganglion.limits import BEAT_AFTER_SILENCE_S
@@ -23,7 +23,7 @@ from ganglion.peer.main import host_of, live
 from ganglion.peer.participant import Participant
 from ganglion.run.plan import Plan
 from ganglion.run.plan import Process as Place
-from ganglion.supervisor.way import newest_cut
+from ganglion.supervisor.checkpoints import newest_cut
 from ganglion.transport.exchange import Exchange
 from ganglion.transport.memory import MemoryBus
 from ganglion.wire.envelope import Head, encode_head

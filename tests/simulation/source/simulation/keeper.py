@@ -20,10 +20,9 @@ from ganglion.peer.conversation import Answer, Gone, Request, Told
 from ganglion.peer.participant import Participant
 from ganglion.run.plan import Plan, processes_of
 from ganglion.run.plan import Process as Place
-from ganglion.supervisor.guests import _REJOIN_S
+from ganglion.supervisor.checkpoints import newest_cut
+from ganglion.supervisor.restart import _ASKED, _REJOIN_S, _WORD_S
 from ganglion.supervisor.restarts import Restarts
-from ganglion.supervisor.revival import _ASKED, _WORD_S
-from ganglion.supervisor.way import newest_cut
 from ganglion.wire.codec import codec_of
 from ganglion.wire.messages import (
     CALL_BY_NAME,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ganglion.limits import STREAM_CREDIT_MESSAGES
-from ganglion.run.stage import Stage
+from ganglion.run.effect import Stage
 
 __all__ = ["check_governor", "check_host", "check_names", "check_store", "check_writer"]
 

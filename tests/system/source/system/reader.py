@@ -44,7 +44,7 @@ _IMPORTED = {
     RUNNING: (
         "ganglion.document",
         "ganglion.registry",
-        "ganglion.supervisor.access",
+        "ganglion.supervisor.connection",
         "ganglion.supervisor.service",
         "ganglion.supervisor.supervisor",
     ),

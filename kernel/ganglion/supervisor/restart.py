@@ -1,4 +1,4 @@
-"""Revival: processes that nobody asked to end are started again, as often as that is reasonable, and it is told."""
+"""Restarts: lost processes are started again, as often as that is reasonable; who comes from elsewhere is awaited."""
 
 from __future__ import annotations
 
@@ -8,24 +8,117 @@ import signal
 import time
 from collections import deque
 from collections.abc import Coroutine
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from ganglion.errors import GanglionError, RemoteProtocolError
-from ganglion.limits import DEADLINES_S, EXIT_DIFFERS, LEAVE_ASK_S
+from ganglion.limits import (
+    DEADLINES_S,
+    EXIT_DIFFERS,
+    LEAVE_ASK_S,
+    RECONNECT_S,
+)
 from ganglion.run.loss import awaited, mended, ours
-from ganglion.supervisor import event, reel
+from ganglion.run.plan import FAIL
+from ganglion.supervisor import event
+from ganglion.supervisor.checkpoints import journal_age_s, journal_place, journal_position
 from ganglion.supervisor.child import State, exit_text
-from ganglion.supervisor.member import Member
-from ganglion.wire.messages import Done, Failure, Incident, Overdue, Withdraw
-from ganglion.wire.name import KERNEL, Role
+from ganglion.wire.messages import Admit, Done, Failure, Incident, Lost, Overdue, Withdraw
+from ganglion.wire.name import KERNEL, Role, topic
 
 if TYPE_CHECKING:
-    from ganglion.supervisor.runs import Run
+    from ganglion.supervisor.access import Access
+    from ganglion.supervisor.runs import Member, Run
     from ganglion.supervisor.supervisor import Supervisor
 
-__all__ = ["Revival", "Story", "now"]
+__all__ = ["Guests", "Revival", "Story", "now"]
+
+_BROKER = "broker"
+_REJOIN_S = 5.0  # for our own processes to find another broker; a hang is given two
+
+
+class Guests:
+    """Be the patron of a hub for the runs of a supervisor."""
+
+    def __init__(self, supervisor: Supervisor, access: Access) -> None:
+        self._supervisor = supervisor
+        self._access = access
+        self._number = 1  # of the broker
+        self._told: set[str] = set()  # runs that know of its loss
+
+    def wants_broker(self) -> bool:
+        """Say whether a lost broker is to be replaced: for a run that outlives it, and for those that will come."""
+        to_come = self._supervisor.settings.run is None or not self._supervisor.runs
+        return to_come or any(_outlives(run) for run in self._live())
+
+    def admissions(self) -> list[Admit]:
+        """Return who may join: operators, observers, and everybody who takes part in a run that is not over.
+
+        Nobody is to wait for those who have been asked to leave.
+        """
+        members = [member for run in self._live() for member in run.members.values()]
+        places = [(member, self._access.admission(member)) for member in members]
+        awaited = (replace(place, returns=place.returns and not m.dismissed) for m, place in places)
+        return [*self._access.admissions(), *awaited]
+
+    def interests(self) -> tuple[list[str], list[str]]:
+        """Return the topics that are read, and the names that are watched."""
+        topics = [topic(run.id, name) for run in self._live() for name in (event.TOPIC, event.WAITS)]
+        return topics, [name for run in self._live() for name in run.members]
+
+    def broker_lost(self, how: str, words: list[str], returns: bool) -> None:
+        """Fail the runs that do not outlive their broker; the others wait for the next one."""
+        for run in self._supervisor.runs.values():
+            if run.outcome is not None:
+                continue
+            if not returns or run.over.is_set() or not _outlives(run):
+                run.losses.append((_BROKER, how, words))
+                run.fail(f"{_BROKER} {how}")
+                continue
+            for member in run.members.values():
+                member.joined = False
+            self._told.add(run.id)
+            self._tell(run, event.PEER_LOST, "lost", how, reason=how)
+
+    def broker_back(self, took_s: float) -> None:
+        """Tell it, and see to those who do not find the way to another broker."""
+        self._number += 1
+        loop = asyncio.get_running_loop()
+        for run in self._live():
+            if run.id in self._told:  # else it has begun meanwhile, and was never without
+                self._tell(
+                    run, event.PEER_RESTARTED, "restarted", f"after {took_s:.2f} s", took_s=round(took_s, 3)
+                )
+            for member in run.members.values():
+                if member.here.is_set() and not member.joined:
+                    span_s = RECONNECT_S if member.place.attached else _REJOIN_S
+                    loop.call_later(span_s, self._miss, run, member)
+        self._told.clear()
+
+    def _live(self) -> list[Run]:
+        return [run for run in self._supervisor.runs.values() if not run.over.is_set()]
+
+    def _tell(self, run: Run, name: str, kind: str, detail: str, **fields: object) -> None:
+        known = {"name": _BROKER, "label": _BROKER, "incarnation": self._number}
+        self._supervisor.tell(run, name, {**known, **fields})
+        self._supervisor.revival.report_broker(run, self._number, kind, detail)
+
+    def _miss(self, run: Run, member: Member) -> None:
+        """Take note of a member that has not come back to a new broker."""
+        if member.joined or run.members.get(member.name) is not member:
+            return
+        member.lost_reason = "it did not come back when the broker was replaced"
+        if member.place.attached:
+            self._supervisor.peer_lost(Lost(member.name, member.incarnation, member.lost_reason))
+        else:
+            self._supervisor.end_cut_off(run, member)
+
+
+def _outlives(run: Run) -> bool:
+    """Say whether a run goes on with another broker: its participants come back to it where losses are made good."""
+    return any(part.on_loss != FAIL for part in run.plan.phases[run.phase].parts())
+
 
 _AGAIN_S = 0.05  # between two looks for a broker, or for the begin of a run
 _REPLAY_FACTOR = (
@@ -112,7 +205,7 @@ class Revival:
 
     def _revive(self, run: Run, member: Member) -> None:
         """Start the successor of a member after a while, unless it died too often or does not do the same again."""
-        way, place = _way(member), reel.place(member.tape)
+        way, place = _way(member), journal_place(member.tape)
         run.story.losses.append(f"{datetime.now(UTC):%H:%M:%S} {member.label} {member.end_text}")
         member.lost_s = self._clock()
         recovery = run.plan.phases[run.phase].recovery_of(member.place)
@@ -139,14 +232,14 @@ class Revival:
     async def _restart(self, run: Run, former: Member, delay_s: float) -> None:
         """Start the successor of a lost member, under the next incarnation of its name."""
         supervisor = self._supervisor
-        position = await asyncio.to_thread(reel.position, former.tape)
+        position = await asyncio.to_thread(journal_position, former.tape)
         self._report(run, former, "lost", former.end_text, position)
         await asyncio.sleep(delay_s)
         if run.over.is_set() or run.members.get(former.name) is not former or not run.needs(former.name):
             return
         member = supervisor.member(run, former.place)
         member.lost_s, member.lost_way = former.lost_s, _way(former)
-        heard_s = reel.age_s(member.tape) if member.returns else 0.0
+        heard_s = journal_age_s(member.tape) if member.returns else 0.0
         member.due_s = (
             asyncio.get_running_loop().time() + (DEADLINES_S["join"] or 0.0) + _REPLAY_FACTOR * heard_s
         )
@@ -188,7 +281,7 @@ class Revival:
 
     # -- no successor -------------------------------------------------------------------------------------------------
     async def _poison(self, run: Run, member: Member, times: int) -> None:
-        found = await asyncio.to_thread(reel.position, member.tape, 1 << 40)
+        found = await asyncio.to_thread(journal_position, member.tape, 1 << 40)
         where = f" ({found})" if found else ""
         text = f"poison: {member.label} died {times} times by {_way(member)} at the same place{where}{_said(member)}"
         self._give_up(run, member, "poison", text, found)

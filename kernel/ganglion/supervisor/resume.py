@@ -1,4 +1,4 @@
-"""Going on and going back: a run that was begun before goes on, or begins again from its newest cut."""
+"""Resume: a run that was begun before goes on, or begins again from its newest cut."""
 
 from __future__ import annotations
 
@@ -9,11 +9,9 @@ from typing import TYPE_CHECKING, Any
 from ganglion.errors import GanglionError, LaunchError
 from ganglion.limits import DEADLINES_S, LEAVE_KILL_S
 from ganglion.supervisor import event
-from ganglion.supervisor.census import Census, read_census
-from ganglion.supervisor.folder import participants
-from ganglion.supervisor.moment import Moments
-from ganglion.supervisor.revival import now
-from ganglion.supervisor.way import Way, newest_cut
+from ganglion.supervisor.checkpoints import Moments, Way, newest_cut
+from ganglion.supervisor.folder import Census, participants, read_census
+from ganglion.supervisor.restart import now
 from ganglion.wire.messages import Failure, GovernorStart, Incident, Withdraw
 from ganglion.wire.name import KERNEL
 

@@ -1,0 +1,868 @@
+"""The kinds of spaces: Box, Discrete, MultiDiscrete, MultiBinary, Tuple, Dict."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import ArrayLike, DTypeLike, NDArray
+
+from ganglion.errors import SpaceError
+from ganglion.limits import ARRAY_RANK, SPACE_ELEMENTS
+from ganglion.sdk.spaces.space import Space, Vector, integer_or_none, to_form, to_text
+
+__all__ = ["Box", "Dict", "Discrete", "MultiBinary", "MultiDiscrete", "Tuple"]
+
+Array = NDArray[Any]
+
+
+class Box(Space):
+    """Hold the arrays of one shape and dtype between inclusive bounds; of shape () single Python numbers.
+
+    Args:
+        low: Lower bound, a number for all elements or an array of `shape`; -inf is none.
+        high: Upper bound, likewise; inf is none. For an integer dtype infinity is the dtype's own bound.
+        shape: None takes it from the bounds.
+        dtype: A floating or integer dtype. A float that is not exactly one of a narrower float dtype is rounded to it
+            before it is compared; that does not count as loss, overflow does.
+
+    Raises:
+        SpaceError: A bound is NaN, does not fit shape or dtype, or is above its other one; no finite value is left.
+    """
+
+    __slots__ = (
+        "_exact",
+        "_high",
+        "_low",
+        "_native",
+        "_plain",
+        "dtype",
+        "high",
+        "low",
+        "scalar",
+        "shape",
+        "size",
+    )
+
+    kind = "box"
+    low: Array
+    high: Array
+    shape: tuple[int, ...]
+    # Bounds as Python numbers where all elements share them: one comparison instead of a broadcast one, and for
+    # scalars no numpy at all. None where the elements differ.
+    _low: Any
+    _high: Any
+    # The Python type of a scalar value; and the type whose values are contained if they lie between the bounds. With
+    # an open side a narrower float has none: what overflows lies between the bounds and is not contained.
+    _native: type
+    _plain: bool
+    _exact: type | None
+
+    def __init__(
+        self,
+        low: ArrayLike,
+        high: ArrayLike,
+        shape: Sequence[int] | int | None = None,
+        dtype: DTypeLike = np.float64,
+    ) -> None:
+        kind = np.dtype(dtype).newbyteorder("=")
+        if kind.kind not in "iuf" or kind.itemsize > 8:
+            raise SpaceError(f"the dtype of a Box is a float or integer of at most 64 bits, found {kind}")
+        size_of = _shape(low, high, shape)
+        lows, highs = _bound(low, "low", size_of, kind), _bound(high, "high", size_of, kind)
+        if not bool(np.all(lows <= highs)):
+            raise SpaceError(f"each low of a Box is at most its high, found low={low!r}, high={high!r}")
+        if kind.kind == "f" and bool(np.any((lows == math.inf) | (highs == -math.inf))):
+            raise SpaceError(f"a Box has finite values, found low={low!r}, high={high!r}")
+        native = float if kind.kind == "f" else int
+        closed = bool(np.isfinite(lows).all() and np.isfinite(highs).all())
+        self._freeze(
+            low=lows,
+            high=highs,
+            shape=size_of,
+            dtype=kind,
+            size=math.prod(size_of),
+            scalar=size_of == (),
+            _low=_common(lows),
+            _high=_common(highs),
+            _native=native,
+            _exact=native if kind.itemsize == 8 or closed else None,
+            _plain=size_of == () and native is float and kind.itemsize == 8 and closed,
+        )
+
+    # -- values -------------------------------------------------------------------------------------------------------
+
+    def contains(self, value: Any) -> bool:
+        """Tell whether `value` lies between the bounds, see `Space.contains`."""
+        if self.scalar:
+            # One comparison for the usual case; what it does not accept may still be contained after rounding.
+            if type(value) is self._exact and self._low <= value <= self._high:
+                return True
+            return self._scalar(value) is not None
+        if type(value) is np.ndarray and value.dtype == self.dtype:
+            return value.shape == self.shape and self._within(value)
+        return self._array(value) is not None
+
+    def canonical(self, value: Any) -> Any:
+        """Return a Python number for shape (), else a read-only array of `dtype` of its own."""
+        if self.scalar:
+            if type(value) is self._exact and self._low <= value <= self._high and self.dtype.itemsize == 8:
+                return value
+            found = self._scalar(value)
+            if found is None:
+                raise self._refuse(value)
+            return found
+        array = self._array(value)
+        if array is None:
+            raise self._refuse(value)
+        array = np.array(array, dtype=self.dtype, order="C")
+        array.flags.writeable = False
+        return array
+
+    def default(self) -> Any:
+        """Return the contained value nearest to zero."""
+        return self._own(np.clip(np.zeros(self.shape, self.dtype), self.low, self.high))
+
+    def clip(self, value: Any) -> Any:
+        """Return the nearest contained value, see `Space.clip`."""
+        array = _numbers(value)
+        if array is None or array.shape != self.shape:
+            raise self._refuse(value, "the shape must fit")
+        if array.dtype.kind == "f" and bool(np.isnan(array).any()):
+            raise self._refuse(value, "NaN has no nearest value")
+        if self.dtype.kind == "f":
+            with np.errstate(over="ignore"):  # what overflows to infinity is clipped to the bound
+                return self._own(np.clip(array.astype(self.dtype), self.low, self.high))
+        return self._own(_clip_to_integers(array, self.low, self.high, self.dtype))
+
+    def to_vector(self, value: Any) -> Vector:
+        """Return the value flat, in C order."""
+        if self.scalar:
+            return np.array([self.canonical(value)], dtype=self.dtype)
+        found = self._array(value)
+        if found is None:
+            raise self._refuse(value)
+        return np.array(found, dtype=self.dtype).reshape(-1)
+
+    def from_vector(self, vector: Any) -> Any:
+        """Return the value whose vector this is."""
+        array = _numbers(vector)
+        if array is None or array.shape != (self.size,):
+            raise self._refuse(vector, f"the vector has shape ({self.size},)")
+        return self.canonical(array.reshape(self.shape))
+
+    def _scalar(self, value: Any) -> Any:
+        """Return `value` as a contained Python number, or None."""
+        if type(value) is np.ndarray and value.shape == ():
+            value = value.item() if value.dtype.kind in "biuf" else None
+        if not isinstance(value, int | float | np.integer | np.floating | np.bool_):
+            return None
+        number = integer_or_none(value) if self._native is int else self._float_or_none(value)
+        return number if number is not None and self._low <= number <= self._high else None
+
+    def _float_or_none(self, value: Any) -> float | None:
+        """Return a number as the nearest float of `dtype`; None if it overflows or is an integer that none equals."""
+        try:
+            number = float(value)
+        except OverflowError:
+            return None
+        if self.dtype.itemsize < 8:
+            with np.errstate(over="ignore"):
+                rounded = float(self.dtype.type(number))
+            if math.isinf(rounded) and not math.isinf(number):
+                return None
+            number = rounded
+        if isinstance(value, int | np.integer) and int(value) != number:
+            return None
+        return number
+
+    def _array(self, value: Any) -> Array | None:
+        """Return `value` as a contained array of `dtype`, or None."""
+        array = _numbers(value)
+        if array is None or array.shape != self.shape:
+            return None
+        fitting = _cast(array, self.dtype)
+        return fitting if fitting is not None and self._within(fitting) else None
+
+    def _within(self, array: Array) -> bool:
+        low = self.low if self._low is None else self._low
+        high = self.high if self._high is None else self._high
+        return bool((array >= low).all() and (array <= high).all())
+
+    def _own(self, array: Array) -> Any:
+        """Return an array that was just made in canonical form."""
+        if self.scalar:
+            return array.item()
+        array = np.ascontiguousarray(array, dtype=self.dtype)
+        array.flags.writeable = False
+        return array
+
+    # -- scaling ------------------------------------------------------------------------------------------------------
+
+    def scale(self, value: ArrayLike) -> Any:
+        """Return the contained value that `value` of [-1, 1] stands for: -1 is low, 1 is high.
+
+        For an integer dtype the result is rounded half to even.
+
+        Raises:
+            SpaceError: A side is infinite; `value` has another shape or lies outside [-1, 1].
+        """
+        low, high = self._finite()
+        unit = np.asarray(value, dtype=np.float64)
+        if unit.shape != self.shape or not bool(np.all((unit >= -1.0) & (unit <= 1.0))):
+            raise SpaceError(f"expected values in [-1, 1] of shape {self.shape}, found {value!r}")
+        share = (unit + 1.0) / 2.0
+        return self.clip(
+            low * (1.0 - share) + high * share
+        )  # this form cannot overflow, and is exact at both ends
+
+    def unscale(self, value: ArrayLike) -> Any:
+        """Return where a contained value lies between -1 (low) and 1 (high); 0 where low equals high.
+
+        Raises:
+            SpaceError: A side is infinite; the space does not contain the value.
+        """
+        low, high = self._finite()
+        found = np.asarray(self.canonical(value), dtype=np.float64)
+        width = high / 2.0 - low / 2.0
+        share = (found / 2.0 - low / 2.0) / np.where(width > 0.0, width, 1.0)
+        unit = np.where(width > 0.0, np.clip(2.0 * share - 1.0, -1.0, 1.0), 0.0)
+        return unit.item() if self.scalar else unit
+
+    def _finite(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        low, high = self.low.astype(np.float64), self.high.astype(np.float64)
+        if not (bool(np.isfinite(low).all()) and bool(np.isfinite(high).all())):
+            raise SpaceError(f"only a Box with finite bounds can be scaled, found {self._short()}")
+        return low, high
+
+    # -- chance -------------------------------------------------------------------------------------------------------
+
+    def _sample(self, rng: Generator) -> Any:
+        if self._plain:  # the usual case without arrays: four times as fast, and the same value
+            share = rng.random()
+            between: float = self._low * (1.0 - share) + self._high * share
+            return min(max(between, self._low), self._high)
+        if self.dtype.kind != "f":
+            drawn = rng.integers(self.low, self.high, size=self.shape, dtype=self.dtype, endpoint=True)
+            return self._own(np.asarray(drawn, dtype=self.dtype))
+        low, high = self.low.astype(np.float64), self.high.astype(np.float64)
+        below, above = np.isfinite(low), np.isfinite(high)
+        uniform = rng.random(self.shape)
+        if bool(below.all() and above.all()):
+            return self.clip(low * (1.0 - uniform) + high * uniform)
+        tail, normal = rng.exponential(size=self.shape), rng.normal(size=self.shape)
+        with np.errstate(
+            invalid="ignore", over="ignore"
+        ):  # branches that are not taken may compute inf - inf
+            inside = low * (1.0 - uniform) + high * uniform
+            drawn = np.where(below, np.where(above, inside, low + tail), np.where(above, high - tail, normal))
+        return self.clip(drawn)  # rounding may have gone beyond a bound by one unit in the last place
+
+    # -- identity -----------------------------------------------------------------------------------------------------
+
+    def _key(self) -> tuple[Any, ...]:
+        return (self.shape, self.dtype.str, self.low.tobytes(), self.high.tobytes())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (Box, (self.low, self.high, self.shape, self.dtype))
+
+    def to_string(self) -> str:
+        """Return `Box(low=..., high=..., shape=..., dtype=...)`."""
+        low, high = to_text(self.low.tolist()), to_text(self.high.tolist())
+        return f"Box(low={low}, high={high}, shape={self.shape}, dtype={self.dtype.name})"
+
+    def to_wire(self) -> dict[str, Any]:
+        """Return the map; a bound that all elements share is one number, else a flat list in C order."""
+        return {
+            "type": self.kind,
+            "shape": list(self.shape),
+            "dtype": self.dtype.newbyteorder("<").str,
+            "low": _bound_form(self.low, self._low),
+            "high": _bound_form(self.high, self._high),
+        }
+
+
+def _shape(low: ArrayLike, high: ArrayLike, shape: Sequence[int] | int | None) -> tuple[int, ...]:
+    if shape is None:
+        found = np.broadcast_shapes(np.shape(low), np.shape(high))
+    else:
+        found = (int(shape),) if isinstance(shape, int | np.integer) else tuple(int(n) for n in shape)
+    if any(n < 0 for n in found) or len(found) > ARRAY_RANK or math.prod(found) > SPACE_ELEMENTS:
+        raise SpaceError(
+            f"a Box has at most {ARRAY_RANK} axes and {SPACE_ELEMENTS} elements, found shape {found}"
+        )
+    return found
+
+
+def _bound(bound: ArrayLike, side: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    array = _numbers(bound)
+    if array is None:
+        raise SpaceError(f"{side} of a Box: expected numbers, found {bound!r}")
+    if array.dtype.kind == "f" and bool(np.isnan(array).any()):
+        raise SpaceError(f"{side} of a Box: NaN is no bound")
+    if array.shape not in ((), shape):
+        raise SpaceError(
+            f"{side} of a Box: expected one number or the shape {shape}, found shape {array.shape}"
+        )
+    if dtype.kind != "f":
+        array = _integer_bound(array, side, dtype)
+    with np.errstate(over="ignore"):  # a bound beyond a narrower float is none, and infinity says so
+        # Adding zero turns a negative zero into zero: as bounds they are the same, and so they become equal bits.
+        return np.array(np.broadcast_to(array, shape).astype(dtype) + dtype.type(0), dtype=dtype, order="C")
+
+
+def _integer_bound(array: Array, side: str, dtype: np.dtype[Any]) -> Array:
+    limits = np.iinfo(dtype)
+    if array.dtype.kind == "f":
+        found = [
+            limits.min if v == -math.inf else limits.max if v == math.inf else v
+            for v in array.ravel().tolist()
+        ]
+        if any(v != int(v) for v in found):
+            raise SpaceError(f"{side} of a Box of {dtype}: expected integers, found {array.tolist()!r}")
+    else:
+        found = array.ravel().tolist()
+    if any(not limits.min <= v <= limits.max for v in found):
+        raise SpaceError(f"{side} of a Box of {dtype}: {array.tolist()!r} does not fit into the dtype")
+    return np.array([int(v) for v in found], dtype=dtype).reshape(array.shape)
+
+
+def _common(bounds: Array) -> Any:
+    """Return the bound that all elements share as a Python number, or None."""
+    if bounds.size == 0:
+        return None
+    first = bounds.flat[0]
+    return first.item() if bool((bounds == first).all()) else None
+
+
+def _bound_form(bounds: Array, common: Any) -> Any:
+    if common is not None:
+        return to_form(common)
+    return [to_form(number) for number in bounds.ravel().tolist()]
+
+
+def _numbers(value: Any) -> Array | None:
+    """Return `value` as an array of booleans, integers or floats, or None if it is no such thing."""
+    if isinstance(value, str | bytes):
+        return None
+    try:
+        array = np.asarray(value)
+    except (ValueError, TypeError, OverflowError):  # ragged lists, foreign objects that refuse
+        return None
+    return array if array.dtype.kind in "biuf" else None
+
+
+def _cast(array: Array, dtype: np.dtype[Any]) -> Array | None:
+    """Return `array` in `dtype` if that loses nothing but digits of a float, else None."""
+    if array.dtype == dtype or array.size == 0:
+        return array.astype(dtype, copy=False)
+    if dtype.kind != "f":
+        return _cast_to_integers(array, dtype)
+    with np.errstate(over="ignore"):
+        cast = array.astype(dtype)
+    if array.dtype.kind == "f":
+        return cast if bool((np.isinf(cast) == np.isinf(array)).all()) else None
+    exact = 2 ** (np.finfo(dtype).nmant + 1)
+    if -exact <= int(array.min()) and int(array.max()) <= exact:
+        return cast
+    # Beyond, only some integers are floats; Python compares the two kinds without rounding either.
+    return cast if array.ravel().tolist() == cast.ravel().tolist() else None
+
+
+def _cast_to_integers(array: Array, dtype: np.dtype[Any]) -> Array | None:
+    if array.dtype.kind == "f" and not (
+        bool(np.isfinite(array).all()) and bool((array == np.floor(array)).all())
+    ):
+        return None
+    limits = np.iinfo(dtype)
+    inside = limits.min <= int(array.min()) and int(array.max()) <= limits.max
+    return array.astype(dtype) if inside else None
+
+
+def _clip_to_integers(array: Array, low: Array, high: Array, dtype: np.dtype[Any]) -> Array:
+    if array.dtype.kind == "f":
+        array = np.rint(array)
+    # Element by element in Python integers: float64 cannot tell the last 64-bit integers apart.
+    pairs = zip(array.ravel().tolist(), low.ravel().tolist(), high.ravel().tolist(), strict=True)
+    found = [lo if v <= lo else hi if v >= hi else int(v) for v, lo, hi in pairs]
+    return np.array(found, dtype=dtype).reshape(low.shape)
+
+
+INT64 = np.iinfo(np.int64)
+
+
+class Discrete(Space):
+    """Hold the integers `start`, ..., `start + n - 1`; its values are Python integers.
+
+    Args:
+        n: How many, >= 1.
+        start: The first of them.
+
+    Raises:
+        SpaceError: `n` or `start` is no integer, `n` is below 1, or the range leaves 64 bits.
+    """
+
+    __slots__ = ("_last", "dtype", "n", "scalar", "size", "start")
+
+    kind = "discrete"
+    n: int
+    start: int
+    _last: int
+
+    def __init__(self, n: int, start: int = 0) -> None:
+        count, first = integer_or_none(n), integer_or_none(start)
+        if count is None or first is None or count < 1:
+            raise SpaceError(
+                f"Discrete takes an integer n >= 1 and an integer start, found n={n!r}, start={start!r}"
+            )
+        if not (INT64.min <= first and first + count - 1 <= INT64.max):
+            raise SpaceError(f"Discrete holds 64-bit integers, found n={n!r}, start={start!r}")
+        self._freeze(
+            n=count, start=first, _last=first + count - 1, size=1, scalar=True, dtype=np.dtype(np.int64)
+        )
+
+    def contains(self, value: Any) -> bool:
+        """Tell whether `value` is one of the integers, see `Space.contains`."""
+        if type(value) is int:
+            return self.start <= value <= self._last
+        number = integer_or_none(value)
+        return number is not None and self.start <= number <= self._last
+
+    def canonical(self, value: Any) -> int:
+        """Return a contained value as Python integer."""
+        if type(value) is int and self.start <= value <= self._last:
+            return value
+        number = integer_or_none(value)
+        if number is None or not self.start <= number <= self._last:
+            raise self._refuse(value)
+        return number
+
+    def default(self) -> int:
+        """Return the integer nearest to zero."""
+        return min(max(0, self.start), self._last)
+
+    def clip(self, value: Any) -> int:
+        """Return the nearest of the integers, see `Space.clip`."""
+        number = integer_or_none(value)
+        if number is None:
+            array = np.asarray(value)
+            if array.shape != () or array.dtype.kind != "f" or bool(np.isnan(array)):
+                raise self._refuse(value)
+            if bool(np.isinf(array)):
+                return self._last if array > 0 else self.start
+            number = round(array.item())  # half to even
+        return min(max(number, self.start), self._last)
+
+    def to_vector(self, value: Any) -> Vector:
+        """Return one column with the value."""
+        return np.array([self.canonical(value)], dtype=np.int64)
+
+    def from_vector(self, vector: Any) -> int:
+        """Return the integer of the one column."""
+        array = np.asarray(vector)
+        if array.shape != (1,):
+            raise self._refuse(vector, "the vector has shape (1,)")
+        return self.canonical(array.reshape(()))
+
+    def _sample(self, rng: Generator) -> int:
+        return int(rng.integers(self.start, self._last, endpoint=True))
+
+    def _key(self) -> tuple[Any, ...]:
+        return (self.n, self.start)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (Discrete, (self.n, self.start))
+
+    def to_string(self) -> str:
+        """Return `Discrete(n)` or `Discrete(n, start=...)`."""
+        return f"Discrete({self.n})" if self.start == 0 else f"Discrete({self.n}, start={self.start})"
+
+    def to_wire(self) -> dict[str, Any]:
+        """Return the map with n and start."""
+        return {"type": self.kind, "n": to_form(self.n), "start": to_form(self.start)}
+
+
+Integers = NDArray[np.int64]
+
+
+class MultiDiscrete(Space):
+    """Hold the int64 arrays with element i of `start[i]`, ..., `start[i] + nvec[i] - 1`.
+
+    Args:
+        nvec: How many integers each element can be, >= 1; the shape of the values.
+        start: The first of them, one for all or an array of the shape of `nvec`.
+
+    Raises:
+        SpaceError: Not integers, an `nvec` below 1, another shape, or a range that leaves 64 bits.
+    """
+
+    __slots__ = ("_box", "dtype", "nvec", "scalar", "shape", "size", "start")
+
+    kind = "multi_discrete"
+    nvec: Integers
+    start: Integers
+    shape: tuple[int, ...]
+    _box: Box
+
+    def __init__(self, nvec: ArrayLike, start: ArrayLike = 0) -> None:
+        counts = _integers(nvec, "nvec")
+        firsts = _integers(start, "start")
+        if counts.ndim == 0 or counts.ndim > ARRAY_RANK or counts.size > SPACE_ELEMENTS:
+            raise SpaceError(f"nvec of MultiDiscrete has 1 to {ARRAY_RANK} axes, found shape {counts.shape}")
+        if firsts.shape not in ((), counts.shape):
+            raise SpaceError(f"start of MultiDiscrete: expected shape {counts.shape}, found {firsts.shape}")
+        firsts = np.array(np.broadcast_to(firsts, counts.shape))
+        if bool((counts < 1).any()):
+            raise SpaceError(f"nvec of MultiDiscrete is at least 1, found {nvec!r}")
+        if bool((firsts > INT64.max - (counts - 1)).any()):
+            raise SpaceError(f"MultiDiscrete holds 64-bit integers, found nvec={nvec!r}, start={start!r}")
+        box = Box(firsts, firsts + (counts - 1), counts.shape, np.int64)
+        self._freeze(
+            nvec=counts,
+            start=firsts,
+            shape=counts.shape,
+            size=counts.size,
+            scalar=False,
+            dtype=box.dtype,
+            _box=box,
+        )
+
+    def contains(self, value: Any) -> bool:
+        """Tell whether each element is one of its integers, see `Space.contains`."""
+        return self._box.contains(value)
+
+    def canonical(self, value: Any) -> Integers:
+        """Return a contained value as read-only int64 array."""
+        if not self._box.contains(value):
+            raise self._refuse(value)
+        found: Integers = self._box.canonical(value)
+        return found
+
+    def default(self) -> Integers:
+        """Return the contained array nearest to zero."""
+        found: Integers = self._box.default()
+        return found
+
+    def clip(self, value: Any) -> Integers:
+        """Return the nearest contained array, see `Space.clip`."""
+        found: Integers = self._box.clip(value)
+        return found
+
+    def to_vector(self, value: Any) -> Vector:
+        """Return the elements flat, in C order."""
+        return np.array(self.canonical(value)).reshape(-1)
+
+    def from_vector(self, vector: Any) -> Integers:
+        """Return the array whose elements these are."""
+        found: Integers = self._box.from_vector(vector)
+        return found
+
+    def _sample(self, rng: Generator) -> Integers:
+        found: Integers = self._box.sample(rng)
+        return found
+
+    def _key(self) -> tuple[Any, ...]:
+        return (self.shape, self.nvec.tobytes(), self.start.tobytes())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (MultiDiscrete, (self.nvec, self.start))
+
+    def to_string(self) -> str:
+        """Return `MultiDiscrete([...])`, with `start=[...]` unless it is 0 everywhere."""
+        start = f", start={to_text(self.start.tolist())}" if bool(self.start.any()) else ""
+        # Without elements the nesting alone does not tell the shape.
+        shape = f", shape={self.shape}" if self.size == 0 and self.shape != (0,) else ""
+        return f"MultiDiscrete({to_text(self.nvec.tolist())}{start}{shape})"
+
+    def to_wire(self) -> dict[str, Any]:
+        """Return the map with shape, and nvec and start flat in C order."""
+        return {
+            "type": self.kind,
+            "shape": list(self.shape),
+            "nvec": [to_form(n) for n in self.nvec.ravel().tolist()],
+            "start": [to_form(n) for n in self.start.ravel().tolist()],
+        }
+
+
+def _integers(value: ArrayLike, name: str) -> Integers:
+    try:
+        array = np.asarray(value)
+        if array.size == 0:
+            return np.zeros(array.shape, dtype=np.int64)
+        if array.dtype.kind in "iu" and int(array.max()) <= INT64.max:
+            return np.array(array, dtype=np.int64, order="C")
+    except (ValueError, TypeError, OverflowError):  # ragged lists, foreign objects
+        pass
+    raise SpaceError(f"{name} of MultiDiscrete: expected 64-bit integers, found {value!r}")
+
+
+Bits = NDArray[np.int8]
+
+
+class MultiBinary(Space):
+    """Hold the int8 arrays of zeros and ones of one shape.
+
+    Args:
+        n: Number of elements, or the shape of the values; `MultiBinary(3)` equals `MultiBinary((3,))`.
+
+    Raises:
+        SpaceError: A negative or too large shape.
+    """
+
+    __slots__ = ("_box", "dtype", "scalar", "shape", "size")
+
+    kind = "multi_binary"
+    shape: tuple[int, ...]
+    _box: Box
+
+    def __init__(self, n: int | Sequence[int]) -> None:
+        box = Box(0, 1, n, np.int8)
+        self._freeze(shape=box.shape, size=math.prod(box.shape), scalar=False, dtype=box.dtype, _box=box)
+
+    def contains(self, value: Any) -> bool:
+        """Tell whether each element is 0 or 1 (or a boolean), see `Space.contains`."""
+        return self._box.contains(value)
+
+    def canonical(self, value: Any) -> Bits:
+        """Return a contained value as read-only int8 array."""
+        array = self._box.canonical(value) if self._box.contains(value) else None
+        if array is None:
+            raise self._refuse(value)
+        return self._own(array)
+
+    def default(self) -> Bits:
+        """Return zeros."""
+        return self._own(np.zeros(self.shape, np.int8))
+
+    def clip(self, value: Any) -> Bits:
+        """Return the nearest array of zeros and ones, see `Space.clip`."""
+        return self._own(np.asarray(self._box.clip(value)))
+
+    def to_vector(self, value: Any) -> Vector:
+        """Return the elements flat, in C order."""
+        return np.array(self.canonical(value)).reshape(-1)
+
+    def from_vector(self, vector: Any) -> Bits:
+        """Return the array whose elements these are."""
+        return self._own(np.asarray(self._box.from_vector(vector)))
+
+    def _sample(self, rng: Generator) -> Bits:
+        return self._own(np.asarray(self._box.sample(rng)))
+
+    def _own(self, array: NDArray[Any]) -> Bits:
+        found = np.array(array, dtype=np.int8, order="C").reshape(self.shape)
+        found.flags.writeable = False
+        return found
+
+    def _key(self) -> tuple[Any, ...]:
+        return self.shape
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (MultiBinary, (self.shape,))
+
+    def to_string(self) -> str:
+        """Return `MultiBinary(shape)`."""
+        return f"MultiBinary({self.shape})"
+
+    def to_wire(self) -> dict[str, Any]:
+        """Return the map with the shape."""
+        return {"type": self.kind, "shape": list(self.shape)}
+
+
+class _Composite(Space):
+    """Lay the vectors of several spaces side by side."""
+
+    __slots__ = ("_offsets", "_parts", "dtype", "scalar", "size")
+
+    _parts: tuple[Space, ...]
+    _offsets: tuple[int, ...]
+
+    def _join(self, parts: tuple[Space, ...], **attributes: Any) -> None:
+        for part in parts:
+            if not isinstance(part, Space):
+                raise SpaceError(f"a {type(self).__name__} is made of spaces, found {part!r}")
+        offsets = [0]
+        for part in parts:
+            offsets.append(offsets[-1] + part.size)
+        if offsets[-1] > SPACE_ELEMENTS:
+            raise SpaceError(
+                f"a {type(self).__name__} has at most {SPACE_ELEMENTS} columns, found {offsets[-1]}"
+            )
+        dtype = np.result_type(*(part.dtype for part in parts)) if parts else np.dtype(np.float64)
+        self._freeze(
+            _parts=parts, _offsets=tuple(offsets), size=offsets[-1], scalar=False, dtype=dtype, **attributes
+        )
+
+    def __len__(self) -> int:
+        return len(self._parts)
+
+    def _split(self, value: Any) -> tuple[Any, ...] | None:
+        """Return the parts of `value` in the order of the spaces, or None if its structure is another."""
+        raise NotImplementedError
+
+    def _assemble(self, values: list[Any]) -> Any:
+        """Return the value with these parts."""
+        raise NotImplementedError
+
+    def _pairs(self, value: Any) -> Iterator[tuple[Space, Any]]:
+        parts = self._split(value)
+        if parts is None:
+            raise self._refuse(value, "the structure must fit")
+        return zip(self._parts, parts, strict=True)
+
+    def contains(self, value: Any) -> bool:
+        """Tell whether each part is contained in its space."""
+        parts = self._split(value)
+        return parts is not None and all(
+            space.contains(part) for space, part in zip(self._parts, parts, strict=True)
+        )
+
+    def canonical(self, value: Any) -> Any:
+        """Return the value with each part in canonical form."""
+        return self._assemble([space.canonical(part) for space, part in self._pairs(value)])
+
+    def default(self) -> Any:
+        """Return the defaults of the parts."""
+        return self._assemble([space.default() for space in self._parts])
+
+    def clip(self, value: Any) -> Any:
+        """Return the value with each part clipped."""
+        return self._assemble([space.clip(part) for space, part in self._pairs(value)])
+
+    def to_vector(self, value: Any) -> Vector:
+        """Return the vectors of the parts, one after the other.
+
+        Raises:
+            SpaceError: Not contained; or a 64-bit integer that a float column beside it would round.
+        """
+        vector: NDArray[Any] = np.empty(self.size, dtype=self.dtype)
+        for (space, part), (begin, end) in zip(self._pairs(value), pairwise(self._offsets), strict=True):
+            columns = space.to_vector(part)
+            vector[begin:end] = columns
+            if columns.dtype.kind in "iu" and self.dtype.kind == "f" and columns.dtype.itemsize == 8:
+                exact = columns.size == 0 or max(abs(int(columns.min())), abs(int(columns.max()))) <= 2**53
+                if not exact and vector[begin:end].tolist() != columns.tolist():
+                    raise self._refuse(value, "beyond 53 bits an integer has no place in a float vector")
+        return vector
+
+    def from_vector(self, vector: Any) -> Any:
+        """Return the value whose parts have these vectors."""
+        array = np.asarray(vector)
+        if array.shape != (self.size,):
+            raise self._refuse(vector, f"the vector has shape ({self.size},)")
+        spans = zip(self._parts, pairwise(self._offsets), strict=True)
+        return self._assemble([space.from_vector(array[begin:end]) for space, (begin, end) in spans])
+
+    def _sample(self, rng: Generator) -> Any:
+        return self._assemble([space.sample(rng) for space in self._parts])
+
+
+class Tuple(_Composite):
+    """Hold the tuples (or lists) with element i in `spaces[i]`.
+
+    Raises:
+        SpaceError: A part is no space.
+    """
+
+    __slots__ = ("spaces",)
+
+    kind = "tuple"
+    spaces: tuple[Space, ...]
+
+    def __init__(self, spaces: Iterable[Space]) -> None:
+        parts = tuple(spaces)
+        self._join(parts, spaces=parts)
+
+    def __getitem__(self, index: int) -> Space:
+        return self.spaces[index]
+
+    def __iter__(self) -> Iterator[Space]:
+        return iter(self.spaces)
+
+    def _split(self, value: Any) -> tuple[Any, ...] | None:
+        if not isinstance(value, tuple | list) or len(value) != len(self._parts):
+            return None
+        return tuple(value)
+
+    def _assemble(self, values: list[Any]) -> tuple[Any, ...]:
+        return tuple(values)
+
+    def _key(self) -> tuple[Any, ...]:
+        return self.spaces
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (Tuple, (self.spaces,))
+
+    def to_string(self) -> str:
+        """Return `Tuple(space, ...)`."""
+        return f"Tuple({', '.join(space.to_string() for space in self.spaces)})"
+
+    def to_wire(self) -> dict[str, Any]:
+        """Return the map with the list of spaces."""
+        return {"type": self.kind, "spaces": [space.to_wire() for space in self.spaces]}
+
+
+class Dict(_Composite):
+    """Hold the maps with the keys of `spaces`, each value in the space of its key; the order is that of sorted keys.
+
+    Raises:
+        SpaceError: A key is no text, a part is no space.
+    """
+
+    __slots__ = ("spaces",)
+
+    kind = "dict"
+    spaces: Mapping[str, Space]
+
+    def __init__(
+        self, spaces: Mapping[str, Space] | Iterable[tuple[str, Space]] = (), **named: Space
+    ) -> None:
+        given: dict[Any, Space] = {**dict(spaces), **named}
+        if not all(isinstance(name, str) for name in given):
+            raise SpaceError(f"the keys of a Dict are texts, found {list(given)!r}")
+        ordered = {name: given[name] for name in sorted(given)}
+        self._join(tuple(ordered.values()), spaces=MappingProxyType(ordered))
+
+    def __getitem__(self, name: str) -> Space:
+        return self.spaces[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.spaces)
+
+    def keys(self) -> Iterable[str]:
+        """Return the keys, sorted."""
+        return self.spaces.keys()
+
+    def _split(self, value: Any) -> tuple[Any, ...] | None:
+        if not isinstance(value, Mapping) or value.keys() != self.spaces.keys():
+            return None
+        return tuple(value[name] for name in self.spaces)
+
+    def _assemble(self, values: list[Any]) -> dict[str, Any]:
+        return dict(zip(self.spaces, values, strict=True))
+
+    def _key(self) -> tuple[Any, ...]:
+        return tuple(self.spaces.items())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (Dict, (dict(self.spaces),))
+
+    def to_string(self) -> str:
+        """Return `Dict(name=space, "other name"=space, ...)`."""
+        parts = [f"{_key_text(name)}={space.to_string()}" for name, space in self.spaces.items()]
+        return f"Dict({', '.join(parts)})"
+
+    def to_wire(self) -> dict[str, Any]:
+        """Return the map with the map of spaces."""
+        return {"type": self.kind, "spaces": {name: space.to_wire() for name, space in self.spaces.items()}}
+
+
+def _key_text(name: str) -> str:
+    """Return a key as it stands in text: bare if it is an ASCII identifier, else as a JSON string."""
+    return name if name.isascii() and name.isidentifier() else json.dumps(name)
