@@ -10,8 +10,6 @@ from typing import Any, TextIO
 
 from ganglion.limits import LOG_LINE_BYTES
 
-__all__ = ["Log", "set_up"]
-
 _LEVELS = ("debug", "info", "warning", "error")
 
 

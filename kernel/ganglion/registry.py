@@ -21,23 +21,6 @@ from typing import Any
 from ganglion.errors import PluginInvalid
 from ganglion.run.plan import Plan, PluginPlan
 
-__all__ = [
-    "GROUPS",
-    "STANDARD",
-    "Alias",
-    "Entry",
-    "Group",
-    "alias",
-    "deep_check",
-    "describe",
-    "distribution_of",
-    "entries",
-    "fault",
-    "find",
-    "load",
-    "locate",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Group:

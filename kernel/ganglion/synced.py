@@ -6,8 +6,6 @@ import contextlib
 import os
 from pathlib import Path
 
-__all__ = ["sync", "write_synced"]
-
 
 def write_synced(path: Path, data: bytes, mode: int = 0o666) -> None:
     """Write a file, whole or not at all; OSError if it cannot be written, and the old one stays.

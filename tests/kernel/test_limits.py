@@ -32,11 +32,6 @@ def definitions() -> dict[str, ast.Assign | ast.AnnAssign]:
     return found
 
 
-def test_all_limits_are_exported() -> None:
-    """`__all__` names every limit, in order."""
-    assert sorted(definitions()) == [name for name in limits.__all__ if name.isupper()]
-
-
 @pytest.mark.parametrize("name", sorted(definitions()))
 def test_limit_is_positive_and_has_its_reason(name: str) -> None:
     """Every limit is above zero and has a reason beside it or on the lines of its definition."""

@@ -54,7 +54,8 @@ SECOND = [
 ]
 
 
-@pytest.mark.parametrize("form", ["attach", pytest.param("command", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("form", ["attach", "command"])
 def test_programs_come_through_too(form: str, place: Path) -> None:
     """A program of the run, or one that somebody else starts, is lost, then the broker, then both: no row differs."""
     strikes = [
@@ -67,7 +68,9 @@ def test_programs_come_through_too(form: str, place: Path) -> None:
     assert ([], []) == (verdict.defects, verdict.missed)
 
 
-@pytest.mark.parametrize("strikes", [FIRST, SECOND], ids=["who plays", "who leads"])
+@pytest.mark.parametrize(
+    "strikes", [FIRST, pytest.param(SECOND, marks=pytest.mark.long)], ids=["who plays", "who leads"]
+)
 def test_who_is_killed_comes_back(strikes: list[Strike], undisturbed: Reference, place: Path) -> None:
     """Four processes of different kinds are killed in one run: it goes on by itself, and no row differs."""
     verdict = Round(Scene("several", 2, strikes), undisturbed, place / strikes[0].role).play()

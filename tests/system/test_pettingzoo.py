@@ -110,6 +110,7 @@ def interval(results: list[float]) -> tuple[float, float]:
     return statistics.fmean(results) - half, statistics.fmean(results) + half
 
 
+@pytest.mark.long
 def test_a_learner_plays(tmp_path: Path) -> None:
     """An agent of Stable-Baselines3 is trained on some games, and then plays by its policy alone."""
     pytest.importorskip(

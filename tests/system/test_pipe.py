@@ -46,6 +46,7 @@ def test_muscle_of_lines_keeps_every_clause(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("command", "tool"), [("ocaml, str.cma, counter.ml", "ocaml"), ("escript, counter.escript", "escript")]
 )
+@pytest.mark.long
 def test_the_same_environment_in_another_language(folder: Path, command: str, tool: str) -> None:
     """A run with the counter in OCaml, or in Erlang, has the tables of the shell script's."""
     if shutil.which(tool) is None:

@@ -137,7 +137,9 @@ def short(run: Journey, *orders: dict[str, object]) -> Journey:
 
 
 @pytest.mark.parametrize(
-    "noted", [True, pytest.param(False, marks=pytest.mark.long)], ids=["noted", "on tapes alone"]
+    "noted",
+    [pytest.param(True, marks=pytest.mark.long), pytest.param(False, marks=pytest.mark.long)],
+    ids=["noted", "on tapes alone"],
 )
 def test_a_run_that_has_finished_is_completed(journey: Callable[..., Journey], noted: bool) -> None:
     """All is killed after the governor's word was heard, while somebody is slow to leave: nothing is left to wait for.

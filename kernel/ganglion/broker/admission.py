@@ -11,8 +11,6 @@ from ganglion.limits import ADMISSIONS, TOKEN_BYTES, WRONG_TOKEN_ORIGINS, WRONG_
 from ganglion.wire.messages import PROTOCOL_VERSION, Admit, Hello
 from ganglion.wire.name import Role, check_name
 
-__all__ = ["Register", "Strangers", "admission_of", "checked"]
-
 _ATTACHING = {"environment": "an environment", "muscle": "a muscle"}
 
 

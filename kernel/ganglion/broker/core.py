@@ -30,8 +30,6 @@ from ganglion.wire.messages import PROTOCOL_VERSION, Failure, Gap, Hello, Lost, 
 from ganglion.wire.name import Role
 from ganglion.wire.verb import Verb
 
-__all__ = ["Broker"]
-
 _SLEEPER_S = 0.75  # a tick that comes so late accuses nobody: the broker itself was stopped or starved
 _CROWDED, _RELIEVED = 0.8, 0.7  # of the places: there is an alarm, and there could be the next one
 _REFUSALS_MAX = 10  # so many forbidden messages of one peer

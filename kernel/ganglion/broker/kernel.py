@@ -31,8 +31,6 @@ from ganglion.wire.verb import Verb
 if TYPE_CHECKING:
     from ganglion.broker.core import Broker
 
-__all__ = ["Kernel"]
-
 
 class Kernel:
     """Answer the calls that go to the empty name; hand on to the supervisor what is its business."""

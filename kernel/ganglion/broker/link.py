@@ -11,8 +11,6 @@ from ganglion.wire.codec import Content
 from ganglion.wire.name import Role
 from ganglion.wire.verb import Verb
 
-__all__ = ["TRANSITIONS", "Admission", "Close", "Effect", "Link", "Note", "Peer", "Route", "Send", "State"]
-
 
 class State(Enum):
     """Say how far a connection has come."""

@@ -11,8 +11,6 @@ from ganglion.wire.messages import CALLS
 from ganglion.wire.name import Role, safe
 from ganglion.wire.verb import Verb
 
-__all__ = ["RIGHTS", "allowed", "bit", "calls", "may_publish", "open_calls"]
-
 Relation = Callable[[Peer, Peer], bool]
 
 

@@ -6,8 +6,6 @@ import os
 import sys
 from typing import NoReturn
 
-__all__ = ["begin_again"]
-
 
 def begin_again() -> NoReturn:
     """Let this process run its own command line from the start, with the variables as they are now."""

@@ -17,8 +17,6 @@ from ganglion.limits import RECONNECT_S
 if TYPE_CHECKING:
     from ganglion.supervisor.connection import Connection
 
-__all__ = ["command"]
-
 _AGAIN_S = 0.5  # between two tries while nobody waits for us yet
 _TELL_S = 5.0  # between two lines that say so
 

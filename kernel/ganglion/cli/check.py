@@ -16,8 +16,6 @@ from ganglion.document.fault import Fault, gathered, report, settle, summary
 from ganglion.errors import DocumentError
 from ganglion.run.plan import Plan
 
-__all__ = ["command"]
-
 
 @click.command("check")
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")

@@ -14,8 +14,6 @@ from typing import Any
 
 from ganglion.supervisor.launcher import SINGLE_THREAD
 
-__all__ = ["Answer", "Children"]
-
 _PYTHON = (sys.executable, "-P")  # -P: nothing in the working folder shadows a module
 
 

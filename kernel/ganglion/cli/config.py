@@ -12,8 +12,6 @@ from ganglion.cli.settings import BUILT_IN, KEYS, Settings
 from ganglion.cli.stores import default_uri
 from ganglion.supervisor.output import printable, without_password
 
-__all__ = ["command"]
-
 
 @click.command("config")
 @click.option("--all", "everything", is_flag=True, help="also the limits that nobody has changed")

@@ -16,8 +16,6 @@ from ganglion.errors import LaunchError, PluginInvalid
 from ganglion.run.plan import Plan
 from ganglion.supervisor.advice import inspect
 
-__all__ = ["deeply", "misfits"]
-
 _DEADLINE_S = (
     120.0  # importing torch from a cold disk takes tens of seconds; a module that hangs takes for ever
 )

@@ -28,8 +28,6 @@ from ganglion.supervisor.operator import Operator
 from ganglion.transport.curve import new_pair
 from ganglion.wire.messages import Nothing
 
-__all__ = ["Finding", "command", "examine"]
-
 _PYTHON = (3, 11)
 _PACKAGES = ("click", "msgpack", "numpy", "pydantic", "pyyaml", "pyzmq", "rich", "structlog", "uvloop")
 _ROLES = ("environment", "muscle", "brain", "objective", "controller", "condition", "store")

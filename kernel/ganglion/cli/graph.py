@@ -12,8 +12,6 @@ import click
 from ganglion.cli.settings import Settings
 from ganglion.run.plan import AgentPlan, PhasePlan, Plan, PluginPlan, ProgramPlan
 
-__all__ = ["FORMATS", "Graph", "command", "phases_graph", "process_graph"]
-
 _MERMAID = {
     '"': "#quot;",
     "#": "#35;",

@@ -24,8 +24,6 @@ from ganglion.supervisor.output import printable
 if TYPE_CHECKING:
     from ganglion.wire.messages import RunEvent
 
-__all__ = ["command", "environment", "status", "stop"]
-
 
 @click.group("kernel", invoke_without_command=True)
 @click.option(

@@ -21,8 +21,6 @@ from ganglion.cli.settings import Settings, options
 from ganglion.errors import GanglionError
 from ganglion.supervisor.output import printable
 
-__all__ = ["COMMANDS", "Commands", "main"]
-
 INTERRUPTED = 130
 _ESCAPED = "ganglion.escaped"
 

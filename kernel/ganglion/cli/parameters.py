@@ -15,8 +15,6 @@ from ganglion import registry
 from ganglion.cli.child import Children
 from ganglion.errors import LaunchError, PluginInvalid
 
-__all__ = ["form_of", "parameters", "schema_of"]
-
 _MODULE = "ganglion.cli.parameters"  # `__name__` is another one in the child
 _DEADLINE_S = 120.0  # importing torch from a cold disk takes tens of seconds
 _SIMPLE = {str: "string", bool: "boolean", int: "integer", float: "number", type(None): "null"}

@@ -8,8 +8,6 @@ import click
 
 from ganglion.errors import UsageError
 
-__all__ = ["command"]
-
 
 @click.command("pipe", context_settings={"ignore_unknown_options": True})
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- COMMAND...")

@@ -18,8 +18,6 @@ from ganglion.document.fault import nearest
 from ganglion.errors import UsageError
 from ganglion.registry import Entry
 
-__all__ = ["command", "manual"]
-
 
 def manual(entry: Entry) -> str | None:
     """Return the docstring of a plugin's class or function; None where its source cannot be found, or says nothing."""

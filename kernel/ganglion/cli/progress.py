@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from ganglion.supervisor.runs import Outcome
     from ganglion.wire.messages import RunEvent
 
-__all__ = ["JsonProgress", "PlainProgress", "Progress", "following", "make_progress", "plain_line"]
-
 _NAME_WIDTH = 16
 _EPISODES_PER_S = 20  # more than that become one line per second
 _INTERRUPTED = 130

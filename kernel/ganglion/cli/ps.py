@@ -13,8 +13,6 @@ from ganglion.supervisor.connection import find_connections
 from ganglion.supervisor.operator import Operator, find_kernel, find_run
 from ganglion.wire.messages import RunRequest
 
-__all__ = ["command"]
-
 _COLUMNS = (
     "run",
     "name",

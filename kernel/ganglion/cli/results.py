@@ -26,8 +26,6 @@ from ganglion.wire.tape import Kind, frames_of, read_records
 if TYPE_CHECKING:
     from ganglion.sdk.store import StoreReader
 
-__all__ = ["command", "open_episodes"]
-
 _BATCH = "record.batch"
 _REASON = "open"
 

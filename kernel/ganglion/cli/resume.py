@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from ganglion.supervisor.checkpoints import Way
     from ganglion.supervisor.folder import Census, RunFolder
 
-__all__ = ["command"]
-
 _FINISHED = "finished"
 
 

@@ -30,18 +30,6 @@ if TYPE_CHECKING:
     from ganglion.run.plan import Plan
     from ganglion.supervisor.folder import RunFolder
 
-__all__ = [
-    "Options",
-    "RunSession",
-    "command",
-    "faults_of",
-    "load",
-    "plan_rows",
-    "print_plans",
-    "store_of",
-    "store_text",
-]
-
 
 def plan_rows(plan: Plan) -> dict[str, Any]:
     """Return a plan's phases and processes, each with its seed, as plain values."""

@@ -16,8 +16,6 @@ from ganglion.cli.table import json_text, write
 from ganglion.cli.verify import first_difference
 from ganglion.errors import StoreError, UsageError
 
-__all__ = ["command", "honest"]
-
 STATUSES = ("queued", "running", "paused", "finished", "failed", "interrupted", "lost")
 
 

@@ -16,8 +16,6 @@ from ganglion.document.fault import nearest
 from ganglion.document.schema import PARAMETERISED, with_parameters
 from ganglion.errors import UsageError
 
-__all__ = ["command"]
-
 
 @click.command("schema")
 @click.argument("kind", default="run", metavar="[run|config|...]")

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from ganglion.supervisor.runs import Outcome
     from ganglion.wire.messages import RunEvent
 
-__all__ = ["LiveProgress", "sparkline"]
-
 _BARS = "▁▂▃▄▅▆▇█"
 _REDRAW_S = 0.1  # at most ten redraws a second
 _WIDTH = 12

@@ -11,8 +11,6 @@ from ganglion.errors import LaunchError
 from ganglion.run.plan import PhasePlan, Process
 from ganglion.wire.name import Role
 
-__all__ = ["path_of", "seeds_of"]
-
 _MODULE = "ganglion.cli.seeds"  # `__name__` is another one in the child
 _DEADLINE_S = 60.0  # to import numpy from a cold disk takes seconds
 _EVALUATE = "evaluate"

@@ -28,18 +28,6 @@ if TYPE_CHECKING:
     from ganglion.supervisor.supervisor import Supervisor
     from ganglion.wire.messages import RunEvent
 
-__all__ = [
-    "Session",
-    "bind_options",
-    "bound_places",
-    "checked_bind",
-    "connection_of",
-    "document_file",
-    "keep_to",
-    "opened_bind",
-    "processors",
-]
-
 
 def connection_of(settings: Settings, daemon: bool = False) -> Connection:
     """Return the connection of `--kernel FILE`, else of the newest living kernel (only daemons, if asked for).

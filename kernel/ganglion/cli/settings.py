@@ -21,8 +21,6 @@ from ganglion.errors import UsageError
 if TYPE_CHECKING:
     from ganglion.document.marks import Node
 
-__all__ = ["BUILT_IN", "KEYS", "Settings", "options"]
-
 BUILT_IN = "built in"
 KEYS = ("results", "store", "kernel", "bind", "cpus", "allow", "block", "commands", "readers")
 """The settings beside `limits`; each has a variable."""

@@ -15,8 +15,6 @@ from ganglion.cli.table import json_text, write
 from ganglion.errors import UsageError
 from ganglion.supervisor.output import printable
 
-__all__ = ["command"]
-
 _PHASES = ("phase", "name", "mode", "status", "reason", "workers", "episodes")
 _BRAINS = ("phase", "agent", "tag", "episode", "updates", "bytes", "sha256", "path")
 _FILES = ("bytes", "path")

@@ -14,8 +14,6 @@ from ganglion.supervisor.operator import Operator, find_run
 from ganglion.supervisor.output import printable
 from ganglion.wire.messages import RunRequest, RunSignal, Signalled
 
-__all__ = ["command", "go_on", "pause", "say", "send", "stop"]
-
 
 def _options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add what both commands take."""

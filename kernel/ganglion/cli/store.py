@@ -9,8 +9,6 @@ from ganglion.cli.stores import store_class, store_uri
 from ganglion.cli.table import json_text
 from ganglion.supervisor.output import printable, without_password
 
-__all__ = ["command"]
-
 
 @click.group("store")
 def command() -> None:

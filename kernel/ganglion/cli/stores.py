@@ -16,19 +16,6 @@ from ganglion.wire.messages import RunRequest
 if TYPE_CHECKING:
     from ganglion.sdk.store import Store, StoreReader
 
-__all__ = [
-    "DOCUMENT",
-    "RESOLVED",
-    "StoredRun",
-    "carried_out",
-    "default_uri",
-    "find_stored",
-    "honest",
-    "open_reader",
-    "store_class",
-    "store_uri",
-]
-
 _FILE = "ganglion.db"
 
 

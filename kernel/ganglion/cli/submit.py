@@ -18,8 +18,6 @@ from ganglion.supervisor.output import without_password
 from ganglion.supervisor.runs import Outcome
 from ganglion.wire.messages import RunRequest, Submit
 
-__all__ = ["command"]
-
 
 @click.command("submit")
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")

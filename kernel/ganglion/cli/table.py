@@ -15,8 +15,6 @@ from typing import Any, TextIO
 
 from ganglion.errors import UsageError
 
-__all__ = ["FORMATS", "cell", "json_text", "opened", "write"]
-
 Row = Mapping[str, Any]
 
 _WHOLE, _LEAST = 24, 10  # on a screen a column so wide is never cut, and a wider one never to less than that

@@ -17,8 +17,6 @@ from ganglion.run.agents import ResolvedAgent, misfits, resolve, same_declaratio
 from ganglion.run.plan import AgentPlan, EnvironmentPlan, PhasePlan, Plan, span_s
 from ganglion.supervisor.child import exit_text
 
-__all__ = ["CHILD", "try_environments"]
-
 CHILD = "ganglion.cli.deep"
 _IMPORT_S = 120.0  # importing torch from a cold disk takes tens of seconds
 _AT_ONCE_MAX = 4  # each may be a simulator that takes a processor and much memory

@@ -22,16 +22,6 @@ from ganglion.supervisor.output import printable
 if TYPE_CHECKING:
     from ganglion.sdk.store import StoreReader
 
-__all__ = [
-    "DIGESTED",
-    "Difference",
-    "canonical",
-    "command",
-    "digested_tables",
-    "first_difference",
-    "results_digest",
-]
-
 # What counts as a result, in the order in which it is digested, and the columns that do not count: wall-clock times
 # and places of files; the run's id never does. Of a model the digest of its arrays stands in place of the file.
 DIGESTED: dict[str, frozenset[str]] = {

@@ -19,20 +19,6 @@ from ganglion.run.plan import (
     Recovery,
 )
 
-__all__ = [
-    "DEFINING",
-    "INNER",
-    "Expanded",
-    "Nowhere",
-    "cascade",
-    "expand",
-    "override",
-    "path_of",
-    "put",
-    "recovery",
-    "recovery_faults",
-]
-
 _COMPONENT = re.compile(r'"((?:[^"\\]|\\.)*)"|([^."]+)')
 _ENTRY_KEYS = frozenset({"environment", "reward", "state_transformer", "remove", "recovery"})
 _MADE = frozenset(

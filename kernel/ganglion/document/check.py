@@ -15,22 +15,6 @@ from ganglion.document.spelling import PLACES
 from ganglion.limits import PROCESSES_PER_RUN
 from ganglion.run.plan import REPLAY
 
-__all__ = [
-    "AVERAGE",
-    "UNBUILT",
-    "Lookup",
-    "check",
-    "conditions_of",
-    "in_vain",
-    "is_unbuilt",
-    "reads",
-    "repeats",
-    "replay_faults",
-    "replays",
-    "unbuilt",
-    "warnings",
-]
-
 Test = Callable[[Any], bool]
 
 

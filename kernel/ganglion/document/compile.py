@@ -14,8 +14,6 @@ from ganglion.document.marks import Node, core_scalar
 from ganglion.run.outline import outline, outline_plugin, outline_recovery
 from ganglion.run.plan import AgentPlan, EnvironmentPlan, PhasePlan, Plan, PluginPlan, ProgramPlan, Recovery
 
-__all__ = ["compile_plan", "resolved", "written"]
-
 
 def compile_plan(
     root: Node, phases: list[Expanded], source: str, folder: str, text: str, allow: Sequence[str]

@@ -15,8 +15,6 @@ from ganglion.document.spelling import walk
 from ganglion.errors import DocumentError
 from ganglion.limits import changeable
 
-__all__ = ["Config", "config_schema", "is_limit", "read_config"]
-
 Packages = Annotated[
     list[str],
     Expect(

@@ -7,8 +7,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-__all__ = ["Fault", "gathered", "nearest", "placed", "report", "settle", "summary"]
-
 _LINE_SHOWN_MAX = 160  # a longer line says nothing on a screen, and its caret would wrap
 _LOOKS_LIKE = 0.6  # difflib's own default: `environmets` finds `environments`, `foo` finds nothing
 

@@ -18,8 +18,6 @@ from ganglion.limits import (
     SCALAR_BYTES,
 )
 
-__all__ = ["Node", "Source", "Value", "compose", "core_scalar", "node_of"]
-
 _AHEAD = 1_024  # lines that are split at first; a text may be a million of them, and have one fault
 
 

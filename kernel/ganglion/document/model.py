@@ -22,29 +22,6 @@ from ganglion.limits import (
 )
 from ganglion.run.plan import ON_LOSS
 
-__all__ = [
-    "NAME_WORDS",
-    "Agent",
-    "Document",
-    "Entry",
-    "Environment",
-    "Expect",
-    "Form",
-    "Load",
-    "Location",
-    "Muscle",
-    "Phase",
-    "PhaseConfig",
-    "Plugin",
-    "Recovery",
-    "Replay",
-    "Restarts",
-    "RunConfig",
-    "Simulation",
-    "is_name",
-    "validate",
-]
-
 Location = tuple[str | int, ...]
 
 

@@ -20,8 +20,6 @@ from ganglion.errors import DocumentError, PluginInvalid
 from ganglion.limits import DOCUMENT_BYTES, DOCUMENT_BYTES_REMOTE
 from ganglion.run.plan import Plan
 
-__all__ = ["Plugins", "Tree", "load_document", "load_tree", "read_tree"]
-
 
 class Plugins(Protocol):
     """Know which plugins there are; `ganglion.registry` does. Documents and registry are neighbours and do not meet."""

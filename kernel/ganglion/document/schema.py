@@ -9,8 +9,6 @@ from typing import Any
 from ganglion.document.model import Document
 from ganglion.document.spelling import MODES, PLACES
 
-__all__ = ["PARAMETERISED", "cleaned", "schema", "with_parameters"]
-
 _NAMES = {  # definition and key -> place of `spelling.PLACES`
     "Document": "document",
     "RunConfig": "run_config",

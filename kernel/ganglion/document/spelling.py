@@ -10,20 +10,6 @@ from ganglion.document.fault import Fault
 from ganglion.document.marks import Node
 from ganglion.limits import DOCUMENT_FAULTS, INTEGER_MAX
 
-__all__ = [
-    "MODES",
-    "PLACES",
-    "Foreign",
-    "Place",
-    "Translation",
-    "component",
-    "normalise",
-    "numbers",
-    "phases_of",
-    "translate",
-    "walk",
-]
-
 
 def numbers(root: Node) -> list[Fault]:
     """Return a fault for each integer that no double holds; `seed` may have any size, `x-` keys are ignored."""

@@ -14,8 +14,6 @@ from ganglion.peer.world import Actor
 from ganglion.sdk.flow import Signal
 from ganglion.wire.messages import Acted
 
-__all__ = ["heard", "setpoints_of"]
-
 _ACT = "muscle.act"
 
 

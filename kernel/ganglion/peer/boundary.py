@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from ganglion.peer.phase import Phase
     from ganglion.peer.world import World
 
-__all__ = ["Boundaries", "Ending"]
-
 _ENVIRONMENT = (
     "environment",
     "vanilla",

@@ -59,8 +59,6 @@ from ganglion.wire.messages import (
     UpdateAsked,
 )
 
-__all__ = ["BrainHost"]
-
 _OURS = ("memory", "sensors", "actuators", "muscles", "static_world_models", "models", "phase")
 
 

@@ -12,8 +12,6 @@ from ganglion.peer.state import Generators
 from ganglion.sdk.brain import CheckpointableBrain
 from ganglion.sdk.memory import Memory
 
-__all__ = ["Checkpoints", "export", "restore"]
-
 _TIMES_COST = 20.0  # a checkpoint may take a twentieth of the time
 
 

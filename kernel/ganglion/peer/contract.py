@@ -11,8 +11,6 @@ from ganglion.peer.layout import Layout, freeze
 from ganglion.sdk.information import ActuatorInformation, Information, RewardInformation, SensorInformation
 from ganglion.sdk.spaces import Space
 
-__all__ = ["difference", "layout_of", "listed", "row_of", "static_model"]
-
 _KINDS: dict[str, type[Information]] = {
     "sensor": SensorInformation,
     "actuator": ActuatorInformation,

@@ -46,8 +46,6 @@ from ganglion.wire.messages import (
 from ganglion.wire.name import label
 from ganglion.wire.tape import digest
 
-__all__ = ["ControllerHost"]
-
 
 class ControllerHost:
     """Host one worker: its environments, its muscles, its episodes, phase after phase."""

@@ -16,8 +16,6 @@ from ganglion.wire.messages import Failure, Lost
 from ganglion.wire.name import label
 from ganglion.wire.verb import Verb
 
-__all__ = ["Answer", "Conversation", "Gone", "Incoming", "Leave", "Pending", "Request", "Told", "episode_of"]
-
 
 # These are made for each message; not frozen, since a frozen dataclass takes three times as long to make.
 @dataclass(slots=True)

@@ -16,8 +16,6 @@ from ganglion.peer.world import World
 from ganglion.wire.codec import codec_of
 from ganglion.wire.messages import EnvironmentReset, EnvironmentStart, FlowSignal, Verdict
 
-__all__ = ["Crossing"]
-
 _OURS = ("agents", "environments")
 _PASSING = [
     f"controller.{name}" for name in ("bus", "readings", "rewards", "step", "episode")

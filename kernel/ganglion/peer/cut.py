@@ -12,8 +12,6 @@ from ganglion.errors import StoreError
 from ganglion.run.effect import FOLDER, cut_text, phase_cut_name
 from ganglion.synced import write_synced
 
-__all__ = ["Cuts"]
-
 _KEPT = 2
 
 

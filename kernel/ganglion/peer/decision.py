@@ -12,8 +12,6 @@ from ganglion.sdk.information import ActuatorInformation
 from ganglion.sdk.models import Models
 from ganglion.wire.messages import Thought
 
-__all__ = ["Decision", "Policy", "Seen", "alike", "finite", "thawed"]
-
 POLICY = "policy"  # the tag of the last update beside a model
 
 

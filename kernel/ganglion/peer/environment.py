@@ -43,8 +43,6 @@ from ganglion.wire.messages import (
     EnvironmentUpdated,
 )
 
-__all__ = ["EnvironmentHost"]
-
 _TAPE_S = 5.0  # what took no longer is heard again soon enough
 
 

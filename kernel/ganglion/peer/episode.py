@@ -23,8 +23,6 @@ from ganglion.wire.messages import Act, Acted, EnvironmentUpdate, Verdict
 from ganglion.wire.messages import EpisodeEnded as EpisodeReport
 from ganglion.wire.tape import digest
 
-__all__ = ["Episode"]
-
 _ROWS_OPEN_MAX = 200
 _ROWS_OPEN_BYTES = 256 * 1024  # a quarter of what a body may have: rows may hold images
 _ROW_BYTES = 64  # of numbers and flags beside the values

@@ -16,8 +16,6 @@ from ganglion.wire.name import topic
 if TYPE_CHECKING:
     from ganglion.peer.participant import Participant
 
-__all__ = ["EXCUSED", "Excuse", "Excuses", "Pardoned", "continues"]
-
 EXCUSED = "excused"
 """The event that a process tells of itself: how often it has excused anything."""
 _REASON_CHARACTERS = 500

@@ -9,8 +9,6 @@ from itertools import dropwhile
 from ganglion.errors import AuthorError, CallFailed, DeadlineExceeded, GanglionError, PeerLost
 from ganglion.wire.messages import Failure
 
-__all__ = ["failure_of", "hook_failed", "is_loss", "is_unreachable", "show_failure", "wrong_answer"]
-
 _TEXT_CHARS_MAX = 4_000
 _TRACEBACK_CHARS_MAX = 16_000
 _BETWEEN = (

@@ -19,8 +19,6 @@ from ganglion.sdk.information import ActuatorInformation, Information, SensorInf
 from ganglion.sdk.models import Models
 from ganglion.sdk.seed import derive, generator_from_words
 
-__all__ = ["ActingFilters", "LearningFilters", "in_order", "tag_of"]
-
 Array = NDArray[Any]
 Sensors = list[SensorInformation]
 Actuators = list[ActuatorInformation]

@@ -12,8 +12,6 @@ from ganglion.peer.layout import Layout
 from ganglion.sdk.simtime import SimTime
 from ganglion.sdk.spaces import space_from_wire
 
-__all__ = ["Declared", "checked_row", "layout_of"]
-
 
 class Declared:
     """Know what a program declared; return its rows as our own hosts would have sent them.

@@ -73,8 +73,6 @@ from ganglion.wire.messages import (
 from ganglion.wire.name import topic
 from ganglion.wire.verb import Verb
 
-__all__ = ["GovernorHost"]
-
 _SPAN_KERNEL_S = 30.0
 
 

@@ -14,8 +14,6 @@ from ganglion.peer.excuse import Excuses, Pardoned
 from ganglion.peer.failure import hook_failed
 from ganglion.sdk.seed import derive, generator_from_words, integer_from_words
 
-__all__ = ["Hooks", "identity", "seed_process"]
-
 
 class Hooks:
     """Call the hooks of one object.

@@ -7,8 +7,6 @@ from typing import Any
 
 from ganglion.wire.messages import EnvironmentReset, EnvironmentUpdate
 
-__all__ = ["Journal", "Told"]
-
 
 @dataclass(frozen=True, slots=True)
 class Told:

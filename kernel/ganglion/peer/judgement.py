@@ -16,8 +16,6 @@ from ganglion.sdk.information import RewardInformation
 from ganglion.sdk.seed import derive
 from ganglion.wire.messages import EnvironmentStart
 
-__all__ = ["Judgement", "Once"]
-
 
 class Judgement:
     """Make reward and transformer of an environment, where the document has them, and call them as is promised.

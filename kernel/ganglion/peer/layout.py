@@ -16,8 +16,6 @@ from ganglion.limits import BODY_DEPTH, INTEGER_MAX
 from ganglion.sdk.information import ActuatorInformation, SensorInformation
 from ganglion.sdk.spaces import Box, Space, space_from_wire
 
-__all__ = ["Layout", "copied", "declaration", "freeze", "thaw", "to_json"]
-
 _BLOB_BYTES = 64 * 1024  # larger arrays travel as frames of their own
 _ARRAY_KEYS = ({"dtype", "shape", "data"}, {"dtype", "shape", "blob"})
 _DTYPE = re.compile(r"([<|][biuf](1|2|4|8|16)|<c(8|16|32)|\|S[1-9][0-9]{0,8})\Z")

@@ -14,8 +14,6 @@ from ganglion.peer.state import Generators
 from ganglion.sdk.memory import Memory
 from ganglion.sdk.spaces import Space
 
-__all__ = ["Likeness"]
-
 _PART = ("uid", "name", "worker", "mode", "seed", "rng", "params")  # what every object of a plugin is given
 
 

@@ -34,8 +34,6 @@ from ganglion.sdk.simtime import SimTime
 from ganglion.sdk.spaces import Space, space_from_wire
 from ganglion.sdk.spaces.text import parse_space
 
-__all__ = ["Lines", "LinesEnvironment", "LinesLoader", "LinesMuscle"]
-
 _SEED_SHIFT = 10  # seeds have 63 bits here, and 53 in lines: doubles hold these
 _CHUNK_BYTES = 65536
 

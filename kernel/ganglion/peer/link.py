@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-__all__ = ["Connect", "LinkLike", "Unjoined"]
-
 
 class LinkLike(Protocol):
     """What a participant needs of a link."""

@@ -9,8 +9,6 @@ from typing import Any
 from ganglion import registry
 from ganglion.sdk.construct import construct
 
-__all__ = ["Loader"]
-
 
 @dataclass(frozen=True, slots=True)
 class Loader:

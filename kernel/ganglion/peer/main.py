@@ -21,8 +21,6 @@ from ganglion.peer.participant import Participant
 from ganglion.peer.tape import FileReel, Tape, TapeDiffers
 from ganglion.wire.name import Role
 
-__all__ = ["host_of", "live", "main", "serve"]
-
 _FAILED = 1
 # Objects between two looks for cycles: a step makes some hundred objects, and hardly a cycle.
 _GARBAGE_OBJECTS = 20_000

@@ -14,8 +14,6 @@ from ganglion.sdk.brain import Brain
 from ganglion.sdk.muscle import Muscle
 from ganglion.sdk.spaces import Space
 
-__all__ = ["Columns", "Readings", "learns_arrays", "shape_of", "takes_arrays"]
-
 Array = NDArray[Any]
 
 

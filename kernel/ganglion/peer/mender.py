@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from ganglion.peer.phase import Phase
     from ganglion.peer.world import World
 
-__all__ = ["Mender", "await_successor", "lost_between_calls"]
-
 
 def await_successor(phase: Phase, peer: str, error: GanglionError) -> None:
     """Wait until a lost peer, or its successor, has joined; the governor names the wait, and its deadline ends it.

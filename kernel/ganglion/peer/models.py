@@ -22,25 +22,6 @@ from ganglion.sdk.models import digest_of, file_name, load_meta, tag_file
 from ganglion.sdk.store import Store, StoreReader
 from ganglion.synced import write_synced
 
-__all__ = [
-    "INDEX",
-    "Index",
-    "Kept",
-    "Library",
-    "Shelf",
-    "copy_model",
-    "files_of",
-    "give_back",
-    "hand_over",
-    "keepers_of",
-    "located",
-    "read_shelf",
-    "reserve",
-    "shelves",
-    "shown",
-    "store_class",
-]
-
 
 def store_class(uri: str) -> type[Store]:
     """Return the kind of store that a URI names by its scheme; PluginInvalid if there is none."""

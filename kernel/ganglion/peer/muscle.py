@@ -44,8 +44,6 @@ from ganglion.wire.messages import (
     UpdateAsked,
 )
 
-__all__ = ["MuscleHost"]
-
 Array = NDArray[Any]
 _Read = tuple[list[Any], list[Any], Any]
 """Setpoints, these as they travel, the data."""

@@ -8,8 +8,6 @@ from typing import Any
 from ganglion.peer.excuse import Excuses
 from ganglion.sdk.brain import Brain
 
-__all__ = ["BRAIN", "Notes"]
-
 BRAIN = "brain."
 """How the names of a brain's statistics begin, which lie in one column with those of its muscles."""
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import Enum
 
-__all__ = ["LIFE_BITS", "Numbering", "Place"]
-
 LIFE_BITS = 32  # of a number, for the batches of one life of a writer; what is above counts its lives
 
 

@@ -12,8 +12,6 @@ from ganglion.wire.codec import codec_of
 from ganglion.wire.messages import Gap, RunEvent, Subscribe
 from ganglion.wire.name import topic
 
-__all__ = ["ObserverHost"]
-
 _EVENTS = "events"  # the topic of an event that names none
 _END = "run.ended"
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-__all__ = ["Ordinals"]
-
 _ORDERS, _ORDERS_PER_LIFE = 1 << 30, 1 << 16  # numbers of 31 bits, which all databases have
 
 

@@ -45,8 +45,6 @@ from ganglion.wire.parcel import attach, detach, encoded, lower
 from ganglion.wire.tape import Kind
 from ganglion.wire.verb import Verb
 
-__all__ = ["DEFERRED", "Handler", "Mend", "Participant"]
-
 _IDLE_S = 1.0  # how long a quiet peer sleeps between looks at its deadlines
 _BEAT_HERE = [b"", encode_head(Head(Verb.BEAT, 0, "here")), b""]
 _ASIDE = 1 << 52  # serials of calls that are on no tape begin here

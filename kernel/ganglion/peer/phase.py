@@ -24,8 +24,6 @@ from ganglion.wire.name import topic
 if TYPE_CHECKING:
     from ganglion.peer.episode import Episode
 
-__all__ = ["Phase"]
-
 
 class Phase:
     """What stays the same over the episodes of a phase in this worker."""

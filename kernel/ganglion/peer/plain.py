@@ -10,8 +10,6 @@ import numpy as np
 
 from ganglion.limits import BODY_DEPTH, INTEGER_MAX, WORLD_STATE_VALUES
 
-__all__ = ["plain"]
-
 _DEPTH_MAX = BODY_DEPTH - 4  # levels; it stands inside of a message that has some of its own
 
 

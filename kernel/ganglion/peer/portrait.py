@@ -30,8 +30,6 @@ from ganglion.sdk.information import ActuatorInformation, Information, RewardInf
 from ganglion.sdk.simtime import SimTime
 from ganglion.sdk.spaces import Space, space_from_wire
 
-__all__ = ["NoPortrait", "Portrait", "portray", "restored"]
-
 Portrait: TypeAlias = Sequence[bytes | memoryview]
 """The tree, and the large parts that it names by their numbers; these show the author's own arrays until written."""
 

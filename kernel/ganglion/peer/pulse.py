@@ -14,8 +14,6 @@ from ganglion.limits import BEAT_AFTER_SILENCE_S
 from ganglion.wire.envelope import decode_head
 from ganglion.wire.verb import Verb
 
-__all__ = ["Pulsed", "abort", "asks_for_beat", "pulse"]
-
 _PULSE_S = BEAT_AFTER_SILENCE_S / 2
 
 

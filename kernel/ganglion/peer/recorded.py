@@ -11,8 +11,6 @@ from ganglion.peer.conversation import Conversation, Incoming, Request, Told
 from ganglion.peer.recorder import Recorder
 from ganglion.peer.tape import Tape, TapeDiffers
 
-__all__ = ["Recorded"]
-
 
 class Recorded(ABC):
     """Be the part of a participant that has to do with its tape; without one nothing happens.

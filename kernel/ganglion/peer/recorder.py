@@ -13,8 +13,6 @@ from ganglion.wire.envelope import Position, decode_head, encode_head
 from ganglion.wire.tape import Kind
 from ganglion.wire.verb import Verb
 
-__all__ = ["Recorder"]
-
 
 class Recorder:
     """Write down what one participant hears and says; first, let it hear and compare what its predecessor did.

@@ -21,8 +21,6 @@ from ganglion.wire.messages import RecordAck, RecordBatch, RunEvent
 from ganglion.wire.name import topic
 from ganglion.wire.parcel import detach
 
-__all__ = ["Records", "declaration_rows", "pack"]
-
 _ROWS_PER_BATCH = 250
 _BATCH_BYTES_MAX = 512 * 1024  # half of what a body may have
 _AGAIN_S, _AGAIN_MOST_S = 0.25, 4.0  # after so long without a word of the store all is said again

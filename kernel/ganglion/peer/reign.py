@@ -19,8 +19,6 @@ from ganglion.sdk.condition import EpisodeMeans, EvaluationView
 from ganglion.wire.codec import codec_of
 from ganglion.wire.messages import EpisodeEnded, FlowSignal
 
-__all__ = ["Reign"]
-
 _CONSTANT = (
     "plan",
     "_services",

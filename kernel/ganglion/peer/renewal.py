@@ -10,8 +10,6 @@ from ganglion.limits import TAPE_BEGIN_BYTES, TAPE_BEGIN_S
 from ganglion.peer.participant import Participant
 from ganglion.peer.portrait import NoPortrait, Portrait
 
-__all__ = ["Renewal"]
-
 _TIMES_SIZE = 2  # a tape may be so much longer than the state with which it begins
 _TIMES_COST = 50.0  # taking states may take a fiftieth of the time
 

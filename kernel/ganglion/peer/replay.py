@@ -16,8 +16,6 @@ from ganglion.run.plan import REPLAY, PhasePlan, Plan
 from ganglion.sdk.brain import Brain
 from ganglion.wire.messages import BrainPretrain, BrainPretrained, BrainSetup, Think
 
-__all__ = ["NONE", "Learner", "Lesson", "Recordings", "Replay", "provider", "recordings"]
-
 
 class Recordings(Protocol):
     """The recordings of one run, in the governor's process."""

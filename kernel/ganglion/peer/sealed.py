@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-__all__ = ["Sealed"]
-
 
 class Sealed:
     """Know how far the records have come that a store was told.

@@ -20,8 +20,6 @@ import numpy as np
 from ganglion.sdk.brain import CheckpointableBrain
 from ganglion.sdk.condition import TerminationCondition
 
-__all__ = ["attributes_of", "found_in", "put_attributes", "way_of"]
-
 _MET_MAX = 100_000  # objects that are looked at: what is larger than this has not just been made
 _CONSTANT = (
     type,

@@ -13,8 +13,6 @@ from ganglion.peer.likeness import Likeness
 from ganglion.peer.portrait import NoPortrait, Portrait
 from ganglion.sdk.environment import Environment, EnvironmentState
 
-__all__ = ["Snapshot", "speaks"]
-
 _STATE = "books.state"  # where in a likeness the environment's own words are
 _EXPECTED = "expected a map of names and arrays, or other plain values"
 

@@ -14,8 +14,6 @@ from ganglion.errors import RemoteProtocolError
 from ganglion.sdk.information import Information
 from ganglion.sdk.seed import derive, generator_from_words
 
-__all__ = ["Generators", "streams_of"]
-
 _KIND = "PCG64"
 _WORD_BYTES = 16  # of PCG64's two integers of 128 bits
 _KEY_WORDS = 624  # of a Mersenne twister

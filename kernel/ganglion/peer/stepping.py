@@ -15,8 +15,6 @@ from ganglion.sdk.environment import EnvironmentState, StepBatch
 from ganglion.sdk.information import RewardInformation, SensorInformation
 from ganglion.sdk.spaces import Box, Space
 
-__all__ = ["arrays_of", "flag_of", "reward_layout", "state_of", "values_of"]
-
 Array = NDArray[Any]
 _BODIES = 1  # that an environment has in a run
 

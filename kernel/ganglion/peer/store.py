@@ -23,8 +23,6 @@ from ganglion.wire.messages import RecordAck, RecordBatch, RunEvent, Watch
 from ganglion.wire.name import Role, peer_name, topic
 from ganglion.wire.parcel import attach, detach
 
-__all__ = ["StoreHost"]
-
 _COMMIT_ROWS = 1000
 _REPLAY_ROWS = 100_000  # while a tape is heard nothing needs to be durable but what memory should not hold
 _GAP_S = 10.0  # who notices that a batch was lost says it again much sooner

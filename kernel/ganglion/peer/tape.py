@@ -13,8 +13,6 @@ from ganglion.limits import EXIT_DIFFERS, TAPE_BYTES
 from ganglion.wire import tape as wire
 from ganglion.wire.tape import Entry, Kind, Record
 
-__all__ = ["FileReel", "MemoryReel", "Reel", "Tape", "TapeDiffers"]
-
 _HEARD, _SAID = int(Kind.HEARD), int(Kind.SAID)  # they are noted for each message
 
 

@@ -13,8 +13,6 @@ from ganglion.sdk.brain import EvaluationResult
 from ganglion.sdk.flow import Signal
 from ganglion.wire.messages import BrainEvaluated, Think, UpdateAsked
 
-__all__ = ["Newest", "Round", "evaluated", "signal_of"]
-
 
 @dataclass(slots=True)
 class Round:

@@ -15,8 +15,6 @@ from ganglion.sdk.brain import Transitions
 from ganglion.sdk.memory import Memory
 from ganglion.wire.messages import Think
 
-__all__ = ["Layouts", "Row", "Stack", "remember"]
-
 Array = NDArray[Any]
 Layouts = tuple[Layout, Layout, Layout]
 """Of an agent's sensors, of its actuators, and of those behind its filters."""

@@ -18,8 +18,6 @@ from ganglion.wire.envelope import Head
 from ganglion.wire.messages import EnvironmentDeclared, EnvironmentStart, Nothing
 from ganglion.wire.verb import Verb
 
-__all__ = ["try_out"]
-
 _WIRE_BITS = 10  # an integer of a stream has 63 bits, what travels has 53
 
 

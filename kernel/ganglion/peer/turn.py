@@ -8,8 +8,6 @@ from ganglion.errors import AuthorError
 from ganglion.peer.hooks import Hooks
 from ganglion.sdk.controller import Controller
 
-__all__ = ["Turn"]
-
 
 class Turn:
     """Watch over the steps of an episode: each agent acts once in a step, and as was announced.

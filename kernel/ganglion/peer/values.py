@@ -10,8 +10,6 @@ from ganglion.peer.layout import Layout
 from ganglion.peer.world import Actor
 from ganglion.sdk.information import ActuatorInformation
 
-__all__ = ["Layouts", "Values", "rows_of"]
-
 LayoutOf = Callable[[str], Layout]
 """Agent -> the layout of its rows."""
 

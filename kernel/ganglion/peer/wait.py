@@ -12,8 +12,6 @@ from ganglion.wire.envelope import decode_head
 from ganglion.wire.messages import Overdue
 from ganglion.wire.verb import Verb
 
-__all__ = ["Accusations", "Reports"]
-
 _LONGEST_S = 64.0
 
 

@@ -13,8 +13,6 @@ from ganglion.wire.envelope import Head, decode_head, encode_head
 from ganglion.wire.messages import Hello, Welcome
 from ganglion.wire.verb import Verb
 
-__all__ = ["greet", "insist", "read_welcome"]
-
 _FIRST_S, _MOST_S = 0.01, 0.5  # between two tries to reach a broker that is lost
 _T = TypeVar("_T")
 

@@ -16,8 +16,6 @@ from ganglion.peer.layout import Layout
 from ganglion.peer.records import pack
 from ganglion.wire.messages import EnvironmentDeclared, EnvironmentUpdated
 
-__all__ = ["Actor", "Decision", "World", "select"]
-
 
 @dataclass(slots=True)
 class World:

@@ -10,17 +10,6 @@ from typing import Any
 from ganglion.errors import DocumentError
 from ganglion.run.plan import AgentPlan, PhasePlan
 
-__all__ = [
-    "ResolvedAgent",
-    "declaration_rows",
-    "full_ids",
-    "misfits",
-    "replaying",
-    "resolve",
-    "same_declarations",
-    "storing",
-]
-
 Declarations = Mapping[str, Mapping[str, Any]]
 """Environment -> {sensors, actuators, rewards, static_model}, as its controller reported."""
 STATIC_MODEL = "static_world_model"

@@ -22,30 +22,6 @@ from ganglion.wire.messages import (
     WorkerFailed,
 )
 
-__all__ = [
-    "FOLDER",
-    "Answer",
-    "Ask",
-    "Await",
-    "Cut",
-    "Declare",
-    "Effect",
-    "Event",
-    "Finish",
-    "Recall",
-    "Record",
-    "Services",
-    "Stage",
-    "Steer",
-    "cut_text",
-    "failed",
-    "phase_cut_name",
-    "placed",
-    "read_cut",
-    "record_of",
-    "records_of_excuses",
-]
-
 
 class Stage(Enum):
     """Say where a run stands; a phase goes through NEEDING to CLOSING in this order."""

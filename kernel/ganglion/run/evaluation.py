@@ -25,8 +25,6 @@ from ganglion.wire.messages import (
 )
 from ganglion.wire.name import Role, peer_name
 
-__all__ = ["Evaluations"]
-
 Asker = Callable[[tuple[Any, ...], str, str, Any], Effect]
 """Make the effect of asking: tag, peer, call, message."""
 

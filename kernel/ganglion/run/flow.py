@@ -14,20 +14,6 @@ from ganglion.sdk.flow import Mode, Signal
 from ganglion.wire.messages import Boundary, EpisodeEnded, FlowSignal, Go, Signalled, Stands, Verdict
 from ganglion.wire.name import Role, peer_name
 
-__all__ = [
-    "Flow",
-    "Judgement",
-    "Promises",
-    "Seeds",
-    "Stand",
-    "Tally",
-    "Waits",
-    "episode_ended",
-    "join_text",
-    "order_record",
-    "refusal",
-]
-
 _LONGEST_S = 60.0
 
 

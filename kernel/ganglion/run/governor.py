@@ -61,8 +61,6 @@ from ganglion.wire.messages import (
 )
 from ganglion.wire.name import Role, label, peer_name
 
-__all__ = ["Governor"]
-
 _CUT_S = 1.5  # how long workers may take to close their episodes when a run fails
 _IN_PHASE = (Stage.SETTING_UP, Stage.BRAINS, Stage.RUNNING)  # somebody may wait for who was lost
 

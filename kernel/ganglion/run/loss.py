@@ -5,19 +5,6 @@ from __future__ import annotations
 from ganglion.run.plan import FAIL, RECOVER, RESTART, EnvironmentPlan, PhasePlan, Plan, Process
 from ganglion.wire.name import Role
 
-__all__ = [
-    "awaited",
-    "led",
-    "mended",
-    "mends",
-    "ours",
-    "policy",
-    "recovers",
-    "restarts",
-    "returns",
-    "unrepeatable",
-]
-
 _IN_EPISODES = frozenset({Role.ENVIRONMENT, Role.MUSCLE})
 
 

@@ -10,19 +10,6 @@ from ganglion.run.effect import Effect, Event, Record, Services
 from ganglion.run.plan import AgentPlan, PhasePlan
 from ganglion.wire.messages import BrainStore, BrainStored
 
-__all__ = [
-    "FINISHED",
-    "Inheritance",
-    "Keeper",
-    "Wish",
-    "continued",
-    "missing",
-    "own",
-    "pick_phase",
-    "pick_run",
-    "wish_of",
-]
-
 Own = Mapping[tuple[int, str], str]
 """(phase index, agent) -> folder of the model with which the agent left that phase of this run."""
 

@@ -6,8 +6,6 @@ from typing import Any
 
 from ganglion.run.plan import AgentPlan, EnvironmentPlan, PhasePlan, PluginPlan, Recovery
 
-__all__ = ["outline", "outline_plugin", "outline_recovery"]
-
 
 def outline_plugin(plugin: PluginPlan) -> dict[str, Any]:
     """Return a `{name, params, on_error}`."""

@@ -17,26 +17,6 @@ from ganglion.limits import (
 )
 from ganglion.wire.name import Role, peer_name
 
-__all__ = [
-    "FAIL",
-    "ON_LOSS",
-    "RECOVER",
-    "REPLAY",
-    "RESTART",
-    "AgentPlan",
-    "Deadlines",
-    "EnvironmentPlan",
-    "PhasePlan",
-    "Plan",
-    "PluginPlan",
-    "Process",
-    "ProgramPlan",
-    "Recovery",
-    "processes_of",
-    "span_s",
-    "widest",
-]
-
 RECOVER, RESTART, FAIL = "recover", "restart", "fail"
 ON_LOSS = RECOVER
 """What the loss of a process means where no document says it."""

@@ -14,8 +14,6 @@ from ganglion.sdk.models import file_name
 from ganglion.wire.messages import BrainSetup, ControllerSetup, ControllerStart, Verdict
 from ganglion.wire.name import Role, peer_name
 
-__all__ = ["EVALUATE", "Cast", "Setup"]
-
 EVALUATE = "evaluate"  # the mode of evaluations within a phase that trains
 
 

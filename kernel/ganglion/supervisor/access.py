@@ -18,8 +18,6 @@ from ganglion.wire.codec import Content, codec_of
 from ganglion.wire.messages import Admit
 from ganglion.wire.name import Role
 
-__all__ = ["Access", "advertised", "remote_path"]
-
 _EVERYWHERE = ("*", "0.0.0.0", "::")  # noqa: S104 - compared, not bound
 _MANY = (("operator/*", Role.OPERATOR, "operator"), ("observer/*", Role.OBSERVER, "observer"))
 

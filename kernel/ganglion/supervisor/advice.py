@@ -11,8 +11,6 @@ from ganglion.errors import PluginInvalid
 from ganglion.run.outline import outline
 from ganglion.run.plan import EnvironmentPlan, PhasePlan, Plan, PluginPlan
 
-__all__ = ["advise", "inspect", "longest_episode"]
-
 _Advice = tuple[str, str, str]  # place, message, severity
 
 

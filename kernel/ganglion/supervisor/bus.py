@@ -55,8 +55,6 @@ from ganglion.wire.name import KERNEL, Role
 from ganglion.wire.parcel import detach
 from ganglion.wire.verb import Verb
 
-__all__ = ["Answers", "Bus", "Handler", "Hub", "Listener", "Patron"]
-
 _Memory = OrderedDict[tuple[int, str], list[bytes]]
 
 

@@ -12,8 +12,6 @@ import msgpack
 from ganglion.supervisor.advice import inspect
 from ganglion.supervisor.connection import write_private
 
-__all__ = ["FAULTS", "PLAN", "VARIABLE", "main", "read_faults", "write_plan"]
-
 VARIABLE = "GANGLION_CHECK"  # the private folder through which plan and faults go
 PLAN, FAULTS = "plan.msgpack", "faults.msgpack"
 

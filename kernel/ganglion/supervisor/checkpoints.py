@@ -24,19 +24,6 @@ from ganglion.wire.tape import last_request, read_records
 if TYPE_CHECKING:
     from ganglion.supervisor.runs import Run
 
-__all__ = [
-    "READ_BYTES",
-    "Checkpoints",
-    "Moment",
-    "Moments",
-    "Way",
-    "journal_age_s",
-    "journal_place",
-    "journal_position",
-    "newest_cut",
-    "way_on",
-]
-
 READ_BYTES = 4 * 1024 * 1024
 """Longer tapes are not looked through for a word in a report: that takes too long."""
 

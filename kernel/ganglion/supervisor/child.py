@@ -8,8 +8,6 @@ from enum import Enum
 
 from ganglion.limits import LEAVE_ASK_S, LEAVE_KILL_S, LEAVE_TERMINATE_S
 
-__all__ = ["TRANSITIONS", "Child", "Effect", "Event", "State", "exit_text"]
-
 _HISTORY = 32  # events kept for the post-mortem; a life has fewer
 
 

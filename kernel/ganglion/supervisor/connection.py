@@ -16,19 +16,6 @@ from typing import Any
 from ganglion.errors import LaunchError, UsageError
 from ganglion.transport.curve import ClientKeys
 
-__all__ = [
-    "CONNECTION",
-    "REMOTE",
-    "RIGHTS",
-    "Connection",
-    "connection_path",
-    "endpoint_folder",
-    "find_connections",
-    "places",
-    "read_connection",
-    "write_private",
-]
-
 CONNECTION = "connection.json"
 """The name of a connection file."""
 

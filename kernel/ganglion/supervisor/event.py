@@ -2,30 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = [
-    "BRAIN_PRETRAINED",
-    "BRAIN_STORED",
-    "EPISODES_ENDED",
-    "EPISODE_ENDED",
-    "EVALUATION_ENDED",
-    "EXCUSED",
-    "PEER_JOINED",
-    "PEER_LOST",
-    "PEER_RESTARTED",
-    "PHASE_ENDED",
-    "PHASE_PAUSED",
-    "PHASE_RESUMED",
-    "PHASE_STARTED",
-    "RUN_ENDED",
-    "RUN_STARTED",
-    "SIGNAL",
-    "STEPS_TAKEN",
-    "TOPIC",
-    "WAITING",
-    "WAITS",
-    "WARNING",
-]
-
 TOPIC = "events"  # of each run: @<run>/events
 WAITS = "waits"  # likewise: for whom a participant waits, and how far a worker is, told by itself
 

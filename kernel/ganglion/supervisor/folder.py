@@ -35,38 +35,6 @@ from ganglion.synced import write_synced
 from ganglion.wire.messages import PROTOCOL_VERSION
 from ganglion.wire.name import Role
 
-__all__ = [
-    "CENSUS",
-    "MANIFEST",
-    "ORIGIN",
-    "Census",
-    "End",
-    "Files",
-    "Life",
-    "RunFolder",
-    "boot_id",
-    "differences",
-    "end_remains",
-    "file_digest",
-    "fingerprint",
-    "forget",
-    "life_of",
-    "lives",
-    "log_name",
-    "origin_bytes",
-    "participants",
-    "read_census",
-    "read_manifest",
-    "read_origin",
-    "remove_connection",
-    "reopen",
-    "reserve",
-    "run_id",
-    "seal",
-    "text_of",
-    "write_census",
-]
-
 _ID_BYTES_MAX = 40  # with its number it stays one plain part of a wire name
 _PASS = 0o111
 _NUMBERS_MAX = 1_000_000

@@ -21,8 +21,6 @@ from typing import NoReturn
 from ganglion.limits import LEAVE_KILL_S
 from ganglion.supervisor.linux import adopt_orphans, children_of, name_process
 
-__all__ = ["end_as", "end_tree", "main"]
-
 _LOOK_S = 0.05  # how often the wait looks for the program where the system cannot wake us
 
 

@@ -29,8 +29,6 @@ from ganglion.supervisor.warm import ORDER_BYTES
 if TYPE_CHECKING:
     from ganglion.supervisor.linux import User
 
-__all__ = ["CREDENTIALS", "ENTRIES", "PRELOAD", "SINGLE_THREAD", "Launcher"]
-
 ENTRIES: dict[str, str] = {
     "peer": "ganglion.peer.main:main",
     "check": "ganglion.supervisor.check:main",

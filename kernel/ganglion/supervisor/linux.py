@@ -20,25 +20,6 @@ from ganglion.errors import UsageError
 from ganglion.limits import LEAVE_KILL_S
 from ganglion.run.plan import Plan
 
-__all__ = [
-    "PRIVATE",
-    "User",
-    "adopt_orphans",
-    "become",
-    "check_users",
-    "children_of",
-    "die_with_parent",
-    "dump_nothing",
-    "end_adopted",
-    "may_change_user",
-    "name_process",
-    "open_ways",
-    "stopped",
-    "usage",
-    "user_of",
-    "users_of",
-]
-
 _PR_SET_PDEATHSIG, _PR_SET_NAME, _PR_SET_CHILD_SUBREAPER = 1, 15, 36
 _TO_CHANGE_USER = (0, 5, 6, 7)  # capabilities CHOWN, KILL, SETGID, SETUID
 LINUX = sys.platform == "linux"

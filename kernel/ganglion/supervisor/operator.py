@@ -18,8 +18,6 @@ from ganglion.wire.messages import CALL_BY_NAME, PROTOCOL_VERSION, Hello, RunEve
 from ganglion.wire.name import KERNEL, Role, topic
 from ganglion.wire.verb import Verb
 
-__all__ = ["Operator", "find_kernel", "find_run"]
-
 _AGAIN_S = 0.05  # after the loss of a supervisor, until it is asked again
 _BEAT_HERE = (b"", encode_head(Head(Verb.BEAT, 0, "here")), b"")
 

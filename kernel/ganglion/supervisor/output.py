@@ -19,8 +19,6 @@ from ganglion.limits import (
     OUTPUT_LINES_KEPT,
 )
 
-__all__ = ["Output", "printable", "without_password"]
-
 _CHUNK_BYTES = 64 * 1024
 _CHUNKS_MAX = 16  # in one go; then the loop has other things to do
 _STACK = re.compile(r"(Current t|T)hread 0x[0-9a-f]+.*\(most recent call first\):")

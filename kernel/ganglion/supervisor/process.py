@@ -11,8 +11,6 @@ from collections.abc import Callable
 from ganglion.limits import LEAVE_KILL_S, LEAVE_TERMINATE_S
 from ganglion.supervisor.output import Output
 
-__all__ = ["Process", "end"]
-
 _POLL_S = 0.05  # where the system cannot wake us when a process ends
 
 

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from ganglion.supervisor.runs import Member, Run
     from ganglion.supervisor.supervisor import Supervisor
 
-__all__ = ["Guests", "Revival", "Story", "now"]
-
 _BROKER = "broker"
 _REJOIN_S = 5.0  # for our own processes to find another broker; a hang is given two
 

@@ -7,8 +7,6 @@ from collections.abc import Hashable
 
 from ganglion.limits import RESTARTS_PER_NAME, RESTARTS_PER_RUN, RESTARTS_WITHIN_S
 
-__all__ = ["Restarts"]
-
 _DELAYS_S = (0.0, 0.1, 0.4, 1.6, 5.0)
 
 

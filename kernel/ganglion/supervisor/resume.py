@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from ganglion.supervisor.runs import Run
     from ganglion.supervisor.supervisor import Supervisor
 
-__all__ = ["begin", "prepare", "rewind"]
-
 _HEARD_BYTES_PER_S = 1_000_000  # a tape is heard at least so fast
 
 

@@ -50,23 +50,6 @@ from ganglion.wire.messages import PROTOCOL_VERSION, Admit, Ended, Failure, Lost
 from ganglion.wire.name import Role, peer_name
 from ganglion.wire.parcel import plan_bytes
 
-__all__ = [
-    "FINISHED",
-    "INTERRUPTED",
-    "Home",
-    "Member",
-    "Outcome",
-    "Run",
-    "Wait",
-    "argv_of",
-    "check_size",
-    "check_store",
-    "definition",
-    "start",
-    "variables_of",
-    "wait_gone",
-]
-
 _DUMP_S = 0.2  # for the stacks
 
 

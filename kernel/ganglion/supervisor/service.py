@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from ganglion.run.plan import Plan
     from ganglion.supervisor.supervisor import Supervisor
 
-__all__ = ["Daemon", "Service"]
-
 
 class Service:
     """Answer operators about the runs of a supervisor; `supervisor` is set before anything is answered."""

@@ -61,8 +61,6 @@ from ganglion.wire.messages import (
 )
 from ganglion.wire.name import KERNEL, Role, topic
 
-__all__ = ["Settings", "Supervisor"]
-
 _ENDED_KEPT = 32  # runs that have ended, for who asks how
 _OURS = (event.RUN_STARTED, event.RUN_ENDED, event.PEER_JOINED, event.PEER_LOST)
 """Events that governors tell those who look on; here the supervisor knows more about them."""

@@ -31,8 +31,6 @@ import msgpack
 from ganglion.errors import LaunchError
 from ganglion.supervisor.linux import become, die_with_parent, name_process
 
-__all__ = ["ORDER_BYTES", "Entry", "enter", "fork_twice", "main", "serve"]
-
 Entry = Callable[[dict[str, str]], int]
 ORDER_BYTES = 64 * 1024  # variables of one process; documents travel through its standard input
 _FDS = 3  # standard input, output of the process (both streams), descriptors of one order at most

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from ganglion.supervisor.runs import Member
     from ganglion.supervisor.supervisor import Supervisor
 
-__all__ = ["Vigil", "standstill"]
-
 _STILL_LOOK_S = 0.0002
 
 

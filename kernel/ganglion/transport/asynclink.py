@@ -12,8 +12,6 @@ from ganglion.transport.endpoint import parse_endpoint
 from ganglion.transport.frames import encode
 from ganglion.transport.zmtp import Connection, State
 
-__all__ = ["AsyncLink"]
-
 _BROKER = "broker"
 
 

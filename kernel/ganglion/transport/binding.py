@@ -12,8 +12,6 @@ from pathlib import Path
 from ganglion.errors import LaunchError
 from ganglion.transport.endpoint import Endpoint, parse_endpoint
 
-__all__ = ["Bound", "bind_local"]
-
 _BACKLOG = 128  # connections that the system holds until somebody accepts them
 _OWNER_ALONE = 0o600
 

@@ -17,8 +17,6 @@ from ganglion.transport.endpoint import parse_endpoint
 from ganglion.transport.frames import encode
 from ganglion.transport.zmtp import Connection, State
 
-__all__ = ["BlockingLink"]
-
 _READ_BYTES = 65_536  # one wakeup takes what a step's messages need
 _READ_LARGE_BYTES = 1024 * 1024  # within a large frame
 _JOIN_BYTES = 65_536  # below, one copy is cheaper than a system call that gathers

@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 
 from ganglion.errors import UsageError
 
-__all__ = ["SECRETS", "ClientKeys", "KeyPair", "check_key", "new_pair"]
-
 SECRETS = ("GANGLION_TOKEN", "GANGLION_SECRET_KEY")
 """Variables that a participant takes out of its environment once it has read them."""
 

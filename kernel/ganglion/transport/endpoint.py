@@ -7,8 +7,6 @@ from dataclasses import dataclass
 
 from ganglion.errors import LaunchError
 
-__all__ = ["Endpoint", "parse_endpoint"]
-
 _LOOPBACK_4, _LOOPBACK_6 = 127, bytes(15) + b"\1"
 _PATH_BYTES_MAX = 107  # sun_path of Linux holds 108 with its zero; macOS 104, where bind says so itself
 

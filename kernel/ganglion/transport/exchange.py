@@ -12,24 +12,6 @@ from ganglion.limits import DECISION_SHARE, HEAD_BYTES, PEERS, QUEUE_MARK_BYTES,
 from ganglion.wire.name import Role
 from ganglion.wire.verb import Verb
 
-__all__ = [
-    "ANSWERS",
-    "CALL",
-    "LARGE_BYTES",
-    "SERIAL_BYTES",
-    "TELL",
-    "URGENT",
-    "Budget",
-    "Exchange",
-    "Shares",
-    "Sink",
-    "Tally",
-    "Waiting",
-    "called",
-    "passes",
-    "serial_of",
-]
-
 _SPAN_S = 1.0
 _COUNTED = frozenset(
     {

@@ -7,19 +7,6 @@ from collections.abc import Sequence
 from ganglion.errors import LocalProtocolError
 from ganglion.limits import GREETING_BYTES, MESSAGE_FRAMES
 
-__all__ = [
-    "COMMAND",
-    "GREETING",
-    "LONG",
-    "MORE",
-    "encode",
-    "encode_command",
-    "encode_error",
-    "encode_ready",
-    "frame_header",
-    "split",
-]
-
 MORE, LONG, COMMAND = 1, 2, 4  # the flag bits of a frame's first byte; all others are reserved
 
 _ERROR_TEXT_BYTES = 255  # the length of an ERROR's reason is one byte

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Protocol
 
 from ganglion.errors import UsageError
-from ganglion.transport.asynclink import AsyncLink
 from ganglion.transport.blocking import BlockingLink
 from ganglion.transport.curve import ClientKeys
 from ganglion.transport.endpoint import parse_endpoint
-
-__all__ = ["CONNECT_S", "AsyncPeerLink", "BlockingPeerLink", "connect_async", "connect_blocking"]
 
 CONNECT_S = 5.0  # a broker of ours greets within milliseconds
 
@@ -35,19 +32,6 @@ class BlockingPeerLink(Protocol):
         """Close."""
 
 
-class AsyncPeerLink(Protocol):
-    """Be a link of a peer with an event loop; see `AsyncLink`."""
-
-    def send(self, frames: Sequence[bytes]) -> None:
-        """Send one message."""
-
-    async def drain(self) -> None:
-        """Wait until the system has taken most of what was sent."""
-
-    def close(self) -> None:
-        """Close."""
-
-
 def connect_blocking(
     endpoint: str, timeout_s: float = CONNECT_S, keys: ClientKeys | None = None
 ) -> BlockingPeerLink:
@@ -62,22 +46,6 @@ def connect_blocking(
     from ganglion.transport.zmqlink import ZmqBlockingLink  # libzmq is loaded only where it is needed
 
     return ZmqBlockingLink.connect(endpoint, keys, timeout_s)
-
-
-async def connect_async(
-    endpoint: str,
-    on_message: Callable[[list[bytes]], None],
-    on_closed: Callable[[str], None],
-    timeout_s: float = CONNECT_S,
-    keys: ClientKeys | None = None,
-) -> AsyncPeerLink:
-    """Return a link with callbacks to the broker at `endpoint`; errors and `keys` as of `connect_blocking`."""
-    if keys is None:
-        _check_local(endpoint)
-        return await AsyncLink.connect(endpoint, on_message, on_closed, timeout_s)
-    from ganglion.transport.zmqlink import ZmqAsyncLink
-
-    return await ZmqAsyncLink.connect(endpoint, keys, on_message, on_closed, timeout_s)
 
 
 def _check_local(endpoint: str) -> None:

@@ -7,8 +7,6 @@ from typing import Any, TypeVar
 
 import uvloop
 
-__all__ = ["run"]
-
 T = TypeVar("T")
 
 

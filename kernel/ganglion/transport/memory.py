@@ -13,8 +13,6 @@ from ganglion.transport.exchange import Exchange, Sink
 from ganglion.transport.frames import split
 from ganglion.wire.name import Role
 
-__all__ = ["MemoryBus", "MemoryLink", "MemorySink"]
-
 _BROKER = "broker"
 
 

@@ -42,8 +42,6 @@ from ganglion.transport.frames import encode, encode_error, frame_header
 from ganglion.transport.zmtp import Broken, Connection, Message, State
 from ganglion.wire.name import Role
 
-__all__ = ["Listener", "NativeConnection", "NativeFront"]
-
 _ACCEPTS_PER_TURN = 16  # then those who are connected already have their turn
 
 

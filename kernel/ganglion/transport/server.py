@@ -42,8 +42,6 @@ from ganglion.wire.messages import Admit
 if TYPE_CHECKING:
     from ganglion.transport.zmqfront import ZmqFront
 
-__all__ = ["Order", "main", "serve"]
-
 _TICK_S = 0.25
 _DESCRIPTORS_SPARE = 64  # for what is not a peer: the loop's own, listeners, standard streams
 _LINE_BYTES_MAX = 8 * 1024 * 1024  # as many names as there may be, each with all that may be said of it

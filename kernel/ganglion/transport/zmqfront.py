@@ -32,8 +32,6 @@ from ganglion.transport.frames import encode, frame_header, split
 from ganglion.transport.zmqlink import readable
 from ganglion.wire.name import Role
 
-__all__ = ["DOMAIN", "ZapHandler", "ZmqConnection", "ZmqFront", "key_of"]
-
 DOMAIN = b"ganglion"
 _ENDPOINT = "inproc://zeromq.zap.01"  # fixed by ZeroMQ; one for each context
 _VERSION = b"1.0"

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import cast
 
 import zmq
@@ -14,8 +13,6 @@ from ganglion.errors import DeadlineExceeded, PeerLost
 from ganglion.limits import FRAME_BYTES, HANDSHAKE_S
 from ganglion.transport.curve import ClientKeys
 from ganglion.transport.endpoint import parse_endpoint
-
-__all__ = ["ZmqAsyncLink", "ZmqBlockingLink", "readable"]
 
 _BROKER = "broker"
 _QUEUE_MESSAGES = 1000  # libzmq's own default, finite; what the broker does not read stops us here
@@ -146,100 +143,6 @@ class ZmqBlockingLink:
         else:
             self._lost = _words(self._endpoint, event)
             raise PeerLost(_BROKER, self._lost)
-
-
-class ZmqAsyncLink:
-    """Speak to a broker through libzmq on the running event loop; the same calls as `AsyncLink`."""
-
-    def __init__(
-        self,
-        endpoint: str,
-        keys: ClientKeys,
-        on_message: Callable[[list[bytes]], None],
-        on_closed: Callable[[str], None],
-    ) -> None:
-        self._endpoint = endpoint
-        self._on_message = on_message
-        self._on_closed = on_closed
-        self._loop = asyncio.get_running_loop()
-        self._opened: asyncio.Future[None] = self._loop.create_future()
-        self._reason = ""
-        self._closed = False
-        self._socket, self._monitor = _dealer(endpoint, keys)
-        self._loop.add_reader(self._socket.fileno(), self._drain)
-        self._loop.add_reader(self._monitor.fileno(), self._look)
-
-    @classmethod
-    async def connect(
-        cls,
-        endpoint: str,
-        keys: ClientKeys,
-        on_message: Callable[[list[bytes]], None],
-        on_closed: Callable[[str], None],
-        timeout_s: float = 5.0,
-    ) -> ZmqAsyncLink:
-        """Connect and shake hands; PeerLost if nobody fit listens there, DeadlineExceeded after `timeout_s`."""
-        link = cls(endpoint, keys, on_message, on_closed)
-        link._look()  # the descriptor speaks of changes only; something may have happened before it was watched
-        try:
-            async with asyncio.timeout(timeout_s):
-                await link._opened
-        except TimeoutError as error:
-            link.close()
-            raise DeadlineExceeded(
-                f"{endpoint}: expected a broker's handshake within {timeout_s} s"
-            ) from error
-        return link
-
-    def send(self, frames: Sequence[bytes]) -> None:
-        """Send one message; PeerLost when the connection has ended, LimitExceeded never: libzmq's queue waits."""
-        if self._closed:
-            raise PeerLost(_BROKER, self._reason)
-        self._socket.send_multipart(frames)
-        self._loop.call_soon(
-            self._drain
-        )  # a send may swallow the descriptor's signal that something has come
-
-    async def drain(self) -> None:
-        """Return at once: libzmq's own thread writes, and its queue is bounded."""
-        if self._closed:
-            raise PeerLost(_BROKER, self._reason)
-
-    def close(self) -> None:
-        """Close after what was sent has been written; no callback follows."""
-        if not self._closed:
-            self._closed = True
-            self._reason = self._reason or "we closed the connection"
-            self._loop.remove_reader(self._socket.fileno())
-            self._loop.remove_reader(self._monitor.fileno())
-            _close(self._socket, self._monitor, _LINGER_S)
-
-    def _drain(self) -> None:
-        """Hand on what has come; the descriptor signals changes only, so all of it."""
-        while not self._closed and readable(self._socket):
-            self._on_message(self._socket.recv_multipart())
-
-    def _look(self) -> None:
-        """Take in what became of the connection."""
-        while not self._closed and readable(self._monitor):
-            event = recv_monitor_message(self._monitor)["event"]
-            if event == zmq.Event.HANDSHAKE_SUCCEEDED:
-                if not self._opened.done():
-                    self._opened.set_result(None)
-                continue
-            self._loop.call_later(_SETTLE_S, self._end, _words(self._endpoint, event))
-
-    def _end(self, reason: str) -> None:
-        self._drain()
-        if self._closed:
-            return
-        self._reason = reason
-        joined = self._opened.done()
-        self.close()
-        if joined:
-            self._on_closed(reason)
-        else:
-            self._opened.set_exception(PeerLost(_BROKER, reason))
 
 
 def _words(endpoint: str, event: int) -> str:

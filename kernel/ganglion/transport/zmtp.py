@@ -44,17 +44,6 @@ from ganglion.transport.frames import (
     split,
 )
 
-__all__ = [
-    "TRANSITIONS",
-    "Broken",
-    "Connection",
-    "Event",
-    "Item",
-    "Message",
-    "Opened",
-    "State",
-]
-
 _SIGNATURE_BYTES = 10
 _VERSION_BYTES = 11  # up to here the greetings of all versions agree
 _OLD_VERSION = 1  # what ZMTP 2.0 calls its revision

@@ -20,17 +20,6 @@ import msgpack
 from ganglion.errors import LocalProtocolError, RemoteProtocolError
 from ganglion.limits import BODY_BYTES, BODY_CONTAINERS, BODY_DEPTH, BODY_KEYS, INTEGER_MAX
 
-__all__ = [
-    "Codec",
-    "Content",
-    "check_claims",
-    "codec_of",
-    "decode_map",
-    "encode_map",
-    "openings",
-    "type_text",
-]
-
 M = TypeVar("M")
 Check = Callable[[Any, str], Any]
 """Return the value as declared, or raise RemoteProtocolError with the path of what is wrong."""

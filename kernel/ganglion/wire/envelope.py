@@ -12,20 +12,6 @@ from ganglion.errors import RemoteProtocolError
 from ganglion.limits import HEAD_BYTES, INTEGER_MAX
 from ganglion.wire.verb import Verb
 
-__all__ = [
-    "Envelope",
-    "Head",
-    "Position",
-    "decode",
-    "decode_head",
-    "encode",
-    "encode_call",
-    "encode_head",
-    "encode_reply",
-    "packed_call",
-    "packed_serial",
-]
-
 Position = tuple[int, int, int, int, int, int]
 """(phase, worker, episode, attempt, step, leg): what a message is about, and its identity when it is repeated."""
 

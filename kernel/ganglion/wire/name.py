@@ -9,8 +9,6 @@ from enum import StrEnum
 from ganglion.errors import LocalProtocolError
 from ganglion.limits import NAME_BYTES
 
-__all__ = ["KERNEL", "Role", "check_name", "label", "peer_name", "safe", "topic"]
-
 KERNEL = ""  # the empty destination: broker and supervisor themselves
 
 _NAME = re.compile(r"@?[a-z0-9][a-z0-9._/-]{0,127}\Z")

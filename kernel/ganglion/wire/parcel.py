@@ -20,8 +20,6 @@ from ganglion.wire.messages import (
     Think,
 )
 
-__all__ = ["attach", "detach", "encoded", "lower", "plan_bytes"]
-
 M = TypeVar("M")
 
 _PARTS: dict[str, tuple[str, ...]] = {  # call -> fields of its request that may travel as blobs

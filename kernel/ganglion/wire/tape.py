@@ -24,24 +24,6 @@ from ganglion.errors import LimitExceeded, RemoteProtocolError
 from ganglion.wire.envelope import decode_head
 from ganglion.wire.verb import Verb
 
-__all__ = [
-    "MAGIC",
-    "Entry",
-    "Kind",
-    "Record",
-    "base_record",
-    "block",
-    "digest",
-    "frames_of",
-    "heard_record",
-    "last_request",
-    "late_record",
-    "read_base",
-    "read_records",
-    "read_serials",
-    "record",
-]
-
 MAGIC = b"ganglion tape 2\n"
 _HEAD = struct.Struct("<III")
 _ONES = 0xFFFFFFFF

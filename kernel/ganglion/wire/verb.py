@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-__all__ = ["Verb"]
-
 
 class Verb(IntEnum):
     """Say what kind of message this is.

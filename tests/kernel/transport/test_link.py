@@ -1,14 +1,12 @@
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING
 
 import pytest
 
 from ganglion.errors import PeerLost, UsageError
 from ganglion.limits import OPEN_CALLS
-from ganglion.transport import link, loop
-from ganglion.transport.asynclink import AsyncLink
+from ganglion.transport import link
 from ganglion.transport.blocking import BlockingLink
 from ganglion.transport.curve import ClientKeys, new_pair
 from ganglion.wire.codec import codec_of
@@ -213,20 +211,8 @@ def test_choice(station: Any) -> None:
     blocking = link.connect_blocking(station.endpoints["ipc"])
     blocking.close()
 
-    async def connect() -> object:
-        chosen = await link.connect_async(station.endpoints["tcp"], lambda frames: None, lambda reason: None)
-        chosen.close()
-        return chosen
-
     assert isinstance(blocking, BlockingLink)
-    assert isinstance(loop.run(connect()), AsyncLink)
     with pytest.raises(UsageError, match="expected CURVE keys"):
         link.connect_blocking("tcp://0.0.0.0:1", 5.0)
-    with pytest.raises(UsageError, match="expected CURVE keys"):
-        asyncio.run(link.connect_async("tcp://0.0.0.0:1", lambda frames: None, lambda reason: None, 5.0))
     with pytest.raises(PeerLost, match="nobody listens"):
         link.connect_blocking("tcp://127.0.0.1:1", 5.0, keys)
-    with pytest.raises(PeerLost, match="nobody listens"):
-        asyncio.run(
-            link.connect_async("tcp://127.0.0.1:1", lambda frames: None, lambda reason: None, 5.0, keys)
-        )

@@ -94,9 +94,7 @@ def _body(data: bytes) -> None:
     assert repr(tree) == repr(decode_map(again))
 
 
-_KINDS = [
-    getattr(messages, name) for name in messages.__all__ if dataclasses.is_dataclass(getattr(messages, name))
-]
+_KINDS = [kind for _, kind in sorted(vars(messages).items()) if dataclasses.is_dataclass(kind)]
 
 
 def _message(data: bytes) -> None:

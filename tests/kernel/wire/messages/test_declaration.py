@@ -13,7 +13,7 @@ from ganglion.limits import INTEGER_MAX
 from ganglion.wire import messages
 from ganglion.wire.codec import Content, codec_of, encode_map
 
-KINDS = [kind for name in messages.__all__ if dataclasses.is_dataclass(kind := getattr(messages, name))]
+KINDS = [kind for name, kind in sorted(vars(messages).items()) if dataclasses.is_dataclass(kind)]
 
 numbers = st.integers(-INTEGER_MAX, INTEGER_MAX)
 reals = st.floats(allow_nan=False, allow_infinity=False)
