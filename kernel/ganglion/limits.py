@@ -18,7 +18,6 @@ HANDSHAKE_S = (
 )
 CLOSING_S = 0.5  # what waits for a connection that ends is written for so long
 CLOSING_UNJOINED_S = 0.2  # and of a stranger, who is owed no more than the reason
-CONNECT_AGAIN_S = 0.01  # where so many connect that a unix socket holds no more of them
 LISTENER_REST_S = 0.1  # without descriptors, instead of asking again and again
 UNJOINED_PEERS = 64  # connections that have not said HELLO; the oldest goes
 UNJOINED_MESSAGE_BYTES = 16 * 1024  # a HELLO needs 1 KiB; 64 strangers never cost more than 1 MiB
@@ -103,6 +102,18 @@ DEADLINES_S: dict[str, float | None] = {  # by the last word of a call; None wai
     "record": 300.0,
     "leave": 2.0,
 }
+# After how long something is tried again; the last delay of a table goes on.
+RETRY_S: dict[str, float] = {
+    "attach": 0.5,  # a command asks again while no run waits for what it attaches
+    "broker": 0.05,  # the supervisor looks for a broker, or for the begin of a run
+    "call": 0.05,  # a call for which there was no room, or no callee, is said again
+    "connect": 0.01,  # so many connect that a unix socket holds no more of them
+    "duplicate": 0.25,  # after an answer that came twice: whoever waits longer may wait in vain
+    "records": 0.25,  # without a word of the store a writer says its records again, each time after twice as long
+    "records_most": 4.0,  # and not later than this
+    "store": 1.0,  # what a database refused for the moment is written again
+}
+RESTART_DELAYS_S = (0.0, 0.1, 0.4, 1.6, 5.0)  # before each restart of a process within RESTARTS_WITHIN_S
 DEADLINE_OTHER_S = 30.0  # calls that the table above does not name
 RESTARTS_PER_NAME = 5  # of a lost process within RESTARTS_WITHIN_S; more often is no accident
 RESTARTS_WITHIN_S = 60.0  # long enough to tell a bad machine from a bad minute

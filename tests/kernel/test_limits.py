@@ -41,6 +41,8 @@ def test_limit_is_positive_and_has_its_reason(name: str) -> None:
 
     if isinstance(value, int | float):
         assert value > 0
+    elif isinstance(value, tuple):
+        assert sorted(value) == list(value)
     else:
         assert all(span is None or span > 0 for span in value.values())
     known = {

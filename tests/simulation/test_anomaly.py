@@ -13,10 +13,10 @@ import pytest
 
 from ganglion.cli.verify import results_digest
 from ganglion.errors import GanglionError
-from ganglion.limits import STREAM_CREDIT_MESSAGES
+from ganglion.limits import RETRY_S, STREAM_CREDIT_MESSAGES
 from ganglion.peer.conversation import Told
 from ganglion.peer.participant import Participant
-from ganglion.peer.store import AGAIN_S, COMMIT_S, StoreHost
+from ganglion.peer.store import COMMIT_S, StoreHost
 from ganglion.wire.codec import codec_of
 from ganglion.wire.envelope import Head, decode_head
 from ganglion.wire.messages import RecordAck, RecordBatch
@@ -135,7 +135,7 @@ def carry_out(uri: str, fault: Fault) -> str:
             open_batches.append((peer, number))
             body = codec_of(RecordBatch).encode(RecordBatch(number, records))
             host.told(Told(peer, Head(Verb.TELL, call="record.batch"), body, ()))
-        now_s[0] += AGAIN_S if host._trouble else COMMIT_S
+        now_s[0] += RETRY_S["store"] if host._trouble else COMMIT_S
         host.tick()
         for peer, ack in link.acks[heard:]:
             if ack.error is not None:

@@ -25,9 +25,9 @@ from hypothesis.stateful import (
 
 from ganglion.cli.verify import results_digest
 from ganglion.errors import StoreUnavailable
-from ganglion.limits import STREAM_CREDIT_MESSAGES
+from ganglion.limits import RETRY_S, STREAM_CREDIT_MESSAGES
 from ganglion.peer.participant import Participant
-from ganglion.peer.store import AGAIN_S, StoreHost
+from ganglion.peer.store import StoreHost
 from ganglion.peer.tape import MemoryReel, Tape
 from ganglion.wire.codec import codec_of
 from ganglion.wire.envelope import Envelope, Head, decode, encode
@@ -379,7 +379,7 @@ class Stage:
         for _ in range(100):
             for writer in self.writers:
                 self.again(writer)
-            self.pass_time(AGAIN_S)
+            self.pass_time(RETRY_S["store"])
             if not any(writer.sent for writer in self.writers):
                 return
         raise AssertionError("the store does not acknowledge what it hears")
@@ -488,7 +488,7 @@ class Machine(RuleBasedStateMachine):
         """Begin the tape anew, with the next transaction."""
         self.stage.host._shorten_at_bytes = 1  # type: ignore[union-attr]
         self.say(1, 2, False)
-        self.stage.pass_time(AGAIN_S)
+        self.stage.pass_time(RETRY_S["store"])
 
     @rule(
         mode=st.sampled_from(_MODES), whose=st.integers(0, WORKERS), limit=st.sampled_from([0, 2000, 1 << 20])
@@ -497,7 +497,7 @@ class Machine(RuleBasedStateMachine):
         """Lose the store, or its connection, in the midst of a transaction, and start it again."""
         Breaking.mode = mode
         self.say(whose, 3, False)
-        self.stage.pass_time(AGAIN_S)
+        self.stage.pass_time(RETRY_S["store"])
         if self.stage.host is None or mode == "kill":
             self.stage.kill()
             self.stage.start(limit=limit)

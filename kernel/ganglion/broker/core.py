@@ -22,6 +22,7 @@ from ganglion.limits import (
     MESSAGE_FRAMES,
     PEERS,
     QUEUE_MARK_BYTES,
+    RETRY_S,
     UNJOINED_PEERS,
 )
 from ganglion.wire.codec import Content, codec_of
@@ -34,7 +35,7 @@ _SLEEPER_S = 0.75  # a tick that comes so late accuses nobody: the broker itself
 _CROWDED, _RELIEVED = 0.8, 0.7  # of the places: there is an alarm, and there could be the next one
 _REFUSALS_MAX = 10  # so many forbidden messages of one peer
 _REFUSALS_SPAN_S = 10.0  # within so long end its connection
-_AGAIN_MS = 50  # after so long a call for which there was no room, or nobody, is said again
+_AGAIN_MS = int(1000 * RETRY_S["call"])
 _CALL, _ANSWERS = Verb.CALL, (Verb.REPLY, Verb.ERROR)
 _LIMITS = {
     "body_bytes": BODY_BYTES,

@@ -12,12 +12,11 @@ import click
 
 from ganglion.cli.settings import Settings
 from ganglion.errors import CallFailed, PeerLost, RemoteProtocolError, UsageError
-from ganglion.limits import RECONNECT_S
+from ganglion.limits import RECONNECT_S, RETRY_S
 
 if TYPE_CHECKING:
     from ganglion.supervisor.connection import Connection
 
-_AGAIN_S = 0.5  # between two tries while nobody waits for us yet
 _TELL_S = 5.0  # between two lines that say so
 
 
@@ -63,7 +62,7 @@ def command(
         if now_s - told_s >= _TELL_S:
             click.echo(f"waiting for a run that awaits {uid or name!r}: {reason}", err=True)
             told_s = now_s
-        time.sleep(_AGAIN_S)
+        time.sleep(RETRY_S["attach"])
 
 
 def _connections(settings: Settings) -> Sequence[Connection]:

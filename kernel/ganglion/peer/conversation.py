@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ganglion.errors import CallFailed, DeadlineExceeded, GanglionError, PeerLost, RemoteProtocolError
-from ganglion.limits import ANSWERS_PER_CALLER
+from ganglion.limits import ANSWERS_PER_CALLER, RETRY_S
 from ganglion.wire.codec import codec_of, decode_map
 from ganglion.wire.envelope import Head, Position, decode_head, encode_call, encode_head, encode_reply
 from ganglion.wire.messages import Failure, Lost
@@ -103,8 +103,7 @@ class Leave:
 
 Incoming = Request | Answer | Told | Gone | Leave
 
-_ABSENT_MS = 50  # a CALL to who is absent is said again so often
-_DOUBLED_S = 0.25  # after an answer that came twice: whoever waits longer may wait in vain
+_ABSENT_MS = int(1000 * RETRY_S["call"])  # a CALL to a callee that is absent is said again so often
 _BEAT_HERE = encode_head(Head(Verb.BEAT, 0, "here"))
 
 
@@ -389,7 +388,7 @@ class Conversation:
         self._doubted.add(serial)
         for pending in self._pending.values():
             if pending.peer == peer and pending.serial not in self._busy:
-                pending.again_s = now_s + _DOUBLED_S
+                pending.again_s = now_s + RETRY_S["duplicate"]
                 self._busy[pending.serial] = pending
                 self._nearest_s = min(self._nearest_s, pending.again_s)
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import msgpack
 
 from ganglion.errors import DeadlineExceeded, StoreDamaged, StoreError
-from ganglion.limits import DEADLINES_S, STREAM_CREDIT_BYTES, STREAM_CREDIT_MESSAGES, WAIT_REPORT_S
+from ganglion.limits import DEADLINES_S, RETRY_S, STREAM_CREDIT_BYTES, STREAM_CREDIT_MESSAGES, WAIT_REPORT_S
 from ganglion.peer.conversation import Told
 from ganglion.peer.layout import to_json
 from ganglion.peer.numbering import LIFE_BITS
@@ -23,7 +23,6 @@ from ganglion.wire.parcel import detach
 
 _ROWS_PER_BATCH = 250
 _BATCH_BYTES_MAX = 512 * 1024  # half of what a body may have
-_AGAIN_S, _AGAIN_MOST_S = 0.25, 4.0  # after so long without a word of the store all is said again
 _LOOK_S = 1.0  # the longest time between two looks at a wait
 _SLEPT_S = _LOOK_S + 0.5  # who looks so late was stopped, or had no broker: nobody else is to blame
 
@@ -86,7 +85,10 @@ class Records:
         self._sent: deque[_Sent] = deque()  # what is not acknowledged
         self._failure: StoreError | None = None
         self._until_s = 0.0
-        self._again_s, self._pause_s = 0.0, _AGAIN_S  # when all is said again, and how long after that
+        self._again_s, self._pause_s = (
+            0.0,
+            RETRY_S["records"],
+        )  # when all is said again, and how long after that
         self._told_s, self._tell_after_s = 0.0, WAIT_REPORT_S
         self.waiting: str | None = None  # why the store cannot write at the moment, as it says
         self.heads: dict[str, Any] | None = None  # what protects the rows, once the run's end is durable
@@ -156,14 +158,14 @@ class Records:
 
     def _heard_something(self) -> None:
         """Begin to wait for a word of the store."""
-        self._pause_s = _AGAIN_S
-        self._again_s = self._participant.clock() + _AGAIN_S
+        self._pause_s = RETRY_S["records"]
+        self._again_s = self._participant.clock() + RETRY_S["records"]
 
     def _remind(self) -> None:
         """Say all again if the store has said nothing for a while; ever more rarely, since it may only be slow."""
         now_s = self._participant.clock()
         if self._sent and now_s >= self._again_s and self._failure is None:
-            self._pause_s = min(2 * self._pause_s, _AGAIN_MOST_S)
+            self._pause_s = min(2 * self._pause_s, RETRY_S["records_most"])
             self._again_s = now_s + self._pause_s
             self.again()
 
@@ -196,7 +198,7 @@ class Records:
             if self.span_s is not None and now_s >= self._until_s:
                 raise DeadlineExceeded(f"the store did not acknowledge rows within {self.span_s} s (record)")
             self._tell_wait(since_s, now_s)
-            left_s = _AGAIN_MOST_S if self.span_s is None else self._until_s - now_s
+            left_s = RETRY_S["records_most"] if self.span_s is None else self._until_s - now_s
             self._participant.pump(max(0.0, min(_LOOK_S, left_s, self._again_s - now_s)))
             self._remind()
         if self._failure is not None:
@@ -233,7 +235,7 @@ class Records:
             self._sent.popleft()
         self._heard_something()
         if ack.waiting is not None:
-            self._again_s += _AGAIN_MOST_S
+            self._again_s += RETRY_S["records_most"]
         return True
 
     def lost(self, peer: str, reason: str) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ganglion.errors import GanglionError, StoreDamaged, StoreError, StoreUnavailable
-from ganglion.limits import DEADLINES_S, STORE_TAPE_BYTES, WAIT_REPORT_S
+from ganglion.limits import DEADLINES_S, RETRY_S, STORE_TAPE_BYTES, WAIT_REPORT_S
 from ganglion.peer.conversation import Gone, Told
 from ganglion.peer.failure import failure_of, show_failure
 from ganglion.peer.numbering import Numbering, Place
@@ -33,8 +33,6 @@ _TOLD_OF_PHASES = (
 )  # what a run that is taken up again withdraws of its newest phases
 COMMIT_S = 0.05
 """Rows wait at most so long for others to share their transaction."""
-AGAIN_S = 1.0
-"""What could not be written is tried again so often."""
 _REPORT_MAX_S = 60.0  # a wait is told at once, then after 2, 4, 8, 16, 32, 60, 120 s
 
 
@@ -256,7 +254,7 @@ class StoreHost:
             if self.participant.playing:
                 raise  # the time of a tape is no time to wait for a disk: the next successor begins later
             now_s = self.participant.clock()
-            self._trouble = _Trouble(now_s, error, now_s + AGAIN_S, now_s)
+            self._trouble = _Trouble(now_s, error, now_s + RETRY_S["store"], now_s)
             self._tell_trouble(self._trouble, now_s)
         except GanglionError as error:
             self._fail(error)
@@ -325,7 +323,7 @@ class StoreHost:
             if self._span_s is not None and now_s - trouble.since_s >= self._span_s:
                 self._give_up(trouble, f"it could not be written for {self._span_s:g} s (record)")
                 return
-            trouble.again_s = now_s + AGAIN_S
+            trouble.again_s = now_s + RETRY_S["store"]
             self._trouble = trouble
             self._tell_trouble(trouble, now_s)
             return

@@ -13,6 +13,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from ganglion.errors import GanglionError, StoreError
+from ganglion.limits import RETRY_S
 from ganglion.run.effect import FOLDER, cut_text, read_cut
 from ganglion.run.loss import ours, recovers
 from ganglion.supervisor.child import State
@@ -343,7 +344,6 @@ def _pieces(file: Any, length: int) -> Iterator[bytes]:
 
 
 _SHARE = 20  # a checkpoint may cost the twentieth part of the time between two
-_AGAIN_S = 0.05
 _STOP_S = 2.0  # how long an interrupted run may wait for a process that is being replaced just then
 
 
@@ -383,7 +383,7 @@ class Checkpoints:
             while not self._stopped and self._possible() and time.monotonic() < until_s:
                 self._stopped = await self.take(stop=True)
                 if not self._stopped:
-                    await asyncio.sleep(_AGAIN_S)
+                    await asyncio.sleep(RETRY_S["broker"])
             self._stopped = True
 
     async def take(self, stop: bool = False) -> bool:

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from ganglion.errors import CallFailed, DeadlineExceeded, PeerLost, RemoteProtocolError
-from ganglion.limits import DEADLINE_OTHER_S, HANDSHAKE_S
+from ganglion.limits import DEADLINE_OTHER_S, HANDSHAKE_S, RETRY_S
 from ganglion.supervisor.connection import Connection, find_connections, places, read_connection
 from ganglion.transport.link import connect_blocking
 from ganglion.wire.codec import codec_of, decode_map
@@ -18,7 +18,6 @@ from ganglion.wire.messages import CALL_BY_NAME, PROTOCOL_VERSION, Hello, RunEve
 from ganglion.wire.name import KERNEL, Role, topic
 from ganglion.wire.verb import Verb
 
-_AGAIN_S = 0.05  # after the loss of a supervisor, until it is asked again
 _BEAT_HERE = (b"", encode_head(Head(Verb.BEAT, 0, "here")), b"")
 
 
@@ -69,7 +68,7 @@ class Operator:
         until_s = time.monotonic() + span_s
         while True:
             head_in, body = self._next(until_s, call)
-            again_s: float | None = _AGAIN_S if head_in.verb is Verb.LOST else None
+            again_s: float | None = RETRY_S["broker"] if head_in.verb is Verb.LOST else None
             if head_in.verb is not Verb.LOST and head_in.serial != self._serial:
                 continue
             if head_in.verb is Verb.REPLY:

@@ -13,12 +13,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from ganglion.errors import GanglionError, RemoteProtocolError
-from ganglion.limits import (
-    DEADLINES_S,
-    EXIT_DIFFERS,
-    LEAVE_ASK_S,
-    RECONNECT_S,
-)
+from ganglion.limits import DEADLINES_S, EXIT_DIFFERS, LEAVE_ASK_S, RECONNECT_S, RETRY_S
 from ganglion.run.loss import awaited, mended, ours
 from ganglion.run.plan import FAIL
 from ganglion.supervisor import event
@@ -118,7 +113,6 @@ def _outlives(run: Run) -> bool:
     return any(part.on_loss != FAIL for part in run.plan.phases[run.phase].parts())
 
 
-_AGAIN_S = 0.05  # between two looks for a broker, or for the begin of a run
 _REPLAY_FACTOR = (
     2.0  # a successor may take so many times as long to hear a tape as its predecessor to write it
 )
@@ -250,7 +244,7 @@ class Revival:
                 if not supervisor.disturbed_since(member.since_s):
                     run.fail(f"{member.label} cannot be started again: {error}", peer=member.name)
                     return
-            await asyncio.sleep(_AGAIN_S)
+            await asyncio.sleep(RETRY_S["broker"])
 
     def left(self, run: Run, member: Member) -> None:
         """Take note that a process has left that somebody else starts; the governor may wait for it again."""
@@ -349,7 +343,7 @@ class Revival:
             if run.begun and await self._told(run, untold[0]):
                 untold.popleft()
             else:
-                await asyncio.sleep(_AGAIN_S)
+                await asyncio.sleep(RETRY_S["broker"])
         run.story.telling = False
 
     async def _told(self, run: Run, incident: Incident) -> bool:

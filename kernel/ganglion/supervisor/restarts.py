@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Hashable
 
-from ganglion.limits import RESTARTS_PER_NAME, RESTARTS_PER_RUN, RESTARTS_WITHIN_S
-
-_DELAYS_S = (0.0, 0.1, 0.4, 1.6, 5.0)
+from ganglion.limits import RESTART_DELAYS_S, RESTARTS_PER_NAME, RESTARTS_PER_RUN, RESTARTS_WITHIN_S
 
 
 class Restarts:
@@ -34,7 +32,7 @@ class Restarts:
             moments_s.popleft()
         if len(moments_s) >= most or self._all >= RESTARTS_PER_RUN:
             return None
-        delay_s = _DELAYS_S[min(len(moments_s), len(_DELAYS_S) - 1)]
+        delay_s = RESTART_DELAYS_S[min(len(moments_s), len(RESTART_DELAYS_S) - 1)]
         moments_s.append(now_s)
         self._all += 1
         return delay_s

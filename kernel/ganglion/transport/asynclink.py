@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import cast
 
 from ganglion.errors import DeadlineExceeded, PeerLost, RemoteProtocolError
-from ganglion.limits import CONNECT_AGAIN_S
+from ganglion.limits import RETRY_S
 from ganglion.transport.endpoint import parse_endpoint
 from ganglion.transport.frames import encode
 from ganglion.transport.zmtp import Connection, State
@@ -67,7 +67,7 @@ class AsyncLink(asyncio.Protocol):
             try:
                 await asyncio.get_running_loop().create_unix_connection(lambda: self, path)
             except BlockingIOError:  # where many connect at once it refuses instead of letting us wait
-                await asyncio.sleep(CONNECT_AGAIN_S)
+                await asyncio.sleep(RETRY_S["connect"])
 
     def send(self, frames: Sequence[bytes]) -> None:
         """Send one message; PeerLost when the connection has ended."""

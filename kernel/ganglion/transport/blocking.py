@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ganglion.errors import DeadlineExceeded, PeerLost, RemoteProtocolError
-from ganglion.limits import CONNECT_AGAIN_S
+from ganglion.limits import RETRY_S
 from ganglion.transport.endpoint import parse_endpoint
 from ganglion.transport.frames import encode
 from ganglion.transport.zmtp import Connection, State
@@ -204,4 +204,4 @@ def _reach(connected: socket.socket, address: Any, deadline_s: float) -> None:
         except BlockingIOError as error:
             if time.monotonic() >= deadline_s:
                 raise TimeoutError from error
-            time.sleep(CONNECT_AGAIN_S)
+            time.sleep(RETRY_S["connect"])

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from ganglion.errors import GanglionError, StoreDamaged, StoreError, StoreUnavailable
-from ganglion.limits import BODY_BYTES
+from ganglion.limits import BODY_BYTES, RETRY_S
 from ganglion.peer import store as module
 from ganglion.peer.participant import Participant
-from ganglion.peer.store import AGAIN_S, COMMIT_S, StoreHost
+from ganglion.peer.store import COMMIT_S, StoreHost
 from ganglion.peer.tape import MemoryReel, Tape
 from ganglion.wire.codec import codec_of
 from ganglion.wire.envelope import Head
@@ -294,11 +294,11 @@ def test_a_full_disk_is_told_at_once(stage: Stage, stuck: Stuck) -> None:
 
 def test_the_store_tries_every_second(stage: Stage, stuck: Stuck) -> None:
     """Once there is room it goes on where it stood, and acknowledges what it has written."""
-    stage.pass_time(AGAIN_S)
+    stage.pass_time(RETRY_S["store"])
     stuck.free()
-    stage.pass_time(AGAIN_S * 0.9)
+    stage.pass_time(RETRY_S["store"] * 0.9)
     before = stage.writer.log.count("commit")
-    stage.pass_time(AGAIN_S * 0.2)
+    stage.pass_time(RETRY_S["store"] * 0.2)
 
     assert (0, 1, (ONE, 1, None)) == (before, stage.writer.log.count("commit"), stage.acks[-1])
 
@@ -309,7 +309,7 @@ def test_what_comes_meanwhile_is_held(stage: Stage, stuck: Stuck) -> None:
     stage.batch(ONE, 2, [["c"]])
     held = list(stage.writer.log)
     stuck.free()
-    stage.pass_time(AGAIN_S)
+    stage.pass_time(RETRY_S["store"])
     first = stage.acks[-1]
     stage.pass_time(2 * COMMIT_S)
 
@@ -324,7 +324,7 @@ def test_a_store_that_stays_full_fails_by_name(
     """At its deadline it writes how the run ended and tells every writer, also those whose batches it held."""
     stage.batch(TWO, 1, [["b"]])
     for _ in range(int(SPAN_S) + 1):
-        stage.pass_time(AGAIN_S)
+        stage.pass_time(RETRY_S["store"])
     text = "store: it could not be written for 10 s (record): disk full"
     stage.batch(ONE, 2)
     stage.pass_time(2 * COMMIT_S)
@@ -337,7 +337,7 @@ def test_a_store_that_stays_full_fails_by_name(
 def test_waits_are_told_ever_more_rarely(stage: Stage, stuck: Stuck) -> None:
     """After two seconds, then after twice as long each time; writers hear of every try."""
     for _ in range(9):
-        stage.pass_time(AGAIN_S)
+        stage.pass_time(RETRY_S["store"])
 
     assert ["0.0", "2.0", "4.0", "8.0"] == [text.split()[1] for text in stuck.waits()]
     assert 10 == len(stage.link.told("record.ack"))
@@ -347,7 +347,7 @@ def test_not_even_the_end_can_be_written(stage: Stage, stuck: Stuck) -> None:
     """Then the writers hear that too."""
     stage.writer.fails["abandon"] = StoreUnavailable("the file is gone")
     for _ in range(int(SPAN_S) + 1):
-        stage.pass_time(AGAIN_S)
+        stage.pass_time(RETRY_S["store"])
 
     assert "disk full; nor can that be written: the file is gone" in str(stage.acks[-1][2])
 
@@ -364,7 +364,7 @@ def test_a_run_that_is_ended_meanwhile_fails(stage: Stage, stuck: Stuck) -> None
 def test_a_failure_for_good_ends_the_wait(stage: Stage, stuck: Stuck) -> None:
     """What trying again cannot help is told at once."""
     stage.writer.fails["commit"] = StoreError("malformed")
-    stage.pass_time(AGAIN_S)
+    stage.pass_time(RETRY_S["store"])
 
     assert (ONE, 1, "malformed") == stage.acks[-1]
 
@@ -375,7 +375,7 @@ def test_the_governor_may_be_lost_meanwhile(stage: Stage, stuck: Stuck) -> None:
     stage.link.lose("r/governor", "killed by signal 9")
     stage.hosted.participant.pump(0.01)
     stuck.free()
-    stage.pass_time(AGAIN_S)
+    stage.pass_time(RETRY_S["store"])
     stage.pass_time(2 * COMMIT_S)
 
     assert ["end", "failed", "lost: governor: killed by signal 9"] == stage.writer.log[-2][1][0][:3]
@@ -435,7 +435,7 @@ def test_what_is_held_is_not_acknowledged_by_its_repeat(stage: Stage, stuck: Stu
     stage.batch(ONE, 2, [["b"]])
     stage.writer.fails["apply"] = FULL
     del stage.writer.fails["commit"]
-    stage.pass_time(AGAIN_S)
+    stage.pass_time(RETRY_S["store"])
 
     assert [1] == [number for _, number, _ in stage.acks if number]
 
