@@ -107,9 +107,7 @@ NAME_WORDS = f"text of 1 to {UID_BYTES} bytes without / [ ] and control characte
 Text = Annotated[str, Expect("text", _is_text, _TEXT)]
 Directory = Annotated[
     str | None,
-    _or_null(
-        "a directory (`./store` for one of that name), and no store: models are files", _is_directory, _TEXT
-    ),
+    _or_null("a directory (`./store` for one of that name; stores keep no models)", _is_directory, _TEXT),
 ]
 TextOrNull = Annotated[str | None, _or_null("text", _is_text, _TEXT)]
 PluginName = Annotated[
