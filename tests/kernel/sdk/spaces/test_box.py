@@ -50,6 +50,8 @@ OPEN_NARROW = Box(-np.inf, np.inf, dtype=np.float32)
         (PLANE, [0.0, 2.1], False),
         (PLANE, [0.0, np.nan], False),
         (PLANE, [0.0], False),
+        (PLANE, np.zeros(1), False),
+        (PLANE, np.zeros((3, 2)), False),
         (PLANE, [[0.0, 0.0]], False),
         (PLANE, [0.0, [1.0]], False),
         (PLANE, 0.0, False),
