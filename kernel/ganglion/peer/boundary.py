@@ -17,10 +17,6 @@ if TYPE_CHECKING:
     from ganglion.peer.phase import Phase
     from ganglion.peer.world import World
 
-_ENVIRONMENT = (
-    "environment",
-    "vanilla",
-)  # conditions whose episode part speaks for environments that have ended
 _ENDED = "condition:environment"
 _PAUSE_LOOK_S = 0.5
 
@@ -81,7 +77,7 @@ class Boundaries:
         ended = any(world.ended for world in phase.worlds)
         asked = self._asked
         causes: list[dict[str, Any]] = []
-        if ended and not any(name in _ENVIRONMENT or c.issuer in _ENVIRONMENT for name, c, _ in asked):
+        if ended and not any("ended" in condition.reads for _, condition, _ in asked):
             causes.append({"signal": "RESET", "issuer": _ENDED, "reason": self._how_ended()})
         if not asked:
             return causes

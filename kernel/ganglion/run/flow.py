@@ -264,8 +264,6 @@ def _fired(report: EpisodeEnded | None) -> dict[str, str]:
 
 
 _PHASE_END = "phase end"
-_LOCAL = frozenset({"max_episodes", "vanilla"})  # phase parts that look at one worker at a time
-_LOCAL_EPISODE = frozenset({"environment", "vanilla", "max_steps", "max_episodes"})
 
 
 class Seeds(Protocol):
@@ -751,9 +749,7 @@ def _wants_common(phase: PhasePlan, conditions: Sequence[tuple[str, TerminationC
         return True
     if phase.mode == "train" and any(agent.brain is not None for agent in phase.agents):
         return True
-    names = [(name, place) for name, _, place in conditions]
-    local = all(name in (_LOCAL if place == "phase" else _LOCAL_EPISODE) for name, place in names)
-    return not local
+    return not all(place in condition.local for _, condition, place in conditions)
 
 
 def _asks_for_pause(report: Boundary) -> bool:

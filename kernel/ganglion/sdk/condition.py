@@ -123,14 +123,24 @@ class TerminationCondition(Part):
     phase; with several conditions the greatest signal wins, and the first with it gives the reason.
 
     Attributes:
-        reads: What the views must hold; `objectives` asks for the objective of each step.
+        reads: What it decides by. `objectives` asks for the objective of each step. `ended`: what the end of
+            environments means; where no condition of a phase reads it, the first one that ends also ends the
+            episode. `episodes`: the document's limit. `evaluations`: those of the phase.
+        local: Which of its parts, `episode` and `phase`, judge a worker by that worker alone, as if there were no
+            other: then workers need not wait for each other. A class that overrides a part says it anew.
         reason: Why the last signal above CONTINUE was given: a word, then perhaps `: ` and a sentence.
         issuer: The short name under which that signal is recorded; empty is the name in the document.
     """
 
     reads: ClassVar[frozenset[str]] = frozenset()
+    local: ClassVar[frozenset[str]] = frozenset()
     reason: str = ""
     issuer: str = ""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "local" not in vars(cls):  # what holds of a part that was overridden need not hold of the new one
+            cls.local = cls.local - vars(cls).keys()
 
     @classmethod
     def has_episode_part(cls) -> bool:
@@ -158,6 +168,13 @@ class TerminationCondition(Part):
         episode by what their classes say, None for unknown.
         """
         return ()
+
+    def longest_episode(self, environments: Mapping[str, int | None]) -> int | None:
+        """Return after how many steps it has ended every episode, None where that is unknown.
+
+        `environments` is environment -> after how many steps it has ended by itself, None where that is unknown.
+        """
+        return None
 
     def state(self) -> Mapping[str, Any]:
         """Return what a checkpoint has to keep, as values that can travel."""

@@ -52,9 +52,15 @@ class _Adviser:
                 if error and environment.plugin is not None:
                     yield environment.plugin.at, error, "warning"
             spans.append(span)
-        document = {**outline(phase), "longest_episode": _of_all(phase, spans)}
-        for plugin in (*phase.episode_conditions, *phase.phase_conditions):
-            yield from self._condition(plugin, phase, document)
+        plugins = (*phase.episode_conditions, *phase.phase_conditions)
+        made = [(plugin, *self._condition(plugin, phase)) for plugin in plugins]
+        conditions = [condition for _, condition, _ in made if condition is not None]
+        document = {**outline(phase), "longest_episode": _of_all(conditions, spans)}
+        for plugin, condition, error in made:
+            if error:
+                yield plugin.at, error, "error"
+            elif condition is not None:
+                yield from _warnings(plugin, condition, document)
 
     def _longest(self, environment: EnvironmentPlan, worker: int) -> tuple[int | None, str]:
         """Return the longest episode of an environment in a worker, and what its class did wrong when asked."""
@@ -78,61 +84,45 @@ class _Adviser:
             f"environment `{name}`: longest_episode: expected steps >= 1 or None, found {steps!r:.80}",
         )
 
-    def _condition(
-        self, plugin: PluginPlan, phase: PhasePlan, document: Mapping[str, Any]
-    ) -> Iterator[_Advice]:
-        """Make a condition as the run will, and yield its warnings."""
-        words = f"condition `{plugin.name}`"
+    def _condition(self, plugin: PluginPlan, phase: PhasePlan) -> tuple[Any, str]:
+        """Return a condition as the run will make it, or None and why it cannot be made."""
         try:
             cls = registry.load("condition", plugin.name, self._plan.folder, self._plan.allow)
-            made = _make(cls, plugin, phase, int(self._plan.seed))
+            return _make(cls, plugin, phase, int(self._plan.seed)), ""
         except PluginInvalid:
-            return
+            return None, ""
         except Exception as error:  # noqa: BLE001 - likewise
-            yield plugin.at, f"{words}: {_text(error)}", "error"
-            return
-        try:
-            said = list(made.warnings(document))
-        except Exception as error:  # noqa: BLE001 - likewise
-            yield plugin.at, f"{words}: its warnings raised {_text(error)}", "warning"
-            return
-        for message in said:
-            yield plugin.at, str(message), "warning"
+            return None, f"condition `{plugin.name}`: {_text(error)}"
 
 
-def longest_episode(phase: PhasePlan, steps: Mapping[str, int | None]) -> int | None:
+def _warnings(plugin: PluginPlan, condition: Any, document: Mapping[str, Any]) -> Iterator[_Advice]:
+    """Yield what a condition finds strange about a phase."""
+    try:
+        said = list(condition.warnings(document))
+    except Exception as error:  # noqa: BLE001 - likewise
+        yield plugin.at, f"condition `{plugin.name}`: its warnings raised {_text(error)}", "warning"
+        return
+    for message in said:
+        yield plugin.at, str(message), "warning"
+
+
+def longest_episode(conditions: Sequence[Any], steps: Mapping[str, int | None]) -> int | None:
     """Return after how many steps the environments of a phase have ended every episode, None if that is unknown.
 
     Args:
-        phase: Its conditions `environment` and `vanilla` say which environments must have ended.
+        conditions: Those that read `ended` say which environments must have ended.
         steps: Environment -> its longest episode, None for unknown.
     """
-    listed = [
-        plugin for plugin in (*phase.episode_conditions, *phase.phase_conditions) if _is_environment(plugin)
-    ]
-    spans = [_span(plugin.params.get("when", "any"), steps) for plugin in listed]
-    if not spans:  # the first environment that ends also ends the episode if nothing else is said
-        spans = [_span("any", steps)]
+    listed = [condition for condition in conditions if "ended" in condition.reads]
+    if not listed:  # the first environment that ends also ends the episode if nothing else is said
+        return min((span for span in steps.values() if span is not None), default=None)
+    spans = [condition.longest_episode(steps) for condition in listed]
     return min((span for span in spans if span is not None), default=None)
 
 
-def _is_environment(plugin: PluginPlan) -> bool:
-    return plugin.name.rpartition(":")[2] in ("environment", "vanilla")
-
-
-def _span(when: Any, steps: Mapping[str, int | None]) -> int | None:
-    """Return after how many steps the environments of `when` have ended, None if that is unknown."""
-    if when == "any":
-        return min((span for span in steps.values() if span is not None), default=None)
-    wanted = when if isinstance(when, Sequence) and not isinstance(when, str) else list(steps)
-    spans = [steps.get(uid) for uid in wanted]
-    known = [span for span in spans if span is not None]
-    return max(known, default=None) if len(known) == len(spans) else None
-
-
-def _of_all(phase: PhasePlan, spans: Sequence[Mapping[str, int | None]]) -> int | None:
+def _of_all(conditions: Sequence[Any], spans: Sequence[Mapping[str, int | None]]) -> int | None:
     """Return the longest episode of any worker, None if one of them is unknown."""
-    found = [longest_episode(phase, span) for span in spans]
+    found = [longest_episode(conditions, span) for span in spans]
     known = [span for span in found if span is not None]
     return max(known, default=None) if len(known) == len(found) else None
 

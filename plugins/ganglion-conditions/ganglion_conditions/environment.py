@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from ganglion.sdk import EpisodeView, PhaseView, Signal, TerminationCondition
 
@@ -23,6 +23,8 @@ class EnvironmentCondition(TerminationCondition):
         when: `any` (default): one has ended. `all`: all have. A list of uids: all of these have.
     """
 
+    reads: ClassVar[frozenset[str]] = frozenset({"ended"})
+    local: ClassVar[frozenset[str]] = frozenset({"episode"})
     issuer = "environment"
     """The short name under which its signals are recorded."""
 
@@ -50,6 +52,14 @@ class EnvironmentCondition(TerminationCondition):
             return Signal.CONTINUE
         self.reason = "environment"
         return Signal.STOP_PHASE
+
+    def longest_episode(self, environments: Mapping[str, int | None]) -> int | None:
+        """Return after how many steps the environments of `when` have ended."""
+        if self.when == "any":
+            return min((steps for steps in environments.values() if steps is not None), default=None)
+        wanted = environments if self.when == "all" else self.when
+        known = [steps for uid in wanted if (steps := environments.get(uid)) is not None]
+        return max(known, default=None) if len(known) == len(wanted) else None
 
     def _over(self, ended: Sequence[str], environments: Sequence[str]) -> bool:
         """Tell whether enough environments have ended."""

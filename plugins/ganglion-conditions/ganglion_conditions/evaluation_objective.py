@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from ganglion.sdk import PhaseView, Signal, TerminationCondition
 from ganglion_conditions.parameter import table
@@ -31,6 +31,7 @@ class EvaluationObjective(TerminationCondition):
                 values are averaged; `min_evaluations` (1), from which on they are counted.
     """
 
+    reads: ClassVar[frozenset[str]] = frozenset({"evaluations"})
     issuer = "evaluation_objective"
 
     def __init__(self, agents: Mapping[str, Mapping[str, Any]]) -> None:

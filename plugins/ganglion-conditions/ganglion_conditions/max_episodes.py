@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import ClassVar
 
 from ganglion.sdk import PhaseView, Signal, TerminationCondition
 
@@ -16,6 +17,8 @@ class MaxEpisodes(TerminationCondition):
     them. Without a limit in the document it never fires. It takes no parameters.
     """
 
+    reads: ClassVar[frozenset[str]] = frozenset({"episodes"})
+    local: ClassVar[frozenset[str]] = frozenset({"episode", "phase"})
     issuer = "max_episodes"
     reason = "max_episodes"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from ganglion.sdk import EpisodeView, Signal, TerminationCondition
 
@@ -17,6 +17,7 @@ class MaxSteps(TerminationCondition):
         steps: Steps of an episode, >= 1.
     """
 
+    local: ClassVar[frozenset[str]] = frozenset({"episode"})
     issuer = "max_steps"
 
     def __init__(self, steps: int) -> None:
@@ -31,6 +32,10 @@ class MaxSteps(TerminationCondition):
             return Signal.CONTINUE
         self.reason = f"truncated: max_steps {self.steps}"
         return Signal.RESET
+
+    def longest_episode(self, environments: Mapping[str, int | None]) -> int | None:
+        """Return `steps`."""
+        return self.steps
 
     def warnings(self, document: Mapping[str, Any]) -> Sequence[str]:
         """Return a warning if no episode is as long as that, by what the environments say of themselves."""

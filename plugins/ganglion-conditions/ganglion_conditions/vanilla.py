@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import ClassVar
 
 from ganglion.sdk import EpisodeView, PhaseView, Signal, TerminationCondition
 from ganglion_conditions.environment import EnvironmentCondition
@@ -17,6 +18,9 @@ class VanillaCondition(TerminationCondition):
     Its signals are recorded under the names of these two; `issuer` is that of the last one. It takes no parameters.
     """
 
+    reads: ClassVar[frozenset[str]] = frozenset({"ended", "episodes"})
+    local: ClassVar[frozenset[str]] = frozenset({"episode", "phase"})
+
     def __init__(self) -> None:
         super().__init__()
         self.issuer = ""
@@ -28,6 +32,10 @@ class VanillaCondition(TerminationCondition):
         signal = self._environment.episode(view)
         self.issuer, self.reason = self._environment.issuer, self._environment.reason
         return signal
+
+    def longest_episode(self, environments: Mapping[str, int | None]) -> int | None:
+        """Return what `environment` says."""
+        return self._environment.longest_episode(environments)
 
     def phase(self, view: PhaseView) -> Signal | Mapping[int, Signal]:
         """Return what `max_episodes` says."""

@@ -18,7 +18,9 @@ def condition(
     name: str, answer: Callable[[EpisodeView], Signal], reason: str = "", issuer: str = ""
 ) -> type[TerminationCondition]:
     """Return a condition of this name whose episode part is `answer`."""
-    members = {"episode": lambda self, view: answer(view), "reason": reason, "issuer": issuer}
+    members: dict[str, Any] = {"episode": lambda self, view: answer(view), "reason": reason, "issuer": issuer}
+    if name == "environment":  # what the end of environments means is its to say
+        members["reads"] = frozenset({"ended"})
     return type(name, (TerminationCondition,), members)
 
 

@@ -16,6 +16,7 @@ from ganglion.wire.messages import Go, Verdict
 class WhenAll(TerminationCondition):
     """End the episode when all environments have ended."""
 
+    reads = frozenset({"ended"})
     issuer = "environment"
 
     def episode(self, view: EpisodeView) -> Signal:

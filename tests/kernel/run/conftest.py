@@ -76,6 +76,7 @@ def plan(*phases: PhasePlan) -> Plan:
 class FakeLimit(TerminationCondition):
     """Count episodes, as `max_episodes` is specified; recorded under that name."""
 
+    local = frozenset({"phase"})
     issuer = reason = "max_episodes"
 
     def __init__(self, episodes: int) -> None:

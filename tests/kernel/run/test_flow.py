@@ -6,7 +6,8 @@ import pytest
 
 from ganglion.run.effect import Answer, Record, Steer
 from ganglion.run.flow import Flow
-from ganglion.sdk.condition import TerminationCondition
+from ganglion.sdk.condition import PhaseView, TerminationCondition
+from ganglion.sdk.flow import Signal
 from ganglion.wire.messages import Boundary, EpisodeEnded, FlowSignal
 
 
@@ -20,6 +21,26 @@ class Seeds:
 
 class Named(TerminationCondition):
     """Be a condition of some name."""
+
+
+class Local(TerminationCondition):
+    """Judge each worker by that worker alone."""
+
+    local = frozenset({"episode", "phase"})
+
+
+class LocalEpisode(TerminationCondition):
+    """Judge episodes by their worker alone, and phases by all."""
+
+    local = frozenset({"episode"})
+
+
+class Overridden(Local):
+    """Judge a phase anew, and do not say that it is by one worker alone."""
+
+    def phase(self, view: PhaseView) -> Signal:
+        """Go on."""
+        return Signal.CONTINUE
 
 
 class Reading(TerminationCondition):
@@ -72,23 +93,26 @@ COMMON = [
     ({"workers": 2, "mode": "train", "brain": "dummy", "sync": "async"}, [], False),
     ({"workers": 2, "mode": "train", "brain": None}, [], False),
     ({"workers": 2, "mode": "test", "brain": "dummy"}, [], False),
-    ({"workers": 2}, [("max_episodes", "phase"), ("vanilla", "phase")], False),
-    ({"workers": 2}, [("environment", "episode"), ("max_steps", "episode")], False),
-    ({"workers": 2}, [("environment", "phase")], True),
-    ({"workers": 2}, [("agent_objective", "episode")], True),
-    ({"workers": 2}, [("mine", "phase")], True),
-    ({"workers": 1}, [("mine", "phase")], False),
+    ({"workers": 2}, [(Local, "phase"), (Local, "episode")], False),
+    ({"workers": 2}, [(LocalEpisode, "episode")], False),
+    ({"workers": 2}, [(LocalEpisode, "phase")], True),
+    ({"workers": 2}, [(Local, "episode"), (Named, "episode")], True),
+    ({"workers": 2}, [(Overridden, "phase")], True),
+    ({"workers": 2}, [(Named, "phase")], True),
+    ({"workers": 1}, [(Named, "phase")], False),
 ]
 
 
 @pytest.mark.parametrize(("more", "conditions", "expected"), COMMON)
 def test_common_boundary_where_the_outcome_could_depend_on_speed(
-    kit: Any, more: dict[str, Any], conditions: list[tuple[str, str]], expected: bool
+    kit: Any, more: dict[str, Any], conditions: list[tuple[type[TerminationCondition], str]], expected: bool
 ) -> None:
-    """Workers stand together unless nothing can depend on which of them is faster."""
+    """Workers stand together unless nothing can depend on which is faster, as each condition says of its parts."""
     given = {**more, "agents": [kit.agent(brain=more.get("brain"))]}
     given.pop("brain", None)
-    flow = Flow("farm-1", kit.phase(**given), [(name, Named(), place) for name, place in conditions], Seeds())
+    flow = Flow(
+        "farm-1", kit.phase(**given), [(cls.__name__, cls(), place) for cls, place in conditions], Seeds()
+    )
 
     assert expected is flow.common
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from ganglion import registry
 from ganglion.run.plan import AgentPlan, EnvironmentPlan, PhasePlan, Plan, PluginPlan
 from ganglion.supervisor.advice import advise, inspect, longest_episode
 
@@ -163,10 +164,7 @@ WHEN = [
 @pytest.mark.parametrize(("when", "expected"), WHEN)
 def test_longest_episode(when: list[Any], expected: int | None) -> None:
     """The environments of `when` must have ended, of several conditions the earliest counts."""
-    conditions = [
-        PluginPlan("vanilla") if word == "vanilla" else PluginPlan("environment", {"when": word})
-        for word in when
-    ]
-    phase = PhasePlan(0, "one", [], [], PluginPlan("vanilla"), conditions, [PluginPlan("max_episodes")])
+    vanilla, environment = (registry.load("condition", name) for name in ("vanilla", "environment"))
+    conditions = [vanilla() if word == "vanilla" else environment(when=word) for word in when]
 
-    assert expected == longest_episode(phase, STEPS)
+    assert expected == longest_episode([*conditions, registry.load("condition", "max_episodes")()], STEPS)
