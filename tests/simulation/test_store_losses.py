@@ -13,6 +13,7 @@ from typing import Any
 
 import msgpack
 import pytest
+from fakepeer import MemoryReel
 from hypothesis import HealthCheck, note, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -28,7 +29,7 @@ from ganglion.errors import StoreUnavailable
 from ganglion.limits import RETRY_S, STREAM_CREDIT_MESSAGES
 from ganglion.peer.participant import Participant
 from ganglion.peer.store import StoreHost
-from ganglion.peer.tape import MemoryReel, Tape
+from ganglion.peer.tape import Tape
 from ganglion.wire.codec import codec_of
 from ganglion.wire.envelope import Envelope, Head, decode, encode
 from ganglion.wire.messages import RecordAck, RecordBatch, Welcome

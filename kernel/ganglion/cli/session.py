@@ -23,20 +23,9 @@ from ganglion.supervisor.launcher import Launcher
 if TYPE_CHECKING:
     from ganglion.document.fault import Fault
     from ganglion.run.plan import Plan
-    from ganglion.supervisor.connection import Connection
     from ganglion.supervisor.runs import Outcome
     from ganglion.supervisor.supervisor import Supervisor
     from ganglion.wire.messages import RunEvent
-
-
-def connection_of(settings: Settings, daemon: bool = False) -> Connection:
-    """Return the connection of `--kernel FILE`, else of the newest living kernel (only daemons, if asked for).
-
-    PeerLost lists the places that were looked at when there is none.
-    """
-    from ganglion.supervisor.operator import find_kernel
-
-    return find_kernel(settings.results, settings.kernel, daemon)[1]
 
 
 _NAME = re.compile(r"[\w-]+", re.ASCII)

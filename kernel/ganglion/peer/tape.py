@@ -92,29 +92,6 @@ class FileReel:
             raise DiskError(fresh, error) from error
 
 
-class MemoryReel:
-    """Keep a tape in memory, for processes that are none."""
-
-    def __init__(self) -> None:
-        self.data = bytearray()
-
-    def read(self) -> Any:
-        """Return its bytes."""
-        return bytes(self.data)
-
-    def cut(self, size: int) -> None:
-        """Forget what is behind `size`."""
-        del self.data[size:]
-
-    def append(self, *pieces: bytes | memoryview) -> None:
-        """Write at the end."""
-        self.data += b"".join(pieces)
-
-    def replace(self, *pieces: bytes | memoryview) -> None:
-        """Begin anew."""
-        self.data[:] = b"".join(pieces)
-
-
 class Tape:
     """Write down what one participant hears and says; first, play what a predecessor wrote.
 

@@ -72,7 +72,8 @@ class Guests:
             for member in run.members.values():
                 member.joined = False
             self._told.add(run.id)
-            self._tell(run, event.PEER_LOST, "lost", how, reason=how)
+            kind = how.removeprefix("was killed by ").removeprefix("ended with ")
+            self._tell(run, event.PEER_LOST, "lost", how, reason=how, kind=kind)
 
     def broker_back(self, took_s: float) -> None:
         """Tell it, and see to those who do not find the way to another broker."""
@@ -92,10 +93,10 @@ class Guests:
     def _live(self) -> list[Run]:
         return [run for run in self._supervisor.runs.values() if not run.over.is_set()]
 
-    def _tell(self, run: Run, name: str, kind: str, detail: str, **fields: object) -> None:
+    def _tell(self, run: Run, name: str, incident: str, detail: str, **fields: object) -> None:
         known = {"name": _BROKER, "label": _BROKER, "incarnation": self._number}
         self._supervisor.tell(run, name, {**known, **fields})
-        self._supervisor.revival.report_broker(run, self._number, kind, detail)
+        self._supervisor.revival.report_broker(run, self._number, incident, detail)
 
     def _miss(self, run: Run, member: Member) -> None:
         """Take note of a member that has not come back to a new broker."""
@@ -138,6 +139,7 @@ class Revival:
         self._supervisor = supervisor
         self._tasks: set[asyncio.Task[None]] = set()
         self._clock = time.monotonic
+        self._warm = 0  # losses of the warm parent
 
     # -- a process has ended ------------------------------------------------------------------------------------------
     def over(self, member: Member) -> None:
@@ -265,11 +267,17 @@ class Revival:
 
     def warm_lost(self, how: str) -> None:
         """Tell all runs that the warm parent was lost; another one is being started, and no participant notices."""
+        self._warm += 1
+        known = {
+            "name": _WARM,
+            "label": _WARM,
+            "incarnation": self._warm,
+            "kind": how.removeprefix("killed by "),
+        }
         for run in self._supervisor.runs.values():
             if not run.over.is_set():
-                fields = {"name": _WARM, "label": _WARM, "reason": f"was {how}"}
-                self._supervisor.tell(run, event.PEER_LOST, fields)
-                self.report(run, Incident(now(), _WARM, 0, "lost", None, f"was {how}"))
+                self._supervisor.tell(run, event.PEER_LOST, {**known, "reason": f"was {how}"})
+                self.report(run, Incident(now(), _WARM, self._warm, "lost", None, f"was {how}"))
 
     # -- no successor -------------------------------------------------------------------------------------------------
     async def _poison(self, run: Run, member: Member, times: int) -> None:

@@ -88,7 +88,8 @@ def serve(channel: socket.socket, entries: dict[str, Entry], supervisor: int) ->
             os.close(fd)
         channel.send(msgpack.packb(answer))
         if go >= 0:
-            os.write(go, b"g")
+            with contextlib.suppress(BrokenPipeError):  # it was killed meanwhile; the supervisor sees its end
+                os.write(go, b"g")
             os.close(go)
 
 

@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from fakepeer import MemoryReel
 
 from ganglion.errors import AuthorError, RemoteProtocolError
 from ganglion.peer.brain import BrainHost
 from ganglion.peer.checkpoint import Checkpoints, export, restore
 from ganglion.peer.main import live
 from ganglion.peer.state import Generators
-from ganglion.peer.tape import MemoryReel, Tape
+from ganglion.peer.tape import Tape
 from ganglion.sdk import Box, Brain, CheckpointableBrain, Discrete
 from ganglion.sdk.memory import Memory
 from ganglion.sdk.seed import words

@@ -5,6 +5,7 @@ from functools import partial
 from typing import Any
 
 import pytest
+from fakepeer import MemoryReel
 
 from ganglion.errors import (
     DeadlineExceeded,
@@ -12,7 +13,7 @@ from ganglion.errors import (
 )
 from ganglion.peer.conversation import Gone
 from ganglion.peer.participant import Participant
-from ganglion.peer.tape import MemoryReel, Tape, TapeDiffers
+from ganglion.peer.tape import Tape, TapeDiffers
 from ganglion.transport.memory import MemoryBus
 from ganglion.wire.codec import codec_of
 from ganglion.wire.envelope import Head, decode_head

@@ -3,10 +3,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from fakepeer import MemoryReel
 
 from ganglion.peer.conversation import Conversation, Request, Told
 from ganglion.peer.recorder import Recorder
-from ganglion.peer.tape import MemoryReel, Tape, TapeDiffers
+from ganglion.peer.tape import Tape, TapeDiffers
 from ganglion.wire.envelope import Head, encode_call, encode_head
 from ganglion.wire.tape import Kind
 from ganglion.wire.verb import Verb

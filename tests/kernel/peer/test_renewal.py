@@ -5,6 +5,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
+from fakepeer import MemoryReel
 
 from ganglion.errors import AuthorError, RemoteProtocolError
 from ganglion.limits import TAPE_BEGIN_S
@@ -12,7 +13,7 @@ from ganglion.peer import renewal as module
 from ganglion.peer.participant import Participant
 from ganglion.peer.portrait import NoPortrait
 from ganglion.peer.renewal import Renewal
-from ganglion.peer.tape import MemoryReel, Tape, TapeDiffers
+from ganglion.peer.tape import Tape, TapeDiffers
 from ganglion.wire.messages import RecordAck
 
 LONG_BYTES = 100_000

@@ -6,13 +6,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from fakepeer import MemoryReel
 
 from ganglion.errors import AuthorError
 from ganglion.peer import renewal
 from ganglion.peer.environment import EnvironmentHost
 from ganglion.peer.participant import Participant
 from ganglion.peer.snapshot import speaks
-from ganglion.peer.tape import MemoryReel, Tape, TapeDiffers
+from ganglion.peer.tape import Tape, TapeDiffers
 from ganglion.sdk import (
     ActuatorInformation,
     Box,

@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fakepeer import MemoryReel
 
 from ganglion.errors import DiskError
 from ganglion.limits import EXIT_DIFFERS
 from ganglion.peer import tape as module
-from ganglion.peer.tape import FileReel, MemoryReel, Tape, TapeDiffers
+from ganglion.peer.tape import FileReel, Tape, TapeDiffers
 from ganglion.wire.tape import MAGIC, Kind, base_record, frames_of, read_records
 
 

@@ -22,7 +22,7 @@ from ganglion.wire.messages import (
 )
 from ganglion.wire.verb import Verb
 
-__all__ = ["FakeClock", "FakeLink", "Hosted"]
+__all__ = ["FakeClock", "FakeLink", "Hosted", "MemoryReel"]
 
 _BODIES: dict[str, type[Any]] = {"record.batch": RecordBatch, "record.ack": RecordAck, "event": RunEvent}
 
@@ -172,3 +172,26 @@ class Hosted:
         if reply is DEFERRED:
             return self.serial
         return codec_of(row.reply).decode(codec_of(row.reply).encode(reply))
+
+
+class MemoryReel:
+    """Keep a tape in memory, for processes that are none."""
+
+    def __init__(self) -> None:
+        self.data = bytearray()
+
+    def read(self) -> Any:
+        """Return its bytes."""
+        return bytes(self.data)
+
+    def cut(self, size: int) -> None:
+        """Forget what is behind `size`."""
+        del self.data[size:]
+
+    def append(self, *pieces: bytes | memoryview) -> None:
+        """Write at the end."""
+        self.data += b"".join(pieces)
+
+    def replace(self, *pieces: bytes | memoryview) -> None:
+        """Begin anew."""
+        self.data[:] = b"".join(pieces)

@@ -220,4 +220,5 @@ def test_the_warm_parent_is_replaced_and_told_of(make_farm: Any) -> None:
     lost = {fields["label"] for fields in farm.fields("peer.lost")}
     assert ("finished", []) == (outcome.status, outcome.story)
     assert {"warm parent", "muscle ada (worker 0)"} == lost
+    assert ("warm parent", 1, "SIGKILL") in told(farm)
     assert 1 == farm.count("peer.restarted")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ganglion.peer.tape import MemoryReel, Tape
+from fakepeer import MemoryReel
+
+from ganglion.peer.tape import Tape
 from ganglion.wire.tape import Kind, Record
 
 if TYPE_CHECKING:
