@@ -5,10 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from ganglion.cli.session import connection_of
-from ganglion.cli.settings import Settings
 from ganglion.errors import PeerLost
 from ganglion.supervisor.connection import Connection, connection_path
+from ganglion.supervisor.operator import find_kernel
 
 
 @pytest.fixture(autouse=True)
@@ -19,7 +18,7 @@ def _nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_places_are_listed_when_there_is_no_kernel(tmp_path: Path) -> None:
     """Who finds no kernel is told where was looked, and ends with 1."""
     with pytest.raises(PeerLost, match=str(tmp_path)) as error:
-        connection_of(Settings(results=tmp_path))
+        find_kernel(tmp_path, None)
 
     assert 1 == error.value.exit_status
 
@@ -30,7 +29,7 @@ def test_daemon_is_told_from_a_run(tmp_path: Path) -> None:
     made = Connection(1, os.getpid(), "ipc:///x", None, "o", "w", "a", "demo-1", str(tmp_path), None)
     made.write(path)
 
-    assert made == connection_of(Settings(results=tmp_path))
-    assert made == connection_of(Settings(results=tmp_path / "else", kernel=path))
+    assert (path, made) == find_kernel(tmp_path, None)
+    assert (path, made) == find_kernel(tmp_path / "else", path)
     with pytest.raises(PeerLost, match="living daemon"):
-        connection_of(Settings(results=tmp_path), daemon=True)
+        find_kernel(tmp_path, None, True)
