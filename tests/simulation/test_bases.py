@@ -17,9 +17,9 @@ from simulation.cases import CASES, DICE, case
 
 from ganglion.peer import renewal
 from ganglion.peer.crossing import Crossing
-from ganglion.peer.likeness import Likeness
 from ganglion.peer.records import Records
 from ganglion.peer.renewal import Renewal
+from ganglion.peer.snapshot import Snapshot
 from ganglion.sdk import Environment
 
 SEEDS = (12, 18, 21, 25, 31, 158, 218)
@@ -123,7 +123,7 @@ def test_many_runs_whose_tapes_begin_anew(all_cases: Path, gone_on: Counter[str]
 
 def nothing_put_back(patch: pytest.MonkeyPatch) -> None:
     """Leave objects as they were made."""
-    patch.setattr(Likeness, "put", lambda self, read: None)
+    patch.setattr(Snapshot, "put", lambda self, read: None)
 
 
 def batches_forgotten(patch: pytest.MonkeyPatch) -> None:

@@ -21,7 +21,7 @@ pytest.importorskip(
     reason="stable-baselines3 is not installed: scripts/setup --with stable-baselines3",
 )
 
-from ganglion.peer.likeness import Likeness
+from ganglion.peer.snapshot import Snapshot
 from ganglion.sdk import ActuatorInformation, Batch, Box, Discrete, Memory, Mode, SensorInformation
 from ganglion.sdk.construct import construct
 from ganglion_sb3.brain import SB3Brain
@@ -150,12 +150,12 @@ class _Agent:
         }  # fmt: skip
         return construct(cls, params, {"uid": "scout/0", "seed": seed, "broker_uri": ""}, attributes)
 
-    def muscle(self, seed: int) -> tuple[Any, Likeness]:
-        """Return a muscle that has been set up, and what takes its portrait."""
+    def muscle(self, seed: int) -> tuple[Any, Snapshot]:
+        """Return a muscle that has been set up, and what takes its state."""
         muscle = self._made(SB3Muscle, seed, {})
         muscle.setup()
         muscle.update(self.brain.initial_update("scout/0"))
-        return muscle, Likeness({"muscle": (muscle, ("sensors", "actuators"))})
+        return muscle, Snapshot({"muscle": (muscle, ("sensors", "actuators"))})
 
 
 def _decisions(muscle: Any, count: int = 20) -> list[bytes]:
@@ -166,7 +166,7 @@ def _decisions(muscle: Any, count: int = 20) -> list[bytes]:
 
 
 @pytest.mark.parametrize("params", [PPO, {"algorithm": "DQN", "total_timesteps": 100}], ids=["PPO", "DQN"])
-def test_a_muscle_has_a_portrait(params: dict[str, Any]) -> None:
+def test_a_muscle_has_a_snapshot(params: dict[str, Any]) -> None:
     """Its host can begin its tape anew: what a successor is given makes it decide as it would have."""
     agent = _Agent(**params)
     (former, drawn), (successor, same) = agent.muscle(seed=3), agent.muscle(seed=4)

@@ -18,15 +18,14 @@ from ganglion.peer.failure import failure_of
 from ganglion.peer.filters import LearningFilters, tag_of
 from ganglion.peer.hooks import Hooks, identity, seed_process
 from ganglion.peer.layout import Layout, copied, freeze, thaw
-from ganglion.peer.likeness import Likeness
 from ganglion.peer.loader import Loader
 from ganglion.peer.matrix import learns_arrays
 from ganglion.peer.models import copy_model, files_of
 from ganglion.peer.notes import Notes
 from ganglion.peer.participant import DEFERRED, Handler, Participant
-from ganglion.peer.portrait import Portrait
 from ganglion.peer.renewal import Renewal
 from ganglion.peer.replay import Learner, provider
+from ganglion.peer.snapshot import Snapshot, State
 from ganglion.peer.state import Generators, streams_of
 from ganglion.peer.thought import Newest, Round, evaluated, signal_of
 from ganglion.peer.transitions import Layouts, Row, Stack, remember
@@ -77,7 +76,7 @@ class BrainHost:
         self._checkpoints: Checkpoints | None = None
         self._answered: bytes | None = None  # what stands for the answer to the set-up
         self._renewal: Renewal | None = None  # of the tape of a brain that does not export itself
-        self._likeness: Likeness
+        self._snapshot: Snapshot
         self.participant: Participant  # set before anything is served
 
     def handlers(self) -> dict[str, Handler]:
@@ -209,25 +208,25 @@ class BrainHost:
         checkpoints.taken(began_s)
 
     def _stand(self, brain: Brain) -> None:
-        """Begin the tape of a brain that does not export itself anew with a portrait of it, where that is due."""
+        """Begin the tape of a brain that does not export itself anew with a snapshot of it, where that is due."""
         if self._renewal is None:
             parts: dict[str, Any] = {"brain": (brain, _OURS)}
             for number, one in enumerate([] if self._filters is None else self._filters.filters):
                 parts[tag_of(number)] = (one, ())
             spaces = [space for layout in self._layouts() for space in layout.spaces]
-            self._likeness = Likeness(parts, self._memory, spaces, ("brain.last_update",))
-            self._renewal = Renewal(self.participant, self._hooks.where)
+            self._snapshot = Snapshot(parts, self._memory, spaces, ("brain.last_update",))
+            self._renewal = Renewal(self.participant, self._hooks.where, self._snapshot.check)
         self._renewal.stand(
-            lambda: self._likeness.take(self._books(), self.participant.portraits),
+            lambda: self._snapshot.take(self._books(), self.participant.takes_attributes),
             lambda state: self._stand_again(brain, state),
         )
 
-    def _stand_again(self, brain: Brain, state: list[Portrait]) -> None:
-        read = self._likeness.read(state)
-        books = read[0]["books"]
+    def _stand_again(self, brain: Brain, state: State) -> None:
+        read = self._snapshot.read(state)
+        books = read["books"]
         if books["rewards"] is not None and self._rewards is None:
             self._declare_rewards(books["rewards"])
-        self._likeness.put(read)
+        self._snapshot.put(read)
         self._read_books(brain, books)
 
     def _books(self) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from operator import index
 from typing import Any
@@ -11,15 +11,15 @@ from ganglion.errors import AuthorError, LocalProtocolError, NotSetUp, RemotePro
 from ganglion.peer.contract import difference, layout_of, row_of, static_model
 from ganglion.peer.conversation import Request, episode_of
 from ganglion.peer.excuse import Excuses
+from ganglion.peer.failure import failure_of, show_failure
 from ganglion.peer.hooks import Hooks, identity, seed_process
 from ganglion.peer.judgement import Judgement
 from ganglion.peer.layout import Layout, declaration
 from ganglion.peer.loader import Loader
 from ganglion.peer.participant import Handler, Participant
 from ganglion.peer.plain import plain
-from ganglion.peer.portrait import Portrait
 from ganglion.peer.renewal import Renewal
-from ganglion.peer.snapshot import Snapshot, speaks
+from ganglion.peer.snapshot import NotPlain, Snapshot, State
 from ganglion.peer.state import Generators
 from ganglion.peer.stepping import arrays_of, flag_of, reward_layout, state_of, values_of
 from ganglion.sdk.environment import (
@@ -44,6 +44,7 @@ from ganglion.wire.messages import (
 )
 
 _TAPE_S = 5.0  # what took no longer is heard again soon enough
+_SPOKEN = "expected a map of names and arrays, or other plain values"
 
 
 class EnvironmentHost:
@@ -115,7 +116,7 @@ class EnvironmentHost:
         declared = self._declare(environment, baseline)
         self._drawn = Generators(self._generators)
         if says_itself:
-            self._snapshot = Snapshot(environment, self._hooks, self._judgement, self._generators)
+            self._snapshot = self._snapshot_of(environment)
         return declared
 
     def update(self, request: Request, update: EnvironmentUpdate) -> EnvironmentUpdated:
@@ -229,16 +230,25 @@ class EnvironmentHost:
     def _stand(self, participant: Participant) -> bool:
         """Go on where a predecessor stood, or begin the tape anew if that is due; False if no state is to be had."""
         if self._renewal is None:
-            self._renewal = Renewal(participant, self._hooks.where)
+            assert self._snapshot is not None
+            self._renewal = Renewal(participant, self._hooks.where, self._snapshot.check)
         self._renewal.stand(self.take_state, self.go_on)
         return not self._renewal.refused
 
-    def take_state(self) -> list[Portrait]:
+    def _snapshot_of(self, environment: Environment) -> Snapshot:
+        """Return what takes all generators, reward and transformer; the environment says itself what it is."""
+        made = {"reward": self._judgement.reward, "transformer": self._judgement.transformer}
+        given = {"environment": environment, "environment.reward": environment.reward}
+        streams = {f"stream {name}": stream for name, stream in self._generators.items()}
+        return Snapshot({n: (one, ()) for n, one in made.items() if one is not None}, given=given | streams)
+
+    def take_state(self) -> State:
         """Return all that a successor needs that has been started; no request is open.
 
         Raises:
-            AuthorError: As `Snapshot.take`; it answers the next request, too.
-            NoPortrait: Likewise.
+            AuthorError: `save_state` fails, or returns something else than a map of names and plain values; the next
+                request is answered by it, too.
+            NotPlain: Reward or transformer cannot be taken.
         """
         environment, snapshot = self._running(), self._snapshot
         assert snapshot is not None
@@ -250,17 +260,39 @@ class EnvironmentHost:
             "rewards": self._reward_ids,
         }
         try:
-            return snapshot.take(books, self.participant is None or self.participant.portraits)
+            books["state"] = self._saved(environment)
+            return snapshot.take(books, self.participant is None or self.participant.takes_attributes)
         except AuthorError as error:
             self._late = error
             raise
+        except NotPlain as error:
+            path = str(error).removeprefix("books.state")
+            if path == str(error):
+                raise
+            self._late = self._misspoken(f"{path.lstrip('.')}: {_SPOKEN}")
+            raise self._late from None
 
-    def go_on(self, state: list[Portrait]) -> None:
+    def _saved(self, environment: Any) -> dict[str, Any]:
+        saved = self._hooks("save_state", environment.save_state)
+        if not isinstance(saved, Mapping):
+            raise self._misspoken(f"{_SPOKEN}, found {type(saved).__name__}")
+        odd = next((name for name in saved if type(name) is not str), None)
+        if odd is not None:
+            raise self._misspoken(f"{_SPOKEN}, found {odd!r:.60} as a name")
+        return dict(saved)
+
+    def _misspoken(self, text: str) -> AuthorError:
+        error = AuthorError(f"environment {self._start.uid}: save_state: {text}")
+        error.add_note(self._hooks.place)
+        return error
+
+    def go_on(self, state: State) -> None:
         """Go on where another host's `take_state` left; this one has been started in the same way."""
-        environment, snapshot = self._running(), self._snapshot
+        environment: Any = self._running()
+        snapshot = self._snapshot
         assert snapshot is not None
         read = snapshot.read(state)
-        books = read[0]["books"]
+        books = read["books"]
         if books["rewards"] is not None and self._rewards is None:
             self._reward_ids = list(books["rewards"])
             self._rewards = Layout.of(self._reward_ids, missing=True)
@@ -268,7 +300,12 @@ class EnvironmentHost:
         self._steps, self._earlier, environment.done = books["steps"], books["earlier"], books["done"]
         self._hooks.step = self._steps or None
         self._judgement.show_step(self._hooks.step)
-        snapshot.put(read)
+        try:
+            self._hooks("load_state", environment.load_state, books["state"])
+        except AuthorError as error:
+            show_failure(error, failure_of(error))
+            raise AuthorError(f"environment {self._start.uid}: load_state: {error}") from error
+        snapshot.put(read)  # generators last: whatever was drawn from them meanwhile
 
     # -- declaring ----------------------------------------------------------------------------------------------------
     def _begin_episode(self, environment: Environment, episode: int) -> None:
@@ -486,3 +523,19 @@ class EnvironmentHost:
 
     def _wrong(self, expected: str, found: Any) -> AuthorError:
         return self._fault(f"{expected}, found {type(found).__name__}")
+
+
+def speaks(cls: type[Environment]) -> bool:
+    """Say whether environments of a class say themselves what they are: by `save_state` and `load_state`.
+
+    Raises:
+        AuthorError: It has one of the two without the other.
+    """
+    names = ("save_state", "load_state")
+    found = [name for name in names if callable(getattr(cls, name, None))]
+    if len(found) == 1:
+        (lacks,) = set(names) - set(found)
+        raise AuthorError(
+            f"expected save_state and load_state, or neither, found {found[0]} without {lacks} in {cls.__qualname__}"
+        )
+    return bool(found)

@@ -98,7 +98,7 @@ def live(
     told, gone = getattr(host, "told", None), getattr(host, "gone", None)
     participant = Participant(connect, host.handlers(), told, gone, clock, pulse, tape, pause)
     participant.on_return = getattr(host, "reconnected", None)
-    participant.portraits = not variables.get("GANGLION_GONE_BACK")
+    participant.takes_attributes = not variables.get("GANGLION_GONE_BACK")
     host.participant = participant
     incarnation = int(variables.get("GANGLION_INCARNATION", "0"))
     hello = participant.hello(

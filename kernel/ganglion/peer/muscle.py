@@ -15,12 +15,11 @@ from ganglion.peer.excuse import Excuses, Pardoned, continues
 from ganglion.peer.filters import ActingFilters, tag_of
 from ganglion.peer.hooks import Hooks, identity, seed_process
 from ganglion.peer.layout import Layout, freeze, thaw
-from ganglion.peer.likeness import Likeness
 from ganglion.peer.loader import Loader
 from ganglion.peer.matrix import Columns, Readings, takes_arrays
 from ganglion.peer.participant import Handler, Participant
-from ganglion.peer.portrait import Portrait
 from ganglion.peer.renewal import Renewal
+from ganglion.peer.snapshot import Snapshot, State
 from ganglion.run.plan import span_s
 from ganglion.sdk.flow import Mode
 from ganglion.sdk.information import ActuatorInformation, RewardInformation, Template
@@ -60,7 +59,7 @@ class MuscleHost:
         self._muscle: Muscle | None = None
         self._stands = False  # whether nothing is decided and open, since the last request
         self._renewal: Renewal | None = None
-        self._likeness: Likeness
+        self._snapshot: Snapshot
         self.participant: Participant  # set before anything is served
 
     def handlers(self) -> dict[str, Handler]:
@@ -203,18 +202,18 @@ class MuscleHost:
         if self._stands and self._muscle is not None:
             self._stands = False
             if self._renewal is None:
-                self._renewal = Renewal(self.participant, self._hooks.where)
-                self._likeness = self._drawn(self._muscle)
+                self._snapshot = self._snapshot_of(self._muscle)
+                self._renewal = Renewal(self.participant, self._hooks.where, self._snapshot.check)
             self._renewal.stand(self._take_state, self._go_on)
 
-    def _drawn(self, muscle: Muscle) -> Likeness:
+    def _snapshot_of(self, muscle: Muscle) -> Snapshot:
         parts: dict[str, Any] = {"muscle": (muscle, _OURS), "objective": (self._objective, ())}
         for number, one in enumerate([] if self._filters is None else self._filters.filters):
             parts[tag_of(number)] = (one, ())
         layouts = (self._sensor_layout, self._actuator_layout, self._seen_layout, self._own_layout)
-        return Likeness(parts, self._memory, [space for layout in layouts for space in layout.spaces])
+        return Snapshot(parts, self._memory, [space for layout in layouts for space in layout.spaces])
 
-    def _take_state(self) -> list[Portrait]:
+    def _take_state(self) -> State:
         """Return all that a successor needs that has been set up; nothing is decided and open."""
         due = None if self._due is None else [self._due.update, self._due.signal, self._due.filters]
         books = {
@@ -224,15 +223,15 @@ class MuscleHost:
             "due": due,
             "learned": self._learned,
         }
-        return self._likeness.take(books, self.participant.portraits)
+        return self._snapshot.take(books, self.participant.takes_attributes)
 
-    def _go_on(self, state: list[Portrait]) -> None:
+    def _go_on(self, state: State) -> None:
         """Go on where a predecessor stood."""
-        read = self._likeness.read(state)
-        books = read[0]["books"]
+        read = self._snapshot.read(state)
+        books = read["books"]
         if books["rewards"] is not None and self._rewards is None:
             self._declare_rewards(books["rewards"])
-        self._likeness.put(read)
+        self._snapshot.put(read)
         self._told_rewards = books["told"]
         self._learned = dict(books["learned"])
         self._begin_episode(books["episode"])

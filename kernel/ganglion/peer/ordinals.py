@@ -19,7 +19,7 @@ class Ordinals:
     def __init__(self, workers: int, life: int) -> None:
         self._width, self._life = workers + 1, life
         self._counts: dict[int, int] = {}  # worker + 1, or 0 for all of them
-        self._orders = 0
+        self.orders = 0  # of operators, so far
 
     def number(self, worker: int | None) -> int:
         """Return the next ordinal of a worker, or of all."""
@@ -29,8 +29,8 @@ class Ordinals:
 
     def order(self) -> int:
         """Return the next ordinal of an operator's order."""
-        self._orders += 1
-        return _ORDERS + self._life * _ORDERS_PER_LIFE + self._orders
+        self.orders += 1
+        return _ORDERS + self._life * _ORDERS_PER_LIFE + self.orders
 
     def note(self) -> list[list[int]]:
         """Return what `restore` needs; orders are not part of it."""

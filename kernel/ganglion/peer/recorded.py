@@ -16,11 +16,11 @@ class Recorded(ABC):
     """Be the part of a participant that has to do with its tape; without one nothing happens.
 
     Attributes:
-        portraits: Whether objects that do not say themselves what they are may be portrayed.
+        takes_attributes: Whether snapshots may be taken of objects without `save_state`.
     """
 
     def __init__(self, tape: Tape | None) -> None:
-        self.portraits = True
+        self.takes_attributes = True
         self._tape = tape
         self._conversation = Conversation()
         self._recorder = None if tape is None else Recorder(tape, self._conversation)

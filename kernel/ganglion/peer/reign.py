@@ -5,37 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ganglion.peer.likeness import Likeness
 from ganglion.peer.models import Library
 from ganglion.peer.ordinals import Ordinals
 from ganglion.peer.participant import Participant
-from ganglion.peer.portrait import NoPortrait, Portrait
 from ganglion.peer.records import Records
 from ganglion.peer.renewal import Renewal
-from ganglion.run.flow import Judgement
+from ganglion.peer.snapshot import NotPlain, Snapshot, State
 from ganglion.run.governor import Governor
-from ganglion.run.setup import Cast
-from ganglion.sdk.condition import EpisodeMeans, EvaluationView
-from ganglion.wire.codec import codec_of
-from ganglion.wire.messages import EpisodeEnded, FlowSignal
-
-_CONSTANT = (
-    "plan",
-    "_services",
-    "_setup",
-    "_models",
-    "_phase",
-    "_agents",
-    "_ready",
-    "_places",
-)  # within a phase
-_LATER = (
-    EpisodeMeans,
-    EpisodeEnded,
-    EvaluationView,
-    Judgement,
-    Cast,
-)  # what there may be that is not at first
+from ganglion.wire.messages import FlowSignal
 
 Signals = dict[str, list[FlowSignal]]
 
@@ -56,10 +33,10 @@ class Reign:
         library: Library,
     ) -> None:
         self._participant, self._records, self._library = participant, records, library
-        parts: dict[str, Any] = {"governor": (governor, _CONSTANT), "ordinals": (ordinals, ())}
-        parts |= {f"condition {name}": (condition, ("phase",)) for name, condition in conditions.items()}
-        self._renewal = Renewal(participant, "governor")
-        self._likeness = Likeness(parts, classes=_LATER)
+        self._governor, self._ordinals = governor, ordinals
+        parts = {f"condition {name}": (condition, ("phase",)) for name, condition in conditions.items()}
+        self._snapshot = Snapshot(parts)
+        self._renewal = Renewal(participant, "governor", self._snapshot.check)
         self._note = library.note()
 
     def stand(self, numbers: Mapping[str, int], said: Signals, put: Callable[[Any, Signals], None]) -> None:
@@ -68,24 +45,23 @@ class Reign:
         `numbers` and `said` are the last number of a signal to each controller, and the signals of this phase.
         """
 
-        def take() -> list[Portrait]:
-            rows = self._fresh_rows()
-            codec = codec_of(FlowSignal)
-            kept = {peer: [codec.encode(signal) for signal in signals] for peer, signals in said.items()}
-            books = {"records": self._records.state(), "numbers": dict(numbers), "said": kept, "rows": rows}
-            return self._likeness.take(books)  # what it consists of is ours, but for conditions
+        def take() -> State:
+            ordinals = [self._ordinals.note(), self._ordinals.orders]
+            books = {"governor": self._governor.state(), "ordinals": ordinals, "numbers": dict(numbers)}
+            books |= {"records": self._records.state(), "said": dict(said), "rows": self._fresh_rows()}
+            return self._snapshot.take(books, self._participant.takes_attributes)
 
-        def go_on(state: list[Portrait]) -> None:
-            read = self._likeness.read(state)
-            self._likeness.put(read)
-            books, codec = read[0]["books"], codec_of(FlowSignal)
+        def go_on(state: State) -> None:
+            read = self._snapshot.read(state)
+            self._snapshot.put(read)
+            books = read["books"]
+            self._governor.restore(books["governor"])
+            note, self._ordinals.orders = books["ordinals"]
+            self._ordinals.restore(note)
             self._records.restore(books["records"])
             for row in books["rows"]:
                 self._library.take(row)
-            put(
-                books["numbers"],
-                {peer: [codec.decode(signal) for signal in kept] for peer, kept in books["said"].items()},
-            )
+            put(books["numbers"], books["said"])
 
         self._renewal.stand(take, go_on)
 
@@ -94,5 +70,5 @@ class Reign:
         note = self._library.note()
         fresh = [row for row in note["rows"] if row not in self._note["rows"]]
         if note["shelves"] != self._note["shelves"] or any(row[0] != "phase" for row in fresh):
-            raise NoPortrait("models have been stored in the midst of a phase")
+            raise NotPlain("models have been stored in the midst of a phase")
         return fresh

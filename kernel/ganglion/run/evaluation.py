@@ -11,6 +11,7 @@ from ganglion.run.effect import Answer, Effect, Event, Record, Steer, record_of
 from ganglion.run.flow import episode_ended
 from ganglion.run.plan import PhasePlan
 from ganglion.run.setup import EVALUATE, Cast, Setup
+from ganglion.run.state import Stateful
 from ganglion.sdk.condition import EvaluationView
 from ganglion.sdk.flow import Signal
 from ganglion.wire.messages import (
@@ -29,7 +30,7 @@ Asker = Callable[[tuple[Any, ...], str, str, Any], Effect]
 """Make the effect of asking: tag, peer, call, message."""
 
 
-class Evaluations:
+class Evaluations(Stateful):
     """Decide about the workers that evaluate, one evaluation after the other.
 
     They are set up by the first evaluation and serve until the phase ends. Their episodes are numbered per worker
@@ -41,12 +42,15 @@ class Evaluations:
         standing: Those that stand because of PAUSE: worker -> episode and step.
     """
 
-    def __init__(self, run: str, phase: PhasePlan, setup: Setup, ask: Asker) -> None:
+    SET_UP = frozenset({"_run", "_phase", "_setup", "_ask", "_cast"})
+
+    def __init__(
+        self, run: str, phase: PhasePlan, setup: Setup, ask: Asker, cast: Callable[[], Cast]
+    ) -> None:
         self.begun = False
         self.active: set[int] = set()
         self.standing: dict[int, tuple[int, int]] = {}
-        self._run, self._phase, self._setup, self._ask = run, phase, setup, ask
-        self._cast: Cast
+        self._run, self._phase, self._setup, self._ask, self._cast = run, phase, setup, ask, cast
         self._number = 0
         self._position = 0
         self._cut = False
@@ -63,9 +67,9 @@ class Evaluations:
         return max((sum(r.steps for r in reports) for reports in self._reports.values()), default=0)
 
     # -- an evaluation begins -----------------------------------------------------------------------------------------
-    def begin(self, number: int, position: int, cast: Cast) -> list[Effect]:
+    def begin(self, number: int, position: int) -> list[Effect]:
         """Begin an evaluation; `position` is the round of training behind which its rows stand."""
-        self._number, self._position, self._cast, self._cut = number, position, cast, False
+        self._number, self._position, self._cut = number, position, False
         workers = range(self._phase.workers)
         self.standing = {}
         self._reports = {worker: [] for worker in workers}
@@ -81,7 +85,7 @@ class Evaluations:
         return [self.phase_record("running"), *(self._set_up(worker) for worker in workers)]
 
     def _set_up(self, worker: int) -> Effect:
-        cast = self._cast
+        cast = self._cast()
         message = self._setup.controller(self._phase, worker, cast.conditions, cast.contents, True)
         return self._ask_controller("setup", worker, "controller.setup", message)
 
@@ -100,7 +104,7 @@ class Evaluations:
         return [self._start(worker) for worker in sorted(self.active)]
 
     def _start(self, worker: int) -> Effect:
-        message = self._setup.start(self._phase, worker, self._cast, self._go_on(worker), evaluation=True)
+        message = self._setup.start(self._phase, worker, self._cast(), self._go_on(worker), evaluation=True)
         return self._ask_controller("start", worker, "controller.start", message)
 
     # -- it runs ------------------------------------------------------------------------------------------------------
@@ -142,8 +146,9 @@ class Evaluations:
 
     # -- it ends ------------------------------------------------------------------------------------------------------
     def _ask_brains(self) -> list[Effect]:
-        self._metrics = {agent.plan.name: self._means(agent.plan.name) for agent in self._cast.agents}
-        learning = [agent.plan.name for agent in self._cast.agents if agent.plan.brain is not None]
+        agents = self._cast().agents
+        self._metrics = {agent.plan.name: self._means(agent.plan.name) for agent in agents}
+        learning = [agent.plan.name for agent in agents if agent.plan.brain is not None]
         self._thinking = set(learning)
         return [self._ask_brain(name) for name in learning]
 

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from ganglion.limits import PAUSE_ANSWER_S, WAIT_REPORT_S
 from ganglion.run.effect import Answer, Effect, Event, Record, Steer
 from ganglion.run.plan import PhasePlan, Process
+from ganglion.run.state import Stateful
 from ganglion.sdk.condition import EpisodeMeans, EvaluationView, PhaseView, TerminationCondition, WorkerView
 from ganglion.sdk.flow import Mode, Signal
 from ganglion.wire.messages import Boundary, EpisodeEnded, FlowSignal, Go, Signalled, Stands, Verdict
@@ -26,7 +27,7 @@ class _Wait:
     next_s: float
 
 
-class Waits:
+class Waits(Stateful):
     """Keep what is waited for, and say when it is time to tell, or too late."""
 
     def __init__(self) -> None:
@@ -81,7 +82,7 @@ class _Promise:
     until_s: float
 
 
-class Promises:
+class Promises(Stateful):
     """Keep the signals whose answer is where the workers stand."""
 
     def __init__(self) -> None:
@@ -154,15 +155,15 @@ class Judgement:
     issued: list[tuple[int | None, Signal, str, str]] = field(
         default_factory=list
     )  # worker, signal, issuer, reason
-    said: set[tuple[int | None, Signal, str, int]] = field(
-        default_factory=set
+    said: list[tuple[int | None, Signal, str, int]] = field(
+        default_factory=list
     )  # worker, signal, issuer, place
 
     def say(self, worker: int | None, signal: Signal, issuer: str, reason: str, place: int = -1) -> None:
         """Take one wish; the greatest wins, the first with it gives the reason."""
         if signal is Signal.CONTINUE or (worker, signal, issuer, place) in self.said:
             return
-        self.said.add((worker, signal, issuer, place))
+        self.said.append((worker, signal, issuer, place))
         self.issued.append((worker, signal, issuer, reason))
         if worker is not None and signal < Signal.STOP_PHASE:
             if worker not in self.workers or signal > self.workers[worker][0]:
@@ -171,8 +172,10 @@ class Judgement:
             self.phase, self.issuer, self.reason, self.place = signal, issuer, reason, place
 
 
-class Tally:
+class Tally(Stateful):
     """Count a phase's episodes; everything is per worker."""
+
+    SET_UP = frozenset({"_plan", "_conditions"})
 
     def __init__(self, phase: PhasePlan, conditions: Sequence[tuple[str, TerminationCondition]]) -> None:
         self._plan = phase
@@ -273,7 +276,7 @@ class Seeds(Protocol):
         """Return environment -> {seed, stream}."""
 
 
-class Flow:
+class Flow(Stateful):
     """Decide about the workers of one phase.
 
     Without a common boundary a worker is judged when its episode ends. With one, all active workers stand after each
@@ -288,6 +291,8 @@ class Flow:
         standing: The workers that stand because of PAUSE: worker -> episode and step.
         evaluating: Whether an evaluation is due or runs.
     """
+
+    SET_UP = frozenset({"run", "phase", "common", "settle", "_seeds", "_agents"})
 
     def __init__(
         self,

@@ -38,6 +38,7 @@ from ganglion.run.loss import awaited
 from ganglion.run.model import Inheritance
 from ganglion.run.plan import AgentPlan, PhasePlan, Plan, Process, processes_of
 from ganglion.run.setup import Cast, Setup
+from ganglion.run.state import Stateful
 from ganglion.sdk.flow import Signal
 from ganglion.wire.messages import (
     Boundary,
@@ -65,12 +66,17 @@ _CUT_S = 1.5  # how long workers may take to close their episodes when a run fai
 _IN_PHASE = (Stage.SETTING_UP, Stage.BRAINS, Stage.RUNNING)  # somebody may wait for who was lost
 
 
-class Governor:
+class Governor(Stateful):
     """Carry out a plan.
 
     The host passes in what happens, one method per kind of event, and carries out the effects in order. Times are
     monotonic seconds. `waits` knows for whom the run waits.
     """
+
+    SET_UP = frozenset(
+        {"run", "plan", "store", "_services", "_setup", "_models", "_phase", "_agents", "_ready", "_places"}
+        | {"_conditions", "_static"}
+    )
 
     def __init__(self, run: str, plan: Plan, store: str | None, results: str, services: Services) -> None:
         self.run, self.plan, self.store = run, plan, store
@@ -350,7 +356,7 @@ class Governor:
         self._phase = phase = self.plan.phases[index]
         self._places = {process.name: process for process in processes_of(self.run, phase)}
         self._ready = {}
-        self._evaluations = Evaluations(self.run, phase, self._setup, self._ask_for_evaluation)
+        self._evaluations = Evaluations(self.run, phase, self._setup, self._ask_for_evaluation, self._cast)
         self.stage = Stage.NEEDING
         record = Record(["phase", index, phase.name, phase.mode, "running", None])
         event = Event("phase.started", phase.started())
@@ -512,7 +518,7 @@ class Governor:
     # -- an evaluation within a phase ---------------------------------------------------------------------------------
     def _evaluate(self, now_s: float) -> list[Effect]:
         flow, self._asked_s = self._flow, now_s
-        return self._evaluations.begin(len(flow.tally.evaluations), flow.position, self._cast())
+        return self._evaluations.begin(len(flow.tally.evaluations), flow.position)
 
     def _evaluation_episode(self, token: Any, report: EpisodeEnded, now_s: float) -> list[Effect]:
         self._asked_s = now_s

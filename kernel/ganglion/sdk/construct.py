@@ -27,10 +27,11 @@ class Part:
     A class may have `save_state() -> Mapping[str, Any]` and `load_state(state)`. They are for runs that last for hours:
     what a lost process has to hear again is bounded only where the state of its objects can be taken between two
     episodes. `save_state` returns names and arrays, or other plain values (numbers, text, bytes, lists, tuples, maps,
-    sets, generators of numpy); `load_state` is called with an equal map, in another process, on an object that was
-    made and set up in the same way, and has to put it where the first one stood. The generator `rng`, `memory`, and
+    dataclasses, generators of numpy); `load_state` is called with an equal map, in another process, on an object that
+    was made and set up in the same way, and has to put it where the first one stood. The generator `rng`, `memory`, and
     all else that the bus has given are seen to. Objects of a class that has neither are taken by their attributes,
-    where these are plain values, or objects of which the same holds that the constructor or `setup` has made.
+    where these are such plain values; functions, classes and spaces may be there, too, if they stay what they are.
+    An attribute that is anything else is named by a warning when the object is set up.
     Environments are asked within an episode, too, and have to say themselves what they are: both methods may be
     `async def`, and one without the other is refused. Their rewards and transformers are taken with them, as above.
     Where an environment has neither method, nobody of the three is asked: who takes the place of a lost one opens the

@@ -331,7 +331,7 @@ def variables_of(home: Home, run: Run, member: Member) -> dict[str, str]:
         variables |= {name: known[name] for name in CREDENTIALS if known.get(name)}
     if member.tape is not None:
         variables["GANGLION_TAPE"] = str(member.tape)
-        if run.rewound:  # somebody was not what his portrait was: nobody is portrayed again
+        if run.rewound:  # an object was not what its attributes were: none is taken by them again
             variables["GANGLION_GONE_BACK"] = "1"
     if member.place.role is Role.STORE:
         variables |= run.withdrawal

@@ -17,7 +17,7 @@ from ganglion.peer.layout import Layout, declaration
 from ganglion.peer.loader import Loader
 from ganglion.peer.muscle import MuscleHost
 from ganglion.peer.participant import DEFERRED, Participant
-from ganglion.peer.portrait import Portrait
+from ganglion.peer.snapshot import State
 from ganglion.sdk.brain import Brain, CheckpointableBrain, EpisodeSummary
 from ganglion.sdk.environment import Environment, Reward, StateTransformer
 from ganglion.sdk.filter import Filter
@@ -231,11 +231,11 @@ class StagedEnvironment:
         """Say whether it says itself what it is, by `save_state` and `load_state`; known after `start`."""
         return self._host.speaks
 
-    def take_state(self) -> list[Portrait]:
+    def take_state(self) -> State:
         """Return all that another one needs to go on from here, as on a tape."""
         return self._host.take_state()
 
-    def go_on(self, state: list[Portrait]) -> None:
+    def go_on(self, state: State) -> None:
         """Go on where another one's `take_state` left; this one has been started and no more."""
         self._host.go_on(state)
         self._episode = self.environment.episode

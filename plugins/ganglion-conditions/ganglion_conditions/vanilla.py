@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from ganglion.sdk import EpisodeView, PhaseView, Signal, TerminationCondition
 from ganglion_conditions.environment import EnvironmentCondition
@@ -42,3 +42,7 @@ class VanillaCondition(TerminationCondition):
         signal = self._max_episodes.phase(view)
         self.issuer, self.reason = self._max_episodes.issuer, self._max_episodes.reason
         return signal
+
+    def state(self) -> Mapping[str, Any]:
+        """Return nothing: both parts judge what they see, and keep nothing."""
+        return {}

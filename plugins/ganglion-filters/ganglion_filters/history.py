@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from ganglion.sdk import ActuatorInformation, SensorInformation, Space
@@ -17,6 +18,7 @@ def checked_steps(steps: Any, least: int = 1) -> int:
     return steps
 
 
+@dataclass(init=False)
 class Setpoints:
     """Show the setpoints of the last decisions as sensors `LAST-<n>-<actuator>`, 1 the newest.
 
@@ -28,15 +30,17 @@ class Setpoints:
         taken: Ids of other sensors.
     """
 
+    _past: tuple[tuple[Any, ...], ...]
+
     def __init__(
         self, actuators: Sequence[ActuatorInformation], steps: int, taken: Collection[str] = ()
     ) -> None:
-        self._taken = frozenset(taken)
+        self._taken = list(taken)
         self._uids = [it.uid for it in actuators]
         self._spaces: list[Space] = [it.space for it in actuators]
         self._noops = tuple(it.value for it in actuators)
         self._steps = steps
-        self._past: tuple[tuple[Any, ...], ...] = ()
+        self._past = ()
 
     def reset(self) -> None:
         """Forget all."""

@@ -30,7 +30,7 @@ class Actor(Muscle):
 
     def __init__(self) -> None:
         super().__init__()
-        self._ready = False
+        self._newest: Mapping[str, Any] | None = None
         self._decided = 0
 
     def setup(self) -> None:
@@ -71,7 +71,17 @@ class Actor(Muscle):
                 f"update of {self.algorithm} does not fit {len(self.sensors)} sensors with {self.inputs} columns and "
                 f"{len(self.actuators)} actuators: {error}"
             ) from error
-        self._ready = True
+        self._newest = update
+
+    def save_state(self) -> Mapping[str, Any]:
+        """Return the newest update, and how many decisions were made."""
+        return {"update": self._newest, "decided": self._decided}
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        """Take over what `save_state` returned; this muscle has been set up."""
+        if state["update"] is not None:
+            self.update(state["update"])
+        self._decided = state["decided"]
 
     def propose_batch(self, batch: Batch) -> tuple[Array, list[Any]]:
         """Decide for all bodies.
@@ -98,7 +108,7 @@ class Actor(Muscle):
         return actuators_available, data[0]
 
     def _checked(self, rows: NDArray[np.float32]) -> tuple[Array, list[Any]]:
-        if not self._ready:
+        if self._newest is None:
             raise RuntimeError(
                 f"{self.algorithm} has no policy: in test mode give the agent one by `load`, or train it before"
             )

@@ -46,7 +46,7 @@ WAIT_S = 10.0  # nothing here takes so long unless it is broken
 class StandingPeer:
     """Be a participant whose tape is begun anew at every stand; keeps the state and the warnings."""
 
-    recorded = tapes = idle = portraits = True
+    recorded = tapes = idle = takes_attributes = True
     size_bytes = 0
 
     def __init__(self, name: str, state: bytes | None = None) -> None:

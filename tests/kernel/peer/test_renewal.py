@@ -11,8 +11,8 @@ from ganglion.errors import AuthorError, RemoteProtocolError
 from ganglion.limits import TAPE_BEGIN_S
 from ganglion.peer import renewal as module
 from ganglion.peer.participant import Participant
-from ganglion.peer.portrait import NoPortrait
 from ganglion.peer.renewal import Renewal
+from ganglion.peer.snapshot import NotPlain
 from ganglion.peer.tape import Tape, TapeDiffers
 from ganglion.wire.messages import RecordAck
 
@@ -44,7 +44,7 @@ def test_long_tapes_are_begun_anew(peer: Any, link: Any, monkeypatch: pytest.Mon
     monkeypatch.setattr(module, "TAPE_BEGIN_BYTES", LONG_BYTES)
     reel, taken = MemoryReel(), list[bytes]()
     participant = peer(reel)
-    renewal = Renewal(participant, "muscle a")
+    renewal = Renewal(participant, "muscle a", lambda: None)
     state = bytes(LONG_BYTES)
     longest = 0
     for _ in range(100):
@@ -59,7 +59,7 @@ def test_long_tapes_are_begun_anew(peer: Any, link: Any, monkeypatch: pytest.Mon
 def test_tapes_of_a_long_time_are_begun_anew(peer: Any, link: Any, clock: Any) -> None:
     """A short tape is begun anew after a while, but not while taking the state would cost more than a fiftieth."""
     participant, times = peer(MemoryReel()), list[float]()
-    renewal = Renewal(participant, "muscle a")
+    renewal = Renewal(participant, "muscle a", lambda: None)
 
     def take() -> bytes:
         times.append(clock())
@@ -82,7 +82,7 @@ def test_nothing_new_is_not_taken_again(peer: Any, clock: Any) -> None:
     for reel in (MemoryReel(), None):
         participant = peer(reel)
         participant.flush_tape()
-        renewal = Renewal(participant, "muscle a")
+        renewal = Renewal(participant, "muscle a", lambda: None)
         for _ in range(3):
             clock.now_s += 2 * TAPE_BEGIN_S
             assert not renewal.stand(lambda: pytest.fail("taken"), lambda state: None)
@@ -93,7 +93,7 @@ def test_a_successor_goes_on_where_the_state_was_taken(peer: Any, link: Any, clo
     reel = MemoryReel()
     first = peer(reel)
     hear(link, first)
-    renewal = Renewal(first, "muscle a")
+    renewal = Renewal(first, "muscle a", lambda: None)
     renewal.stand(lambda: b"", lambda state: None)
     hear(link, first)
     clock.now_s += 2 * TAPE_BEGIN_S
@@ -102,7 +102,7 @@ def test_a_successor_goes_on_where_the_state_was_taken(peer: Any, link: Any, clo
     before_s = clock()
     second, put = peer(reel), list[bytes]()
     second.pump(0.0)
-    renewed = Renewal(second, "muscle a")
+    renewed = Renewal(second, "muscle a", lambda: None)
 
     assert renewed.stand(lambda: b"", put.append)
     assert ([b"now"], True, before_s) == (put, second.playing, second.clock())
@@ -110,26 +110,26 @@ def test_a_successor_goes_on_where_the_state_was_taken(peer: Any, link: Any, clo
     assert (True, False) == (second.playing, renewed.due)
 
 
-def test_what_cannot_be_taken_is_told_once(peer: Any, link: Any, clock: Any) -> None:
-    """A state that cannot be taken leaves the tape as it is; those who look on are told how that can be mended."""
+@pytest.mark.parametrize("early", [True, False])
+def test_what_cannot_be_taken_is_told_once(peer: Any, link: Any, clock: Any, early: bool) -> None:
+    """A state that cannot be taken, at the set-up or later, leaves the tape as it is; who looks on is told of it."""
     reel = MemoryReel()
     participant = peer(reel)
-    renewal = Renewal(participant, "muscle a")
     tries = []
 
-    def take() -> bytes:
+    def take() -> Any:
         tries.append(len(reel.data))
-        raise NoPortrait("muscle (Foo).net: a Tensor cannot be portrayed")
+        raise NotPlain("muscle (Foo).net: a Tensor is no plain value")
 
+    renewal = Renewal(participant, "muscle a", take if early else lambda: None)
     for _ in range(4):
         renewal.stand(take, lambda state: None)
         hear(link, participant)
         clock.now_s += 2 * TAPE_BEGIN_S
     told = [event.fields["text"] for _, event in link.told("event") if event.event == "warning"]
 
-    assert sorted(tries) == tries
-    assert len(tries) == 3
-    assert len(told) == 1
+    assert 1 == len(tries) == len(told)
+    assert renewal.refused
     for word in ("muscle a", "(Foo).net: a Tensor", "save_state", "load_state"):
         assert word in told[0]
 
@@ -140,7 +140,7 @@ def test_who_cannot_go_on_differs(peer: Any, link: Any, clock: Any, error: Excep
     reel = MemoryReel()
     first = peer(reel)
     hear(link, first)
-    renewal = Renewal(first, "muscle a")
+    renewal = Renewal(first, "muscle a", lambda: None)
     renewal.stand(lambda: b"", lambda state: None)
     hear(link, first)
     clock.now_s += 2 * TAPE_BEGIN_S
@@ -152,4 +152,4 @@ def test_who_cannot_go_on_differs(peer: Any, link: Any, clock: Any, error: Excep
         raise error
 
     with pytest.raises(TapeDiffers, match=f"cannot go on from the state that was taken: {error}"):
-        Renewal(second, "muscle a").stand(lambda: b"", put)
+        Renewal(second, "muscle a", lambda: None).stand(lambda: b"", put)

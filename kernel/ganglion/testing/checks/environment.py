@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from ganglion.errors import ContractBroken
+from ganglion.peer.environment import speaks
 from ganglion.peer.layout import Layout
-from ganglion.peer.portrait import Portrait
-from ganglion.peer.snapshot import speaks
+from ganglion.peer.snapshot import State
 from ganglion.sdk.environment import Environment
 from ganglion.sdk.seed import generator_from_words, words
 from ganglion.testing.checks.clause import clause, encoded, expect, first_difference
@@ -200,7 +200,7 @@ class _Asked(_Trial):
     def _look(self) -> None:
         self._taken()
 
-    def _taken(self) -> list[Portrait]:
+    def _taken(self) -> State:
         with clause(self._cls, _SAVES):
             return self._staged.take_state()
 

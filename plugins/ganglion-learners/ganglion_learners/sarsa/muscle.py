@@ -53,6 +53,16 @@ class SarsaMuscle(Muscle):
         self._weights, self._basis, self._shape = weights, basis, shape
         self.exploration = float(update["exploration"])
 
+    def save_state(self) -> Mapping[str, Any]:
+        """Return what an update brings; an empty map before the first."""
+        known = {"weights": self._weights, "basis": self._shape, "exploration": self.exploration}
+        return {} if self._basis is None else known
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        """Take over what `save_state` returned; this muscle has been set up."""
+        if state:
+            self.update(state)
+
     def propose_actions(
         self, sensors: list[SensorInformation], actuators_available: list[ActuatorInformation]
     ) -> tuple[list[ActuatorInformation], int]:

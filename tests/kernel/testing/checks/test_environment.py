@@ -225,7 +225,7 @@ class Counts(Right):
         (SaysAndDraws, "and changes nothing: found another answer number"),
         (
             SaysObjects,
-            r"returns names and arrays, or other plain values.*tank\[1\]: a object cannot be portrayed",
+            r"returns names and arrays, or other plain values.*tank\[1\]: a object is no plain value",
         ),
         (SaysNothing, "all that it needs to go on, bit by bit: found another answer number"),
         (Deaf, "`load_state` puts one that was started.*KeyError"),

@@ -1,0 +1,432 @@
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from fakepeer import MemoryReel
+
+from ganglion.errors import AuthorError
+from ganglion.peer import renewal
+from ganglion.peer.environment import EnvironmentHost, speaks
+from ganglion.peer.participant import Participant
+from ganglion.peer.tape import Tape, TapeDiffers
+from ganglion.sdk import (
+    ActuatorInformation,
+    Box,
+    Discrete,
+    Environment,
+    EnvironmentState,
+    Reward,
+    RewardInformation,
+    SensorInformation,
+    SimTime,
+    StateTransformer,
+    StepBatch,
+)
+from ganglion.sdk.seed import words
+from ganglion.wire.messages import EnvironmentReset, EnvironmentStart, EnvironmentUpdate, Failure, Nothing
+
+STREAM = words(1, ["test"])
+LEVEL = Box(-1e9, 1e9, ())
+UNIT = Box(0.0, 1.0, ())
+STEPS = 60
+
+
+class Drift(Environment):
+    """Drift by all kinds of chance, without end; it counts what it is asked."""
+
+    updates = starts = loads = 0
+
+    def start_environment(self) -> Any:
+        type(self).starts += 1
+        self.level, self.history, self.steps = 0.0, np.zeros(3), 0
+        return self.readings(), [ActuatorInformation(0, Discrete(5), "push")]
+
+    def readings(self) -> list[SensorInformation]:
+        return [SensorInformation(self.level, LEVEL, "level"), SensorInformation(self.last(), UNIT, "last")]
+
+    def last(self) -> float:
+        return float(self.history[-1] % 1)
+
+    def push(self, by: Any) -> None:
+        type(self).updates += 1
+        chance = self.rng.normal() + random.random() + np.random.rand()  # noqa: NPY002 - authors may use it
+        self.level += float(chance + by + self.sensors[1].space.sample())
+        self.history = np.append(self.history, self.level)[-3:]
+
+    def update(self, actuators: list[ActuatorInformation]) -> Any:
+        self.push(actuators[0].value)
+        self.steps += 1
+        time = SimTime(self.steps**2, None)
+        return EnvironmentState(self.readings(), [reward(self.level)], world_state=self.level, simtime=time)
+
+
+def reward(value: float) -> RewardInformation:
+    """Return its reward."""
+    return RewardInformation(value, LEVEL, "gain")
+
+
+class Says(Drift):
+    """Say what it is."""
+
+    def save_state(self) -> Any:
+        return {"level": np.array(self.level), "history": self.history, "steps": self.steps}
+
+    def load_state(self, state: Any) -> None:
+        type(self).loads += 1
+        self.rng.normal(size=3)  # what is drawn here is not missed
+        self.level, self.history, self.steps = float(state["level"]), state["history"], state["steps"]
+
+
+class SaysLater(Says):
+    """Say it in the loop."""
+
+    async def update(self, actuators: list[ActuatorInformation]) -> Any:
+        return super().update(actuators)
+
+    async def save_state(self) -> Any:
+        return super().save_state()
+
+    async def load_state(self, state: Any) -> None:
+        super().load_state(state)
+
+
+class SaysOfMany(Says):
+    """Answer by arrays."""
+
+    batched = True
+
+    def update_batch(self, setpoints: Any) -> StepBatch:
+        self.push(setpoints["push"][0])
+        readings = {"level": np.array([self.level]), "last": np.array([self.last()])}
+        return StepBatch(readings, {"gain": np.array([self.level])})
+
+
+class Counts(Reward):
+    """Pay what it has counted, which is all that it is."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def __call__(self, state: EnvironmentState) -> RewardInformation:
+        self.count += 1
+        return RewardInformation(self.count + self.rng.random(), LEVEL, "paid")
+
+
+class Shifts(StateTransformer):
+    """Show what it keeps, and say itself what that is."""
+
+    def __init__(self) -> None:
+        self.kept: Any = open  # nothing that is a plain value
+        self.sum = 0.0
+
+    def __call__(self, state: EnvironmentState) -> EnvironmentState:
+        self.sum += float(state.world_state)
+        state.sensor_information[0].value = self.sum
+        return state
+
+    def save_state(self) -> Any:
+        return {"sum": self.sum}
+
+    def load_state(self, state: Any) -> None:
+        self.sum = state["sum"]
+
+
+class Locked(Counts):
+    """Be what is no plain value."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.generator = (i for i in range(3))
+
+    def reset(self) -> None:
+        self.count = 0
+
+
+class Life:
+    """Serve one environment on a tape, as the process of one name does; `killed` lets the next one take it over."""
+
+    def __init__(
+        self, link: Any, clock: Any, loader: Any, reel: MemoryReel | None, chosen: dict[str, Any]
+    ) -> None:
+        self.link, self.chosen = link, chosen
+        self.host = EnvironmentHost(loader(**chosen))
+        tape = None if reel is None else Tape(reel)
+        self.peer = Participant(lambda: link, self.host.handlers(), clock=clock, pulse=False, tape=tape)
+        self.host.participant = self.peer
+        self.peer.join(self.peer.hello("environment", "e", "?"))
+
+    def turn(self) -> None:
+        """Take what comes, and look round."""
+        incoming = self.peer._next(0.0)
+        if incoming is not None:
+            self.peer._work(lambda: self.peer._take(incoming))
+        self.peer._work(self.host.tick)
+
+    def close(self) -> None:
+        """End the loops of async hooks, as the end of a process would."""
+        if hasattr(self.host, "_hooks"):
+            self.host._hooks.close()
+
+    def hear(self) -> None:
+        """Hear the tape of a predecessor to its end."""
+        while self.peer.playing:
+            self.turn()
+
+    def ask(self, call: str, message: Any, serial: int) -> Any:
+        """Return the answer to a request."""
+        self.link.request("r/controller/0", f"environment.{call}", message, serial)
+        self.turn()
+        return self.link.replied(serial)
+
+    def script(self, first: int, last: int) -> list[Any]:
+        """Return the answers to the requests from `first` to `last` of a run: start, updates, a reset at number 40."""
+        return [self.ask(*self.request(number), number) for number in range(first, last + 1)]
+
+    def request(self, number: int) -> tuple[str, Any]:
+        """Return one of them."""
+        if number == 1:
+            own = {"name": "own", "params": {}}
+            parts = [own if part in self.chosen else None for part in ("reward", "transformer")]
+            return "start", EnvironmentStart(
+                "r", 0, "p", "train", 0, "w", {}, 1, 2, STREAM, STREAM, own, *parts
+            )
+        if number == 40:
+            return "reset", EnvironmentReset(1, 7, words(2, ["test"]))
+        return "update", EnvironmentUpdate([[number % 5]])
+
+
+@pytest.fixture
+def live(link: Any, clock: Any, loader: Any) -> Iterator[Callable[..., Life]]:
+    """Return what begins a life on a tape with these classes."""
+    lives: list[Life] = []
+
+    def begin(reel: MemoryReel | None = None, **chosen: Any) -> Life:
+        lives.append(Life(link, clock, loader, reel, chosen))
+        return lives[-1]
+
+    yield begin
+    for life in lives:
+        life.close()
+
+
+@pytest.fixture
+def often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Begin tapes anew as soon as there is anything on them."""
+    for name, value in {
+        "TAPE_BEGIN_BYTES": 0,
+        "TAPE_BEGIN_S": 0.0,
+        "_TIMES_SIZE": 0,
+        "_TIMES_COST": 0.0,
+    }.items():
+        monkeypatch.setattr(renewal, name, value)
+
+
+SPEAKERS: list[dict[str, Any]] = [
+    {"environment": Says},
+    {"environment": SaysLater},
+    {"environment": SaysOfMany},
+    {"environment": Says, "reward": Counts},
+    {"environment": SaysLater, "reward": Counts, "transformer": Shifts},
+]
+
+
+@pytest.mark.parametrize("chosen", SPEAKERS, ids=lambda chosen: "-".join(c.__name__ for c in chosen.values()))
+@pytest.mark.parametrize("killed", [1, 2, 30, 39, 40, 41, 55])
+def test_a_successor_goes_on_within_an_episode(live: Any, often: None, chosen: Any, killed: int) -> None:
+    """Killed anywhere it goes on bit by bit, and hears no more than its start and what came since the last state."""
+    expected = live(None, **chosen).script(1, STEPS)
+    reel = MemoryReel()
+    live(reel, **chosen).script(1, killed)
+    cls = chosen["environment"]
+    cls.updates = cls.starts = cls.loads = 0
+    successor = live(reel, **chosen)
+    successor.hear()
+    heard = (cls.starts, cls.updates, cls.loads)
+
+    assert expected[killed:] == successor.script(killed + 1, STEPS)
+    assert (1, 0, 0 if killed == 1 else 1) == heard
+
+
+def test_between_two_states_the_tape_is_heard_and_compared(live: Any, monkeypatch: Any) -> None:
+    """What came behind the state is heard again; who does it otherwise than before ends."""
+    monkeypatch.setattr(renewal, "TAPE_BEGIN_BYTES", 1000)
+    monkeypatch.setattr(renewal, "_TIMES_SIZE", 0)
+    expected, reel = live(None, environment=Says).script(1, STEPS), MemoryReel()
+    live(reel, environment=Says).script(1, 37)
+    data = bytes(reel.data)
+    Says.updates = 0
+    successor = live(reel, environment=Says)
+    successor.hear()
+
+    assert 0 < Says.updates < 35
+    assert expected[37:] == successor.script(38, STEPS)
+    reel.data[:] = data
+    monkeypatch.setattr(Says, "last", lambda self: 0.5)
+    other = live(reel, environment=Says)
+    with pytest.raises(TapeDiffers, match="otherwise"):
+        other.hear()
+
+
+def test_its_tape_stays_short_in_one_long_episode(live: Any, monkeypatch: Any) -> None:
+    """An episode without end has a tape with an end; without the pair it grows with each step."""
+    monkeypatch.setattr(renewal, "TAPE_BEGIN_BYTES", 4000)
+    sizes = {}
+    for cls in (Drift, Says):
+        reel = MemoryReel()
+        life = live(reel, environment=cls)
+        life.script(1, 1)
+        for number in range(2, 600):
+            life.ask("update", EnvironmentUpdate([[0]]), number)
+        sizes[cls] = len(reel.data)
+
+    assert sizes[Says] * 3 < sizes[Drift]
+
+
+def test_without_a_tape_nobody_is_asked_what_it_is(live: Any, often: None, monkeypatch: Any) -> None:
+    """Who is not made good when it is lost is not asked for its state."""
+    monkeypatch.setattr(Says, "save_state", lambda self: pytest.fail("asked"))
+
+    assert len(live(None, environment=Says).script(1, STEPS)) == STEPS
+
+
+def test_a_reward_that_cannot_be_taken_leaves_tapes_that_begin_at_resets(
+    live: Any, often: None, link: Any, clock: Any
+) -> None:
+    """Then those who look on are told whose it is, and a long tape begins with an episode, as without the pair."""
+    chosen = {"environment": Says, "reward": Locked}
+    expected, reel = live(None, **chosen).script(1, STEPS), MemoryReel()
+    life = live(reel, **chosen)
+    found = life.script(1, 39)
+    clock.now_s += 10.0
+    found += life.script(40, 50)
+    told = [event.fields["text"] for _, event in link.told("event") if event.event == "warning"]
+    Says.updates = 0
+    successor = live(reel, **chosen)
+    successor.hear()
+
+    assert 1 == len(told)
+    assert "reward (Locked).generator" in told[0]
+    assert 10 == Says.updates
+    assert expected == [*found, *successor.script(51, STEPS)]
+
+
+class NoMap(Says):
+    """Return no map."""
+
+    def save_state(self) -> Any:
+        return [1.0]
+
+
+class NoArrays(Says):
+    """Return what cannot travel."""
+
+    def save_state(self) -> Any:
+        return {"nets": [1.0, object()]}
+
+
+class NoName(Says):
+    """Return a map of numbers."""
+
+    def save_state(self) -> Any:
+        return {3: 1.0}
+
+
+class Raises(Says):
+    """Fail to say it."""
+
+    def save_state(self) -> Any:
+        raise KeyError("level")
+
+
+@pytest.mark.parametrize(
+    ("cls", "said"),
+    [
+        (
+            NoMap,
+            "environment w: save_state: expected a map of names and arrays, or other plain values, found list",
+        ),
+        (
+            NoArrays,
+            "environment w: save_state: nets[1]: a object is no plain value: expected a map of names",
+        ),
+        (NoName, "found 3 as a name"),
+        (Raises, "KeyError: 'level'"),
+    ],
+)
+def test_what_is_no_state_answers_the_next_request(live: Any, often: None, cls: Any, said: str) -> None:
+    """Who returns no map of arrays fails by name: the hook is told, and where in the state it is."""
+    failure = live(MemoryReel(), environment=cls).script(1, 3)[-1]
+
+    assert isinstance(failure, Failure)
+    assert ("author", True) == (failure.kind, said in failure.message), failure.message
+    assert f"class {cls.__qualname__}" in failure.where
+    assert "hook save_state" in failure.where
+
+
+def test_who_does_not_take_its_state_is_named(live: Any, often: None, monkeypatch: Any, capsys: Any) -> None:
+    """Then a successor ends as one that does otherwise; its last words are the author's traceback."""
+    reel = MemoryReel()
+    live(reel, environment=Says).script(1, 9)
+
+    def fails(self: Any, state: Any) -> None:
+        raise RuntimeError("no such level")
+
+    monkeypatch.setattr(Says, "load_state", fails)
+    successor = live(reel, environment=Says)
+    with pytest.raises(TapeDiffers, match="environment w: load_state: RuntimeError: no such level"):
+        successor.hear()
+    printed = capsys.readouterr().err
+
+    assert "in fails" in printed
+    assert "class Says, step 8, hook load_state" in printed
+
+
+class OnlySaves(Drift):
+    """Have one half."""
+
+    def save_state(self) -> Any:
+        return {}
+
+
+class OnlyLoads(Drift):
+    """Have the other."""
+
+    def load_state(self, state: Any) -> None:
+        """Take it."""
+
+
+@pytest.mark.parametrize(("cls", "has"), [(OnlySaves, "save_state"), (OnlyLoads, "load_state")])
+def test_one_half_of_the_pair_is_refused_at_the_start(live: Any, cls: Any, has: str) -> None:
+    """The message says which is there and which is not, and whose class it is."""
+    failure = live(None, environment=cls).script(1, 1)[0]
+
+    assert isinstance(failure, Failure)
+    assert f"found {has} without" in failure.message
+    assert cls.__qualname__ in failure.message
+
+
+def test_who_speaks_for_itself_has_both() -> None:
+    """Neither is no pair; an inherited one that a class has taken away is none."""
+
+    class Mute(Says):
+        save_state = load_state = None  # type: ignore[assignment]
+
+    assert [False, True, False] == [speaks(cls) for cls in (Drift, Says, Mute)]
+    with pytest.raises(AuthorError):
+        speaks(OnlyLoads)
+
+
+def test_shutdown_ends_it(live: Any, often: None) -> None:
+    """Behind its shutdown nobody is asked any more."""
+    reel = MemoryReel()
+    life = live(reel, environment=Says)
+    life.script(1, 5)
+    life.ask("shutdown", Nothing(), 6)
+    successor = live(reel, environment=Says)
+    successor.hear()
+
+    assert successor.host._environment is None
