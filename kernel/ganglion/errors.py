@@ -204,7 +204,7 @@ class PeerLost(GanglionError):
 
 
 class LimitExceeded(GanglionError):
-    """Report that a bound of `limits.py` was reached; names limit, value and setting."""
+    """Report that a bound of `limits.py` was reached; names the limit and its value."""
 
     kind = "limit"
 

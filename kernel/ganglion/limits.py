@@ -1,16 +1,13 @@
 """Every bound of the system: unit in the name, reason beside it.
 
 Bounds are applied before memory is taken. Relations between them are asserted at import, so that a change that makes
-no sense is found before anything starts. An operator changes them by the setting `limits.<name>`; the command hands
-them to all processes in the variable GANGLION_LIMITS.
+no sense is found before anything starts. They are fixed, but for two that are settings: `processes_per_run` and
+`journal_begin_bytes`; the command hands these to all processes in variables.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from types import SimpleNamespace
-from typing import Any
 
 # -- handshake and strangers ------------------------------------------------------------------------------------------
 HANDSHAKE_S = (
@@ -72,7 +69,8 @@ URGENT_MESSAGES = 256  # SIGNAL, BEAT, LOST, BYE that overtake data at one desti
 SUBSCRIPTIONS = 64  # topics of one observer
 WATCHES = 1024  # peers that one peer watches
 ANSWERS_PER_CALLER = 4  # remembered answers to repeats, per caller
-PROCESSES_PER_RUN = 256  # a typing error in `worker` is no fork bomb
+PROCESSES_PER_RUN = 256  # a typing error in `worker` is no fork bomb; a setting
+PROCESSES_PER_RUN_MAX = 1000  # of that setting
 
 # -- liveness ---------------------------------------------------------------------------------------------------------
 BEAT_AFTER_SILENCE_S = 0.5  # a silent peer is asked
@@ -119,9 +117,9 @@ RESTARTS_PER_NAME = 5  # of a lost process within RESTARTS_WITHIN_S; more often 
 RESTARTS_WITHIN_S = 60.0  # long enough to tell a bad machine from a bad minute
 RESTARTS_PER_RUN = 20  # of all names together; then something else is wrong
 TAPE_BYTES = 1 << 30  # of what one process heard; a longer one takes longer to hear again than to do again
-TAPE_BEGIN_BYTES = (
-    8 * 1024 * 1024
-)  # a tape that is longer is begun anew, where that can be: heard again in a second or so
+TAPE_BEGIN_BYTES = int(
+    os.environ.get("GANGLION_JOURNAL_BEGIN_BYTES") or 8 * 1024 * 1024
+)  # then one is begun anew
 TAPE_BEGIN_S = 10.0  # one that tells of more time likewise: what took long to do takes long to do again
 RECONNECT_S = 30.0  # for a broker that is lost: as long as for a peer to join
 EXIT_DIFFERS = (
@@ -194,74 +192,18 @@ PHASES_PER_RUN = 1_000  # each is expanded with all that it inherits
 SCALAR_BYTES = 64 * 1024
 
 
-def changeable() -> dict[str, int | float]:
-    """Return the limits that an operator may change, by their names in small letters.
-
-    Left out is what the protocol fixes, what belongs to documents, and what a result could depend on.
-    """
-    fixed = {
-        "BODY_CONTAINERS",
-        "BODY_DEPTH",
-        "BODY_KEYS",
-        "EXIT_DIFFERS",
-        "GREETING_BYTES",
-        "INTEGER_MAX",
-        "MEMORY_ROWS",
-        "NAME_BYTES",
-        "TOKEN_BYTES",
-    }
-    own = sorted(name for name in globals() if name.isupper() and not name.startswith("_"))
-    known = {name: globals()[name] for name in own if name not in fixed}
-    return {name.lower(): value for name, value in known.items() if isinstance(value, int | float)}
+def processes_per_run() -> int:
+    """Return how many processes a run may have: the setting `processes_per_run`."""
+    return int(os.environ.get("GANGLION_PROCESSES_PER_RUN") or PROCESSES_PER_RUN)
 
 
-def defaults() -> dict[str, int | float]:
-    """Return the values of changeable limits that hold where nobody has changed them."""
-    return dict(_built_in)
-
-
-def broken(limits: Mapping[str, Any]) -> list[str]:
-    """Return the relations that do not hold among limits, given by their names in capitals: then nothing is started."""
-    v = SimpleNamespace(**limits)
-    relations = {
-        "unjoined_message_bytes < body_bytes < frame_bytes <= message_bytes <= message_bytes_large": (
-            v.UNJOINED_MESSAGE_BYTES
-            < v.BODY_BYTES
-            < v.FRAME_BYTES
-            <= v.MESSAGE_BYTES
-            <= v.MESSAGE_BYTES_LARGE
-        ),
-        "unjoined_message_bytes <= kernel_body_bytes <= body_bytes": (
-            v.UNJOINED_MESSAGE_BYTES <= v.KERNEL_BODY_BYTES <= v.BODY_BYTES
-        ),
-        "kernel_body_containers <= body_containers": v.KERNEL_BODY_CONTAINERS <= v.BODY_CONTAINERS,
-        "world_state_values <= body_keys <= body_containers": (
-            v.WORLD_STATE_VALUES <= v.BODY_KEYS <= v.BODY_CONTAINERS
-        ),
-        "8 * parcel_bytes < body_bytes < plan_bytes < message_bytes - body_bytes / 2": (
-            8 * v.PARCEL_BYTES < v.BODY_BYTES < v.PLAN_BYTES < v.MESSAGE_BYTES - v.BODY_BYTES // 2
-        ),
-        "open_calls <= open_calls_control": v.OPEN_CALLS <= v.OPEN_CALLS_CONTROL,
-        "beat_after_silence_s < beat_answer_s": v.BEAT_AFTER_SILENCE_S < v.BEAT_ANSWER_S,
-        "stream_credit_bytes <= queue_mark_bytes": v.STREAM_CREDIT_BYTES <= v.QUEUE_MARK_BYTES,
-        "processes_per_run < peers": v.PROCESSES_PER_RUN < v.PEERS,
-        "space_elements <= frame_bytes": v.SPACE_ELEMENTS <= v.FRAME_BYTES,
-    }
-    return [text for text, holds in relations.items() if not holds]
-
-
-def _take(text: str) -> None:
-    """Take the limits that an operator has changed, `name=value,...`; ValueError for what no command has written."""
-    known = changeable()
-    for part in text.split(","):
-        name, _, number = part.partition("=")
-        if name not in known:
-            raise ValueError(f"GANGLION_LIMITS: expected one of {', '.join(known)}, found {name[:80]!r}")
-        globals()[name.upper()] = type(known[name])(number)
-
-
-_built_in = changeable()
-# From the command to the broker and all participants: limits are constants, and every process has the same.
-if os.environ.get("GANGLION_LIMITS"):
-    _take(os.environ["GANGLION_LIMITS"])
-assert not broken(globals()), broken(globals())
+assert UNJOINED_MESSAGE_BYTES < BODY_BYTES < FRAME_BYTES <= MESSAGE_BYTES <= MESSAGE_BYTES_LARGE
+assert UNJOINED_MESSAGE_BYTES <= KERNEL_BODY_BYTES <= BODY_BYTES
+assert KERNEL_BODY_CONTAINERS <= BODY_CONTAINERS
+assert WORLD_STATE_VALUES <= BODY_KEYS <= BODY_CONTAINERS
+assert 8 * PARCEL_BYTES < BODY_BYTES < PLAN_BYTES < MESSAGE_BYTES - BODY_BYTES // 2
+assert OPEN_CALLS <= OPEN_CALLS_CONTROL
+assert BEAT_AFTER_SILENCE_S < BEAT_ANSWER_S
+assert STREAM_CREDIT_BYTES <= QUEUE_MARK_BYTES
+assert PROCESSES_PER_RUN < PROCESSES_PER_RUN_MAX < PEERS
+assert SPACE_ELEMENTS <= FRAME_BYTES

@@ -30,7 +30,6 @@ STARTS = (
     "supervisor/launcher.py",
     "supervisor/keeper.py",
     "peer/lines.py",
-    "cli/again.py",
     "cli/child.py",
     "ganglion_conformance/drivers.py",
     "ganglion_conformance/recipes.py",

@@ -2,11 +2,7 @@ from __future__ import annotations
 
 import ast
 import importlib.util
-import json
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -85,31 +81,3 @@ def test_relations_are_asserted_at_import(tmp_path: Path) -> None:
 
     with pytest.raises(AssertionError):
         spec.loader.exec_module(importlib.util.module_from_spec(spec))
-
-
-@pytest.mark.parametrize(
-    ("text", "found"),
-    [
-        ("peers=300,handshake_s=3.5", [300, 3.5, 300]),
-        ("", [limits.PEERS, limits.HANDSHAKE_S, limits.PEERS]),
-        ("peers=100", "processes_per_run < peers"),
-        ("pears=300", "GANGLION_LIMITS: expected one of "),
-        ("peers=many", "invalid literal"),
-    ],
-)
-def test_all_processes_take_the_limits_of_the_command(text: str, found: object) -> None:
-    """A new process has the limits that the variable hands on, wherever they are used; or it does not begin."""
-    code = "import json; from ganglion import limits; from ganglion.broker import core\n"
-    code += "print(json.dumps([limits.PEERS, limits.HANDSHAKE_S, core.PEERS]))"
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        env={**os.environ, "GANGLION_LIMITS": text},
-        capture_output=True,
-        text=True,
-    )
-
-    if isinstance(found, str):
-        assert done.returncode == 1
-        assert found in done.stderr
-    else:
-        assert found == json.loads(done.stdout)

@@ -66,7 +66,7 @@ def run(folder: Path, cls: str, killed: bool) -> tuple[int, int]:
     """Run the document; return how many updates the last process made, and how long its predecessor's tape was."""
     (folder / "endless.py").write_text(MODULE)
     (folder / "endless.yml").write_text(DOCUMENT.replace("CLASS", cls))
-    (folder / ".ganglion.yml").write_text("limits: {tape_begin_bytes: 4096}\n")
+    (folder / ".ganglion.yml").write_text("journal_begin_bytes: 4096\n")
     if killed:
         (folder / "killed").touch()
     name = "endless" if killed else "calm"

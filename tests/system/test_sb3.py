@@ -185,7 +185,7 @@ def test_a_killed_muscle_comes_back(params: dict[str, Any], world: str) -> None:
     """Its tape is begun anew as the phase goes on; two losses behind that change no bit of the results."""
     with tempfile.TemporaryDirectory(prefix="gs-", dir="/tmp") as text:
         folder = Path(text)
-        (folder / ".ganglion.yml").write_text(f"limits: {OFTEN}\n")
+        (folder / ".ganglion.yml").write_text(f"journal_begin_bytes: {OFTEN}\n")
         (folder / "balance.yml").write_text(document(params, world, STEPS=20, EPISODES=16))
         undisturbed = Command(folder, "run", "balance.yml", more=private(folder), span_s=120.0)
         assert 0 == undisturbed.end()[0]

@@ -7,24 +7,20 @@ from typing import Any
 
 import click
 
-from ganglion import limits
 from ganglion.cli.settings import BUILT_IN, KEYS, Settings
 from ganglion.cli.stores import default_uri
 from ganglion.supervisor.output import printable, without_password
 
 
 @click.command("config")
-@click.option("--all", "everything", is_flag=True, help="also the limits that nobody has changed")
 @click.pass_obj
-def command(settings: Settings, everything: bool) -> None:
+def command(settings: Settings) -> None:
     """Show the settings with their origins: built in, a line of a file, a variable or an option.
 
     Files are /etc/ganglion/config.yml, ~/.config/ganglion/config.yml and .ganglion.yml of the working folder; the later
     one wins, key by key. `ganglion schema config` describes them.
     """
     rows: list[tuple[str, Any, str]] = [(key, _value(settings, key), settings.origin(key)) for key in KEYS]
-    for name, number in {**(limits.defaults() if everything else {}), **settings.limits}.items():
-        rows.append((f"limits.{name}", number, settings.origin(f"limits.{name}")))
     if settings.json:
         tree = {name: {"value": value, "origin": origin} for name, value, origin in rows}
         click.echo(json.dumps(tree, indent=2))
@@ -42,6 +38,8 @@ def _value(settings: Settings, key: str) -> Any:
         value = default_uri(settings.results)
     if isinstance(value, tuple):
         return list(value)
+    if isinstance(value, int):
+        return value
     return None if value is None else without_password(str(value))
 
 

@@ -16,7 +16,6 @@ from typing import Any
 import click
 
 from ganglion import __version__
-from ganglion.cli.again import begin_again
 from ganglion.cli.settings import Settings, options
 from ganglion.errors import GanglionError
 from ganglion.supervisor.output import printable
@@ -155,8 +154,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     try:
         settings = Settings.load()
-        if settings.hand_on() and arguments is None:
-            begin_again()
+        settings.hand_on()
         status = ganglion.main(given, prog_name="ganglion", standalone_mode=False, obj=settings)
         sys.stdout.flush()
     except click.ClickException as error:

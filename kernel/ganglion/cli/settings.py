@@ -8,25 +8,24 @@ a document. Nothing is imported for files that are not there.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import click
 
-from ganglion import limits
 from ganglion.errors import UsageError
+from ganglion.limits import PROCESSES_PER_RUN, TAPE_BEGIN_BYTES
 
 if TYPE_CHECKING:
     from ganglion.document.marks import Node
 
 BUILT_IN = "built in"
-KEYS = ("results", "store", "kernel", "bind", "cpus", "allow", "block", "commands", "readers")
-"""The settings beside `limits`; each has a variable."""
+_NUMBERS = ("processes_per_run", "journal_begin_bytes")
+KEYS = ("results", "store", "kernel", "bind", "cpus", "allow", "block", "commands", "readers", *_NUMBERS)
+"""The settings; each has a variable."""
 _PATHS = ("results", "kernel")
 _LISTS = ("allow", "block")
-_LIMITS = "GANGLION_LIMITS"
 _CHOICES: dict[str, dict[str, int]] = {
     "commands": {"allow": 0, "deny": 0},
     "readers": {"owner": 0o077, "group": 0o027, "all": 0o022},
@@ -44,9 +43,9 @@ class Settings:
     `store` is a URI, None: the file `ganglion.db` of the results folder. `kernel` is a connection file, None: the
     newest of this user. `bind` is an endpoint for other machines, `cpus` a list of processors, `allow` names packages
     that import paths may lead into, `block` plugins or distributions that nobody may use, `commands` is `allow` or
-    `deny`, `readers` is `owner`, `group` or `all`: who may read what runs write; `limits` has
-    those that were changed. `verbosity` is -1 with `-q`, 0, or the number of `-v`. `origins` says where each setting is
-    from, if it is not built in.
+    `deny`, `readers` is `owner`, `group` or `all`: who may read what runs write. A process whose journal is longer than
+    `journal_begin_bytes` begins it anew with its state. `verbosity` is -1 with `-q`, 0, or the number of `-v`.
+    `origins` says where each setting is from, if it is not built in.
     """
 
     results: Path = field(default_factory=lambda: Path(_variable("GANGLION_RESULTS") or "results"))
@@ -63,7 +62,8 @@ class Settings:
     block: tuple[str, ...] = ()
     commands: str = "allow"
     readers: str = "owner"
-    limits: dict[str, int | float] = field(default_factory=dict)
+    processes_per_run: int = PROCESSES_PER_RUN
+    journal_begin_bytes: int = TAPE_BEGIN_BYTES
     origins: dict[str, str] = field(default_factory=dict)
 
     @classmethod
@@ -71,7 +71,7 @@ class Settings:
         """Return what files and variables say.
 
         Raises:
-            UsageError: A variable says what it may not, or limits do not fit each other.
+            UsageError: A variable says what it may not.
             DocumentError: A file is faulty; with all its faults.
         """
         settings = cls(Path("results"), None, None)
@@ -82,29 +82,20 @@ class Settings:
             text = _variable(f"GANGLION_{key.upper()}")
             if text is not None:
                 settings._set(key, _value(key, text), f"variable GANGLION_{key.upper()}")
-        for name, number in _limits_of(os.environ):
-            settings._set(f"limits.{name.lower()}", number, f"variable {_LIMITS}_{name}")
-        settings._check()
         return settings
 
-    def hand_on(self) -> bool:
-        """Put into variables what other processes take from there; say whether this one has other limits than these."""
+    def hand_on(self) -> None:
+        """Put into variables what other processes take from there."""
         for name, value in (
             ("ALLOW", ",".join(self.allow)),
             ("BLOCK", ",".join(self.block)),
             ("COMMANDS", "" if self.commands == "allow" else self.commands),
             ("READERS", "" if self.readers == "owner" else self.readers),
             ("BIND", self.bind or ""),
+            *((name.upper(), str(getattr(self, name)) if name in self.origins else "") for name in _NUMBERS),
         ):
             if value or f"GANGLION_{name}" in os.environ:
                 os.environ[f"GANGLION_{name}"] = value
-        text = ",".join(f"{name}={value}" for name, value in sorted(self.limits.items()))
-        changes = text != os.environ.get(_LIMITS, "")
-        if text:
-            os.environ[_LIMITS] = text
-        else:
-            os.environ.pop(_LIMITS, None)
-        return changes
 
     @property
     def mask(self) -> int:
@@ -119,35 +110,16 @@ class Settings:
         from ganglion.document.config import read_config
 
         for key, node in read_config(path).items():
-            rows = [(key, node)]
-            if key == "limits":
-                rows = [(f"limits.{name}", part) for name, part in node.map.items()]
-            for name, part in rows:
-                self._set(name, part.plain(), _place(part))
+            self._set(key, node.plain(), _place(node))
 
     def _set(self, key: str, value: Any, origin: str) -> None:
-        head, _, limit = key.partition(".")
-        if limit:
-            self.limits[limit] = value
-        elif head == "results":
+        if key == "results":
             self.results = Path(value or "results").expanduser()
-        elif head == "kernel":
+        elif key == "kernel":
             self.kernel = Path(value).expanduser() if value else None
         else:
-            setattr(self, head, tuple(value) if head in _LISTS else value or None)
+            setattr(self, key, tuple(value) if key in _LISTS else value or None)
         self.origins[key] = origin
-
-    def _check(self) -> None:
-        changed = {name.upper(): value for name, value in self.limits.items()}
-        known = {
-            name.upper(): value for name, value in limits.defaults().items()
-        }  # ours may be changed already
-        for relation in limits.broken({**vars(limits), **known, **changed}):
-            named = [n for n in self.limits if n in relation.split()]
-            said = ", ".join(
-                f"{name} {self.limits[name]} ({self.origin(f'limits.{name}')})" for name in named
-            )
-            raise UsageError(f"limits: expected {relation}, found {said}")
 
 
 def _files() -> list[Path]:
@@ -163,34 +135,20 @@ def _place(node: Node) -> str:
 def _value(key: str, text: str) -> Any:
     if key in _LISTS:
         return [part.strip() for part in text.split(",") if part.strip()]
+    if key in _NUMBERS:
+        from ganglion.document.config import NUMBERS
+
+        low, high = NUMBERS[key]
+        if not (text.isascii() and text.isdigit() and low <= int(text) <= high):
+            wanted = f"an integer from {low} to {high}"
+            raise UsageError(f"variable GANGLION_{key.upper()}: expected {wanted}, found {text[:80]!r}")
+        return int(text)
     known = _CHOICES.get(key)
     if known is not None and text not in known:
         raise UsageError(
             f"variable GANGLION_{key.upper()}: expected one of {', '.join(known)}, found {text[:80]!r}"
         )
     return text
-
-
-def _limits_of(variables: Mapping[str, str]) -> Iterator[tuple[str, int | float]]:
-    """Yield the limits in variables GANGLION_LIMITS_<NAME>: NAME and value."""
-    for variable in sorted(variables):
-        if not variable.startswith(f"{_LIMITS}_") or not variables[variable]:
-            continue
-        from ganglion.document.config import is_limit
-
-        text = variables[variable]
-        try:
-            number: Any = int(text)
-        except ValueError:
-            try:
-                number = float(text)
-            except ValueError:
-                number = None
-        name = variable.removeprefix(f"{_LIMITS}_")
-        wrong = is_limit(name.lower(), number)
-        if wrong:
-            raise UsageError(f"variable {variable}: {wrong}, found {text[:80]!r}")
-        yield name, number
 
 
 def _keep(context: click.Context, parameter: click.Parameter, value: object) -> None:

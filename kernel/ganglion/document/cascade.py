@@ -10,7 +10,7 @@ from typing import Any
 from ganglion.document.fault import Fault, nearest
 from ganglion.document.marks import Node, Source, compose
 from ganglion.document.spelling import PLACES
-from ganglion.limits import DEADLINES_S, PHASES_PER_RUN, PROCESSES_PER_RUN
+from ganglion.limits import DEADLINES_S, PHASES_PER_RUN, processes_per_run
 from ganglion.run.plan import (
     FAIL,
     ON_LOSS,
@@ -290,10 +290,10 @@ def _crowd(phase: Expanded, index: int) -> Fault | None:
         message = f"expected at most {PHASES_PER_RUN} phases, found more (limit phases_per_run)"
         return phase.mark.fault(message)
     needed = 1 + len(phase.environments) + len(phase.agents)  # its controller, one worker, no brains
-    if needed <= PROCESSES_PER_RUN:
+    if needed <= processes_per_run():
         return None
-    message = f"phase `{phase.name}` needs at least {needed} processes, a run may have {PROCESSES_PER_RUN}"
-    return phase.mark.fault(f"{message} (limit processes_per_run)")
+    message = f"phase `{phase.name}` needs at least {needed} processes, a run may have {processes_per_run()}"
+    return phase.mark.fault(f"{message} (setting processes_per_run)")
 
 
 def expand(before: Expanded | None, mark: Node, given: Node, replace: bool = False) -> Expanded:

@@ -12,7 +12,7 @@ from ganglion.document.cascade import DEFINING, Expanded, recovery_faults
 from ganglion.document.fault import Fault, nearest
 from ganglion.document.marks import Node
 from ganglion.document.spelling import PLACES
-from ganglion.limits import PROCESSES_PER_RUN
+from ganglion.limits import processes_per_run
 from ganglion.run.plan import REPLAY
 
 Test = Callable[[Any], bool]
@@ -293,11 +293,11 @@ class _Phase:
             return
         each = 1 + len(self.phase.environments) + len(self.phase.agents)
         needed = worker.value * each + len(self.phase.agents) + 3  # brains; broker, governor, store
-        if needed > PROCESSES_PER_RUN:
+        if needed > processes_per_run():
             message = (
-                f"{worker.value} workers need up to {needed} processes, a run may have {PROCESSES_PER_RUN}"
+                f"{worker.value} workers need up to {needed} processes, a run may have {processes_per_run()}"
             )
-            self.faults.append(worker.fault(f"{message} (limit processes_per_run)"))
+            self.faults.append(worker.fault(f"{message} (setting processes_per_run)"))
 
     def _plugin(self, kind: str, node: Node | None, optional: bool = False) -> None:
         """Check that a `{name, params}` names a plugin that there is."""

@@ -1,4 +1,4 @@
-"""Settings files: where results, store and kernel are, what is allowed, which limits hold; checked like documents."""
+"""Settings files: where results, store and kernel are, and what is allowed; checked like documents."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from ganglion.document.fault import Fault, nearest, report, settle
+from ganglion.document.fault import report, settle
 from ganglion.document.marks import Node, Source, compose
 from ganglion.document.model import Expect, Form, Text, validate
 from ganglion.document.schema import cleaned
 from ganglion.document.spelling import walk
 from ganglion.errors import DocumentError
-from ganglion.limits import changeable
+from ganglion.limits import PROCESSES_PER_RUN, PROCESSES_PER_RUN_MAX, TAPE_BEGIN_BYTES, TAPE_BYTES
 
 Packages = Annotated[
     list[str],
@@ -30,7 +30,14 @@ _READERS = ("owner", "group", "all")
 Readers = Annotated[
     str, Expect("one of owner, group, all", lambda v: v in _READERS, {"enum": list(_READERS)})
 ]
-Limits = Annotated[dict[str, Any], Expect("a map", lambda v: isinstance(v, dict), {"type": "object"})]
+NUMBERS = {"processes_per_run": (1, PROCESSES_PER_RUN_MAX), "journal_begin_bytes": (4096, TAPE_BYTES)}
+"""Settings that are integers: the least and the largest."""
+
+
+def _integer(name: str) -> Expect:
+    low, high = NUMBERS[name]
+    schema = {"type": "integer", "minimum": low, "maximum": high}
+    return Expect(f"an integer from {low} to {high}", lambda v: type(v) is int and low <= v <= high, schema)
 
 
 class Config(Form):
@@ -47,7 +54,12 @@ class Config(Form):
     block: Packages = Field([], description="plugins and distributions that nobody may use, by name")
     commands: Commands = Field("allow", description="whether documents may start programs")
     readers: Readers = Field("owner", description="who may read results, models and logs of runs")
-    limits: Limits = Field({}, description="bounds of all processes of a kernel, by name")
+    processes_per_run: Annotated[int, _integer("processes_per_run")] = Field(
+        PROCESSES_PER_RUN, description="how many processes a run may have"
+    )
+    journal_begin_bytes: Annotated[int, _integer("journal_begin_bytes")] = Field(
+        TAPE_BEGIN_BYTES, description="from which length on a process begins its journal anew with its state"
+    )
 
 
 def read_config(path: Path) -> dict[str, Node]:
@@ -63,7 +75,7 @@ def read_config(path: Path) -> dict[str, Node]:
     root, found = compose(Source.of(str(path), text), text)
     if root is not None and root.value is not None:
         walk(root, "")
-        found = [*found, *(fault for _, fault in validate(root, Config)), *_limits(root)]
+        found = [*found, *(fault for _, fault in validate(root, Config))]
         if not isinstance(root.value, dict):
             found = [root.fault(f"expected a map of settings, found {root.found()}")]
     if found:
@@ -72,34 +84,7 @@ def read_config(path: Path) -> dict[str, Node]:
     return {} if root is None else root.map
 
 
-def is_limit(name: str, value: Any) -> str:
-    """Return what is wrong with a value for a limit, nothing if it is one."""
-    known = changeable()
-    if name not in known:
-        return f"unknown limit{nearest(name, known)}"
-    if isinstance(known[name], int):
-        return "" if type(value) is int and value >= 1 else "expected an integer >= 1"
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    return "" if number and 0 < value < float("inf") else "expected a number > 0"
-
-
 def config_schema(installed: Any = None) -> dict[str, Any]:
     """Return the JSON Schema of settings files."""
-    tree = Config.model_json_schema()
-    kinds = {int: {"type": "integer", "minimum": 1}, float: {"type": "number", "exclusiveMinimum": 0}}
-    limits = {name: {**kinds[type(value)], "default": value} for name, value in changeable().items()}
-    tree["properties"]["limits"] |= {"properties": limits, "additionalProperties": False}
     header = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "Ganglion settings"}
-    return {**header, **cleaned(tree)}
-
-
-def _limits(root: Node) -> list[Fault]:
-    found = []
-    part = root.map.get("limits")
-    for name, node in ({} if part is None else part.map).items():
-        wrong = is_limit(name, node.plain())
-        if wrong.startswith("unknown"):
-            found.append(part.keys[name].fault(wrong))  # type: ignore[union-attr]  # it has entries
-        elif wrong:
-            found.append(node.fault(f"{wrong}, found {node.found()}"))
-    return found
+    return {**header, **cleaned(Config.model_json_schema())}

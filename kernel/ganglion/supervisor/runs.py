@@ -20,8 +20,8 @@ from ganglion.limits import (
     ATTACH_WAIT_REPORT_S,
     LOG_LINE_BYTES,
     PLAN_BYTES,
-    PROCESSES_PER_RUN,
     WAIT_REPORT_S,
+    processes_per_run,
 )
 from ganglion.run.agents import replaying
 from ganglion.run.loss import ours, recovers, restarts, returns, unrepeatable
@@ -721,9 +721,9 @@ def check_size(run: str, plan: Plan) -> None:
         )
     for phase in plan.phases:
         count = len(processes_of(run, phase)) + 2
-        if count > PROCESSES_PER_RUN:
+        if count > processes_per_run():
             raise LaunchError(
-                f"phase {phase.name!r}: expected at most {PROCESSES_PER_RUN} processes (processes_per_run), "
+                f"phase {phase.name!r}: expected at most {processes_per_run()} processes (processes_per_run), "
                 f"found {count} with {phase.workers} workers"
             )
 

@@ -30,7 +30,7 @@ def config(tmp_path: Path) -> Config:
 def test_each_value_is_shown_with_its_origin(config: Config, tmp_path: Path) -> None:
     """Built in, file, variable, option: the last one that says it; passwords are nobody's business."""
     (tmp_path / ".ganglion.yml").write_text(
-        "store: postgresql://me:secret@host/db\nresults: here\nlimits: {peers: 300}\n"
+        "store: postgresql://me:secret@host/db\nresults: here\nprocesses_per_run: 300\n"
     )
     shown = config("--results", "there", GANGLION_COMMANDS="deny")
 
@@ -45,24 +45,27 @@ def test_each_value_is_shown_with_its_origin(config: Config, tmp_path: Path) -> 
         ["block", "-", "built in"],
         ["commands", "deny", "variable GANGLION_COMMANDS"],
         ["readers", "owner", "built in"],
-        ["limits.peers", "300", ".ganglion.yml:3"],
+        ["processes_per_run", "300", ".ganglion.yml:3"],
+        ["journal_begin_bytes", str(8 << 20), "built in"],
     ] == [line.split(maxsplit=2) for line in shown.stdout.splitlines()]
 
 
 def test_it_is_also_one_value_of_json(config: Config, tmp_path: Path) -> None:
-    """With --all the limits are there that nobody has changed."""
-    (tmp_path / ".ganglion.yml").write_text("limits: {peers: 300}\n")
-    tree = json.loads(config("--json", "--all").stdout)
+    """Each setting is there with its value and its origin."""
+    (tmp_path / ".ganglion.yml").write_text("processes_per_run: 300\n")
+    tree = json.loads(config("--json").stdout)
 
     assert {"value": "results", "origin": "built in"} == tree["results"]
-    assert {"value": 300, "origin": ".ganglion.yml:1"} == tree["limits.peers"]
-    assert {"value": 2.0, "origin": "built in"} == tree["limits.handshake_s"]
+    assert {"value": 300, "origin": ".ganglion.yml:1"} == tree["processes_per_run"]
 
 
 def test_a_faulty_file_ends_every_command(config: Config, tmp_path: Path) -> None:
     """Nothing is done by half of the settings: exit status 2 and the fault with its line."""
-    (tmp_path / ".ganglion.yml").write_text("limits: {pears: 300}\n")
+    (tmp_path / ".ganglion.yml").write_text("proceses_per_run: 300\n")
     refused = config()
 
     assert (2, "") == (refused.returncode, refused.stdout)
-    assert ".ganglion.yml:1:10: limits.pears: unknown limit; did you mean `peers`?" in refused.stderr
+    assert (
+        ".ganglion.yml:1:1: proceses_per_run: unknown key; did you mean `processes_per_run`?"
+        in refused.stderr
+    )

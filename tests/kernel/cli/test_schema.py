@@ -8,6 +8,7 @@ from jsonschema import Draft202012Validator
 
 from ganglion import registry
 from ganglion.cli.main import main
+from ganglion.cli.settings import KEYS
 
 
 def test_prints_the_schema(capsys: pytest.CaptureFixture[str]) -> None:
@@ -64,6 +65,5 @@ def test_settings_have_a_schema(capsys: pytest.CaptureFixture[str]) -> None:
     tree = json.loads(capsys.readouterr().out)
     Draft202012Validator.check_schema(tree)
 
-    known = {"results", "store", "kernel", "bind", "cpus", "allow", "block", "commands", "readers", "limits"}
-    assert known == set(tree["properties"])
+    assert set(KEYS) == set(tree["properties"])
     assert 2 == main(["schema", "config", "--plugins"])

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from ganglion import limits
 from ganglion.cli.settings import KEYS, Settings, options
 from ganglion.errors import DocumentError, UsageError
+from ganglion.limits import processes_per_run
 
 
 def test_built_in_values(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -72,8 +72,8 @@ def test_without_anything_all_is_built_in(place: Path) -> None:
     """No file, no variable: what the options say without being given."""
     settings = Settings.load()
 
-    assert (Path("results"), None, None, None, None, (), (), "allow", "owner", {}, {}) == (
-        *(getattr(settings, key) for key in KEYS), settings.limits, settings.origins,
+    assert (Path("results"), None, None, None, None, (), (), "allow", "owner", 256, 8 << 20, {}) == (
+        *(getattr(settings, key) for key in KEYS), settings.origins,
     )  # fmt: skip
     assert {"built in"} == {settings.origin(key) for key in KEYS}
 
@@ -82,35 +82,33 @@ def test_the_later_one_wins_key_by_key(place: Path, monkeypatch: pytest.MonkeyPa
     """User, working folder, variables: each changes what it names; each setting knows its place."""
     write(
         place,
-        user="results: ~/all\nstore: sqlite:///a.db\nallow: [one, two]\nlimits: {peers: 300, watches: 20}\n",
-        project="# ours\nstore: sqlite:///b.db\nallow: [three]\nlimits:\n  peers: 400\n",
+        user="results: ~/all\nstore: sqlite:///a.db\nallow: [one, two]\nprocesses_per_run: 300\n",
+        project="# ours\nstore: sqlite:///b.db\nallow: [three]\nprocesses_per_run: 400\n",
     )
     monkeypatch.setenv("GANGLION_COMMANDS", "deny")
-    monkeypatch.setenv("GANGLION_LIMITS_HANDSHAKE_S", "3.5")
+    monkeypatch.setenv("GANGLION_JOURNAL_BEGIN_BYTES", "4096")
     monkeypatch.setenv("GANGLION_STORE", "sqlite:///c.db")
     settings = Settings.load()
 
     assert (Path("~/all").expanduser(), "sqlite:///c.db", ("three",), "deny") == (
         settings.results, settings.store, settings.allow, settings.commands,
     )  # fmt: skip
-    assert {"peers": 400, "watches": 20, "handshake_s": 3.5} == settings.limits
-    user = place / "home" / "ganglion" / "config.yml"
+    assert (400, 4096) == (settings.processes_per_run, settings.journal_begin_bytes)
     assert {
-        "results": f"{user}:1",
+        "results": f"{place / 'home' / 'ganglion' / 'config.yml'}:1",
         "store": "variable GANGLION_STORE",
         "allow": ".ganglion.yml:3",
         "commands": "variable GANGLION_COMMANDS",
-        "limits.peers": ".ganglion.yml:5",
-        "limits.watches": f"{user}:4",
-        "limits.handshake_s": "variable GANGLION_LIMITS_HANDSHAKE_S",
+        "processes_per_run": ".ganglion.yml:4",
+        "journal_begin_bytes": "variable GANGLION_JOURNAL_BEGIN_BYTES",
     } == settings.origins
 
 
 def test_a_faulty_file_is_told_with_all_its_faults(place: Path) -> None:
-    """Misspelt settings and limits are answered with the nearest, at their lines; nothing is taken."""
+    """Misspelt settings are answered with the nearest, at their lines; nothing is taken."""
     write(
         place,
-        project="reslts: x\ncommands: no\nlimits: {pears: 3, peers: 1.5, handshake_s: 0, body_depth: 3}\n",
+        project="reslts: x\ncommands: no\nprocesses_per_run: 1.5\njournal_begin_bytes: 0\n",
     )
     with pytest.raises(DocumentError) as caught:
         Settings.load()
@@ -118,10 +116,8 @@ def test_a_faulty_file_is_told_with_all_its_faults(place: Path) -> None:
     assert [
         (1, "unknown key; did you mean `results`?"),
         (2, "expected one of allow, deny, found the text 'no'"),
-        (3, "unknown limit; did you mean `peers`?"),
-        (3, "expected an integer >= 1, found the number 1.5"),
-        (3, "expected a number > 0, found the number 0"),
-        (3, "unknown limit; did you mean `body_bytes`?"),
+        (3, "expected an integer from 1 to 1000, found the number 1.5"),
+        (4, "expected an integer from 4096 to 1073741824, found the number 0"),
     ] == [(fault.line, fault.message) for fault in caught.value.faults]
 
 
@@ -144,11 +140,10 @@ def test_a_file_of_another_kind_is_refused(place: Path) -> None:
     ("name", "value", "said"),
     [
         ("COMMANDS", "never", "variable GANGLION_COMMANDS: expected one of allow, deny, found 'never'"),
-        ("LIMITS_PEERS", "many", "variable GANGLION_LIMITS_PEERS: expected an integer >= 1, found 'many'"),
         (
-            "LIMITS_PEARS",
-            "3",
-            "variable GANGLION_LIMITS_PEARS: unknown limit; did you mean `peers`?, found '3'",
+            "PROCESSES_PER_RUN",
+            "many",
+            "variable GANGLION_PROCESSES_PER_RUN: expected an integer from 1 to 1000, found 'many'",
         ),
     ],
 )
@@ -163,47 +158,13 @@ def test_a_faulty_variable_is_named(
     assert said == str(caught.value)
 
 
-def test_limits_that_do_not_fit_are_refused(place: Path) -> None:
-    """A limit is compared with the others as they will be, and is named with its place."""
-    write(place, project="limits: {peers: 100}\n")
-    with pytest.raises(UsageError) as caught:
-        Settings.load()
-    write(place, user="limits: {processes_per_run: 50}\n", project="limits: {peers: 100}\n")
-
-    assert "limits: expected processes_per_run < peers, found peers 100 (.ganglion.yml:1)" == str(
-        caught.value
-    )
-    assert {"processes_per_run": 50, "peers": 100} == Settings.load().limits
-
-
 def test_what_others_take_from_variables_is_handed_on(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Other processes hear of packages, programs and limits; who has other limits than these is told so, once."""
-    for name in ("ALLOW", "BLOCK", "COMMANDS", "LIMITS"):
+    """Other processes hear of packages, programs and numbers."""
+    names = ("ALLOW", "BLOCK", "COMMANDS", "PROCESSES_PER_RUN", "JOURNAL_BEGIN_BYTES")
+    for name in names:
         monkeypatch.setenv(f"GANGLION_{name}", "")
-    write(
-        place,
-        project="allow: [one, two]\nblock: [sarsa]\ncommands: deny\nlimits: {watches: 20, peers: 300}\n",
-    )
-    settings = Settings.load()
+    write(place, project="allow: [one, two]\nblock: [sarsa]\ncommands: deny\nprocesses_per_run: 300\n")
+    Settings.load().hand_on()
 
-    assert settings.hand_on()
-    found = {name: os.environ[f"GANGLION_{name}"] for name in ("ALLOW", "BLOCK", "COMMANDS", "LIMITS")}
-    assert {
-        "ALLOW": "one,two",
-        "BLOCK": "sarsa",
-        "COMMANDS": "deny",
-        "LIMITS": "peers=300,watches=20",
-    } == found
-    assert not Settings.load().hand_on()
-    write(place)
-    assert Settings.load().hand_on()
-    assert "GANGLION_LIMITS" not in os.environ
-
-
-def test_every_limit_of_an_operator_has_a_built_in_value() -> None:
-    """What is not for operators is no setting."""
-    known = limits.defaults()
-
-    assert known == limits.changeable()
-    assert not {"memory_rows", "token_bytes", "deadlines_s", "exit_differs"} & set(known)
-    assert [] == limits.broken(vars(limits))
+    assert ["one,two", "sarsa", "deny", "300", ""] == [os.environ[f"GANGLION_{name}"] for name in names]
+    assert 300 == processes_per_run()

@@ -194,7 +194,7 @@ CASES = [
     # bounds and deadlines
     (
         phase(more="phase_config: {worker: 100, episodes: 1}"),
-        [("9:30: schedule.one.phase_config.worker: 100 workers need up to 304 processes, a run may have 256 (limit "
+        [("9:30: schedule.one.phase_config.worker: 100 workers need up to 304 processes, a run may have 256 (setting "
          "processes_per_run)")],
     ),
     (

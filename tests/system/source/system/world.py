@@ -12,8 +12,8 @@ from typing import Any
 __all__ = ["DOCUMENT", "EPISODES", "FORMS", "OFTEN", "RUN", "Trip", "write_world"]
 
 RUN = "chaos"
-OFTEN = "{tape_begin_s: 0.1, tape_begin_bytes: 16384}"
-"""Limits by which all tapes are begun anew so often that losses happen behind it."""
+OFTEN = 4096
+"""A length by which all tapes are begun anew so often that losses happen behind it."""
 EPISODES = {1: 30, 2: 10, 3: 8}  # by the number of workers: three seconds and a half on two processors
 DOCUMENT = """\
 uid: chaos
@@ -55,7 +55,7 @@ def write_world(
     episodes: int,
     trips: Sequence[Trip] = (),
     recover: str = "recover",
-    limits: str = OFTEN,
+    journal_begin_bytes: int = OFTEN,
     form: str = "plugin",
 ) -> None:
     """Write document, module, orders and limits into a folder; the document is `chaos.yml`."""
@@ -77,5 +77,5 @@ def write_world(
         program = program.replace(old, new)
     (folder / "world.py").write_text(program)
     shutil.copy(Path(__file__).with_name("stumbling.py"), folder / "stumbling.py")
-    (folder / ".ganglion.yml").write_text(f"limits: {limits}\n")
+    (folder / ".ganglion.yml").write_text(f"journal_begin_bytes: {journal_begin_bytes}\n")
     (folder / "trips.json").write_text(json.dumps(list(trips)))
