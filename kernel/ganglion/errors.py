@@ -218,9 +218,7 @@ class DiskError(GanglionError):
         """Name a file, the cause, what is free at its place, and what to do."""
         cure = _CURES.get(error.errno or 0)
         then = f"; {cure}, then `ganglion resume` goes on with the run" if cure else ""
-        super().__init__(
-            f"{path}: cannot be written: {error.strerror or error} ({self.free(path.parent)}){then}"
-        )
+        super().__init__(f"{path}: cannot be written: {error.strerror or error} ({self.free(path.parent)}){then}")
 
     @staticmethod
     def free(folder: Path) -> str:

@@ -10,9 +10,7 @@ from __future__ import annotations
 import os
 
 # -- handshake and strangers ------------------------------------------------------------------------------------------
-HANDSHAKE_S = (
-    2.0  # from accept to WELCOME; libzmq allows 30 s, which lets a silent stranger hold a descriptor
-)
+HANDSHAKE_S = 2.0  # from accept to WELCOME; libzmq allows 30 s, which lets a silent stranger hold a descriptor
 CLOSING_S = 0.5  # what waits for a connection that ends is written for so long
 CLOSING_UNJOINED_S = 0.2  # and of a stranger, who is owed no more than the reason
 LISTENER_REST_S = 0.1  # without descriptors, instead of asking again and again
@@ -50,9 +48,7 @@ IDS_PER_ENVIRONMENT = 16_384  # sensors, actuators, rewards: with short ids they
 INTEGER_MAX = 2**53 - 1  # one meaning in every language: a double holds it
 UNFINISHED_BYTES = 64 * 1024 * 1024  # of all connections together; beyond it, who began last waits
 UNFINISHED_IDLE_S = 10.0  # a message that does not grow is an attack or a loss
-ADDRESS_SPACE_BYTES = (
-    4 * 1024**3
-)  # of a broker that other machines reach: all that bounds libzmq's unfinished messages
+ADDRESS_SPACE_BYTES = 4 * 1024**3  # of a broker that other machines reach: all that bounds libzmq's unfinished messages
 WORK_PER_CALLBACK_BYTES = 256 * 1024  # then the next connection has its turn
 MESSAGES_PER_CALLBACK = 1024  # the same for small messages; of those that need a decision a sixteenth
 
@@ -76,9 +72,7 @@ PROCESSES_PER_RUN_MAX = 1000  # of that setting
 BEAT_AFTER_SILENCE_S = 0.5  # a silent peer is asked
 BEAT_ANSWER_S = 1.5  # and owes an answer within
 PROGRESS_S = 10.0  # a destination that takes nothing for so long is lost
-LATE_ANSWER_S = (
-    10.0  # after a peer has joined, an answer that nobody awaits may be to its predecessor's question
-)
+LATE_ANSWER_S = 10.0  # after a peer has joined, an answer that nobody awaits may be to its predecessor's question
 
 # -- waits ------------------------------------------------------------------------------------------------------------
 DEADLINES_S: dict[str, float | None] = {  # by the last word of a call; None waits for ever and says so
@@ -117,28 +111,20 @@ RESTARTS_PER_NAME = 5  # of a lost process within RESTARTS_WITHIN_S; more often 
 RESTARTS_WITHIN_S = 60.0  # long enough to tell a bad machine from a bad minute
 RESTARTS_PER_RUN = 20  # of all names together; then something else is wrong
 TAPE_BYTES = 1 << 30  # of what one process heard; a longer one takes longer to hear again than to do again
-TAPE_BEGIN_BYTES = int(
-    os.environ.get("GANGLION_JOURNAL_BEGIN_BYTES") or 8 * 1024 * 1024
-)  # then one is begun anew
+TAPE_BEGIN_BYTES = int(os.environ.get("GANGLION_JOURNAL_BEGIN_BYTES") or 8 * 1024 * 1024)  # then one is begun anew
 TAPE_BEGIN_S = 10.0  # one that tells of more time likewise: what took long to do takes long to do again
 RECONNECT_S = 30.0  # for a broker that is lost: as long as for a peer to join
-EXIT_DIFFERS = (
-    3  # of a process that did not do again what its predecessor did; from process to supervisor only
-)
+EXIT_DIFFERS = 3  # of a process that did not do again what its predecessor did; from process to supervisor only
 CHECKPOINT_S = 10.0  # least time between two checkpoints of a run; a loss costs no more than that again
 LOSSES_AT_ONE_STEP = 3  # who dies so often at one place dies of it
 LINE_ANSWER_S = 3600.0  # of a program behind a pipe; who asks has a deadline too, unless a document sets none
 PAUSE_ANSWER_S = 20.0  # who asks for PAUSE is told by then who stands; below the deadline of the call itself
 WAIT_REPORT_S = 2.0  # a wait shows after so long without progress, then at 4, 8, 16, 32, 60, 120 s
-STEPS_REPORT_S = (
-    1.0  # a worker says how far its open episode is: who looks on wants no more, and it costs nothing
-)
+STEPS_REPORT_S = 1.0  # a worker says how far its open episode is: who looks on wants no more, and it costs nothing
 ATTACH_WAIT_REPORT_S = 1.0  # somebody must act: said sooner
 
 # -- leaving ----------------------------------------------------------------------------------------------------------
-LEAVE_EPISODE_S = (
-    30.0  # an interrupted run finishes its episodes, then they are cut: one may never end by itself
-)
+LEAVE_EPISODE_S = 30.0  # an interrupted run finishes its episodes, then they are cut: one may never end by itself
 LEAVE_ASK_S = 2.0  # asked to leave, then
 LEAVE_TERMINATE_S = 1.5  # SIGTERM to the process group, then
 LEAVE_KILL_S = 0.5  # SIGKILL to the group
@@ -149,13 +135,9 @@ OUTPUT_BYTES_PER_S = 1024 * 1024  # of one process into its file; what is more i
 LOG_LINE_BYTES = 8 * 1024  # what is cut is counted
 
 # -- rows -------------------------------------------------------------------------------------------------------------
-STORE_TAPE_BYTES = (
-    8 * 1024 * 1024
-)  # a longer tape of a store is begun anew: heard again in well below a second
+STORE_TAPE_BYTES = 8 * 1024 * 1024  # a longer tape of a store is begun anew: heard again in well below a second
 STORE_RESERVE_BYTES = 8 * 1024 * 1024  # kept back beside the store: a full disk takes how the run ended
-OPEN_ROWS_BYTES = (
-    8 * 1024 * 1024
-)  # rows of open episodes held in memory by a store; beyond that they go to disk
+OPEN_ROWS_BYTES = 8 * 1024 * 1024  # rows of open episodes held in memory by a store; beyond that they go to disk
 WORLD_STATE_VALUES = 32_768  # of one step; each is at most nine bytes of a body, texts count by eighths
 
 # -- spaces, memories, models ---------------------------------------------------------------------------------------
@@ -168,12 +150,8 @@ MODEL_BYTES = 2 * 1024**3  # one file; archives are stored, not compressed, so t
 MODEL_MEMBERS = 4096  # arrays in one file
 MODEL_HEADER_BYTES = 64 * 1024  # name, dtype and shape of one array; the small JSON object beside them
 MODEL_INDEX_BYTES = 64 * 1024**2  # the index of a run's models: some 200 bytes per file, 300 000 files
-REPLAY_INDEX_BYTES = (
-    64 * 1024**2
-)  # names the files of recorded episodes and their columns: some 300 000 files
-REPLAY_CHUNK_BYTES = (
-    8 * 1024**2
-)  # recorded episodes in one file, which a brain holds whole; one episode may be longer
+REPLAY_INDEX_BYTES = 64 * 1024**2  # names the files of recorded episodes and their columns: some 300 000 files
+REPLAY_CHUNK_BYTES = 8 * 1024**2  # recorded episodes in one file, which a brain holds whole; one episode may be longer
 REPLAY_CHUNK_SESSIONS = 4096  # likewise, where episodes are short
 REPLAY_EXCUSES = 100  # exceptions of one pre-training that are told one by one; of the rest the number
 MODEL_NAME_CHARACTERS = 100  # of a file's name; most file systems end at 255 bytes
@@ -181,9 +159,7 @@ MODEL_NAME_CHARACTERS = 100  # of a file's name; most file systems end at 255 by
 # -- documents --------------------------------------------------------------------------------------------------------
 DOCUMENT_BYTES = 4 * 1024 * 1024  # 40 times the largest document that we have seen
 DOCUMENT_BYTES_REMOTE = 1024 * 1024  # of a document that came over the network; it has to pass as one body
-DOCUMENT_COLLECTIONS = (
-    100_000  # lists and maps among the values: an empty one costs twice what a number costs
-)
+DOCUMENT_COLLECTIONS = 100_000  # lists and maps among the values: an empty one costs twice what a number costs
 DOCUMENT_NODES = 200_000  # expanded: nested aliases are exponential
 DOCUMENT_ALIASES = 1_000
 DOCUMENT_DEPTH = 64

@@ -63,14 +63,7 @@ _SHIPPED: dict[str, dict[str, tuple[str, ...]]] = {
     },
     "ganglion-controllers": {"controller": ("taking_turns", "vanilla")},
     "ganglion-conditions": {
-        "condition": (
-            "agent_objective",
-            "environment",
-            "evaluation_objective",
-            "max_episodes",
-            "max_steps",
-            "vanilla",
-        )
+        "condition": ("agent_objective", "environment", "evaluation_objective", "max_episodes", "max_steps", "vanilla")
     },
     "ganglion-filters": {
         "filter": (
@@ -89,11 +82,7 @@ _SHIPPED: dict[str, dict[str, tuple[str, ...]]] = {
     "ganglion-palaestrai": {"alias": ("palaestrai",)},
     "ganglion-replay": {"replay": ("recorded",)},
     "ganglion-store": {"store": ("sqlite",)},
-    "ganglion-sweep": {
-        "command": ("sweep",),
-        "design": ("halton", "lhs", "random", "sobol"),
-        "schema": ("sweep",),
-    },
+    "ganglion-sweep": {"command": ("sweep",), "design": ("halton", "lhs", "random", "sobol"), "schema": ("sweep",)},
 }
 STANDARD = "pip install 'ganglion[standard]', or in a checkout pip install . ./plugins/ganglion-*"
 _KERNEL_ALONE = f"the kernel is installed without plugins; install those that belong to it: {STANDARD}"
@@ -247,11 +236,7 @@ def find(kind: str, name: str) -> Entry:
     if ours is not None:
         return find(kind, ours.name)
     distribution, _, short = name.rpartition(":")
-    found = [
-        e
-        for e in entries(kind)
-        if e.name == short and _normal(distribution or e.distribution) == e.distribution
-    ]
+    found = [e for e in entries(kind) if e.name == short and _normal(distribution or e.distribution) == e.distribution]
     if len(found) > 1:
         ways = " or ".join(f"`{e.distribution}:{e.name}`" for e in found)
         raise _refuse(kind, name, f"{noun} `{name}` is offered by {len(found)} distributions: write {ways}")
@@ -315,23 +300,17 @@ def locate(kind: str, name: str, folder: str = "", allow: Sequence[str] = (), lo
         PluginInvalid: there is no such plugin, or the path may not be imported.
     """
     before, colon, _ = name.rpartition(":")
-    short = any(
-        name in (entry.name, f"{before}:{entry.name}") for entry in _offers(kind, before if colon else "")
-    )
+    short = any(name in (entry.name, f"{before}:{entry.name}") for entry in _offers(kind, before if colon else ""))
     if short or not re.search(r"[.:]", name) or _is_foreign(kind, name):
         return find(kind, name)
     path = _PATH.match(name)
     if path is None:
         raise _refuse(kind, name, f"expected a short name or an import path `module:Class`, found {name!r}")
     if not local:
-        message = (
-            f"import path {name!r}: a document that came over the network names plugins by short name only"
-        )
+        message = f"import path {name!r}: a document that came over the network names plugins by short name only"
         raise _refuse(kind, name, message)
     if path["name"].startswith("_") or any(part.startswith("_") for part in path["module"].split(".")):
-        raise _refuse(
-            kind, name, f"import path {name!r}: names with a leading underscore are nobody else's business"
-        )
+        raise _refuse(kind, name, f"import path {name!r}: names with a leading underscore are nobody else's business")
     top = path["module"].partition(".")[0]
     owner = _owner(top, folder, allow)
     if owner is None:
@@ -343,9 +322,7 @@ def _unknown(top: str, folder: str) -> str:
     """Return why a module is not taken: it is not there, or neither beside the document nor allowed."""
     hint = _like(top, [place.stem for place in Path(folder).glob("*") if _beside(place.stem, folder)])
     if top.isidentifier() and importlib.util.find_spec(top) is None:
-        return (
-            f"there is no module {top!r} beside the document, and no package of that name is installed{hint}"
-        )
+        return f"there is no module {top!r} beside the document, and no package of that name is installed{hint}"
     return f"package {top!r} is not allowed (name a plugin, or --allow it if you trust it){hint}"
 
 
@@ -434,9 +411,7 @@ def _invalid(entry: Entry, message: str) -> PluginInvalid:
     noun = GROUPS[entry.group].noun
     whose = f" ({entry.value}, of {entry.origin})" if entry.distribution else ""
     text = f"{noun} `{entry.name}`{whose} {message}"
-    return PluginInvalid(
-        text, plugin=entry.name, distribution=f"{entry.distribution} {entry.version}".strip() or None
-    )
+    return PluginInvalid(text, plugin=entry.name, distribution=f"{entry.distribution} {entry.version}".strip() or None)
 
 
 def _check_class(entry: Entry, target: Any, base: str) -> None:
@@ -508,9 +483,7 @@ def _named(plan: Plan) -> Iterator[tuple[str, PluginPlan, dict[str, Any]]]:
 
 
 def _check_parameters(target: type[Any], params: Mapping[str, Any]) -> None:
-    from ganglion.sdk.construct import (
-        check_parameters,
-    )  # the sdk needs numpy, which the command line must not import
+    from ganglion.sdk.construct import check_parameters  # the sdk needs numpy, which the command line must not import
 
     check_parameters(target, params)
 

@@ -49,8 +49,7 @@ def _measure(options: Options, folder: Path, swap: Path | None, reason: str, pin
         }
         for meter, measure in METERS.items():
             rates = interleave(
-                {name: partial(measure, target, options.round_s) for name, target in present.items()},
-                options.rounds,
+                {name: partial(measure, target, options.round_s) for name, target in present.items()}, options.rounds
             )
             for reference, gates in GATES.items():
                 title = f"broker {meter}, {place}, x {reference}"

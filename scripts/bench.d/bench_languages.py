@@ -51,9 +51,7 @@ def rows(options: Options) -> list[Row]:
         meters = {name: _meter(endpoint, name, place) for name, place in places.items()}
         rates = interleave(meters, options.rounds)
     note = f"{STEPS} steps a round"
-    titles = {
-        name: f"languages, {recipes[name].language}, x Python plugin" for name in programs if name != PLUGIN
-    }
+    titles = {name: f"languages, {recipes[name].language}, x Python plugin" for name in programs if name != PLUGIN}
     return [*(compare(t, rates[n], rates[PLUGIN], None, note) for n, t in titles.items()), *skipped]
 
 
@@ -107,15 +105,7 @@ class _Caller:
     def begin(self, plugin: Mapping[str, Any] | None) -> None:
         """Start the environment, as soon as it has joined."""
         seeds = {"seed": 7, "episode_seed": 7, "stream": bytes(32), "episode_stream": bytes(32)}
-        phase = {
-            "run": RUN,
-            "phase": 0,
-            "phase_name": "p",
-            "mode": "test",
-            "worker": 0,
-            "uid": "e",
-            "params": {},
-        }
+        phase = {"run": RUN, "phase": 0, "phase_name": "p", "mode": "test", "worker": 0, "uid": "e", "params": {}}
         body = pack({**phase, **seeds, **({} if plugin is None else {"plugin": plugin})})
         until_s = time.perf_counter() + PATIENCE_S
         while (wrong := self._try("environment.start", body)) is not None:

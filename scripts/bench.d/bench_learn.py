@@ -103,9 +103,7 @@ def _against_sb3(folder: Path, options: Options, alone: bool) -> Row:
         return made / (time.perf_counter() - began_s)
 
     rates = interleave({"ours": ours, "theirs": theirs}, min(options.rounds, ROUNDS_MAX))
-    return compare(
-        name, rates["ours"], rates["theirs"], GATE if alone else None, f"{steps} steps, whole wall time"
-    )
+    return compare(name, rates["ours"], rates["theirs"], GATE if alone else None, f"{steps} steps, whole wall time")
 
 
 def _run(folder: Path, document: str, *words: str) -> list[dict[str, Any]]:

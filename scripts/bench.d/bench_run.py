@@ -57,14 +57,7 @@ def meter(folder: Path, mode: str, store: bool, document: str = DOCUMENT) -> Cal
     file = folder / f"{mode}.yml"
     file.write_text(document.format(mode=mode, steps=STEPS, episodes=EPISODES))
     results = folder / f"results-{mode}-{store}"
-    argv = [
-        str(Path(sys.executable).with_name("ganglion")),
-        "--results",
-        str(results),
-        "--json",
-        "run",
-        str(file),
-    ]
+    argv = [str(Path(sys.executable).with_name("ganglion")), "--results", str(results), "--json", "run", str(file)]
     if not store:
         argv += ["--store", "none"]
     return lambda: _rate(argv)
@@ -76,9 +69,7 @@ def _rate(argv: list[str]) -> float:
     if done.returncode != 0:
         raise RuntimeError(f"{argv} ended with {done.returncode}: {done.stderr[-2000:]}")
     times = [
-        event["time_s"]
-        for event in map(json.loads, done.stdout.splitlines())
-        if event.get("event") == "episode.ended"
+        event["time_s"] for event in map(json.loads, done.stdout.splitlines()) if event.get("event") == "episode.ended"
     ]
     assert len(times) == EPISODES, f"expected {EPISODES} episodes, found {len(times)}"
     return (EPISODES - 1) * STEPS / (times[-1] - times[0])

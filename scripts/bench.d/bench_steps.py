@@ -60,8 +60,7 @@ def _measure(options: Options, pinned: bool) -> list[Row]:
         raw = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
         raw.connect(f"{folder}/raw.sock")
         rates = interleave(
-            {"steps": lambda: bare(options.round_s), "raw": lambda: _ping(raw, options.round_s)},
-            options.rounds,
+            {"steps": lambda: bare(options.round_s), "raw": lambda: _ping(raw, options.round_s)}, options.rounds
         )
         name = f"steps, {place}, x uvloop unix-socket ping-pong"
         return [compare(name, rates["steps"], rates["raw"], GATE if pinned else None)]
@@ -69,10 +68,7 @@ def _measure(options: Options, pinned: bool) -> list[Row]:
 
 def _steps(link: BlockingLink, seconds: float) -> float:
     """Return steps per second: ask the muscle, then the environment."""
-    calls = (
-        (PEERS["muscle"][0].encode(), "muscle.act"),
-        (PEERS["environment"][0].encode(), "environment.update"),
-    )
+    calls = ((PEERS["muscle"][0].encode(), "muscle.act"), (PEERS["environment"][0].encode(), "environment.update"))
     serial, count, begin_s, now_s = 1, 0, time.perf_counter(), 0.0
     while now_s - begin_s < seconds:
         for _ in range(20):

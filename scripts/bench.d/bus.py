@@ -44,12 +44,8 @@ def broker(endpoint: str, more: Mapping[str, tuple[str, Role, str | None]] | Non
         supervisor = BlockingLink.connect(bound)
         join(supervisor, "supervisor", "supervisor", "supervisor")
         for peer, (name, role, uid) in {**PEERS, **(more or {})}.items():
-            admit = Admit(
-                name, role.value, RUN, _digest(peer), uid=uid, worker=None if role is Role.STORE else 0
-            )
-            supervisor.send(
-                encode(Envelope("", Head(Verb.CALL, 1, "kernel.admit"), codec_of(Admit).encode(admit)))
-            )
+            admit = Admit(name, role.value, RUN, _digest(peer), uid=uid, worker=None if role is Role.STORE else 0)
+            supervisor.send(encode(Envelope("", Head(Verb.CALL, 1, "kernel.admit"), codec_of(Admit).encode(admit))))
             assert expect(supervisor) is Verb.REPLY
         yield bound
         supervisor.close()

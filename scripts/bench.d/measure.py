@@ -76,9 +76,7 @@ def placed(pinned: bool) -> Iterator[None]:
 @contextmanager
 def process(argv: list[str], order: str = "") -> Iterator[str]:
     """Run a program that writes a line when it is ready and ends when its input does; gives that line."""
-    child = subprocess.Popen(
-        argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-    )
+    child = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     assert child.stdin is not None
     assert child.stdout is not None
     try:

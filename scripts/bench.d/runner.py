@@ -22,13 +22,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         prog="scripts/bench", description="Measure ratios within one run; fail if a gate is missed."
     )
-    parser.add_argument(
-        "names", nargs="*", metavar="NAME", help=f"which benches: {', '.join(names)} (all of them)"
-    )
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"which benches: {', '.join(names)} (all of them)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the rows there too")
-    parser.add_argument(
-        "--rounds", type=int, default=9, help="interleaved rounds, whose median ratio counts (9)"
-    )
+    parser.add_argument("--rounds", type=int, default=9, help="interleaved rounds, whose median ratio counts (9)")
     parser.add_argument("--round-s", type=float, default=0.25, help="length of one round in seconds (0.25)")
     arguments = parser.parse_args()
     for name in arguments.names:
@@ -47,8 +43,7 @@ def main() -> int:
     missed = [row for row in rows if row.missed]
     for row in missed:
         print(
-            f"gate missed: {row.name}: expected a ratio of at least {row.gate}, found {row.ratio:.2f}",
-            file=sys.stderr,
+            f"gate missed: {row.name}: expected a ratio of at least {row.gate}, found {row.ratio:.2f}", file=sys.stderr
         )
     return 1 if missed else 0
 
@@ -61,9 +56,7 @@ def _print(rows: list[Row]) -> None:
             print(f"{row.name:58} {'SKIPPED':>8} {gate:>6}  {row.note}")
             continue
         mark = " MISSED" if row.missed else ""
-        print(
-            f"{row.name:58} {row.ratio:8.2f} {gate:>6}  {row.ours:10.0f}/s {row.reference:10.0f}/s{mark} {row.note}"
-        )
+        print(f"{row.name:58} {row.ratio:8.2f} {gate:>6}  {row.ours:10.0f}/s {row.reference:10.0f}/s{mark} {row.note}")
 
 
 if __name__ == "__main__":

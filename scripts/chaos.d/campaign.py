@@ -25,9 +25,7 @@ def main() -> int:
     )
     parser.add_argument("--rounds", type=int, default=50, help="how many (50)")
     parser.add_argument("--seed", type=int, default=1, help="what the rounds are drawn from (1)")
-    parser.add_argument(
-        "--first", type=int, default=0, help="number of the first round, to play it again (0)"
-    )
+    parser.add_argument("--first", type=int, default=0, help="number of the first round, to play it again (0)")
     parser.add_argument("--workers", type=_numbers, default=[1, 3], help="numbers of workers: 1,3")
     parser.add_argument("--roles", type=_words(ROLES), default=list(ROLES), help=f"who: {','.join(ROLES)}")
     parser.add_argument(
@@ -40,9 +38,7 @@ def main() -> int:
     parser.add_argument("--soak", type=float, metavar="HOURS", help="one long run, a kill each minute")
     parser.add_argument("--every", type=float, default=60.0, help="seconds between two kills of --soak (60)")
     arguments = parser.parse_args()
-    signal.signal(
-        signal.SIGTERM, lambda *_: sys.exit(143)
-    )  # what was started is ended, and its folder removed
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # what was started is ended, and its folder removed
     if arguments.soak is not None:
         import soak
 
@@ -77,9 +73,7 @@ def rounds(arguments: argparse.Namespace) -> int:
             which = scene.workers, scene.form
             if which not in references:
                 known = references[which] = reference(scene.workers, folder, form=scene.form)
-                print(
-                    f"undisturbed, {which[0]} workers, {which[1]}: {known.took_s:.1f} s, {known.digest[:12]}"
-                )
+                print(f"undisturbed, {which[0]} workers, {which[1]}: {known.took_s:.1f} s, {known.digest[:12]}")
             verdict = Round(scene, references[which], folder / f"{number}").play()
             verdicts.append(verdict)
             _tell(number, verdict)
@@ -131,9 +125,7 @@ def _sum_up(verdicts: list[Verdict], arguments: argparse.Namespace) -> int:
         print(f"time over the undisturbed run: median {statistics.median(over):.2f} s, max {max(over):.2f} s")
     back = [span for v in verdicts for span in v.restarts_s]
     if back:
-        print(
-            f"{len(back)} back: median {statistics.median(back):.2f} s after the loss, max {max(back):.2f} s"
-        )
+        print(f"{len(back)} back: median {statistics.median(back):.2f} s after the loss, max {max(back):.2f} s")
     print(f"seed {arguments.seed}: {len(verdicts)} rounds, {hit} hit somebody, {len(failed)} failed {failed}")
     return 1 if failed or not hit else 0
 

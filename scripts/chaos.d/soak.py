@@ -76,9 +76,7 @@ class Soak:
             time.sleep(_LOOK_S)
         took_s = time.monotonic() - began_s if self.ended >= ended + 2 else None
         self.kills.append((victim.name, took_s))
-        print(
-            f"{len(self.kills):5d} {victim.name:16} {f'{took_s:6.2f} s' if took_s else 'NEVER'}", flush=True
-        )
+        print(f"{len(self.kills):5d} {victim.name:16} {f'{took_s:6.2f} s' if took_s else 'NEVER'}", flush=True)
 
     def sample(self) -> None:
         """Note memory and descriptors of all."""

@@ -74,13 +74,7 @@ def digests(reader: Any, run: str) -> dict[str, str]:
 
 
 def _lines(
-    reader: Any,
-    run: str,
-    name: str,
-    table: str,
-    key: tuple[str, ...],
-    others: tuple[str, ...],
-    known: list[str],
+    reader: Any, run: str, name: str, table: str, key: tuple[str, ...], others: tuple[str, ...], known: list[str]
 ) -> Iterator[bytes]:
     columns = [column for column in (*key, *others) if column in known]
     order = [column for column in key if column in known]

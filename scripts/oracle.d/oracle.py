@@ -62,9 +62,7 @@ def main() -> int:
     if words.write and words.disturbed:
         parser.error("--write keeps digests of undisturbed runs; leave out --disturbed")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # folders are removed
-    os.environ["PATH"] = (
-        f"{Path(sys.executable).parent}:{os.environ['PATH']}"  # `python3` of programs has msgpack
-    )
+    os.environ["PATH"] = f"{Path(sys.executable).parent}:{os.environ['PATH']}"  # `python3` of programs has msgpack
     kept: dict[str, dict[str, dict[str, str]]] = json.loads(KEPT.read_text()) if KEPT.exists() else {}
     cases = [case for case in read_cases() if words.only in case.document]
     began_s, good, bad = time.monotonic(), 0, 0

@@ -34,33 +34,9 @@ STARTS = (
     "ganglion_conformance/drivers.py",
     "ganglion_conformance/recipes.py",
 )  # these start programs; nothing else does
-MAKERS = (
-    "dataclasses.py",
-    "collections/__init__.py",
-    "typing.py",
-    "enum.py",
-    "functools.py",
-    "inspect.py",
-    "runpy.py",
-)
-HARNESS = (
-    "_pytest",
-    "pluggy",
-    "hypothesis",
-    "pydantic",
-    "pydantic_core",
-    "typing_extensions.py",
-    "attr",
-    "attrs",
-)
-AUTHORS = (
-    "environment",
-    "muscle",
-    "brain",
-    "observer",
-    "check",
-    "ganglion.cli.deep",
-)  # run what an author wrote
+MAKERS = ("dataclasses.py", "collections/__init__.py", "typing.py", "enum.py", "functools.py", "inspect.py", "runpy.py")
+HARNESS = ("_pytest", "pluggy", "hypothesis", "pydantic", "pydantic_core", "typing_extensions.py", "attr", "attrs")
+AUTHORS = ("environment", "muscle", "brain", "observer", "check", "ganglion.cli.deep")  # run what an author wrote
 NEVER = frozenset({"cloudpickle", "dill", "joblib", "jsonpickle", "shelve"})  # reading with these executes
 # who imports it for files of his own, which are none of ours
 BROUGHT = {"cloudpickle": ("pyarrow", "stable_baselines3")}
@@ -235,9 +211,7 @@ def install(report: Callable[[str], None]) -> None:
             if found is not None:
                 kind = _kind()
                 if kind not in AUTHORS or event in _ANYWHERE:
-                    report(
-                        f"{kind} {os.getpid()}: {event}: {found} at {frame.f_code.co_filename}:{frame.f_lineno}"
-                    )
+                    report(f"{kind} {os.getpid()}: {event}: {found} at {frame.f_code.co_filename}:{frame.f_lineno}")
         finally:
             busy = False
 

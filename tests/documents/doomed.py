@@ -16,13 +16,9 @@ from ganglion.sdk import (
 
 class Doomed(Environment):
     def start_environment(self):
-        return EnvironmentBaseline(
-            [SensorInformation(0, Discrete(9), "s")], [ActuatorInformation(0, Discrete(2), "a")]
-        )
+        return EnvironmentBaseline([SensorInformation(0, Discrete(9), "s")], [ActuatorInformation(0, Discrete(2), "a")])
 
     def update(self, actuators):
         if self.episode == 1:
             os.kill(os.getpid(), signal.SIGKILL)  # or: kill -9, from another terminal
-        return EnvironmentState(
-            [SensorInformation(0, Discrete(9), "s")], [RewardInformation(1, Discrete(2), "r")]
-        )
+        return EnvironmentState([SensorInformation(0, Discrete(9), "s")], [RewardInformation(1, Discrete(2), "r")])

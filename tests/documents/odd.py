@@ -43,9 +43,7 @@ class Clocked(Environment):
     def update(self, actuators: list[ActuatorInformation]) -> EnvironmentState:
         self.step += 1
         rewards = [RewardInformation(0.5, Box(0.0, 1.0, ()), "plain")]
-        state = EnvironmentState(
-            self._sensors(), rewards, self.step == 3, {"step": self.step}, simtime=self._time()
-        )
+        state = EnvironmentState(self._sensors(), rewards, self.step == 3, {"step": self.step}, simtime=self._time())
         if self.asks:
             assert self.reward is not None
             found: Any = self.reward(state)

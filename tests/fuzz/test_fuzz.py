@@ -88,9 +88,7 @@ def test_what_a_reader_does_not_stand_is_found(read: Callable[[bytes], None], wh
 
 
 @pytest.mark.long
-@pytest.mark.skipif(
-    importlib.util.find_spec("atheris") is None, reason="atheris is not installed (extra `fuzz`)"
-)
+@pytest.mark.skipif(importlib.util.find_spec("atheris") is None, reason="atheris is not installed (extra `fuzz`)")
 @pytest.mark.parametrize("name", TARGETS)
 def test_guided_search(name: str, tmp_path: Path) -> None:
     """A search that follows the branches of the code finds nothing either, in half an hour for each reader."""

@@ -79,9 +79,7 @@ def line(peer: str, head: Head, kind: type[Any]) -> str:
 def main() -> None:
     """Append what is missing."""
     FOLDER.mkdir(exist_ok=True)
-    known = {
-        json.loads(text)["name"] for path in FOLDER.glob("*.jsonl") for text in path.read_text().splitlines()
-    }
+    known = {json.loads(text)["name"] for path in FOLDER.glob("*.jsonl") for text in path.read_text().splitlines()}
     for file, peer, head, kind in rows():
         if kind.__name__ not in known:
             with (FOLDER / f"{file}.jsonl").open("a") as out:

@@ -24,9 +24,7 @@ def test_every_message_of_this_version_has_its_bytes() -> None:
     expected = {kind.__name__ for call in CALLS for kind in (call.request, call.reply)}
     expected |= {tell.body.__name__ for tell in TELLS}
     folder = Path(__file__).parent / f"v{PROTOCOL_VERSION}"
-    there = [
-        json.loads(text)["name"] for path in folder.glob("*.jsonl") for text in path.read_text().splitlines()
-    ]
+    there = [json.loads(text)["name"] for path in folder.glob("*.jsonl") for text in path.read_text().splitlines()]
 
     assert sorted(expected) == sorted(there)
 

@@ -56,9 +56,7 @@ def _reaches_past_sdk(tree: ast.AST, own: str, allowed: str = "ganglion.sdk") ->
     """Yield the imports of ours that are neither the contract, nor `own`, nor `allowed`."""
     for name in _imports(tree):
         ours = re.match(r"ganglion(_\w+)?(\.|$)", name)
-        if ours and not any(
-            re.match(rf"{re.escape(it)}(\.|$)", name) for it in ("ganglion.sdk", own, allowed)
-        ):
+        if ours and not any(re.match(rf"{re.escape(it)}(\.|$)", name) for it in ("ganglion.sdk", own, allowed)):
             yield name
 
 

@@ -39,9 +39,7 @@ def _raised() -> set[str]:
         if path.name == "errors.py":
             continue
         for node in ast.walk(ast.parse(path.read_text())):
-            made = (
-                node.func if isinstance(node, ast.Call) else node.exc if isinstance(node, ast.Raise) else None
-            )
+            made = node.func if isinstance(node, ast.Call) else node.exc if isinstance(node, ast.Raise) else None
             if isinstance(node, ast.Assign):  # `refusal = OutOfActionSpaceError`: raised by what inherits it
                 made = node.value
             if isinstance(made, ast.Name):

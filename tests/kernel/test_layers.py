@@ -11,9 +11,7 @@ CONTRACTS = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["import
 
 
 @pytest.mark.parametrize("contract", [contract["id"] for contract in CONTRACTS])
-def test_contract_is_kept(
-    contract: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_contract_is_kept(contract: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """Every contract on imports in pyproject.toml is kept by the kernel."""
     monkeypatch.chdir(ROOT)
 

@@ -19,11 +19,7 @@ def definitions() -> dict[str, ast.Assign | ast.AnnAssign]:
     found: dict[str, ast.Assign | ast.AnnAssign] = {}
     for node in ast.parse(SOURCE).body:
         target = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", None)
-        if (
-            isinstance(node, ast.Assign | ast.AnnAssign)
-            and isinstance(target, ast.Name)
-            and target.id.isupper()
-        ):
+        if isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(target, ast.Name) and target.id.isupper():
             found[target.id] = node
     return found
 
@@ -41,11 +37,7 @@ def test_limit_is_positive_and_has_its_reason(name: str) -> None:
         assert sorted(value) == list(value)
     else:
         assert all(span is None or span > 0 for span in value.values())
-    known = {
-        "DOCUMENT_ALIASES",
-        "DOCUMENT_DEPTH",
-        "SCALAR_BYTES",
-    }  # their group's reason is on the line above
+    known = {"DOCUMENT_ALIASES", "DOCUMENT_DEPTH", "SCALAR_BYTES"}  # their group's reason is on the line above
     assert name in known or any("#" in line for line in lines)
 
 
@@ -61,12 +53,7 @@ def test_deadlines_are_those_of_calls() -> None:
 
 def test_values_that_were_promised() -> None:
     """Bounds that peers in other languages rely on stay as they are written down."""
-    assert (2**53 - 1, 128, 43, 32) == (
-        limits.INTEGER_MAX,
-        limits.NAME_BYTES,
-        limits.TOKEN_BYTES,
-        limits.BODY_DEPTH,
-    )
+    assert (2**53 - 1, 128, 43, 32) == (limits.INTEGER_MAX, limits.NAME_BYTES, limits.TOKEN_BYTES, limits.BODY_DEPTH)
 
 
 def test_relations_are_asserted_at_import(tmp_path: Path) -> None:

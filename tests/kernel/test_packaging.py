@@ -11,8 +11,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 SOURCES = {ROOT: "ganglion"} | {
-    path.parent: path.parent.name.replace("-", "_")
-    for path in sorted((ROOT / "plugins").glob("*/pyproject.toml"))
+    path.parent: path.parent.name.replace("-", "_") for path in sorted((ROOT / "plugins").glob("*/pyproject.toml"))
 }
 
 # What `python -m build --wheel` asks of the backend, but in one process for all.
@@ -56,9 +55,7 @@ def test_wheel_holds_one_package(source: Path, wheels: dict[Path, zipfile.Path])
 def test_wheel_holds_every_file_of_the_source(source: Path, wheels: dict[Path, zipfile.Path]) -> None:
     """Modules and package data that git knows are all in the wheel."""
     package = source / "kernel" / "ganglion" if source == ROOT else source / SOURCES[source]
-    tracked = subprocess.run(
-        ["git", "ls-files", "."], cwd=package, capture_output=True, text=True, check=True
-    )
+    tracked = subprocess.run(["git", "ls-files", "."], cwd=package, capture_output=True, text=True, check=True)
     names = wheels[source].root.namelist()
 
     lacking = [name for name in tracked.stdout.split() if f"{package.name}/{name}" not in names]
@@ -73,16 +70,12 @@ def test_wheel_holds_the_programs_of_other_languages(wheels: dict[Path, zipfile.
     names = set(wheels[ROOT / "plugins" / "ganglion-conformance"].root.namelist())
 
     assert "plugins/foreign/recipes.yml" in tracked
-    assert [] == [
-        name for name in tracked if name.replace("plugins/", "ganglion_conformance/", 1) not in names
-    ]
+    assert [] == [name for name in tracked if name.replace("plugins/", "ganglion_conformance/", 1) not in names]
     assert "ganglion_conformance/vectors/v1/messages.jsonl" in names
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "source", [source for source in SOURCES if source != ROOT], ids=lambda path: path.name
-)
+@pytest.mark.parametrize("source", [source for source in SOURCES if source != ROOT], ids=lambda path: path.name)
 def test_wheel_declares_the_entry_points(source: Path, wheels: dict[Path, zipfile.Path]) -> None:
     """The built wheel offers the entry points that its pyproject.toml declares."""
     declared = _project(source).get("entry-points", {})
@@ -118,16 +111,7 @@ def test_standard_holds_distributions_that_exist() -> None:
 
 def test_top_level_is_the_one_that_was_agreed() -> None:
     """What is visible at the top of the repository is a short list that does not grow by accident."""
-    agreed = {
-        "CHANGELOG.md",
-        "LICENSE",
-        "README.md",
-        "kernel",
-        "plugins",
-        "pyproject.toml",
-        "scripts",
-        "tests",
-    }
+    agreed = {"CHANGELOG.md", "LICENSE", "README.md", "kernel", "plugins", "pyproject.toml", "scripts", "tests"}
     tracked = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     visible = {line.split("/")[0] for line in tracked.splitlines() if not line.startswith(".")}
 

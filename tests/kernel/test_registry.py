@@ -68,9 +68,7 @@ def test_listing_imports_nothing(install: Install) -> None:
 
     found = [entry for entry in registry.entries("muscle") if entry.distribution == "acme-arms"]
 
-    assert [
-        registry.Entry("arm", "muscle", "acme-arms", "1.2", "acme_arms:Arm", "Things of acme-arms")
-    ] == found
+    assert [registry.Entry("arm", "muscle", "acme-arms", "1.2", "acme_arms:Arm", "Things of acme-arms")] == found
     assert "acme_arms" not in sys.modules
     assert {
         "name": "arm",
@@ -172,9 +170,7 @@ def test_unknown_names_of_an_alias_plugin(install: Install) -> None:
     """A foreign name that the table lacks comes with the nearest of its kind, one of another kind says of which."""
     install("acme-old", "[ganglion.aliases]\nold = acme_old:TABLE\n", TABLE, package="acme_old")
 
-    assert "there is no muscle `old.arms.Amr`; did you mean `old.arms:Arm`?" == refused(
-        "muscle", "old.arms.Amr"
-    )
+    assert "there is no muscle `old.arms.Amr`; did you mean `old.arms:Arm`?" == refused("muscle", "old.arms.Amr")
     assert "there is no muscle `old:Head`: it is of kind brain" == refused("muscle", "old:Head")
     assert "there is no filter `old:Zzz`" == refused("filter", "old:Zzz", allow=["old"])
     assert "there is no module 'older' beside" in refused("muscle", "older:Arm")
@@ -239,10 +235,7 @@ def test_blocked_plugin(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
-        (
-            "subprocess:Popen",
-            "package 'subprocess' is not allowed (name a plugin, or --allow it if you trust it)",
-        ),
+        ("subprocess:Popen", "package 'subprocess' is not allowed (name a plugin, or --allow it if you trust it)"),
         ("os.system", "package 'os' is not allowed"),
         ("builtins:eval", "package 'builtins' is not allowed"),
         ("ganglion_toys.dummy:_Hidden", "names with a leading underscore"),
@@ -267,16 +260,12 @@ def test_a_misspelt_module_is_not_there(tmp_path: Path) -> None:
     message = refused("environment", "tnak:Tank", folder=str(tmp_path))
     trusted = refused("environment", "numpy:Tank", folder=str(tmp_path))
 
-    assert (
-        "there is no module 'tnak' beside the document, and no package of that name is installed" in message
-    )
+    assert "there is no module 'tnak' beside the document, and no package of that name is installed" in message
     assert message.endswith("; did you mean `tank`?")
     assert "package 'numpy' is not allowed (name a plugin, or --allow it if you trust it)" == trusted
 
 
-def test_import_paths_that_are_allowed(
-    tmp_path: Path, install: Install, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_import_paths_that_are_allowed(tmp_path: Path, install: Install, monkeypatch: pytest.MonkeyPatch) -> None:
     """Modules beside the document, packages of distributions with plugins, and what is allowed by name count."""
     (tmp_path / "mine.py").write_text("")
     (tmp_path / "random.py").write_text("")
@@ -340,9 +329,7 @@ def test_deep_check(tmp_path: Path, install: Install) -> None:
         plugin = PluginPlan(muscle, params, at="run.yml:3:4: schedule.one.agents.ada.muscle")
         agent = AgentPlan("ada", plugin, None, PluginPlan("aggregate_rewards"), [], [])
         environments = [EnvironmentPlan("hill", attach=True)]
-        phase = PhasePlan(
-            0, "one", environments, [agent], PluginPlan("vanilla"), [], [PluginPlan("max_episodes")]
-        )
+        phase = PhasePlan(0, "one", environments, [agent], PluginPlan("vanilla"), [], [PluginPlan("max_episodes")])
         return Plan("u", "u", "1", [phase, phase], folder=str(tmp_path))
 
     assert [] == registry.deep_check(plan("own_muscle:Good", {"gain": 2.0}).to_map())

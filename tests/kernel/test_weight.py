@@ -36,18 +36,7 @@ def _imported_by(*modules: str) -> set[str]:
 
 def test_the_package_itself_is_weightless() -> None:
     """Importing `ganglion` imports no dependency and none of its own rooms' weight."""
-    dependencies = {
-        "asyncio",
-        "click",
-        "msgpack",
-        "numpy",
-        "pydantic",
-        "rich",
-        "structlog",
-        "uvloop",
-        "yaml",
-        "zmq",
-    }
+    dependencies = {"asyncio", "click", "msgpack", "numpy", "pydantic", "rich", "structlog", "uvloop", "yaml", "zmq"}
 
     assert set() == (dependencies | NEVER) & _imported_by("ganglion")
 
@@ -59,9 +48,7 @@ def test_help_costs_click_only() -> None:
     assert set() == (heavy | NEVER) & _imported_by("ganglion.cli.main")
 
 
-@pytest.mark.parametrize(
-    "room", ["broker", "cli", "document", "log", "registry", "supervisor", "transport", "wire"]
-)
+@pytest.mark.parametrize("room", ["broker", "cli", "document", "log", "registry", "supervisor", "transport", "wire"])
 def test_room_needs_no_arrays(room: str) -> None:
     """The processes that carry, start and print do not import numpy, and no room imports what belongs to plugins."""
     assert set() == ({"numpy"} | NEVER) & _imported_by(*_room(room))

@@ -69,9 +69,7 @@ def caught(copy: Path, mutant: Mutant) -> str:
     places = os.pathsep.join(str(root) for root in roots)
     environment = {**os.environ, "PYTHONPATH": places, "PYTHONDONTWRITEBYTECODE": "1"}
     try:
-        ended = subprocess.run(
-            argv, cwd=copy, env=environment, capture_output=True, text=True, timeout=TEST_S
-        )
+        ended = subprocess.run(argv, cwd=copy, env=environment, capture_output=True, text=True, timeout=TEST_S)
     except subprocess.TimeoutExpired:
         return "caught"
     finally:

@@ -54,9 +54,7 @@ class Walk(Environment):
         self.place = min(4, max(0, self.place + int(actuators[0].value) - 1))
         over = self.place in (0, 4)
         reward = RewardInformation(float(self.place == 4), NEARNESS, "goal")
-        return EnvironmentState(
-            self.read(), [reward], terminated=over, truncated=self.steps >= 9 and not over
-        )
+        return EnvironmentState(self.read(), [reward], terminated=over, truncated=self.steps >= 9 and not over)
 
 
 class Shapes(Environment):
@@ -70,13 +68,9 @@ class Shapes(Environment):
         rng = self.rng
         return [
             SensorInformation(rng.integers(0, 2, 4).astype(np.int8), MultiBinary(4), "bits"),
-            SensorInformation(
-                np.array([rng.integers(3), rng.integers(5)], np.int64), MultiDiscrete([3, 5]), "digits"
-            ),
+            SensorInformation(np.array([rng.integers(3), rng.integers(5)], np.int64), MultiDiscrete([3, 5]), "digits"),
             SensorInformation(rng.random((2, 3)), Box(0.0, 1.0, (2, 3)), "matrix"),
-            SensorInformation(
-                rng.integers(0, 255, (4, 4)).astype(np.uint8), Box(0, 255, (4, 4), np.uint8), "image"
-            ),
+            SensorInformation(rng.integers(0, 255, (4, 4)).astype(np.uint8), Box(0, 255, (4, 4), np.uint8), "image"),
             SensorInformation(float(self.total), Box(-1e6, 1e6, ()), "total"),
         ]
 
@@ -88,9 +82,7 @@ class Shapes(Environment):
             ActuatorInformation(np.zeros(2, np.int64), MultiDiscrete([2, 4]), "keys"),
             ActuatorInformation(0, Discrete(3), "gear"),
         ]
-        return EnvironmentBaseline(
-            self.read(), actuators, static_world_model={"kind": "shapes", "sizes": [2, 3]}
-        )
+        return EnvironmentBaseline(self.read(), actuators, static_world_model={"kind": "shapes", "sizes": [2, 3]})
 
     def update(self, actuators: list[ActuatorInformation]) -> EnvironmentState:
         """Add up what is pushed."""
@@ -171,13 +163,8 @@ class Learner(Brain):
         if not len(self.memory):
             return None
         row = self.memory.tail(1)
-        place, move = (
-            int(row.sensor_readings["walk.place"][0]),
-            int(row.actuator_setpoints["walk.move"][0]),
-        )
-        after = (
-            0.0 if row.terminated[0] else 0.9 * self.weights[int(row.next_readings["walk.place"][0])].max()
-        )
+        place, move = (int(row.sensor_readings["walk.place"][0]), int(row.actuator_setpoints["walk.move"][0]))
+        after = 0.0 if row.terminated[0] else 0.9 * self.weights[int(row.next_readings["walk.place"][0])].max()
         self.learn_row(place, move, float(row.rewards["walk.goal"][0]), float(after))
         self.add_statistics("seen", self.seen)
         return self.weights

@@ -51,9 +51,7 @@ def class_of(group: str, name: str) -> type[Any]:
 
 def _judge(name: str, params: dict[str, Any], folder: str = "", allow: tuple[str, ...] = ()) -> None:
     """Let the kit judge an environment by the clauses of the protocol."""
-    report = judge(
-        PluginDriver(name, folder, allow), Order(plugin=name, params=params, steps=100, curve=False)
-    )
+    report = judge(PluginDriver(name, folder, allow), Order(plugin=name, params=params, steps=100, curve=False))
     assert [] == [v for v in report.verdicts if v.state == "fail"], "\n".join(report.lines())
 
 
@@ -135,9 +133,7 @@ SPACES = [
 
 
 @pytest.mark.parametrize(("brain", "params", "spaces", "fits"), SPACES)
-def test_learners_say_what_spaces_they_take(
-    brain: str, params: dict[str, Any], spaces: list[Any], fits: bool
-) -> None:
+def test_learners_say_what_spaces_they_take(brain: str, params: dict[str, Any], spaces: list[Any], fits: bool) -> None:
     """A brain refuses the actuators before a run that it would refuse in its set-up."""
     actuators = [ActuatorInformation(None, space, f"world.{i}") for i, space in enumerate(spaces)]
     with nullcontext() if fits else pytest.raises(ValueError, match=r"found |4225 combinations"):

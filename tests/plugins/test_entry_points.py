@@ -45,9 +45,7 @@ def test_groups_are_known(name: str) -> None:
 def test_installed_entry_points_are_those_declared(name: str) -> None:
     """What is installed is what pyproject.toml says; if not, scripts/setup has to run again."""
     installed = {(point.group, point.name, point.value) for point in distribution(name).entry_points}
-    declared = {
-        (group, key, value) for group, table in DECLARED[name].items() for key, value in table.items()
-    }
+    declared = {(group, key, value) for group, table in DECLARED[name].items() for key, value in table.items()}
 
     assert declared == installed
 
@@ -81,9 +79,7 @@ def test_a_class_says_what_its_params_are(name: str, point: EntryPoint) -> None:
     taken, any_keyword = parameters_of(cls)
     own = {key: it for key, it in taken.items() if key not in ("uid", "seed", "broker_uri")}
     told = told_params(cls)
-    silent = [
-        key for key, it in own.items() if it.default is not it.empty and "efault" not in told.get(key, "")
-    ]
+    silent = [key for key, it in own.items() if it.default is not it.empty and "efault" not in told.get(key, "")]
 
     assert cls.__dict__.get("__doc__"), "it says nothing of itself"
     assert [] == silent

@@ -29,9 +29,7 @@ def _declared(environment: Any) -> tuple[list[SensorInformation], list[ActuatorI
     """Return what an environment declares, with full ids and without values."""
     baseline = environment.start_environment()
     sensors = [SensorInformation(None, it.space, f"field.{it.uid}") for it in baseline.sensors_available]
-    actuators = [
-        ActuatorInformation(None, it.space, f"field.{it.uid}") for it in baseline.actuators_available
-    ]
+    actuators = [ActuatorInformation(None, it.space, f"field.{it.uid}") for it in baseline.actuators_available]
     return sensors, actuators
 
 
@@ -140,9 +138,7 @@ def test_is_deterministic(make, loop) -> None:
     found = []
     for seed in (1, 1, 2):
         brain = make(SarsaBrain, seed=seed)
-        found.append(
-            (loop(make(CartPole, seed=seed), brain, SarsaMuscle, seed).run(10, LONGEST).returns, brain)
-        )
+        found.append((loop(make(CartPole, seed=seed), brain, SarsaMuscle, seed).run(10, LONGEST).returns, brain))
 
     assert found[0][0] == found[1][0]
     np.testing.assert_array_equal(found[0][1].weights, found[1][1].weights)

@@ -60,9 +60,7 @@ class Field:
         self._make, self._world, self._longest = make, make(world, seed=1), longest
         baseline = self._world.start_environment()
         self.sensors = [SensorInformation(None, it.space, f"e.{it.uid}") for it in baseline.sensors_available]
-        self.actuators = [
-            ActuatorInformation(it.value, it.space, f"e.{it.uid}") for it in baseline.actuators_available
-        ]
+        self.actuators = [ActuatorInformation(it.value, it.space, f"e.{it.uid}") for it in baseline.actuators_available]
 
     def brain(self, cls: type[Any], seed: int = 1, **params: Any) -> Any:
         """Return a brain that is set up."""
@@ -166,9 +164,7 @@ def slot(make: Callable[..., Any]) -> Field:
     return Field(make, Slot, 20)
 
 
-def _before_and_after(
-    field: Field, brain: Any, muscle: type[Any], sessions: Sequence[Session]
-) -> tuple[float, float]:
+def _before_and_after(field: Field, brain: Any, muscle: type[Any], sessions: Sequence[Session]) -> tuple[float, float]:
     """Return what the greedy policy returns untrained, and after `pretrain`."""
     before = field.returns(field.greedy(muscle, brain))
     brain.pretrain(sessions)
@@ -238,22 +234,14 @@ def test_sac_learns_from_who_swings_up(make: Callable[..., Any]) -> None:
         pytest.param("slot", _centres, 0.0, {"algorithm": "PPO", "pretrain_epochs": 20}, id="PPO"),
         pytest.param("slot", _centres, 0.5, {"algorithm": "TD3", "pretrain_steps": 300}, id="TD3"),
         pytest.param(
-            "pole",
-            _balances,
-            0.0,
-            {"algorithm": "A2C", "pretrain_epochs": 20},
-            id="A2C",
-            marks=pytest.mark.long,
+            "pole", _balances, 0.0, {"algorithm": "A2C", "pretrain_epochs": 20}, id="A2C", marks=pytest.mark.long
         ),
     ],
 )
-def test_sb3_learns_from_who_can(
-    request: Any, place: str, policy: Policy, chance: float, params: Any
-) -> None:
+def test_sb3_learns_from_who_can(request: Any, place: str, policy: Policy, chance: float, params: Any) -> None:
     """PPO and A2C clone; TD3 finds it in its replay, where half of all actions are chance."""
     pytest.importorskip(
-        "stable_baselines3",
-        reason="stable-baselines3 is not installed: scripts/setup --with stable-baselines3",
+        "stable_baselines3", reason="stable-baselines3 is not installed: scripts/setup --with stable-baselines3"
     )
     field: Field = request.getfixturevalue(place)
     small = {"policy_kwargs": {"net_arch": [32, 32]}}

@@ -36,14 +36,7 @@ class Fresh:
 
     def install(self, *what: str, cwd: Path) -> None:
         """Install without an index: what is asked for must be in `what`, in a folder that it names, or a library."""
-        pip = [
-            sys.executable,
-            "-m",
-            "pip",
-            "--python",
-            str(self.bin / "python"),
-            "--disable-pip-version-check",
-        ]
+        pip = [sys.executable, "-m", "pip", "--python", str(self.bin / "python"), "--disable-pip-version-check"]
         words = [*pip, "install", "-q", "--no-index", "--no-build-isolation", *what]
         done = subprocess.run(words, cwd=cwd, capture_output=True, text=True, timeout=BOUND_S)
         assert 0 == done.returncode, done.stderr
@@ -72,10 +65,7 @@ def test_wheels_install_the_kernel_and_its_standard_plugins(tmp_path: Path) -> N
     assert 1 + len(OURS) == len(list((tmp_path / "dist").glob("*.whl")))
     assert f"pip install --find-links '{tmp_path}/dist' 'ganglion[standard]'" in done.stdout
     assert 2 == alone.returncode
-    assert (
-        "the kernel is installed without plugins; install those that belong to it: pip install"
-        in alone.stderr
-    )
+    assert "the kernel is installed without plugins; install those that belong to it: pip install" in alone.stderr
     assert STANDARD == fresh.distributions()
     ran = fresh.ganglion("run", "-q", str(ROOT / "tests/documents/dummy.yml"))
     assert 0 == ran.returncode, ran.stderr

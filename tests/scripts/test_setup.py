@@ -41,10 +41,7 @@ def _interpreter(folder: Path, text: str) -> str:
     ("interpreter", "said"),
     [
         ("[ $1 = -V ] && echo Python 3.9.2; exit 1", "needs Python 3.11 or newer and found Python 3.9.2"),
-        (
-            '[ $1 = -V ] && echo Python 3.11.2; case "$*" in *ensurepip*) exit 1 ;; esac',
-            "Debian: python3-venv",
-        ),
+        ('[ $1 = -V ] && echo Python 3.11.2; case "$*" in *ensurepip*) exit 1 ;; esac', "Debian: python3-venv"),
     ],
 )
 def test_unfit_python_is_one_sentence_and_leaves_nothing(checkout: Path, interpreter: str, said: str) -> None:
@@ -112,6 +109,4 @@ def test_fresh_checkout_is_set_up_once(tmp_path: Path) -> None:
     assert 0 == first.returncode, first.stderr
     assert (0, "", "") == (second.returncode, second.stdout, second.stderr)
     assert written == stamp.stat().st_mtime_ns
-    subprocess.run(
-        [tmp_path / "clone" / ".venv" / "bin" / "ganglion", "--help"], check=True, capture_output=True
-    )
+    subprocess.run([tmp_path / "clone" / ".venv" / "bin" / "ganglion", "--help"], check=True, capture_output=True)

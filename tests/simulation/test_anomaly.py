@@ -185,18 +185,14 @@ def fail_once(folder: Path, undisturbed: tuple[str, int], after: bool, first: in
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
-def test_a_call_that_fails_once_changes_nothing(
-    tmp_path: Path, undisturbed: tuple[str, int], after: bool
-) -> None:
+def test_a_call_that_fails_once_changes_nothing(tmp_path: Path, undisturbed: tuple[str, int], after: bool) -> None:
     """Whichever call fails, also if it was carried out all the same: the run goes on, with the same digest."""
     fail_once(tmp_path, undisturbed, after, first=2 if after else 1, step=7)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
-def test_every_call_that_fails_once_changes_nothing(
-    tmp_path: Path, undisturbed: tuple[str, int], after: bool
-) -> None:
+def test_every_call_that_fails_once_changes_nothing(tmp_path: Path, undisturbed: tuple[str, int], after: bool) -> None:
     """The same for all calls."""
     fail_once(tmp_path, undisturbed, after, first=1, step=1)
 

@@ -33,9 +33,7 @@ WITHIN = (106, 80, 16)
 def folder() -> Iterator[Path]:
     """Return a folder in which the undisturbed results of our seeds are known, with tapes that are never begun anew."""
     memory = Path("/dev/shm")
-    path = Path(
-        tempfile.mkdtemp(prefix="ganglion-bases-", dir=memory if os.access(memory, os.W_OK) else None)
-    )
+    path = Path(tempfile.mkdtemp(prefix="ganglion-bases-", dir=memory if os.access(memory, os.W_OK) else None))
     for seed in (*SEEDS, *WITHIN):
         case_of(seed, path)
     yield path
@@ -53,12 +51,7 @@ def all_cases(folder: Path) -> Path:
 @pytest.fixture
 def gone_on(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     """Have all tapes begun anew wherever they can be; return who went on from a base how often."""
-    for name, value in (
-        ("TAPE_BEGIN_BYTES", 0),
-        ("TAPE_BEGIN_S", 0.0),
-        ("_TIMES_SIZE", 0),
-        ("_TIMES_COST", 0.0),
-    ):
+    for name, value in (("TAPE_BEGIN_BYTES", 0), ("TAPE_BEGIN_S", 0.0), ("_TIMES_SIZE", 0), ("_TIMES_COST", 0.0)):
         monkeypatch.setattr(renewal, name, value)
     found: Counter[str] = Counter()
     restore = Renewal.restore

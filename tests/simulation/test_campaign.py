@@ -37,10 +37,7 @@ FOUND = {
     # Words that name what was wrong -> the seed of the run, and the fewest faults that have shown it.
     "an order that was refused shifts the signals of a phase that begins again": (
         567,
-        [
-            Fault("halt", 223, Role.CONTROLLER, 19749, 17, 3.0),
-            Fault("all", 381, Role.BRAIN, 40679, 3, 0.3),
-        ],
+        [Fault("halt", 223, Role.CONTROLLER, 19749, 17, 3.0), Fault("all", 381, Role.BRAIN, 40679, 3, 0.3)],
     ),
     "an order after the end is a row that a store may fail to write": (
         110500,
@@ -52,10 +49,7 @@ FOUND = {
     ),
     "an answer that comes twice, to who has forgotten that he asked twice": (
         200123,
-        [
-            Fault("echo", 29, Role.GOVERNOR, 10684, 25, 3.0),
-            Fault("mine", 335, Role.CONTROLLER, 22987, 3, 1.0),
-        ],
+        [Fault("echo", 29, Role.GOVERNOR, 10684, 25, 3.0), Fault("mine", 335, Role.CONTROLLER, 22987, 3, 1.0)],
     ),
     "a store that could not be ended wakes up, writes first, and ends its successor": (
         312,
@@ -79,18 +73,12 @@ FOUND = {
     ),
     "a store whose COMMIT broke keeps the lock of its database until it tries again": (
         713246,
-        [
-            Fault("commit", 129, Role.GOVERNOR, 58607, 4, 3.0),
-            Fault("undead", 150, Role.STORE, 41402, 6, 3.0),
-        ],
+        [Fault("commit", 129, Role.GOVERNOR, 58607, 4, 3.0), Fault("undead", 150, Role.STORE, 41402, 6, 3.0)],
     ),
     # The next two were mistakes of the simulation itself.
     "a process hangs behind a question whether it is there, which its pulse has not read yet": (
         707952,
-        [
-            Fault("hang", 94, Role.MUSCLE, 56143, 13, 0.3),
-            Fault("hang", 118, Role.CONTROLLER, 37296, 21, 20.0),
-        ],
+        [Fault("hang", 94, Role.MUSCLE, 56143, 13, 0.3), Fault("hang", 118, Role.CONTROLLER, 37296, 21, 20.0)],
     ),
     "a run goes on from a moment, and nobody takes back what an operator has brought about behind it": (
         709916,
@@ -107,16 +95,12 @@ FOUND = {
 def folder() -> Iterator[Path]:
     """Return a folder for results, in memory where the system has one there: a disk would be slower than all else."""
     memory = Path("/dev/shm")
-    path = Path(
-        tempfile.mkdtemp(prefix="ganglion-campaign-", dir=memory if os.access(memory, os.W_OK) else None)
-    )
+    path = Path(tempfile.mkdtemp(prefix="ganglion-campaign-", dir=memory if os.access(memory, os.W_OK) else None))
     yield path
     shutil.rmtree(path, ignore_errors=True)
 
 
-@pytest.mark.parametrize(
-    "part", [0, *(pytest.param(part, marks=pytest.mark.long) for part in range(1, PARTS))]
-)
+@pytest.mark.parametrize("part", [0, *(pytest.param(part, marks=pytest.mark.long) for part in range(1, PARTS))])
 def test_faults_change_nothing(folder: Path, part: int) -> None:
     """Whatever befalls a run: its rows are those of the undisturbed one, or it ends by an injected cause."""
     campaign = Campaign(folder)

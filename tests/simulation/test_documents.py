@@ -13,22 +13,16 @@ from simulation.world import UNKNOWN, Expected, PhaseWorld, evaluated, expected
 
 SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example]
 SEEDS = st.integers(0, 2**32)
-AS_DRAWN = [
-    Phase.explicit,
-    Phase.generate,
-]  # to shrink a document takes minutes; the one that fails is printed
+AS_DRAWN = [Phase.explicit, Phase.generate]  # to shrink a document takes minutes; the one that fails is printed
 
 
 def runs_to_its_end(document: Document, seed: int, results: Path) -> None:
     """Assert that a document finishes with what its phases must give."""
     outcome = simulate(document.text, seed, results)
 
-    assert ("finished", "completed", 0, []) == (
-        outcome.status,
-        outcome.reason,
-        outcome.exit_status,
-        outcome.defects,
-    ), document.text
+    assert ("finished", "completed", 0, []) == (outcome.status, outcome.reason, outcome.exit_status, outcome.defects), (
+        document.text
+    )
     outcome.check()
     found = [(p["phase"], p["name"], p["mode"], p["status"]) for p in outcome.tables["phases"]]
     modes = []
@@ -70,8 +64,7 @@ def assert_episodes(outcome: Outcome, index: int, mode: str, known: Expected) ->
     """Assert that a phase has the episodes, steps and objectives that the oracle knows, in their order."""
     tables = {name: outcome.tables[name] for name in ("episodes", "steps", "actions")}
     tables = {
-        name: [row for row in rows if (row["phase"], row["mode"]) == (index, mode)]
-        for name, rows in tables.items()
+        name: [row for row in rows if (row["phase"], row["mode"]) == (index, mode)] for name, rows in tables.items()
     }
     places = ("worker", "episode", "steps", "terminated", "reason")
     episodes = [tuple(row[name] for name in places) for row in tables["episodes"]]

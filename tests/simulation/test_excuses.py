@@ -24,9 +24,7 @@ def _allowed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GANGLION_ALLOW", "simulation")
 
 
-def document(
-    part: str, *, name: str = "", on_error: str = "continue", mode: str = "train", **params: Any
-) -> str:
+def document(part: str, *, name: str = "", on_error: str = "continue", mode: str = "train", **params: Any) -> str:
     """Return a run of two episodes of four steps in which one part raises; only that part is there beside the least."""
     faulty = {"name": name or PARTS[part], "on_error": on_error, "params": params}
     entry: dict[str, Any] = {"environment": {"uid": "w", "name": "simulation.faulty:World"}}
@@ -123,9 +121,7 @@ def test_a_filter_that_fails_likewise(hook: str, at: list[int], setpoints: list[
         ("filter", "Sieve", "publish", "filter-0:a"),
     ],
 )
-def test_what_is_learnt_is_as_if_nothing_had_come(
-    part: str, name: str, hook: str, issuer: str, results: Path
-) -> None:
+def test_what_is_learnt_is_as_if_nothing_had_come(part: str, name: str, hook: str, issuer: str, results: Path) -> None:
     """The run goes on with all its rows; the exception is told once."""
     outcome = run(document(part, name=f"simulation.faulty:{name}", fails=hook, at=[1]), results)
 

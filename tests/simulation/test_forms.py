@@ -15,12 +15,7 @@ STACK = [
 
 
 def run(
-    muscle: str,
-    brain: str,
-    filters: list[Any],
-    sync: str,
-    results: Path,
-    disturbance: Disturbance | None = None,
+    muscle: str, brain: str, filters: list[Any], sync: str, results: Path, disturbance: Disturbance | None = None
 ) -> Outcome:
     """Train with two workers and an evaluation, then test; return what came of it."""
     entry = {"environment": {"uid": "w", "name": "dummy", "params": {"max_iter": 6, "discrete": False}}}
@@ -53,9 +48,7 @@ def tables(outcome: Outcome) -> dict[str, Any]:
     left_out = {"run", "number", "started", "ended", "created", "completed", "path", "updates"}
     names = ("phases", "episodes", "steps", "actions", "signals", "brains", "evaluations")
     return {
-        name: [
-            {key: value for key, value in row.items() if key not in left_out} for row in outcome.tables[name]
-        ]
+        name: [{key: value for key, value in row.items() if key not in left_out} for row in outcome.tables[name]]
         for name in names
     }
 

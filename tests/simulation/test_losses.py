@@ -10,10 +10,7 @@ from simulation.documents import Document, documents
 
 SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example]
 SEEDS = st.integers(0, 2**32)
-AS_DRAWN = [
-    Phase.explicit,
-    Phase.generate,
-]  # to shrink a document takes minutes; the one that fails is printed
+AS_DRAWN = [Phase.explicit, Phase.generate]  # to shrink a document takes minutes; the one that fails is printed
 SHARES = st.floats(0.0, 1.0, allow_nan=False)
 
 
@@ -43,9 +40,7 @@ def survives_a_loss(document: Document, seed: int, share: float, results: Path) 
 
 @settings(max_examples=5, suppress_health_check=SLOW, phases=AS_DRAWN)
 @given(document=documents(), seed=SEEDS, share=SHARES)
-def test_a_lost_process_ends_the_run_in_order(
-    document: Document, seed: int, share: float, results: Path
-) -> None:
+def test_a_lost_process_ends_the_run_in_order(document: Document, seed: int, share: float, results: Path) -> None:
     """Whoever is killed at whatever moment: the run fails by name, and every episode that is shown is whole."""
     survives_a_loss(document, seed, share, results)
 

@@ -22,16 +22,13 @@ LATER = {seed for seed in CAUGHT.values() if seed >= FIRST}
 def folder() -> Iterator[Path]:
     """Return a folder in which results are."""
     memory = Path("/dev/shm")
-    path = Path(
-        tempfile.mkdtemp(prefix="ganglion-mutants-", dir=memory if os.access(memory, os.W_OK) else None)
-    )
+    path = Path(tempfile.mkdtemp(prefix="ganglion-mutants-", dir=memory if os.access(memory, os.W_OK) else None))
     yield path
     shutil.rmtree(path, ignore_errors=True)
 
 
 @pytest.mark.parametrize(
-    "name",
-    [pytest.param(name, marks=[pytest.mark.long] * (seed in LATER)) for name, seed in CAUGHT.items()],
+    "name", [pytest.param(name, marks=[pytest.mark.long] * (seed in LATER)) for name, seed in CAUGHT.items()]
 )
 def test_a_mutant_is_caught(folder: Path, name: str) -> None:
     """A design that lacks one line fails: at the seed that has caught it before, else at one of the first thousand."""
@@ -60,10 +57,7 @@ def test_every_mutant_is_caught(folder: Path, name: str, monkeypatch: pytest.Mon
 
 @pytest.mark.parametrize(
     "seeds",
-    [
-        pytest.param(set(CAUGHT.values()) - LATER, id="first"),
-        pytest.param(LATER, id="later", marks=pytest.mark.long),
-    ],
+    [pytest.param(set(CAUGHT.values()) - LATER, id="first"), pytest.param(LATER, id="later", marks=pytest.mark.long)],
 )
 def test_no_mutant_no_failure(folder: Path, seeds: set[int]) -> None:
     """The seeds that catch mutants go well without them."""

@@ -15,10 +15,7 @@ from ganglion.wire.messages import Signalled
 
 SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example]
 SEEDS = st.integers(0, 2**32)
-AS_DRAWN = [
-    Phase.explicit,
-    Phase.generate,
-]  # to shrink a document takes minutes; the one that fails is printed
+AS_DRAWN = [Phase.explicit, Phase.generate]  # to shrink a document takes minutes; the one that fails is printed
 MILD = ("RESET", "RESTART", "PAUSE")
 STOPS = ("STOP_SIMULATION", "STOP_PHASE", "SHUTDOWN")
 LATER = 500  # events that a pause lasts, at least
@@ -78,9 +75,7 @@ def is_consistent(outcome: Outcome, document: Document) -> None:
 
 @settings(max_examples=5, suppress_health_check=SLOW, phases=AS_DRAWN)
 @given(document=documents(), seed=SEEDS, given_orders=orders(MILD))
-def test_mild_signals_lose_no_worker(
-    document: Document, seed: int, given_orders: list[Order], results: Path
-) -> None:
+def test_mild_signals_lose_no_worker(document: Document, seed: int, given_orders: list[Order], results: Path) -> None:
     """RESET, RESTART and PAUSE at any moment: every worker of every phase has all its episodes all the same."""
     outcome = disturbed(document, seed, given_orders, results)
 

@@ -16,13 +16,7 @@ import pytest
 from fakepeer import MemoryReel
 from hypothesis import HealthCheck, note, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import (
-    RuleBasedStateMachine,
-    invariant,
-    precondition,
-    rule,
-    run_state_machine_as_test,
-)
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
 from ganglion.cli.verify import results_digest
 from ganglion.errors import StoreUnavailable
@@ -231,11 +225,7 @@ class Stage:
 
     # -- what happens -------------------------------------------------------------------------------------------------
     def start(
-        self,
-        withdraw: int | None = None,
-        limit: int = 1 << 20,
-        behind: bool = False,
-        everything: bool = False,
+        self, withdraw: int | None = None, limit: int = 1 << 20, behind: bool = False, everything: bool = False
     ) -> None:
         """Start the store, or its successor; what comes behind its tape, or all of a phase, is withdrawn."""
         self.link = Link()
@@ -257,10 +247,7 @@ class Stage:
                 participant.pump(0.0)
                 host.tick()
             participant.pump(0.0)
-        except (
-            Killed,
-            StoreUnavailable,
-        ):  # who cannot write what was before ends; its successor begins later
+        except (Killed, StoreUnavailable):  # who cannot write what was before ends; its successor begins later
             self.kill()
         self.hear()
 
@@ -491,9 +478,7 @@ class Machine(RuleBasedStateMachine):
         self.say(1, 2, False)
         self.stage.pass_time(RETRY_S["store"])
 
-    @rule(
-        mode=st.sampled_from(_MODES), whose=st.integers(0, WORKERS), limit=st.sampled_from([0, 2000, 1 << 20])
-    )
+    @rule(mode=st.sampled_from(_MODES), whose=st.integers(0, WORKERS), limit=st.sampled_from([0, 2000, 1 << 20]))
     def lose(self, mode: str, whose: int, limit: int) -> None:
         """Lose the store, or its connection, in the midst of a transaction, and start it again."""
         Breaking.mode = mode
@@ -555,9 +540,7 @@ def carry_out(examples: int) -> None:
     checks = [HealthCheck.too_slow, HealthCheck.data_too_large]
     run_state_machine_as_test(
         Machine,
-        settings=settings(
-            max_examples=examples, stateful_step_count=30, deadline=None, suppress_health_check=checks
-        ),
+        settings=settings(max_examples=examples, stateful_step_count=30, deadline=None, suppress_health_check=checks),
     )
 
 

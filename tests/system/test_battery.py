@@ -20,13 +20,7 @@ from typing import Any
 
 import pytest
 
-from ganglion.limits import (
-    HANDSHAKE_S,
-    KERNEL_BODY_BYTES,
-    MESSAGE_BYTES,
-    MESSAGE_FRAMES,
-    UNJOINED_MESSAGE_BYTES,
-)
+from ganglion.limits import HANDSHAKE_S, KERNEL_BODY_BYTES, MESSAGE_BYTES, MESSAGE_FRAMES, UNJOINED_MESSAGE_BYTES
 from ganglion.transport.blocking import BlockingLink
 from ganglion.transport.frames import GREETING, encode, encode_command, frame_header
 from ganglion.wire.codec import codec_of
@@ -133,12 +127,7 @@ class Attacker:
 
     def old(self) -> None:
         """Say what ZMTP was before."""
-        said = [
-            b"\x01\x00",
-            b"\x08\x00identity",
-            GREETING[:10] + b"\x01",
-            GREETING[:10] + b"\x02\x05\x00\x00",
-        ]
+        said = [b"\x01\x00", b"\x08\x00identity", GREETING[:10] + b"\x01", GREETING[:10] + b"\x02\x05\x00\x00"]
         self.leave(self.connect(self.random.choice(said)))
 
     def silent(self) -> None:
@@ -178,12 +167,7 @@ class Attacker:
     def bombs(self) -> None:
         """Say a HELLO whose body is small and grows large, or never ends."""
         room = UNJOINED_MESSAGE_BYTES - 40
-        bodies = [
-            b"\x81\xa1x\xdc\x3f\x00" + b"\x80" * room,
-            b"\x91" * room,
-            b"{" * room,
-            b"\xdd\xff\xff\xff\xff",
-        ]
+        bodies = [b"\x81\xa1x\xdc\x3f\x00" + b"\x80" * room, b"\x91" * room, b"{" * room, b"\xdd\xff\xff\xff\xff"]
         head = encode_envelope(Envelope("", Head(Verb.HELLO, 1)))[1]
         self.leave(self.connect(SHAKEN + wire([b"", head, self.random.choice(bodies)[:room]])))
 

@@ -12,9 +12,7 @@ import pytest
 from system.command import Command, ganglion
 from system.farm import dummies
 
-pytestmark = pytest.mark.skipif(
-    sys.platform != "linux", reason="limits of other processes are a matter of Linux"
-)
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="limits of other processes are a matter of Linux")
 
 
 class Stored(Command):
@@ -88,6 +86,4 @@ def test_a_run_whose_files_may_not_grow_stands_until_it_is_ended(tmp_path: Path)
 
     assert "cannot be written" in waiting["text"]
     assert status in (1, 130)
-    assert [] == [
-        line for line in command.verify("full-1")[1].splitlines() if "episode" in line or "phase" in line
-    ]
+    assert [] == [line for line in command.verify("full-1")[1].splitlines() if "episode" in line or "phase" in line]

@@ -210,13 +210,7 @@ def test_a_controller_has_all_that_is_promised(farm: Farm) -> None:
     rows = json.loads((farm.folder / "witness.json").read_text())
     stream = words(5, ["phase", "drive", "train", "controller", "worker", 0])
     made, begun, *steps, ended = rows[:2] + rows[-6:]  # those of the last of three episodes
-    names = {
-        "agents": AGENTS,
-        "environments": ["road"],
-        "worker": 0,
-        "mode": "train",
-        "params": {"note": "here"},
-    }
+    names = {"agents": AGENTS, "environments": ["road"], "worker": 0, "mode": "train", "params": {"note": "here"}}
 
     for row in (made, begun, *steps):
         assert names | {"seed": integer_from_words(stream)} == {key: row[key] for key in [*names, "seed"]}
@@ -230,9 +224,7 @@ def test_a_controller_has_all_that_is_promised(farm: Farm) -> None:
         (row["episode"], row["step"], row["readings"]) for row in steps
     ]
     assert [{agent: [n] for agent in AGENTS} for n in range(1, 6)] == [row["rewards"] for row in steps]
-    assert [[row["step"], row["readings"], row["rewards"]] for row in steps] == [
-        row["result"] for row in steps
-    ]
+    assert [[row["step"], row["readings"], row["rewards"]] for row in steps] == [row["result"] for row in steps]
     assert {"ended": "terminated"} == ended
     assert len({row["draw"] for row in rows if "draw" in row}) == len([row for row in rows if "draw" in row])
 

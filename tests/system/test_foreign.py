@@ -17,9 +17,7 @@ from system.results import Failed, Rows, fail, table, unnamed
 from ganglion.supervisor.connection import find_connections, read_connection
 from ganglion_conformance.recipes import Program
 
-pytestmark = pytest.mark.skipif(
-    sys.platform != "linux", reason="programs are started and watched as on Linux"
-)
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="programs are started and watched as on Linux")
 
 FOREIGN = Path(__file__).parents[2] / "plugins" / "foreign"
 WAIT_S = 60.0  # nothing here takes so long unless it is broken
@@ -65,16 +63,12 @@ def _document(folder: Path, form: str, workers: int = 1, episodes: int = 1) -> P
 def reference(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Rows]:
     """Return folder and steps of a run with the Python plugin `pendulum`, two workers, two episodes each."""
     folder = tmp_path_factory.mktemp("reference")
-    done = ganglion(
-        folder, "-q", "run", str(_document(folder, "name: pendulum", 2, 2)), "--name", "reference"
-    )
+    done = ganglion(folder, "-q", "run", str(_document(folder, "name: pendulum", 2, 2)), "--name", "reference")
     assert 0 == done.returncode, done.stderr
     return folder, unnamed(table(folder, "steps", "reference"))
 
 
-def test_program_and_plugin_give_equal_results(
-    program: Program, reference: tuple[Path, Rows], tmp_path: Path
-) -> None:
+def test_program_and_plugin_give_equal_results(program: Program, reference: tuple[Path, Rows], tmp_path: Path) -> None:
     """Two documents that differ in `name` and `command` only leave equal rows in every table."""
     folder, expected = reference
     name = f"by-{Path(program.argv[-1]).suffix.strip('.') or 'c'}"
@@ -94,20 +88,14 @@ def _attached(folder: Path, document: Path, program: Program, *options: str) -> 
     """
     words = [GANGLION, "--results", str(folder / "results"), "--json", "run", str(document), "--name", "r"]
     words += options
-    with subprocess.Popen(
-        words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=folder
-    ) as command:
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=folder) as command:
         assert command.stdout is not None
         waits = next((line for line in command.stdout if json.loads(line)["event"] == "waiting"), None)
         assert waits is not None, command.stderr.read()  # type: ignore[union-attr]
-        found = [
-            connection for _, connection in find_connections(folder / "results") if connection.run == "r"
-        ]
+        found = [connection for _, connection in find_connections(folder / "results") if connection.run == "r"]
         place = {"GANGLION_ENDPOINT": found[0].tcp or "", "GANGLION_TOKEN": found[0].attach_token}
         if options:
-            path = next(
-                path for path, connection in find_connections(folder / "results") if connection.run == "r"
-            )
+            path = next(path for path, connection in find_connections(folder / "results") if connection.run == "r")
             remote = read_connection(path.with_name("remote.json"))
             keys = remote.keys("attach")
             assert keys is not None
@@ -193,7 +181,7 @@ ANSWERS = {
         '"readings": 7': "readings: expected a list, found 7",
     },
     "if verb == 3: send(source, [4, serial], answer": {
-        'if verb == 3: send(source, [5, serial], {"kind": "author", "message": "too hot"}': "author: too hot",
+        'if verb == 3: send(source, [5, serial], {"kind": "author", "message": "too hot"}': "author: too hot"
     },
 }
 WRONG = [(old, new) for old, row in ANSWERS.items() for new in row]
@@ -204,9 +192,7 @@ def failed(tmp_path_factory: pytest.TempPathFactory) -> Failed:
     """Run all documents of this part by one command."""
     folder = tmp_path_factory.mktemp("failed")
     forms = {"missing": "command: [./nowhere]", "homeless": "command: [./a], cwd: b"}
-    forms |= {
-        f"breaks-{n}": command_of(Program([sys.executable, "-c", code])) for n, code in enumerate(BREAK)
-    }
+    forms |= {f"breaks-{n}": command_of(Program([sys.executable, "-c", code])) for n, code in enumerate(BREAK)}
     for n, (old, new) in enumerate(WRONG):
         assert old in WORLD
         path = folder / f"dealer{n}.py"

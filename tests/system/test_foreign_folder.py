@@ -30,15 +30,7 @@ def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.parametrize(
     "name",
-    [
-        "../a.tape",
-        "tapes/../../a.tape",
-        "/tmp/a.tape",
-        "a.tape",
-        "tapes/deep/a.tape",
-        "tapes/a.txt",
-        "../tapes/a.tape",
-    ],
+    ["../a.tape", "tapes/../../a.tape", "/tmp/a.tape", "a.tape", "tapes/deep/a.tape", "tapes/a.txt", "../tapes/a.tape"],
 )
 def test_a_moment_puts_tapes_back_into_the_run_only(results: Path, name: str) -> None:
     """A note that names a tape outside, with a digest that is right, is damage: nothing is written."""
@@ -107,15 +99,7 @@ def test_a_run_with_a_program_is_not_gone_on_with_where_none_may_start(
 
 
 @pytest.mark.parametrize(
-    "tree",
-    [
-        None,
-        [],
-        {},
-        {"plan": {}, "allow": []},
-        {"plan": {"phases": [7]}, "allow": []},
-        {"plan": 1, "allow": 2},
-    ],
+    "tree", [None, [], {}, {"plan": {}, "allow": []}, {"plan": {"phases": [7]}, "allow": []}, {"plan": 1, "allow": 2}]
 )
 def test_a_plan_that_is_none_is_refused(results: Path, capsys: pytest.CaptureFixture[str], tree: Any) -> None:
     """With a digest that is right, too: exit 2, and the file is named."""

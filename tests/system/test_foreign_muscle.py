@@ -22,9 +22,7 @@ from ganglion_conformance.body import Body
 from ganglion_conformance.drivers import ProgramDriver
 from ganglion_conformance.recipes import Program
 
-pytestmark = pytest.mark.skipif(
-    sys.platform != "linux", reason="programs are started and watched as on Linux"
-)
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="programs are started and watched as on Linux")
 
 WAIT_S = 60.0  # nothing here takes so long unless it is broken
 DOCUMENT = """\
@@ -159,19 +157,13 @@ def test_large_weights_come_as_a_blob(request: pytest.FixtureRequest) -> None:
 UPDATES = [
     ({"weights": _array(3, 1, data=bytes(24)), "bias": [0.0]}, "weights: expected float64 of the shape"),
     ({"weights": _array(1, 3, blob=3), "bias": [0.0]}, "weights: expected float64 of the shape"),
-    (
-        {"weights": {**_array(1, 3, data=bytes(24)), "dtype": "<f4"}, "bias": [0.0]},
-        "weights: expected float64",
-    ),
+    ({"weights": {**_array(1, 3, data=bytes(24)), "dtype": "<f4"}, "bias": [0.0]}, "weights: expected float64"),
     ({"weights": [[0.0, 0.0, 0.0]], "bias": [0.0, 1.0]}, "bias: expected float64 of the shape"),
     ({"weights": [["a", 0.0, 0.0]], "bias": [0.0]}, "weights: expected float64 of the shape"),
     ({"bias": [0.0]}, "weights: expected float64 of the shape"),
 ]
 SET_UPS: list[tuple[dict[str, Any], str]] = [
-    (
-        {"objective": {"name": "aggregate_rewards", "params": {"factor": 2.0}}},
-        "this program adds up its rewards",
-    ),
+    ({"objective": {"name": "aggregate_rewards", "params": {"factor": 2.0}}}, "this program adds up its rewards"),
     ({"filters": [{"name": "x", "params": {}}]}, "filters: this program has none"),
     ({"brain": None, "models": "/tmp/m"}, "models: this program reads no stored model"),
     ({"plugin": {"name": "", "params": {"weights": [1.0]}}}, "weights: expected float64 of the shape"),
@@ -216,18 +208,8 @@ WRONG = {  # uid -> what is said otherwise, by what; how the story begins, and w
     "two": ("[[0.5]]", "[[0.5, 0.5]]", "setpoints: expected one row of 1 values, found [[0.5, 0.5]]", ""),
     "outside": ("[[0.5]]", "[[9.0]]", "setpoints.world.torque: expected a value of Box", ""),
     "text": ("[1]", "['x']", "objective: expected a list of one finite number or nil, found ['x']", ""),
-    "wish": (
-        "[1]}",
-        "[1], 'signal': {'signal': 'SHUTDOWN'}}",
-        "signal: there is no brain that could wish for it",
-        "",
-    ),
-    "version": (
-        '"version": 1',
-        '"version": 2',
-        "ended with exit status 1",
-        "this kernel speaks protocol 1, found 2",
-    ),
+    "wish": ("[1]}", "[1], 'signal': {'signal': 'SHUTDOWN'}}", "signal: there is no brain that could wish for it", ""),
+    "version": ('"version": 1', '"version": 2', "ended with exit status 1", "this kernel speaks protocol 1, found 2"),
     "refuses": (
         "pass",
         "send(source, [5, serial], {'kind': 'author', 'message': 'too hot'}); continue",
@@ -278,9 +260,7 @@ def test_words_of_a_program_are_in_the_log(failed: Failed) -> None:
 
 def test_restart_costs_the_open_episode(tmp_path: Path) -> None:
     """With `on_loss: restart` a lost program is started anew and set up again; the open episode is lost, and told."""
-    form = _dealer(
-        tmp_path, "mortal", "if count == 5: pass", "if count == 5 and first: os.kill(os.getpid(), 9)"
-    )
+    form = _dealer(tmp_path, "mortal", "if count == 5: pass", "if count == 5 and first: os.kill(os.getpid(), 9)")
     document = _document(tmp_path, form, EPISODES=2)
     done = ganglion(tmp_path, "-q", "run", str(document), "--set", "recovery.on_loss=restart", "--name", "r")
 

@@ -121,11 +121,7 @@ recovery: {deadlines_s: {think: 1, attach: 1}}
 
 
 def clear(
-    environment: str = "name: dummy",
-    brain: str = "dummy",
-    muscle: str = "dummy",
-    sensor: str = "0",
-    more: str = "",
+    environment: str = "name: dummy", brain: str = "dummy", muscle: str = "dummy", sensor: str = "0", more: str = ""
 ) -> str:
     """Return a document with one thing that may be wrong."""
     parts = {"ENVIRONMENT": environment, "BRAIN": brain, "MUSCLE": muscle, "SENSOR": sensor}
@@ -170,12 +166,7 @@ ERRORS = [
         1,
         ["poison: brain scout died 3 times", "did not answer brain."],
     ),
-    (
-        "an environment that never attaches",
-        clear("attach: true"),
-        1,
-        ["for environment world (worker 0) to attach"],
-    ),
+    ("an environment that never attaches", clear("attach: true"), 1, ["for environment world (worker 0) to attach"]),
     ("a misspelt key", clear(more="sead: 2\n"), 2, [":11:1: sead: unknown key; did you mean `seed`?"]),
     ("an unknown class", clear("name: dumy"), 2, ["there is no environment `dumy`; did you mean `dummy`?"]),
     (

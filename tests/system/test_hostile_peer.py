@@ -91,11 +91,7 @@ def test_hostile_muscle_is_shown_and_not_obeyed(tmp_path: Path, form: str) -> No
     (tmp_path / "hostile.py").write_text(HOSTILE)
     done = ganglion(tmp_path, "run", "run.yml", form)
     results = tmp_path / "results" / "hostile-1"
-    written = {
-        str(path): path.read_text()
-        for path in results.rglob("*")
-        if path.suffix in (".log", ".jsonl", ".json")
-    }
+    written = {str(path): path.read_text() for path in results.rglob("*") if path.suffix in (".log", ".jsonl", ".json")}
 
     assert 1 == done.returncode, done.stdout + done.stderr
     assert "broken" in done.stdout + done.stderr  # its exception is what ended the run, not what it forged
@@ -116,22 +112,13 @@ def test_hostile_muscle_is_shown_and_not_obeyed(tmp_path: Path, form: str) -> No
 
 def test_secrets_are_kept(tmp_path: Path) -> None:
     """Tokens and passwords are in files of their owner alone: in no output, file, command line, or variable."""
-    (tmp_path / "run.yml").write_text(
-        DOCUMENT.replace("hostile.Muscle", "dummy").replace("steps: 50", "steps: 10000")
-    )
+    (tmp_path / "run.yml").write_text(DOCUMENT.replace("hostile.Muscle", "dummy").replace("steps: 50", "steps: 10000"))
     runtime = tmp_path / "runtime"
     runtime.mkdir(mode=0o700)
     uri = f"postgresql://someone:{PASSWORD}@nowhere.invalid/ganglion"
     variables = {"XDG_RUNTIME_DIR": str(runtime)}
     said = ""
-    for command in (
-        ["run", "run.yml"],
-        ["check", "run.yml"],
-        ["doctor"],
-        ["stores"],
-        ["runs"],
-        ["results", "steps"],
-    ):
+    for command in (["run", "run.yml"], ["check", "run.yml"], ["doctor"], ["stores"], ["runs"], ["results", "steps"]):
         done = ganglion(tmp_path, *command, more={**variables, "GANGLION_STORE": uri})
         said += done.stdout + done.stderr
         assert PASSWORD not in said, command
@@ -139,16 +126,12 @@ def test_secrets_are_kept(tmp_path: Path) -> None:
     try:
         running.until("phase.started")
         connection = next(runtime.rglob("connection.json"))
-        tokens = [
-            value for key, value in json.loads(connection.read_text()).items() if key.endswith("_token")
-        ]
+        tokens = [value for key, value in json.loads(connection.read_text()).items() if key.endswith("_token")]
         assert 3 == len(set(tokens))
         for path in (connection.parent, *connection.parent.iterdir()):
             assert not path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO), path
         lines = []
-        for path in (
-            path for what in ("cmdline", "environ") for path in Path("/proc").glob(f"[0-9]*/{what}")
-        ):
+        for path in (path for what in ("cmdline", "environ") for path in Path("/proc").glob(f"[0-9]*/{what}")):
             with contextlib.suppress(OSError):  # it has ended, or is not ours
                 lines.append(path.read_bytes().decode(errors="replace"))
         ours = [line for line in lines if str(tmp_path) in line]

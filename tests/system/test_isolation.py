@@ -213,12 +213,7 @@ def carry_out(folder: Path, steps: int) -> dict[str, bytes]:
         "GANGLION_STORE": f"sqlite:///{folder}/{PASSWORD}.db",
     }
     done = subprocess.run(
-        [GANGLION, "run", "run.yml", "--quiet"],
-        cwd=folder,
-        env=variables,
-        capture_output=True,
-        text=True,
-        timeout=3600,
+        [GANGLION, "run", "run.yml", "--quiet"], cwd=folder, env=variables, capture_output=True, text=True, timeout=3600
     )
     assert 0 == done.returncode, done.stderr
     found = {}
@@ -283,8 +278,6 @@ def test_nobody_outside_the_kernel_knows_the_run(tmp_path: Path) -> None:
         if name.startswith(("muscle", "environment", "brain")):
             assert [] == found, name
     assert b"PATH" in seen["brain/ada"]  # variables were recorded
-    assert any(
-        secret in seen["governor"] for secret in list(secrets.values())[:3]
-    )  # where it has to be, it is found
+    assert any(secret in seen["governor"] for secret in list(secrets.values())[:3])  # where it has to be, it is found
     manifest = (tmp_path / "results" / "isolation-1" / "manifest.json").read_text()
     assert str(SEED) == str(json.loads(manifest)["seed"])

@@ -107,10 +107,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def say(client: Path, endpoint: str, *messages: str) -> list[str]:
     """Return what the client prints: of each answer the sizes of its frames, or `nothing`."""
     done = subprocess.run(
-        ["java", "-cp", str(JAR), str(client), endpoint, *messages],
-        capture_output=True,
-        text=True,
-        timeout=120,
+        ["java", "-cp", str(JAR), str(client), endpoint, *messages], capture_output=True, text=True, timeout=120
     )
     assert 0 == done.returncode, done.stderr
     return done.stdout.splitlines()
@@ -158,13 +155,8 @@ def served() -> Iterator[Served]:
     made.close()
 
 
-HELLO = encode_envelope(
-    Envelope("", Head(Verb.HELLO, 1), codec_of(Hello).encode(Hello(1, "environment", NAME, TOKEN)))
-)
-ASKED = [
-    [b"", encode_head(Head(Verb.CALL, 2 + i, "kernel.info")), b"", bytes(size)]
-    for i, size in enumerate(SIZES)
-]
+HELLO = encode_envelope(Envelope("", Head(Verb.HELLO, 1), codec_of(Hello).encode(Hello(1, "environment", NAME, TOKEN))))
+ASKED = [[b"", encode_head(Head(Verb.CALL, 2 + i, "kernel.info")), b"", bytes(size)] for i, size in enumerate(SIZES)]
 
 
 def test_the_client_speaks(client: Path) -> None:

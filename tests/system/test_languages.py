@@ -33,20 +33,7 @@ VECTORS = {  # c, s, w and the reward, big-endian; also those of the reference
     (0, 200): "bfd713e2922cbdaf 3fedd8e1f4f58629 3fec1f921534d54f c006653419bd905c",
     (3936898253221180, 0): "bfba95c67b0c3d36 bfefd3b5199145ef 3fdf94852dbf290c",
 }
-PROMISED = {
-    "c",
-    "cpp",
-    "csharp",
-    "fortran",
-    "go",
-    "java",
-    "javascript",
-    "lua",
-    "octave",
-    "perl",
-    "php",
-    "python",
-}
+PROMISED = {"c", "cpp", "csharp", "fortran", "go", "java", "javascript", "lua", "octave", "perl", "php", "python"}
 PROMISED |= {"r", "ruby", "rust"}
 SUM = "c08a8b750b1cb799"  # of the rewards of seed 0, added one after the other
 DOCUMENT = """\
@@ -119,9 +106,7 @@ def test_program_keeps_every_clause(name: str, request: pytest.FixtureRequest) -
     """A program is asked every clause by the kit, CURVE where its recipe says so."""
     program = program_of(name, request.config)
     role = RECIPES[name].role
-    steps = (
-        2_000 if role == "muscle" else 10_000
-    )  # each decision is two round trips, one of them with a brain of ours
+    steps = 2_000 if role == "muscle" else 10_000  # each decision is two round trips, one of them with a brain of ours
     order = Order(role=role, curve=RECIPES[name].curve, steps=steps)
     report = judge(ProgramDriver(program.argv, program.variables), order)
     lines = "\n".join(report.lines())
@@ -179,9 +164,7 @@ def plugin(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Rows]:
 
 @LINUX
 @pytest.mark.parametrize("name", names(mark=pytest.mark.long))
-def test_thousand_steps_of_a_run(
-    name: str, plugin: tuple[Path, Rows], request: pytest.FixtureRequest
-) -> None:
+def test_thousand_steps_of_a_run(name: str, plugin: tuple[Path, Rows], request: pytest.FixtureRequest) -> None:
     """A run of 1,000 steps leaves the tables that the run of the Python environment leaves, to the last bit."""
     program = program_of(name, request.config)
     folder, expected = plugin
@@ -199,22 +182,12 @@ def test_skeleton_keeps_every_clause(name: str, tmp_path: Path, request: pytest.
     made = ganglion(tmp_path, "new", "environment", "tank", "--lang", name)
     assert 0 == made.returncode, made.stderr
     folder = tmp_path / "tank"
-    built = subprocess.run(
-        ["sh", "build.sh"], cwd=folder, capture_output=True, text=True, timeout=300, check=False
-    )
+    built = subprocess.run(["sh", "build.sh"], cwd=folder, capture_output=True, text=True, timeout=300, check=False)
     assert 0 == built.returncode, built.stdout + built.stderr
-    (line,) = [
-        row for row in (folder / "README.md").read_text().splitlines() if "ganglion env test -- " in row
-    ]
+    (line,) = [row for row in (folder / "README.md").read_text().splitlines() if "ganglion env test -- " in row]
     words = shlex.split(line.partition(" env ")[2])
     asked = subprocess.run(
-        [GANGLION, "env", *words],
-        cwd=folder,
-        env=variables(),
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
+        [GANGLION, "env", *words], cwd=folder, env=variables(), capture_output=True, text=True, timeout=300, check=False
     )
 
     assert 0 == asked.returncode, asked.stdout + asked.stderr

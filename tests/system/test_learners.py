@@ -58,9 +58,7 @@ def write(folder: Path, words: dict[str, str], workers: int = 1, episodes: int =
 
 def select(folder: Path, query: str) -> list[dict[str, Any]]:
     """Return the rows of a query."""
-    rows: list[dict[str, Any]] = json.loads(
-        ganglion(folder, "results", "--sql", query, "--format", "json").stdout
-    )
+    rows: list[dict[str, Any]] = json.loads(ganglion(folder, "results", "--sql", query, "--format", "json").stdout)
     return rows
 
 
@@ -91,9 +89,7 @@ def test_models_are_trained_on_and_tested(tmp_path: Path, words: dict[str, str],
 
     query = "SELECT phase, tag, updates, path FROM brains WHERE run = 'short-1' ORDER BY phase, tag"
     kept = select(tmp_path, query)
-    assert [(i, tag) for i in range(3) for tag in ("", "policy")] == [
-        (row["phase"], row["tag"]) for row in kept
-    ]
+    assert [(i, tag) for i in range(3) for tag in ("", "policy")] == [(row["phase"], row["tag"]) for row in kept]
     assert kept[0]["updates"] > 2
     counts = "SELECT phase, count(*) AS n FROM actions WHERE run = 'short-1' GROUP BY phase ORDER BY phase"
     first, second, _ = (row["n"] for row in select(tmp_path, counts))
@@ -160,9 +156,7 @@ TASKS = [
 @pytest.mark.long
 @pytest.mark.parametrize(("document", "least", "most"), TASKS)
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_examples_learn_their_task(
-    tmp_path: Path, document: Path, least: float, most: int, seed: int
-) -> None:
+def test_examples_learn_their_task(tmp_path: Path, document: Path, least: float, most: int, seed: int) -> None:
     """With default parameters, whatever the seed: after a short training the stored policy masters the task."""
     done = ganglion(tmp_path, "run", str(document), "--seed", str(seed), "--plain", span_s=3600.0)
     assert 0 == done.returncode, done.stdout + done.stderr
@@ -221,11 +215,7 @@ def test_learns_from_what_another_has_recorded(tmp_path: Path) -> None:
     write_recorded(tmp_path, "careful", "dqn", REPLAY=replay)
     # It has no `pretrain`, hears it by `thinking`, and would think the best of actions that nobody took.
     write_recorded(tmp_path, "pupil", "sarsa", REPLAY=replay, PARAMS="{initial_value: 0.0}")
-    run(
-        tmp_path,
-        *(f"{uid}.yml" for uid in ("teach", "none", "clone", "twins", "careful", "pupil")),
-        span_s=900.0,
-    )
+    run(tmp_path, *(f"{uid}.yml" for uid in ("teach", "none", "clone", "twins", "careful", "pupil")), span_s=900.0)
     query = "select run, avg(steps) as steps from episodes where mode = 'test' group by run"
     found = {row["run"].rpartition("-")[0]: row["steps"] for row in select(tmp_path, query)}
 

@@ -109,10 +109,7 @@ def test_a_model_that_is_nowhere(fields: Fields) -> None:
         f"in the store sqlite:///{fields.folder}/results/ganglion.db: there is no run of `corn`",
     ):
         assert words in done.stderr
-    assert ([], ["failed"]) == (
-        fields.rows("steps", "lost"),
-        [row["status"] for row in fields.rows("phases", "lost")],
-    )
+    assert ([], ["failed"]) == (fields.rows("steps", "lost"), [row["status"] for row in fields.rows("phases", "lost")])
     done = fields.field("{experiment_run: corn, optional: true}", "{optional: true}", "--name", "fresh")
     assert (0, 1) == (done.returncode, done.stderr.count("warning: "))
     assert "it starts fresh" in done.stderr

@@ -106,12 +106,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (site / "marked" / "inner.py").write_text(mark)
     monkeypatch.syspath_prepend(str(site))
     monkeypatch.chdir(tmp_path)
-    for name in (
-        "mine",
-        "_mine",
-        "json",
-        "os",
-    ):  # beside the document; names of the standard library never count
+    for name in ("mine", "_mine", "json", "os"):  # beside the document; names of the standard library never count
         (tmp_path / f"{name}.py").write_text(mark)
     return tmp_path
 

@@ -58,9 +58,7 @@ def test_a_run_goes_on_as_if_nothing_had_happened(tmp_path: Path) -> None:
     done = ganglion(tmp_path, "run", "frail.yml", "frail.yml", "--json")  # the second time the grave is there
 
     events = [json.loads(line) for line in done.stdout.splitlines()]
-    told = [
-        (e["run"], e["event"], e["label"]) for e in events if e["event"] in ("peer.lost", "peer.restarted")
-    ]
+    told = [(e["run"], e["event"], e["label"]) for e in events if e["event"] in ("peer.lost", "peer.restarted")]
     name = "environment hut (worker 1)"
     assert [("frail-1", "peer.lost", name), ("frail-1", "peer.restarted", name)] == told, done.stderr
     assert 0 == done.returncode, done.stderr

@@ -58,9 +58,7 @@ SECOND = [
 @pytest.mark.parametrize("form", ["attach", "command"])
 def test_programs_come_through_too(form: str, place: Path) -> None:
     """A program of the run, or one that somebody else starts, is lost, then the broker, then both: no row differs."""
-    strikes = [
-        after("episode.ended", n, role) for n, role in ((3, "environment"), (6, "broker"), (10, "broker"))
-    ]
+    strikes = [after("episode.ended", n, role) for n, role in ((3, "environment"), (6, "broker"), (10, "broker"))]
     strikes.append(after("episode.ended", 10, "environment", 1))
     quiet = reference(2, place, times=1, form=form)
     verdict = Round(Scene("several", 2, strikes, form), quiet, place / form).play()

@@ -33,11 +33,7 @@ def test_every_environment_has_its_steps(folder: Path) -> None:
     rows = table(folder, "steps")
 
     expected = [
-        (worker, uid, episode, step)
-        for worker in (0, 1)
-        for uid in UIDS
-        for episode in (0, 1)
-        for step in (1, 2, 3)
+        (worker, uid, episode, step) for worker in (0, 1) for uid in UIDS for episode in (0, 1) for step in (1, 2, 3)
     ]
     assert expected == [(row["worker"], row["environment"], row["episode"], row["step"]) for row in rows]
     assert {uid: f"{uid}." for uid in UIDS} == {
@@ -52,9 +48,7 @@ def test_agents_span_environments(folder: Path) -> None:
 
     assert [0, 1, 2] == [row["step"] for row in spans] == [row["step"] for row in dot]
     ids = ["a.b.0", "a.c", f"{NET}.ü.ß 1", "-.0", "...0"]
-    assert [dict(zip(ids, [n, 10 + n, n, n, n], strict=True)) for n in range(3)] == [
-        row["sensors"] for row in spans
-    ]
+    assert [dict(zip(ids, [n, 10 + n, n, n, n], strict=True)) for n in range(3)] == [row["sensors"] for row in spans]
     assert [["...0", "a.b.1", f"{LONG}.0"]] * 3 == [list(row["setpoints"]) for row in spans]
     rewards = ["a.calls", "a.b.calls", f"{NET}.plain", "-.plain", "...plain", f"{LONG}.plain"]
     assert [rewards] * 3 == [list(row["rewards"]) for row in spans]
@@ -64,15 +58,10 @@ def test_agents_span_environments(folder: Path) -> None:
 
 def test_setpoints_reach_the_environment_that_is_meant(folder: Path) -> None:
     """`a.b.1` is of `a`, whose local id is `b.1`; what an agent set is what its environment was given."""
-    steps = {
-        (r["worker"], r["episode"], r["step"], r["environment"]): r["setpoints"]
-        for r in table(folder, "steps")
-    }
+    steps = {(r["worker"], r["episode"], r["step"], r["environment"]): r["setpoints"] for r in table(folder, "steps")}
     for row in table(folder, "actions"):
         for full, value in row["setpoints"].items():
-            owner = (
-                "a" if full == "a.b.1" else next(uid for uid in reversed(UIDS) if full.startswith(f"{uid}."))
-            )
+            owner = "a" if full == "a.b.1" else next(uid for uid in reversed(UIDS) if full.startswith(f"{uid}."))
             assert value == steps[row["worker"], row["episode"], row["step"] + 1, owner][full]
 
 
@@ -92,9 +81,7 @@ def test_transformer_is_called_once_per_update(folder: Path) -> None:
     left = {uid: [row["world_state"] for row in rows if row["environment"] == uid] for uid in UIDS}
 
     calls = [2, 3, 4, 6, 7, 8]  # 1 and 5: the readings of decision 0
-    assert [
-        {"calls": n, "was": {"step": step}} for n, step in zip(calls, [1, 2, 3] * 2, strict=True)
-    ] == left["a"]
+    assert [{"calls": n, "was": {"step": step}} for n, step in zip(calls, [1, 2, 3] * 2, strict=True)] == left["a"]
     assert {None} == {state for uid in UIDS[1:] for state in left[uid]}
     assert [11, 12, 13] * 2 == [row["sensors"]["a.c"] for row in rows if row["environment"] == "a"]
 

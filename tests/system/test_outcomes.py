@@ -52,15 +52,11 @@ class Lane:
                 shutil.copy(path, folder)
         good = [name for name in documents if name != FAILS]
         done = self._run(good)
-        self.done = dict.fromkeys(good, done) | {
-            name: self._run([name]) for name in documents if name == FAILS
-        }
+        self.done = dict.fromkeys(good, done) | {name: self._run([name]) for name in documents if name == FAILS}
         self.tables = {table: self._read(table) for table in TABLES}
 
     def _run(self, documents: Sequence[str]) -> subprocess.CompletedProcess[str]:
-        return ganglion(
-            self.folder, "run", *(f"{name}.yml" for name in documents), "--plain", span_s=3 * SPAN_S
-        )
+        return ganglion(self.folder, "run", *(f"{name}.yml" for name in documents), "--plain", span_s=3 * SPAN_S)
 
     def _read(self, table: str) -> list[Row]:
         runs = [run_of(name) for name in self.done]
@@ -157,16 +153,7 @@ class Play:
         for e in self.episodes:
             for step in range(1, e.steps + 1):
                 for agent in e.acting(step):
-                    path: list[str | int] = [
-                        "phase",
-                        e.name,
-                        e.mode,
-                        "agent",
-                        agent,
-                        "muscle",
-                        "worker",
-                        e.worker,
-                    ]
+                    path: list[str | int] = ["phase", e.name, e.mode, "agent", agent, "muscle", "worker", e.worker]
                     mine = (e.phase, e.mode, e.worker, agent)
                     if mine not in spaces:  # one generator for all episodes of a phase
                         spaces[mine] = generator_from_words(words(SEED, path))
@@ -247,9 +234,7 @@ MOST = (None, None, None, "STOP_PHASE", "condition:max_episodes", "max_episodes"
 
 def evaluation(number: int) -> list[tuple[Any, ...]]:
     """Return the signals before and after an evaluation of one phase."""
-    return [
-        (None, None, None, signal, "governor", f"evaluation {number}") for signal in ("PAUSE", "CONTINUE")
-    ]
+    return [(None, None, None, signal, "governor", f"evaluation {number}") for signal in ("PAUSE", "CONTINUE")]
 
 
 @dataclass(frozen=True)
@@ -271,9 +256,7 @@ class Golden:
 def span(phase: int, name: str, numbers: Sequence[int], mode: str = "train", **more: Any) -> list[Episode]:
     """Return episodes of one worker that follow each other."""
     return [
-        Episode(
-            phase, name, mode, more.get("worker", 0), n, **{k: v for k, v in more.items() if k != "worker"}
-        )
+        Episode(phase, name, mode, more.get("worker", 0), n, **{k: v for k, v in more.items() if k != "worker"})
         for n in numbers
     ]
 
@@ -440,9 +423,7 @@ def test_sums_and_models_of_a_run(outcomes: Outcomes, golden: Golden) -> None:
 
     assert golden.sums == sums(outcomes.rows("actions", run), "phase", "episode", "agent")
     if golden.states is not None:
-        assert golden.states == [
-            outcomes.states(golden.document, phase) for phase in range(len(golden.states))
-        ]
+        assert golden.states == [outcomes.states(golden.document, phase) for phase in range(len(golden.states))]
 
 
 def test_flags_are_booleans_and_what_is_unknown_is_null(outcomes: Outcomes) -> None:
@@ -478,20 +459,13 @@ def test_an_environment_that_raises_fails_its_run(outcomes: Outcomes) -> None:
     steps = [(row["worker"], row["step"]) for row in outcomes.rows("steps", "crash-1")]
 
     assert 1 == done.returncode
-    for text in (
-        "environment field (worker 1)",
-        "step 3",
-        "OSError: the simulator has crashed",
-        "crumbling.py",
-    ):
+    for text in ("environment field (worker 1)", "step 3", "OSError: the simulator has crashed", "crumbling.py"):
         assert text in said
     assert ("failed", "failed", "failed") == (run["status"], phase["status"], phase["reason"])
     assert "failed: OSError: the simulator has crashed" == run["reason"]
     # Worker 0 was in the same round: a step that has begun is completed.
     assert [(0, 1), (0, 2), (0, 3), (1, 1), (1, 2)] == steps
-    assert {(0, 0): (3, 6.0), (1, 0): (2, 3.0)} == sums(
-        outcomes.rows("actions", "crash-1"), "worker", "episode"
-    )
+    assert {(0, 0): (3, 6.0), (1, 0): (2, 3.0)} == sums(outcomes.rows("actions", "crash-1"), "worker", "episode")
     assert [(1, 2, True, "failed: OSError: the simulator has crashed"), (0, 3, True, "failed")] == [
         (e["worker"], e["steps"], e["truncated"], e["reason"]) for e in outcomes.rows("episodes", "crash-1")
     ]
@@ -524,10 +498,7 @@ def test_every_part_draws_from_the_stream_of_its_path(outcomes: Outcomes) -> Non
             stream = words(SEED, [*environment, "episode", 1])
             expected["episode", mode, worker, 1] = (integer_from_words(stream), None)
     stream = words(SEED, ["phase", "phase_0", "agent", "One", "brain"])
-    expected["brain", "train", 0, None] = (
-        integer_from_words(stream),
-        float(generator_from_words(stream).random()),
-    )
+    expected["brain", "train", 0, None] = (integer_from_words(stream), float(generator_from_words(stream).random()))
 
     assert expected == found
     assert 4031383811298489202 == found["environment", "train", 0, None][0]

@@ -62,11 +62,7 @@ def test_a_game_of_two_on_the_bus(tmp_path: Path) -> None:
     assert found[0] == found[1]
     assert 8 == len(episodes)
     for episode in episodes:
-        mine = [
-            row
-            for row in actions
-            if (row["worker"], row["episode"]) == (episode["worker"], episode["episode"])
-        ]
+        mine = [row for row in actions if (row["worker"], row["episode"]) == (episode["worker"], episode["episode"])]
         moves = Counter(row["agent"] for row in mine)
         assert episode["steps"] == moves["x"] + moves["o"]
         assert moves["x"] - moves["o"] in (0, 1)
@@ -86,9 +82,7 @@ def test_fixed_turns_play_too(tmp_path: Path) -> None:
     assert {0.0, 1.0} == {row["objective"] for row in actions}
 
 
-def results_of(
-    folder: Path, learns: bool, steps: int, trained: int, tested: int, span_s: float
-) -> list[float]:
+def results_of(folder: Path, learns: bool, steps: int, trained: int, tested: int, span_s: float) -> list[float]:
     """Return the results of the first player's test games: 1 won, 0 drawn, -1 lost or illegal."""
     ppo = PPO.replace("STEPS", str(steps))
     player = ("muscle: sb3", f"brain: {{name: sb3, params: {ppo}}}") if learns else (CHANCE, "brain: none")
@@ -114,8 +108,7 @@ def interval(results: list[float]) -> tuple[float, float]:
 def test_a_learner_plays(tmp_path: Path) -> None:
     """An agent of Stable-Baselines3 is trained on some games, and then plays by its policy alone."""
     pytest.importorskip(
-        "stable_baselines3",
-        reason="stable-baselines3 is not installed: scripts/setup --with stable-baselines3",
+        "stable_baselines3", reason="stable-baselines3 is not installed: scripts/setup --with stable-baselines3"
     )
     found = results_of(tmp_path, True, 128, 60, 5, 60.0)
 
@@ -131,8 +124,7 @@ def test_a_learner_beats_chance(tmp_path: Path) -> None:
     chance 0.25 ± 0.06, PPO 0.956 ± 0.018 (97.8 % won).
     """
     pytest.importorskip(
-        "stable_baselines3",
-        reason="stable-baselines3 is not installed: scripts/setup --with stable-baselines3",
+        "stable_baselines3", reason="stable-baselines3 is not installed: scripts/setup --with stable-baselines3"
     )
     by_chance = interval(results_of(tmp_path, False, 0, 1, 1000, 3600.0))
     learned = interval(results_of(tmp_path, True, 512, 7000, 1000, 3600.0))

@@ -64,11 +64,7 @@ def test_the_same_environment_in_another_language(folder: Path, command: str, to
 def test_program_that_dies_is_replaced(folder: Path, death: str) -> None:
     """A run whose script dies in a step has the tables of the undisturbed run."""
     assert 0 == ganglion(folder, "run", "-q", "piped.yml").returncode
-    _change(
-        folder / "counter.sh",
-        STEP,
-        f"{STEP}        [ $step != 4 ] || [ -e died ] || {{ : > died; {death}; }}\n",
-    )
+    _change(folder / "counter.sh", STEP, f"{STEP}        [ $step != 4 ] || [ -e died ] || {{ : > died; {death}; }}\n")
 
     ran = ganglion(folder, "run", "-q", "piped.yml")
     assert 0 == ran.returncode, ran.stdout + ran.stderr
@@ -80,11 +76,7 @@ def test_program_that_dies_is_replaced(folder: Path, death: str) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "text"),
     [
-        (
-            '"count": %d}',
-            '"count": "x%d"}',
-            "line 1 of its standard output: readings.count: expected a value of",
-        ),
+        ('"count": %d}', '"count": "x%d"}', "line 1 of its standard output: readings.count: expected a value of"),
         ('"Discrete(3)"', '"Discrete(x)"', "line 1 of its standard output: actuators.push.space: "),
         ('"left": %d}, ', '"right": %d}, ', "rewards: expected a map with the keys left, found right"),
         ('"terminated": %s', '"terminated": 1%.0s', "terminated: expected true or false, found 1"),
@@ -112,9 +104,7 @@ def test_muscle_of_lines_learns_with_a_brain(folder: Path) -> None:
     ran = ganglion(folder, "run", "-q", "piped.yml")
     assert 0 == ran.returncode, ran.stdout + ran.stderr
 
-    found = ganglion(
-        folder, "results", "actions", "last", "--format", "csv", "--columns", "sensors,setpoints"
-    )
+    found = ganglion(folder, "results", "actions", "last", "--format", "csv", "--columns", "sensors,setpoints")
     assert 37 == len(found.stdout.splitlines())
 
 

@@ -64,16 +64,7 @@ def kernel() -> Iterator[Elsewhere]:
             (folder / name).mkdir(mode=0o700)
         results = folder / "here" / "results"
         variables = {**os.environ, "XDG_RUNTIME_DIR": "", "TMPDIR": str(folder / "here")}
-        words = [
-            GANGLION,
-            "--results",
-            str(results),
-            "kernel",
-            "--bind",
-            "tcp://127.0.0.1:0",
-            "--parallel",
-            "3",
-        ]
+        words = [GANGLION, "--results", str(results), "kernel", "--bind", "tcp://127.0.0.1:0", "--parallel", "3"]
         with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=variables) as process:
             assert process.stdout is not None
             lines = [process.stdout.readline() for _ in range(3)]
@@ -149,9 +140,7 @@ def _use(place: Elsewhere) -> None:
     everything = b"".join([*written, log.encode(), "".join(place.said).encode()])
     assert b"attached" in everything
     assert [] == [secret for secret in secrets(tree) if secret.encode() in everything]
-    assert [] == [
-        path for path in place.results.rglob("*") if path.name in ("connection.json", "remote.json")
-    ]
+    assert [] == [path for path in place.results.rglob("*") if path.name in ("connection.json", "remote.json")]
 
 
 TOO_MANY = "|did not answer HELLO"  # one address is told of one wrong token in a second

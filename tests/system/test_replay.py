@@ -233,9 +233,7 @@ def test_what_was_learned_decides(whole: tuple[Path, int], tmp_path: Path) -> No
     path.write_text(path.read_text().replace("          replay: [{repeat: 2}]\n", ""))
     assert (0, "") == carry_out(tmp_path)
 
-    mine, theirs = (
-        unnamed(table(f, "actions", where="phase = 1 and episode = 0")) for f in (folder, tmp_path)
-    )
+    mine, theirs = (unnamed(table(f, "actions", where="phase = 1 and episode = 0")) for f in (folder, tmp_path))
     assert mine != theirs
     assert [1.0] == [row["rewards"]["walk.r"] for row in mine if row["worker"] == 0][-1:]
 
@@ -276,9 +274,7 @@ def test_a_brain_that_is_killed_learns_again(undisturbed: Path, tmp_path: Path) 
 
     assert 0 == status, (command.events[-1], said)
     assert "brain" in {
-        event["name"].partition("/")[2].partition("/")[0]
-        for event in command.events
-        if event["event"] == "peer.lost"
+        event["name"].partition("/")[2].partition("/")[0] for event in command.events if event["event"] == "peer.lost"
     }
     assert digest(undisturbed) == digest(tmp_path)
     assert weights(undisturbed, 1) == weights(tmp_path, 1)
@@ -366,9 +362,7 @@ FAULTS = [
 
 
 @pytest.mark.parametrize(("given", "status", "said"), FAULTS)
-def test_what_does_not_fit_ends_the_run(
-    undisturbed: Path, given: dict[str, str], status: int, said: str
-) -> None:
+def test_what_does_not_fit_ends_the_run(undisturbed: Path, given: dict[str, str], status: int, said: str) -> None:
     """A fault of the document ends with 2, one of the brain with 1, by name; nobody has acted."""
     found, text = other(undisturbed, **given)
 
@@ -382,9 +376,7 @@ def test_without_strictness_what_fits_is_taken(undisturbed: Path) -> None:
     source = "agent: ada, experiment_run: school, phase: record, strict: false"
     status, said = other(undisturbed, source, sensors="walk.place")
 
-    assert (0, True) == (status, "sensor `walk.field`: found Box(" in said and "the rest is taken" in said), (
-        said
-    )
+    assert (0, True) == (status, "sensor `walk.field`: found Box(" in said and "the rest is taken" in said), said
 
 
 FILTERED = """
@@ -439,10 +431,7 @@ def test_a_run_without_a_store_has_recorded_nothing(tmp_path: Path) -> None:
 
     assert 2 == done.returncode
     assert 3 == done.stderr.count("are read from a store, and this run has none (--store none)")
-    assert (
-        "school.yml:16:20: schedule.own.agents.ada.replay.0: recorded episodes are read from a store"
-        in done.stderr
-    )
+    assert "school.yml:16:20: schedule.own.agents.ada.replay.0: recorded episodes are read from a store" in done.stderr
     assert not (tmp_path / "results" / "school-1" / "tapes").exists()
 
 

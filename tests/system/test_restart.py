@@ -73,9 +73,7 @@ schedule:
 """
 
 
-def write(
-    folder: Path, recovery: str = "", hut: str = "at: []", more: str = "", muscle: str = "at: []"
-) -> None:
+def write(folder: Path, recovery: str = "", hut: str = "at: []", more: str = "", muscle: str = "at: []") -> None:
     """Write a document whose environment dies at one place, or whose muscle does."""
     (folder / "dice.py").write_text(MODULE)
     grave = folder / "grave"
@@ -119,9 +117,7 @@ def test_one_episode_is_lost_and_the_others_are_whole(tmp_path: Path, case: str)
     assert 0 == ended.returncode, ended.stdout + ended.stderr
 
     role = "muscle" if who == "ada" else "environment"
-    rows = {
-        (row["worker"], row["episode"]): (row["steps"], row["reason"]) for row in table(tmp_path, "episodes")
-    }
+    rows = {(row["worker"], row["episode"]): (row["steps"], row["reason"]) for row in table(tmp_path, "episodes")}
     assert (steps, f"lost: {role} {who}") == rows.pop((worker, episode))
     whole = [(w, e) for w in range(2) for e in range(5 if w == worker else 4)]
     assert dict.fromkeys([place for place in whole if place != (worker, episode)], (4, "terminated")) == rows
@@ -140,9 +136,7 @@ def test_one_episode_is_lost_and_the_others_are_whole(tmp_path: Path, case: str)
 def test_who_dies_again_and_again_ends_the_run(tmp_path: Path) -> None:
     """As often as the document says, and no more: the run fails by name, with whole episodes."""
     write(tmp_path, "recovery: {on_loss: restart, restarts: {max: 2}}", "at: [0, 1, 2]")
-    source = MODULE.replace("if not Path(grave).exists():", "if True:").replace(
-        "== self.at", "[::2] == self.at[::2]"
-    )
+    source = MODULE.replace("if not Path(grave).exists():", "if True:").replace("== self.at", "[::2] == self.at[::2]")
     (tmp_path / "dice.py").write_text(source)
     ended = ganglion(tmp_path, "run", "dice.yml", "--plain")
 
@@ -218,10 +212,5 @@ def test_who_is_started_by_others_is_awaited(tmp_path: Path) -> None:
     assert 0 == status, (run.events, words)
     assert (-signal.SIGKILL, 0) == (first.process.returncode, second.process.returncode), second.err.rest()
     rows = [(row["episode"], row["steps"], row["reason"]) for row in table(tmp_path, "episodes")]
-    assert [
-        (0, 4, "terminated"),
-        (1, 2, "lost: environment hut"),
-        (2, 4, "terminated"),
-        (3, 4, "terminated"),
-    ] == rows
+    assert [(0, 4, "terminated"), (1, 2, "lost: environment hut"), (2, 4, "terminated"), (3, 4, "terminated")] == rows
     assert ["lost", "restarted"] == [row["kind"] for row in table(tmp_path, "incidents")]

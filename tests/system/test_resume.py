@@ -229,9 +229,7 @@ def test_what_cannot_be_repeated_stays_where_its_phase_begins_again(journey: Cal
 
 
 @pytest.mark.long
-def test_a_damaged_tape_leads_back_to_the_begin_of_the_phase(
-    journey: Callable[..., Journey], whole: str
-) -> None:
+def test_a_damaged_tape_leads_back_to_the_begin_of_the_phase(journey: Callable[..., Journey], whole: str) -> None:
     """It is found when it is heard; the phase comes again, and what was stored of it is compared."""
     run = journey()
     run.cut(4)
@@ -249,9 +247,7 @@ def test_a_damaged_tape_leads_back_to_the_begin_of_the_phase(
 
 
 @pytest.mark.long
-def test_after_a_loss_of_power_the_run_goes_on_from_its_newest_cut(
-    journey: Callable[..., Journey], whole: str
-) -> None:
+def test_after_a_loss_of_power_the_run_goes_on_from_its_newest_cut(journey: Callable[..., Journey], whole: str) -> None:
     """Tapes were not synced then; what was kept of them was."""
     run = journey("--set", "recovery.checkpoint_s=0.05")
     run.cut(5)
@@ -282,9 +278,7 @@ def test_without_a_cut_the_phase_begins_again(journey: Callable[..., Journey], w
 
 
 @pytest.mark.long
-def test_a_later_phase_begins_with_the_models_of_earlier_ones(
-    journey: Callable[..., Journey], whole: str
-) -> None:
+def test_a_later_phase_begins_with_the_models_of_earlier_ones(journey: Callable[..., Journey], whole: str) -> None:
     """The first phase does not come again: its models are known by the cut."""
     run = journey()
     command = run.piece()
@@ -345,9 +339,7 @@ def test_a_phase_with_a_program_that_writes_no_tape_begins_again(interrupt: bool
 
 
 @pytest.mark.long
-def test_another_installation_is_refused_until_it_is_accepted(
-    journey: Callable[..., Journey], whole: str
-) -> None:
+def test_another_installation_is_refused_until_it_is_accepted(journey: Callable[..., Journey], whole: str) -> None:
     """Exit 2 with what differs; then it goes on, and the manifest says what was accepted."""
     run = journey()
     run.cut(2)

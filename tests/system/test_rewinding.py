@@ -87,9 +87,7 @@ def test_one_difference_leads_back_to_the_begin_of_the_phase(run: Callable[..., 
 
     assert 0 == status, said
     [warning] = [event["text"] for event in disturbed.events if event["event"] == "warning"]
-    assert warning.startswith(
-        "it goes back to the begin of phase 0: environment hut (worker 0): nondeterministic: "
-    )
+    assert warning.startswith("it goes back to the begin of phase 0: environment hut (worker 0): nondeterministic: ")
     assert "episode 2, step 3" in warning
     folder = disturbed.folder
     compared = ganglion(folder, "runs", "diff", "odd-1", "odd-2", more=private(folder))

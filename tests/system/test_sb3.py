@@ -17,8 +17,7 @@ from system.processes import below
 from system.world import OFTEN
 
 pytest.importorskip(
-    "stable_baselines3",
-    reason="stable-baselines3 is not installed: scripts/setup --with stable-baselines3",
+    "stable_baselines3", reason="stable-baselines3 is not installed: scripts/setup --with stable-baselines3"
 )
 
 from ganglion.peer.snapshot import Snapshot
@@ -89,9 +88,7 @@ SAC = {
     [
         pytest.param(PPO, {"EPISODES": 3}, id="PPO", marks=pytest.mark.long),
         pytest.param(PPO, {"WORKERS": 2, "EPISODES": 3}, id="PPO-2", marks=pytest.mark.long),
-        pytest.param(
-            SAC, {"world": "Pendulum-v1", "STEPS": 30, "EPISODES": 2}, id="SAC", marks=pytest.mark.long
-        ),
+        pytest.param(SAC, {"world": "Pendulum-v1", "STEPS": 30, "EPISODES": 2}, id="SAC", marks=pytest.mark.long),
     ],
 )
 def test_trains_and_acts_twice_the_same(tmp_path: Path, params: dict[str, Any], values: Any) -> None:
@@ -178,9 +175,7 @@ def test_a_muscle_has_a_snapshot(params: dict[str, Any]) -> None:
 
 @pytest.mark.long
 @pytest.mark.skipif(sys.platform != "linux", reason="processes are looked up in /proc")
-@pytest.mark.parametrize(
-    ("params", "world"), [(PPO, "CartPole-v1"), (SAC, "Pendulum-v1")], ids=["PPO", "SAC"]
-)
+@pytest.mark.parametrize(("params", "world"), [(PPO, "CartPole-v1"), (SAC, "Pendulum-v1")], ids=["PPO", "SAC"])
 def test_a_killed_muscle_comes_back(params: dict[str, Any], world: str) -> None:
     """Its tape is begun anew as the phase goes on; two losses behind that change no bit of the results."""
     with tempfile.TemporaryDirectory(prefix="gs-", dir="/tmp") as text:

@@ -36,9 +36,7 @@ class Hill(Environment):  # tells a limit of its own process
 def test_numbers_of_a_file_hold_in_every_process(tmp_path: Path) -> None:
     """Command and participants have the numbers of the working folder's file."""
     (tmp_path / "hill.py").write_text(HILL)
-    (tmp_path / ".ganglion.yml").write_text(
-        "results: out\nprocesses_per_run: 10\njournal_begin_bytes: 5000\n"
-    )
+    (tmp_path / ".ganglion.yml").write_text("results: out\nprocesses_per_run: 10\njournal_begin_bytes: 5000\n")
     (tmp_path / "small.yml").write_text(DOCUMENT.replace("WORKERS", "2"))
     (tmp_path / "large.yml").write_text(DOCUMENT.replace("WORKERS", "3"))
     refused, done = ganglion(tmp_path, "run", "large.yml"), ganglion(tmp_path, "run", "small.yml")

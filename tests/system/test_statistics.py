@@ -64,11 +64,7 @@ def test_each_thought_lies_with_the_decision_that_it_was_about(folder: Path) -> 
         noted = [(row["episode"], row["step"], row["statistics"]) for row in rows]
 
         assert [
-            (
-                episode,
-                step,
-                {"seen": float(row["sensors"]["field.0"]), "brain.rows": 1.0 + worker + 2 * number},
-            )
+            (episode, step, {"seen": float(row["sensors"]["field.0"]), "brain.rows": 1.0 + worker + 2 * number})
             for number, (episode, step, row) in enumerate((row["episode"], row["step"], row) for row in rows)
         ] == noted
         assert 6 == len(rows)

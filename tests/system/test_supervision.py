@@ -120,9 +120,7 @@ def test_live_run_is_seen_paused_and_stopped(folder: Path) -> None:
     three = standing(folder, "continue", "endless", "--steps", "3")
     assert [0, 1] == sorted(first)
     assert first == again
-    assert {w: 10 * e + s + 3 for w, (e, s) in first.items()} == {
-        w: 10 * e + s for w, (e, s) in three.items()
-    }
+    assert {w: 10 * e + s + 3 for w, (e, s) in first.items()} == {w: 10 * e + s for w, (e, s) in three.items()}
 
     assert {} == standing(folder, "continue", "endless")
     while (ended := command.until("episode.ended"))["episode"] < three[ended["worker"]][0]:
@@ -150,9 +148,7 @@ def test_killed_supervisor_takes_everybody_with_it(folder: Path) -> None:
 SELDOM = ("governor", "environment.fie", "controller.0", "brain.scout", "store")
 
 
-@pytest.mark.parametrize(
-    "victim", ["muscle.scout.1", *(pytest.param(name, marks=pytest.mark.long) for name in SELDOM)]
-)
+@pytest.mark.parametrize("victim", ["muscle.scout.1", *(pytest.param(name, marks=pytest.mark.long) for name in SELDOM)])
 def test_killed_participant_is_named(folder: Path, victim: str) -> None:
     """SIGKILL of anybody where no loss is made good: exit status 1, name and signal come first, nobody is left."""
     command = Command(folder, "run", "brittle.yml")
@@ -187,9 +183,7 @@ def test_killed_broker_is_named(folder: Path) -> None:
 
 def broker_of(command: Held) -> int:
     """Return the process of the broker that a command has."""
-    found = [
-        p for p in command.below() if b"ganglion.transport.server" in Path(f"/proc/{p}/cmdline").read_bytes()
-    ]
+    found = [p for p in command.below() if b"ganglion.transport.server" in Path(f"/proc/{p}/cmdline").read_bytes()]
     return found[0]
 
 
@@ -209,9 +203,7 @@ def test_killed_brokers_are_replaced(folder: Path) -> None:
     undisturbed = Command(folder, "run", "lasting.yml")
 
     assert (0, 0) == (status, undisturbed.end()[0]), disturbed.events[-1]
-    told = [
-        (e["event"], e["name"]) for e in disturbed.events if e["event"] in ("peer.lost", "peer.restarted")
-    ]
+    told = [(e["event"], e["name"]) for e in disturbed.events if e["event"] in ("peer.lost", "peer.restarted")]
     assert [("peer.lost", "broker"), ("peer.restarted", "broker")] * 2 == told
     compared = ganglion(folder, "runs", "diff", "lasting-1", "lasting-2", "--results", "results")
     assert (0, "no difference\n") == (compared.returncode, compared.stdout), compared.stderr

@@ -109,9 +109,7 @@ def reaching(*argv: str) -> list[str]:
     script = _SHOWN.format(prefix=shlex.quote(str(prefix)), wall=shlex.quote(str(wall)))
     command = ["unshare", "--mount", "sh", "-c", script, "sh"]
     if subprocess.run([*command, "true"], capture_output=True, check=False).returncode:
-        pytest.skip(
-            f"the user nobody cannot reach {prefix}, and this machine lets nobody change that for one run"
-        )
+        pytest.skip(f"the user nobody cannot reach {prefix}, and this machine lets nobody change that for one run")
     return [*command, *argv]
 
 

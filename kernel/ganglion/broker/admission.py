@@ -129,13 +129,9 @@ class Register:
         Raises RemoteProtocolError with the reason: version, token, role, name, stale incarnation, no place left.
         """
         if hello.version != PROTOCOL_VERSION:
-            raise RemoteProtocolError(
-                f"version: this kernel speaks protocol {PROTOCOL_VERSION}, found {hello.version}"
-            )
+            raise RemoteProtocolError(f"version: this kernel speaks protocol {PROTOCOL_VERSION}, found {hello.version}")
         if len(hello.token) > TOKEN_BYTES:
-            raise RemoteProtocolError(
-                f"token: expected at most {TOKEN_BYTES} bytes, found {len(hello.token)}"
-            )
+            raise RemoteProtocolError(f"token: expected at most {TOKEN_BYTES} bytes, found {len(hello.token)}")
         names = self._by_token.get(hashlib.sha256(hello.token.encode()).digest())
         if not names:
             raise RemoteProtocolError("token: it admits nobody")
@@ -146,9 +142,7 @@ class Register:
                 raise RemoteProtocolError("token: it is not for the key of this connection")
         admission = self._choose(hello, known, set(taken))
         if hello.role != admission.role.value:
-            raise RemoteProtocolError(
-                f"role: this token is for the role {admission.role.value}, found {hello.role!r}"
-            )
+            raise RemoteProtocolError(f"role: this token is for the role {admission.role.value}, found {hello.role!r}")
         if hello.incarnation and hello.incarnation < admission.incarnation:
             raise RemoteProtocolError(
                 f"incarnation: {admission.name} is at {admission.incarnation}, found the stale {hello.incarnation}"
@@ -160,9 +154,7 @@ class Register:
             if admission.name == hello.name and not admission.numbered:
                 return admission
         places = [a for a in admissions if a.attach == hello.name]
-        places = [
-            a for a in places if a.role.value == hello.role
-        ] or places  # an agent may be called as a world is
+        places = [a for a in places if a.role.value == hello.role] or places  # an agent may be called as a world is
         for place in places:
             if place.name not in taken:
                 return place
@@ -180,6 +172,4 @@ class Register:
 
     def _numbered(self, admission: Admission) -> Admission:
         number = self._numbers[admission.name] = self._numbers.get(admission.name, 0) + 1
-        return Admission(
-            admission.name[:-1] + str(number), admission.role, admission.run, admission.token_sha256
-        )
+        return Admission(admission.name[:-1] + str(number), admission.role, admission.run, admission.token_sha256)

@@ -125,14 +125,10 @@ class Broker:
         link.asked_s = None
         try:
             if len(frames) < 2:
-                raise RemoteProtocolError(
-                    f"expected the frames [to][head][body][blob ...], found {len(frames)}"
-                )
+                raise RemoteProtocolError(f"expected the frames [to][head][body][blob ...], found {len(frames)}")
             head = decode_head(frames[1])
             if head.verb not in TRANSITIONS[link.state]:
-                raise RemoteProtocolError(
-                    f"{head.verb.name} is not allowed for a peer that is {link.state.value}"
-                )
+                raise RemoteProtocolError(f"{head.verb.name} is not allowed for a peer that is {link.state.value}")
         except RemoteProtocolError as error:
             return self._refuse(link, 0, "protocol", str(error), now_s)
         if link.peer is None:
@@ -174,9 +170,7 @@ class Broker:
             assert link.state is not State.GONE
             assert (link.peer is None) == (link.state is State.CONNECTED)
             for to, route in link.routes.items():
-                assert self.joined.get(to.decode()) is route.target, (
-                    f"{link.name} has a route to the gone {to!r}"
-                )
+                assert self.joined.get(to.decode()) is route.target, f"{link.name} has a route to the gone {to!r}"
                 assert link.peer is not None
                 assert route.source == link.peer.name.encode()
                 assert len(route.open) <= route.limit
@@ -208,10 +202,7 @@ class Broker:
             if former.peer is not None and former.peer.incarnation >= admission.incarnation:
                 text = f"name: {admission.name} has joined already as incarnation {former.peer.incarnation}"
                 return self._refuse(link, head.serial, "name", text, now_s)
-            effects += [
-                *self._end(former, "succeeded by a newer incarnation", now_s),
-                Close(former, "succeeded"),
-            ]
+            effects += [*self._end(former, "succeeded by a newer incarnation", now_s), Close(former, "succeeded")]
         beats = hello.features is not None and "beats_in_call" in hello.features
         peer = Peer.of(admission, content, hello.language[:32], beats)
         return effects + self._join(link, head, peer, now_s)
@@ -328,9 +319,7 @@ class Broker:
             route.open.append(packed_serial(head.serial))
         elif verb in _ANSWERS:
             serials = [] if route.back is None else route.back.open
-            serial = next(
-                (one for one in serials if int.from_bytes(one[len(one) > 1 :]) == head.serial), None
-            )
+            serial = next((one for one in serials if int.from_bytes(one[len(one) > 1 :]) == head.serial), None)
             if serial is None:
                 if now_s - max(link.joined_s, route.target.joined_s) <= LATE_ANSWER_S:
                     return [Note("info", "answer.late", {"source": link.name, "to": _show(to)})]
@@ -338,14 +327,10 @@ class Broker:
             serials.remove(serial)
         return [Send(route.target, (route.source, *frames[1:]))]
 
-    def _publish(
-        self, link: Link, peer: Peer, head: Head, to: bytes, frames: Sequence[bytes]
-    ) -> list[Effect]:
+    def _publish(self, link: Link, peer: Peer, head: Head, to: bytes, frames: Sequence[bytes]) -> list[Effect]:
         topic = to.decode(errors="replace")
         if head.verb is not Verb.TELL or not may_publish(peer, topic):
-            return self.forbidden(
-                link, head, f"{peer.role} may not say {head.verb.name} to {_show(to)}", link.heard_s
-            )
+            return self.forbidden(link, head, f"{peer.role} may not say {head.verb.name} to {_show(to)}", link.heard_s)
         effects: list[Effect] = []
         source = peer.name.encode()
         for reader in self.topics.get(to, {}).values():
@@ -409,9 +394,7 @@ class Broker:
 
     def absent(self, link: Link, serial: int, name: str) -> Send:
         """Return the effect that answers a CALL to who is lost and will come again: it is to be said again."""
-        failure = Failure(
-            "busy", f"{name} is absent and will return", retry_after_ms=_AGAIN_MS, data={"absent": True}
-        )
+        failure = Failure("busy", f"{name} is absent and will return", retry_after_ms=_AGAIN_MS, data={"absent": True})
         return self.tell(link, Head(Verb.ERROR, serial), failure)
 
     def admit(self, admission: Admission) -> None:

@@ -46,9 +46,7 @@ class Kernel:
             "kernel.withdraw": self._withdraw,
         }
 
-    def receive(
-        self, link: Link, peer: Peer, head: Head, frames: Sequence[bytes], now_s: float
-    ) -> list[Effect]:
+    def receive(self, link: Link, peer: Peer, head: Head, frames: Sequence[bytes], now_s: float) -> list[Effect]:
         """Decide about one message to the kernel."""
         broker = self._broker
         if head.verb is Verb.BEAT:
@@ -59,11 +57,7 @@ class Kernel:
             return broker.forbidden(link, head, f"the kernel takes no {head.verb.name}", now_s)
         call = CALL_BY_NAME.get(head.call)
         if call is None or call.callee is not None:
-            return [
-                broker.error(
-                    link, head.serial, "unknown_call", f"the kernel knows no call {head.call[:80]!r}"
-                )
-            ]
+            return [broker.error(link, head.serial, "unknown_call", f"the kernel knows no call {head.call[:80]!r}")]
         if peer.role not in call.callers:
             return broker.forbidden(link, head, f"{peer.role} may not call {call.name}", now_s)
         handler = self._handlers.get(call.name)
@@ -142,9 +136,7 @@ class Kernel:
         if len(link.topics) >= SUBSCRIPTIONS:
             raise RemoteProtocolError(f"subscribe.topic: expected at most {SUBSCRIPTIONS} (subscriptions)")
         if not request.topic.startswith("@"):
-            raise RemoteProtocolError(
-                f"subscribe.topic: expected @<run>/<topic>, found {request.topic[:80]!r}"
-            )
+            raise RemoteProtocolError(f"subscribe.topic: expected @<run>/<topic>, found {request.topic[:80]!r}")
         topic = checked(request.topic).encode()
         link.topics.add(topic)
         self._broker.topics.setdefault(topic, {})[link.key] = link

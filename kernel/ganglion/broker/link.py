@@ -84,11 +84,7 @@ class Peer:
 
     @classmethod
     def of(
-        cls,
-        admission: Admission,
-        content: Content = Content.MSGPACK,
-        language: str = "",
-        beats_in_call: bool = False,
+        cls, admission: Admission, content: Content = Content.MSGPACK, language: str = "", beats_in_call: bool = False
     ) -> Peer:
         """Return who takes an admitted place."""
         return cls(
@@ -172,9 +168,7 @@ class Link:
         self.watches: set[str] = set()
         self.topics: set[bytes] = set()
         self.sink: Any = None
-        self.curve_key: str | None = (
-            None  # of an encrypted connection, set by its front; None on this machine
-        )
+        self.curve_key: str | None = None  # of an encrypted connection, set by its front; None on this machine
 
     @property
     def name(self) -> str:

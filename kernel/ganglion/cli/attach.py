@@ -23,14 +23,10 @@ _TELL_S = 5.0  # between two lines that say so
 @click.command("attach")
 @click.argument("role", type=click.Choice(["environment", "observer"]))
 @click.argument("name")
-@click.option(
-    "--as", "uid", metavar="UID", help="The environment of the document whose place to take. [NAME]"
-)
+@click.option("--as", "uid", metavar="UID", help="The environment of the document whose place to take. [NAME]")
 @click.option("--run", metavar="RUN", default="last", help="The run that an observer looks at. [last]")
 @click.option("--wait", is_flag=True, help="Try again until there is a run that waits for it.")
-@click.option(
-    "--allow", multiple=True, metavar="PACKAGE", help="A package that NAME may be an import path into."
-)
+@click.option("--allow", multiple=True, metavar="PACKAGE", help="A package that NAME may be an import path into.")
 @click.pass_obj
 def command(
     settings: Settings, role: str, name: str, uid: str | None, run: str, wait: bool, allow: tuple[str, ...]
@@ -91,11 +87,7 @@ def _variables(connection: Connection, role: str, name: str, uid: str, run: str)
     }
     if role == "environment":
         return variables
-    return {
-        **variables,
-        "GANGLION_TOKEN": connection.observer_token,
-        "GANGLION_RUN": _run_id(connection, run),
-    }
+    return {**variables, "GANGLION_TOKEN": connection.observer_token, "GANGLION_RUN": _run_id(connection, run)}
 
 
 def _run_id(connection: Connection, run: str) -> str:

@@ -19,9 +19,7 @@ from ganglion.run.plan import Plan
 
 @click.command("check")
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
-@click.option(
-    "--deep", is_flag=True, help="import the plugins in child processes and start each environment once"
-)
+@click.option("--deep", is_flag=True, help="import the plugins in child processes and start each environment once")
 @click.option("--strict", is_flag=True, help="warnings count as errors")
 @click.option("--resolved", "whole", is_flag=True, help="print the document after cascade and defaults")
 @click.option("--format", "form", type=click.Choice(["text", "json"]), help="json: as --json [text]")
@@ -69,9 +67,7 @@ def _check(
 def _print(rows: list[tuple[str, Plan | None, list[Fault]]], as_json: bool, whole: bool) -> None:
     """Print what was found; beside resolved documents the faults go to stderr."""
     if as_json:
-        click.echo(
-            json.dumps([_row(file, plan if whole else None, faults) for file, plan, faults in rows], indent=2)
-        )
+        click.echo(json.dumps([_row(file, plan if whole else None, faults) for file, plan, faults in rows], indent=2))
         return
     for file, plan, faults in rows:
         if faults:

@@ -16,9 +16,7 @@ from ganglion.errors import LaunchError, PluginInvalid
 from ganglion.run.plan import Plan
 from ganglion.supervisor.advice import inspect
 
-_DEADLINE_S = (
-    120.0  # importing torch from a cold disk takes tens of seconds; a module that hangs takes for ever
-)
+_DEADLINE_S = 120.0  # importing torch from a cold disk takes tens of seconds; a module that hangs takes for ever
 
 
 def deeply(plan: Plan) -> list[Fault]:
@@ -43,9 +41,7 @@ def deeply(plan: Plan) -> list[Fault]:
 def misfits(entries: list[registry.Entry]) -> dict[tuple[str, str, str], str]:
     """Return what is wrong with plugins by (group, distribution, name), those that fit left out."""
     rows = [[entry.group, entry.distribution, entry.name] for entry in entries]
-    return {
-        (group, distribution, name): message for group, distribution, name, message in _ask({"entries": rows})
-    }
+    return {(group, distribution, name): message for group, distribution, name, message in _ask({"entries": rows})}
 
 
 def _ask(question: dict[str, Any]) -> list[Any]:

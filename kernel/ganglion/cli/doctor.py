@@ -75,9 +75,7 @@ def examine(settings: Settings) -> Iterator[Finding]:
 def _python() -> Finding:
     found = sys.version.split()[0]
     system = os.uname()  # `platform.platform()` would start a program to find out more
-    where = (
-        f"{found} at {sys.executable}, ganglion {ganglion.__version__} on {system.sysname} {system.release}"
-    )
+    where = f"{found} at {sys.executable}, ganglion {ganglion.__version__} on {system.sysname} {system.release}"
     if sys.version_info < _PYTHON:
         return Finding("python", "fail", where, "install Python 3.11 or newer")
     return Finding("python", "ok", where)
@@ -91,9 +89,7 @@ def _packages() -> Finding:
         except importlib.metadata.PackageNotFoundError:
             missing.append(name)
     if missing:
-        return Finding(
-            "packages", "fail", f"missing: {', '.join(missing)}", f"pip install {' '.join(missing)}"
-        )
+        return Finding("packages", "fail", f"missing: {', '.join(missing)}", f"pip install {' '.join(missing)}")
     return Finding("packages", "ok", ", ".join(found))
 
 
@@ -125,10 +121,7 @@ def _socket() -> Finding:
             folder.rmdir()
     except (OSError, GanglionError) as error:
         return Finding(
-            "ipc",
-            "fail",
-            f"cannot bind a socket: {error}",
-            "set XDG_RUNTIME_DIR or TMPDIR to a short, writable path",
+            "ipc", "fail", f"cannot bind a socket: {error}", "set XDG_RUNTIME_DIR or TMPDIR to a short, writable path"
         )
     return Finding("ipc", "ok", f"sockets in {folder.parent}")
 
@@ -147,9 +140,7 @@ def _files() -> Finding:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     text = f"{_number(soft)} open files, at most {_number(hard)}"
     if hard != resource.RLIM_INFINITY and hard < _FILES:
-        return Finding(
-            "files", "warn", text, f"`ulimit -n {_FILES}` serves {PEERS} peers; fewer are served now"
-        )
+        return Finding("files", "warn", text, f"`ulimit -n {_FILES}` serves {PEERS} peers; fewer are served now")
     return Finding("files", "ok", text)
 
 
@@ -197,10 +188,7 @@ def _plugins() -> Iterator[Finding]:
     wrong = misfits(entries)
     for (group, distribution, name), fault in wrong.items():
         yield Finding(
-            "plugins",
-            "fail",
-            f"{group} {name} of {distribution}: {fault}",
-            f"update or remove {distribution}",
+            "plugins", "fail", f"{group} {name} of {distribution}: {fault}", f"update or remove {distribution}"
         )
     lacking = [role for role in _ROLES if not registry.entries(role)]
     if lacking:

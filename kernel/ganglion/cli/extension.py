@@ -15,17 +15,7 @@ from ganglion.document.cascade import Nowhere, path_of, put
 from ganglion.document.compile import written
 from ganglion.document.fault import Fault, nearest, placed, report, settle, summary
 from ganglion.document.marks import Node, Source, compose, node_of
-from ganglion.document.model import (
-    Count,
-    Expect,
-    Flag,
-    Form,
-    Name,
-    Seed,
-    Version,
-    is_name,
-    validate,
-)
+from ganglion.document.model import Count, Expect, Flag, Form, Name, Seed, Version, is_name, validate
 from ganglion.document.reader import Tree, load_tree, read_tree
 from ganglion.document.schema import cleaned, schema
 from ganglion.document.spelling import component, normalise, walk

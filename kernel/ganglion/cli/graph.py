@@ -110,9 +110,7 @@ def command(settings: Settings, source: str, form: str, phases: bool, allow: tup
 class _AnyPlugin:
     """Know every plugin: what was carried out once is drawn also where it could not be carried out again."""
 
-    def locate(
-        self, kind: str, name: str, folder: str = "", allow: Sequence[str] = (), local: bool = True
-    ) -> Any:
+    def locate(self, kind: str, name: str, folder: str = "", allow: Sequence[str] = (), local: bool = True) -> Any:
         """Refuse nothing."""
 
     def alias(self, kind: str, name: str) -> None:
@@ -157,9 +155,7 @@ def _phase(graph: Graph, phase: PhasePlan, governor: int, store: int) -> None:
         graph.edge(controller, environments[environment.uid], "update")
     for agent in phase.agents:
         filters = "".join(f"\nfilter {part.name}" for part in agent.filters)
-        muscle = graph.node(
-            f"muscle {agent.name}\n{_form(agent.muscle, agent.program)}{filters}{copies}", group
-        )
+        muscle = graph.node(f"muscle {agent.name}\n{_form(agent.muscle, agent.program)}{filters}{copies}", group)
         graph.edge(controller, muscle, "act")
         _body(graph, agent, muscle, environments)
         if agent.brain is not None:
@@ -191,9 +187,7 @@ def _of(ids: Sequence[str], uid: str, uids: Collection[str]) -> str:
 
     Of two environments that could own an id it is the one with the longer uid.
     """
-    found = [
-        full for full in ids if max((u for u in uids if full.startswith(f"{u}.")), key=len, default="") == uid
-    ]
+    found = [full for full in ids if max((u for u in uids if full.startswith(f"{u}.")), key=len, default="") == uid]
     return "all" if f"{uid}.*" in found else str(len(found) or "")
 
 

@@ -26,9 +26,7 @@ if TYPE_CHECKING:
 
 
 @click.group("kernel", invoke_without_command=True)
-@click.option(
-    "--parallel", type=click.IntRange(min=1), default=1, metavar="N", help="runs at the same time [1]"
-)
+@click.option("--parallel", type=click.IntRange(min=1), default=1, metavar="N", help="runs at the same time [1]")
 @bind_options
 @click.pass_context
 def command(context: click.Context, parallel: int, bind: str | None, no_curve: bool) -> int:
@@ -54,9 +52,7 @@ async def _serve(settings: Settings, parallel: int, where: dict[str, str]) -> in
     store = store_of(settings)
     daemon = Daemon(store, parallel, _say)
     supervisor = Supervisor(
-        SupervisorSettings(
-            settings.results, store, None, True, logs, (), tuple(sys.argv), daemon.handlers(), **where
-        ),
+        SupervisorSettings(settings.results, store, None, True, logs, (), tuple(sys.argv), daemon.handlers(), **where),
         _tell,
     )
     daemon.supervisor = supervisor
@@ -130,35 +126,20 @@ def status(settings: Settings) -> int:
         info = operator.ask("kernel.info", Nothing())
         runs = operator.ask("kernel.runs", RunRequest()).rows
     if settings.json:
-        row: dict[str, object] = {
-            "endpoint": connection.endpoint,
-            "tcp": connection.tcp,
-            "connection_file": str(path),
-        }
-        row |= {
-            "version": info.version,
-            "pid": connection.pid,
-            "peers": info.peers,
-            "uptime_s": info.uptime_s,
-        }
+        row: dict[str, object] = {"endpoint": connection.endpoint, "tcp": connection.tcp, "connection_file": str(path)}
+        row |= {"version": info.version, "pid": connection.pid, "peers": info.peers, "uptime_s": info.uptime_s}
         click.echo(json.dumps({**row, "runs": runs}, indent=2))
         return 0
-    click.echo(
-        f"kernel {info.version} · process {connection.pid} · up {info.uptime_s:.0f} s · {info.peers} peers"
-    )
+    click.echo(f"kernel {info.version} · process {connection.pid} · up {info.uptime_s:.0f} s · {info.peers} peers")
     click.echo(f"endpoint {connection.endpoint}\nconnection file {path}")
     for run in runs:
-        click.echo(
-            f"{run['run']}  {run['status']}  {run['age_s']:.0f} s  {printable(run['reason'] or '')}".rstrip()
-        )
+        click.echo(f"{run['run']}  {run['status']}  {run['age_s']:.0f} s  {printable(run['reason'] or '')}".rstrip())
     return 0
 
 
 @command.command("env")
 @click.argument("uid")
-@click.option(
-    "--role", type=click.Choice(["environment", "muscle"]), default="environment", show_default=True
-)
+@click.option("--role", type=click.Choice(["environment", "muscle"]), default="environment", show_default=True)
 @click.pass_obj
 def environment(settings: Settings, uid: str, role: str) -> int:
     """Print the variables with which a program takes the place UID of a document that says `attach: true`.

@@ -51,9 +51,7 @@ def _spec(module: str) -> ModuleSpec | None:
 
 @click.command("plugins")
 @click.argument("name", required=False, metavar="[GROUP|NAME]")
-@click.option(
-    "--check", is_flag=True, help="import each in a child process; exit 1 for one that does not fit"
-)
+@click.option("--check", is_flag=True, help="import each in a child process; exit 1 for one that does not fit")
 @click.pass_obj
 def command(settings: Settings, name: str | None, check: bool) -> int:
     """List installed plugins, importing none of them; with a NAME, what their classes say of their parameters."""

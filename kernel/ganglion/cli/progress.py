@@ -88,9 +88,7 @@ class Progress:
         if news.event in (event.EPISODE_ENDED, event.EPISODES_ENDED):
             self.steps[run] = self.steps.get(run, 0) + int(news.fields.get("steps", 0))
         if news.event == event.WARNING:
-            who = (
-                f"{news.fields['name']}: " if "name" in news.fields else ""
-            )  # a participant's word, not ours
+            who = f"{news.fields['name']}: " if "name" in news.fields else ""  # a participant's word, not ours
             text = f"warning: {who}{news.fields.get('text', '')}"
             self.note("\n".join(printable(line) for line in text.splitlines()))
         self.show(run, news)
@@ -224,9 +222,7 @@ def make_progress(settings: Settings) -> Progress:
     """Return the progress that fits: JSON if asked for, live on a terminal, else plain."""
     if settings.json:
         return JsonProgress(settings, sys.stdout, sys.stderr)
-    dumb = os.environ.get("TERM", "") in ("", "dumb") or not (
-        sys.stdout.encoding or "utf-8"
-    ).lower().startswith("utf")
+    dumb = os.environ.get("TERM", "") in ("", "dumb") or not (sys.stdout.encoding or "utf-8").lower().startswith("utf")
     if settings.plain or dumb or settings.verbosity < 0 or not sys.stdout.isatty():
         return PlainProgress(settings, sys.stdout, sys.stderr)
     from ganglion.cli.screen import LiveProgress  # rich costs 30 ms, and a pipe needs none of it

@@ -90,9 +90,7 @@ def _open(batches: Iterator[RecordBatch]) -> Iterator[list[Any]]:
             sealed.add((phase, mode, worker, episode))
     for place in sorted(rows.keys() - sealed):
         yield from rows[place]
-        steps = max(
-            (row[0] for kind, *_, found in rows[place] if kind == "steps" for row in found), default=0
-        )
+        steps = max((row[0] for kind, *_, found in rows[place] if kind == "steps" for row in found), default=0)
         phase, mode, worker, episode = place
         yield ["episode", phase, mode, worker, None, episode, steps, False, False, _REASON, 0]
 
@@ -105,11 +103,7 @@ def _declared(stored: StoreReader, run: str) -> Iterator[list[Any]]:
     of = ("phase", "environment", "agent", "kind")
     declared = stored.rows("declarations", [run])
     for key, group in itertools.groupby(declared, lambda row: tuple(row[name] for name in of)):
-        yield [
-            "declare",
-            *key,
-            [[row[n] for n in ("id", "space", "unit", "dtype", "shape")] for row in group],
-        ]
+        yield ["declare", *key, [[row[n] for n in ("id", "space", "unit", "dtype", "shape")] for row in group]]
 
 
 @click.command("results")
@@ -117,14 +111,10 @@ def _declared(stored: StoreReader, run: str) -> Iterator[list[Any]]:
 @click.option("--table", help="The table; then all arguments are runs.")
 @click.option("--where", metavar="EXPR", help="Which rows, as in: episode >= 10 and reason like 'agent%'.")
 @click.option("--columns", multiple=True, metavar="NAME,...", help="Which columns, in this order.")
-@click.option(
-    "--order", multiple=True, metavar="NAME,...", help="Sort by these columns; -NAME sorts downwards."
-)
+@click.option("--order", multiple=True, metavar="NAME,...", help="Sort by these columns; -NAME sorts downwards.")
 @click.option("--limit", type=click.IntRange(min=0), metavar="N", help="At most N rows.")
 @click.option("--wide", is_flag=True, help="A column for each sensor, setpoint and reward.")
-@click.option(
-    "--format", "form", type=click.Choice(FORMATS), help="Default: by the name of --out, else table."
-)
+@click.option("--format", "form", type=click.Choice(FORMATS), help="Default: by the name of --out, else table.")
 @click.option("--out", type=click.Path(path_type=Path), help="A new file; - is standard output.")
 @click.option("--sql", metavar="QUERY", help="A query in SQL, on a connection that cannot write.")
 @click.option(
@@ -214,7 +204,5 @@ def _queried(reader: StoreReader, sql: str) -> tuple[list[str], Iterable[Mapping
     columns, lines = reader.query(sql)
     twice = sorted({name for name in columns if columns.count(name) > 1})
     if twice:
-        raise UsageError(
-            f"expected a name for each column of the query, found {', '.join(twice)} twice; use AS"
-        )
+        raise UsageError(f"expected a name for each column of the query, found {', '.join(twice)} twice; use AS")
     return columns, (dict(zip(columns, line, strict=True)) for line in lines)

@@ -83,9 +83,7 @@ def _find(results: Path, run: str) -> tuple[RunFolder, dict[str, Any]]:
     path = max(found, key=lambda one: str(read_manifest(one)[0].get("started")))
     manifest, wrong = read_manifest(path)
     if wrong or manifest.get("run") != path.name:
-        raise UsageError(
-            f"{path / MANIFEST}: expected the manifest of the run: {wrong or 'it is of another'}"
-        )
+        raise UsageError(f"{path / MANIFEST}: expected the manifest of the run: {wrong or 'it is of another'}")
     return RunFolder(path.name, path), manifest
 
 

@@ -36,9 +36,7 @@ def plan_rows(plan: Plan) -> dict[str, Any]:
     run = run_id(plan.uid)
     phases = []
     processes_by_phase = [(phase, processes_of(run, phase)) for phase in plan.phases]
-    seeds = iter(
-        seeds_of([(plan.seed, path_of(phase, p)) for phase, found in processes_by_phase for p in found])
-    )
+    seeds = iter(seeds_of([(plan.seed, path_of(phase, p)) for phase, found in processes_by_phase for p in found]))
     for phase, found in processes_by_phase:
         processes = [
             {
@@ -89,9 +87,7 @@ def print_plans(plans: Sequence[Plan], as_json: bool) -> None:
             )
             click.echo("  broker, governor, store")
             for process in phase["processes"]:
-                click.echo(
-                    f"  {process['name']:<40} seed {process['seed']:>19}  {printable(process['starts'])}"
-                )
+                click.echo(f"  {process['name']:<40} seed {process['seed']:>19}  {printable(process['starts'])}")
 
 
 def _count(number: int, word: str) -> str:
@@ -125,9 +121,7 @@ class Options:
     type=click.Choice(["lockstep", "pipelined", "async"]),
     help="when brains think, in every phase [as the documents say]",
 )
-@click.option(
-    "--parallel", type=click.IntRange(min=1), default=1, metavar="N", help="runs at the same time [1]"
-)
+@click.option("--parallel", type=click.IntRange(min=1), default=1, metavar="N", help="runs at the same time [1]")
 @click.option("--allow", multiple=True, metavar="PACKAGE", help="a package that import paths may name")
 @click.option("--plan", "only_plan", is_flag=True, help="print processes and seeds; start nothing")
 @bind_options
@@ -251,9 +245,7 @@ class RunSession:
             if first.run not in self.supervisor.runs:
                 first.release()
 
-    async def attend(
-        self, first: RunFolder, plans: Sequence[Plan], work: Callable[[], Awaitable[None]]
-    ) -> int:
+    async def attend(self, first: RunFolder, plans: Sequence[Plan], work: Callable[[], Awaitable[None]]) -> int:
         """Do some work between the start of a supervisor and its end; return the exit status of the command."""
         from ganglion.supervisor.service import Service
         from ganglion.supervisor.supervisor import Settings as SupervisorSettings
@@ -305,10 +297,7 @@ class RunSession:
     def _interrupt(self) -> None:
         """Hear Ctrl-C: once finishes the episode, twice cuts it, three times kills."""
         self.interrupts += 1
-        words = {
-            1: "finishing the episode; Ctrl-C again to stop now",
-            2: "stopping now; Ctrl-C again to kill",
-        }
+        words = {1: "finishing the episode; Ctrl-C again to stop now", 2: "stopping now; Ctrl-C again to kill"}
         self.progress.note(words.get(self.interrupts, "killing"))
         for run in self.supervisor.runs.values():
             if run.outcome is None:

@@ -103,14 +103,10 @@ def _refuse_live(settings: Settings, row: Mapping[str, Any]) -> None:
 def _remove_folder(results: Path, run: str) -> None:
     """Remove the folder of a run; a name that leads elsewhere is refused."""
     if Path(run).name != run or run.startswith("."):
-        raise UsageError(
-            f"expected a run's id as the name of its folder, found {run!r}; its folder was left alone"
-        )
+        raise UsageError(f"expected a run's id as the name of its folder, found {run!r}; its folder was left alone")
     try:
         shutil.rmtree(results / run)
     except FileNotFoundError:
         return  # a store elsewhere, or the folder was removed by hand
     except OSError as error:
-        raise StoreError(
-            f"{results / run}: the rows are removed, but the folder cannot be: {error}"
-        ) from error
+        raise StoreError(f"{results / run}: the rows are removed, but the folder cannot be: {error}") from error

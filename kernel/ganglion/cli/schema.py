@@ -19,14 +19,9 @@ from ganglion.errors import UsageError
 
 @click.command("schema")
 @click.argument("kind", default="run", metavar="[run|config|...]")
+@click.option("--plugins", is_flag=True, help="the parameters of installed plugins, too; imports them in a child")
 @click.option(
-    "--plugins", is_flag=True, help="the parameters of installed plugins, too; imports them in a child"
-)
-@click.option(
-    "--out",
-    type=click.Path(dir_okay=False),
-    metavar="FILE",
-    help="write to a new file, - for standard output",
+    "--out", type=click.Path(dir_okay=False), metavar="FILE", help="write to a new file, - for standard output"
 )
 def command(kind: str, plugins: bool, out: str | None) -> None:
     """Print the JSON Schema (2020-12) of a kind of documents, or of settings files (`config`).
@@ -47,11 +42,7 @@ def _schema(kind: str, plugins: bool) -> dict[str, Any]:
     That one may have the definitions of run documents inside; then it takes the parameters of plugins, too.
     """
     installed = {group: [entry.name for entry in registry.entries(group)] for group in registry.GROUPS}
-    kinds = {
-        "run": schema,
-        "config": config_schema,
-        **{entry.name: None for entry in registry.entries("schema")},
-    }
+    kinds = {"run": schema, "config": config_schema, **{entry.name: None for entry in registry.entries("schema")}}
     if kind not in kinds:
         names = ", ".join(repr(name) for name in kinds)
         raise UsageError(f"expected a kind of documents, {names}, found {kind!r}{nearest(kind, kinds)}")

@@ -122,11 +122,7 @@ class LiveProgress(Progress):
         self._drawn_s = self._clock()
         if self._live is None:
             self._live = Live(
-                console=self._console,
-                auto_refresh=False,
-                transient=True,
-                redirect_stdout=False,
-                redirect_stderr=False,
+                console=self._console, auto_refresh=False, transient=True, redirect_stdout=False, redirect_stderr=False
             )
             self._live.start()
         tasks = {task.id: task for task in self._bars.tasks}
@@ -228,9 +224,7 @@ class LiveProgress(Progress):
             evaluated = phase.evaluated.get(agent)
             text = f"{printable(agent)} {first:.4g} → {last:.4g} {sparkline(returns)}"
             more.append(text if evaluated is None else f"{text} evaluated {evaluated:.4g}")
-        self._bars.update(
-            phase.bar, completed=part, description=run + phase.name, count=count, more="   ".join(more)
-        )
+        self._bars.update(phase.bar, completed=part, description=run + phase.name, count=count, more="   ".join(more))
 
     def _leave(self, keys: list[tuple[str, Any]]) -> None:
         """Print bars for good, and draw them no more."""

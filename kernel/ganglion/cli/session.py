@@ -120,9 +120,7 @@ def processors(text: str, there: set[int]) -> set[int]:
         UsageError: It is no such list, or names one that is not `there`.
     """
     if _LIST.match(text) is None:
-        raise UsageError(
-            f"cpus: expected a list of processors, as in `0`, `0,2` or `1-3`, found {text[:80]!r}"
-        )
+        raise UsageError(f"cpus: expected a list of processors, as in `0`, `0,2` or `1-3`, found {text[:80]!r}")
     found: set[int] = set()
     for part in text.split(","):
         first, _, last = part.partition("-")
@@ -144,11 +142,7 @@ def keep_to(settings: Settings) -> None:
     os.sched_setaffinity(0, processors(settings.cpus, os.sched_getaffinity(0)))
 
 
-_INTERRUPTED = (
-    "finishing the episode; Ctrl-C again to stop now",
-    "stopping now; Ctrl-C again to kill",
-    "killing",
-)
+_INTERRUPTED = ("finishing the episode; Ctrl-C again to stop now", "stopping now; Ctrl-C again to kill", "killing")
 
 
 class Session:
@@ -189,9 +183,7 @@ class Session:
         self._note = note
         service = Service()
         self._supervisor = service.supervisor = Supervisor(
-            SupervisorSettings(
-                settings.results, self.store, name, tcp, logs, (), tuple(sys.argv), service.handlers()
-            ),
+            SupervisorSettings(settings.results, self.store, name, tcp, logs, (), tuple(sys.argv), service.handlers()),
             report,
             launcher,
         )

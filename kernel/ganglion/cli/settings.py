@@ -145,9 +145,7 @@ def _value(key: str, text: str) -> Any:
         return int(text)
     known = _CHOICES.get(key)
     if known is not None and text not in known:
-        raise UsageError(
-            f"variable GANGLION_{key.upper()}: expected one of {', '.join(known)}, found {text[:80]!r}"
-        )
+        raise UsageError(f"variable GANGLION_{key.upper()}: expected one of {', '.join(known)}, found {text[:80]!r}")
     return text
 
 

@@ -23,9 +23,7 @@ _FILES = ("bytes", "path")
 @click.command("show")
 @click.argument("run", metavar="RUN")
 @click.option("--document", is_flag=True, help="print the document as it was given")
-@click.option(
-    "--plan", is_flag=True, help="print the document as it was carried out: after cascade and defaults"
-)
+@click.option("--plan", is_flag=True, help="print the document as it was carried out: after cascade and defaults")
 @click.pass_obj
 def command(settings: Settings, run: str, document: bool, plan: bool) -> None:
     """Show a run: identity, status and reason, phases, brains and files.

@@ -21,9 +21,7 @@ def _options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--reason", default="", metavar="TEXT", help="why; kept with the signal"),
         click.option("--worker", type=click.IntRange(min=0), metavar="N", help="one worker only"),
         click.option("--phase", metavar="PHASE", help="name or number of the phase that is meant"),
-        click.option(
-            "--steps", type=click.IntRange(min=1), metavar="N", help="go on for N steps, then stand again"
-        ),
+        click.option("--steps", type=click.IntRange(min=1), metavar="N", help="go on for N steps, then stand again"),
         click.argument("run", metavar="RUN"),
     ):
         command = decorate(command)
@@ -33,9 +31,7 @@ def _options(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.command("pause")
 @_options
 @click.pass_obj
-def pause(
-    settings: Settings, run: str, steps: int | None, phase: str | None, worker: int | None, reason: str
-) -> int:
+def pause(settings: Settings, run: str, steps: int | None, phase: str | None, worker: int | None, reason: str) -> int:
     """Let the workers of RUN stand at their next step boundary; return when they do, and print where each one is."""
     with find_run(settings.results, settings.kernel, run) as operator:
         answer = send(operator, RunSignal(run, "PAUSE", phase, worker, reason))
@@ -47,9 +43,7 @@ def pause(
 @click.command("continue")
 @_options
 @click.pass_obj
-def go_on(
-    settings: Settings, run: str, steps: int | None, phase: str | None, worker: int | None, reason: str
-) -> int:
+def go_on(settings: Settings, run: str, steps: int | None, phase: str | None, worker: int | None, reason: str) -> int:
     """Let the paused workers of RUN go on; with --steps return when they stand again, and print where each one is."""
     with find_run(settings.results, settings.kernel, run) as operator:
         answer = send(operator, RunSignal(run, "CONTINUE", phase, worker, reason, steps))
@@ -78,9 +72,7 @@ def say(settings: Settings, answer: Signalled) -> int:
 @click.option("--worker", type=click.IntRange(min=0), metavar="N", help="one worker only")
 @click.option("--reason", default="", metavar="TEXT", help="why; kept with the signal")
 @click.pass_obj
-def command(
-    settings: Settings, run: str, name: str, phase: str | None, worker: int | None, reason: str
-) -> int:
+def command(settings: Settings, run: str, name: str, phase: str | None, worker: int | None, reason: str) -> int:
     """Send the flow signal NAME (RESET, STOP_PHASE, ...) to RUN and print the governor's answer."""
     wish = RunSignal(run, name.upper().replace("-", "_"), phase, worker, reason)
     with find_run(settings.results, settings.kernel, run) as operator:

@@ -37,9 +37,7 @@ def store_class(uri: str) -> type[Store]:
 
     scheme, colon, _ = uri.partition("://")
     if not colon:
-        raise UsageError(
-            f"expected a store URI such as sqlite:///results/{_FILE}, found {without_password(uri)!r}"
-        )
+        raise UsageError(f"expected a store URI such as sqlite:///results/{_FILE}, found {without_password(uri)!r}")
     loaded: type[Store] = registry.load("store", scheme)
     return loaded
 
@@ -80,9 +78,7 @@ class StoredRun:
     def files(self) -> list[dict[str, Any]]:
         """Return path (below the folder) and size of every file of the run, by path."""
         found = sorted(path for path in self.folder.rglob("*") if path.is_file())
-        return [
-            {"path": path.relative_to(self.folder).as_posix(), "bytes": path.stat().st_size} for path in found
-        ]
+        return [{"path": path.relative_to(self.folder).as_posix(), "bytes": path.stat().st_size} for path in found]
 
     def _phases(self, reader: StoreReader | None) -> list[dict[str, Any]]:
         """Return the phases that have begun, and behind them those that have not."""
@@ -150,9 +146,7 @@ def find_stored(settings: Settings, run: str) -> StoredRun:
 def _of_folder(results: Path, run: str, why: str) -> StoredRun:
     """Return a run of which there is a folder only: by id, else the newest with that uid; `why` it is not stored."""
     folders = [path.parent for path in results.glob(f"*/{_MANIFEST}")]
-    told = {
-        folder: manifest for folder in folders if (manifest := _manifest(folder)).get("run") == folder.name
-    }
+    told = {folder: manifest for folder in folders if (manifest := _manifest(folder)).get("run") == folder.name}
     meant = [f for f in told if f.name == run] or [f for f, m in told.items() if m.get("uid") == run]
     if not meant:
         raise UsageError(f"{why}; in {results} there is no folder of such a run either")

@@ -97,8 +97,6 @@ def _follow(operator: Operator, run: str, progress: Progress) -> int:
         [str(line) for line in story] if isinstance(story, list) else [],
         float(str(row["age_s"])),
     )
-    progress.end(
-        outcome, f" in {without_password(operator.connection.store)}" if operator.connection.store else ""
-    )
+    progress.end(outcome, f" in {without_password(operator.connection.store)}" if operator.connection.store else "")
     progress.close()
     return outcome.exit_status

@@ -54,9 +54,7 @@ def cell(value: Any) -> str:
     return json_text(value)
 
 
-def write(
-    stream: TextIO, form: str, columns: Sequence[str], rows: Iterable[Row], terminal: bool = False
-) -> None:
+def write(stream: TextIO, form: str, columns: Sequence[str], rows: Iterable[Row], terminal: bool = False) -> None:
     """Write rows in one of `FORMATS`; `terminal` draws the table for a screen."""
     if form == "table" and terminal:
         _write_drawn(stream, columns, rows)

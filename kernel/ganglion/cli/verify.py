@@ -180,9 +180,7 @@ class _Verified:
 
 @click.command("verify")
 @click.argument("runs", nargs=-1, metavar="[RUN...]")
-@click.option(
-    "--digest", is_flag=True, help="Print the digest of the results; equal results have equal ones."
-)
+@click.option("--digest", is_flag=True, help="Print the digest of the results; equal results have equal ones.")
 @click.pass_context
 def command(context: click.Context, runs: tuple[str, ...], digest: bool) -> None:
     """Recompute rows, chains of episodes and files of runs, or of all runs; exit status 1 if anything is damaged.
@@ -313,9 +311,7 @@ def _of_folder(results: Path, name: str, why: StoreError) -> _Verified:
     if manifest.get("store") is not None:
         verified.add("store", str(manifest["store"]), f"its rows cannot be read: {why}")
     if wrong or "sha256" not in manifest:
-        verified.add(
-            "file", MANIFEST, wrong or "it is not sealed: the run goes on, or has not ended in order"
-        )
+        verified.add("file", MANIFEST, wrong or "it is not sealed: the run goes on, or has not ended in order")
     for where, text in Files(results / name).sealed(manifest):
         verified.add("file", where, text)
     return verified

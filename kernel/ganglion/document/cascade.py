@@ -11,13 +11,7 @@ from ganglion.document.fault import Fault, nearest
 from ganglion.document.marks import Node, Source, compose
 from ganglion.document.spelling import PLACES
 from ganglion.limits import DEADLINES_S, PHASES_PER_RUN, processes_per_run
-from ganglion.run.plan import (
-    FAIL,
-    ON_LOSS,
-    RECOVER,
-    RESTART,
-    Recovery,
-)
+from ganglion.run.plan import FAIL, ON_LOSS, RECOVER, RESTART, Recovery
 
 _COMPONENT = re.compile(r'"((?:[^"\\]|\\.)*)"|([^."]+)')
 _ENTRY_KEYS = frozenset({"environment", "reward", "state_transformer", "remove", "recovery"})
@@ -311,9 +305,7 @@ def expand(before: Expanded | None, mark: Node, given: Node, replace: bool = Fal
     parts = given.map
     phase.simulation = _named(phase.simulation, parts.get("simulation"), replace)
     phase.config = (
-        parts.get("phase_config", phase.config)
-        if replace
-        else _merge(phase.config, parts.get("phase_config"))
+        parts.get("phase_config", phase.config) if replace else _merge(phase.config, parts.get("phase_config"))
     )
     inherited = None if replace and "recovery" in parts else phase.recovery
     phase.recovery = _change(inherited, parts.get("recovery"), *INNER)
@@ -330,9 +322,7 @@ def _entities(phase: Expanded, key: str, inner: str | None, name: str) -> Iterat
             continue
         node = holder.map[name]
         if label in seen:
-            phase.faults.append(
-                node.fault(f"duplicate {name} `{label}`: each stands once in the {key} of a phase")
-            )
+            phase.faults.append(node.fault(f"duplicate {name} `{label}`: each stands once in the {key} of a phase"))
             continue
         seen.add(label)
         yield label, entry, node

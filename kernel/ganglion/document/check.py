@@ -255,9 +255,7 @@ class _Phase:
         self.index = index
         self.phase = phase
         self.names = names
-        self.agents = (
-            agents  # of all phases: a condition of the run may name one that comes later; None: unknown
-        )
+        self.agents = agents  # of all phases: a condition of the run may name one that comes later; None: unknown
         self.lookup = lookup
         self.blurred = blurred
         self.faults: list[Fault] = list(phase.faults)
@@ -294,9 +292,7 @@ class _Phase:
         each = 1 + len(self.phase.environments) + len(self.phase.agents)
         needed = worker.value * each + len(self.phase.agents) + 3  # brains; broker, governor, store
         if needed > processes_per_run():
-            message = (
-                f"{worker.value} workers need up to {needed} processes, a run may have {processes_per_run()}"
-            )
+            message = f"{worker.value} workers need up to {needed} processes, a run may have {processes_per_run()}"
             self.faults.append(worker.fault(f"{message} (setting processes_per_run)"))
 
     def _plugin(self, kind: str, node: Node | None, optional: bool = False) -> None:
@@ -362,18 +358,14 @@ class _Phase:
         params = None if objective is None else objective.map.get("params")
         plain = objective is None or objective.value is None or objective.text("name") == _SUM
         if not plain or (params is not None and params.value):
-            message = (
-                f"a program adds up its rewards: beside `{forms[0]}` expected none, or {_SUM} without params"
-            )
+            message = f"a program adds up its rewards: beside `{forms[0]}` expected none, or {_SUM} without params"
             self.faults.append(agent.keys["objective"].fault(message))
 
     def _agent(self, agent: Node) -> None:
         """Check an agent's parts, lists and model."""
         muscle = agent.map.get("muscle")
         if muscle is None and _clean(agent, model.Agent):
-            self.faults.append(
-                agent.fault(f"missing key `muscle`: agent `{agent.text('name')}` has no actor")
-            )
+            self.faults.append(agent.fault(f"missing key `muscle`: agent `{agent.text('name')}` has no actor"))
         if muscle is not None:
             self._muscle(agent, muscle)
         for kind in ("brain", "objective"):
@@ -394,11 +386,7 @@ class _Phase:
     def _ids(self, items: list[Node], key: str) -> None:
         """Check that ids name environments of this phase, and none twice."""
         seen: set[str] = set()
-        wild = {
-            str(item.value)[:-1]
-            for item in items
-            if isinstance(item.value, str) and item.value.endswith(".*")
-        }
+        wild = {str(item.value)[:-1] for item in items if isinstance(item.value, str) and item.value.endswith(".*")}
         for item in items:
             if not isinstance(item.value, str) or not item.value:
                 continue
@@ -406,9 +394,7 @@ class _Phase:
             if item.value in seen:
                 self.faults.append(item.fault(f"`{item.value}` stands twice in `{key}`"))
             elif within is not None:
-                self.faults.append(
-                    item.fault(f"`{item.value}` stands twice in `{key}`: `{within}` has it too")
-                )
+                self.faults.append(item.fault(f"`{item.value}` stands twice in `{key}`: `{within}` has it too"))
             elif not self.blurred:
                 self._id(item, item.value, key)
             seen.add(item.value)
@@ -466,9 +452,7 @@ class _Phase:
     def _agents_named(self, params: Node) -> None:
         for agent, mark in params.keys.items():
             if self.agents is not None and agent not in self.agents:
-                self.faults.append(
-                    mark.fault(f"there is no agent `{agent}`{nearest(agent, sorted(self.agents))}")
-                )
+                self.faults.append(mark.fault(f"there is no agent `{agent}`{nearest(agent, sorted(self.agents))}"))
 
     def _criteria(self, criteria: Node) -> None:
         for key, mark in criteria.keys.items():
@@ -523,8 +507,7 @@ def _version(root: Node, versions: frozenset[str]) -> Fault | None:
     ours = ".".join(__version__.split(".")[:2])
     if node is None:
         return _warn(
-            root,
-            f"no `version`: expected the version of Ganglion it was written for, such as {__version__!r}",
+            root, f"no `version`: expected the version of Ganglion it was written for, such as {__version__!r}"
         )
     theirs = ".".join(str(node.value).split(".")[:2])
     if theirs in versions:
@@ -543,13 +526,9 @@ def _episodes(root: Node, phase: Expanded) -> Iterator[Fault]:
         return  # what it says is an error
     if episodes is None or episodes.value is None:
         if len(readers) == len(conditions):
-            yield _warn(
-                phase.mark, f"nothing ends phase `{phase.name}`: neither `episodes` nor another condition"
-            )
+            yield _warn(phase.mark, f"nothing ends phase `{phase.name}`: neither `episodes` nor another condition")
     elif not readers:
-        yield _warn(
-            episodes, "`episodes` is read by the condition `max_episodes` only, which this phase has not"
-        )
+        yield _warn(episodes, "`episodes` is read by the condition `max_episodes` only, which this phase has not")
 
 
 def _without_effect(phase: Expanded) -> Iterator[Fault]:
@@ -637,15 +616,11 @@ def _averages(
                 yield _warn(mark, f"{_NEVER}: {needs}")
             continue
         if episodes is not None and n > episodes:
-            yield _warn(
-                mark, f"{_NEVER}: {key} needs {n} episodes, max_episodes ends the phase after {episodes:g}"
-            )
+            yield _warn(mark, f"{_NEVER}: {key} needs {n} episodes, max_episodes ends the phase after {episodes:g}")
         if not brain:
             yield _warn(mark, f"{key} without a brain_avgN of this agent: palaestrAI needs one")
         elif key in numbers and numbers[key] >= min(brain):
-            usual = (
-                "an episode ends when its last values reach that, the mean of all of them is usually below"
-            )
+            usual = "an episode ends when its last values reach that, the mean of all of them is usually below"
             yield _warn(mark, f"{key}: {numbers[key]:g} beside a brain_avgN of {min(brain):g}: {usual}")
 
 
@@ -670,9 +645,7 @@ def _unread(phase: Expanded) -> Iterator[Fault]:
             for criteria in condition.map["params"].map.values():
                 for key, mark in criteria.keys.items():
                     if key.startswith("phase_avg"):
-                        yield _warn(
-                            mark, f"`{key}` is not read among `simulation.conditions`: it is phase-level"
-                        )
+                        yield _warn(mark, f"`{key}` is not read among `simulation.conditions`: it is phase-level")
 
 
 def _blind(earlier: list[Expanded], phase: Expanded) -> Iterator[Fault]:
@@ -682,9 +655,7 @@ def _blind(earlier: list[Expanded], phase: Expanded) -> Iterator[Fault]:
         learns = brain is not None and brain.value is not None and brain.text("name") != "none"
         given = [agent.map[key].items for key in ("sensors", "actuators") if key in agent.map]
         if learns and not any(given) and not any(name in before.agents for before in earlier):
-            yield _warn(
-                agent, f"agent `{name}` has neither `sensors` nor `actuators`: it sees and sets nothing"
-            )
+            yield _warn(agent, f"agent `{name}` has neither `sensors` nor `actuators`: it sees and sets nothing")
 
 
 def _vain_loads(earlier: list[Expanded], phase: Expanded) -> Iterator[Fault]:

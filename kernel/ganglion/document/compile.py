@@ -15,9 +15,7 @@ from ganglion.run.outline import outline, outline_plugin, outline_recovery
 from ganglion.run.plan import AgentPlan, EnvironmentPlan, PhasePlan, Plan, PluginPlan, ProgramPlan, Recovery
 
 
-def compile_plan(
-    root: Node, phases: list[Expanded], source: str, folder: str, text: str, allow: Sequence[str]
-) -> Plan:
+def compile_plan(root: Node, phases: list[Expanded], source: str, folder: str, text: str, allow: Sequence[str]) -> Plan:
     """Return the plan of a normalised document without faults, defaults filled in."""
     uid = str(root.map["uid"].value)
     return Plan(
@@ -49,9 +47,7 @@ def _plugin(node: Node | None) -> PluginPlan | None:
     if node is None or not isinstance(node.value, dict):
         return None
     name = node.map["name"]
-    return PluginPlan(
-        str(name.value), _value(node, "params", {}), _value(node, "on_error", "fail"), _at(name)
-    )
+    return PluginPlan(str(name.value), _value(node, "params", {}), _value(node, "on_error", "fail"), _at(name))
 
 
 def _plugins(nodes: Sequence[Node]) -> list[PluginPlan]:

@@ -23,13 +23,9 @@ Packages = Annotated[
         {"type": "array", "items": {"type": "string", "minLength": 1}},
     ),
 ]
-Commands = Annotated[
-    str, Expect("one of allow, deny", lambda v: v in ("allow", "deny"), {"enum": ["allow", "deny"]})
-]
+Commands = Annotated[str, Expect("one of allow, deny", lambda v: v in ("allow", "deny"), {"enum": ["allow", "deny"]})]
 _READERS = ("owner", "group", "all")
-Readers = Annotated[
-    str, Expect("one of owner, group, all", lambda v: v in _READERS, {"enum": list(_READERS)})
-]
+Readers = Annotated[str, Expect("one of owner, group, all", lambda v: v in _READERS, {"enum": list(_READERS)})]
 NUMBERS = {"processes_per_run": (1, PROCESSES_PER_RUN_MAX), "journal_begin_bytes": (4096, TAPE_BYTES)}
 """Settings that are integers: the least and the largest."""
 
@@ -47,9 +43,7 @@ class Config(Form):
     store: Text = Field("", description="URI of the store; default: ganglion.db in the results folder")
     kernel: Text = Field("", description="connection file of the kernel to talk to")
     bind: Text = Field("", description="endpoint for programs on other machines, encrypted")
-    cpus: Text = Field(
-        "", description="processors that runs are kept on, as in `0`, `0,2` or `1-3`; default: all"
-    )
+    cpus: Text = Field("", description="processors that runs are kept on, as in `0`, `0,2` or `1-3`; default: all")
     allow: Packages = Field([], description="packages that import paths in documents may name")
     block: Packages = Field([], description="plugins and distributions that nobody may use, by name")
     commands: Commands = Field("allow", description="whether documents may start programs")

@@ -53,9 +53,7 @@ class Source:
 
 Value: TypeAlias = "str | int | float | bool | list[Node] | dict[str, Node] | None"
 
-_LOADER = getattr(
-    yaml, "CSafeLoader", yaml.SafeLoader
-)  # libyaml is eight times as fast; both give the same events
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml is eight times as fast; both give the same events
 
 # YAML 1.2.2, 10.3.2: the core schema, in which `yes`, `on` and `12:30` are text
 _NULL = frozenset({"", "~", "null", "Null", "NULL"})
@@ -86,9 +84,7 @@ _ENDS = (yaml.MappingEndEvent, yaml.SequenceEndEvent)
 _UNPRINTABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-_NO_KEYS: dict[
-    str, Any
-] = {}  # shared by all that are no maps: a dictionary for each scalar would cost more than it
+_NO_KEYS: dict[str, Any] = {}  # shared by all that are no maps: a dictionary for each scalar would cost more than it
 
 
 class Node:
@@ -145,11 +141,7 @@ class Node:
 
     def place(self) -> str:
         """Return `file:line:column`, lines and columns from 1."""
-        return (
-            self.source.name
-            if self.source.inline
-            else f"{self.source.name}:{self.line + 1}:{self.column + 1}"
-        )
+        return self.source.name if self.source.inline else f"{self.source.name}:{self.line + 1}:{self.column + 1}"
 
     def fault(
         self, message: str, severity: Literal["error", "warning", "note"] = "error", path: str | None = None
@@ -161,9 +153,7 @@ class Node:
         if self.source.inline:
             return Fault(severity, self.source.name, 0, 0, path, message)
         text = self.source.line(self.line)
-        return Fault(
-            severity, self.source.name, self.line + 1, self.column + 1, path, message, text, self.width
-        )
+        return Fault(severity, self.source.name, self.line + 1, self.column + 1, path, message, text, self.width)
 
     def found(self) -> str:
         """Return what stands here in words, for the end of `expected ..., found ...`."""
@@ -301,8 +291,7 @@ class _Composer:
 
     def _too_many_collections(self, event: Any) -> None:
         self._refuse(
-            event,
-            f"expected at most {DOCUMENT_COLLECTIONS} lists and maps, found more (limit document_collections)",
+            event, f"expected at most {DOCUMENT_COLLECTIONS} lists and maps, found more (limit document_collections)"
         )
 
     def _stop(self, line: int, column: int, width: int, message: str) -> None:
@@ -336,9 +325,7 @@ class _Composer:
 
     def _deep(self, event: Any, height: int) -> None:
         if len(self.open) + height > DOCUMENT_DEPTH:
-            self._refuse(
-                event, f"expected at most {DOCUMENT_DEPTH} levels, found more (limit document_depth)"
-            )
+            self._refuse(event, f"expected at most {DOCUMENT_DEPTH} levels, found more (limit document_depth)")
 
     def _scalar(self, event: Any) -> None:
         self.expanded += 1  # as `_count` does, whose call would be a fifth of the time that a scalar takes
@@ -536,6 +523,4 @@ def _not_yaml(source: Source, error: yaml.MarkedYAMLError, spread: Any) -> Fault
             line = source.count - 1
             column = len(source.line(line))
         return Node(None, source, line, column).fault(f"not YAML: {said}")
-    return Node(None, source, opened.line, opened.column).fault(
-        f"not YAML: the quote that is opened here {how}"
-    )
+    return Node(None, source, opened.line, opened.column).fault(f"not YAML: the quote that is opened here {how}")

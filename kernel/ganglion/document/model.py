@@ -106,8 +106,7 @@ NAME_WORDS = f"text of 1 to {UID_BYTES} bytes without / [ ] and control characte
 
 Text = Annotated[str, Expect("text", _is_text, _TEXT)]
 Directory = Annotated[
-    str | None,
-    _or_null("a directory (`./store` for one of that name; stores keep no models)", _is_directory, _TEXT),
+    str | None, _or_null("a directory (`./store` for one of that name; stores keep no models)", _is_directory, _TEXT)
 ]
 TextOrNull = Annotated[str | None, _or_null("text", _is_text, _TEXT)]
 PluginName = Annotated[
@@ -118,22 +117,15 @@ Flag = Annotated[bool, Expect("true or false", lambda v: isinstance(v, bool), {"
 Seed = Annotated[int, Expect("an integer >= 0", _is_integer(0), {"type": "integer", "minimum": 0})]
 Count = Annotated[int, Expect("an integer >= 1", _is_integer(1), _COUNT)]
 CountOrNull = Annotated[int | None, _or_null("an integer >= 1", _is_integer(1), _COUNT)]
-WorkerOrNull = Annotated[
-    int | None, _or_null("an integer >= 0", _is_integer(0), {"type": "integer", "minimum": 0})
-]
+WorkerOrNull = Annotated[int | None, _or_null("an integer >= 0", _is_integer(0), {"type": "integer", "minimum": 0})]
 Params = Annotated[dict[str, Any], Expect("a map", lambda v: isinstance(v, dict), _MAP)]
 Maps = Annotated[list[Any], Expect("a list of maps", _is_maps, {"type": "array", "items": _MAP})]
 Id = Annotated[str, Expect("a full id", lambda v: _is_text(v) and bool(v), {**_TEXT, "minLength": 1})]
-Variables = Annotated[
-    dict[str, str], Expect("a map of text", _is_map_of_text, {**_MAP, "additionalProperties": _TEXT})
-]
+Variables = Annotated[dict[str, str], Expect("a map of text", _is_map_of_text, {**_MAP, "additionalProperties": _TEXT})]
 Command = Annotated[
-    list[str],
-    Expect("a list of text, not empty", lambda v: _is_texts(v) and bool(v), {**_TEXTS, "minItems": 1}),
+    list[str], Expect("a list of text, not empty", lambda v: _is_texts(v) and bool(v), {**_TEXTS, "minItems": 1})
 ]
-Version = Annotated[
-    str, Expect("text", lambda v: isinstance(v, str | int | float) and not isinstance(v, bool), _TEXT)
-]
+Version = Annotated[str, Expect("text", lambda v: isinstance(v, str | int | float) and not isinstance(v, bool), _TEXT)]
 Deadline = Annotated[
     float | None, _or_null("a number of seconds > 0", _is_deadline, {"type": "number", "exclusiveMinimum": 0})
 ]
@@ -146,15 +138,12 @@ Span = Annotated[
     ),
 ]
 User = Annotated[
-    str | None,
-    _or_null("the name of a user", lambda v: _is_text(v) and bool(v), {**_TEXT, "minLength": 1}),
+    str | None, _or_null("the name of a user", lambda v: _is_text(v) and bool(v), {**_TEXT, "minLength": 1})
 ]
 PhaseReference = Annotated[
     Any,
     _or_null(
-        "an index or the name of a phase",
-        lambda v: _is_text(v) or _is_integer(0)(v),
-        {"type": ["string", "integer"]},
+        "an index or the name of a phase", lambda v: _is_text(v) or _is_integer(0)(v), {"type": ["string", "integer"]}
     ),
 ]
 Speaks = Annotated[str, _choice("bus", "lines")]
@@ -173,8 +162,7 @@ class Plugin(Form):
     name: PluginName = Field(_ABSENT, description="short name of the plugin, or `module:Class`")
     params: Params = Field({}, description="arguments of its constructor")
     on_error: OnError = Field(
-        "fail",
-        description="`continue`: exceptions of its code are noted and the run goes on; not of conditions",
+        "fail", description="`continue`: exceptions of its code are noted and the run goes on; not of conditions"
     )
 
 
@@ -191,9 +179,7 @@ class Muscle(Plugin):
         description="program and arguments, one process per worker, in place of a plugin; its loss ends the run, or "
         "with `on_loss: restart` costs the open episode; `{connection}` is replaced by the address of the bus",
     )
-    attach: Flag = Field(
-        False, description="a program that somebody else starts; awaited under the agent's name"
-    )
+    attach: Flag = Field(False, description="a program that somebody else starts; awaited under the agent's name")
     cwd: Text = Field(_ABSENT, description="working folder of `command`, relative to the document")
     variables: Variables = Field(_ABSENT, description="environment variables of `command`")
     speaks: Speaks = Field(
@@ -205,9 +191,7 @@ class Muscle(Plugin):
 class Restarts(Form):
     """Bound how often a lost process is replaced."""
 
-    max: Count = Field(
-        RESTARTS_PER_NAME, description="losses of one name that are made good within the window"
-    )
+    max: Count = Field(RESTARTS_PER_NAME, description="losses of one name that are made good within the window")
     within_s: Span = Field(RESTARTS_WITHIN_S, description="the window, seconds")
     poison: Count = Field(
         LOSSES_AT_ONE_STEP,
@@ -223,17 +207,13 @@ class Recovery(Form):
         description="what a lost process means: `recover`: the run goes on as if nothing had happened; `restart`: the "
         "open episode is lost, the next one follows; `fail`: the run ends",
     )
-    deterministic: Flag = Field(
-        True, description="whether a process that is driven again gives the same answers"
-    )
+    deterministic: Flag = Field(True, description="whether a process that is driven again gives the same answers")
     restarts: Restarts = Field(_ABSENT, description="how often a lost process is replaced")
     checkpoint_s: Span = Field(CHECKPOINT_S, description="least time between two checkpoints, seconds")
     deadlines_s: dict[str, Deadline] = Field(
         _ABSENT, description="how long a call may take by its last word, seconds; null: for ever"
     )
-    run_as: User = Field(
-        None, description="user under whose name environments, muscles, brains and controllers run"
-    )
+    run_as: User = Field(None, description="user under whose name environments, muscles, brains and controllers run")
 
 
 class Environment(Form):
@@ -251,9 +231,7 @@ class Environment(Form):
         _ABSENT,
         description="`bus`: `command` joins the bus by itself; `lines`: it reads and writes one JSON object per line",
     )
-    params: Params = Field(
-        {}, description="arguments of the constructor; sent to other programs with the setup"
-    )
+    params: Params = Field({}, description="arguments of the constructor; sent to other programs with the setup")
     on_error: OnError = Field("fail", description="without effect: an environment that raises fails the run")
     per_worker: Maps = Field([], description="worker w gets entry `w mod length` merged over `params`")
 
@@ -291,19 +269,15 @@ class Replay(Form):
     """Name recorded episodes from which an agent's brain learns before the first step of a train phase."""
 
     agent: TextOrNull = Field(None, description="agent whose episodes they are; default: this one")
-    experiment_run: TextOrNull = Field(
-        None, description="uid of the run: the newest finished one; default: this run"
-    )
+    experiment_run: TextOrNull = Field(None, description="uid of the run: the newest finished one; default: this run")
     instance: TextOrNull = Field(None, description="id of the run")
     phase: PhaseReference = Field(
-        None,
-        description="index or name of a phase; default: the last one with that agent, here an earlier one",
+        None, description="index or name of a phase; default: the last one with that agent, here an earlier one"
     )
     base: TextOrNull = Field(None, description="directory or store that is searched first")
     environment: TextOrNull = Field(None, description="only if the agent was in this environment alone")
     mode: Annotated[str | None, _choice_or_null("train", "test", "evaluate")] = Field(
-        None,
-        description="only episodes of this mode; default: the mode of the phase, without its evaluations",
+        None, description="only episodes of this mode; default: the mode of the phase, without its evaluations"
     )
     worker: WorkerOrNull = Field(None, description="only episodes of this worker; default: of all")
     repeat: Count = Field(1, description="how often they are shown")
@@ -370,9 +344,7 @@ class PhaseConfig(Form):
     sync: Annotated[str, _choice("lockstep", "pipelined", "async")] = Field(
         "lockstep", description="when the brain thinks"
     )
-    conditions: list[Plugin] | None = Field(
-        None, description="phase-level conditions instead of those of `run_config`"
-    )
+    conditions: list[Plugin] | None = Field(None, description="phase-level conditions instead of those of `run_config`")
     store_raw_actuators: Any = Field(None, description="without effect: proposals are always stored")
 
 
@@ -399,9 +371,7 @@ class Document(Form):
     uid: Name = Field(description="names the run")
     experiment_uid: Name = Field(_ABSENT, description="groups runs; default: the uid")
     seed: Seed = Field(description="the one source of randomness")
-    version: Version = Field(
-        _ABSENT, description="the version of Ganglion for which the document was written"
-    )
+    version: Version = Field(_ABSENT, description="the version of Ganglion for which the document was written")
     schedule: list[dict[str, Phase]] = Field(description="phases in order, by name")
     run_config: RunConfig = Field(description="phase-level conditions")
     cascade: Annotated[str, _choice("merge", "replace")] = Field(
@@ -410,11 +380,7 @@ class Document(Form):
     recovery: Recovery = Field(_ABSENT, description="deadlines and recovery of the run")
 
 
-_WORDS = {
-    "model_type": "a map",
-    "dict_type": "a map",
-    "list_type": "a list",
-}
+_WORDS = {"model_type": "a map", "dict_type": "a map", "list_type": "a list"}
 
 
 def validate(root: Node, form: type[Form] = Document) -> list[tuple[Location, Fault]]:
@@ -431,9 +397,7 @@ def validate(root: Node, form: type[Form] = Document) -> list[tuple[Location, Fa
         return []
     details = [detail for detail in details if not _in_bad_entry(root, detail["loc"])][:DOCUMENT_FAULTS]
     found = [_fault(root, detail, form) for detail in details]
-    meant = {
-        location for detail, (location, _) in zip(details, found, strict=True) if detail["type"] != "missing"
-    }
+    meant = {location for detail, (location, _) in zip(details, found, strict=True) if detail["type"] != "missing"}
     return [
         (location, fault)
         for detail, (location, fault) in zip(details, found, strict=True)

@@ -24,9 +24,7 @@ from ganglion.run.plan import Plan
 class Plugins(Protocol):
     """Know which plugins there are; `ganglion.registry` does. Documents and registry are neighbours and do not meet."""
 
-    def locate(
-        self, kind: str, name: str, folder: str = ..., allow: Sequence[str] = ..., local: bool = ...
-    ) -> Any:
+    def locate(self, kind: str, name: str, folder: str = ..., allow: Sequence[str] = ..., local: bool = ...) -> Any:
         """Return anything for a plugin that there is; raise PluginInvalid for one that there is not."""
 
     def alias(self, kind: str, name: str) -> Foreign | None:
@@ -187,9 +185,7 @@ def _read(source: str | Path, text: str | None, local: bool) -> _Text:
             message = f"expected UTF-8, found the byte 0x{data[error.start]:02x}"
             raise _error([Fault("error", name, line, column, "", message)]) from error
     else:
-        _check_size(
-            name, len(text.encode(errors="replace")), DOCUMENT_BYTES if local else DOCUMENT_BYTES_REMOTE
-        )
+        _check_size(name, len(text.encode(errors="replace")), DOCUMENT_BYTES if local else DOCUMENT_BYTES_REMOTE)
     name = "<stdin>" if name == "-" else name
     return _Text(name, str(folder) if local else "", text.removeprefix("\ufeff"))
 
@@ -212,9 +208,7 @@ def _bytes(name: str) -> bytes:
         raise _error([Fault("error", name, 0, 0, "", message)]) from error
 
 
-def _prepared(
-    root: Node, overrides: Sequence[str], seed: int | None, sync: str | None
-) -> tuple[Node, list[Fault]]:
+def _prepared(root: Node, overrides: Sequence[str], seed: int | None, sync: str | None) -> tuple[Node, list[Fault]]:
     """Return the document in our spelling with all that was set from outside."""
     root, faults = normalise(root)
     if overrides:
@@ -237,8 +231,7 @@ def _synchronised(root: Node, sync: str) -> Node:
     entries = []
     for index, entry in enumerate(schedule.items):
         phases = {
-            name: _put(phase, node, index == 0 or "phase_config" in phase.map)
-            for name, phase in entry.map.items()
+            name: _put(phase, node, index == 0 or "phase_config" in phase.map) for name, phase in entry.map.items()
         }
         entries.append(entry.like(phases) if phases else entry)
     return root.like({**root.map, "schedule": schedule.like(entries)})
@@ -281,11 +274,7 @@ def _reaches(root: Node, phases: Sequence[Expanded], local: bool) -> list[Fault]
     commands = _given([part.map.get("command") for part in (*environments, *muscles)])
     if local:
         message = "documents start no programs here (GANGLION_COMMANDS=deny)"
-        return (
-            [node.fault(message) for node in commands]
-            if os.environ.get("GANGLION_COMMANDS") == "deny"
-            else []
-        )
+        return [node.fault(message) for node in commands] if os.environ.get("GANGLION_COMMANDS") == "deny" else []
     loads = [agent.map["load"] for agent in agents if "load" in agent.map]
     loads += [item for agent in agents if "replay" in agent.map for item in agent.map["replay"].items]
     holders = [root, *(e for p in phases for e in p.environments.values()), *agents]
@@ -294,14 +283,8 @@ def _reaches(root: Node, phases: Sequence[Expanded], local: bool) -> list[Fault]
     whose = "a document that came over the network"
     return [
         *(node.fault(f"{whose} starts no programs") for node in commands),
-        *(
-            node.fault(f"{whose} names no folder to write to")
-            for node in _given([a.map.get("models") for a in agents])
-        ),
-        *(
-            node.fault(f"{whose} names no place to read from")
-            for node in _given([n.map.get("base") for n in loads])
-        ),
+        *(node.fault(f"{whose} names no folder to write to") for node in _given([a.map.get("models") for a in agents])),
+        *(node.fault(f"{whose} names no place to read from") for node in _given([n.map.get("base") for n in loads])),
         *(node.fault(f"{whose} chooses no user") for node in _given(users)),
     ]
 

@@ -75,10 +75,7 @@ def _spellings(definition: dict[str, Any], spellings: Mapping[str, str]) -> None
         if other == "condition":
             one = {"$ref": "#/$defs/Plugin"}
             several = {"type": "array", "items": one}
-            properties[other] = {
-                "anyOf": [one, several],
-                "description": "accepted for `conditions`; one will do",
-            }
+            properties[other] = {"anyOf": [one, several], "description": "accepted for `conditions`; one will do"}
         if key in required:
             required.remove(key)
             definition.setdefault("anyOf", []).extend([{"required": [key]}, {"required": [other]}])

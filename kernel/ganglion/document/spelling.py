@@ -69,20 +69,12 @@ PLACES: dict[str, Place] = {
     "document": Place({"experiment": "experiment_uid"}, {"schedule": "schedule", "run_config": "run_config"}),
     "run_config": Place(_CONDITIONS, {"conditions": "[plugin]"}),
     "phase": Place(
-        {},
-        {
-            "environments": "[entry]",
-            "agents": "[agent]",
-            "simulation": "simulation",
-            "phase_config": "phase_config",
-        },
+        {}, {"environments": "[entry]", "agents": "[agent]", "simulation": "simulation", "phase_config": "phase_config"}
     ),
     "phase_config": Place({"workers": "worker", **_CONDITIONS}, {"conditions": "[plugin]"}),
     "simulation": Place({**_PARAMS, **_CONDITIONS}, {"conditions": "[plugin]"}, short=True),
     "entry": Place(
-        {},
-        {"environment": "environment", "reward": "plugin", "state_transformer": "plugin"},
-        entry="environment",
+        {}, {"environment": "environment", "reward": "plugin", "state_transformer": "plugin"}, entry="environment"
     ),
     "environment": Place(_PARAMS),
     "agent": Place(
@@ -147,9 +139,7 @@ def _place(node: Node, kind: str, path: str, faults: list[Fault]) -> Node:
         where = mark.path or _join(path, str(mark.value))
         if key in entries:
             other = keys[key].value
-            faults.append(
-                mark.fault(f"`{written}` and `{other}` mean the same: give one of them", path=where)
-            )
+            faults.append(mark.fault(f"`{written}` and `{other}` mean the same: give one of them", path=where))
             continue
         if written == "condition" and not isinstance(value.value, list):
             value = value.like([value], {})
@@ -190,9 +180,7 @@ def _schedule(node: Node, path: str, faults: list[Fault]) -> Node:
     """Return the schedule as a list of maps with one phase each."""
     if isinstance(node.value, dict):
         pairs = [(node.keys[name], phase) for name, phase in node.map.items()]
-        node = node.like(
-            [mark.like({str(mark.value): phase}, {str(mark.value): mark}) for mark, phase in pairs], {}
-        )
+        node = node.like([mark.like({str(mark.value): phase}, {str(mark.value): mark}) for mark, phase in pairs], {})
     entries = []
     for index, entry in enumerate(node.items):
         if not isinstance(entry.value, dict):

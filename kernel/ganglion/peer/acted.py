@@ -74,9 +74,7 @@ def _objective(found: list[Any] | None) -> list[float | None] | None:
         return found
     value: Any = found[0] if len(found) == 1 else found
     if type(value) not in (int, float) or not math.isfinite(value):
-        raise RemoteProtocolError(
-            f"objective: expected a list of one finite number or nil, found {found!r:.60}"
-        )
+        raise RemoteProtocolError(f"objective: expected a list of one finite number or nil, found {found!r:.60}")
     return [float(value)]
 
 
@@ -97,7 +95,5 @@ def _signal(actor: Actor, found: dict[str, Any] | None) -> dict[str, Any] | None
 def _excused(found: list[dict[str, Any]] | None) -> list[dict[str, Any]] | None:
     for excuse in found or ():
         if not all(isinstance(excuse.get(key), str) for key in ("issuer", "hook", "reason")):
-            raise RemoteProtocolError(
-                f"excused: expected issuer, hook and reason as text, found {excuse!r:.60}"
-            )
+            raise RemoteProtocolError(f"excused: expected issuer, hook and reason as text, found {excuse!r:.60}")
     return found

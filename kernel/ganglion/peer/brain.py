@@ -29,14 +29,7 @@ from ganglion.peer.snapshot import Snapshot, State
 from ganglion.peer.state import Generators, streams_of
 from ganglion.peer.thought import Newest, Round, evaluated, signal_of
 from ganglion.peer.transitions import Layouts, Row, Stack, remember
-from ganglion.sdk.brain import (
-    Brain,
-    CheckpointableBrain,
-    EpisodeSummary,
-    Evaluation,
-    Update,
-    carries_update,
-)
+from ganglion.sdk.brain import Brain, CheckpointableBrain, EpisodeSummary, Evaluation, Update, carries_update
 from ganglion.sdk.flow import Mode
 from ganglion.sdk.information import RewardInformation
 from ganglion.sdk.memory import Memory
@@ -129,10 +122,7 @@ class BrainHost:
             **mine,
         }
         if not setup.filters:  # which declare others
-            cls, params = (
-                self._loader.load("brain", str(setup.plugin["name"])),
-                setup.plugin.get("params") or {},
-            )
+            cls, params = (self._loader.load("brain", str(setup.plugin["name"])), setup.plugin.get("params") or {})
             hooks("check_spaces", lambda: cls.check_spaces(sensors, actuators, **params))
         brain: Brain = hooks("__init__", lambda: self._loader.make("brain", setup.plugin, attributes))
         self._arrays = learns_arrays(brain)
@@ -164,9 +154,7 @@ class BrainHost:
         self._last_update: Any = None
         self._signals: dict[int, dict[str, Any]] = {}
         self._answers_first = setup.sync in ("pipelined", "async")
-        self._late: Exception | None = (
-            None  # raised while nobody waited for an answer: who asks next hears of it
-        )
+        self._late: Exception | None = None  # raised while nobody waited for an answer: who asks next hears of it
         hooks("setup", brain.setup)
         if setup.load is not None:
             self._load(brain, setup.load)
@@ -201,9 +189,7 @@ class BrainHost:
             return
         began_s = participant.clock()
         assert isinstance(brain, CheckpointableBrain)
-        state = self._hooks(
-            "export_checkpoint_state", export, brain, self._memory, self._generators, self._books()
-        )
+        state = self._hooks("export_checkpoint_state", export, brain, self._memory, self._generators, self._books())
         participant.begin_tape([(self._began, self._answered)], state)
         checkpoints.taken(began_s)
 
@@ -255,9 +241,7 @@ class BrainHost:
         tree = checkpoint[0]["books"]["rewards"]
         if tree is not None:
             self._declare_rewards(tree)
-        books = self._hooks(
-            "restore_checkpoint_state", restore, brain, self._memory, self._generators, checkpoint
-        )
+        books = self._hooks("restore_checkpoint_state", restore, brain, self._memory, self._generators, checkpoint)
         self._read_books(brain, books)
 
     def _read_books(self, brain: Brain, books: Mapping[str, Any]) -> None:
@@ -581,9 +565,7 @@ class BrainHost:
         self._reward_ids = declarations
         self._rewards = Layout.of(declarations, missing=True)
         self._stack.declare(self._rewards)
-        self._memory.declare(
-            rewards=[RewardInformation(None, space, uid) for uid, space in self._rewards.pairs()]
-        )
+        self._memory.declare(rewards=[RewardInformation(None, space, uid) for uid, space in self._rewards.pairs()])
 
     def _running(self) -> Brain:
         if self._brain is None:

@@ -38,9 +38,7 @@ class Checkpoints:
         self.cost_s = self.last_s - began_s
 
 
-def export(
-    brain: CheckpointableBrain, memory: Memory, generators: Generators, books: Mapping[str, Any]
-) -> list[Any]:
+def export(brain: CheckpointableBrain, memory: Memory, generators: Generators, books: Mapping[str, Any]) -> list[Any]:
     """Return what `restore` needs; `books` are the host's own.
 
     Raises:
@@ -60,9 +58,7 @@ def export(
     return [freeze(tree, blobs, "checkpoint", -8), blobs]
 
 
-def restore(
-    brain: CheckpointableBrain, memory: Memory, generators: Generators, checkpoint: Any
-) -> Mapping[str, Any]:
+def restore(brain: CheckpointableBrain, memory: Memory, generators: Generators, checkpoint: Any) -> Mapping[str, Any]:
     """Put back what `export` returned; return the host's books.
 
     Raises:

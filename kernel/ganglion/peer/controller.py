@@ -189,9 +189,7 @@ class ControllerHost:
             assert self._records is not None
             self._crossing = Crossing(self.participant, phase, self._records)
         loose = bool(asyncio.all_tasks(runner.get_loop()))
-        found = self._crossing.stand(
-            verdict, [self._heard, sorted(self._fresh), sorted(phase.missing)], loose
-        )
+        found = self._crossing.stand(verdict, [self._heard, sorted(self._fresh), sorted(phase.missing)], loose)
         if found is None:
             return verdict
         verdict, (self._heard, fresh, missing) = found
@@ -359,9 +357,7 @@ class ControllerHost:
             if setup.mends and world.setup.get("mends", True):
                 world.journal = Journal(message, episode, digest(pending.answer))
 
-    def _setup_muscles(
-        self, phase: Phase, start: ControllerStart, episode: int = 0, only_fresh: bool = False
-    ) -> None:
+    def _setup_muscles(self, phase: Phase, start: ControllerStart, episode: int = 0, only_fresh: bool = False) -> None:
         setup = phase.setup
         static = start.static_models or {}
         asked = []
@@ -418,9 +414,7 @@ class ControllerHost:
             "sensors": {a.name: tuple(str(s["id"]) for s in a.setup["sensors"]) for a in phase.actors},
             **identity(setup.stream),
         }
-        made: Controller = phase.hooks(
-            "__init__", lambda: self._loader.make("controller", plugin, attributes)
-        )
+        made: Controller = phase.hooks("__init__", lambda: self._loader.make("controller", plugin, attributes))
         return made
 
     def _condition(self, phase: Phase, condition: dict[str, Any]) -> Any:
@@ -430,9 +424,7 @@ class ControllerHost:
             "mode": Mode(phase.setup.mode),
             **identity(derive(phase.setup.stream, "condition", str(condition["name"]))),
         }
-        return phase.hooks(
-            "condition.__init__", lambda: self._loader.make("condition", condition, attributes)
-        )
+        return phase.hooks("condition.__init__", lambda: self._loader.make("condition", condition, attributes))
 
     # -- asking -------------------------------------------------------------------------------------------------------
     def _ask(self, phase: Phase, peer: str, call: str, message: Any, episode: int | None = None) -> Any:

@@ -121,9 +121,7 @@ class Conversation:
         self._pending: dict[int, Pending] = {}
         self._answers: dict[str, OrderedDict[tuple[int, str], tuple[bytes, ...]]] = {}
         self._busy: dict[int, Pending] = {}  # those of the pending that are to be said again
-        self._doing: set[tuple[str, int, str]] = (
-            set()
-        )  # requests that are not answered yet: who, serial, call
+        self._doing: set[tuple[str, int, str]] = set()  # requests that are not answered yet: who, serial, call
         self._repeated: set[int] = set()  # serials that were said more than once
         self._said_before = 0  # serials up to here may have been, on a connection that is lost
         self._doubted: set[int] = set()  # those of them that were answered twice
@@ -221,9 +219,7 @@ class Conversation:
         Raises RemoteProtocolError for a message that breaks the protocol; the books are as before.
         """
         if len(frames) < 2:
-            raise RemoteProtocolError(
-                f"expected the frames [from][head][body][blob ...], found {len(frames)}"
-            )
+            raise RemoteProtocolError(f"expected the frames [from][head][body][blob ...], found {len(frames)}")
         peer = frames[0].decode(errors="replace")
         try:
             head = decode_head(frames[1])
@@ -247,12 +243,8 @@ class Conversation:
         if verb is Verb.LOST:
             return self._lost(codec_of(Lost).decode(body), now_s), []
         if verb is Verb.BYE:
-            return [
-                Leave(str(decode_map(body).get("reason", "")) or "asked to leave", serial=head.serial)
-            ], []
-        raise RemoteProtocolError(
-            f"{peer or 'the kernel'} said {verb.name}, which is not for peers that have joined"
-        )
+            return [Leave(str(decode_map(body).get("reason", "")) or "asked to leave", serial=head.serial)], []
+        raise RemoteProtocolError(f"{peer or 'the kernel'} said {verb.name}, which is not for peers that have joined")
 
     def late(self, now_s: float) -> list[Pending]:
         """Return the calls whose deadline has passed; nothing changes."""
@@ -334,14 +326,10 @@ class Conversation:
             assert pending.call, f"nobody knows what call {serial} waits for"
             assert pending.deadline_s is None or pending.deadline_s >= self._nearest_s
         for serial, pending in self._busy.items():
-            assert self._pending.get(serial) is pending, (
-                f"call {serial} has an outcome, and is to be said again"
-            )
+            assert self._pending.get(serial) is pending, f"call {serial} has an outcome, and is to be said again"
             assert pending.again_s is not None
         for peer, serial, call in self._doing:
-            assert (serial, call) not in self._answers.get(peer, {}), (
-                f"{call} of {peer} is answered, and is not"
-            )
+            assert (serial, call) not in self._answers.get(peer, {}), f"{call} of {peer} is answered, and is not"
 
     # -- inside -------------------------------------------------------------------------------------------------------
     def _answer(self, request: Request, frames: tuple[bytes, ...]) -> list[bytes]:
@@ -403,9 +391,7 @@ class Conversation:
         except RemoteProtocolError as broken:  # an ERROR it is all the same: the call has ended
             tree = {"kind": broken.kind, "message": f"an ERROR that cannot be read: {broken}"}
         if peer == "" and head.serial == 0:
-            return [
-                Leave(f"{tree.get('kind', 'failed')}: {tree.get('message', 'no reason given')}", refused=True)
-            ]
+            return [Leave(f"{tree.get('kind', 'failed')}: {tree.get('message', 'no reason given')}", refused=True)]
         if peer == "" and tree.get("kind") == "busy" and self._postpone(head.serial, tree, now_s):
             return []
         pending = self._settle(head.serial, peer, now_s)
@@ -440,9 +426,7 @@ class Conversation:
 
     def _lost(self, lost: Lost, now_s: float) -> list[Incoming]:
         found: list[Incoming] = [Gone(lost.peer, lost.incarnation, lost.reason, lost.returns, lost.idle)]
-        waiting = [
-            p for p in self._pending.values() if p.peer == lost.peer or self._in_its_place(p, lost.peer)
-        ]
+        waiting = [p for p in self._pending.values() if p.peer == lost.peer or self._in_its_place(p, lost.peer)]
         if lost.returns:
             absent = {"retry_after_ms": _ABSENT_MS, "data": {"absent": True}}
             for pending in waiting:

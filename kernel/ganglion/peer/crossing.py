@@ -14,9 +14,7 @@ from ganglion.peer.world import World
 from ganglion.wire.messages import Verdict
 
 _OURS = ("agents", "environments")
-_PASSING = [
-    f"controller.{name}" for name in ("bus", "readings", "rewards", "step", "episode")
-]  # set for each episode
+_PASSING = [f"controller.{name}" for name in ("bus", "readings", "rewards", "step", "episode")]  # set for each episode
 _BOOKS = ("tick", "heeded", "steps_left", "evaluation")
 _SEEN = ("rewards", "readings", "earned", "ticks", "timestamp", "terminated", "truncated", "state", "journal")
 _SEEDS = ("episode_seed", "episode_stream")  # of the messages that make an environment anew

@@ -22,13 +22,7 @@ from ganglion.peer.renewal import Renewal
 from ganglion.peer.snapshot import NotPlain, Snapshot, State
 from ganglion.peer.state import Generators
 from ganglion.peer.stepping import arrays_of, flag_of, reward_layout, state_of, values_of
-from ganglion.sdk.environment import (
-    Environment,
-    EnvironmentBaseline,
-    EnvironmentState,
-    ResetRequest,
-    StepBatch,
-)
+from ganglion.sdk.environment import Environment, EnvironmentBaseline, EnvironmentState, ResetRequest, StepBatch
 from ganglion.sdk.flow import Mode
 from ganglion.sdk.information import Template, resolve_flags
 from ganglion.sdk.seed import derive, generator_from_words, integer_from_words
@@ -99,9 +93,7 @@ class EnvironmentHost:
         self._judgement = Judgement(loader, start, self._excuses, attributes)
         self._generators = {"rng": attributes["rng"], **self._judgement.generators}
         attributes["reward"] = self._judgement.once
-        environment = self._hooks(
-            "__init__", lambda: loader.make("environment", plugin, attributes, start.params)
-        )
+        environment = self._hooks("__init__", lambda: loader.make("environment", plugin, attributes, start.params))
         self._environment = environment
         says_itself = self._read(speaks, type(environment))
         self._layouts: tuple[Layout, Layout] | None = None
@@ -134,15 +126,11 @@ class EnvironmentHost:
                 return self._updated(environment, batch)
             # Whose rewards they are that were declared.
             own = None if judgement.once is not None else self._rewards
-            state = self._read_batch(
-                lambda: state_of(batch, self._sensors, own or reward_layout(batch.rewards))
-            )
+            state = self._read_batch(lambda: state_of(batch, self._sensors, own or reward_layout(batch.rewards)))
         else:
             state = self._state(self._hooks("update", environment.update, self._setpoints(update)))
             # Once more: who has made a state may have set them since.
-            state.terminated, state.truncated = self._read(
-                resolve_flags, None, state.terminated, state.truncated
-            )
+            state.terminated, state.truncated = self._read(resolve_flags, None, state.terminated, state.truncated)
         rewards = self._rewards
         check = None if rewards is None else lambda found: row_of("reward", rewards, found)
         state = judgement.finish(state, check)
@@ -216,9 +204,7 @@ class EnvironmentHost:
             self._judgement.close()
             self._environment = None
             if closed is not None and not closed:
-                raise self._fault(
-                    f"shutdown: expected None or True, found {closed!r:.80}: it says that it failed"
-                )
+                raise self._fault(f"shutdown: expected None or True, found {closed!r:.80}: it says that it failed")
         return Done()
 
     # -- within an episode --------------------------------------------------------------------------------------------
@@ -385,16 +371,10 @@ class EnvironmentHost:
             return layout.from_row(update.setpoints[0], "update.setpoints")
         strange = [i for i in update.actuators if not 0 <= i < len(layout)]
         if strange:
-            raise RemoteProtocolError(
-                f"update.actuators: expected indices below {len(layout)}, found {strange[0]}"
-            )
-        chosen = Layout(
-            [layout.ids[i] for i in update.actuators], [layout.spaces[i] for i in update.actuators]
-        )
+            raise RemoteProtocolError(f"update.actuators: expected indices below {len(layout)}, found {strange[0]}")
+        chosen = Layout([layout.ids[i] for i in update.actuators], [layout.spaces[i] for i in update.actuators])
         values: list[Any] = [None] * len(layout)
-        for i, value in zip(
-            update.actuators, chosen.from_row(update.setpoints[0], "update.setpoints"), strict=True
-        ):
+        for i, value in zip(update.actuators, chosen.from_row(update.setpoints[0], "update.setpoints"), strict=True):
             values[i] = value
         return values
 
@@ -430,9 +410,7 @@ class EnvironmentHost:
         if infinite is not None:
             raise self._fault(f"reward {infinite!r}: expected a finite number, found {earned!r:.80}")
         terminated, truncated = self._read_batch(
-            lambda: resolve_flags(
-                None, flag_of("terminated", batch.terminated), flag_of("truncated", batch.truncated)
-            )
+            lambda: resolve_flags(None, flag_of("terminated", batch.terminated), flag_of("truncated", batch.truncated))
         )
         environment.done = terminated or truncated
         simtime = self._time(batch.simtime)

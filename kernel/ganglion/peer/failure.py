@@ -11,11 +11,7 @@ from ganglion.wire.messages import Failure
 
 _TEXT_CHARS_MAX = 4_000
 _TRACEBACK_CHARS_MAX = 16_000
-_BETWEEN = (
-    "ganglion/peer/",
-    "ganglion/sdk/construct.py",
-    "/asyncio/",
-)  # frames that lead to an author's hook
+_BETWEEN = ("ganglion/peer/", "ganglion/sdk/construct.py", "/asyncio/")  # frames that lead to an author's hook
 
 
 def hook_failed(error: Exception | SystemExit, where: str) -> AuthorError:

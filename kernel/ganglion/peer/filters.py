@@ -91,9 +91,7 @@ class _Stack:
     def __len__(self) -> int:
         return len(self.filters)
 
-    def begin(
-        self, owner: str, part: Any, sensors: Sensors, actuators: Actuators
-    ) -> tuple[Sensors, Actuators]:
+    def begin(self, owner: str, part: Any, sensors: Sensors, actuators: Actuators) -> tuple[Sensors, Actuators]:
         """Give each its muscle or brain, set it up, and return what it declares instead of what it is given."""
         for one, hooks in zip(self.filters, self.hooks, strict=True):
             setattr(one, owner, part)
@@ -121,10 +119,7 @@ class _Stack:
             arrays = models.load(tag_of(number))
             if arrays is None:
                 continue
-            whose, deaf = (
-                (models.meta(tag_of(number)) or {}).get("class"),
-                type(one).receive is Filter.receive,
-            )
+            whose, deaf = ((models.meta(tag_of(number)) or {}).get("class"), type(one).receive is Filter.receive)
             if deaf and whose not in (None, _class_of(one)):
                 raise AuthorError(
                     f"filter {number} of {self._where}: expected a filter that takes the arrays of {whose}, which lie "
@@ -164,9 +159,7 @@ def _declared(given: Any) -> tuple[Sensors, Actuators]:
     ):
         uids = [it.uid if isinstance(it, kind) else None for it in informations]
         if None in uids:
-            raise AuthorError(
-                f"declare: expected {kind.__name__}s, found {informations[uids.index(None)]!r:.80}"
-            )
+            raise AuthorError(f"declare: expected {kind.__name__}s, found {informations[uids.index(None)]!r:.80}")
         twice = next((uid for uid in uids if uids.count(uid) > 1), None)
         if twice is not None:
             raise AuthorError(f"declare: {what} {twice!r} is declared twice")
@@ -178,9 +171,7 @@ def _declared(given: Any) -> tuple[Sensors, Actuators]:
 class ActingFilters(_Stack):
     """The muscle's halves: readings go through them, setpoints come back through them; Pardoned if one was excused."""
 
-    def declare(
-        self, muscle: Any, sensors: Sensors, actuators: Actuators, stream: bytes
-    ) -> tuple[Sensors, Actuators]:
+    def declare(self, muscle: Any, sensors: Sensors, actuators: Actuators, stream: bytes) -> tuple[Sensors, Actuators]:
         """Set all up and return the declarations of the agent, whose spaces have streams of their own."""
         self._outer = (Template(sensors), Template(actuators))
         self._applied = Layout([a.uid for a in actuators], [a.space for a in actuators])
@@ -324,9 +315,7 @@ class LearningFilters(_Stack):
 
     def travelling(self, blobs: list[bytes]) -> dict[str, Any]:
         """Return what was published as it travels."""
-        return {
-            str(number): freeze(arrays, blobs, tag_of(number)) for number, arrays in self.published.items()
-        }
+        return {str(number): freeze(arrays, blobs, tag_of(number)) for number, arrays in self.published.items()}
 
     # -- checkpoints --------------------------------------------------------------------------------------------------
     @property

@@ -51,9 +51,7 @@ class Declared:
             now = SimTime(ticks, None if timestamp is None else dt.datetime.fromisoformat(timestamp))
             fell = now.falls_behind(self._time)
         except (ValueError, TypeError) as error:  # TypeError: with a time zone after one without
-            raise RemoteProtocolError(
-                f"timestamp: expected ISO 8601, found {timestamp!r:.60}: {error}"
-            ) from error
+            raise RemoteProtocolError(f"timestamp: expected ISO 8601, found {timestamp!r:.60}: {error}") from error
         if fell:
             raise RemoteProtocolError(f"simtime fell from {self._time} to {now}")
         self._time = now

@@ -32,20 +32,7 @@ from ganglion.peer.records import Records, declaration_rows
 from ganglion.peer.reign import Reign
 from ganglion.peer.replay import Recordings, recordings
 from ganglion.run.agents import ResolvedAgent
-from ganglion.run.effect import (
-    Answer,
-    Ask,
-    Await,
-    Cut,
-    Declare,
-    Effect,
-    Event,
-    Finish,
-    Recall,
-    Record,
-    Stage,
-    Steer,
-)
+from ganglion.run.effect import Answer, Ask, Await, Cut, Declare, Effect, Event, Finish, Recall, Record, Stage, Steer
 from ganglion.run.governor import Governor
 from ganglion.run.plan import AgentPlan, PhasePlan, Plan, span_s, widest
 from ganglion.sdk.condition import TerminationCondition
@@ -253,9 +240,7 @@ class GovernorHost:
             return
         if self._reign is None:
             participant, conditions = self.participant, self._conditions
-            self._reign = Reign(
-                participant, governor, conditions, self._ordinals, self._records, self._library
-            )
+            self._reign = Reign(participant, governor, conditions, self._ordinals, self._records, self._library)
         self._reign.stand(self._numbers, self._said, self._go_on)
 
     def _go_on(self, numbers: Mapping[str, int], said: Mapping[str, list[FlowSignal]]) -> None:
@@ -390,9 +375,7 @@ class GovernorHost:
     def _cut(self, cut: Cut) -> None:
         """Note what the run needs to begin again with a phase; it counts when all before is durable."""
         place = {"run": self._run, "phase": cut.phase, "models": cut.models, "started": self._started}
-        self._cuts.take(
-            self._records.mark(), {**place, "signals": self._ordinals.note(), **self._library.note()}
-        )
+        self._cuts.take(self._records.mark(), {**place, "signals": self._ordinals.note(), **self._library.note()})
 
     def _keep_cuts(self) -> None:
         """Write the cuts that count by now; a run goes on without them, and says so."""
@@ -403,9 +386,7 @@ class GovernorHost:
 
     def _keep_index(self) -> None:
         """Write which models there are; where that cannot be done the run ends, and it is not tried again."""
-        if (
-            self._unindexed or self.participant.playing
-        ):  # what a predecessor has heard is written at the next tick
+        if self._unindexed or self.participant.playing:  # what a predecessor has heard is written at the next tick
             return
         try:
             self._library.flush()
@@ -420,9 +401,7 @@ class GovernorHost:
 
     def _tell(self, event: Event) -> None:
         stamp_s = dt.datetime.now(dt.UTC).timestamp()
-        self.participant.tell(
-            topic(self._run, "events"), "event", RunEvent(event.name, event.fields, stamp_s)
-        )
+        self.participant.tell(topic(self._run, "events"), "event", RunEvent(event.name, event.fields, stamp_s))
 
     def _declare(self, declare: Declare) -> None:
         for kind, environment, agent, declarations in declare.rows:
@@ -465,12 +444,7 @@ class _Services:
     """Seeds, conditions, models and the wall clock of one run."""
 
     def __init__(
-        self,
-        seed: int,
-        loader: Loader,
-        library: Library,
-        recordings: Recordings,
-        made: dict[str, TerminationCondition],
+        self, seed: int, loader: Loader, library: Library, recordings: Recordings, made: dict[str, TerminationCondition]
     ) -> None:
         self._seed, self._loader, self._library, self._recordings = seed, loader, library, recordings
         self._made = made  # the conditions of this phase

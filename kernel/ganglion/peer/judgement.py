@@ -23,9 +23,7 @@ class Judgement:
     What they raise, and what is wrong with what they return, is blamed on their own classes.
     """
 
-    def __init__(
-        self, loader: Loader, start: EnvironmentStart, excuses: Excuses, owner: Mapping[str, Any]
-    ) -> None:
+    def __init__(self, loader: Loader, start: EnvironmentStart, excuses: Excuses, owner: Mapping[str, Any]) -> None:
         self._loader, self._start, self._owner = loader, start, owner
         self.generators: dict[str, Any] = {}
         self.own_rewards = False
@@ -33,9 +31,7 @@ class Judgement:
         self._rewarding = self._hooks(excuses, "reward", start.reward)
         self._transforming = self._hooks(excuses, "transformer", start.transformer)
         self.reward: Reward | None = self._make("reward", start.reward, self._rewarding)
-        self.transformer: StateTransformer | None = self._make(
-            "transformer", start.transformer, self._transforming
-        )
+        self.transformer: StateTransformer | None = self._make("transformer", start.transformer, self._transforming)
         self.once = None if self.reward is None else Once(self.reward)
 
     def _hooks(self, excuses: Excuses, kind: str, plugin: Mapping[str, Any] | None) -> Hooks:

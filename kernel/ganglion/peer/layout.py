@@ -73,8 +73,7 @@ class Layout:
     def noops(self, declarations: Sequence[Mapping[str, Any]]) -> list[ActuatorInformation]:
         """Return actuators with their no-ops as declarations have them, else with the value nearest to zero."""
         row = [
-            declared.get("value", space.default())
-            for declared, space in zip(declarations, self.spaces, strict=True)
+            declared.get("value", space.default()) for declared, space in zip(declarations, self.spaces, strict=True)
         ]
         values = self.from_row(row, "setup.actuators")
         return [
@@ -145,9 +144,7 @@ def _out(space: Space, value: Any) -> Any:
     return vector.astype(vector.dtype.newbyteorder("<"), copy=False).tobytes()
 
 
-def declaration(
-    uid: str, space: Space, value: Any = None, value_ids: Sequence[str] | None = None
-) -> dict[str, Any]:
+def declaration(uid: str, space: Space, value: Any = None, value_ids: Sequence[str] | None = None) -> dict[str, Any]:
     """Return a declaration as it travels."""
     found: dict[str, Any] = {"id": uid, "space": space.to_wire()}
     if value is not None:
@@ -207,9 +204,7 @@ def _text(value: str, path: str) -> str:
 
 def _integer(value: int, path: str) -> int:
     if abs(value) > INTEGER_MAX:
-        raise AuthorError(
-            f"{path}: expected an integer of at most 53 bits, found one of {value.bit_length()}"
-        )
+        raise AuthorError(f"{path}: expected an integer of at most 53 bits, found one of {value.bit_length()}")
     return value
 
 
@@ -221,9 +216,7 @@ def _key(key: Any, path: str) -> str:
 
 def _freeze_array(value: np.ndarray[Any, Any], blobs: list[bytes] | None, path: str) -> dict[str, Any]:
     if value.dtype.kind not in _KINDS:
-        raise AuthorError(
-            f"{path}: expected an array of numbers, booleans or bytes, found dtype {value.dtype}"
-        )
+        raise AuthorError(f"{path}: expected an array of numbers, booleans or bytes, found dtype {value.dtype}")
     little = np.ascontiguousarray(value, dtype=value.dtype.newbyteorder("<"))
     form: dict[str, Any] = {"dtype": little.dtype.str, "shape": list(value.shape)}
     data = little.tobytes()

@@ -47,12 +47,7 @@ class Lines:
         variables = {key: value for key, value in os.environ.items() if not key.startswith("GANGLION_")}
         try:
             self._child = subprocess.Popen(
-                command,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                env=variables,
-                process_group=0,
-                bufsize=0,
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=variables, process_group=0, bufsize=0
             )
         except OSError as error:
             raise AuthorError(f"cannot start {command[0]}: {error.strerror or error}") from None
@@ -85,9 +80,7 @@ class Lines:
 
     def wrong(self, field: str, text: str) -> AuthorError:
         """Return the error that names a field of the newest line."""
-        return AuthorError(
-            f"line {self._number} of its standard output: {field}{': ' if field else ''}{text}"
-        )
+        return AuthorError(f"line {self._number} of its standard output: {field}{': ' if field else ''}{text}")
 
     def end(self) -> None:
         """Close its standard input, wait for its end, and end what is left of its process group."""
@@ -168,9 +161,7 @@ def _plain(value: Any) -> Any:
         return value.tolist()
     if isinstance(value, bytes):
         return {"$bytes": base64.b64encode(value).decode()}
-    raise TypeError(
-        f"{type(value).__name__} is neither a number, a text, a boolean, a list, a map nor an array"
-    )
+    raise TypeError(f"{type(value).__name__} is neither a number, a text, a boolean, a list, a map nor an array")
 
 
 def _no_number(text: str) -> NoReturn:
@@ -186,10 +177,7 @@ def _values(informations: Sequence[Information]) -> dict[str, Any]:
 
 
 def _declarations(informations: Sequence[Information]) -> list[dict[str, Any]]:
-    return [
-        {"id": it.uid, "space": it.space.to_wire(), "value": _value(it.space, it.value)}
-        for it in informations
-    ]
+    return [{"id": it.uid, "space": it.space.to_wire(), "value": _value(it.space, it.value)} for it in informations]
 
 
 class _Piped(Part):
@@ -202,9 +190,7 @@ class _Piped(Part):
         """Return the values of a map in declared order."""
         if type(given) is not dict or given.keys() != set(layout.ids):
             found = ", ".join(given) if type(given) is dict else f"{given!r:.80}"
-            raise self._lines.wrong(
-                field, f"expected a map with the keys {', '.join(layout.ids)}, found {found}"
-            )
+            raise self._lines.wrong(field, f"expected a map with the keys {', '.join(layout.ids)}, found {found}")
         try:
             row = checked_row(layout, [given[uid] for uid in layout.ids], field)
             return layout.from_row(row, field)
@@ -214,9 +200,7 @@ class _Piped(Part):
     def _layout(self, declared: Mapping[str, Any], field: str) -> Layout:
         """Return what a list of `{id, space}` declares; a space is text or a map."""
         rows = declared.get(field)
-        if type(rows) is not list or not all(
-            type(row) is dict and type(row.get("id")) is str for row in rows
-        ):
+        if type(rows) is not list or not all(type(row) is dict and type(row.get("id")) is str for row in rows):
             raise self._lines.wrong(field, f"expected a list of maps with id and space, found {rows!r:.80}")
         spaces = []
         for row in rows:
@@ -246,9 +230,7 @@ class LinesEnvironment(_Piped, Environment):
             self._layout(declared, field) for field in ("sensors", "actuators", "rewards")
         )
         noops = {row["id"]: row["value"] for row in declared["actuators"] if "value" in row}
-        setpoints = zip(
-            self._read(actuators, noops, "actuators.value"), actuators.spaces, actuators.ids, strict=True
-        )
+        setpoints = zip(self._read(actuators, noops, "actuators.value"), actuators.spaces, actuators.ids, strict=True)
         self._baseline = EnvironmentBaseline(
             [],
             [ActuatorInformation(*it) for it in setpoints],
@@ -275,10 +257,7 @@ class LinesEnvironment(_Piped, Environment):
             strict=True,
         )
         return EnvironmentState(
-            self._readings(answer),
-            [RewardInformation(*it) for it in rewards],
-            simtime=self._time(answer),
-            **flags,
+            self._readings(answer), [RewardInformation(*it) for it in rewards], simtime=self._time(answer), **flags
         )
 
     def shutdown(self) -> None:
@@ -296,9 +275,7 @@ class LinesEnvironment(_Piped, Environment):
 
     def _readings(self, answer: Mapping[str, Any]) -> list[SensorInformation]:
         values = self._read(self._sensors, answer.get("readings"), "readings")
-        return [
-            SensorInformation(*it) for it in zip(values, self._sensors.spaces, self._sensors.ids, strict=True)
-        ]
+        return [SensorInformation(*it) for it in zip(values, self._sensors.spaces, self._sensors.ids, strict=True)]
 
     def _time(self, answer: Mapping[str, Any]) -> SimTime | None:
         ticks = answer.get("ticks")

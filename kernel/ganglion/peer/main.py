@@ -52,18 +52,14 @@ def main(variables: Mapping[str, str], command: Sequence[str] = ()) -> int:
         gc.set_threshold(*usual)
 
 
-def serve(
-    variables: dict[str, str], on_join: Callable[[], None] | None = None, command: Sequence[str] = ()
-) -> int:
+def serve(variables: dict[str, str], on_join: Callable[[], None] | None = None, command: Sequence[str] = ()) -> int:
     """Join and serve as `main` does; what goes wrong is raised. With GANGLION_PLUGIN an environment brings its own."""
     from ganglion.transport.curve import SECRETS, ClientKeys
     from ganglion.transport.link import connect_blocking
 
     for name in SECRETS:  # we have read them; what the plugin starts has no business with them
         os.environ.pop(name, None)
-    missing = [
-        name for name in ("GANGLION_ENDPOINT", "GANGLION_NAME", "GANGLION_ROLE") if not variables.get(name)
-    ]
+    missing = [name for name in ("GANGLION_ENDPOINT", "GANGLION_NAME", "GANGLION_ROLE") if not variables.get(name)]
     if missing:
         raise UsageError(f"expected the variable {missing[0]}, found nothing")
     os.environ.update({name: value for name, value in variables.items() if name.startswith("PG")})
@@ -71,11 +67,7 @@ def serve(
     keys = ClientKeys.of(variables)
     tape = Tape(FileReel(Path(variables["GANGLION_TAPE"]))) if variables.get("GANGLION_TAPE") else None
     return live(
-        host,
-        lambda: connect_blocking(variables["GANGLION_ENDPOINT"], keys=keys),
-        variables,
-        tape=tape,
-        on_join=on_join,
+        host, lambda: connect_blocking(variables["GANGLION_ENDPOINT"], keys=keys), variables, tape=tape, on_join=on_join
     )
 
 
@@ -102,10 +94,7 @@ def live(
     host.participant = participant
     incarnation = int(variables.get("GANGLION_INCARNATION", "0"))
     hello = participant.hello(
-        variables["GANGLION_ROLE"],
-        variables["GANGLION_NAME"],
-        variables.get("GANGLION_TOKEN", ""),
-        incarnation,
+        variables["GANGLION_ROLE"], variables["GANGLION_NAME"], variables.get("GANGLION_TOKEN", ""), incarnation
     )
     participant.join(hello)
     if on_join is not None:

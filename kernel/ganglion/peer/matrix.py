@@ -75,9 +75,7 @@ class Columns:
         if any(value is None for row in rows for value in row):
             found = found.astype(np.result_type(self.dtype, np.float16))
         for line, row in zip(found, rows, strict=True):
-            for space, value, (begin, end) in zip(
-                self.layout.spaces, row, self._places.values(), strict=True
-            ):
+            for space, value, (begin, end) in zip(self.layout.spaces, row, self._places.values(), strict=True):
                 line[begin:end] = np.nan if value is None else space.to_vector(value)
         return found
 

@@ -48,9 +48,7 @@ class Mender:
 
     def __init__(self, phase: Phase, worlds: Sequence[World], messages: Sequence[Any]) -> None:
         self._phase, self._worlds, self._messages = phase, worlds, messages
-        self._doubted: set[int] = (
-            set()
-        )  # places whose environment was led once because of an error of its own
+        self._doubted: set[int] = set()  # places whose environment was led once because of an error of its own
 
     def __call__(self, place: int, error: GanglionError) -> Pending:
         """Return the call asked anew of a successor; raises the error if there is none, or no more.
@@ -131,10 +129,7 @@ def _equal_but_for_rewards(found: Any, answer: bytes) -> bool:
     return digest([body, *blobs]) == answer
 
 
-_CALLS: dict[type[Any], str] = {
-    EnvironmentUpdate: "environment.update",
-    EnvironmentReset: "environment.reset",
-}
+_CALLS: dict[type[Any], str] = {EnvironmentUpdate: "environment.update", EnvironmentReset: "environment.reset"}
 
 
 def _peer_of(error: GanglionError) -> str:

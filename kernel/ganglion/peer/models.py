@@ -245,9 +245,7 @@ def _fresh(folder: Path, run: str) -> Path:
 def hand_over(shelf: Path, place: str, user: str) -> None:
     """Make a folder on a shelf in which one user writes and nobody else reads; others may pass by. OSError if not."""
     entry = pwd.getpwnam(user)
-    *between, last = [
-        shelf.joinpath(*Path(place).parts[:count]) for count in range(len(Path(place).parts) + 1)
-    ]
+    *between, last = [shelf.joinpath(*Path(place).parts[:count]) for count in range(len(Path(place).parts) + 1)]
     for folder in between:
         folder.mkdir(exist_ok=True)
         folder.chmod(0o711)
@@ -364,14 +362,7 @@ class Library:
         warn: Tells a sentence to who looks on.
     """
 
-    def __init__(
-        self,
-        plan: Plan,
-        run: str,
-        results: str,
-        store: str | None,
-        warn: Callable[[str], None],
-    ) -> None:
+    def __init__(self, plan: Plan, run: str, results: str, store: str | None, warn: Callable[[str], None]) -> None:
         self._plan, self._run, self._store, self._warn = plan, run, store, warn
         self._results = Path(results)
         self._document = Path(plan.folder or ".")
@@ -591,9 +582,7 @@ class Library:
             if actual != sha256:
                 at = f"{agent.load_at}: " if agent.load_at else ""
                 what = "the file is gone" if actual is None else f"the file is damaged: found {actual}"
-                raise StoreError(
-                    f"{at}model of agent `{agent.name}`: {path}: expected SHA-256 {sha256}, {what}"
-                )
+                raise StoreError(f"{at}model of agent `{agent.name}`: {path}: expected SHA-256 {sha256}, {what}")
         self._known.setdefault(str(found.folder), found)
         return str(found.folder)
 

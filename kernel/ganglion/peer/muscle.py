@@ -169,9 +169,7 @@ class MuscleHost:
         if self._muscle is not None:
             if self._setup.brain is not None:
                 brain = self._setup.brain
-                self.participant.call(
-                    brain, "brain.leave", BrainLeave(self._worker), span_s("brain.leave", {})
-                )
+                self.participant.call(brain, "brain.leave", BrainLeave(self._worker), span_s("brain.leave", {}))
             self._hooks("teardown", self._muscle.teardown)
             self._hooks.close()
             self._judging.close()
@@ -282,9 +280,7 @@ class MuscleHost:
         self._episodes = np.array([episode])
         self._episodes.flags.writeable = False
         self._decision: Decision | None = None
-        self._applied: tuple[list[Any], list[Any]] | None = (
-            None  # setpoints of this episode, these as they travel
-        )
+        self._applied: tuple[list[Any], list[Any]] | None = None  # setpoints of this episode, these as they travel
         self._decisions = 0
         self._hooks.step = None
         if self._filters is not None:
@@ -314,9 +310,7 @@ class MuscleHost:
         if settles_only:
             return Acted(objective=objective, excused=self._excuses.pop())
         self._seen: Seen | None = None
-        self._blind = (
-            False  # whether filters were excused for these readings; who looks again counts them twice
-        )
+        self._blind = False  # whether filters were excused for these readings; who looks again counts them twice
         thought = self._think(open_decision, act, readings, request.head.position)
         self._decision = None
         signal = None if thought is None else thought.signal
@@ -411,9 +405,7 @@ class MuscleHost:
             except Pardoned:
                 self._blind = True
             if self._blind or decision.seen_row is None:  # there is no row that the brain could be told
-                thought = self._ask(
-                    "brain.update", UpdateAsked(self._worker, act.round, act.workers), position
-                )
+                thought = self._ask("brain.update", UpdateAsked(self._worker, act.round, act.workers), position)
                 self._go_back(filters, kept, thought)
                 return thought
         reward_ids = None if self._told_rewards else self._reward_ids
@@ -450,9 +442,7 @@ class MuscleHost:
                 self._seen, self._blind = None, False
             self._receive(thought.filters)
 
-    def _ask(
-        self, call: str, message: Any, position: Position | None, blobs: Sequence[bytes] = ()
-    ) -> Thought:
+    def _ask(self, call: str, message: Any, position: Position | None, blobs: Sequence[bytes] = ()) -> Thought:
         assert self._setup.brain is not None
         span = span_s("brain.think", self._setup.deadlines_s or {})
         pending = self.participant.ask(self._setup.brain, call, message, span, position, blobs)
@@ -574,9 +564,7 @@ class MuscleHost:
     def _declare_rewards(self, declarations: list[dict[str, Any]]) -> None:
         self._reward_ids = declarations
         self._rewards = Layout.of(declarations, missing=True)
-        self._memory.declare(
-            rewards=[RewardInformation(None, space, uid) for uid, space in self._rewards.pairs()]
-        )
+        self._memory.declare(rewards=[RewardInformation(None, space, uid) for uid, space in self._rewards.pairs()])
 
     def _running(self) -> Muscle:
         if self._muscle is None:

@@ -32,14 +32,7 @@ from ganglion.peer.welcome import greet, insist, read_welcome
 from ganglion.wire import tape as wire_tape
 from ganglion.wire.codec import Content, codec_of
 from ganglion.wire.envelope import Head, Position, decode_head, encode_head
-from ganglion.wire.messages import (
-    CALL_BY_NAME,
-    PROTOCOL_VERSION,
-    Failure,
-    Hello,
-    RunEvent,
-    Welcome,
-)
+from ganglion.wire.messages import CALL_BY_NAME, PROTOCOL_VERSION, Failure, Hello, RunEvent, Welcome
 from ganglion.wire.name import topic
 from ganglion.wire.parcel import attach, detach, encoded, lower
 from ganglion.wire.tape import Kind
@@ -192,9 +185,7 @@ class Participant(Recorded):
             self._link.close()
 
     # -- serving ------------------------------------------------------------------------------------------------------
-    def serve(
-        self, tick: Callable[[], None] | None = None, idle_s: float = _IDLE_S, timed: bool = False
-    ) -> Leave:
+    def serve(self, tick: Callable[[], None] | None = None, idle_s: float = _IDLE_S, timed: bool = False) -> Leave:
         """Answer requests until we are told to leave; returns why.
 
         `tick` is called at least every `idle_s` seconds; `timed` says that what it does then depends on the time.
@@ -252,9 +243,7 @@ class Participant(Recorded):
         """Wait for the answers to these calls; return their messages in the order of `asked`."""
         return [message for message, _ in self.collect(asked, mend)]
 
-    def collect(
-        self, asked: Sequence[Pending], mend: Mend | None = None
-    ) -> list[tuple[Any, tuple[bytes, ...]]]:
+    def collect(self, asked: Sequence[Pending], mend: Mend | None = None) -> list[tuple[Any, tuple[bytes, ...]]]:
         """Wait for the answers to these calls; return their messages and blobs in the order of `asked`.
 
         Raises the first failed answer's error, in order of arrival: what else was asked is still awaited by nobody.
@@ -297,15 +286,11 @@ class Participant(Recorded):
             found.append((message, answer.blobs))
         return found
 
-    def call(
-        self, peer: str, call: str, message: Any, span_s: float | None, position: Position | None = None
-    ) -> Any:
+    def call(self, peer: str, call: str, message: Any, span_s: float | None, position: Position | None = None) -> Any:
         """Send a CALL and wait for its answer."""
         return self.gather([self.ask(peer, call, message, span_s, position)])[0]
 
-    def tell(
-        self, peer: str, name: str, message: Any, verb: Verb = Verb.TELL, blobs: Sequence[bytes] = ()
-    ) -> None:
+    def tell(self, peer: str, name: str, message: Any, verb: Verb = Verb.TELL, blobs: Sequence[bytes] = ()) -> None:
         """Tell a peer or a topic something."""
         body = codec_of(type(message)).encode(message, self.contents.get(peer, Content.MSGPACK))
         self._send(self._conversation.tell(peer, name, body, verb, blobs))
@@ -318,11 +303,7 @@ class Participant(Recorded):
         for pending in self._conversation.waits():
             if pending.serial in serials:
                 fields = {"text": pending.describe(now_s), "name": self.name}
-                self.tell(
-                    topic(self.welcome.run, "waits"),
-                    "event",
-                    RunEvent("waiting", fields, time.time(), "waits"),
-                )
+                self.tell(topic(self.welcome.run, "waits"), "event", RunEvent("waiting", fields, time.time(), "waits"))
 
     def told_to_leave(self) -> bool:
         """Say whether a BYE waits to be obeyed."""
@@ -537,9 +518,7 @@ class Participant(Recorded):
         found: list[Incoming] = [
             one
             for one in self._inbox
-            if type(one) is Told
-            or type(one) is Gone
-            or (type(one) is Answer and one.pending.serial in awaited)
+            if type(one) is Told or type(one) is Gone or (type(one) is Answer and one.pending.serial in awaited)
         ]
         for one in found:
             self._inbox.remove(one)

@@ -28,9 +28,7 @@ if TYPE_CHECKING:
 class Phase:
     """What stays the same over the episodes of a phase in this worker."""
 
-    def __init__(
-        self, participant: Participant, records: Records, setup: ControllerSetup, worlds: list[World]
-    ) -> None:
+    def __init__(self, participant: Participant, records: Records, setup: ControllerSetup, worlds: list[World]) -> None:
         self.participant, self.records, self.setup, self.worlds = participant, records, setup, worlds
         self.governor = setup.governor
         self.hooks = Hooks(f"controller (worker {setup.worker})")
@@ -72,12 +70,7 @@ class Phase:
             return
         self._tell_s = now_s + STEPS_REPORT_S
         setup = self.setup
-        fields: dict[str, Any] = {
-            "phase": setup.phase,
-            "worker": setup.worker,
-            "episode": episode,
-            "steps": steps,
-        }
+        fields: dict[str, Any] = {"phase": setup.phase, "worker": setup.worker, "episode": episode, "steps": steps}
         if setup.evaluation:
             fields["mode"] = setup.mode
         news = RunEvent("steps.taken", fields, time.time(), "waits")
@@ -140,9 +133,7 @@ def _places(worlds: Sequence[World], what: str) -> dict[str, tuple[int, int]]:
     return found
 
 
-def _wanted_rewards(
-    actor: Actor, worlds: Sequence[World], places: Mapping[str, tuple[int, int]]
-) -> list[str]:
+def _wanted_rewards(actor: Actor, worlds: Sequence[World], places: Mapping[str, tuple[int, int]]) -> list[str]:
     given = actor.setup.get("rewards")
     if given is None:
         touched = set(actor.setup["environments"])
@@ -155,7 +146,5 @@ def _wanted_rewards(
         elif name in uids:
             wanted += [uid for uid, (world, _) in places.items() if worlds[world].uid == name]
         else:
-            raise RemoteProtocolError(
-                f"agent {actor.name}: rewards: {name!r} is no reward of {', '.join(places)}"
-            )
+            raise RemoteProtocolError(f"agent {actor.name}: rewards: {name!r} is no reward of {', '.join(places)}")
     return wanted

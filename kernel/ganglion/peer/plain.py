@@ -72,9 +72,7 @@ class _Plain:
             return {self._key(key): self.of(part, depth + 1) for key, part in value.items()}
         if isinstance(value, list | tuple):
             return [self.of(part, depth + 1) for part in value]
-        raise TypeError(
-            f"expected numbers, text, booleans, lists, maps or arrays, found {type(value).__name__}"
-        )
+        raise TypeError(f"expected numbers, text, booleans, lists, maps or arrays, found {type(value).__name__}")
 
     def _key(self, key: Any) -> str:
         if not isinstance(key, str):
@@ -88,9 +86,7 @@ class _Plain:
     def _take(self, count: int) -> None:
         self._count += count
         if self._count > WORLD_STATE_VALUES:
-            raise ValueError(
-                f"expected at most {WORLD_STATE_VALUES} values, found more (limit world_state_values)"
-            )
+            raise ValueError(f"expected at most {WORLD_STATE_VALUES} values, found more (limit world_state_values)")
 
 
 def _integer(value: int) -> int:

@@ -43,13 +43,7 @@ def declaration_rows(declarations: Sequence[Mapping[str, Any]]) -> list[list[Any
         space = space_from_wire(row["space"])
         shape = [] if space.scalar else [space.size]
         rows.append(
-            [
-                row["id"],
-                space.to_string(),
-                row.get("unit"),
-                space.dtype.str,
-                list(getattr(space, "shape", shape)),
-            ]
+            [row["id"], space.to_string(), row.get("unit"), space.dtype.str, list(getattr(space, "shape", shape))]
         )
     return rows
 
@@ -85,10 +79,7 @@ class Records:
         self._sent: deque[_Sent] = deque()  # what is not acknowledged
         self._failure: StoreError | None = None
         self._until_s = 0.0
-        self._again_s, self._pause_s = (
-            0.0,
-            RETRY_S["records"],
-        )  # when all is said again, and how long after that
+        self._again_s, self._pause_s = (0.0, RETRY_S["records"])  # when all is said again, and how long after that
         self._told_s, self._tell_after_s = 0.0, WAIT_REPORT_S
         self.waiting: str | None = None  # why the store cannot write at the moment, as it says
         self.heads: dict[str, Any] | None = None  # what protects the rows, once the run's end is durable

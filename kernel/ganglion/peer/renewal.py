@@ -72,9 +72,7 @@ class Renewal:
         try:
             put(state)
         except (AuthorError, RemoteProtocolError) as error:
-            raise self._participant.differs(
-                f"it cannot go on from the state that was taken: {error};"
-            ) from error
+            raise self._participant.differs(f"it cannot go on from the state that was taken: {error};") from error
         self._begin()
 
     def _try(self, act: Callable[[], object]) -> None:

@@ -96,9 +96,7 @@ def provider() -> Replay:
     return found
 
 
-def recordings(
-    plan: Plan, run: str, results: str, store: str | None, warn: Callable[[str], None]
-) -> Recordings:
+def recordings(plan: Plan, run: str, results: str, store: str | None, warn: Callable[[str], None]) -> Recordings:
     """Return the recordings of a run; no plugin is needed where no brain learns from any."""
     if any(replaying(phase) for phase in plan.phases):
         return provider().recordings(plan, run, results, store, warn)

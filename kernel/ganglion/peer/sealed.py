@@ -19,8 +19,7 @@ class Sealed:
     def __init__(self, state: Mapping[str, Any] | None = None) -> None:
         known = state or {"episodes": [], "evaluations": []}
         self.episodes: dict[tuple[int, str, int, str], int] = {
-            (phase, mode, worker, environment): number
-            for phase, mode, worker, environment, number in known["episodes"]
+            (phase, mode, worker, environment): number for phase, mode, worker, environment, number in known["episodes"]
         }
         self.evaluations: dict[tuple[int, str], int] = {
             (phase, agent): number for phase, agent, number in known["evaluations"]

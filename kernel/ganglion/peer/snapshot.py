@@ -111,13 +111,9 @@ class Packer:
     def __init__(self, given: Mapping[str, Any]) -> None:
         self.large: State = []
         self._given = {id(one): name for name, one in given.items()}
-        self._met: dict[
-            int, tuple[int, Any]
-        ] = {}  # with the object, so that its id is not given to another one
+        self._met: dict[int, tuple[int, Any]] = {}  # with the object, so that its id is not given to another one
         self._streams: set[int] = set()
-        self._roots: dict[
-            int, tuple[Any, bool]
-        ] = {}  # memory of arrays -> which shows it, and whether it may write
+        self._roots: dict[int, tuple[Any, bool]] = {}  # memory of arrays -> which shows it, and whether it may write
 
     def pack(self, value: Any, at: str) -> Any:
         """Return a value as a tree; NotPlain names `at`, where it is."""
@@ -159,11 +155,7 @@ class Packer:
             return ["P", self.pack(value.getstate(), at)]
         if dataclasses.is_dataclass(kind):
             own = attributes_of(value)
-            return [
-                "D",
-                _name(kind, at),
-                *(self.pack(p, f"{at}.{n}") for n, it in own.items() for p in (n, it)),
-            ]
+            return ["D", _name(kind, at), *(self.pack(p, f"{at}.{n}") for n, it in own.items() for p in (n, it))]
         raise NotPlain(f"{at}: a {_words(kind)} is no plain value")
 
     def _items(self, values: Any, at: str) -> list[Any]:
@@ -220,9 +212,7 @@ class Reader:
         if letter in "lq":
             found.extend(map(self.read, parts))
         elif letter in "dD":
-            items = {
-                self.read(key): self.read(value) for key, value in zip(parts[::2], parts[1::2], strict=True)
-            }
+            items = {self.read(key): self.read(value) for key, value in zip(parts[::2], parts[1::2], strict=True)}
             found.update(items) if letter == "d" else put_attributes(found, items)
         return found
 
@@ -325,7 +315,7 @@ class Snapshot:
         self._parts = {name: made for name, (made, _) in parts.items()}
         found: dict[str, Any] = {f"space {i}": space for i, space in enumerate(self._spaces)}
         found |= {f"stream {i}": _stream(space) for i, space in enumerate(self._spaces)}
-        found |= {"memory": memory, **(given or {})}
+        found |= {"memory": memory, **self._parts, **(given or {})}  # parts may know each other
         self._fixed: dict[str, Any] = {}  # attributes that a successor has by itself, unless they are changed
         for name, (made, ours) in parts.items():
             bus = {f"{name}.{one}": getattr(made, one, None) for one in (*_GIVEN, *ours)}
@@ -339,9 +329,7 @@ class Snapshot:
                     fixed = dict(_fixed_in(value, f"{name}.{attribute}"))
                     found |= fixed
                     self._fixed |= fixed
-        self._given = {
-            path: one for path, one in found.items() if not isinstance(one, bool | int | str | None)
-        }
+        self._given = {path: one for path, one in found.items() if not isinstance(one, bool | int | str | None)}
         streams = {path: one for path, one in self._given.items() if isinstance(one, Generator)}
         self._generators = Generators({p: g for p, g in streams.items() if type(g.bit_generator) is PCG64})
 
@@ -373,9 +361,7 @@ class Snapshot:
         }
         try:
             packed = {name: packer.pack(value, name) for name, value in tree.items()}
-            objects = {
-                name: self._object(packer, name, made, attributes) for name, made in self._parts.items()
-            }
+            objects = {name: self._object(packer, name, made, attributes) for name, made in self._parts.items()}
             return [msgpack.packb([packed, objects]), *packer.large]
         except (OverflowError, RecursionError) as error:
             raise NotPlain(f"{next(iter(self._parts), '')}: {error}") from error
@@ -394,9 +380,7 @@ class Snapshot:
 
     def _attributes(self, packer: Packer, name: str, made: Any) -> dict[str, Any]:
         own = self._changing(name, made)
-        return {
-            attribute: packer.pack(it, f"{self._whose(name)}.{attribute}") for attribute, it in own.items()
-        }
+        return {attribute: packer.pack(it, f"{self._whose(name)}.{attribute}") for attribute, it in own.items()}
 
     def _changing(self, name: str, made: Any) -> dict[str, Any]:
         """Return the attributes of an object but for those that a successor has by itself."""
@@ -451,9 +435,7 @@ class Snapshot:
             pair = own_state(made)
             if isinstance(state, list):
                 if pair is None:
-                    raise RemoteProtocolError(
-                        f"expected attributes of {self._whose(name)}, found a saved state"
-                    )
+                    raise RemoteProtocolError(f"expected attributes of {self._whose(name)}, found a saved state")
                 try:
                     pair[1](state[0])
                 except Exception as error:

@@ -61,13 +61,8 @@ def reward_layout(rewards: Any) -> Layout:
     arrays = {str(uid): np.asarray(array) for uid, array in rewards.items()}
     for uid, array in arrays.items():
         if array.dtype.kind not in "biuf" or array.ndim == 0:
-            raise AuthorError(
-                f"reward {uid!r}: expected an array [bodies, *shape] of numbers, found {array!r:.80}"
-            )
-    boxes = [
-        Box(-np.inf, np.inf, a.shape[1:], a.dtype if a.dtype.kind == "f" else np.float64)
-        for a in arrays.values()
-    ]
+            raise AuthorError(f"reward {uid!r}: expected an array [bodies, *shape] of numbers, found {array!r:.80}")
+    boxes = [Box(-np.inf, np.inf, a.shape[1:], a.dtype if a.dtype.kind == "f" else np.float64) for a in arrays.values()]
     return Layout(list(arrays), boxes)
 
 

@@ -26,11 +26,7 @@ from ganglion.wire.parcel import attach, detach
 _COMMIT_ROWS = 1000
 _REPLAY_ROWS = 100_000  # while a tape is heard nothing needs to be durable but what memory should not hold
 _GAP_S = 10.0  # who notices that a batch was lost says it again much sooner
-_TOLD_OF_PHASES = (
-    "phase",
-    "signal",
-    "brain",
-)  # what a run that is taken up again withdraws of its newest phases
+_TOLD_OF_PHASES = ("phase", "signal", "brain")  # what a run that is taken up again withdraws of its newest phases
 COMMIT_S = 0.05
 """Rows wait at most so long for others to share their transaction."""
 _REPORT_MAX_S = 60.0  # a wait is told at once, then after 2, 4, 8, 16, 32, 60, 120 s
@@ -102,9 +98,7 @@ class StoreHost:
             self._guard(lambda: self._writer.apply(told.peer, batch.records))
         elif not self._is_early(told.peer, batch) and self._comes_next(told.peer, batch.number):
             self._begun |= any(record[:1] == ["run"] for record in batch.records)
-            self._phase = max(
-                [self._phase, *(phase for record in batch.records for phase in _phases(record))]
-            )
+            self._phase = max([self._phase, *(phase for record in batch.records for phase in _phases(record))])
             for record in batch.records:
                 self._sealed.hear(record)
             if self._trouble is not None:
@@ -365,9 +359,7 @@ class StoreHost:
             "text": f"waiting {waited_s:.1f} s for {text}; tries every second{rest}",
             "name": self.participant.name,
         }
-        self.participant.tell(
-            topic(welcome.run, "waits"), "event", RunEvent("waiting", fields, time.time(), "waits")
-        )
+        self.participant.tell(topic(welcome.run, "waits"), "event", RunEvent("waiting", fields, time.time(), "waits"))
 
 
 def _now() -> str:

@@ -53,9 +53,7 @@ class FileReel:
     @staticmethod
     def _open(path: Path, flags: int) -> int:
         try:
-            return os.open(
-                path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC | flags, 0o600
-            )
+            return os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC | flags, 0o600)
         except OSError as error:
             raise DiskError(path, error) from error
 

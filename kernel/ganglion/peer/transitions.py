@@ -84,9 +84,7 @@ class Stack:
             actions=self._actuators.matrix([row.proposed for row in rows], "think.proposed"),
             objectives=np.array(objectives, dtype=np.float64),
             rewards=self._rewards.matrix([row.rewards for row in rows], "think.rewards"),
-            next_observations=self._sensors.matrix(
-                [row.next_readings for row in rows], "think.next_readings"
-            ),
+            next_observations=self._sensors.matrix([row.next_readings for row in rows], "think.next_readings"),
             terminated=terminated,
             truncated=truncated,
             bootstrap=1.0 - terminated,  # `bootstrap_mask` where both flags are known, at a tenth of its cost

@@ -70,15 +70,7 @@ def _request(call: str) -> Request:
 
 def _start(plan: Plan, phase: PhasePlan, environment: EnvironmentPlan, worker: int) -> EnvironmentStart:
     """Return the message that would start the environment in the plan's own run: the same seeds."""
-    path: list[str | int] = [
-        "phase",
-        phase.name,
-        phase.mode,
-        "environment",
-        environment.uid,
-        "worker",
-        worker,
-    ]
+    path: list[str | int] = ["phase", phase.name, phase.mode, "environment", environment.uid, "worker", worker]
     own, episode = words(int(plan.seed), path), words(int(plan.seed), [*path, "episode", 0])
     return EnvironmentStart(
         plan.uid,

@@ -50,18 +50,14 @@ class Turn:
         number = self._step + 1
         for name in agents:
             if name in self._acted:
-                raise AuthorError(
-                    f"agent {name} is asked twice in step {number}: an agent acts once in a step"
-                )
+                raise AuthorError(f"agent {name} is asked twice in step {number}: an agent acts once in a step")
             if name in self._passed:
                 raise AuthorError(
                     f"agent {name} is asked in step {number} after others: with several workers those who act in a "
                     "step are asked at once, or announced by turn()"
                 )
             if self._announces and name not in self._announced():
-                raise AuthorError(
-                    f"agent {name} is asked in step {number}, but turn({self._step}) did not say so"
-                )
+                raise AuthorError(f"agent {name} is asked in step {number}, but turn({self._step}) did not say so")
             self._acted.add(name)
 
     def passing(self, awaited: Iterable[str], complete: bool = False) -> list[str]:

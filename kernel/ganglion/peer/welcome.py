@@ -53,10 +53,7 @@ def read_welcome(frames: Sequence[bytes], hello: Hello, again: bool) -> Welcome:
 
 
 def insist(
-    act: Callable[[], _T],
-    clock: Callable[[], float],
-    pause: Callable[[float], None],
-    closed: Callable[[], bool],
+    act: Callable[[], _T], clock: Callable[[], float], pause: Callable[[float], None], closed: Callable[[], bool]
 ) -> _T:
     """Do something with the broker, anew while that is lost, after ever longer pauses; return what comes of it.
 

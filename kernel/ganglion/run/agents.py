@@ -36,9 +36,7 @@ def resolve(phase: PhasePlan, declarations: Declarations) -> list[ResolvedAgent]
     return found
 
 
-def misfits(
-    phase: PhasePlan, declarations: Declarations, unknown: Collection[str] = ()
-) -> list[tuple[str, str]]:
+def misfits(phase: PhasePlan, declarations: Declarations, unknown: Collection[str] = ()) -> list[tuple[str, str]]:
     """Return what `resolve` would refuse, as (place in the document, message).
 
     `unknown` are environments of which nobody knows yet what they declare: ids that could be theirs pass.
@@ -113,9 +111,7 @@ class _Search:
         """Return an agent with the declarations of its ids."""
         name = f"agent {agent.name}"
         seen = self._pick(agent.sensors, agent.sensors_at, self._sensors, f"{name}: sensors", self._unknown)
-        moved = self._pick(
-            agent.actuators, agent.actuators_at, self._actuators, f"{name}: actuators", self._unknown
-        )
+        moved = self._pick(agent.actuators, agent.actuators_at, self._actuators, f"{name}: actuators", self._unknown)
         whole = {*self._declarations, *self._unknown}  # an environment's uid stands for all its rewards
         wanted = [(i, uid) for i, uid in enumerate(agent.rewards or ()) if uid not in whole]
         places = [agent.rewards_at[i] if i < len(agent.rewards_at) else "" for i, _ in wanted]
@@ -146,9 +142,7 @@ class _Search:
         return list(found.values())
 
 
-def storing(
-    phase: PhasePlan, agents: Sequence[ResolvedAgent], models: Collection[str]
-) -> list[ResolvedAgent]:
+def storing(phase: PhasePlan, agents: Sequence[ResolvedAgent], models: Collection[str]) -> list[ResolvedAgent]:
     """Return whose brains store at the end: all that learn, else those that have a model to hand on unchanged."""
     with_brain = [agent for agent in agents if agent.plan.brain is not None]
     return [agent for agent in with_brain if phase.mode == "train" or agent.plan.name in models]

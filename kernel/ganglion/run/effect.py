@@ -13,14 +13,7 @@ from ganglion.errors import StoreError
 from ganglion.run.agents import ResolvedAgent
 from ganglion.run.plan import AgentPlan, PhasePlan
 from ganglion.sdk.condition import TerminationCondition
-from ganglion.wire.messages import (
-    BrainPretrain,
-    BrainPretrained,
-    BrainStored,
-    Failure,
-    FlowSignal,
-    WorkerFailed,
-)
+from ganglion.wire.messages import BrainPretrain, BrainPretrained, BrainStored, Failure, FlowSignal, WorkerFailed
 
 
 class Stage(Enum):
@@ -171,11 +164,7 @@ Effect = Ask | Await | Answer | Steer | Record | Declare | Cut | Recall | Event 
 
 
 def record_of(
-    excuse: Mapping[str, Any],
-    phase: int,
-    place: Sequence[int | None],
-    moment: Sequence[int],
-    mode: str | None = None,
+    excuse: Mapping[str, Any], phase: int, place: Sequence[int | None], moment: Sequence[int], mode: str | None = None
 ) -> list[Any]:
     """Return the row of `signals` that tells of an excuse.
 
@@ -191,9 +180,7 @@ def record_of(
     return ["signal", phase, *place, "CONTINUE", issuer, reason, data, *moment]
 
 
-def records_of_excuses(
-    replies: Iterable[BrainPretrained | BrainStored], phase: int, position: int
-) -> list[Effect]:
+def records_of_excuses(replies: Iterable[BrainPretrained | BrainStored], phase: int, position: int) -> list[Effect]:
     """Return the records of excuses that concern no worker: of brains, before or behind their episodes."""
     place, moment = (None, None, None), (position, 0)
     excuses = (excuse for reply in replies for excuse in reply.excused or ())
@@ -209,11 +196,7 @@ def placed(report: WorkerFailed) -> Failure:
     place = f"{kind} {report.worker}, episode {report.episode}, step {report.step}"
     failure, where = report.failure, report.failure.where or ""
     return Failure(
-        failure.kind,
-        failure.message,
-        f"{where} ({place})" if where else place,
-        failure.traceback,
-        data=failure.data,
+        failure.kind, failure.message, f"{where} ({place})" if where else place, failure.traceback, data=failure.data
     )
 
 

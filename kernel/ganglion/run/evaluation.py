@@ -44,9 +44,7 @@ class Evaluations(Stateful):
 
     SET_UP = frozenset({"_run", "_phase", "_setup", "_ask", "_cast"})
 
-    def __init__(
-        self, run: str, phase: PhasePlan, setup: Setup, ask: Asker, cast: Callable[[], Cast]
-    ) -> None:
+    def __init__(self, run: str, phase: PhasePlan, setup: Setup, ask: Asker, cast: Callable[[], Cast]) -> None:
         self.begun = False
         self.active: set[int] = set()
         self.standing: dict[int, tuple[int, int]] = {}
@@ -94,9 +92,7 @@ class Evaluations(Stateful):
         declared = reply.declarations
         strange = [uid for uid in first if not same_declarations(first[uid], declared[uid])]
         if strange:
-            return (
-                f"environment {strange[0]} declares otherwise in evaluation worker {worker} than in worker 0"
-            )
+            return f"environment {strange[0]} declares otherwise in evaluation worker {worker} than in worker 0"
         self._setting_up.discard(worker)
         if self._setting_up or self._cut:
             return []

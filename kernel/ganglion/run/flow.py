@@ -152,12 +152,8 @@ class Judgement:
     issuer: str = ""
     place: int = -1  # of who said it: the number of the condition, -1 for all others
     workers: dict[int, tuple[Signal, str, str]] = field(default_factory=dict)  # signal, issuer, reason
-    issued: list[tuple[int | None, Signal, str, str]] = field(
-        default_factory=list
-    )  # worker, signal, issuer, reason
-    said: list[tuple[int | None, Signal, str, int]] = field(
-        default_factory=list
-    )  # worker, signal, issuer, place
+    issued: list[tuple[int | None, Signal, str, str]] = field(default_factory=list)  # worker, signal, issuer, reason
+    said: list[tuple[int | None, Signal, str, int]] = field(default_factory=list)  # worker, signal, issuer, place
 
     def say(self, worker: int | None, signal: Signal, issuer: str, reason: str, place: int = -1) -> None:
         """Take one wish; the greatest wins, the first with it gives the reason."""
@@ -246,12 +242,7 @@ class Tally(Stateful):
             for worker, finished in enumerate(self._finished)
         ]
         return PhaseView(
-            Mode(self._plan.mode),
-            workers,
-            tuple(sorted(reports)),
-            ended,
-            tuple(self.evaluations),
-            self._plan.episodes,
+            Mode(self._plan.mode), workers, tuple(sorted(reports)), ended, tuple(self.evaluations), self._plan.episodes
         )
 
 
@@ -295,11 +286,7 @@ class Flow(Stateful):
     SET_UP = frozenset({"run", "phase", "common", "settle", "_seeds", "_agents"})
 
     def __init__(
-        self,
-        run: str,
-        phase: PhasePlan,
-        conditions: Sequence[tuple[str, TerminationCondition, str]],
-        seeds: Seeds,
+        self, run: str, phase: PhasePlan, conditions: Sequence[tuple[str, TerminationCondition, str]], seeds: Seeds
     ) -> None:
         self.run, self.phase = run, phase
         self.tally = Tally(phase, [(name, c) for name, c, place in conditions if place == "phase"])
@@ -515,10 +502,7 @@ class Flow(Stateful):
         return effects
 
     def _participants(self, following: dict[int, list[str]]) -> dict[str, list[int]]:
-        return {
-            name: [worker for worker in sorted(following) if name in following[worker]]
-            for name in self._agents
-        }
+        return {name: [worker for worker in sorted(following) if name in following[worker]] for name in self._agents}
 
     # -- verdicts -----------------------------------------------------------------------------------------------------
     def _judge(self) -> list[Effect]:
@@ -673,11 +657,7 @@ class Flow(Stateful):
         return max(least, signal), _phase_reason(issuer, reason)
 
     def _go_on(
-        self,
-        worker: int,
-        episode: int,
-        participants: dict[str, list[int]] | None,
-        signal: Signal = Signal.RESET,
+        self, worker: int, episode: int, participants: dict[str, list[int]] | None, signal: Signal = Signal.RESET
     ) -> Verdict:
         seeds = self._seeds.episode_seeds(self.phase, worker, episode)
         return Verdict(signal.name, "", episode, seeds, self.round, participants)
@@ -691,9 +671,7 @@ class Flow(Stateful):
         return self._stopping and self.reason == "failed"
 
     # -- records ------------------------------------------------------------------------------------------------------
-    def _record_judgement(
-        self, judgement: Judgement, reports: dict[int, EpisodeEnded], inner: int = 0
-    ) -> list[Effect]:
+    def _record_judgement(self, judgement: Judgement, reports: dict[int, EpisodeEnded], inner: int = 0) -> list[Effect]:
         if not self.common and self.phase.workers > 1 and self.phase.sync != "async":
             self._held += [(worker, issuer, reason) for worker, _, issuer, reason in judgement.issued]
             return []

@@ -7,14 +7,7 @@ from typing import Any
 
 from ganglion.errors import DocumentError, StoreError
 from ganglion.limits import LEAVE_EPISODE_S
-from ganglion.run.agents import (
-    ResolvedAgent,
-    declaration_rows,
-    replaying,
-    resolve,
-    same_declarations,
-    storing,
-)
+from ganglion.run.agents import ResolvedAgent, declaration_rows, replaying, resolve, same_declarations, storing
 from ganglion.run.effect import (
     Answer,
     Ask,
@@ -233,9 +226,7 @@ class Governor(Stateful):
     def signal(self, token: Any, wish: FlowSignal, phase: str | None, now_s: float) -> list[Effect]:
         """Hear an operator's signal; who asks for PAUSE is answered when the workers stand."""
         running = self.stage is Stage.RUNNING
-        why = refusal(
-            wish, phase, self._phase if running else None, self._flow.tally.active if running else ()
-        )
+        why = refusal(wish, phase, self._phase if running else None, self._flow.tally.active if running else ())
         if why:
             # In other stages there is no run to which a row belongs.
             known = self.stage not in (Stage.PLANNED, Stage.ENDED)
@@ -271,9 +262,7 @@ class Governor(Stateful):
         if signal is Signal.PAUSE:
             return self._evaluations.steer(wish) if wish.worker is None else []
         # Any other signal lifts the pause of the workers that it reaches: nobody may stand alone for ever.
-        return self._evaluations.steer(
-            FlowSignal(Signal.CONTINUE.name, wish.issuer, wish.reason, steps=wish.steps)
-        )
+        return self._evaluations.steer(FlowSignal(Signal.CONTINUE.name, wish.issuer, wish.reason, steps=wish.steps))
 
     def stop(self, now: bool, reason: str, now_s: float) -> list[Effect]:
         """Interrupt the run: after the running episodes, or at once; asked for at once again, wait for nobody."""
@@ -314,11 +303,7 @@ class Governor(Stateful):
         record = Record(["incident", *fields])
         if report.failure is None:
             return [record]
-        return [
-            record,
-            *self.fail(report.failure, f"{self.run}/{report.name}", now_s),
-            *self._after_cut(now_s),
-        ]
+        return [record, *self.fail(report.failure, f"{self.run}/{report.name}", now_s), *self._after_cut(now_s)]
 
     def awaited(self) -> set[str]:
         """Return the names that the present phase needs."""
@@ -384,9 +369,7 @@ class Governor(Stateful):
         names = [process.name for process in missing]
         if self.store is not None and self.store not in self._joined:
             names.append(self.store)
-            self.waits.begin(
-                self.store, self.store, "the store to join", now_s, self._phase.deadline_s("join")
-            )
+            self.waits.begin(self.store, self.store, "the store to join", now_s, self._phase.deadline_s("join"))
         effects: list[Effect] = [Await(names)] if names else []
         return [*effects, *(self._setup_controllers(now_s) if self._all_joined() else [])]
 
@@ -420,9 +403,7 @@ class Governor(Stateful):
 
     def _setup_brains(self, first: Mapping[str, Any], now_s: float) -> list[Effect]:
         self.stage = Stage.BRAINS
-        self._static = {
-            uid: d["static_model"] for uid, d in first.items() if d.get("static_model") is not None
-        }
+        self._static = {uid: d["static_model"] for uid, d in first.items() if d.get("static_model") is not None}
         effects: list[Effect] = []
         for agent in self._learning():
             message = self._setup.brain(self._phase, agent, self._models.first, self._static)
@@ -625,9 +606,7 @@ class Governor(Stateful):
         return self._ask((word, worker), peer, call, message, now_s)
 
     def _ask_brain(self, word: str, agent: AgentPlan, call: str, message: Any, now_s: float) -> Ask:
-        return self._ask(
-            (word, agent.name), peer_name(self.run, Role.BRAIN, agent.name), call, message, now_s
-        )
+        return self._ask((word, agent.name), peer_name(self.run, Role.BRAIN, agent.name), call, message, now_s)
 
     def _waiting(self, word: str) -> bool:
         return any(tag[0] == word for tag in self._open)

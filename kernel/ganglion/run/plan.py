@@ -370,7 +370,5 @@ def _worker(run: str, phase: PhasePlan, worker: int, evaluation: bool) -> list[P
         return Process(name, role, uid, worker, environment, evaluation, (own or phase).run_as, muscle)
 
     environments = [process(Role.ENVIRONMENT, e.uid, e.recovery, e) for e in phase.environments]
-    muscles = [
-        process(Role.MUSCLE, agent.name, agent.recovery, muscle=agent.program) for agent in phase.agents
-    ]
+    muscles = [process(Role.MUSCLE, agent.name, agent.recovery, muscle=agent.program) for agent in phase.agents]
     return [process(Role.CONTROLLER, None, None), *environments, *muscles]

@@ -42,9 +42,7 @@ class Setup:
         self._run, self._plan, self._store, self._results = run, plan, store, results
         self._streams = streams
 
-    def episode_seeds(
-        self, phase: PhasePlan, worker: int, episode: int, mode: str | None = None
-    ) -> dict[str, Any]:
+    def episode_seeds(self, phase: PhasePlan, worker: int, episode: int, mode: str | None = None) -> dict[str, Any]:
         """Return environment -> {seed, stream} of an episode; its mode is the phase's unless given."""
         found = {}
         for environment in phase.environments:
@@ -111,9 +109,7 @@ class Setup:
             models.get(name),
             {uid: static[uid] for uid in agent.environments if uid in static} or None,
             checkpoint_s=None if recovery.on_loss == FAIL else recovery.checkpoint_s,
-            filters=self._filters(
-                agent.plan, lambda i: ["phase", phase.name, "agent", name, "brain", "filter", i]
-            ),
+            filters=self._filters(agent.plan, lambda i: ["phase", phase.name, "agent", name, "brain", "filter", i]),
         )
 
     def start(
@@ -139,9 +135,7 @@ class Setup:
             phase.evaluates and not evaluation,
         )
 
-    def _filters(
-        self, plan: AgentPlan, path_of: Callable[[int], Sequence[str | int]]
-    ) -> list[dict[str, Any]] | None:
+    def _filters(self, plan: AgentPlan, path_of: Callable[[int], Sequence[str | int]]) -> list[dict[str, Any]] | None:
         """Return an agent's filters, each with its own stream; None if there are none."""
         made = [{**_plugin(f), "stream": self._streams.words(path_of(i))} for i, f in enumerate(plan.filters)]
         return made or None
@@ -152,12 +146,7 @@ class Setup:
         return ["phase", phase.name, mode, "environment", environment.uid, "worker", worker]
 
     def _environment(
-        self,
-        phase: PhasePlan,
-        environment: EnvironmentPlan,
-        worker: int,
-        contents: Mapping[str, str],
-        evaluation: bool,
+        self, phase: PhasePlan, environment: EnvironmentPlan, worker: int, contents: Mapping[str, str], evaluation: bool
     ) -> dict[str, Any]:
         path = self._environment_path(phase, environment, worker, EVALUATE if evaluation else phase.mode)
         words = self._streams.words(path)
@@ -180,12 +169,7 @@ class Setup:
         }
 
     def _agent(
-        self,
-        phase: PhasePlan,
-        agent: ResolvedAgent,
-        worker: int,
-        cast: Cast,
-        evaluation: bool,
+        self, phase: PhasePlan, agent: ResolvedAgent, worker: int, cast: Cast, evaluation: bool
     ) -> dict[str, Any]:
         plan, name = agent.plan, agent.plan.name
         mode = EVALUATE if evaluation else phase.mode

@@ -174,8 +174,7 @@ _HOMES = {
     "StoreError UsageError",
     "ganglion.sdk.brain": "Brain CheckpointableBrain EpisodeSummary Evaluation EvaluationResult "
     "Transitions Update carries_update",
-    "ganglion.sdk.condition": "EpisodeMeans EpisodeView EvaluationView PhaseView "
-    "TerminationCondition WorkerView",
+    "ganglion.sdk.condition": "EpisodeMeans EpisodeView EvaluationView PhaseView TerminationCondition WorkerView",
     "ganglion.sdk.construct": "Part check_parameters construct",
     "ganglion.sdk.controller": "Controller ControllerBus EpisodeEnded Setpoints StepResult",
     "ganglion.sdk.environment": "Environment EnvironmentBaseline EnvironmentState "

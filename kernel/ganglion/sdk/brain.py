@@ -270,12 +270,7 @@ class Brain(Part, Statistics, ABC):
 
     def evaluate(
         self, evaluation: Evaluation
-    ) -> (
-        EvaluationResult
-        | Mapping[str, float]
-        | Awaitable[EvaluationResult | Mapping[str, float] | None]
-        | None
-    ):
+    ) -> EvaluationResult | Mapping[str, float] | Awaitable[EvaluationResult | Mapping[str, float] | None] | None:
         """Return metrics of an evaluation; None is none. Called after each one."""
         return None
 

@@ -68,9 +68,7 @@ T = TypeVar("T")
 OFFERED = ("uid", "seed", "broker_uri")
 
 
-def construct(
-    cls: type[T], params: Mapping[str, Any], offered: Mapping[str, Any], attributes: Mapping[str, Any]
-) -> T:
+def construct(cls: type[T], params: Mapping[str, Any], offered: Mapping[str, Any], attributes: Mapping[str, Any]) -> T:
     """Return a new object whose attributes are there before its constructor runs.
 
     Args:
@@ -143,9 +141,7 @@ def _signature(cls: type[Any]) -> tuple[dict[str, Parameter], bool]:
         raise _invalid(cls, f"its constructor has no readable signature: {error}") from error
     for parameter in found:
         if parameter.kind is Parameter.POSITIONAL_ONLY and parameter.default is Parameter.empty:
-            raise _invalid(
-                cls, f"parameter {parameter.name!r} is positional-only; parameters are given by keyword"
-            )
+            raise _invalid(cls, f"parameter {parameter.name!r} is positional-only; parameters are given by keyword")
     named = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
     any_keyword = any(parameter.kind is Parameter.VAR_KEYWORD for parameter in found)
     return {it.name: it for it in found if it.kind in named}, any_keyword

@@ -234,9 +234,7 @@ class Environment(Part, ABC):
         """
         raise NotImplementedError(f"{type(self).__name__} says batched = True and has no update_batch")
 
-    def reset(
-        self, request: ResetRequest
-    ) -> EnvironmentBaseline | Started | Awaitable[EnvironmentBaseline | Started]:
+    def reset(self, request: ResetRequest) -> EnvironmentBaseline | Started | Awaitable[EnvironmentBaseline | Started]:
         """Open the next episode; the default is `shutdown` and then `start_environment`.
 
         Returns:

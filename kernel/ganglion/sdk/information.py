@@ -114,9 +114,7 @@ class Information:
 
     def _refuse(self, value: Any) -> SpaceError:
         where = self.uid if self.body is None else f"{self.uid} of body {self.body[0]}[{self.body[1]}]"
-        return self.refusal(
-            f"{self.what} {where}: expected a value of {self.space!r:.200}, found {value!r:.200}"
-        )
+        return self.refusal(f"{self.what} {where}: expected a value of {self.space!r:.200}, found {value!r:.200}")
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._value!r}, {self.space!r}, uid={self.uid!r})"
@@ -168,9 +166,7 @@ class Template(Generic[I]):
     __slots__ = ("_rows", "uids")
 
     def __init__(self, declared: Iterable[I]) -> None:
-        self._rows = [
-            (type(it), it.space, it.space.contains, it.uid, it.value_ids, it.body) for it in declared
-        ]
+        self._rows = [(type(it), it.space, it.space.contains, it.uid, it.value_ids, it.body) for it in declared]
         self.uids: tuple[str, ...] = tuple(row[3] for row in self._rows)
 
     def __len__(self) -> int:
@@ -267,11 +263,7 @@ def resolve_flags(done: bool | None, terminated: bool | None, truncated: bool | 
         AuthorError: Both are true; `done` is true and both others are false; `done` is false and one of them true; one
             is neither true nor false.
     """
-    done, terminated, truncated = (
-        _flag("done", done),
-        _flag("terminated", terminated),
-        _flag("truncated", truncated),
-    )
+    done, terminated, truncated = (_flag("done", done), _flag("terminated", terminated), _flag("truncated", truncated))
     if terminated and truncated:
         raise AuthorError("terminated and truncated exclude each other: found both true")
     if done is None:

@@ -240,9 +240,7 @@ class Vectors(Column):
             if self.width is None:
                 self.width, self.dtype = vector.size, vector.dtype
             if vector.size != self.width or vector.dtype.kind not in "biuf":
-                raise AuthorError(
-                    f"memory: expected {self.width} numbers per row, found {vector.size} {vector.dtype}"
-                )
+                raise AuthorError(f"memory: expected {self.width} numbers per row, found {vector.size} {vector.dtype}")
         missing = gap or len(given) < len(cells)
         dtypes = [self.dtype, *(vector.dtype for vector in given)]
         self.dtype = np.result_type(*dtypes, *([np.float16] if missing else []))
@@ -848,18 +846,12 @@ class Memory:
 
     def close(self, terminated: bool, truncated: bool) -> None:
         """Give the newest row the flags of its episode's end, when that comes after the row."""
-        for name, flag in (
-            ("dones", terminated or truncated),
-            ("terminated", terminated),
-            ("truncated", truncated),
-        ):
+        for name, flag in (("dones", terminated or truncated), ("terminated", terminated), ("truncated", truncated)):
             self._amend(name, flag)
 
     def _amend(self, name: str, value: Any) -> None:
         if self._pending:
-            row = self._pending[-1] = list(
-                self._pending[-1]
-            )  # another list: shards that have the row stay as they are
+            row = self._pending[-1] = list(self._pending[-1])  # another list: shards that have the row stay as they are
             row[FIELDS.index(name)] = value
         elif self._end > self._start:
             last = self._end - 1
@@ -976,9 +968,7 @@ class Memory:
             self._start = max(self._start, self._end - n)
             return
         codes = self._codes()
-        places = [
-            np.flatnonzero(codes == code)[max(0, int((codes == code).sum()) - n) :] for code in set(codes)
-        ]
+        places = [np.flatnonzero(codes == code)[max(0, int((codes == code).sum()) - n) :] for code in set(codes)]
         rows = np.sort(np.concatenate(places)) if places else np.zeros(0, dtype=np.int64)
         self._move(rows + self._start, len(rows))
 
@@ -1037,9 +1027,7 @@ class Memory:
         places = None if tags is None else self._places(tags)
         count = self._end - self._start if places is None else len(places)
         n = max(0, int(n)) if replace and count else min(max(0, int(n)), count)
-        drawn: Any = (
-            rng.integers(count, size=n) if replace and n else rng.choice(count, n, replace=False) if n else []
-        )
+        drawn: Any = rng.integers(count, size=n) if replace and n else rng.choice(count, n, replace=False) if n else []
         rows = np.sort(np.asarray(drawn, dtype=np.int64))
         return self._shard(rows + self._start if places is None else places[rows])
 

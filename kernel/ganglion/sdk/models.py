@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import io
 import json
+import math
 import os
-import re
-import struct
 import zipfile
-import zlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from io import BufferedRandom
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -26,225 +24,20 @@ from ganglion.limits import ARRAY_RANK, MODEL_BYTES, MODEL_HEADER_BYTES, MODEL_M
 
 __all__ = [
     "KINDS",
-    "Member",
     "Models",
-    "array_of",
     "digest_of",
     "file_name",
     "load_arrays",
     "load_meta",
-    "members",
     "percent_encoded",
-    "read_member",
     "save_arrays",
     "tag_file",
     "written_beside",
 ]
 
 Array = NDArray[Any]
+_NPY_HEADER_BYTES = 1024  # of an array of rank 16, thrice
 KINDS = "biufcS"  # booleans, numbers, bytes; no objects, which reading would have to execute, and no text
-
-# As PKWARE's APPNOTE has them: end of the index (4.3.16), one entry of it (4.3.12), the head of a member (4.3.7).
-_END = struct.Struct("<4s4H2IH")
-_ENTRY = struct.Struct("<4s6H3I5H2I")
-_HEAD = struct.Struct("<4s5H3I2H")
-_LATER = 0xFFFFFFFF  # the number stands in an extra field, with eight bytes
-_LARGE = 0x0001  # that extra field
-_FLAGS = 0x0808  # sizes behind the data (the index has them too), names in UTF-8; no encryption, no patches
-
-_MAGIC = b"\x93NUMPY"
-_DESCRIPTION = re.compile(
-    rb"\{'descr': '(?P<type>[<>|=][a-zA-Z]\d{0,9})', 'fortran_order': (?P<fortran>True|False), "
-    rb"'shape': \((?P<shape>[0-9, ]*)\),? ?\} *\n?"
-)
-_SHAPE = re.compile(rb"|\d{1,19},|\d{1,19}(?:, ?\d{1,19})+")
-
-
-@dataclass(frozen=True, slots=True)
-class Member:
-    """Be one member of an archive: its name, where its bytes begin, how many they are, their CRC-32."""
-
-    name: str
-    start: int
-    size: int
-    crc: int
-
-
-def members(file: BinaryIO) -> list[Member]:
-    """Return the members of an archive, in the order of its index; ValueError says what is wrong with it.
-
-    Nothing is taken on trust: all members lie within the file, before the index, and none over another.
-    """
-    size = file.seek(0, os.SEEK_END)
-    index, count = _index(file, size)
-    found = []
-    position = 0
-    for _ in range(count):
-        entry, position = _entry(index, position)
-        found.append(entry)
-    if position != len(index):
-        raise ValueError(f"its index has {len(index) - position} bytes too many")
-    read = [_located(file, *entry) for entry in found]
-    end = 0
-    for begin, member in sorted(read, key=lambda row: row[0]):
-        if begin < end:
-            raise ValueError(f"entry {member.name!r:.100} lies over another one")
-        end = member.start + member.size
-    if end > size - _END.size - len(index):
-        raise ValueError("an entry reaches into the index")
-    return [member for _, member in read]
-
-
-def _index(file: BinaryIO, size: int) -> tuple[bytes, int]:
-    if size < _END.size:
-        raise ValueError("expected an archive, found less than the end of one")
-    file.seek(size - _END.size)
-    signature, disk, first, here, count, length, start, comment = _END.unpack(file.read(_END.size))
-    if signature != b"PK\x05\x06" or comment:
-        raise ValueError("expected the end of an archive at the end of the file")
-    if disk or first or here != count:
-        raise ValueError("expected an archive of one file")
-    if count > MODEL_MEMBERS + 1:  # the JSON object beside the arrays
-        raise ValueError(f"expected at most {MODEL_MEMBERS} arrays (model_members), found {count}")
-    # 4 GiB are more than we read at all: the end of an archive never needs its larger twin.
-    if start + length > size - _END.size:
-        raise ValueError("its index does not lie within the file")
-    if start + length != size - _END.size and length + start != _before_twin(file, size):
-        raise ValueError("expected the index right before the end")
-    file.seek(start)
-    return file.read(length), count
-
-
-def _before_twin(file: BinaryIO, size: int) -> int:
-    """Return where the larger twin of the end begins, which some writers put before it; -1 if there is none."""
-    start = size - _END.size - 20 - 56
-    if start < 0:
-        return -1
-    file.seek(start)
-    data = file.read(76)
-    return start if data[:4] == b"PK\x06\x06" and data[56:60] == b"PK\x06\x07" else -1
-
-
-def _entry(index: bytes, position: int) -> tuple[tuple[bytes, int, int, int], int]:
-    """Return name, offset, size and CRC of the entry at `position`, and where the next one begins."""
-    if position + _ENTRY.size > len(index):
-        raise ValueError("its index ends too early")
-    fields = _ENTRY.unpack_from(index, position)
-    signature, flags, method, crc, packed, size = (fields[i] for i in (0, 3, 4, 7, 8, 9))
-    name_size, extra_size, comment_size, offset = (fields[i] for i in (10, 11, 12, 16))
-    name_end = position + _ENTRY.size + name_size
-    end = name_end + extra_size + comment_size
-    name = index[name_end - name_size : name_end]
-    if signature != b"PK\x01\x02" or end > len(index):
-        raise ValueError("its index holds something else than entries")
-    if method or flags & ~_FLAGS:
-        text = name.decode(errors="replace")
-        raise ValueError(f"entry {text!r:.100}: expected it stored, without compression or encryption")
-    packed, size, offset = _wide(index[name_end : name_end + extra_size], packed, size, offset)
-    if packed != size:
-        raise ValueError("an entry has two sizes")
-    return (name, offset, size, crc), end
-
-
-def _wide(extra: bytes, packed: int, size: int, offset: int) -> tuple[int, int, int]:
-    """Return sizes and offset of an entry, those from the extra field that did not fit into four bytes."""
-    numbers = [size, packed, offset]
-    later = [place for place, number in enumerate(numbers) if number == _LATER]
-    position = 0
-    while later and position + 4 <= len(extra):
-        kind, length = struct.unpack_from("<2H", extra, position)
-        if kind == _LARGE and length >= 8 * len(later) and position + 4 + length <= len(extra):
-            for place, number in zip(
-                later, struct.unpack_from(f"<{len(later)}Q", extra, position + 4), strict=True
-            ):
-                numbers[place] = number
-            later = []
-        position += 4 + length
-    if later:
-        raise ValueError("an entry does not say how large it is")
-    return numbers[1], numbers[0], numbers[2]
-
-
-def _located(file: BinaryIO, name: bytes, offset: int, size: int, crc: int) -> tuple[int, Member]:
-    """Return where the head of a member begins, and the member; index and head have to agree."""
-    file.seek(min(offset, MODEL_BYTES * 2))
-    head = file.read(_HEAD.size)
-    text = name.decode(errors="replace")
-    if len(head) < _HEAD.size or head[:4] != b"PK\x03\x04":
-        raise ValueError(f"entry {text!r:.100} is not where the index says")
-    fields = _HEAD.unpack(head)
-    if file.read(fields[9]) != name or fields[3]:
-        raise ValueError(f"entry {text!r:.100} is another one than the index says")
-    start = offset + _HEAD.size + fields[9] + fields[10]
-    return offset, Member(text, start, size, crc)
-
-
-def read_member(file: BinaryIO, member: Member) -> bytearray:
-    """Return the bytes of a member; ValueError if they are not all there, or not those that were written."""
-    data = bytearray(member.size)
-    file.seek(member.start)
-    if _read_into(file, data) != member.size:
-        raise ValueError(f"entry {member.name!r:.100}: the file ends within it")
-    if zlib.crc32(data) != member.crc:
-        raise ValueError(f"entry {member.name!r:.100}: its checksum is another one")
-    return data
-
-
-def _read_into(file: BinaryIO, data: bytearray) -> int:
-    done = 0
-    view = memoryview(data)
-    while done < len(data):
-        count = file.readinto(view[done:])  # type: ignore[attr-defined]  # every binary file has it
-        if not count:
-            break
-        done += count
-    return done
-
-
-def array_of(name: str, data: bytearray) -> Array:
-    """Return the array that a member holds, over its bytes; ValueError says what is wrong with it.
-
-    Dtype, shape and the number of bytes that they need are checked before an array is made.
-    """
-    dtype, fortran, shape, offset = _description(name, data)
-    count = 1
-    for length in shape:
-        count *= length
-    if count * dtype.itemsize != len(data) - offset or max(shape, default=0) > MODEL_BYTES:
-        raise ValueError(f"entry {name!r:.100}: {len(data) - offset} bytes do not fill {shape} of {dtype}")
-    if count == 0 or dtype.itemsize == 0:
-        return np.zeros(shape, dtype=dtype)
-    flat = np.frombuffer(data, dtype=dtype, offset=offset)
-    return flat.reshape(shape, order="F" if fortran else "C")
-
-
-def _description(name: str, data: bytearray) -> tuple[np.dtype[Any], bool, tuple[int, ...], int]:
-    """Return dtype, whether in Fortran order, shape, and where the elements begin."""
-    if data[:6] != _MAGIC or len(data) < 12:
-        raise ValueError(f"entry {name!r:.100}: expected an array")
-    version = (data[6], data[7])
-    if version not in ((1, 0), (2, 0)):
-        raise ValueError(f"entry {name!r:.100}: version {version} of the format is not read")
-    start = 10 if version == (1, 0) else 12
-    length = int.from_bytes(data[8:start], "little")
-    if length > MODEL_HEADER_BYTES or start + length > len(data):
-        raise ValueError(f"entry {name!r:.100}: expected a description of at most {MODEL_HEADER_BYTES} bytes")
-    found = _DESCRIPTION.fullmatch(data, start, start + length)
-    if found is None or not _SHAPE.fullmatch(found["shape"].strip()):
-        raise ValueError(f"entry {name!r:.100}: its description is not one of an array of numbers")
-    shape = tuple(int(part) for part in found["shape"].split(b",") if part.strip())
-    return _dtype(name, found["type"].decode(), shape), found["fortran"] == b"True", shape, start + length
-
-
-def _dtype(name: str, text: str, shape: tuple[int, ...]) -> np.dtype[Any]:
-    try:
-        dtype = np.dtype(text)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise ValueError(f"entry {name!r:.100}: there is no dtype {text!r}") from error
-    if dtype.kind not in KINDS or dtype.hasobject or len(shape) > ARRAY_RANK:
-        raise ValueError(f"entry {name!r:.100}: dtype {dtype} or shape {shape} is not read")
-    return dtype
-
 
 META = ".meta.npy"  # an encoded name has no dot: no array can take this place
 SUFFIX = ".npz"
@@ -362,9 +155,7 @@ def _checked(name: Any, value: Any) -> Array:
         found = type(value).__name__ if own else f"dtype {array.dtype}"
         raise AuthorError(f"model: {name}: expected an array of numbers, booleans or bytes, found {found}")
     if array.ndim > ARRAY_RANK:
-        raise AuthorError(
-            f"model: {name}: expected at most {ARRAY_RANK} axes (array_rank), found {array.ndim}"
-        )
+        raise AuthorError(f"model: {name}: expected at most {ARRAY_RANK} axes (array_rank), found {array.ndim}")
     little = array.dtype.newbyteorder("<")
     return np.asarray(array, dtype=little, order="C")
 
@@ -420,9 +211,7 @@ def load_meta(path: Path) -> dict[str, Any] | None:
     return _load(path, None, arrays=False)[1]
 
 
-def _load(
-    path: Path, sha256: str | None, arrays: bool = True
-) -> tuple[dict[str, Array], dict[str, Any] | None]:
+def _load(path: Path, sha256: str | None, arrays: bool = True) -> tuple[dict[str, Array], dict[str, Any] | None]:
     size = path.stat().st_size
     if size > MODEL_BYTES + MODEL_MEMBERS * MODEL_HEADER_BYTES:
         raise LimitExceeded(f"model {path}: expected at most {MODEL_BYTES} bytes (model_bytes), found {size}")
@@ -431,26 +220,51 @@ def _load(
     try:
         with path.open("rb") as file:
             return _read(file, arrays)
-    except (ValueError, OSError, RecursionError) as error:
+    except Exception as error:
         raise StoreError(f"model {path}: the file is damaged or no model: {error}") from error
 
 
 def _read(file: BinaryIO, arrays: bool) -> tuple[dict[str, Array], dict[str, Any] | None]:
+    """Return arrays and meta of an archive; all members together are at most as large as the file."""
     found: dict[str, Array] = {}
     meta: dict[str, Any] | None = None
-    for member in members(file):
-        if member.name == META:
-            if member.size > 2 * MODEL_HEADER_BYTES:
-                raise ValueError("the JSON object beside the arrays is too large")
-            meta = _json_object(array_of(member.name, read_member(file, member)))
-        elif arrays:
-            if not member.name.endswith(".npy"):
-                raise ValueError(f"entry {member.name!r:.100}: expected an array (.npy)")
-            name = unquote_to_bytes(member.name.removesuffix(".npy")).decode()
-            if name in found:
-                raise ValueError(f"array {name!r:.100} comes twice")
-            found[name] = array_of(member.name, read_member(file, member))
+    with zipfile.ZipFile(file) as archive:
+        entries = archive.infolist()
+        if len(entries) > MODEL_MEMBERS + 1:  # the JSON object beside the arrays
+            raise ValueError(f"expected at most {MODEL_MEMBERS} arrays (model_members), found {len(entries)}")
+        if any(entry.compress_type != zipfile.ZIP_STORED for entry in entries):
+            raise ValueError("expected all entries stored, without compression")
+        if sum(entry.file_size for entry in entries) > file.seek(0, os.SEEK_END):
+            raise ValueError("the entries are larger than the file")
+        for entry in entries:
+            if entry.filename == META:
+                meta = _json_object(_array(archive, entry))
+            elif arrays:
+                name = unquote_to_bytes(entry.filename.removesuffix(".npy")).decode()
+                if not entry.filename.endswith(".npy") or name in found:
+                    raise ValueError(f"entry {name!r:.100}: expected an array (.npy) that does not come twice")
+                found[name] = _array(archive, entry)
     return found, meta
+
+
+def _array(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> Array:
+    """Return the array of an entry; dtype, shape and the bytes that they need are checked before an array is made."""
+    data = bytearray(archive.read(entry))  # with its checksum
+    if len(data) != entry.file_size:
+        raise ValueError(f"entry {entry.filename!r:.100}: the file ends within it")
+    stream = io.BytesIO(data[: 2 * _NPY_HEADER_BYTES])
+    version = npy.read_magic(stream)
+    read_header = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}[version]
+    shape, fortran, dtype = read_header(stream, max_header_size=_NPY_HEADER_BYTES)
+    size = math.prod(shape) * dtype.itemsize
+    if dtype.kind not in KINDS or dtype.hasobject or len(shape) > ARRAY_RANK or min(shape, default=0) < 0:
+        raise ValueError(f"entry {entry.filename!r:.100}: dtype {dtype} or shape {shape} is not read")
+    if size != len(data) - stream.tell() or max(shape, default=0) > MODEL_BYTES:
+        raise ValueError(f"entry {entry.filename!r:.100}: {len(data)} bytes do not hold {shape} of {dtype}")
+    if size == 0:
+        return np.zeros(shape, dtype=dtype)
+    flat = np.frombuffer(data, dtype=dtype, offset=stream.tell())
+    return flat.reshape(shape, order="F" if fortran else "C")
 
 
 def _json_object(array: Array) -> dict[str, Any]:
@@ -471,9 +285,7 @@ class Models:
         read_from: Where `load` looks; None is the same folder.
     """
 
-    def __init__(
-        self, folder: str | os.PathLike[str], read_from: str | os.PathLike[str] | None = None
-    ) -> None:
+    def __init__(self, folder: str | os.PathLike[str], read_from: str | os.PathLike[str] | None = None) -> None:
         self.folder = Path(folder)
         self.read_from = Path(read_from) if read_from is not None else self.folder
         self._written: dict[str, dict[str, Any]] = {}

@@ -157,12 +157,8 @@ def read_proposal(result: Any, uids: Sequence[str]) -> tuple[list[Any], Any]:
             names it.
     """
     actuators, data = result if isinstance(result, tuple) and len(result) == 2 else (result, None)
-    if not isinstance(actuators, list | tuple) or not all(
-        isinstance(it, ActuatorInformation) for it in actuators
-    ):
-        raise AuthorError(
-            f"propose_actions: expected a list of ActuatorInformation, found {actuators!r:.200}"
-        )
+    if not isinstance(actuators, list | tuple) or not all(isinstance(it, ActuatorInformation) for it in actuators):
+        raise AuthorError(f"propose_actions: expected a list of ActuatorInformation, found {actuators!r:.200}")
     if len(actuators) == len(uids) and all(it.uid == uid for it, uid in zip(actuators, uids, strict=True)):
         values = [it.value for it in actuators]  # the usual case: the given ones in the given order
     else:
@@ -171,9 +167,7 @@ def read_proposal(result: Any, uids: Sequence[str]) -> tuple[list[Any], Any]:
             if uid not in uids:
                 raise AuthorError(f"propose_actions: there is no actuator {uid}; expected {', '.join(uids)}")
         if len(found) < len(actuators):
-            raise AuthorError(
-                f"propose_actions: an actuator comes twice: {', '.join(it.uid for it in actuators)}"
-            )
+            raise AuthorError(f"propose_actions: an actuator comes twice: {', '.join(it.uid for it in actuators)}")
         values = [found.get(uid) for uid in uids]
     for uid, value in zip(uids, values, strict=True):
         if value is None:
@@ -192,18 +186,14 @@ def read_batch_proposal(
     """
     setpoints, data = result if isinstance(result, tuple) and len(result) == 2 else (result, None)
     if data is not None and not (isinstance(data, list | tuple | np.ndarray) and len(data) == bodies):
-        raise AuthorError(
-            f"propose_batch[1]: expected a list of {bodies} values, one per body, found {data!r:.200}"
-        )
+        raise AuthorError(f"propose_batch[1]: expected a list of {bodies} values, one per body, found {data!r:.200}")
     each = [None] * bodies if data is None else list(data)
     if isinstance(setpoints, Mapping):
         return _rows_of_map(setpoints, actuators, bodies), each
     matrix = np.asarray(setpoints)
     width = sum(it.space.size for it in actuators)
     if matrix.shape != (bodies, width):
-        raise AuthorError(
-            f"propose_batch: expected setpoints of shape ({bodies}, {width}), found {matrix.shape}"
-        )
+        raise AuthorError(f"propose_batch: expected setpoints of shape ({bodies}, {width}), found {matrix.shape}")
     if all(it.space.scalar for it in actuators):  # the usual case: one column each
         pairs = [list(zip(actuators, row, strict=True)) for row in matrix.tolist()]
         return [[_canonical(it, value) for it, value in row] for row in pairs], each

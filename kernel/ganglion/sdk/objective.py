@@ -49,9 +49,7 @@ def objective_value(result: Any) -> float | None:
     """
     if result is None or (type(result) is float and not math.isnan(result)):
         return result
-    known = isinstance(result, int | float) or hasattr(
-        result, "__array__"
-    )  # neither lists nor texts are numbers
+    known = isinstance(result, int | float) or hasattr(result, "__array__")  # neither lists nor texts are numbers
     array = np.asarray(result if known else None)
     if array.size != 1 or array.dtype.kind not in "biuf":
         raise AuthorError(f"internal_reward: expected one number or None, found {result!r:.100}")

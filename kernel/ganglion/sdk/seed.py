@@ -83,9 +83,7 @@ class _Words(ISpawnableSeedSequence):
     def generate_state(self, n_words: int, dtype: type = np.uint32) -> NDArray[np.uint64]:  # type: ignore[override]
         """Return the words; only PCG64's own question can be answered."""
         if n_words != WORDS or np.dtype(dtype) != np.uint64:
-            raise ValueError(
-                f"only {WORDS} words of uint64 are known, asked for {n_words} of {np.dtype(dtype)}"
-            )
+            raise ValueError(f"only {WORDS} words of uint64 are known, asked for {n_words} of {np.dtype(dtype)}")
         return self._words
 
     def spawn(self, n_children: int) -> list[SeedSequence]:  # type: ignore[override]

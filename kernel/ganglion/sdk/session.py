@@ -80,9 +80,7 @@ class Session:
         if strange is not None:
             raise AuthorError(f"session: expected {steps} rows of {strange}, found {rows[strange]}")
         if len(self.observations) not in (steps, steps + 1):
-            raise AuthorError(
-                f"session: expected {steps} or {steps + 1} observations, found {len(self.observations)}"
-            )
+            raise AuthorError(f"session: expected {steps} or {steps + 1} observations, found {len(self.observations)}")
         for name in (*_PER_STEP, "observations"):
             getattr(self, name).flags.writeable = False
 
@@ -158,9 +156,7 @@ class _Parts(Mapping[str, Array]):
 
     def __init__(self, declared: Sequence[Information], matrix: Array) -> None:
         ends = np.cumsum([0, *(it.space.size for it in declared)]).tolist()
-        self._places = {
-            it.uid: (it.space, *place) for it, place in zip(declared, pairwise(ends), strict=True)
-        }
+        self._places = {it.uid: (it.space, *place) for it, place in zip(declared, pairwise(ends), strict=True)}
         self._matrix = matrix
 
     def __getitem__(self, uid: str) -> Array:

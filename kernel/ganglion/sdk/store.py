@@ -6,18 +6,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, BinaryIO, ClassVar, NamedTuple, Self
 
-from ganglion.errors import (
-    DiskError,
-    Nondeterministic,
-    StoreDamaged,
-    StoreError,
-    StoreUnavailable,
-    UsageError,
-)
-from ganglion.limits import (
-    OPEN_ROWS_BYTES,
-    STORE_RESERVE_BYTES,
-)
+from ganglion.errors import DiskError, Nondeterministic, StoreDamaged, StoreError, StoreUnavailable, UsageError
+from ganglion.limits import OPEN_ROWS_BYTES, STORE_RESERVE_BYTES
 
 __all__ = [
     "OPEN_ROWS_BYTES",
@@ -145,10 +135,7 @@ class StoreWriter(_Opened):
         raise StoreError(_AS_THEY_ENDED)
 
     def withdraw_behind(
-        self,
-        phase: int,
-        episodes: Mapping[tuple[int, str, int, str], int],
-        evaluations: Mapping[tuple[int, str], int],
+        self, phase: int, episodes: Mapping[tuple[int, str, int, str], int], evaluations: Mapping[tuple[int, str], int]
     ) -> int:
         """Withdraw, durably, what was written behind the place where a run goes on; return how many episodes.
 
@@ -263,9 +250,7 @@ class StoreReader(_Opened):
         """Return what `StoreWriter.heads` gave at the end of a run, None while it has not ended."""
         return None
 
-    def write_parquet(
-        self, stream: BinaryIO, columns: Sequence[str], rows: Iterable[Mapping[str, Any]]
-    ) -> None:
+    def write_parquet(self, stream: BinaryIO, columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> None:
         """Write rows that this reader gave as a Parquet file; UsageError where that cannot be."""
         raise UsageError("expected a store that writes Parquet; this kind cannot: use csv or jsonl")
 

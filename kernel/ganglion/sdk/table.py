@@ -55,10 +55,7 @@ class Layout:
         chosen = [self.index(uid) for uid in uids]
         columns = [column for i in chosen for column in range(self.offsets[i], self.offsets[i + 1])]
         layout = Layout(
-            uids,
-            [self.spaces[i] for i in chosen],
-            [self.shapes[i] for i in chosen],
-            [self.dtype] * len(chosen),
+            uids, [self.spaces[i] for i in chosen], [self.shapes[i] for i in chosen], [self.dtype] * len(chosen)
         )
         return layout, columns
 
@@ -312,15 +309,12 @@ class Table(_Reducible):
             ModuleNotFoundError: pandas, which is imported here, is not installed.
         """
         try:
-            pandas = importlib.import_module(
-                "pandas"
-            )  # by name: the kernel needs none, and a check holds it to that
+            pandas = importlib.import_module("pandas")  # by name: the kernel needs none, and a check holds it to that
         except ModuleNotFoundError as error:
             if error.name != "pandas":
                 raise
             raise ModuleNotFoundError(
-                "to_frame makes a DataFrame of pandas, which is not installed: pip install 'pandas>=2.2'",
-                name="pandas",
+                "to_frame makes a DataFrame of pandas, which is not installed: pip install 'pandas>=2.2'", name="pandas"
             ) from error
         cells: dict[str, Any] = {}
         for uid in self.columns:

@@ -79,10 +79,7 @@ class _Adviser:
             return None, f"environment `{name}`: longest_episode raised {_text(error)}"
         if steps is None or (type(steps) is int and steps >= 1):
             return steps, ""
-        return (
-            None,
-            f"environment `{name}`: longest_episode: expected steps >= 1 or None, found {steps!r:.80}",
-        )
+        return (None, f"environment `{name}`: longest_episode: expected steps >= 1 or None, found {steps!r:.80}")
 
     def _condition(self, plugin: PluginPlan, phase: PhasePlan) -> tuple[Any, str]:
         """Return a condition as the run will make it, or None and why it cannot be made."""
@@ -146,9 +143,7 @@ def _make(cls: type[Any], plugin: PluginPlan, phase: PhasePlan, seed: int) -> An
         "rng": generator_from_words(stream),
         "params": plugin.params,
     }
-    return construct(
-        cls, plugin.params, {"uid": "", "seed": attributes["seed"], "broker_uri": ""}, attributes
-    )
+    return construct(cls, plugin.params, {"uid": "", "seed": attributes["seed"], "broker_uri": ""}, attributes)
 
 
 def _text(error: Exception) -> str:

@@ -167,9 +167,7 @@ class Bus:
         self.closed = False
         self._reason = "we have left"
 
-    async def join(
-        self, endpoint: str, token: str, topics: Sequence[str] = (), watched: Sequence[str] = ()
-    ) -> None:
+    async def join(self, endpoint: str, token: str, topics: Sequence[str] = (), watched: Sequence[str] = ()) -> None:
         """Connect, join, read topics, watch peers, and say again what is not answered.
 
         PeerLost, DeadlineExceeded or RemoteProtocolError say why that failed; it may be tried again, unless the bus is
@@ -178,9 +176,7 @@ class Bus:
         self.heard_s = self._loop.time()
         self._welcome = self._loop.create_future()
         self._answers.forget(_NUMBERED)
-        self._link = link = await AsyncLink.connect(
-            endpoint, self._receive, self._lost, timeout_s=HANDSHAKE_S
-        )
+        self._link = link = await AsyncLink.connect(endpoint, self._receive, self._lost, timeout_s=HANDSHAKE_S)
         hello = Hello(PROTOCOL_VERSION, Role.SUPERVISOR.value, "supervisor", token, "python")
         try:
             link.send([b"", encode_head(Head(Verb.HELLO, 1)), codec_of(Hello).encode(hello)])
@@ -255,9 +251,7 @@ class Bus:
 
     def tell(self, topic: str, event: RunEvent) -> None:
         """Tell those who look on what happened; a broker that is gone is found out elsewhere."""
-        self._send(
-            [topic.encode(), encode_head(Head(Verb.TELL, 0, "event")), codec_of(RunEvent).encode(event)]
-        )
+        self._send([topic.encode(), encode_head(Head(Verb.TELL, 0, "event")), codec_of(RunEvent).encode(event)])
 
     def bid_leave(self, peer: str) -> None:
         """Ask a peer to leave."""
@@ -539,12 +533,7 @@ class Hub:
 
     # -- the next one -------------------------------------------------------------------------------------------------
     def _ended(self, process: Process) -> None:
-        if (
-            self._closing.is_set()
-            or process is not self.process
-            or self._reviving is not None
-            or self._opening
-        ):
+        if self._closing.is_set() or process is not self.process or self._reviving is not None or self._opening:
             return  # who waits for one that is coming up sees it
         how, words = self._how(process), list(process.output.lines)
         delay_s = self._delay_s()

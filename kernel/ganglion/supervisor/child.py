@@ -77,11 +77,7 @@ TRANSITIONS: dict[State, Row] = {
         Event.KILL: (State.CANCELLED, ()),
     },
     State.RUNNING: {Event.LEAVE: (State.LEAVING, (Effect.ASK,)), **_END},
-    State.LEAVING: {
-        Event.LEAVE: (State.LEAVING, ()),
-        Event.DEADLINE: (State.TERMINATED, (Effect.TERMINATE,)),
-        **_END,
-    },
+    State.LEAVING: {Event.LEAVE: (State.LEAVING, ()), Event.DEADLINE: (State.TERMINATED, (Effect.TERMINATE,)), **_END},
     State.TERMINATED: {
         **_END,
         Event.LEAVE: (State.TERMINATED, ()),
@@ -95,11 +91,7 @@ TRANSITIONS: dict[State, Row] = {
         Event.KILL: (State.KILLED, ()),
         Event.DEADLINE: (State.KILLED, (Effect.KILL, Effect.OVERDUE)),
     },
-    State.GONE: {
-        Event.LEAVE: (State.GONE, ()),
-        Event.END: (State.GONE, ()),
-        Event.KILL: (State.GONE, ()),
-    },
+    State.GONE: {Event.LEAVE: (State.GONE, ()), Event.END: (State.GONE, ()), Event.KILL: (State.GONE, ())},
 }
 """What is no cell cannot happen: it is a mistake of the supervisor."""
 
@@ -159,9 +151,7 @@ class Child:
             self.lost = crashed or former in (State.STARTING, State.RUNNING)
         if self.state is not former or event is Event.DEADLINE:
             usual_s = _PATIENCE_S.get(self.state)
-            self.deadline_s = (
-                None if usual_s is None else now_s + (usual_s if patience_s is None else patience_s)
-            )
+            self.deadline_s = None if usual_s is None else now_s + (usual_s if patience_s is None else patience_s)
         return effects
 
     def tick(self, now_s: float) -> tuple[Effect, ...]:

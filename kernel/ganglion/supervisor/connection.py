@@ -57,9 +57,7 @@ class Connection:
             return None
         pair = self.curve.get(right) if isinstance(self.curve, Mapping) else None
         if not isinstance(pair, Mapping):
-            raise UsageError(
-                f"connection file: expected curve.{right} with public_key and secret_key, found none"
-            )
+            raise UsageError(f"connection file: expected curve.{right} with public_key and secret_key, found none")
         named = (self.curve.get("server_key"), pair.get("public_key"), pair.get("secret_key"))
         return ClientKeys(*named)  # type: ignore[arg-type]  # it checks what they are
 
@@ -146,9 +144,7 @@ def read_connection(path: Path) -> Connection:
         raise UsageError(f"{path}: expected a connection file in JSON: {error}") from error
     for key, kinds in _KINDS.items():
         if not isinstance(found[key], kinds) or isinstance(found[key], bool):
-            raise UsageError(
-                f"{path}: expected a connection file: {key} is of type {type(found[key]).__name__}"
-            )
+            raise UsageError(f"{path}: expected a connection file: {key} is of type {type(found[key]).__name__}")
     if found["pid"] not in _PIDS:
         raise UsageError(f"{path}: expected a connection file: its pid is none of a process")
     return Connection(**found)

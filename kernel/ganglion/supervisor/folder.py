@@ -61,9 +61,7 @@ def reserve(results: Path, uid: str, name: str | None = None) -> RunFolder:
         raise UsageError(f"results folder {results}: cannot be made: {error.strerror}") from error
     if name is not None:
         if not _NAME.match(name):
-            raise UsageError(
-                f"--name: expected small letters, digits, `.` and `-`, at most 47, found {name!r}"
-            )
+            raise UsageError(f"--name: expected small letters, digits, `.` and `-`, at most 47, found {name!r}")
         return _make(results, [name])
     return _make(results, (f"{run_id(uid)}-{number}" for number in range(1, _NUMBERS_MAX)))
 
@@ -350,13 +348,7 @@ def read_census(folder: Path) -> Census | None:
         signals = tuple((int(phase), str(signal)) for phase, signal in tree["signals"])
         ended = None if tree.get("ended") is None else End(**tree["ended"])
         return Census(
-            **{
-                **tree,
-                "supervisor": Life(**tree["supervisor"]),
-                "lives": known,
-                "signals": signals,
-                "ended": ended,
-            }
+            **{**tree, "supervisor": Life(**tree["supervisor"]), "lives": known, "signals": signals, "ended": ended}
         )
     except FileNotFoundError:
         return None
@@ -466,9 +458,7 @@ def read_origin(folder: Path, sha256: object) -> tuple[Plan, tuple[str, ...]]:
     try:
         data = path.read_bytes()
     except OSError as error:
-        raise UsageError(
-            f"{path}: expected the plan of the run, it cannot be read: {error.strerror}"
-        ) from error
+        raise UsageError(f"{path}: expected the plan of the run, it cannot be read: {error.strerror}") from error
     found = hashlib.sha256(data).hexdigest()
     if found != sha256:
         raise UsageError(f"{path}: the file is damaged: expected SHA-256 {sha256!s:.64}, found {found}")

@@ -29,10 +29,7 @@ from ganglion.supervisor.warm import ORDER_BYTES
 if TYPE_CHECKING:
     from ganglion.supervisor.linux import User
 
-ENTRIES: dict[str, str] = {
-    "peer": "ganglion.peer.main:main",
-    "check": "ganglion.supervisor.check:main",
-}
+ENTRIES: dict[str, str] = {"peer": "ganglion.peer.main:main", "check": "ganglion.supervisor.check:main"}
 PRELOAD = (  # what participants need and what starts no thread
     "numpy",
     "msgpack",
@@ -88,10 +85,7 @@ class Launcher:
     """
 
     def __init__(
-        self,
-        entries: Mapping[str, str] | None = None,
-        preload: Sequence[str] = PRELOAD,
-        logs: Path | None = None,
+        self, entries: Mapping[str, str] | None = None, preload: Sequence[str] = PRELOAD, logs: Path | None = None
     ) -> None:
         self._entries = dict(ENTRIES if entries is None else entries)
         self._preload = tuple(preload)
@@ -101,9 +95,7 @@ class Launcher:
         self._unsent: deque[int] = deque()  # their numbers
         self._restarts = Restarts()
         self._came_up = self._closing = False
-        self.on_warm_lost: Callable[[str], None] | None = (
-            None  # told how it ended, when another one is started
-        )
+        self.on_warm_lost: Callable[[str], None] | None = None  # told how it ended, when another one is started
         self._channel: socket.socket | None = None
         self._warm: Process | None = None
         self._exec: subprocess.Popen[bytes] | None = None
@@ -126,12 +118,7 @@ class Launcher:
         variables = {**_clean(os.environ), **SINGLE_THREAD}
         try:
             self._exec = _popen(
-                [*argv, *self._preload, *entries],
-                subprocess.DEVNULL,
-                write,
-                write,
-                variables,
-                keep=[theirs.fileno()],
+                [*argv, *self._preload, *entries], subprocess.DEVNULL, write, write, variables, keep=[theirs.fileno()]
             )
         except LaunchError:
             _close_all([read])
@@ -301,9 +288,7 @@ class Launcher:
                 pid = await order.answer
         except (LaunchError, TimeoutError) as error:
             os.close(read)
-            raise LaunchError(
-                f"cannot start {name}: {str(error) or f'no answer within {_START_S} s'}"
-            ) from error
+            raise LaunchError(f"cannot start {name}: {str(error) or f'no answer within {_START_S} s'}") from error
         finally:
             self._orders.pop(number, None)
             _close_all(order.fds)
@@ -499,9 +484,7 @@ def _write_all(fd: int, data: bytes) -> None:
             return
 
 
-def _forgetting(
-    started: subprocess.Popen[bytes], on_exit: Callable[[Process], None]
-) -> Callable[[Process], None]:
+def _forgetting(started: subprocess.Popen[bytes], on_exit: Callable[[Process], None]) -> Callable[[Process], None]:
     """Return `on_exit`, but tell `subprocess` first that its child has been reaped."""
 
     def ended(process: Process) -> None:

@@ -39,9 +39,7 @@ class Operator:
         self._link.send([b"", encode_head(Head(Verb.HELLO, 1)), codec_of(Hello).encode(hello)])
         head, body = self._next(time.monotonic() + HANDSHAKE_S, "HELLO")
         if head.verb is not Verb.WELCOME:
-            raise RemoteProtocolError(
-                f"the kernel refuses: {decode_map(body).get('message', 'no reason given')}"
-            )
+            raise RemoteProtocolError(f"the kernel refuses: {decode_map(body).get('message', 'no reason given')}")
 
     def __enter__(self) -> Self:
         return self

@@ -11,20 +11,12 @@ from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 
-from ganglion.limits import (
-    LOG_FILE_BYTES,
-    LOG_FILES,
-    LOG_LINE_BYTES,
-    OUTPUT_BYTES_PER_S,
-    OUTPUT_LINES_KEPT,
-)
+from ganglion.limits import LOG_FILE_BYTES, LOG_FILES, LOG_LINE_BYTES, OUTPUT_BYTES_PER_S, OUTPUT_LINES_KEPT
 
 _CHUNK_BYTES = 64 * 1024
 _CHUNKS_MAX = 16  # in one go; then the loop has other things to do
 _STACK = re.compile(r"(Current t|T)hread 0x[0-9a-f]+.*\(most recent call first\):")
-_HOOKS = (
-    '/ganglion/peer/hooks.py"'  # the frame that called an author's hook; those below it say nothing of it
-)
+_HOOKS = '/ganglion/peer/hooks.py"'  # the frame that called an author's hook; those below it say nothing of it
 
 
 def printable(text: str) -> str:

@@ -93,11 +93,7 @@ class Process:
 
 async def end(process: Process) -> None:
     """End a process that has been asked already: wait, SIGTERM, wait, SIGKILL."""
-    for signum, span_s in (
-        (signal.SIGTERM, LEAVE_TERMINATE_S),
-        (signal.SIGKILL, LEAVE_KILL_S),
-        (None, LEAVE_KILL_S),
-    ):
+    for signum, span_s in ((signal.SIGTERM, LEAVE_TERMINATE_S), (signal.SIGKILL, LEAVE_KILL_S), (None, LEAVE_KILL_S)):
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(span_s):
                 await process.ended.wait()

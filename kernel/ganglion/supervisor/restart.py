@@ -81,9 +81,7 @@ class Guests:
         loop = asyncio.get_running_loop()
         for run in self._live():
             if run.id in self._told:  # else it has begun meanwhile, and was never without
-                self._tell(
-                    run, event.PEER_RESTARTED, "restarted", f"after {took_s:.2f} s", took_s=round(took_s, 3)
-                )
+                self._tell(run, event.PEER_RESTARTED, "restarted", f"after {took_s:.2f} s", took_s=round(took_s, 3))
             for member in run.members.values():
                 if member.here.is_set() and not member.joined:
                     span_s = RECONNECT_S if member.place.attached else _REJOIN_S
@@ -114,9 +112,7 @@ def _outlives(run: Run) -> bool:
     return any(part.on_loss != FAIL for part in run.plan.phases[run.phase].parts())
 
 
-_REPLAY_FACTOR = (
-    2.0  # a successor may take so many times as long to hear a tape as its predecessor to write it
-)
+_REPLAY_FACTOR = 2.0  # a successor may take so many times as long to hear a tape as its predecessor to write it
 _WARM = "warm parent"
 _WORD_S = 0.5  # for the broker to say that a connection has ended, whose process is known to have
 _ASKED = (Role.ENVIRONMENT, Role.MUSCLE, Role.BRAIN)  # they do nothing but answer; others act by themselves
@@ -166,9 +162,7 @@ class Revival:
         if run.over.is_set():
             return
         text = f"{member.label} {member.end_text}{_said(member)}"
-        unknown = (
-            not run.begun or not member.here.is_set()
-        )  # the governor has not met it, and will hear nothing
+        unknown = not run.begun or not member.here.is_set()  # the governor has not met it, and will hear nothing
         if unknown or member.place.role in (Role.GOVERNOR, Role.STORE):
             run.fail(text, peer=member.name)
         else:  # the governor knows where the run stood, and ends it by name; it may be too slow
@@ -213,9 +207,7 @@ class Revival:
         if times >= recovery.restarts_poison:
             self._begin(self._poison(run, member, times))
             return
-        delay_s = run.restarts.next_s(
-            member.name, self._clock(), recovery.restarts_max, recovery.restarts_within_s
-        )
+        delay_s = run.restarts.next_s(member.name, self._clock(), recovery.restarts_max, recovery.restarts_within_s)
         if delay_s is None:
             self._give_up(run, member, "restarts", _too_often(run, member))
             return
@@ -234,9 +226,7 @@ class Revival:
         member = supervisor.member(run, former.place)
         member.lost_s, member.lost_way = former.lost_s, _way(former)
         heard_s = journal_age_s(member.tape) if member.returns else 0.0
-        member.due_s = (
-            asyncio.get_running_loop().time() + (DEADLINES_S["join"] or 0.0) + _REPLAY_FACTOR * heard_s
-        )
+        member.due_s = asyncio.get_running_loop().time() + (DEADLINES_S["join"] or 0.0) + _REPLAY_FACTOR * heard_s
         run.members[member.name] = member
         while not run.over.is_set():
             try:
@@ -268,12 +258,7 @@ class Revival:
     def warm_lost(self, how: str) -> None:
         """Tell all runs that the warm parent was lost; another one is being started, and no participant notices."""
         self._warm += 1
-        known = {
-            "name": _WARM,
-            "label": _WARM,
-            "incarnation": self._warm,
-            "kind": how.removeprefix("killed by "),
-        }
+        known = {"name": _WARM, "label": _WARM, "incarnation": self._warm, "kind": how.removeprefix("killed by ")}
         for run in self._supervisor.runs.values():
             if not run.over.is_set():
                 self._supervisor.tell(run, event.PEER_LOST, {**known, "reason": f"was {how}"})

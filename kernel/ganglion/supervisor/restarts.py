@@ -17,11 +17,7 @@ class Restarts:
         self._places: dict[str, tuple[Hashable, int]] = {}
 
     def next_s(
-        self,
-        name: str,
-        now_s: float,
-        most: int = RESTARTS_PER_NAME,
-        within_s: float = RESTARTS_WITHIN_S,
+        self, name: str, now_s: float, most: int = RESTARTS_PER_NAME, within_s: float = RESTARTS_WITHIN_S
     ) -> float | None:
         """Return after how many seconds this name may be started again; None if it has died too often.
 

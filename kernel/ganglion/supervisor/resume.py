@@ -143,9 +143,7 @@ async def rewind(supervisor: Supervisor, run: Run, reason: str, peer: str) -> No
             await prepare(run, Way(words, cut))
             await begin(supervisor, run)
             number = run.incarnations.get(peer, 0)
-            supervisor.revival.report(
-                run, Incident(now(), peer.partition("/")[2], number, "rewound", None, words)
-            )
+            supervisor.revival.report(run, Incident(now(), peer.partition("/")[2], number, "rewound", None, words))
         except (GanglionError, OSError) as error:
             run.fail(f"nondeterministic: {text}; and it cannot begin again: {error}", None, peer)
 

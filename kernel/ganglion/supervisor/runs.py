@@ -16,13 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ganglion.errors import LaunchError, UsageError
-from ganglion.limits import (
-    ATTACH_WAIT_REPORT_S,
-    LOG_LINE_BYTES,
-    PLAN_BYTES,
-    WAIT_REPORT_S,
-    processes_per_run,
-)
+from ganglion.limits import ATTACH_WAIT_REPORT_S, LOG_LINE_BYTES, PLAN_BYTES, WAIT_REPORT_S, processes_per_run
 from ganglion.run.agents import replaying
 from ganglion.run.loss import ours, recovers, restarts, returns, unrepeatable
 from ganglion.run.plan import Plan, processes_of, span_s, widest
@@ -30,15 +24,7 @@ from ganglion.run.plan import Process as Place
 from ganglion.supervisor.checkpoints import Checkpoints, Way
 from ganglion.supervisor.child import Child, Effect, Event, State
 from ganglion.supervisor.connection import Connection, write_private
-from ganglion.supervisor.event import (
-    EXCUSED,
-    PHASE_PAUSED,
-    PHASE_RESUMED,
-    PHASE_STARTED,
-    STEPS_TAKEN,
-    WAITING,
-    WARNING,
-)
+from ganglion.supervisor.event import EXCUSED, PHASE_PAUSED, PHASE_RESUMED, PHASE_STARTED, STEPS_TAKEN, WAITING, WARNING
 from ganglion.supervisor.folder import Census, End, RunFolder, boot_id, life_of, log_name
 from ganglion.supervisor.launcher import CREDENTIALS, Launcher
 from ganglion.supervisor.linux import PRIVATE, User, users_of
@@ -61,12 +47,7 @@ class Member:
     """
 
     def __init__(
-        self,
-        place: Place,
-        run: str,
-        incarnation: int,
-        ask: Callable[[Member], None],
-        over: Callable[[Member], None],
+        self, place: Place, run: str, incarnation: int, ask: Callable[[Member], None], over: Callable[[Member], None]
     ) -> None:
         self.place = place
         self.run = run
@@ -345,9 +326,7 @@ def variables_of(home: Home, run: Run, member: Member) -> dict[str, str]:
     }
 
 
-def argv_of(
-    home: Home, run: Run, member: Member, variables: Mapping[str, str], user: User | None
-) -> list[str]:
+def argv_of(home: Home, run: Run, member: Member, variables: Mapping[str, str], user: User | None) -> list[str]:
     """Return a program's arguments with `{connection}` replaced by the path of a file made for it alone."""
     program = member.place.program
     argv = (program.command if program is not None else None) or []
@@ -408,9 +387,7 @@ class Run:
         self.keeper = None if store is None else Place(peer_name(self.id, Role.STORE), Role.STORE)
         self.members: dict[str, Member] = {}
         self.former: list[Member] = []  # members whose name has gone to a successor
-        self.losses: list[
-            tuple[str, str, list[str]]
-        ] = []  # what was lost beside members: label, how, last words
+        self.losses: list[tuple[str, str, list[str]]] = []  # what was lost beside members: label, how, last words
         self.lost: list[Member] = []
         self.ended: Ended | None = None
         self.over = asyncio.Event()
@@ -548,15 +525,8 @@ class Run:
 
     def _steps_of(self, peer: str, news: RunEvent) -> RunEvent | None:
         """Return how far the episode of a worker is, None where no controller says it, or not in numbers."""
-        member, counts = (
-            self.members.get(peer),
-            {name: news.fields.get(name) for name in ("episode", "steps")},
-        )
-        if (
-            member is None
-            or member.place.role is not Role.CONTROLLER
-            or {*map(type, counts.values())} != {int}
-        ):
+        member, counts = (self.members.get(peer), {name: news.fields.get(name) for name in ("episode", "steps")})
+        if member is None or member.place.role is not Role.CONTROLLER or {*map(type, counts.values())} != {int}:
             return None
         mode = {"mode": "evaluate"} if member.place.evaluation else {}
         fields = {"phase": self.phase, **mode, "worker": member.place.worker, **counts}
@@ -598,9 +568,7 @@ class Run:
         ended = self.ended or Ended(self.id, FAILED, "failed: ended without a word", 1)
         status, reason, exit_status = ended.status, ended.reason, ended.exit_status
         overdue = [m for m in [*self.former, *self.members.values()] if m.overdue and not m.child.gone]
-        self.defects += [
-            f"{m.label} (process {m.process.pid if m.process else '?'}) cannot be ended" for m in overdue
-        ]
+        self.defects += [f"{m.label} (process {m.process.pid if m.process else '?'}) cannot be ended" for m in overdue]
         story = self._story(ended) if status == FAILED else self._notes()
         if self.defects:
             story += ["defect: " + text for text in self.defects]
@@ -618,11 +586,7 @@ class Run:
         """Return who did not leave as he should, in a run that has not failed."""
         if self.kill:
             return []
-        clumsy = [
-            m
-            for m in [*self.former, *self.members.values()]
-            if m.asked and m.child.gone and not m.child.orderly
-        ]
+        clumsy = [m for m in [*self.former, *self.members.values()] if m.asked and m.child.gone and not m.child.orderly]
         return [f"note: {m.label}, asked to leave, {m.end_text}" for m in clumsy]
 
     def _first(self, ended: Ended) -> Member | None:
@@ -716,9 +680,7 @@ def check_size(run: str, plan: Plan) -> None:
     """Raise LaunchError if a phase needs more processes than a run may have, or the plan is larger than a message."""
     size = plan_bytes(plan.to_map())
     if size > PLAN_BYTES:
-        raise LaunchError(
-            f"expected at most {PLAN_BYTES} bytes in the plan of all phases (plan_bytes), found {size}"
-        )
+        raise LaunchError(f"expected at most {PLAN_BYTES} bytes in the plan of all phases (plan_bytes), found {size}")
     for phase in plan.phases:
         count = len(processes_of(run, phase)) + 2
         if count > processes_per_run():

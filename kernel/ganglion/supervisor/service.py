@@ -15,17 +15,7 @@ from ganglion.supervisor.bus import Handler
 from ganglion.supervisor.folder import RunFolder, reserve
 from ganglion.supervisor.linux import usage
 from ganglion.supervisor.runs import Member, Run
-from ganglion.wire.messages import (
-    Done,
-    FlowSignal,
-    Nothing,
-    RunRequest,
-    Runs,
-    RunSignal,
-    Signalled,
-    Submit,
-    Submitted,
-)
+from ganglion.wire.messages import Done, FlowSignal, Nothing, RunRequest, Runs, RunSignal, Signalled, Submit, Submitted
 from ganglion.wire.name import KERNEL, Role
 
 if TYPE_CHECKING:
@@ -71,9 +61,7 @@ class Service:
 
     async def submit(self, caller: str, request: Submit) -> Submitted:
         """Refuse a document: this kernel has its runs already."""
-        raise UsageError(
-            "this kernel carries out the documents of one `ganglion run`; start `ganglion kernel`"
-        )
+        raise UsageError("this kernel carries out the documents of one `ganglion run`; start `ganglion kernel`")
 
     async def runs(self, caller: str, request: RunRequest) -> Runs:
         """List runs, oldest first."""
@@ -83,11 +71,7 @@ class Service:
     async def processes(self, caller: str, request: RunRequest) -> Runs:
         """List the processes of runs that are live, or of one run."""
         supervisor = self.supervisor
-        chosen = (
-            [self.find(request.run)]
-            if request.run
-            else [r for r in supervisor.runs.values() if r.outcome is None]
-        )
+        chosen = [self.find(request.run)] if request.run else [r for r in supervisor.runs.values() if r.outcome is None]
         assert supervisor.bus is not None
         peers = await supervisor.bus.ask(KERNEL, "kernel.peers", Nothing())
         known = {row["name"]: row for row in peers.peers}
@@ -179,9 +163,7 @@ class Daemon(Service):
             raise UsageError("this kernel is leaving and takes no documents")
         bus = self.supervisor.bus
         assert bus is not None
-        here = [
-            row for row in (await bus.ask(KERNEL, "kernel.peers", Nothing())).peers if row["name"] == caller
-        ]
+        here = [row for row in (await bus.ask(KERNEL, "kernel.peers", Nothing())).peers if row["name"] == caller]
         # Who is on this machine and has read the token of the operator is its user: `submit` means what `run` means.
         local = bool(here) and not here[0]["remote"] and bool(request.folder)
         plan, _ = await asyncio.to_thread(
@@ -306,9 +288,7 @@ def _process_row(run: Run, member: Member, peer: dict[str, Any] | None) -> dict[
     pid = member.process.pid if member.process is not None and not member.child.gone else None
     cpu_s, memory = usage(pid) if pid is not None else (0.0, 0)
     waiting = list(peer["waiting_for"]) if peer else []
-    if (
-        member.place.role is Role.GOVERNOR
-    ):  # it waits for whom somebody else starts, without asking anything of them
+    if member.place.role is Role.GOVERNOR:  # it waits for whom somebody else starts, without asking anything of them
         waiting += [m.name for m in run.members.values() if m.place.attached and not m.joined]
     return {
         "run": run.id,

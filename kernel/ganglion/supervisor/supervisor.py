@@ -112,10 +112,7 @@ class Supervisor(Listener):
     """
 
     def __init__(
-        self,
-        settings: Settings,
-        report: Callable[[str, RunEvent], None],
-        launcher: Launcher | None = None,
+        self, settings: Settings, report: Callable[[str, RunEvent], None], launcher: Launcher | None = None
     ) -> None:
         self.settings = settings
         self.runs: dict[str, Run] = {}
@@ -164,9 +161,7 @@ class Supervisor(Listener):
         bound = answer["endpoints"]
         tcp = next((e for e in bound if e.startswith("tcp://")), None)
         results, run = str(self.settings.results.resolve()), self.settings.run
-        place = Connection(
-            PROTOCOL_VERSION, os.getpid(), bound[0], tcp, "", "", "", run, results, self.settings.store
-        )
+        place = Connection(PROTOCOL_VERSION, os.getpid(), bound[0], tcp, "", "", "", run, results, self.settings.store)
         self.connection = self._access.local(place)
         self.connection_file = connection_path(self._folder, self.settings.results, run)
         self.connection.write(self.connection_file)
@@ -199,9 +194,7 @@ class Supervisor(Listener):
         # One for each check: runs that begin at the same time are checked at the same time.
         folder = Path(tempfile.mkdtemp(prefix="ganglion-check-", dir=None if users else self._folder))
         tree = {**await asyncio.to_thread(plan.to_map), "allow": [*plan.allow, *self.settings.allow]}
-        await asyncio.to_thread(
-            write_plan, folder, tree
-        )  # seconds for a large one: the broker hears us meanwhile
+        await asyncio.to_thread(write_plan, folder, tree)  # seconds for a large one: the broker hears us meanwhile
         for user in users[:1]:  # their code is not for us to run; one of them does it for all
             user.own(folder / PLAN)
             user.own_folder(folder)
@@ -226,9 +219,7 @@ class Supervisor(Listener):
             raise LaunchError(f"the check of the plugins ended with {process.code} and without a word{words}")
         return faults
 
-    async def execute(
-        self, plan: Plan, folder: RunFolder, store: str | None, way: Way | None = None
-    ) -> Outcome:
+    async def execute(self, plan: Plan, folder: RunFolder, store: str | None, way: Way | None = None) -> Outcome:
         """Carry out a run that `check` has passed, to its end; every process of it is gone when this returns.
 
         With `way` it goes on: it was begun before. Raises LaunchError, StoreError or UsageError before anything of
@@ -267,9 +258,7 @@ class Supervisor(Listener):
         self.tell(run, event.RUN_ENDED, {"status": outcome.status, "reason": outcome.reason})
         await self._withdraw([topic(run.id, name) for name in (event.TOPIC, event.WAITS)])
         ended = [other.id for other in self.runs.values() if other.outcome is not None]
-        for former in ended[
-            :-_ENDED_KEPT
-        ]:  # a daemon lives for months; `ganglion runs` lists them from the store
+        for former in ended[:-_ENDED_KEPT]:  # a daemon lives for months; `ganglion runs` lists them from the store
             del self.runs[former]
         return outcome
 
@@ -281,9 +270,7 @@ class Supervisor(Listener):
             await asyncio.wait([begin, over], return_when=asyncio.FIRST_COMPLETED)
             error = begin.exception() if begin.done() else None
             if error is not None:
-                run.fail(
-                    str(error) if isinstance(error, GanglionError) else f"{type(error).__name__}: {error}"
-                )
+                run.fail(str(error) if isinstance(error, GanglionError) else f"{type(error).__name__}: {error}")
             await over
         finally:
             begin.cancel()
@@ -329,11 +316,7 @@ class Supervisor(Listener):
         """Let the processes that are needed be there, and those that are not be gone; return when all are admitted."""
         assert self.bus is not None
         assert self.connection is not None
-        needed = (
-            {place.name for place in places}
-            | {run.governor.name}
-            | ({run.keeper.name} if run.keeper else set())
-        )
+        needed = {place.name for place in places} | {run.governor.name} | ({run.keeper.name} if run.keeper else set())
         fresh, others = [], []
         for place in places:
             former = run.members.get(place.name)
@@ -435,14 +418,10 @@ class Supervisor(Listener):
             loop = asyncio.get_running_loop()
             loop.call_later(_STOP_NOW_S, run.interrupted, f"{run.reason}, the governor was too slow")
         try:
-            await self.bus.ask(
-                run.governor.name, "governor.stop", RunRequest(run.id, now, run.reason), LEAVE_ASK_S
-            )
+            await self.bus.ask(run.governor.name, "governor.stop", RunRequest(run.id, now, run.reason), LEAVE_ASK_S)
             if now and not await _over_within(run, _STOP_NOW_S / 2):
                 reason = f"{run.reason}; {await self._silent(run)} did not answer"
-                await self.bus.ask(
-                    run.governor.name, "governor.stop", RunRequest(run.id, True, reason), LEAVE_ASK_S
-                )
+                await self.bus.ask(run.governor.name, "governor.stop", RunRequest(run.id, True, reason), LEAVE_ASK_S)
         except GanglionError as error:
             run.interrupted(f"{run.reason}; the governor did not take it: {error}")
 
@@ -521,9 +500,7 @@ class Supervisor(Listener):
             run.begun = True  # the governor's word may be here before its answer
         if shown is not None and shown.event not in _OURS:
             self._report(run.id, shown)
-            if (
-                peer != run.governor.name and self.bus is not None
-            ):  # others look on at the governor and at us alone
+            if peer != run.governor.name and self.bus is not None:  # others look on at the governor and at us alone
                 self.bus.tell(topic(run.id, event.TOPIC), shown)
 
     def bus_closed(self, reason: str) -> bool:
@@ -555,9 +532,7 @@ class Supervisor(Listener):
             if member.due_s is not None:
                 left_s, what = max(0.0, member.due_s - asyncio.get_running_loop().time()), "come back"
             state = member.child.state.value
-            text = (
-                f"waiting {length_s:.1f} s for {member.label} to {what}: {state}; gives up in {left_s:.1f} s"
-            )
+            text = f"waiting {length_s:.1f} s for {member.label} to {what}: {state}; gives up in {left_s:.1f} s"
         self.tell(run, event.WAITING, {"name": member.name, "waited_s": round(length_s, 1), "text": text})
 
     # -- what we are asked --------------------------------------------------------------------------------------------
@@ -628,8 +603,6 @@ async def _sealed(run: Run, outcome: Outcome) -> Outcome:
     try:
         await asyncio.to_thread(run.folder.seal, outcome.status, outcome.reason, heads)
     except StoreError as error:
-        run.outcome = replace(
-            outcome, exit_status=outcome.exit_status or 1, story=[*outcome.story, str(error)]
-        )
+        run.outcome = replace(outcome, exit_status=outcome.exit_status or 1, story=[*outcome.story, str(error)])
         return run.outcome
     return outcome

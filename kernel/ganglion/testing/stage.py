@@ -163,8 +163,7 @@ class StagedEnvironment:
         transformer: type[StateTransformer] | None = None,
     ) -> None:
         classes: dict[tuple[str, str], Any] = {
-            (kind, "own"): it
-            for kind, it in (("environment", cls), ("reward", reward), ("transformer", transformer))
+            (kind, "own"): it for kind, it in (("environment", cls), ("reward", reward), ("transformer", transformer))
         }
         host = EnvironmentHost(Classes(classes=classes))
         self._cast = _Cast(host)
@@ -219,9 +218,7 @@ class StagedEnvironment:
         """Open the next episode, with its own seed; or the same one again, by the answer that opened it."""
         self._episode += again is None
         stream = words(self._seed, [*self._path, "episode", self._episode])
-        state = (
-            None if again is None else again.state or {}
-        )  # what is left out was not drawn from since the start
+        state = None if again is None else again.state or {}  # what is left out was not drawn from since the start
         reset = EnvironmentReset(self._episode, integer_from_words(stream) >> _WIRE_BITS, stream, state)
         opened: EnvironmentUpdated = self._cast.ask(_CONTROLLER, "environment.reset", reset)
         return opened
@@ -286,8 +283,7 @@ class StagedAgent:
             classes["brain", "own"] = brain
         classes |= {("filter", str(i)): cls for i, (cls, _) in enumerate(filters)}
         stack = [
-            {**_plugin(str(i), params), "stream": words(seed, ["filter", i])}
-            for i, (_, params) in enumerate(filters)
+            {**_plugin(str(i), params), "stream": words(seed, ["filter", i])} for i, (_, params) in enumerate(filters)
         ]
         self._layouts = (
             Layout([s.uid for s in sensors], [s.space for s in sensors]),
@@ -383,22 +379,13 @@ class StagedAgent:
         return self._act(readings, None)
 
     def step(
-        self,
-        rewards: Sequence[Any],
-        readings: Sequence[Any],
-        *,
-        terminated: bool = False,
-        truncated: bool = False,
+        self, rewards: Sequence[Any], readings: Sequence[Any], *, terminated: bool = False, truncated: bool = False
     ) -> Acted:
         """Give the outcome of the decision before; the answer has the next setpoints, unless the episode is over."""
         return self._act(readings, rewards, terminated, truncated)
 
     def _act(
-        self,
-        readings: Sequence[Any],
-        rewards: Sequence[Any] | None,
-        terminated: bool = False,
-        truncated: bool = False,
+        self, readings: Sequence[Any], rewards: Sequence[Any] | None, terminated: bool = False, truncated: bool = False
     ) -> Acted:
         closing = terminated or truncated
         act = Act(

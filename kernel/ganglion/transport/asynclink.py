@@ -54,9 +54,7 @@ class AsyncLink(asyncio.Protocol):
                 await link._opened
         except TimeoutError as error:
             link.close()
-            raise DeadlineExceeded(
-                f"{endpoint}: expected a broker's handshake within {timeout_s} s"
-            ) from error
+            raise DeadlineExceeded(f"{endpoint}: expected a broker's handshake within {timeout_s} s") from error
         except OSError as error:
             link.close()
             raise PeerLost(_BROKER, f"{endpoint}: {error.strerror or error}") from error

@@ -46,9 +46,7 @@ def bind_local(text: str) -> Bound:
     """
     endpoint = parse_endpoint(text)
     if not endpoint.local:
-        raise LaunchError(
-            f"endpoint {text!r}: expected one that only this machine can reach, without encryption"
-        )
+        raise LaunchError(f"endpoint {text!r}: expected one that only this machine can reach, without encryption")
     try:
         if endpoint.path:
             return _bind_ipc(endpoint)

@@ -64,9 +64,7 @@ class BlockingLink:
             link._shake_hands(deadline_s)
         except TimeoutError as error:
             connected.close()
-            raise DeadlineExceeded(
-                f"{endpoint}: expected a broker's handshake within {timeout_s} s"
-            ) from error
+            raise DeadlineExceeded(f"{endpoint}: expected a broker's handshake within {timeout_s} s") from error
         except OSError as error:
             connected.close()
             raise PeerLost(_BROKER, f"{endpoint}: {error.strerror or error}") from error
@@ -150,9 +148,7 @@ class BlockingLink:
         """Close; what was sent is still delivered by the system for at most `linger_s`."""
         if self._socket.fileno() >= 0:
             if self._socket.family != socket.AF_UNIX:
-                self._socket.setsockopt(
-                    socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, int(linger_s + 0.99))
-                )
+                self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, int(linger_s + 0.99)))
             self._socket.close()
         self._lost = self._lost or "we closed the connection"
 

@@ -43,9 +43,7 @@ def parse_endpoint(text: str) -> Endpoint:
     scheme, found, rest = text.partition("://")
     if found and scheme == "ipc":
         if not rest.startswith("/"):
-            raise LaunchError(
-                f"endpoint {text!r}: expected an absolute path after ipc://, which abstract names lack"
-            )
+            raise LaunchError(f"endpoint {text!r}: expected an absolute path after ipc://, which abstract names lack")
         if len(rest.encode()) > _PATH_BYTES_MAX:
             raise LaunchError(f"endpoint {text!r}: expected a path of at most {_PATH_BYTES_MAX} bytes")
         return Endpoint(path=rest)

@@ -232,9 +232,7 @@ class Shares:
     """
 
     def __init__(self) -> None:
-        self._credits: dict[
-            str, tuple[float, float]
-        ] = {}  # of a peer or an origin: seconds left, and when that was
+        self._credits: dict[str, tuple[float, float]] = {}  # of a peer or an origin: seconds left, and when that was
 
     def spend(self, link: Link, spent_s: float, now_s: float) -> float:
         """Note the time that a decision took; return for how long nothing is to be read of its sender."""

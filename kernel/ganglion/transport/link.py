@@ -32,9 +32,7 @@ class BlockingPeerLink(Protocol):
         """Close."""
 
 
-def connect_blocking(
-    endpoint: str, timeout_s: float = CONNECT_S, keys: ClientKeys | None = None
-) -> BlockingPeerLink:
+def connect_blocking(endpoint: str, timeout_s: float = CONNECT_S, keys: ClientKeys | None = None) -> BlockingPeerLink:
     """Return a blocking link to the broker at `endpoint`; PeerLost or DeadlineExceeded if there is none.
 
     With `keys` it is encrypted. Without them UsageError for an endpoint on another machine: nothing is sent there that

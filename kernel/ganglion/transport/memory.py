@@ -35,9 +35,7 @@ class MemoryLink:
         """Send one message: it has arrived when this returns; PeerLost when the connection has ended."""
         self._check()
         exchange = self._bus.exchange
-        exchange.perform(
-            exchange.broker.receive(self._link, [bytes(frame) for frame in frames], self._bus.now_s)
-        )
+        exchange.perform(exchange.broker.receive(self._link, [bytes(frame) for frame in frames], self._bus.now_s))
         exchange.flush(self._sink)
 
     def receive(self, timeout_s: float | None = None) -> list[bytes] | None:
@@ -62,9 +60,7 @@ class MemoryLink:
         if not self._sink.ended:
             self._sink.ended = "we closed the connection"
             exchange = self._bus.exchange
-            exchange.perform(
-                exchange.broker.disconnect(self._link, "it closed the connection", self._bus.now_s)
-            )
+            exchange.perform(exchange.broker.disconnect(self._link, "it closed the connection", self._bus.now_s))
             exchange.flush()
 
     def dispatch(self) -> bool:
@@ -152,9 +148,7 @@ class MemoryBus:
     ) -> None:
         """Let a name join, as the supervisor would."""
         digest = hashlib.sha256(token.encode()).digest()
-        self.exchange.broker.admit(
-            Admission(name, role, run, digest, incarnation, uid, worker, returns=returns)
-        )
+        self.exchange.broker.admit(Admission(name, role, run, digest, incarnation, uid, worker, returns=returns))
 
     def connect(self, on_message: Callable[[list[bytes]], None] | None = None) -> MemoryLink:
         """Return a new connection, which has not joined."""

@@ -53,10 +53,7 @@ class Listener:
     """
 
     def __init__(
-        self,
-        listening: socket.socket,
-        protocol: Callable[[], asyncio.Protocol],
-        note: Callable[[Note], None],
+        self, listening: socket.socket, protocol: Callable[[], asyncio.Protocol], note: Callable[[Note], None]
     ) -> None:
         listening.setblocking(False)
         self._listening = listening
@@ -326,11 +323,7 @@ class NativeConnection(asyncio.Protocol):
                     # the name of the call: behind the serial, of an array of three or more, within its frame
                     named = head + 4 + SERIAL_BYTES[data[head + 4]]
                     tail = named + 1 + (data[named] & 31)
-                    if (
-                        data[head + 2] < 0x93
-                        or tail > head + 2 + data[head + 1]
-                        or data[named:tail] not in route.calls
-                    ):
+                    if data[head + 2] < 0x93 or tail > head + 2 + data[head + 1] or data[named:tail] not in route.calls:
                         return start
                     route.open.append(data[head + 4 : named])
                 elif verb in ANSWERS:
@@ -420,9 +413,7 @@ class NativeConnection(asyncio.Protocol):
         """End the connection of one who broke the protocol of the transport."""
         exchange = self._exchange
         effects = exchange.broker.disconnect(self._link, reason, exchange.clock())
-        exchange.perform(
-            [Note("warning", "connection.broken", {"name": self._link.name, "reason": reason}), *effects]
-        )
+        exchange.perform([Note("warning", "connection.broken", {"name": self._link.name, "reason": reason}), *effects])
         self.finish(reason)
 
     def _speak(self) -> None:
@@ -554,9 +545,7 @@ class NativeConnection(asyncio.Protocol):
         if self._pauses:
             self._link.heard_s, self._link.asked_s = now_s, None  # it is we who do not listen
         if now_s - self._coming[0] > UNFINISHED_IDLE_S:
-            self._lose(
-                f"it began a message and sent nothing of it for {UNFINISHED_IDLE_S} s (unfinished_idle_s)"
-            )
+            self._lose(f"it began a message and sent nothing of it for {UNFINISHED_IDLE_S} s (unfinished_idle_s)")
         elif now_s - self._going[0] > PROGRESS_S:
             self._lose(f"it took nothing of {self._link.queued_bytes} bytes for {PROGRESS_S} s (progress_s)")
         elif zmtp.silence_s is not None and now_s - self._arrived_s > zmtp.silence_s and not self._pauses:

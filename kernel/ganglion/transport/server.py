@@ -169,9 +169,7 @@ def _read_order() -> Order:
         remote, secret_key = order.get("remote", []), order.get("secret_key", "")
         listening, admissions = order.get("listening", []), order.get("admissions", [])
     except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise LaunchError(
-            f"expected one line of JSON with endpoints and supervisor_token_sha256: {error}"
-        ) from error
+        raise LaunchError(f"expected one line of JSON with endpoints and supervisor_token_sha256: {error}") from error
     for name, texts in (("endpoints", endpoints), ("remote", remote)):
         if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
             raise LaunchError(f"{name}: expected a list of texts")

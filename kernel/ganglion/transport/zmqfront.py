@@ -116,9 +116,7 @@ class ZmqConnection:
     peer may have chosen, leads messages to it and proves nothing.
     """
 
-    def __init__(
-        self, front: ZmqFront, exchange: Exchange, user: str, identity: bytes, address: str = ""
-    ) -> None:
+    def __init__(self, front: ZmqFront, exchange: Exchange, user: str, identity: bytes, address: str = "") -> None:
         self.user = user
         self.identity = identity
         self.out: list[bytes] = []
@@ -404,12 +402,7 @@ class ZmqFront:
         taken = 0
         self._draining = True
         try:
-            while (
-                not self._closed
-                and not self._pauses
-                and readable(self.router)
-                and taken < WORK_PER_CALLBACK_BYTES
-            ):
+            while not self._closed and not self._pauses and readable(self.router) and taken < WORK_PER_CALLBACK_BYTES:
                 if self._skipping:
                     taken += self._skip()
                     continue

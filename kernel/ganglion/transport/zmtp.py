@@ -85,17 +85,8 @@ TRANSITIONS: dict[State, dict[Item, State]] = {
     State.IDENTITY: {Item.IDENTITY: State.HELLO},
     State.READY: {Item.READY: State.HELLO, Item.ERROR: State.CLOSING},
     # HELLO differs from OPEN in its bounds; the broker's core sees to it that the first message is a HELLO.
-    State.HELLO: {
-        Item.MESSAGE: State.HELLO,
-        Item.PING: State.HELLO,
-        Item.ERROR: State.CLOSING,
-    },
-    State.OPEN: {
-        Item.MESSAGE: State.OPEN,
-        Item.PING: State.OPEN,
-        Item.PONG: State.OPEN,
-        Item.ERROR: State.CLOSING,
-    },
+    State.HELLO: {Item.MESSAGE: State.HELLO, Item.PING: State.HELLO, Item.ERROR: State.CLOSING},
+    State.OPEN: {Item.MESSAGE: State.OPEN, Item.PING: State.OPEN, Item.PONG: State.OPEN, Item.ERROR: State.CLOSING},
     State.CLOSING: {},
 }
 
@@ -322,9 +313,7 @@ class Connection:
             self.old = True
             self.outgoing += bytes((_OLD_ROUTER, 0, 0))  # our type, and an identity of no bytes in one frame
         elif major < 3:
-            raise RemoteProtocolError(
-                f"version: expected ZMTP 3.0 or newer, or 2.0, found major version {major}"
-            )
+            raise RemoteProtocolError(f"version: expected ZMTP 3.0 or newer, or 2.0, found major version {major}")
         elif not self.greeted:
             self._greet()
 
@@ -334,9 +323,7 @@ class Connection:
 
     def _take_socket_type(self, kind: int) -> None:
         if kind != _OLD_DEALER:
-            raise RemoteProtocolError(
-                f"greeting of ZMTP 2.0: expected socket type {_OLD_DEALER}, found {kind}"
-            )
+            raise RemoteProtocolError(f"greeting of ZMTP 2.0: expected socket type {_OLD_DEALER}, found {kind}")
         self._held.clear()
         self._enter(Item.OLD_GREETING)
 
@@ -404,12 +391,8 @@ class Connection:
         return position + len(fresh)
 
     def _check_flags(self, flags: int) -> None:
-        if self.old and flags not in (
-            (0, LONG) if self.state is State.IDENTITY else (0, MORE, LONG, LONG | MORE)
-        ):
-            self._refuse(
-                f"frame of ZMTP 2.0: expected an identity in one frame, then flags 0 to 3, found {flags}"
-            )
+        if self.old and flags not in ((0, LONG) if self.state is State.IDENTITY else (0, MORE, LONG, LONG | MORE)):
+            self._refuse(f"frame of ZMTP 2.0: expected an identity in one frame, then flags 0 to 3, found {flags}")
         if flags > 7 or flags & (COMMAND | MORE) == COMMAND | MORE:
             self._refuse(f"frame: expected flags 0 to 4 or 6, found {flags}")
         item = Item.IDENTITY if self.state is State.IDENTITY else Item.MESSAGE
@@ -506,9 +489,7 @@ class Connection:
         if kind != expected:
             self._refuse(f"READY: expected Socket-Type {expected.decode()}, found {kind[:20]!r}")
         if len(identity) > IDENTITY_BYTES:
-            self._refuse(
-                f"READY: expected an Identity of at most {IDENTITY_BYTES} bytes, found {len(identity)}"
-            )
+            self._refuse(f"READY: expected an Identity of at most {IDENTITY_BYTES} bytes, found {len(identity)}")
         if not self.listening:
             self.state = State.OPEN
         return Opened(self.minor, identity)
@@ -524,17 +505,13 @@ class Connection:
             if not name or position > len(data):
                 self._refuse("READY: expected properties with a name and a value, found one that is cut")
             if name in properties or len(properties) >= METADATA_PROPERTIES:
-                self._refuse(
-                    f"READY: expected at most {METADATA_PROPERTIES} properties, each once, found more"
-                )
+                self._refuse(f"READY: expected at most {METADATA_PROPERTIES} properties, each once, found more")
             properties[name] = data[begin:position]
         return properties
 
     def _ping(self, data: bytes) -> None:
         if not 2 <= len(data) <= 2 + _PING_CONTEXT_BYTES:
-            self._refuse(
-                f"PING: expected a time and 0 to {_PING_CONTEXT_BYTES} bytes of context, found {len(data)}"
-            )
+            self._refuse(f"PING: expected a time and 0 to {_PING_CONTEXT_BYTES} bytes of context, found {len(data)}")
         time_to_live_ds = int.from_bytes(data[:2], "big")
         self.silence_s = time_to_live_ds / 10 if time_to_live_ds else None
         if self.minor >= 1:

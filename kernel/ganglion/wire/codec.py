@@ -58,9 +58,7 @@ def decode_map(data: bytes) -> dict[str, Any]:
     if not data:
         return {}
     if len(data) > BODY_BYTES:
-        raise RemoteProtocolError(
-            f"body: expected at most {BODY_BYTES} bytes (body_bytes), found {len(data)}"
-        )
+        raise RemoteProtocolError(f"body: expected at most {BODY_BYTES} bytes (body_bytes), found {len(data)}")
     try:
         tree = _from_json(data) if data[:1] == b"{" else _from_msgpack(data)
     except (ValueError, msgpack.UnpackException, RecursionError) as error:
@@ -126,12 +124,7 @@ _SHORT_BYTES = 4096
 def _unpacked(data: bytes, on_map: Callable[[Any], Any], on_list: Callable[[Any], Any] | None) -> Any:
     check_claims(data)
     return msgpack.unpackb(
-        data,
-        object_hook=on_map,
-        list_hook=on_list,
-        ext_hook=_refuse_extension,
-        max_ext_len=0,
-        max_map_len=BODY_KEYS,
+        data, object_hook=on_map, list_hook=on_list, ext_hook=_refuse_extension, max_ext_len=0, max_map_len=BODY_KEYS
     )
 
 

@@ -91,9 +91,7 @@ def decode_head(data: bytes) -> Head:
     except (ValueError, TypeError, msgpack.UnpackException) as error:  # TypeError: a map as the key of a map
         raise RemoteProtocolError(f"head: expected a msgpack array, found {data[:16].hex()}") from error
     if type(fields) is not tuple or not fields:
-        raise RemoteProtocolError(
-            f"head: expected an array that begins with a verb, found {type(fields).__name__}"
-        )
+        raise RemoteProtocolError(f"head: expected an array that begins with a verb, found {type(fields).__name__}")
     verb = _VERBS.get(fields[0]) if type(fields[0]) is int else None
     if verb is None:
         raise RemoteProtocolError(f"head[0]: expected a verb 1 to {max(_VERBS)}, found {str(fields[0])[:40]}")

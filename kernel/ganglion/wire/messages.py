@@ -479,9 +479,7 @@ class ControllerStart:
     verdict: Verdict
     settle: bool  # a condition reads objectives: rewards are settled in the step that earned them
     static_models: dict[str, Any] | None = None
-    patient: bool = (
-        False  # a verdict may wait for an evaluation, each of whose steps has a deadline of its own
-    )
+    patient: bool = False  # a verdict may wait for an evaluation, each of whose steps has a deadline of its own
     parcels: dict[str, Any] | None = None  # field -> number of the blob that holds it
 
 
@@ -630,9 +628,7 @@ class Act:
     workers: list[int] | None = None
     ticks: int | None = None
     reason: str = ""
-    reward_ids: list[dict[str, Any]] | None = (
-        None  # declarations, with the first rewards if not made at setup
-    )
+    reward_ids: list[dict[str, Any]] | None = None  # declarations, with the first rewards if not made at setup
     passing: bool = False
 
 
@@ -830,9 +826,7 @@ class FlowSignal:
     episode: int | None = None
     steps: int | None = None  # CONTINUE for so many boundaries, then PAUSE
     data: dict[str, Any] | None = None
-    number: int = (
-        0  # counts the governor's signals to one controller from 1: one that comes again is not heard twice
-    )
+    number: int = 0  # counts the governor's signals to one controller from 1: one that comes again is not heard twice
 
 
 @message
@@ -853,9 +847,7 @@ class RecordAck:
 
     number: int
     error: Failure | None = None
-    waiting: str | None = (
-        None  # why nothing can be written at the moment; the store tries again and says when it stops
-    )
+    waiting: str | None = None  # why nothing can be written at the moment; the store tries again and says when it stops
     heads: dict[str, Any] | None = None  # what protects the rows of a run, once its end is durable
 
 
@@ -875,13 +867,7 @@ _CONTROL = (Role.SUPERVISOR, Role.OPERATOR)
 CALLS: tuple[Call, ...] = (
     Call("kernel.info", _ANYBODY, None, Nothing, Info),
     Call("kernel.peers", (*_CONTROL, Role.OBSERVER), None, Nothing, Peers),
-    Call(
-        "kernel.watch",
-        (*_CONTROL, Role.GOVERNOR, Role.CONTROLLER, Role.STORE, Role.OBSERVER),
-        None,
-        Watch,
-        Done,
-    ),
+    Call("kernel.watch", (*_CONTROL, Role.GOVERNOR, Role.CONTROLLER, Role.STORE, Role.OBSERVER), None, Watch, Done),
     Call("kernel.subscribe", (*_CONTROL, Role.OBSERVER), None, Subscribe, Done),
     Call("kernel.admit", (Role.SUPERVISOR,), None, Admit, Done),
     Call("kernel.withdraw", (Role.SUPERVISOR,), None, Withdraw, Done),

@@ -43,13 +43,9 @@ def safe(uid: str) -> str:
     longer than 48 bytes is cut and gets `_-` and 16 digits of its SHA-256: no short name holds `_-`.
     """
     data = uid.encode()
-    text = "".join(
-        chr(b) if b in _PLAIN and (i or b not in b".-") else f"_{b:02x}" for i, b in enumerate(data)
-    )
+    text = "".join(chr(b) if b in _PLAIN and (i or b not in b".-") else f"_{b:02x}" for i, b in enumerate(data))
     if text.startswith("_"):
-        text = (
-            "x" + text
-        )  # a name begins with a letter or digit; a plain leading x is told apart by the `_` behind it
+        text = "x" + text  # a name begins with a letter or digit; a plain leading x is told apart by the `_` behind it
     elif text.startswith("x_"):
         text = "x_78" + text[1:]
     if len(text) > _PART_BYTES_MAX:
@@ -57,9 +53,7 @@ def safe(uid: str) -> str:
     return text
 
 
-def peer_name(
-    run: str, role: Role, uid: str | None = None, worker: int | None = None, evaluation: bool = False
-) -> str:
+def peer_name(run: str, role: Role, uid: str | None = None, worker: int | None = None, evaluation: bool = False) -> str:
     """Return the wire name of a participant: `run/role[/uid][/worker]`; `e` stands before an evaluation worker."""
     parts = [safe(run), role.value]
     if uid is not None:
@@ -102,7 +96,5 @@ def topic(run: str, name: str) -> str:
 def check_name(name: str) -> str:
     """Return `name` if it may stand on the wire, else raise LocalProtocolError."""
     if len(name) > NAME_BYTES or not _NAME.match(name):
-        raise LocalProtocolError(
-            f"expected a name of 1 to {NAME_BYTES} of a-z 0-9 . _ / -, found {name[:200]!r}"
-        )
+        raise LocalProtocolError(f"expected a name of 1 to {NAME_BYTES} of a-z 0-9 . _ / -, found {name[:200]!r}")
     return name

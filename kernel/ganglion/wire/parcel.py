@@ -11,14 +11,7 @@ import msgpack
 from ganglion.errors import LimitExceeded, RemoteProtocolError
 from ganglion.limits import PARCEL_BYTES, PARCEL_DEPTH, PLAN_BYTES
 from ganglion.wire.codec import Codec, Content, check_claims
-from ganglion.wire.messages import (
-    Act,
-    Acted,
-    EnvironmentDeclared,
-    EnvironmentUpdate,
-    EnvironmentUpdated,
-    Think,
-)
+from ganglion.wire.messages import Act, Acted, EnvironmentDeclared, EnvironmentUpdate, EnvironmentUpdated, Think
 
 M = TypeVar("M")
 
@@ -32,23 +25,13 @@ _PARTS: dict[str, tuple[str, ...]] = {  # call -> fields of its request that may
     "brain.setup": ("plugin", "sensors", "actuators", "rewards", "filters", "static_models"),
 }
 
-_ROWS: dict[
-    type[Any], tuple[str, ...]
-] = {  # message -> its fields with rows, whose values may travel as blobs
+_ROWS: dict[type[Any], tuple[str, ...]] = {  # message -> its fields with rows, whose values may travel as blobs
     EnvironmentDeclared: ("readings",),
     EnvironmentUpdate: ("setpoints",),
     EnvironmentUpdated: ("readings", "rewards"),
     Act: ("readings", "rewards"),
     Acted: ("setpoints", "proposed"),
-    Think: (
-        "readings",
-        "applied",
-        "rewards",
-        "next_readings",
-        "proposed",
-        "observations",
-        "next_observations",
-    ),
+    Think: ("readings", "applied", "rewards", "next_readings", "proposed", "observations", "next_observations"),
 }
 
 
@@ -61,9 +44,7 @@ def encoded(
     for name in _ROWS.get(codec.kind, ()):
         rows = getattr(message, name)
         if rows and any(type(row) is list and bytes in map(type, row) for row in rows):
-            changes[name] = [
-                [_lifted(value, lifted) for value in row] if type(row) is list else row for row in rows
-            ]
+            changes[name] = [[_lifted(value, lifted) for value in row] if type(row) is list else row for row in rows]
     if len(lifted) == len(blobs):
         return codec.encode(message, content), blobs
     return codec.encode(dataclasses.replace(message, **changes), content), lifted  # type: ignore[type-var]
@@ -99,9 +80,7 @@ def _lowered(value: Any, blobs: Sequence[bytes], name: str) -> Any:
         return value
     number = value.get("blob")
     if type(number) is not int or not 0 <= number < len(blobs):
-        raise RemoteProtocolError(
-            f"{name}: expected the number of one of {len(blobs)} blobs, found {value!r:.40}"
-        )
+        raise RemoteProtocolError(f"{name}: expected the number of one of {len(blobs)} blobs, found {value!r:.40}")
     return blobs[number]
 
 
@@ -157,9 +136,7 @@ def plan_bytes(plan: dict[str, Any]) -> int:
 
 def _bounded(what: str, data: bytes) -> None:
     if len(data) > PLAN_BYTES:
-        raise LimitExceeded(
-            f"{what}: expected at most {PLAN_BYTES} bytes, found {len(data)} (limit plan_bytes)"
-        )
+        raise LimitExceeded(f"{what}: expected at most {PLAN_BYTES} bytes, found {len(data)} (limit plan_bytes)")
 
 
 def _is_deep(value: Any, levels: int) -> bool:
@@ -177,7 +154,5 @@ def _unpacked(what: str, data: bytes, kind: type[Any]) -> Any:
     except (ValueError, TypeError, msgpack.UnpackException) as error:
         raise RemoteProtocolError(f"{what}: expected msgpack in its blob, found {data[:16].hex()}") from error
     if type(value) is not kind:
-        raise RemoteProtocolError(
-            f"{what}: expected {kind.__name__} in its blob, found {type(value).__name__}"
-        )
+        raise RemoteProtocolError(f"{what}: expected {kind.__name__} in its blob, found {type(value).__name__}")
     return value

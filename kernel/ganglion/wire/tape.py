@@ -66,9 +66,7 @@ def block(entries: Sequence[Entry]) -> list[bytes | memoryview]:
     Raises:
         LimitExceeded: They are too large for a block.
     """
-    if not any(
-        kind == Kind.BASE or (kind == Kind.HEARD and len(what) > _FRAMES) for kind, _, what in entries
-    ):
+    if not any(kind == Kind.BASE or (kind == Kind.HEARD and len(what) > _FRAMES) for kind, _, what in entries):
         payload = _pack(entries)
         size, check = len(payload), zlib.crc32(payload)
         return [_HEAD.pack(size, check, size ^ check ^ _ONES) + payload]
@@ -144,9 +142,7 @@ def read_serials(payload: Any) -> list[int]:
 def read_base(payload: Any) -> tuple[int, Any, list[Any]]:
     """Return serial, state and answers of a base; RemoteProtocolError if it is none."""
     if type(payload) is not list or len(payload) != 3 or [int, list] != [type(part) for part in payload[::2]]:
-        raise RemoteProtocolError(
-            f"tape: expected serial, state and answers of a base, found {type(payload).__name__}"
-        )
+        raise RemoteProtocolError(f"tape: expected serial, state and answers of a base, found {type(payload).__name__}")
     return payload[0], payload[1], payload[2]
 
 
@@ -220,9 +216,7 @@ def last_request(tape: Any) -> str:
         if one.kind is Kind.HEARD:
             head = decode_head((*frames_of(one.payload), b"", b"")[1])
             if head.verb is Verb.CALL:
-                place = (
-                    "" if head.position is None else f", episode {head.position[2]}, step {head.position[4]}"
-                )
+                place = "" if head.position is None else f", episode {head.position[2]}, step {head.position[4]}"
                 found = f"{head.call}{place}"
     return found
 

@@ -46,11 +46,7 @@ class Pendulum:
 
 def box(uid: str, low: float, high: float, **more: float) -> dict[str, Any]:
     """Declare one number."""
-    return {
-        "id": uid,
-        "space": {"type": "box", "shape": [], "dtype": "<f8", "low": low, "high": high},
-        **more,
-    }
+    return {"id": uid, "space": {"type": "box", "shape": [], "dtype": "<f8", "low": low, "high": high}, **more}
 
 
 def answer(p: Pendulum, call: str, body: dict[str, Any]) -> dict[str, Any]:

@@ -156,18 +156,12 @@ def _max_steps(document: Mapping[str, Any], decisions: int) -> int:
     """Return after how many steps `max_steps` ends an episode, else more than `decisions` of any agent need."""
     listed = [*document["simulation"]["conditions"], *document["phase_config"]["conditions"]]
     steps = [entry["params"].get("steps") for entry in listed if entry["name"] == "max_steps"]
-    return min(
-        [n for n in steps if isinstance(n, int)], default=(decisions + 1) * (len(document["agents"]) + 1)
-    )
+    return min([n for n in steps if isinstance(n, int)], default=(decisions + 1) * (len(document["agents"]) + 1))
 
 
 def _too_short(document: Mapping[str, Any], criterion: Criterion, longest: int, decisions: int) -> str:
     entries = document["environments"]
-    ends = (
-        f"this environment ends after {longest}"
-        if len(entries) == 1
-        else f"the environments end it after {longest}"
-    )
+    ends = f"this environment ends after {longest}" if len(entries) == 1 else f"the environments end it after {longest}"
     if decisions != longest:
         ends += f", {decisions} of them in this agent's turns"
     return f"condition can never fire: {criterion.key} needs {criterion.last} decisions per episode, {ends}"

@@ -75,7 +75,5 @@ class EnvironmentCondition(TerminationCondition):
             return ()
         known = [entry["environment"]["uid"] for entry in document.get("environments", ())]
         return [
-            f"condition can never fire: the phase has no environment {uid!r}"
-            for uid in self.when
-            if uid not in known
+            f"condition can never fire: the phase has no environment {uid!r}" for uid in self.when if uid not in known
         ]

@@ -70,8 +70,7 @@ class EvaluationObjective(TerminationCondition):
             return ()
         most = episodes * config["worker"] // every
         return [
-            f"condition can never fire: {rule.where} needs {rule.earliest()} evaluations, "
-            f"this phase has at most {most}"
+            f"condition can never fire: {rule.where} needs {rule.earliest()} evaluations, this phase has at most {most}"
             for rules in self._rules.values()
             for rule in rules.values()
             if 0 < most < rule.earliest()
@@ -81,10 +80,7 @@ class EvaluationObjective(TerminationCondition):
         """Return how many evaluations were taken, and what each rule has counted."""
         return {
             "evaluations": self._taken,
-            **{
-                word: {agent: rule.state() for agent, rule in rules.items()}
-                for word, rules in self._rules.items()
-            },
+            **{word: {agent: rule.state() for agent, rule in rules.items()} for word, rules in self._rules.items()},
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:

@@ -44,8 +44,6 @@ class MaxSteps(TerminationCondition):
             return ()
         several = len(document["environments"]) > 1
         ends = (
-            f"the environments end an episode after {longest}"
-            if several
-            else f"this environment ends after {longest}"
+            f"the environments end an episode after {longest}" if several else f"this environment ends after {longest}"
         )
         return (f"condition can never fire: max_steps {self.steps}, {ends}",)

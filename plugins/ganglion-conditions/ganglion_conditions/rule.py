@@ -174,12 +174,7 @@ class Plateau(Rule):
 
     def state(self) -> dict[str, Any]:
         """Return evaluations, the values of the window, the best mean, and how many were vain."""
-        return {
-            "evaluations": self.evaluations,
-            "values": list(self.values),
-            "best": self.best,
-            "vain": self.vain,
-        }
+        return {"evaluations": self.evaluations, "values": list(self.values), "best": self.best, "vain": self.vain}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Take over what `state` returned."""

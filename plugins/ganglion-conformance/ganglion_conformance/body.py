@@ -25,19 +25,11 @@ ACT = "muscle.act"
 
 
 def _box(uid: str, low: float, high: float, **more: Any) -> dict[str, Any]:
-    return {
-        "id": uid,
-        "space": {"type": "box", "shape": [], "dtype": "<f8", "low": low, "high": high},
-        **more,
-    }
+    return {"id": uid, "space": {"type": "box", "shape": [], "dtype": "<f8", "low": low, "high": high}, **more}
 
 
 DEAL: dict[str, list[dict[str, Any]]] = {
-    "sensors": [
-        _box("world.cos", -1.01, 1.01),
-        _box("world.sin", -1.01, 1.01),
-        _box("world.speed", -8.0, 8.0),
-    ],
+    "sensors": [_box("world.cos", -1.01, 1.01), _box("world.sin", -1.01, 1.01), _box("world.speed", -8.0, 8.0)],
     "actuators": [_box("world.torque", -2.0, 2.0, value=0.0)],
     "rewards": [_box("world.balance", -11.0, 1.0)],
 }

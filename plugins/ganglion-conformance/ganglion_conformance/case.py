@@ -48,13 +48,7 @@ class Case:
         return self.name.partition(".")[0]
 
 
-def case(
-    name: str,
-    heading: str,
-    *roles: str,
-    must: bool = True,
-    alone: bool = False,
-) -> Callable[[Run], Run]:
+def case(name: str, heading: str, *roles: str, must: bool = True, alone: bool = False) -> Callable[[Run], Run]:
     """Enter a function as the case `name`; the first line of its docstring is the clause. No roles: all."""
 
     def enter(run: Run) -> Run:

@@ -54,16 +54,12 @@ def _test(role: str) -> click.Command:
     params = [
         click.Argument(["name"], required=False),
         click.Option(["--attach"], metavar="UID", help="Wait for a program that somebody else starts."),
-        click.Option(
-            ["--only"], multiple=True, metavar="CASE", help="A case, or a group of them; repeatable."
-        ),
+        click.Option(["--only"], multiple=True, metavar="CASE", help="A case, or a group of them; repeatable."),
         click.Option(["--curve/--no-curve"], default=True, help="Whether to ask for CURVE. [ask]"),
         click.Option(["--steps"], type=click.IntRange(1), help="Of the long run. [10000]"),
         click.Option(["--params"], metavar="JSON", help="Parameters, a map."),
         click.Option(["--deadline"], type=float, metavar="S", help="For an answer. [10]"),
-        click.Option(
-            ["--allow"], multiple=True, metavar="PACKAGE", help="That NAME may be an import path into."
-        ),
+        click.Option(["--allow"], multiple=True, metavar="PACKAGE", help="That NAME may be an import path into."),
     ]
     text = (
         f"Play the bus against one {role} and judge every clause of PROTOCOL.md: the plugin NAME, a program "
@@ -105,17 +101,12 @@ def languages(settings: Settings, whole: bool) -> None:
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
         lacks = list(pool.map(lambda recipe: _lacks(recipe, whole), recipes))
     if settings.json:
-        rows = [
-            {"name": r.name, "language": r.language, "lacks": it}
-            for r, it in zip(recipes, lacks, strict=True)
-        ]
+        rows = [{"name": r.name, "language": r.language, "lacks": it} for r, it in zip(recipes, lacks, strict=True)]
         click.echo(json.dumps(rows, indent=2))
         return
     width = max(len(recipe.name) for recipe in recipes)
     for recipe, lack in zip(recipes, lacks, strict=True):
-        click.echo(
-            f"{recipe.name:<{width}}  {lack or 'all is there' if whole or lack else 'commands are there'}"
-        )
+        click.echo(f"{recipe.name:<{width}}  {lack or 'all is there' if whole or lack else 'commands are there'}")
 
 
 for _group, _role in ((env, "environment"), (muscle, "muscle")):
@@ -150,9 +141,7 @@ def _ask(role: str, settings: Settings, command: list[str] | None, given: dict[s
         raise
     click.echo(answer.text, nl=False)
     if answer.status not in (0, 1, 2):
-        raise LaunchError(
-            f"the process that judges ended with {answer.status} (None: after {_LONGEST_S:g} s)"
-        )
+        raise LaunchError(f"the process that judges ended with {answer.status} (None: after {_LONGEST_S:g} s)")
     return answer.status
 
 

@@ -49,9 +49,7 @@ def hello(bench: Bench) -> None:
     for key, value in wanted.items():
         found = fields.get(key)
         shown = "bin, not str" if isinstance(found, bytes) else f"{found!r:.80}"
-        expect(
-            type(found) is type(value) and found == value, f"HELLO.{key}: expected {value!r}, found {shown}"
-        )
+        expect(type(found) is type(value) and found == value, f"HELLO.{key}: expected {value!r}, found {shown}")
 
 
 @case("join.language", "Joining", must=False)
@@ -74,9 +72,7 @@ def _ends_refused(session: Session, reason: str, when: str) -> End:
     if end is None:
         raise Miss(f"{when}: expected it to end within {_REFUSED_S:g} s, it is still there")
     expect(end.status != 0, f"{when}: expected an exit status that is not zero, found 0")
-    expect(
-        reason in end.words, f"{when}: expected the reason {reason!r} on stderr, found {end.words[-300:]!r}"
-    )
+    expect(reason in end.words, f"{when}: expected the reason {reason!r} on stderr, found {end.words[-300:]!r}")
     return end
 
 
@@ -94,9 +90,7 @@ def second(bench: Bench) -> None:
     later.listen(JOIN_S)
     later.refuse("name", _REASONS["name"])
     end = later.peer.ended(_REFUSED_S)
-    expect(
-        end is not None and end.status != 0, "the second: expected it to end with a status that is not zero"
-    )
+    expect(end is not None and end.status != 0, "the second: expected it to end with a status that is not zero")
     first.ask("kit.unknown", {})
 
 

@@ -61,10 +61,7 @@ def unknown_keys(bench: Bench) -> None:
     plain = world.declared
     answer = world.try_start(**strange)
     expect(not answer.failed, f"start with unknown fields: expected declarations, found {answer.text}")
-    expect(
-        answer.fields.get("sensors") == plain.get("sensors"),
-        "start with unknown fields: declares otherwise",
-    )
+    expect(answer.fields.get("sensors") == plain.get("sensors"), "start with unknown fields: declares otherwise")
     answer = world.ask({"setpoints": [world.no_ops()], **strange})
     expect(not answer.failed, f"update with unknown fields: expected readings, found {answer.text}")
 

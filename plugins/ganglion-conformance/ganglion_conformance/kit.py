@@ -13,20 +13,7 @@ from ganglion_conformance.drivers import Driver
 
 __all__ = ["GROUPS", "cases_of", "judge"]
 
-GROUPS = (
-    "join",
-    "reset",
-    "act",
-    "step",
-    "brain",
-    "repeat",
-    "beat",
-    "errors",
-    "leave",
-    "secure",
-    "large",
-    "state",
-)
+GROUPS = ("join", "reset", "act", "step", "brain", "repeat", "beat", "errors", "leave", "secure", "large", "state")
 _LAST = ("errors.message", "leave.bye", "leave.silent", "leave.status")  # these see what the others left
 _FIRST = ("join.speaks", "reset.before-start", "act.before-setup")
 _AT_ONCE = 3
@@ -44,9 +31,7 @@ def cases_of(role: str, only: Sequence[str] = ()) -> list[Case]:
     names = {case.name for case in found} | {case.group for case in found}
     for word in only:
         if word not in names:
-            raise UsageError(
-                f"there is no case {word!r} of {role}s: expected one of {', '.join(sorted(names))}"
-            )
+            raise UsageError(f"there is no case {word!r} of {role}s: expected one of {', '.join(sorted(names))}")
     return [case for case in found if not only or case.name in only or case.group in only]
 
 
@@ -79,9 +64,7 @@ def judge(driver: Driver, order: Order, only: Sequence[str] = (), again: str = "
 
 def _sorted(cases: Iterable[Case]) -> list[Case]:
     """Return shared cases in the order in which they are asked."""
-    place = {name: i - len(_FIRST) for i, name in enumerate(_FIRST)} | {
-        name: 1 + i for i, name in enumerate(_LAST)
-    }
+    place = {name: i - len(_FIRST) for i, name in enumerate(_FIRST)} | {name: 1 + i for i, name in enumerate(_LAST)}
     return sorted(cases, key=lambda case: place.get(case.name, 0))
 
 

@@ -136,10 +136,7 @@ def repeat_act(bench: Bench) -> None:
     asked = len(body.thoughts)
     body.decision -= 1
     again = body.ask(fields, serial=body.session.serial)
-    expect(
-        first.frames[1:] == again.frames[1:],
-        f"{body.where} was executed twice: {first.text}, then {again.text}",
-    )
+    expect(first.frames[1:] == again.frames[1:], f"{body.where} was executed twice: {first.text}, then {again.text}")
     expect(asked == len(body.thoughts), f"{body.where} was executed twice: its brain was asked again")
 
 

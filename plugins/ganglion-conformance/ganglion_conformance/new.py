@@ -129,13 +129,9 @@ _TESTS = "tests"
 @click.command("new")
 @click.argument("kind", metavar="environment|muscle|brain|objective|plugin")
 @click.argument("name")
+@click.option("--lang", metavar="LANGUAGE", help="an environment in another language: c, rust, javascript, ...")
 @click.option(
-    "--lang", metavar="LANGUAGE", help="an environment in another language: c, rust, javascript, ..."
-)
-@click.option(
-    "--into",
-    type=click.Path(path_type=Path),
-    help="the folder to make; default: the name, in the current folder",
+    "--into", type=click.Path(path_type=Path), help="the folder to make; default: the name, in the current folder"
 )
 @click.pass_obj
 def command(settings: Settings, kind: str, name: str, lang: str | None, into: Path | None) -> None:
@@ -143,9 +139,7 @@ def command(settings: Settings, kind: str, name: str, lang: str | None, into: Pa
     if kind not in KINDS:
         raise UsageError(f"expected one of {', '.join(KINDS)}, found {kind!r}{nearest(kind, list(KINDS))}")
     if _NAME.match(name) is None:
-        raise UsageError(
-            f"name: expected small letters, digits and single hyphens, as in `my-tank`, found {name!r}"
-        )
+        raise UsageError(f"name: expected small letters, digits and single hyphens, as in `my-tank`, found {name!r}")
     files = _python(kind, name) if lang in (None, _PYTHON) else _foreign(kind, name, str(lang))
     folder = Path(name) if into is None else into
     _write(folder, files)
@@ -170,9 +164,7 @@ def _python(kind: str, name: str) -> dict[str, str]:
     for part in KINDS[kind]:
         for entry in registry.entries(part):
             if entry.name == name:
-                raise UsageError(
-                    f"name: there is a {part} `{name}` of {entry.origin} already; choose another name"
-                )
+                raise UsageError(f"name: there is a {part} `{name}` of {entry.origin} already; choose another name")
     return skeleton(kind, name)
 
 

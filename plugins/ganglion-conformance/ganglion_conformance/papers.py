@@ -162,13 +162,7 @@ def _calls() -> str:
 
 def _tells() -> str:
     rows = [
-        (
-            f"`{tell.verb.name}`",
-            f"`{tell.name}`" if tell.name else "",
-            tell.senders,
-            tell.receivers,
-            _link(tell.body),
-        )
+        (f"`{tell.verb.name}`", f"`{tell.name}`" if tell.name else "", tell.senders, tell.receivers, _link(tell.body))
         for tell in messages.TELLS
     ]
     return _table(("verb", "call", "from", "to", "body"), rows)
@@ -217,9 +211,7 @@ def _reported(kind: type[Any]) -> str:
 
 def _deadlines() -> str:
     rows = [(f"`{word}`", "none" if s is None else f"{s:g}") for word, s in limits.DEADLINES_S.items()]
-    return _table(
-        ("last word of the call", "seconds"), [*rows, ("any other", f"{limits.DEADLINE_OTHER_S:g}")]
-    )
+    return _table(("last word of the call", "seconds"), [*rows, ("any other", f"{limits.DEADLINE_OTHER_S:g}")])
 
 
 def _limits() -> str:
@@ -246,8 +238,7 @@ def _spaces() -> str:
         spaces.Dict({"a": spaces.Discrete(2), "b": spaces.MultiBinary(2)}),
     ]
     rows = [
-        (f"`{space.to_string()}`", f"`{json.dumps(space.to_wire())}`", _number_or_vector(space))
-        for space in examples
+        (f"`{space.to_string()}`", f"`{json.dumps(space.to_wire())}`", _number_or_vector(space)) for space in examples
     ]
     return _table(("space", "as a map", "its values in a row"), rows)
 
@@ -289,18 +280,10 @@ def _msgpack() -> str:
             [200, -200, 70_000],
         ),
         ("double, big-endian", "`cb` (8 bytes); `ca` is one of 4 bytes, to be read", [0.5]),
-        (
-            "text in UTF-8: length, bytes",
-            "`a0` to `bf` (up to 31), `d9` `da` `db` (length in 1, 2, 4 bytes)",
-            ["id"],
-        ),
+        ("text in UTF-8: length, bytes", "`a0` to `bf` (up to 31), `d9` `da` `db` (length in 1, 2, 4 bytes)", ["id"]),
         ("bytes: length, bytes", "`c4` `c5` `c6` (length in 1, 2, 4 bytes)", [b"\x01\x02"]),
         ("array: number, elements", "`90` to `9f` (up to 15), `dc` `dd` (2, 4 bytes)", [[1, 2]]),
-        (
-            "map: number, key and value in turn",
-            "`80` to `8f` (up to 15), `de` `df` (2, 4 bytes)",
-            [{"n": 11}],
-        ),
+        ("map: number, key and value in turn", "`80` to `8f` (up to 15), `de` `df` (2, 4 bytes)", [{"n": 11}]),
     ]
     rows = [
         (what, first, ", ".join(f"{_shown(one)}: `{msgpack.packb(one).hex()}`" for one in all_))

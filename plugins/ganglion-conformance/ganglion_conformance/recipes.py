@@ -143,9 +143,7 @@ def _faults(node: Node) -> list[Fault]:
         elif key in _LISTS:
             right = isinstance(value.value, list) and all(isinstance(one.value, str) for one in value.items)
         elif key in _MAPS:
-            right = isinstance(value.value, dict) and all(
-                isinstance(one.value, str) for one in value.map.values()
-            )
+            right = isinstance(value.value, dict) and all(isinstance(one.value, str) for one in value.map.values())
         elif key == "probe":
             right = isinstance(value.value, list) and all(
                 one.text("try") is not None and one.text("lacks") is not None for one in value.items

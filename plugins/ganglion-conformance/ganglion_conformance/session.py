@@ -137,11 +137,7 @@ class Session:
 
     # -- talking ------------------------------------------------------------------------------------------------------
     def say(
-        self,
-        source: str,
-        head: Head,
-        body: Mapping[str, Any] | bytes | None = None,
-        blobs: Sequence[bytes] = (),
+        self, source: str, head: Head, body: Mapping[str, Any] | bytes | None = None, blobs: Sequence[bytes] = ()
     ) -> None:
         """Send a message; a map is encoded as the peer likes it."""
         packed = body if isinstance(body, bytes) else b"" if body is None else self.encode(body)
@@ -282,6 +278,4 @@ class Session:
         if found is None:
             return ""
         words = found.words.strip().splitlines()
-        return (
-            f" (exit status {found.status}" + (f"; its last words: {words[-1][:200]}" if words else "") + ")"
-        )
+        return f" (exit status {found.status}" + (f"; its last words: {words[-1][:200]}" if words else "") + ")"

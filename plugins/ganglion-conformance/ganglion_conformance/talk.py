@@ -88,14 +88,10 @@ class Talk:
         hello = Hello(PROTOCOL_VERSION, "environment", ENVIRONMENT, _TOKEN, "c", "msgpack", 1)
         self._say([b"", encode_head(Head(Verb.HELLO, 1)), codec_of(Hello).encode(hello)])
         self._ask("environment.start", _START, _DECLARED)
-        self._ask(
-            "environment.update", EnvironmentUpdate([[3.5]]), EnvironmentUpdated([[1]], [[0.5]], ticks=1)
-        )
+        self._ask("environment.update", EnvironmentUpdate([[3.5]]), EnvironmentUpdated([[1]], [[0.5]], ticks=1))
         last = EnvironmentUpdated([[2]], [[1.0]], terminated=True, ticks=2)
         self._ask("environment.update", EnvironmentUpdate([[-1.0]]), last)
-        self._ask(
-            "environment.reset", EnvironmentReset(1, 1234, bytes(32)), EnvironmentUpdated([[0]], [], ticks=0)
-        )
+        self._ask("environment.reset", EnvironmentReset(1, 1234, bytes(32)), EnvironmentUpdated([[0]], [], ticks=0))
         self._beat()
         self._ask("environment.shutdown", Nothing(), None)
         bye = [ENVIRONMENT.encode(), encode_head(Head(Verb.BYE, 1)), b""]
@@ -182,27 +178,11 @@ class Talk:
 
 
 _START = EnvironmentStart(
-    "demo-1",
-    0,
-    "train",
-    "train",
-    0,
-    "field",
-    {"size": 3},
-    77,
-    78,
-    bytes(range(32)),
-    bytes(range(32, 64)),
+    "demo-1", 0, "train", "train", 0, "field", {"size": 3}, 77, 78, bytes(range(32)), bytes(range(32, 64))
 )
 _DECLARED = EnvironmentDeclared(
     [{"id": "count", "space": {"type": "discrete", "n": 11, "start": 0}}],
-    [
-        {
-            "id": "push",
-            "space": {"type": "box", "shape": [], "dtype": "<f8", "low": -10, "high": 10},
-            "value": 0.0,
-        }
-    ],
+    [{"id": "push", "space": {"type": "box", "shape": [], "dtype": "<f8", "low": -10, "high": 10}, "value": 0.0}],
     [[0]],
     [{"id": "gain", "space": {"type": "box", "shape": [], "dtype": "<f8", "low": "-inf", "high": "inf"}}],
     0,
@@ -221,9 +201,7 @@ def _meaning(index: int, frame: bytes, arrow: str) -> str:
         return "head " + json.dumps(shown)
     if not frame:
         return "body: empty, as good as an empty map"
-    return "body " + json.dumps(
-        decode_map(frame), default=lambda data: f"<{len(data)} bytes {data[:2].hex()}...>"
-    )
+    return "body " + json.dumps(decode_map(frame), default=lambda data: f"<{len(data)} bytes {data[:2].hex()}...>")
 
 
 def conversation_text() -> str:

@@ -132,9 +132,7 @@ class World:
         state = None if opened is None else opened.fields.get("state")
         if opened is not None and state is None and self._order.plugin is not None:
             state = {}  # our own host leaves out what has not been drawn from since the start
-        answer = self.session.ask(
-            "environment.reset", {**body, **({} if state is None else {"state": state})}
-        )
+        answer = self.session.ask("environment.reset", {**body, **({} if state is None else {"state": state})})
         if answer.failed:
             raise Miss(f"environment.reset: expected readings, found {answer.text}")
         return answer
@@ -204,11 +202,7 @@ class World:
         except (RemoteProtocolError, TypeError, KeyError) as error:
             raise Miss(f"{self.where}: {_said(error)}") from error
         return Step(
-            readings,
-            rewards,
-            fields.get("terminated") is True,
-            fields.get("truncated") is True,
-            fields.get("ticks"),
+            readings, rewards, fields.get("terminated") is True, fields.get("truncated") is True, fields.get("ticks")
         )
 
     def difference(self, one: Answer, other: Answer) -> str:
@@ -257,9 +251,7 @@ class World:
         if self.ended:
             self.reset(99)
         answer = self.ask({"setpoints": [self.no_ops()]})
-        expect(
-            not answer.failed, f"after {what}: expected the next update to be answered, found {answer.text}"
-        )
+        expect(not answer.failed, f"after {what}: expected the next update to be answered, found {answer.text}")
         self.read(answer)
 
 

@@ -36,14 +36,10 @@ class DeltaAction(Filter):
         """Return the same, with the action nearest to zero as no-op; a Tuple or Dict cannot be added to."""
         for it in actuators:
             if it.space.kind in ("tuple", "dict"):
-                raise AuthorError(
-                    f"delta_action: actuator {it.uid}: expected numbers, found {it.space!r:.80}"
-                )
+                raise AuthorError(f"delta_action: actuator {it.uid}: expected numbers, found {it.space!r:.80}")
             self._spaces[it.uid], self._noops[it.uid] = it.space, it.value
         self._last = dict(self._noops)
-        return sensors, [
-            ActuatorInformation(it.space.default(), it.space, it.uid, it.value_ids) for it in actuators
-        ]
+        return sensors, [ActuatorInformation(it.space.default(), it.space, it.uid, it.value_ids) for it in actuators]
 
     def muscle_post_process(self, setpoints: Actuators, data: Any) -> tuple[Actuators, Any]:
         """Return the sums."""

@@ -32,9 +32,7 @@ class Setpoints:
 
     _past: tuple[tuple[Any, ...], ...]
 
-    def __init__(
-        self, actuators: Sequence[ActuatorInformation], steps: int, taken: Collection[str] = ()
-    ) -> None:
+    def __init__(self, actuators: Sequence[ActuatorInformation], steps: int, taken: Collection[str] = ()) -> None:
         self._taken = list(taken)
         self._uids = [it.uid for it in actuators]
         self._spaces: list[Space] = [it.space for it in actuators]

@@ -49,9 +49,7 @@ class MergeSteps(Filter):
         for it in sensors:
             found.append(it)
             for n in range(1, self.steps):
-                found.append(
-                    SensorInformation(past[n - 1][it.uid], it.space, f"LAST-{n}-{it.uid}", it.value_ids)
-                )
+                found.append(SensorInformation(past[n - 1][it.uid], it.space, f"LAST-{n}-{it.uid}", it.value_ids))
         self._past = (now, *self._past)[: self.steps - 1]
         return [*found, *self._history.sensors()], actuators
 

@@ -50,17 +50,11 @@ class Moments:
 
     def arrays(self, prefix: str = "") -> dict[str, NDArray[np.float64] | NDArray[np.int64]]:
         """Return what was merged, as named arrays."""
-        return {
-            f"{prefix}mean": self.mean,
-            f"{prefix}variance": self.variance,
-            f"{prefix}count": np.array(self.count),
-        }
+        return {f"{prefix}mean": self.mean, f"{prefix}variance": self.variance, f"{prefix}count": np.array(self.count)}
 
     def load(self, arrays: Mapping[str, NDArray[np.float64]], prefix: str = "") -> None:
         """Take over what `arrays` returned; AuthorError if it is for other columns."""
-        mean, variance = (
-            np.array(arrays[f"{prefix}{name}"], dtype=np.float64) for name in ("mean", "variance")
-        )
+        mean, variance = (np.array(arrays[f"{prefix}{name}"], dtype=np.float64) for name in ("mean", "variance"))
         if mean.shape != self.mean.shape or variance.shape != self.mean.shape:
             raise AuthorError(f"norm: expected moments of {self.mean.size} columns, found {mean.size}")
         self.mean, self.variance, self.count = mean, variance, int(arrays[f"{prefix}count"])

@@ -53,9 +53,7 @@ class Norm(Filter):
         if type(batch_size) is not int or batch_size < 1:
             raise ValueError(f"batch_size: expected an integer >= 1, found {batch_size!r}")
         if type(norm_objective_after) is not int or norm_objective_after < 0:
-            raise ValueError(
-                f"norm_objective_after: expected an integer >= 0, found {norm_objective_after!r}"
-            )
+            raise ValueError(f"norm_objective_after: expected an integer >= 0, found {norm_objective_after!r}")
         self.normalise_objective = bool(normalise_objective)
         self.clip_obs, self.clip_reward, self.epsilon = float(clip_obs), float(clip_reward), float(epsilon)
         self.batch_size, self.norm_objective_after = batch_size, norm_objective_after

@@ -62,9 +62,7 @@ class WrappedEnvironment(gymnasium.Env[Any, Any]):
         self.observation_space = _joint(baseline.sensors_available)
         self.action_space = _joint(self._actuators)
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Any, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Begin an episode; `options` are not looked at."""
         super().reset(seed=seed)
         if seed is None:
@@ -76,9 +74,7 @@ class WrappedEnvironment(gymnasium.Env[Any, Any]):
             self.close()
             self._make(seed)
             baseline = self._baseline(self._environment.start_environment())
-        return self._observation(baseline.sensors_available), {
-            "simtime_ticks": baseline.simtime.simtime_ticks
-        }
+        return self._observation(baseline.sensors_available), {"simtime_ticks": baseline.simtime.simtime_ticks}
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Apply an action and advance by one step."""

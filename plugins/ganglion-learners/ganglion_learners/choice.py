@@ -12,9 +12,7 @@ from ganglion.sdk import ActuatorInformation, Discrete, MultiBinary, MultiDiscre
 
 __all__ = ["Choices", "described"]
 
-JOINT_MAX = (
-    4096  # beyond this a network with an output per combination learns nothing, and another learner is due
-)
+JOINT_MAX = 4096  # beyond this a network with an output per combination learns nothing, and another learner is due
 
 
 class Choices:
@@ -86,9 +84,7 @@ class Choices:
     def join(self, setpoints: NDArray[Any]) -> NDArray[np.int64]:
         """Return the combinations, (k,), of columns of setpoints, (k, columns)."""
         columns = (np.asarray(setpoints, dtype=np.int64) - self.starts).T
-        found: NDArray[np.int64] = np.asarray(
-            np.ravel_multi_index(tuple(columns), self.sizes), dtype=np.int64
-        )
+        found: NDArray[np.int64] = np.asarray(np.ravel_multi_index(tuple(columns), self.sizes), dtype=np.int64)
         return found
 
 

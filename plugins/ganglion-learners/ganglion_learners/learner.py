@@ -167,9 +167,7 @@ class Learner(CheckpointableBrain):
                 )
         for name, array in arrays.items():
             if not np.isfinite(array).all():
-                raise ValueError(
-                    f"the stored model is damaged: {name}: expected finite numbers, found NaN or infinity"
-                )
+                raise ValueError(f"the stored model is damaged: {name}: expected finite numbers, found NaN or infinity")
         here, there = (bytes(it["activation"]).decode(errors="replace") for it in (own, arrays))
         if here != there:
             raise ValueError(f"the stored model has another activation: expected {here!r}, found {there!r}")

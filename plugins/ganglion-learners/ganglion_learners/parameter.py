@@ -6,14 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-__all__ = [
-    "expect",
-    "expect_fraction",
-    "expect_hidden",
-    "expect_positive",
-    "expect_weight",
-    "expect_whole",
-]
+__all__ = ["expect", "expect_fraction", "expect_hidden", "expect_positive", "expect_weight", "expect_whole"]
 
 ACTIVATIONS = ("tanh", "relu")
 HIDDEN_MAX = 4096

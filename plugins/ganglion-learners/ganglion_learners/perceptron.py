@@ -32,9 +32,7 @@ class Perceptron:
         ValueError: An array is missing, or has another shape or dtype, or is not finite; the message names it.
     """
 
-    def __init__(
-        self, name: str, arrays: Mapping[str, Any], inputs: int, outputs: int, activation: str
-    ) -> None:
+    def __init__(self, name: str, arrays: Mapping[str, Any], inputs: int, outputs: int, activation: str) -> None:
         if activation not in _ACTIVATIONS:
             raise ValueError(f"activation: expected {' or '.join(_ACTIVATIONS)}, found {activation!r:.40}")
         self._activate = _ACTIVATIONS[activation]
@@ -86,9 +84,7 @@ def _take(arrays: Mapping[str, Any], name: str, shape: tuple[int | None, ...]) -
     wanted = ", ".join("any" if n is None else str(n) for n in shape)
     if not isinstance(found, np.ndarray):
         raise ValueError(f"{name}: expected float32 ({wanted}), found {type(found).__name__}")
-    fits = len(found.shape) == len(shape) and all(
-        n in (None, m) for n, m in zip(shape, found.shape, strict=True)
-    )
+    fits = len(found.shape) == len(shape) and all(n in (None, m) for n, m in zip(shape, found.shape, strict=True))
     if not fits or found.dtype != np.float32:
         raise ValueError(f"{name}: expected float32 ({wanted}), found {found.dtype} {found.shape}")
     if not np.isfinite(found).all():

@@ -56,10 +56,7 @@ class Replay:
 
     def arrays(self) -> dict[str, Array]:
         """Return what it holds: `replay.rows` (len, width) and `replay.next`, where the next row goes."""
-        return {
-            "replay.rows": self._rows[: self._count].copy(),
-            "replay.next": np.array(self._next, dtype=np.int64),
-        }
+        return {"replay.rows": self._rows[: self._count].copy(), "replay.next": np.array(self._next, dtype=np.int64)}
 
     def load(self, arrays: Mapping[str, Array]) -> None:
         """Take over what `arrays` returned.

@@ -60,9 +60,7 @@ class Parameters:
     def arrays(self, prefix: str = "") -> dict[str, Array]:
         """Return copies by name, of those whose name begins with `prefix`."""
         return {
-            name: tensor.detach().numpy().copy()
-            for name, tensor in self.tensors.items()
-            if name.startswith(prefix)
+            name: tensor.detach().numpy().copy() for name, tensor in self.tensors.items() if name.startswith(prefix)
         }
 
     def load(self, arrays: Mapping[str, Array]) -> None:

@@ -11,15 +11,7 @@ import numpy as np
 
 from ganglion.sdk import ActuatorInformation as _Actuator
 from ganglion.sdk import Brain as _Brain
-from ganglion.sdk import (
-    CheckpointableBrain,
-    EvaluationResult,
-    Filter,
-    Memory,
-    MemoryShard,
-    Mode,
-    bootstrap_mask,
-)
+from ganglion.sdk import CheckpointableBrain, EvaluationResult, Filter, Memory, MemoryShard, Mode, bootstrap_mask
 from ganglion.sdk import Muscle as _Muscle
 from ganglion.sdk import Objective as _Objective
 from ganglion.sdk import SensorInformation as _Sensor

@@ -70,9 +70,7 @@ class BrainDumper:
         return found
 
     @staticmethod
-    def store_brain_dump(
-        brain_state: BinaryIO, dumpers: Sequence[BrainDumper], tag: str | None = None
-    ) -> None:
+    def store_brain_dump(brain_state: BinaryIO, dumpers: Sequence[BrainDumper], tag: str | None = None) -> None:
         """Keep a dump in all dumpers, whole."""
         for dumper in dumpers:
             brain_state.seek(0)

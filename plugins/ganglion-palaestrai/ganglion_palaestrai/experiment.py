@@ -93,9 +93,7 @@ class TerminationCondition(_Condition):
 
         Workers that stand at one boundary are asked about one after the other, as if their messages came so.
         """
-        counts = {
-            worker.worker: len(worker.finished) - (worker.worker in view.asked) for worker in view.workers
-        }
+        counts = {worker.worker: len(worker.finished) - (worker.worker in view.asked) for worker in view.workers}
         answers: dict[int, Signal] = {}
         for worker in view.asked:
             answers[worker] = self._of_worker(view, worker, GovernorView.of(view.episodes, counts))

@@ -72,11 +72,7 @@ class SensorInformation(_Renamed, _Sensor):
     """
 
     __slots__ = ()
-    _names: ClassVar[Mapping[str, str]] = {
-        "sensor_value": "value",
-        "observation_space": "space",
-        "sensor_id": "uid",
-    }
+    _names: ClassVar[Mapping[str, str]] = {"sensor_value": "value", "observation_space": "space", "sensor_id": "uid"}
 
     sensor_value = _renamed("sensor_value", "value")
     observation_space = _renamed("observation_space", "space")
@@ -112,11 +108,7 @@ class RewardInformation(_Renamed, _Reward):
     """
 
     __slots__ = ()
-    _names: ClassVar[Mapping[str, str]] = {
-        "reward_value": "value",
-        "observation_space": "space",
-        "reward_id": "uid",
-    }
+    _names: ClassVar[Mapping[str, str]] = {"reward_value": "value", "observation_space": "space", "reward_id": "uid"}
 
     reward_value = _renamed("reward_value", "value")
     observation_space = _renamed("observation_space", "space")

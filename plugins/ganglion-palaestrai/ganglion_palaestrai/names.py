@@ -18,12 +18,7 @@ CLASSES = (
     ("brain", "dummy", (AGENT, f"{AGENT}.dummy_brain"), ("DummyBrain",)),
     ("brain", "none", (AGENT, f"{AGENT}.none_brain"), ("NoneBrain",)),
     ("objective", "dummy", (AGENT, f"{AGENT}.dummy_objective"), ("DummyObjective",)),
-    (
-        "objective",
-        "aggregate_rewards",
-        (AGENT, f"{AGENT}.aggregate_rewards_objective"),
-        ("AggregateRewardsObjective",),
-    ),
+    ("objective", "aggregate_rewards", (AGENT, f"{AGENT}.aggregate_rewards_objective"), ("AggregateRewardsObjective",)),
     (
         "controller",
         "vanilla",
@@ -100,16 +95,7 @@ NAMES = {
         for module in modules
         for name in names
     }
-    for kind in (
-        "environment",
-        "muscle",
-        "brain",
-        "objective",
-        "transformer",
-        "filter",
-        "controller",
-        "condition",
-    )
+    for kind in ("environment", "muscle", "brain", "objective", "transformer", "filter", "controller", "condition")
 }
 
 _DUMP = "it chooses a part of a dump for agents outside of a run; all of a model is loaded"
@@ -118,19 +104,13 @@ _REPLAY = "it belongs to `replay`; a model is chosen by agent, experiment_run, i
 ALIASES = {
     "names": NAMES,
     # One reward may stand there without brackets.
-    "params": {
-        name: {"rewards": "[]"} for name, ours in NAMES["objective"].items() if ours == "aggregate_rewards"
-    },
+    "params": {name: {"rewards": "[]"} for name, ours in NAMES["objective"].items() if ours == "aggregate_rewards"},
     "prefixes": ("palaestrai",),
     "versions": ("3.4", "3.5"),
     # Brains of 3.4 were told where to keep what they learn.
     "moves": (("brain", "store_path", "models"),),
     "ignored": {
-        "agent": {
-            "uid": "an agent is known by its `name`",
-            "load_key": _DUMP,
-            "load-key": _DUMP,
-        },
+        "agent": {"uid": "an agent is known by its `name`", "load_key": _DUMP, "load-key": _DUMP},
         "load": {
             **dict.fromkeys(("key", "load_key", "load-key"), _DUMP),
             **dict.fromkeys(("mode", "strict", "repeat", "sensors", "actuators"), _REPLAY),

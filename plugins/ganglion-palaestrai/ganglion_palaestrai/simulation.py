@@ -55,9 +55,7 @@ class _Step(int):
 
     controller: SimulationController
 
-    def __call__(
-        self, agents: Sequence[str], setpoints: Sequence[Setpoint]
-    ) -> Coroutine[Any, Any, StepResult]:
+    def __call__(self, agents: Sequence[str], setpoints: Sequence[Setpoint]) -> Coroutine[Any, Any, StepResult]:
         return self.controller.make_step(agents, setpoints)
 
 

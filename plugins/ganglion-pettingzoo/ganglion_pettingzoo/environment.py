@@ -69,9 +69,7 @@ class PettingZooEnvironment(Environment):
         env_params: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__()
-        from ganglion_pettingzoo.game import (
-            game_of,
-        )  # heavy, and only needed where such an environment really runs
+        from ganglion_pettingzoo.game import game_of  # heavy, and only needed where such an environment really runs
         from ganglion_pettingzoo.source import make
 
         self.id = id
@@ -133,8 +131,7 @@ class PettingZooEnvironment(Environment):
         if not self._actions:
             self._declare()
         no_ops = [
-            ActuatorInformation(space.default(), space, f"{name}.action")
-            for name, space in self._actions.items()
+            ActuatorInformation(space.default(), space, f"{name}.action") for name, space in self._actions.items()
         ]
         return EnvironmentBaseline(
             sensors_available=self._readings(),
@@ -154,9 +151,7 @@ class PettingZooEnvironment(Environment):
                 self._masks[name] = MultiBinary(len(seat.mask))
 
     def _readings(self) -> list[SensorInformation]:
-        return [
-            reading for name, seat in self.game.seats.items() for reading in self._readings_of(name, seat)
-        ]
+        return [reading for name, seat in self.game.seats.items() for reading in self._readings_of(name, seat)]
 
     def _readings_of(self, name: str, seat: Seat) -> list[SensorInformation]:
         space = self._observed[name]
@@ -165,11 +160,7 @@ class PettingZooEnvironment(Environment):
         found = [SensorInformation(value, space, f"{name}.observation")]
         if name in self._masks:
             legal = self._masks[name]
-            mask = (
-                legal.default()
-                if seat.mask is None
-                else legal.canonical(np.asarray(seat.mask, dtype=np.int8))
-            )
+            mask = legal.default() if seat.mask is None else legal.canonical(np.asarray(seat.mask, dtype=np.int8))
             found.append(SensorInformation(mask, legal, f"{name}.action_mask"))
         found.append(SensorInformation(int(seat.alive), FLAG, f"{name}.alive"))
         if self.game.in_turns:

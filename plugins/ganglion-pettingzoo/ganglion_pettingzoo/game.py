@@ -50,9 +50,7 @@ class Seat:
         if not self.alive:
             return
         self.alive = self.turn = False
-        self.observation = deepcopy(
-            self.observation
-        )  # environments may write the next one into the same array
+        self.observation = deepcopy(self.observation)  # environments may write the next one into the same array
         if self.mask is not None:
             self.mask = np.zeros_like(self.mask)
 
@@ -72,9 +70,7 @@ class Game(ABC):
         self.world = world
         agents = list(getattr(world, "possible_agents", None) or [])
         if not agents:
-            raise ValueError(
-                "the environment has no possible_agents: what is declared may not change between episodes"
-            )
+            raise ValueError("the environment has no possible_agents: what is declared may not change between episodes")
         if len({str(agent) for agent in agents}) < len(agents):
             raise ValueError(f"the agents of the environment have equal names: {agents}")
         self.agents = {str(agent): agent for agent in agents}

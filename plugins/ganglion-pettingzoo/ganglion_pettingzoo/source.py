@@ -63,9 +63,7 @@ def _particles(id: str, name: str, api: str | None) -> Any:  # noqa: A002 - as i
     except ModuleNotFoundError as error:
         if error.name == f"mpe2.{name}":
             raise ValueError(f"id {id!r}: the package mpe2 has no such environment") from error
-        raise ImportError(
-            f"id {id!r} needs the package mpe2: pip install 'ganglion-pettingzoo[games]'"
-        ) from error
+        raise ImportError(f"id {id!r} needs the package mpe2: pip install 'ganglion-pettingzoo[games]'") from error
     return module.env if api == "aec" else module.parallel_env
 
 
@@ -75,9 +73,7 @@ def _class(id: str, api: str | None) -> Any:  # noqa: A002 - as in `make`
 
     path = CLASS_PATH.fullmatch(id)
     if path is None:
-        raise ValueError(
-            f"id {id!r}: expected namespace/name_vN, or module:Class without leading underscores"
-        )
+        raise ValueError(f"id {id!r}: expected namespace/name_vN, or module:Class without leading underscores")
     top = path[1].partition(".")[0]
     # What --allow, the setting `allow` and the variable of this name add up to.
     if top not in {name.strip() for name in os.environ.get("GANGLION_ALLOW", "").split(",")}:

@@ -17,9 +17,7 @@ class Recorded:
     """Carry out what the key `replay` of documents asks for, with the rows of stores as recordings."""
 
     @staticmethod
-    def recordings(
-        plan: Plan, run: str, results: str, store: str | None, warn: Callable[[str], None]
-    ) -> Recordings:
+    def recordings(plan: Plan, run: str, results: str, store: str | None, warn: Callable[[str], None]) -> Recordings:
         """Return what finds and keeps the recordings of a run, in the governor's process."""
         from ganglion_replay.recordings import Recordings as Found
 

@@ -53,9 +53,7 @@ class Pretraining:
         except AuthorError:
             if self._sessions.failure is None:
                 raise
-        if (
-            self._sessions.failure is not None
-        ):  # a damaged file is nobody's mistake, nor may it be passed over
+        if self._sessions.failure is not None:  # a damaged file is nobody's mistake, nor may it be passed over
             raise self._sessions.failure
         if carries_update(given) or not loaded:
             return given

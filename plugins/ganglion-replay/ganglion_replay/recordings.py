@@ -40,9 +40,7 @@ class Recordings:
         warn: Tells a sentence to who looks on.
     """
 
-    def __init__(
-        self, plan: Plan, run: str, results: str, store: str | None, warn: Callable[[str], None]
-    ) -> None:
+    def __init__(self, plan: Plan, run: str, results: str, store: str | None, warn: Callable[[str], None]) -> None:
         self._plan, self._run, self._store, self._warn = plan, run, store, warn
         self._results = Path(results)
         self._document = Path(plan.folder or ".")
@@ -103,9 +101,7 @@ class Recordings:
         except OSError as error:
             raise StoreError(f"recorded episodes of agent `{agent.name}`: {folder}: {error}") from error
 
-    def _spool(
-        self, spool: Spool, phase: PhasePlan, agent: AgentPlan, at: str, entry: Mapping[str, Any]
-    ) -> None:
+    def _spool(self, spool: Spool, phase: PhasePlan, agent: AgentPlan, at: str, entry: Mapping[str, Any]) -> None:
         wish = replay.wish_of(entry, agent.name, self._plan.uid, self._run)
         vain: list[tuple[str, str]] = []
         for place, uri, here in self._places(wish):
@@ -118,9 +114,7 @@ class Recordings:
             vain.append((place, found))
         raise DocumentError(replay.missing(at, entry, wish, vain))
 
-    def _copy(
-        self, spool: Spool, uri: str, found: _Found, wish: Wish, at: str, entry: Mapping[str, Any]
-    ) -> None:
+    def _copy(self, spool: Spool, uri: str, found: _Found, wish: Wish, at: str, entry: Mapping[str, Any]) -> None:
         run, index, name, mode = found
         strict = bool(entry.get("strict", True))
         flaws: list[str] = []
@@ -153,9 +147,7 @@ class Recordings:
                 if strict and flaws:
                     break
         if strict and flaws:
-            raise DocumentError(
-                f"{at}: expected whole episodes: {flaws[0]}; `strict: false` takes what is there"
-            )
+            raise DocumentError(f"{at}: expected whole episodes: {flaws[0]}; `strict: false` takes what is there")
         if not count:
             text = f"{at}: {replay.told(entry, wish)}: there are none in {where}"
             if strict:
@@ -199,9 +191,7 @@ class Recordings:
                 if before is None or row["phase"] < before:
                     # Evaluations are a second row.
                     phases.setdefault(row["phase"], (row["name"], row["mode"]))
-            agents = reader.rows(
-                "declarations", [chosen.run], where=f"agent = {quoted(wish.agent)}", columns=["phase"]
-            )
+            agents = reader.rows("declarations", [chosen.run], where=f"agent = {quoted(wish.agent)}", columns=["phase"])
             having = [index for index in dict.fromkeys(row["phase"] for row in agents) if index in phases]
         names = {index: name for index, (name, _) in phases.items()}
         found = replay.pick_phase(wish, names, having, chosen.run)
@@ -223,9 +213,7 @@ class Recordings:
                     if it.uid in pick.missing:
                         there = f"found {texts[it.uid]}" if it.uid in texts else "found none"
                         found.append(f"{what} `{it.uid}`: expected {it.space.to_string()}, {there}")
-                found += [
-                    f"{what} `{uid}`: found {texts[uid]}, which the agent has not" for uid in pick.spare
-                ]
+                found += [f"{what} `{uid}`: found {texts[uid]}, which the agent has not" for uid in pick.spare]
             where = f"run {source.run}, phase `{source.phase_name}`, agent `{source.agent}`"
             if found and not source.strict:
                 more = "" if len(found) <= _SHOWN else f" and {len(found) - _SHOWN} more"

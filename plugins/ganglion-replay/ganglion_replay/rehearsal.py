@@ -93,10 +93,7 @@ class Rehearsal:
         muscle = muscles[session.worker % len(muscles)]
         acting = self._halves(muscle)
         acting.reset()
-        readings, setpoints = (
-            _rows(session.sensors, session.observations),
-            _rows(session.actuators, session.actions),
-        )
+        readings, setpoints = (_rows(session.sensors, session.observations), _rows(session.actuators, session.actions))
         rows, objectives = [self._view(acting, readings[0])], []
         for t, values in enumerate(setpoints):
             data = self._data(acting, values, source)
@@ -139,9 +136,7 @@ class Rehearsal:
             acting = ActingFilters(self._loader, plugins, where, attributes, self._excuses)
             sensors, actuators = self._outer()
             stand_in = _StandIn()
-            vars(stand_in).update(
-                {**attributes, "memory": Memory(0), "sensors": sensors, "actuators": actuators}
-            )
+            vars(stand_in).update({**attributes, "memory": Memory(0), "sensors": sensors, "actuators": actuators})
             acting.declare(stand_in, sensors, actuators, derive(self._setup.stream, "rehearsal", worker))
             if acting.moved.pairs() != Layout.of(self._setup.actuators).pairs():
                 raise DocumentError(f"filters of agent `{self._setup.agent}` {_UNKNOWN}")

@@ -41,15 +41,11 @@ class Pick:
         spare: Recorded ids that nobody declares.
     """
 
-    def __init__(
-        self, declared: Sequence[Information], recorded: Sequence[Sequence[str]], strict: bool
-    ) -> None:
+    def __init__(self, declared: Sequence[Information], recorded: Sequence[Sequence[str]], strict: bool) -> None:
         spaces = {uid: parse_space(text) for uid, text in recorded}
         ends = np.cumsum([0, *(space.size for space in spaces.values())]).tolist()
         places = dict(zip(spaces, pairwise(ends), strict=True))
-        self.taken = [
-            it for it in declared if it.uid in spaces and not unlike(it.space, spaces[it.uid], strict)
-        ]
+        self.taken = [it for it in declared if it.uid in spaces and not unlike(it.space, spaces[it.uid], strict)]
         known = {it.uid for it in self.taken}
         self.missing = [it.uid for it in declared if it.uid not in known]
         self.spare = [uid for uid in spaces if uid not in {it.uid for it in declared}]
@@ -82,11 +78,7 @@ class Sessions(Sequence[Session]):
     """
 
     def __init__(
-        self,
-        folder: Path,
-        sha256: str,
-        sensors: Sequence[Information],
-        actuators: Sequence[Information],
+        self, folder: Path, sha256: str, sensors: Sequence[Information], actuators: Sequence[Information]
     ) -> None:
         found = read_index(folder, sha256)
         if found is None:

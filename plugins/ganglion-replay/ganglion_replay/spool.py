@@ -128,11 +128,7 @@ class Spool:
     def close(self) -> str:
         """Write the index, behind which all else is durable; return its digest."""
         self._flush()
-        tree = {
-            "format": _FORMAT,
-            "asked": self._asked,
-            "sources": [asdict(source) for source in self.sources],
-        }
+        tree = {"format": _FORMAT, "asked": self._asked, "sources": [asdict(source) for source in self.sources]}
         data = json.dumps(tree, separators=(",", ":")).encode()
         if len(data) > REPLAY_INDEX_BYTES:
             raise StoreError(
@@ -142,9 +138,7 @@ class Spool:
         try:
             write_synced(self.folder / INDEX, data, 0o600)
         except OSError as error:
-            raise StoreError(
-                f"recorded episodes: {self.folder / INDEX} cannot be written: {error}"
-            ) from error
+            raise StoreError(f"recorded episodes: {self.folder / INDEX} cannot be written: {error}") from error
         return hashlib.sha256(data).hexdigest()
 
     def _flush(self) -> None:

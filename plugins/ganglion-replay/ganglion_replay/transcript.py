@@ -44,9 +44,7 @@ class Transcript:
         environments: Those that the agent was in, in the order of its columns.
     """
 
-    def __init__(
-        self, reader: StoreReader, aside: StoreReader, run: str, phase: tuple[int, str], agent: str
-    ) -> None:
+    def __init__(self, reader: StoreReader, aside: StoreReader, run: str, phase: tuple[int, str], agent: str) -> None:
         self._reader, self._aside = reader, aside
         self._run, self._agent = run, agent
         self._index, self._name = phase
@@ -59,9 +57,7 @@ class Transcript:
             )
         )
         mine = [row for row in rows if row["agent"] == agent]
-        self.columns = {
-            kind: [[row["id"], row["space"]] for row in mine if row["kind"] == kind] for kind in _KINDS
-        }
+        self.columns = {kind: [[row["id"], row["space"]] for row in mine if row["kind"] == kind] for kind in _KINDS}
         homes = {row["id"]: row["environment"] for row in rows if row["environment"] is not None}
         own = [uid for kind in ("sensor", "actuator") for uid, _ in self.columns[kind]]
         self.environments = list(dict.fromkeys(homes[uid] for uid in own if uid in homes))
@@ -91,12 +87,7 @@ class Transcript:
                 yield self._episode(Mode(mode), one, ends, place, flaws)
 
     def _episode(
-        self,
-        mode: Mode,
-        rows: list[dict[str, Any]],
-        ends: Mapping[str, _Ends],
-        place: str,
-        flaws: list[str],
+        self, mode: Mode, rows: list[dict[str, Any]], ends: Mapping[str, _Ends], place: str, flaws: list[str]
     ) -> Episode:
         worker, body, number = (rows[0][key] for key in ("worker", "body", "episode"))
         closing = self._closing(mode, worker, number, rows[-1]["sensors"], ends)
@@ -149,9 +140,7 @@ class Transcript:
         Those are there which an environment ended itself, and those that were cut where the longest were.
         """
         place = f"phase = {self._index} and mode = {quoted(mode.value)}"
-        rows = self._aside.rows(
-            "episodes", [self._run], where=place, columns=["steps"], order=["-steps"], limit=1
-        )
+        rows = self._aside.rows("episodes", [self._run], where=place, columns=["steps"], order=["-steps"], limit=1)
         longest = next((row["steps"] for row in rows), 0)
         only = "" if worker is None else f" and worker = {worker}"
         found = {}
@@ -172,8 +161,7 @@ class Transcript:
         spaces = self._spaces[kind]
         dtypes = [space.dtype for space in spaces.values()]
         found = np.empty(
-            (len(rows), sum(space.size for space in spaces.values())),
-            np.result_type(*dtypes) if dtypes else np.float64,
+            (len(rows), sum(space.size for space in spaces.values())), np.result_type(*dtypes) if dtypes else np.float64
         )
         begin = 0
         for uid, space in spaces.items():

@@ -34,9 +34,7 @@ MODULES = {"activation_fn": torch.nn, "optimizer_class": torch.optim}
 def algorithm_named(name: str) -> type[BaseAlgorithm]:
     """Return the class; ValueError says which there are."""
     if name not in CHOICES:
-        raise ValueError(
-            f"algorithm: expected one of {', '.join(CHOICES)}, found {name!r}{_near(name, CHOICES)}"
-        )
+        raise ValueError(f"algorithm: expected one of {', '.join(CHOICES)}, found {name!r}{_near(name, CHOICES)}")
     found: type[BaseAlgorithm] = getattr(stable_baselines3, name)
     return found
 
@@ -75,9 +73,7 @@ def make_algorithm(
     scheduled = [key for key in SCHEDULES if callable(taken.get(key))]
     if total is None and (name == "DQN" or scheduled):
         what = scheduled[0] if scheduled else "the exploration of DQN"
-        raise ValueError(
-            f"{what} follows a schedule: say over how many decisions of all workers by total_timesteps"
-        )
+        raise ValueError(f"{what} follows a schedule: say over how many decisions of all workers by total_timesteps")
     _check_policy(cls, policy, observed)
     if "action_noise" in taken:
         size = int(np.prod(chosen.shape or ()))
@@ -125,14 +121,7 @@ def policy_arguments(cls: type[BaseAlgorithm], policy: str, given: Mapping[str, 
         ValueError: The policy takes no such argument, or torch has no such class.
     """
     known = set(inspect.signature(cls.policy_aliases[policy].__init__).parameters)
-    known -= {
-        "self",
-        "observation_space",
-        "action_space",
-        "lr_schedule",
-        "use_sde",
-        "features_extractor_class",
-    }
+    known -= {"self", "observation_space", "action_space", "lr_schedule", "use_sde", "features_extractor_class"}
     found = dict(given)
     for key, value in given.items():
         if key not in known:
@@ -143,9 +132,7 @@ def policy_arguments(cls: type[BaseAlgorithm], policy: str, given: Mapping[str, 
         if key in MODULES:
             found[key] = getattr(MODULES[key], str(value), None)
             if not inspect.isclass(found[key]):
-                raise ValueError(
-                    f"policy_kwargs.{key}: expected a class of {MODULES[key].__name__}, found {value!r}"
-                )
+                raise ValueError(f"policy_kwargs.{key}: expected a class of {MODULES[key].__name__}, found {value!r}")
     return found
 
 
@@ -162,9 +149,7 @@ def _taken(cls: type[BaseAlgorithm], params: Mapping[str, Any]) -> dict[str, Any
             )
         if key in SCHEDULES and isinstance(value, Mapping):
             if set(value) != {"linear"}:
-                raise ValueError(
-                    f"algorithm_params.{key}: expected a number or {{linear: number}}, found {value!r}"
-                )
+                raise ValueError(f"algorithm_params.{key}: expected a number or {{linear: number}}, found {value!r}")
             found[key] = LinearSchedule(float(value["linear"]), 0.0, 1.0)
         if key == "train_freq" and isinstance(value, list):
             found[key] = tuple(value)

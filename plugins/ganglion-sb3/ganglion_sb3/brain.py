@@ -8,14 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ganglion.sdk import (
-    ActuatorInformation,
-    CheckpointableBrain,
-    SensorInformation,
-    Session,
-    Signal,
-    Transitions,
-)
+from ganglion.sdk import ActuatorInformation, CheckpointableBrain, SensorInformation, Session, Signal, Transitions
 
 if TYPE_CHECKING:
     from ganglion_sb3.collector import Collector
@@ -80,10 +73,7 @@ class SB3Brain(CheckpointableBrain):
         pretrain_epochs: int = 10,
     ) -> None:
         super().__init__()
-        for name, least, found in (
-            ("pretrain_steps", 0, pretrain_steps),
-            ("pretrain_epochs", 1, pretrain_epochs),
-        ):
+        for name, least, found in (("pretrain_steps", 0, pretrain_steps), ("pretrain_epochs", 1, pretrain_epochs)):
             whole = isinstance(found, int) and not isinstance(found, bool) and found >= least
             if not whole and (found is not None or name == "pretrain_epochs"):
                 raise ValueError(f"{name}: expected a whole number >= {least}, found {found!r}")
@@ -111,9 +101,7 @@ class SB3Brain(CheckpointableBrain):
         taken = CHOICES.get(algorithm, _ALL)
         if len(kinds) != 1 or not kinds <= {*taken}:
             found = ", ".join(f"{it.uid}: {it.space.to_string()}" for it in actuators) or "none"
-            raise ValueError(
-                f"{algorithm} of sb3 sets actuators of one kind, {' or '.join(taken)}, found {found}"
-            )
+            raise ValueError(f"{algorithm} of sb3 sets actuators of one kind, {' or '.join(taken)}, found {found}")
 
     def setup(self) -> None:
         """Make networks and buffers from sensors, actuators and seed.

@@ -40,15 +40,11 @@ class Cloning:
     cloning), as maximum likelihood; Sutton and Barto (2018), Reinforcement Learning, section 9.3, gradient Monte Carlo.
     """
 
-    def __init__(
-        self, model: Any, actions: Actions, stream: Stream, value: Callable[[Any], torch.Tensor]
-    ) -> None:
+    def __init__(self, model: Any, actions: Actions, stream: Stream, value: Callable[[Any], torch.Tensor]) -> None:
         self._model, self._actions, self._stream, self._value = model, actions, stream, value
         policy = model.policy
         learned = [it for name, it in policy.named_parameters() if name != "log_std"]
-        self._optimiser = policy.optimizer_class(
-            learned, lr=model.lr_schedule(1.0), **policy.optimizer_kwargs
-        )
+        self._optimiser = policy.optimizer_class(learned, lr=model.lr_schedule(1.0), **policy.optimizer_kwargs)
 
     def run(self, recorded: Iterable[list[Decision]], epochs: int) -> None:
         """Learn from all episodes so many times."""

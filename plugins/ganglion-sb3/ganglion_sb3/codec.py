@@ -90,9 +90,7 @@ class Actions:
         _check("actuator", actuators)
         found = [space for _, space in actuators]
         for name, space in actuators:
-            if isinstance(space, Box) and not (
-                np.isfinite(space.low).all() and np.isfinite(space.high).all()
-            ):
+            if isinstance(space, Box) and not (np.isfinite(space.low).all() and np.isfinite(space.high).all()):
                 raise ValueError(f"actuator {name}: sb3 needs finite bounds, found {space!r:.200}")
         self._start: Any = np.concatenate([np.ravel(getattr(space, "start", 0)) for space in found])
         self._low, self._high = (
@@ -148,14 +146,11 @@ def _slices(found: Sequence[Space]) -> list[slice]:
 def _ends(found: Sequence[Space]) -> tuple[Array, Array]:
     """Return the first and the last choice of each column of discrete spaces."""
     counts = [
-        np.full(it.size, 2)
-        if isinstance(it, MultiBinary)
-        else np.ravel(getattr(it, "nvec", getattr(it, "n", 0)))
+        np.full(it.size, 2) if isinstance(it, MultiBinary) else np.ravel(getattr(it, "nvec", getattr(it, "n", 0)))
         for it in found
     ]
     starts = [
-        np.broadcast_to(np.ravel(getattr(it, "start", 0)), count.shape)
-        for it, count in zip(found, counts, strict=True)
+        np.broadcast_to(np.ravel(getattr(it, "start", 0)), count.shape) for it, count in zip(found, counts, strict=True)
     ]
     low = np.concatenate(starts)
     return low, low + np.concatenate(counts) - 1
@@ -172,9 +167,7 @@ def _choice(actuators: Sequence[tuple[str, Space]]) -> spaces.Space[Any]:
     if len(found) == 1:
         return spaces.MultiDiscrete(np.ravel(first.nvec))  # type: ignore[attr-defined]
     if all(isinstance(space, Box) for space in found):
-        low, high = (
-            np.concatenate([np.ravel(getattr(it, side)) for it in found]) for side in ("low", "high")
-        )
+        low, high = (np.concatenate([np.ravel(getattr(it, side)) for it in found]) for side in ("low", "high"))
         return spaces.Box(low.astype(np.float32), high.astype(np.float32))
     if all(isinstance(space, Discrete) for space in found):
         return spaces.MultiDiscrete([int(space.n) for space in found])  # type: ignore[attr-defined]
@@ -198,14 +191,14 @@ def _part(space: Space) -> tuple[spaces.Space[Any], Convert]:
         return spaces.Discrete(int(space.n)), lambda rows: (rows[:, 0] - start).astype(np.int64)
     if isinstance(space, MultiDiscrete):
         shape = np.shape(space.nvec)
-        return spaces.MultiDiscrete(space.nvec), lambda rows: (
-            rows.reshape(-1, *shape) - np.asarray(start)
-        ).astype(np.int64)
+        return spaces.MultiDiscrete(space.nvec), lambda rows: (rows.reshape(-1, *shape) - np.asarray(start)).astype(
+            np.int64
+        )
     assert isinstance(space, MultiBinary)
     shape = space.shape
-    return spaces.MultiBinary(shape if len(shape) > 1 else space.size), lambda rows: rows.reshape(
-        -1, *shape
-    ).astype(np.int8)
+    return spaces.MultiBinary(shape if len(shape) > 1 else space.size), lambda rows: rows.reshape(-1, *shape).astype(
+        np.int8
+    )
 
 
 def _flat(space: Space) -> tuple[spaces.Box, Convert]:
@@ -217,9 +210,7 @@ def _flat(space: Space) -> tuple[spaces.Box, Convert]:
         return spaces.Box(0.0, 1.0, (space.size,)), lambda rows: rows.astype(np.float32)
     counts = [int(space.n)] if isinstance(space, Discrete) else np.ravel(space.nvec).tolist()  # type: ignore[attr-defined]
     starts = np.ravel(getattr(space, "start", 0))
-    return spaces.Box(0.0, 1.0, (sum(counts),)), lambda rows: _one_hot(
-        (rows - starts).astype(np.int64), counts
-    )
+    return spaces.Box(0.0, 1.0, (sum(counts),)), lambda rows: _one_hot((rows - starts).astype(np.int64), counts)
 
 
 def _one_hot(rows: Array, counts: Sequence[int]) -> Array:

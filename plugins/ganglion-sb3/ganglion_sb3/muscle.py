@@ -110,9 +110,7 @@ class SB3Muscle(Muscle):
             RuntimeError: No update has come and no policy was loaded.
         """
         if self._policy is None:
-            raise RuntimeError(
-                "sb3 has no policy: in test mode give the agent one by `load`, or train it before"
-            )
+            raise RuntimeError("sb3 has no policy: in test mode give the agent one by `load`, or train it before")
         seen = self._observations(np.asarray(batch.observations))
         bodies = len(batch.observations)
         if self.mode is not Mode.TRAIN:
@@ -135,17 +133,11 @@ class SB3Muscle(Muscle):
         with torch.no_grad():
             drawn, values, log_probs = self._policy(obs_as_tensor(seen, torch.device("cpu")))
         actions = drawn.numpy()
-        told = np.column_stack(
-            [actions.reshape(bodies, -1), values.reshape(bodies), log_probs.reshape(bodies)]
-        )
+        told = np.column_stack([actions.reshape(bodies, -1), values.reshape(bodies), log_probs.reshape(bodies)])
         chosen = self._actions.space
         if isinstance(chosen, spaces.Box):
             squashed = self._policy.squash_output
-            actions = (
-                self._policy.unscale_action(actions)
-                if squashed
-                else np.clip(actions, chosen.low, chosen.high)
-            )
+            actions = self._policy.unscale_action(actions) if squashed else np.clip(actions, chosen.low, chosen.high)
         return actions, told.astype(np.float64)
 
     def _by_rate(self, seen: Any, bodies: int) -> tuple[Array, Array]:

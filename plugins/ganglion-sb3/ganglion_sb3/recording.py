@@ -98,6 +98,4 @@ class Recording:
 
 def _refuse_gaps(what: str, rows: Array) -> None:
     for row, column in np.argwhere(np.isnan(np.asarray(rows, dtype=np.float64))).tolist():
-        raise ValueError(
-            f"decision {row} has none as {what} (column {column}), expected a number in each of them"
-        )
+        raise ValueError(f"decision {row} has none as {what} (column {column}), expected a number in each of them")

@@ -76,9 +76,7 @@ class Replay(Collector):
                 self._keep(decision)
             count += len(episode)
         left = count if steps is None else steps
-        between = (
-            1 if model.train_freq.unit is TrainFrequencyUnit.EPISODE else int(model.train_freq.frequency)
-        )
+        between = 1 if model.train_freq.unit is TrainFrequencyUnit.EPISODE else int(model.train_freq.frequency)
         counts = hasattr(model, "_n_calls")  # towards the target network
         with self.stream.running():
             while left:
@@ -126,9 +124,7 @@ class Replay(Collector):
         for name, array in self._stored().items():
             array[: len(arrays[name])] = arrays[name]
         buffer = self.model.replay_buffer
-        buffer.pos, full, self._since, self._episodes_since, pretrained = np.asarray(
-            arrays["standing"]
-        ).tolist()
+        buffer.pos, full, self._since, self._episodes_since, pretrained = np.asarray(arrays["standing"]).tolist()
         buffer.full, self._pretrained = bool(full), bool(pretrained)
 
     def _stored(self) -> dict[str, Array]:
@@ -136,9 +132,5 @@ class Replay(Collector):
         found: dict[str, Array] = {}
         for name in ("observations", "next_observations", "actions", "rewards", "dones", "timeouts"):
             kept = getattr(self.model.replay_buffer, name)
-            found |= (
-                {f"{name}.{part}": it for part, it in kept.items()}
-                if isinstance(kept, dict)
-                else {name: kept}
-            )
+            found |= {f"{name}.{part}": it for part, it in kept.items()} if isinstance(kept, dict) else {name: kept}
         return found

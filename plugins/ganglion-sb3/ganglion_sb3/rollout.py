@@ -34,9 +34,7 @@ class Rollout(Collector):
     def __init__(self, model: Any, actions: Actions, muscles: list[str], stream: Stream) -> None:
         super().__init__(model, actions, muscles, stream)
         self._rows: dict[str, list[Row]] = {muscle: [] for muscle in muscles}
-        self._last: dict[
-            str, tuple[Any, bool]
-        ] = {}  # what followed a muscle's newest row, and whether it was the end
+        self._last: dict[str, tuple[Any, bool]] = {}  # what followed a muscle's newest row, and whether it was the end
         self._count_rows = 0
 
     @property
@@ -85,9 +83,7 @@ class Rollout(Collector):
     def _value(self, observation: Any) -> torch.Tensor:
         self.model.policy.set_training_mode(False)
         with torch.no_grad():
-            found: torch.Tensor = self.model.policy.predict_values(
-                obs_as_tensor(observation, self.model.device)
-            )
+            found: torch.Tensor = self.model.policy.predict_values(obs_as_tensor(observation, self.model.device))
         return found
 
     def _fill(self) -> None:
@@ -110,9 +106,7 @@ class Rollout(Collector):
         for muscle, rows in self._rows.items():
             if muscle in self._last:
                 following, done = self._last[muscle]
-                found |= {
-                    f"{muscle}:following:{part}": np.asarray(v) for part, v in _parts(following).items()
-                }
+                found |= {f"{muscle}:following:{part}": np.asarray(v) for part, v in _parts(following).items()}
                 found[f"{muscle}:done"] = np.array(done)
             if rows:
                 seen = [_parts(row[0]) for row in rows]

@@ -30,9 +30,7 @@ class Books:
 
     run: int | None = None
     members: dict[tuple[int, str, str], int] = field(default_factory=dict)  # phase, kind, name
-    places: dict[int, tuple[str | None, int]] = field(
-        default_factory=dict
-    )  # environment, position; by member
+    places: dict[int, tuple[str | None, int]] = field(default_factory=dict)  # environment, position; by member
     heads: dict[Chain, bytes] = field(default_factory=dict)
     newest: dict[tuple[Chain, str], int] = field(default_factory=dict)  # number of the newest episode
     counts: dict[Chain, int] = field(default_factory=dict)  # of episodes
@@ -40,9 +38,7 @@ class Books:
     head: bytes | None = None  # of the run, once it has ended
     ended: bool = False
     kept_from: int | None = None  # the phase from which on what counts already is compared with nothing
-    stale: set[tuple[int, str]] = field(
-        default_factory=set
-    )  # phase, mode: whose head this transaction changes
+    stale: set[tuple[int, str]] = field(default_factory=set)  # phase, mode: whose head this transaction changes
     numbered: dict[Segment, int] = field(default_factory=dict)  # in this transaction
     _rows: dict[str, list[tuple[int, Segment]]] = field(default_factory=dict)  # to be inserted at its end
 
@@ -53,9 +49,7 @@ class Books:
         for number, phase, kind, name, *place in connection.execute(sql.SELECT_MEMBERS, (run,)):
             books.members[phase, kind, name] = number
             books.places[number] = (place[0], place[1])
-        for phase, mode, worker, environment, episode, digest in connection.execute(
-            sql.SELECT_CHAINS, (run,)
-        ):
+        for phase, mode, worker, environment, episode, digest in connection.execute(sql.SELECT_CHAINS, (run,)):
             books.heads[phase, mode, worker] = digest
             books.counts[phase, mode, worker] = books.counts.get((phase, mode, worker), 0) + 1
             books.newest[(phase, mode, worker), environment] = episode
@@ -95,9 +89,7 @@ class Books:
             self.members[key] = number
         return number
 
-    def place(
-        self, cursor: sqlite3.Cursor, key: tuple[int, str, str], environment: str | None, position: int
-    ) -> None:
+    def place(self, cursor: sqlite3.Cursor, key: tuple[int, str, str], environment: str | None, position: int) -> None:
         """Note where a member stands in the document's order, and in which environment an agent is."""
         number = self.member(cursor, *key)
         if self.places.get(number) != (environment, position):
@@ -171,9 +163,7 @@ class Books:
         for table, statement in ((STEPS.table, sql.INSERT_STEP), ("actions", sql.INSERT_ACTION)):
             parts = self._rows.get(table)
             if parts:
-                cursor.executemany(
-                    statement, ((number, *row) for number, segment in parts for row in segment.rows)
-                )
+                cursor.executemany(statement, ((number, *row) for number, segment in parts for row in segment.rows))
 
     def conclude(self, cursor: sqlite3.Cursor, run: str) -> None:
         """Write what protects the rows of this transaction, and its number; to be called at its end.
@@ -230,9 +220,7 @@ class Books:
         key = (self.run, phase, mode, worker, seal.environment, episode)
         found = cursor.execute(sql.SELECT_EPISODE, key).fetchone()
         if found is None:
-            raise StoreError(
-                f"{seal}: expected episodes of a worker in their order, found a later one sealed before"
-            )
+            raise StoreError(f"{seal}: expected episodes of a worker in their order, found a later one sealed before")
         digest, predecessor, number, *outcome = found
         if seal.digest(predecessor) != digest:
             where = first_difference(cursor.connection, number, outcome, seal)

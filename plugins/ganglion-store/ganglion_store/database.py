@@ -29,9 +29,7 @@ __all__ = [
 ]
 
 _AGAIN_S = 0.01  # between two tries to set the journal mode
-BUSY_S = (
-    30.0  # a checkpoint or the commit of another run holds the lock for milliseconds; a slow disk for seconds
-)
+BUSY_S = 30.0  # a checkpoint or the commit of another run holds the lock for milliseconds; a slow disk for seconds
 SCHEMES = ("sqlite",)
 # What may pass by itself or by somebody's hand: the disk is full, read-only, out of reach, held by somebody else.
 _PASSING = frozenset(
@@ -218,9 +216,7 @@ def connect_reading(path: Path) -> sqlite3.Connection:
         address = f"file:{urllib.parse.quote(str(path))}?mode=ro"
         if not os.access(path.parent, os.W_OK) and not path.with_name(path.name + "-wal").exists():
             address += "&immutable=1"  # WAL needs a file beside; where nobody can write, nobody does
-        connection = sqlite3.connect(
-            address, timeout=BUSY_S, isolation_level=None, uri=True, check_same_thread=False
-        )
+        connection = sqlite3.connect(address, timeout=BUSY_S, isolation_level=None, uri=True, check_same_thread=False)
         try:
             connection.execute("PRAGMA query_only = ON")
             connection.execute("PRAGMA trusted_schema = OFF")

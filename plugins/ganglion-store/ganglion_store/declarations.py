@@ -52,9 +52,7 @@ class Declarations:
     def members(self, phase: int) -> Iterable[tuple[str, str]]:
         """Return kind and name of all that have declared something in a phase, in the order in which they first did."""
         keys = ((environment, agent) for of, environment, agent, _ in self._lists if of == phase)
-        return dict.fromkeys(
-            ("agent", agent) if agent else ("environment", environment) for environment, agent in keys
-        )
+        return dict.fromkeys(("agent", agent) if agent else ("environment", environment) for environment, agent in keys)
 
 
 def _difference(key: Key, known: Sequence[Declared], declared: Sequence[Declared]) -> str:

@@ -19,9 +19,7 @@ OUTCOME = ("steps", "terminated", "truncated", "reason", "round", "inner")
 
 def first_difference(connection: sqlite3.Connection, number: int, outcome: Sequence[Any], seal: Seal) -> str:
     """Return in words where a seal differs from the episode with this number and outcome; nothing is held of it."""
-    query = {
-        segment: name for segment, *name in connection.execute(sql.SELECT_SEGMENTS, (number,)).fetchall()
-    }
+    query = {segment: name for segment, *name in connection.execute(sql.SELECT_SEGMENTS, (number,)).fetchall()}
     before = {(kind, name): segment for segment, (kind, name) in query.items()}
     for segment in sorted(seal.segments, key=lambda s: (s.kind is not STEPS, s.name)):
         stored = before.pop((segment.kind.member, segment.name), None)

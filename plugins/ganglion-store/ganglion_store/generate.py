@@ -53,9 +53,7 @@ def _create() -> list[str]:
     tables = schema.metadata.sorted_tables
     made = [_sql(CreateTable(table)) for table in tables]
     made += [
-        _sql(CreateIndex(index))
-        for table in tables
-        for index in sorted(table.indexes, key=lambda i: i.name or "")
+        _sql(CreateIndex(index)) for table in tables for index in sorted(table.indexes, key=lambda i: i.name or "")
     ]
     for name, shown in schema.SHOWN.items():
         view = shown.view().compile(dialect=_DIALECT, compile_kwargs={"literal_binds": True})
@@ -241,8 +239,7 @@ def _statements() -> dict[str, str]:
         ),
         "SELECT_BRAIN": _sql(
             select(b.c.number).where(
-                b.c.run == bindparam("r"),
-                *(b.c[name].is_not_distinct_from(bindparam(name)) for name in _BRAIN),
+                b.c.run == bindparam("r"), *(b.c[name].is_not_distinct_from(bindparam(name)) for name in _BRAIN)
             )
         ),
         "SELECT_INCIDENT": _sql(

@@ -54,9 +54,7 @@ def _write(path: Path) -> None:
             connection.execute(statement)
         connection.execute(sql.INSERT_STORE, (sql.REVISION,))
         connection.execute("COMMIT")
-        connection.execute(
-            "PRAGMA journal_mode = WAL"
-        )  # written into the file; the one beside goes with the close
+        connection.execute("PRAGMA journal_mode = WAL")  # written into the file; the one beside goes with the close
     finally:
         connection.close()
 

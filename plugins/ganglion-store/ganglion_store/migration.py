@@ -71,9 +71,7 @@ def _write_models(connection: sqlite3.Connection, folder: Path) -> None:
                     digest.update(piece)
                     stream.write(piece)
             if digest.hexdigest() != sha256:
-                raise StoreError(
-                    f"model {sha256}: found bytes with SHA-256 {digest.hexdigest()}: it is damaged"
-                )
+                raise StoreError(f"model {sha256}: found bytes with SHA-256 {digest.hexdigest()}: it is damaged")
             part.replace(file)
         finally:
             part.unlink(missing_ok=True)

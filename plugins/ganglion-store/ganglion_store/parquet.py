@@ -12,9 +12,7 @@ from ganglion.sdk.store import UsageError
 __all__ = ["write_parquet"]
 
 _BATCH_ROWS = 10_000
-_PROMOTE = (
-    "permissive"  # integer columns with a float in them become float columns, and maps get the keys of all
-)
+_PROMOTE = "permissive"  # integer columns with a float in them become float columns, and maps get the keys of all
 
 
 def write_parquet(stream: BinaryIO, columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> None:
@@ -29,9 +27,7 @@ def write_parquet(stream: BinaryIO, columns: Sequence[str], rows: Iterable[Mappi
         import pyarrow as pa
         from pyarrow import parquet
     except ImportError as error:
-        raise UsageError(
-            f"Parquet needs pyarrow, which cannot be imported ({error}): pip install pyarrow"
-        ) from error
+        raise UsageError(f"Parquet needs pyarrow, which cannot be imported ({error}): pip install pyarrow") from error
     schema = _table(pa, columns, []).schema
     source, count = iter(rows), 0
     with tempfile.TemporaryFile() as spool:

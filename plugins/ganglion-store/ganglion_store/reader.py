@@ -40,10 +40,7 @@ class SqlReader(StoreReader):
         self._connection = connect_reading(self._path)
         # One connection, whose settings make it read-only; SQLAlchemy never makes another.
         engine = create_engine(
-            "sqlite://",
-            creator=lambda: self._connection,
-            poolclass=StaticPool,
-            isolation_level="AUTOCOMMIT",
+            "sqlite://", creator=lambda: self._connection, poolclass=StaticPool, isolation_level="AUTOCOMMIT"
         )
         with told(self._path, "be opened for reading"):
             self._session = engine.connect()
@@ -107,11 +104,7 @@ class SqlReader(StoreReader):
         return self._decoded(shown, query, names, keys)
 
     def _decoded(
-        self,
-        shown: Shown,
-        query: Select[Any],
-        names: Sequence[str],
-        keys: Mapping[str, tuple[str, str | None]],
+        self, shown: Shown, query: Select[Any], names: Sequence[str], keys: Mapping[str, tuple[str, str | None]]
     ) -> Iterator[dict[str, Any]]:
         decoders = {name: _decoder(shown, name) for name in names if name not in shown.decoded}
         plain = all(part is None for _, part in keys.values())
@@ -133,9 +126,7 @@ class SqlReader(StoreReader):
         except (TypeError, ValueError, RecursionError) as error:
             raise StoreError(f"{self._path}: {name}: {value!r:.60} cannot be read: {error}") from error
 
-    def _values(
-        self, shown: Shown, run: int, phase: int, member: str, name: str, blob: bytes
-    ) -> dict[str, Any]:
+    def _values(self, shown: Shown, run: int, phase: int, member: str, name: str, blob: bytes) -> dict[str, Any]:
         kind = shown.decoded[name]
         with self._readable():
             declared = self._catalogue.declared(run, phase, shown.member_kind, member, kind)
@@ -156,9 +147,7 @@ class SqlReader(StoreReader):
             numbers = self.run_numbers(runs)
             with self._readable():
                 parts = self._catalogue.ids(shown, numbers)
-        known = dict.fromkeys(shown.columns) | {
-            f"{name}.{part}": None for name in parts for part in parts[name]
-        }
+        known = dict.fromkeys(shown.columns) | {f"{name}.{part}": None for name in parts for part in parts[name]}
         keys: dict[str, tuple[str, str | None]] = {}
         for name in asked:
             if name not in known:
@@ -229,9 +218,7 @@ class SqlReader(StoreReader):
 
     # -- queries ------------------------------------------------------------------------------------------------------
 
-    def write_parquet(
-        self, stream: BinaryIO, columns: Sequence[str], rows: Iterable[Mapping[str, Any]]
-    ) -> None:
+    def write_parquet(self, stream: BinaryIO, columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> None:
         """Write rows as Parquet, by pyarrow."""
         write_parquet(stream, columns, rows)
 
@@ -241,9 +228,7 @@ class SqlReader(StoreReader):
             cursor = self._connection.execute(sql)
         except (sqlite3.Error, sqlite3.Warning) as error:
             if "not authorized" in str(error) or "prohibited" in str(error):
-                raise UsageError(
-                    f"{self._path}: the query cannot be carried out: it may only read"
-                ) from error
+                raise UsageError(f"{self._path}: the query cannot be carried out: it may only read") from error
             raise UsageError(f"{self._path}: the query cannot be carried out: {error}") from error
         return [column[0] for column in cursor.description or ()], self._fetched(cursor)
 
@@ -253,10 +238,7 @@ class SqlReader(StoreReader):
                 yield from rows
 
     def _execute(self, query: Select[Any]) -> Iterator[Any]:
-        with (
-            self._readable(),
-            self._session.execution_options(yield_per=_FETCH).execute(query) as result,
-        ):
+        with self._readable(), self._session.execution_options(yield_per=_FETCH).execute(query) as result:
             self._results.append(result)
             yield from result
             self._results.remove(result)

@@ -29,13 +29,7 @@ FIELDS: dict[str, tuple[tuple[str, tuple[type, ...]], ...]] = {
         ("kind", _TEXT),
         ("declarations", _ROWS),
     ),
-    "phase": (
-        ("phase", _COUNT),
-        ("name", _TEXT),
-        ("mode", _TEXT),
-        ("status", _TEXT),
-        ("reason", _MAYBE_TEXT),
-    ),
+    "phase": (("phase", _COUNT), ("name", _TEXT), ("mode", _TEXT), ("status", _TEXT), ("reason", _MAYBE_TEXT)),
     "steps": (
         ("phase", _COUNT),
         ("mode", _TEXT),
@@ -116,15 +110,7 @@ KINDS = ("sensor", "actuator", "reward", "static_world_model")
 
 
 def _words(types: Iterable[type]) -> str:
-    names = {
-        str: "text",
-        _NONE: "nil",
-        dict: "a map",
-        list: "a list",
-        int: "an integer",
-        tuple: "",
-        bool: "a boolean",
-    }
+    names = {str: "text", _NONE: "nil", dict: "a map", list: "a list", int: "an integer", tuple: "", bool: "a boolean"}
     return " or ".join(word for word in (names.get(kind, kind.__name__) for kind in types) if word)
 
 
@@ -250,9 +236,7 @@ class Rows:
         return cls(rows, columns, memoryview(packed)[_header_bytes(len(rows)) :])
 
 
-def _floats(
-    kind: RowKind, position: int, column: Sequence[Any], found: set[type]
-) -> tuple[float | None, ...]:
+def _floats(kind: RowKind, position: int, column: Sequence[Any], found: set[type]) -> tuple[float | None, ...]:
     """Return a column of numbers as floats, in which they rest; an integer is a float that was sent short."""
     types, name = kind.types[position], kind.columns[position]
     if float not in types or not found <= types | {int}:

@@ -38,14 +38,10 @@ from sqlalchemy import (
 
 __all__ = ["REVISION", "SEALED", "SHOWN", "Shown", "metadata"]
 
-REVISION = (
-    3  # counts changes of this file that an existing store does not have; each has a step in migration.py
-)
+REVISION = 3  # counts changes of this file that an existing store does not have; each has a step in migration.py
 
 metadata = MetaData()
-Number = BigInteger().with_variant(
-    Integer, "sqlite"
-)  # SQLite numbers rows only where the type is exactly INTEGER
+Number = BigInteger().with_variant(Integer, "sqlite")  # SQLite numbers rows only where the type is exactly INTEGER
 
 
 def _parent(name: str, column: str, **options: Any) -> Column[int]:
@@ -116,9 +112,7 @@ members = Table(
     Column("kind", Text, nullable=False),  # environment, agent
     Column("name", Text, nullable=False),
     Column("environment", Text),  # the one that an agent is in, if it is only one
-    Column(
-        "position", Integer, nullable=False
-    ),  # in document order: that of the declarations, not of the first row
+    Column("position", Integer, nullable=False),  # in document order: that of the declarations, not of the first row
     UniqueConstraint("run", "phase", "kind", "name"),
 )
 
@@ -139,9 +133,7 @@ episodes = Table(
     Column("round", Integer, nullable=False),
     Column("inner", Integer, nullable=False),  # steps of an evaluation within its round
     Column("digest", LargeBinary, nullable=False),
-    Column(
-        "predecessor", LargeBinary, nullable=False
-    ),  # digest of the worker's episode before; empty for the first
+    Column("predecessor", LargeBinary, nullable=False),  # digest of the worker's episode before; empty for the first
     UniqueConstraint("run", "phase", "mode", "worker", "environment", "episode"),
 )
 
@@ -175,9 +167,7 @@ actions = Table(
     "stored_actions",
     metadata,
     _parent("segment", "stored_segments.number", nullable=False),
-    Column(
-        "body", Integer, nullable=False
-    ),  # the columns stand as in the records, the key as in the order of rows
+    Column("body", Integer, nullable=False),  # the columns stand as in the records, the key as in the order of rows
     Column("step", Integer, nullable=False),
     Column("tick", BigInteger),
     Column("sensors", LargeBinary, nullable=False),
@@ -300,16 +290,7 @@ points = Table(
     sqlite_with_rowid=False,
 )
 
-SEALED = (
-    "runs",
-    "phases",
-    "declarations",
-    "members",
-    "signals",
-    "brains",
-    "evaluations",
-    "incidents",
-)
+SEALED = ("runs", "phases", "declarations", "members", "signals", "brains", "evaluations", "incidents")
 """The tables whose rows are sealed when a run ends, in this order; episodes seal their own rows."""
 
 
@@ -394,14 +375,7 @@ SHOWN: dict[str, Shown] = {
         | EPISODE_KEY
         | {"environment": func.nullif(episodes.c.environment, "", type_=Text)}
         | _columns(episodes, "episode steps terminated truncated reason"),
-        (
-            runs.c.number,
-            episodes.c.phase,
-            episodes.c.round,
-            episodes.c.inner,
-            episodes.c.worker,
-            episodes.c.number,
-        ),
+        (runs.c.number, episodes.c.phase, episodes.c.round, episodes.c.inner, episodes.c.worker, episodes.c.number),
     ),
     "steps": Shown(
         _of_segments(steps),
@@ -410,8 +384,7 @@ SHOWN: dict[str, Shown] = {
         | {"environment": members.c.name, "episode": episodes.c.episode}
         | _columns(
             steps,
-            "step tick simtime_ticks simtime_timestamp sensors setpoints rewards terminated truncated "
-            "world_state",
+            "step tick simtime_ticks simtime_timestamp sensors setpoints rewards terminated truncated world_state",
         ),
         (*_EPISODE_ORDER, steps.c.step),
         decoded=VALUES,
@@ -425,10 +398,7 @@ SHOWN: dict[str, Shown] = {
         | EPISODE_KEY
         | {"agent": members.c.name, "environment": members.c.environment}
         | {"body": actions.c.body, "episode": episodes.c.episode}
-        | _columns(
-            actions,
-            "step tick sensors setpoints proposed rewards objective terminated truncated statistics",
-        )
+        | _columns(actions, "step tick sensors setpoints proposed rewards objective terminated truncated statistics")
         # Proposals are kept where filters changed them; elsewhere what was proposed is what was applied.
         | {"proposed": func.coalesce(actions.c.proposed, actions.c.setpoints)},
         (*_EPISODE_ORDER, actions.c.step, actions.c.body),

@@ -88,9 +88,7 @@ INSERT_DECLARATION = (
     "INSERT INTO stored_declarations (run, phase, environment, agent, kind, position, id, space, unit, dtype, "
     "shape) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
-INSERT_MEMBER = (
-    "INSERT INTO stored_members (run, phase, kind, name, environment, position) VALUES (?, ?, ?, ?, ?, ?)"
-)
+INSERT_MEMBER = "INSERT INTO stored_members (run, phase, kind, name, environment, position) VALUES (?, ?, ?, ?, ?, ?)"
 INSERT_EPISODE = (
     "INSERT INTO stored_episodes (run, phase, mode, worker, environment, episode, steps, terminated, "
     'truncated, reason, round, "inner", digest, predecessor) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, '
@@ -119,8 +117,7 @@ INSERT_EVALUATION = (
     "(?, ?, ?, ?, ?, ?, ?, ?)"
 )
 INSERT_INCIDENT = (
-    "INSERT INTO stored_incidents (run, time, name, incarnation, kind, position, detail) VALUES (?, ?, ?, ?, "
-    "?, ?, ?)"
+    "INSERT INTO stored_incidents (run, time, name, incarnation, kind, position, detail) VALUES (?, ?, ?, ?, ?, ?, ?)"
 )
 INSERT_LEDGER = "INSERT INTO stored_ledger (run, commits) VALUES (?, ?)"
 INSERT_SEAL = "INSERT INTO stored_seals (run, name, position, digests) VALUES (?, ?, ?, ?)"
@@ -137,8 +134,7 @@ UPSERT_POINT = (
     "stored_points.state != 'done'"
 )
 UPDATE_POINT = (
-    "UPDATE stored_points SET state=?, run=?, reason=? WHERE stored_points.experiment = ? AND "
-    "stored_points.point = ?"
+    "UPDATE stored_points SET state=?, run=?, reason=? WHERE stored_points.experiment = ? AND stored_points.point = ?"
 )
 SELECT_POINTS = (
     'SELECT stored_points.point, stored_points."row", stored_points.repetition, stored_points.seed, '
@@ -149,8 +145,7 @@ UPDATE_REVISION = "UPDATE ganglion_store SET revision=?"
 UPDATE_RUN = "UPDATE stored_runs SET status=?, reason=?, ended=? WHERE stored_runs.number = ?"
 UPDATE_RUN_HEAD = "UPDATE stored_runs SET head=? WHERE stored_runs.number = ?"
 UPDATE_PHASE_HEAD = (
-    "UPDATE stored_phases SET head=? WHERE stored_phases.run = ? AND stored_phases.phase = ? AND "
-    "stored_phases.mode = ?"
+    "UPDATE stored_phases SET head=? WHERE stored_phases.run = ? AND stored_phases.phase = ? AND stored_phases.mode = ?"
 )
 UPDATE_CUT_PHASES = (
     "UPDATE stored_phases SET status=?, reason=? WHERE stored_phases.run = ? AND stored_phases.phase >= ? AND "

@@ -23,20 +23,7 @@ _FINDINGS = 20  # of SQLite's own check of the file
 _ENDED = frozenset({"finished", "failed", "interrupted"})
 _KINDS = {"environment": (STEPS, sql.SELECT_STEPS), "agent": (ACTIONS, sql.SELECT_ACTIONS)}
 # What names a row in a message, if it has it.
-_KEYS = (
-    "phase",
-    "mode",
-    "worker",
-    "environment",
-    "agent",
-    "kind",
-    "tag",
-    "name",
-    "number",
-    "episode",
-    "step",
-    "id",
-)
+_KEYS = ("phase", "mode", "worker", "environment", "agent", "kind", "tag", "name", "number", "episode", "step", "id")
 Chain = tuple[Any, Any, Any]  # phase, mode, worker
 
 
@@ -110,9 +97,7 @@ class Verification:
             seal = Seal(Episode(phase, mode, worker, episode), environment, *outcome)
             links = (phase, mode, worker)
             if predecessor != self._heads.get(links, b""):
-                yield Damage(
-                    "episode", str(seal), "the episode before it is missing, changed, or not that one"
-                )
+                yield Damage("episode", str(seal), "the episode before it is missing, changed, or not that one")
             yield from self._episode(number, seal, digest, predecessor)
             self._heads[links] = digest
             self._counts[links] = self._counts.get(links, 0) + 1
@@ -176,9 +161,7 @@ class Verification:
         return self._connection.execute(sql.SELECT_HEAD, (self._run,)).fetchone()[0]
 
     def _pieces(self, name: str) -> Iterator[bytes]:
-        for expected, (position, piece) in enumerate(
-            self._connection.execute(sql.SELECT_SEALS, (self._run, name))
-        ):
+        for expected, (position, piece) in enumerate(self._connection.execute(sql.SELECT_SEALS, (self._run, name))):
             yield piece if position == expected and isinstance(piece, bytes) else b"?"
 
     def _sealed(self, name: str, query: str) -> Iterator[Damage]:
@@ -230,9 +213,5 @@ def _cut(piece: bytes) -> Iterator[bytes]:
 
 
 def _named(keys: Sequence[str], row: Sequence[Any]) -> str:
-    named = [
-        f"{key} {value!r:.60}"
-        for key, value in zip(keys, row, strict=True)
-        if key in _KEYS and value is not None
-    ]
+    named = [f"{key} {value!r:.60}" for key, value in zip(keys, row, strict=True) if key in _KEYS and value is not None]
     return f" ({', '.join(named)})" if named else ""

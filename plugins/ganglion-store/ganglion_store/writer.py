@@ -20,14 +20,7 @@ from ganglion.sdk.store import (
 )
 from ganglion_store import statements as sql
 from ganglion_store.books import Books
-from ganglion_store.database import (
-    check_schema,
-    connect_again,
-    connect_reading,
-    connect_writing,
-    damaged,
-    told,
-)
+from ganglion_store.database import check_schema, connect_again, connect_reading, connect_writing, damaged, told
 from ganglion_store.declarations import Declarations, checked, shape_of, shape_text
 from ganglion_store.records import ACTIONS, STEPS, RowKind, fields_of, to_json
 from ganglion_store.reserve import Reserve
@@ -118,17 +111,13 @@ class SqlWriter(StoreWriter):
     def apply(self, writer: str, records: Sequence[Sequence[Any]]) -> None:
         """Take the records of one batch; see `StoreWriter.apply`."""
         if self._doubt is not None:
-            raise StoreUnavailable(
-                f"{self._path}: expected a commit first: the outcome of the last is not known"
-            )
+            raise StoreUnavailable(f"{self._path}: expected a commit first: the outcome of the last is not known")
         try:
             for record in records:
                 fields = fields_of(record)
                 self._begun = self._begun or record[0] == "run"
                 if not self._begun:
-                    raise StoreError(
-                        f"expected the record `run` before any other, found {record[0]} of {writer}"
-                    )
+                    raise StoreError(f"expected the record `run` before any other, found {record[0]} of {writer}")
                 if record[0] == "steps":
                     self._take(writer, STEPS, fields)
                 elif record[0] == "actions":
@@ -176,9 +165,7 @@ class SqlWriter(StoreWriter):
 
     def _on_declare(self, fields: Sequence[Any]) -> None:
         key, rows = checked(fields)
-        if not self._declarations.add(
-            key, [Declared(name, dtype, shape) for name, _, _, dtype, shape in rows]
-        ):
+        if not self._declarations.add(key, [Declared(name, dtype, shape) for name, _, _, dtype, shape in rows]):
             return
 
         def write(cursor: sqlite3.Cursor, books: Books) -> None:
@@ -208,9 +195,7 @@ class SqlWriter(StoreWriter):
         row = (*values, None if data is None else to_json(data), number, inner)
 
         def write(cursor: sqlite3.Cursor, books: Books) -> None:
-            if (
-                ordinal is not None and ordinal < 0
-            ):  # counted within an episode, whose rows come again when lost
+            if ordinal is not None and ordinal < 0:  # counted within an episode, whose rows come again when lost
                 phase, worker, episode, *_ = row
                 key = (books.run, ordinal, phase, worker, episode, row[7])
                 if cursor.execute(sql.SELECT_TOLERATED, key).fetchone() is not None:
@@ -382,9 +367,7 @@ class SqlWriter(StoreWriter):
         except OSError as error:
             raise StoreUnavailable(f"{self._path}: expected the result store, it is gone: {error}") from error
         if found != self._place:
-            raise StoreUnavailable(
-                f"{self._path}: expected the result store, found another file in its place"
-            )
+            raise StoreUnavailable(f"{self._path}: expected the result store, found another file in its place")
 
     def _check_schema(self) -> None:
         """Look at the schema again if somebody has changed it since it was checked."""
@@ -408,10 +391,7 @@ class SqlWriter(StoreWriter):
         return episodes[-1]
 
     def withdraw_behind(
-        self,
-        phase: int,
-        episodes: Mapping[tuple[int, str, int, str], int],
-        evaluations: Mapping[tuple[int, str], int],
+        self, phase: int, episodes: Mapping[tuple[int, str, int, str], int], evaluations: Mapping[tuple[int, str], int]
     ) -> int:
         """Withdraw, from a phase on, what comes behind those named; see `StoreWriter.withdraw_behind`."""
         if self._books.run is None:
@@ -445,9 +425,7 @@ class SqlWriter(StoreWriter):
             found = connection.execute(sql.SELECT_RUN, (self._run,)).fetchone()
             if found is None:
                 raise damaged(self._path, f"the rows of run {self._run} are not there")
-            for damage in Verification(
-                connection, self._path, found[0], self._run, whole_file=False
-            ).damages():
+            for damage in Verification(connection, self._path, found[0], self._run, whole_file=False).damages():
                 raise damaged(self._path, f"{damage.kind} {damage.where}: {damage.text}")
 
     def abandon(self, status: str, reason: str, ended: str) -> None:

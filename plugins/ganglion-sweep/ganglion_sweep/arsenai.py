@@ -101,14 +101,10 @@ class _Reader:
     # -- the schedule -------------------------------------------------------------------------------------------------
     def _phase(self, phase: _Phase) -> None:
         if not isinstance(phase.node.value, dict):
-            self.faults.append(
-                phase.mark.fault(f"expected a map with the keys of a phase, found {phase.node.found()}")
-            )
+            self.faults.append(phase.mark.fault(f"expected a map with the keys of a phase, found {phase.node.found()}"))
             return
         if phase.name in [other.name for other in self.phases]:
-            self.faults.append(
-                phase.mark.fault(f"duplicate phase `{phase.name}`: names of phases are unique")
-            )
+            self.faults.append(phase.mark.fault(f"duplicate phase `{phase.name}`: names of phases are unique"))
         number = len(self.phases)
         self.phases.append(phase)
         for key, node in phase.node.map.items():
@@ -133,9 +129,7 @@ class _Reader:
         for agent, sets in node.map.items():
             if agent not in self._names("agents"):
                 like = nearest(agent, self._names("agents"))
-                self.faults.append(
-                    node.keys[agent].fault(f"there is no definition `{agent}` of agents{like}")
-                )
+                self.faults.append(node.keys[agent].fault(f"there is no definition `{agent}` of agents{like}"))
             found[agent] = sets.items or [sets]
             self._factor((number, key, agent), node.keys[agent], found[agent])
             for level in found[agent]:
@@ -165,9 +159,7 @@ class _Reader:
             return
         for node in level.items or [level]:
             if not isinstance(node.value, str):
-                self.faults.append(
-                    node.fault(f"expected the name of a definition of {key}, found {node.found()}")
-                )
+                self.faults.append(node.fault(f"expected the name of a definition of {key}, found {node.found()}"))
             elif "$req" in node.value:
                 self._request(node, number)
             elif node.value not in self._names(key):
@@ -255,9 +247,7 @@ class _Run:
         for key in ("simulation", "phase_config"):
             if names.get(key):
                 entries[key] = self._definition(key, names[key][0])
-        node = phase.node.like(
-            entries, {key: phase.node.keys.get(key, phase.mark).like(key, {}) for key in entries}
-        )
+        node = phase.node.like(entries, {key: phase.node.keys.get(key, phase.mark).like(key, {}) for key in entries})
         return phase.mark.like({phase.name: node}, {phase.name: phase.mark})
 
     def _definition(self, key: str, node: Node) -> Node:
@@ -280,17 +270,13 @@ class _Run:
                 names.append(there[index])
             else:
                 name = self.reader.phases[phase].name
-                self.faults.append(
-                    node.fault(f"phase `{name}` has {len(there)} {key} there, found the index {index}")
-                )
+                self.faults.append(node.fault(f"phase `{name}` has {len(there)} {key} there, found the index {index}"))
         return names
 
     def _environment(self, name: Node) -> Node:
         """Return an entry of `environments`; a reward or transformer without a name is none."""
         node = self._definition("environments", name)
-        empty = [
-            k for k in ("reward", "state_transformer") if k in node.map and not _names_something(node.map[k])
-        ]
+        empty = [k for k in ("reward", "state_transformer") if k in node.map and not _names_something(node.map[k])]
         return node.like({key: part for key, part in node.map.items() if key not in empty})
 
     def _agent(self, name: Node, number: int, uids: Sequence[str]) -> Node:

@@ -39,12 +39,8 @@ _LOST = "lost: the command that carried it out was killed"
 
 @click.command("sweep")
 @click.argument("file", metavar="FILE")
-@click.option(
-    "--plan", "only_plan", is_flag=True, help="write the run documents and the design; start nothing"
-)
-@click.option(
-    "--parallel", type=click.IntRange(min=1), metavar="N", help="runs at the same time [one per core]"
-)
+@click.option("--plan", "only_plan", is_flag=True, help="write the run documents and the design; start nothing")
+@click.option("--parallel", type=click.IntRange(min=1), metavar="N", help="runs at the same time [one per core]")
 @click.option("--resume", is_flag=True, help="go on: carry out what is not done, nothing twice")
 @click.option("--retry-failed", is_flag=True, help="as --resume, and carry out failed runs again")
 @click.option("--stop-on-failure", is_flag=True, help="begin no further run after one has failed")
@@ -95,13 +91,7 @@ def _read(file: str, overrides: Sequence[str]) -> tuple[Any, list[Point]]:
 def _words(settings: Settings, file: str, overrides: Sequence[str]) -> str:
     """Return the command that carries out the same experiment in the same place."""
     return shlex.join(
-        [
-            "ganglion",
-            "sweep",
-            file,
-            *(word for text in overrides for word in ("--set", text)),
-            *_places(settings),
-        ]
+        ["ganglion", "sweep", file, *(word for text in overrides for word in ("--set", text)), *_places(settings)]
     )
 
 
@@ -140,15 +130,11 @@ def _end_lost(uri: str, run: str) -> None:
 class _Sweep:
     """Carry out one experiment, from its points to the table at the end."""
 
-    def __init__(
-        self, settings: Settings, folder: Folder, seed: int, points: Sequence[Point], words: str
-    ) -> None:
+    def __init__(self, settings: Settings, folder: Folder, seed: int, points: Sequence[Point], words: str) -> None:
         from ganglion_sweep.progress import Progress
 
         if settings.store == "none":
-            raise UsageError(
-                "expected a store, found --store none: the states of the runs of a sweep are kept in it"
-            )
+            raise UsageError("expected a store, found --store none: the states of the runs of a sweep are kept in it")
         self.settings = settings
         self.folder = folder
         self.seed = seed
@@ -157,12 +143,7 @@ class _Sweep:
         self.progress: Progress = Progress(settings)
 
     def run(
-        self,
-        launcher: Launcher,
-        parallel: int | None,
-        resume: bool,
-        retry_failed: bool,
-        stop_on_failure: bool,
+        self, launcher: Launcher, parallel: int | None, resume: bool, retry_failed: bool, stop_on_failure: bool
     ) -> int:
         """Carry out what is not done; return the exit status."""
         from ganglion_sweep.resumption import check_begun, todo
@@ -201,12 +182,7 @@ class _Sweep:
             book.change(number, state, runs[number], None if state == "done" else _LOST)
 
     async def _carry_out(
-        self,
-        runner: Runner,
-        launcher: Launcher,
-        book: PointBook,
-        ahead: Sequence[Point],
-        files: dict[Any, bytes],
+        self, runner: Runner, launcher: Launcher, book: PointBook, ahead: Sequence[Point], files: dict[Any, bytes]
     ) -> None:
         async with runner.session(ahead, launcher) as session:
             for warning in await runner.check(session, ahead):

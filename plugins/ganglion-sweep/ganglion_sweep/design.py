@@ -15,18 +15,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-__all__ = [
-    "CANDIDATES_MAX",
-    "Axes",
-    "Coordinates",
-    "Design",
-    "full",
-    "lhs",
-    "placed",
-    "random",
-    "size",
-    "thinned",
-]
+__all__ = ["CANDIDATES_MAX", "Axes", "Coordinates", "Design", "full", "lhs", "placed", "random", "size", "thinned"]
 
 Axes: TypeAlias = Sequence["int | None"]
 Coordinates: TypeAlias = NDArray[np.float64]
@@ -66,9 +55,7 @@ def thinned(levels: Sequence[int], points: int, rng: Generator) -> Coordinates:
     nearest = np.full(len(candidates), np.inf)
     for _ in range(points - 1):
         away = np.zeros(len(candidates))
-        for column in range(
-            scaled.shape[1]
-        ):  # column by column: one temporary array of the candidates' length
+        for column in range(scaled.shape[1]):  # column by column: one temporary array of the candidates' length
             away += (scaled[:, column] - scaled[chosen[-1], column]) ** 2
         np.minimum(nearest, away, out=nearest)
         nearest[chosen[-1]] = -1.0

@@ -30,24 +30,12 @@ from ganglion_sweep.design import CANDIDATES_MAX, size
 from ganglion_sweep.factor import Factor, Level, read_factor, same
 from ganglion_sweep.model import ExperimentForm
 
-__all__ = [
-    "COLUMNS",
-    "RUNS_MAX",
-    "Assemble",
-    "Experiment",
-    "bounded",
-    "composed",
-    "raised",
-    "read_own",
-    "repeated",
-]
+__all__ = ["COLUMNS", "RUNS_MAX", "Assemble", "Experiment", "bounded", "composed", "raised", "read_own", "repeated"]
 
 Assemble: TypeAlias = Callable[[Sequence[Level]], "tuple[Node, list[Fault]]"]
 
 COLUMNS = ("run", "row", "repetition", "seed")  # of the table of the design, before those of the factors
-RUNS_MAX = (
-    100_000  # a file, a folder and a row each; beyond it the store and the file system are the bottleneck
-)
+RUNS_MAX = 100_000  # a file, a folder and a row each; beyond it the store and the file system are the bottleneck
 _LATER = ("fractional", "box-behnken", "ccd", "search", "sensitivity")
 _OURS = ("full", "list")
 
@@ -236,14 +224,11 @@ class _Reader:
         node = self.root.map["design"].map["name"]
         known = [*_OURS, *(entry.name for entry in registry.entries("design"))]
         if self.design in _LATER:
-            self.faults.append(
-                node.fault(f"the design `{self.design}` is not built yet; there are {', '.join(known)}")
-            )
+            self.faults.append(node.fault(f"the design `{self.design}` is not built yet; there are {', '.join(known)}"))
         elif not ({":", "."} & set(self.design)) and self.design not in known:
             self.faults.append(
                 node.fault(
-                    f"there is no design `{self.design}`{nearest(self.design, known)}; "
-                    f"there are {', '.join(known)}"
+                    f"there is no design `{self.design}`{nearest(self.design, known)}; there are {', '.join(known)}"
                 )
             )
         elif not self._given():
@@ -260,9 +245,7 @@ class _Reader:
             if self.faults:
                 return 0  # without a design that is known, none is missed
             self.faults.append(
-                self._mark("design").fault(
-                    f"missing key `samples`: how many points has the design `{self.design}`?"
-                )
+                self._mark("design").fault(f"missing key `samples`: how many points has the design `{self.design}`?")
             )
             return 0
         return int(node.plain())
@@ -273,16 +256,10 @@ class _Reader:
         places = [part for part in (design, self.root) if part is not None and "rows" in part.map]
         if self.design != "list":
             for place in places:
-                self.faults.append(
-                    place.keys["rows"].fault(f"`rows` is for the design `list`, not `{self.design}`")
-                )
+                self.faults.append(place.keys["rows"].fault(f"`rows` is for the design `list`, not `{self.design}`"))
             return []
         if len(places) != 1:
-            text = (
-                "missing key `rows`: the points, each a map factor -> value"
-                if not places
-                else "`rows` stands twice"
-            )
+            text = "missing key `rows`: the points, each a map factor -> value" if not places else "`rows` stands twice"
             self.faults.append(self._mark("rows" if places else "design").fault(text))
             return []
         rows, known = places[0].map["rows"].items, self._given()
@@ -318,9 +295,7 @@ class _Reader:
         for name, node in self._given().items():
             mark = self.root.map["factors"].keys[name]
             if name in COLUMNS or not name.isprintable() or not name:
-                self.faults.append(
-                    mark.fault(f"expected another name than {', '.join(COLUMNS)}, found {name!r}")
-                )
+                self.faults.append(mark.fault(f"expected another name than {', '.join(COLUMNS)}, found {name!r}"))
                 continue
             if self.design == "list":
                 node = self._listed(name, node, rows)
@@ -343,9 +318,7 @@ class _Reader:
             key = same(item.plain())
             values.setdefault(key, item)
             if known is not None and key not in known:
-                self.faults.append(
-                    item.fault(f"expected one of the levels of `{name}`, found {item.found()}")
-                )
+                self.faults.append(item.fault(f"expected one of the levels of `{name}`, found {item.found()}"))
         levels = node.like(list(values.values()), {})
         kept = {key: part for key, part in node.map.items() if key not in ("levels", "range", "normal")}
         keys = {**node.keys, "levels": node.keys.get("levels", node)}
@@ -375,9 +348,7 @@ class _Reader:
     def _repetitions(self) -> tuple[int, tuple[int, ...]]:
         seeds = self.root.map.get("seeds")
         if seeds is not None and "repetitions" in self.root.map:
-            self.faults.append(
-                self._mark("seeds").fault("`seeds` stands instead of `repetitions`: give one of them")
-            )
+            self.faults.append(self._mark("seeds").fault("`seeds` stands instead of `repetitions`: give one of them"))
         if seeds is None:
             return int(self._value("repetitions", 1)), ()
         if self._value("pairing", True) is False:
@@ -423,11 +394,7 @@ def bounded(mark: Node, design: str, points: int, repetitions: int, max_runs: in
         text = f"`max_runs` is {max_runs}, found {points} points times {repetitions} repetitions"
         return [mark.fault(f"{text}; only a full design is thinned")]
     if min(runs, max_runs or runs) > RUNS_MAX:
-        return [
-            mark.fault(
-                f"expected at most {RUNS_MAX} runs, found {min(runs, max_runs or runs)}; see `max_runs`"
-            )
-        ]
+        return [mark.fault(f"expected at most {RUNS_MAX} runs, found {min(runs, max_runs or runs)}; see `max_runs`")]
     if points > CANDIDATES_MAX:
         text = f"expected at most {CANDIDATES_MAX} combinations of levels, found {points}"
         return [mark.fault(f"{text}; a sampled design (random, lhs, sobol) takes any number")]

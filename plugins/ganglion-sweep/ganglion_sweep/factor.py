@@ -146,13 +146,9 @@ def _range(name: str, node: Node, paths: Sequence[Path], full: bool, faults: lis
         faults.append(node.map["low"].fault(f"expected a number > 0 for a logarithmic range, found {low}"))
     for key in ("low", "high"):
         if whole and plain[key] != int(plain[key]):
-            faults.append(
-                node.map[key].fault(f"expected a whole number beside `int: true`, found {plain[key]}")
-            )
+            faults.append(node.map[key].fault(f"expected a whole number beside `int: true`, found {plain[key]}"))
     if full and "points" not in plain:
-        faults.append(
-            node.fault("missing key `points`: how many numbers of the range does a full design take?")
-        )
+        faults.append(node.fault("missing key `points`: how many numbers of the range does a full design take?"))
     return Factor(name, node, tuple(paths), None, low, high, log, whole, plain.get("points"))
 
 
@@ -189,9 +185,7 @@ def _levels(node: Node, paths: Sequence[Path], has_set: bool, faults: list[Fault
         if has_set:
             levels.append(Level(item.plain(), tuple((path, item) for path in paths)))
         elif not item.map:
-            faults.append(
-                item.fault(f"expected a map path -> value, or `set` beside `levels`; found {item.found()}")
-            )
+            faults.append(item.fault(f"expected a map path -> value, or `set` beside `levels`; found {item.found()}"))
         else:
             given = [(_path(mark, mark, faults), item.map[name]) for name, mark in item.keys.items()]
             settings = tuple((path, value) for path, value in given if path is not None)

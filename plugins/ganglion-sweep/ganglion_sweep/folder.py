@@ -115,9 +115,7 @@ class Folder:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             os.close(lock)
-            raise UsageError(
-                f"experiment {self.uid}: another command is carrying it out ({self.path})"
-            ) from error
+            raise UsageError(f"experiment {self.uid}: another command is carrying it out ({self.path})") from error
         try:
             yield
         finally:

@@ -9,16 +9,7 @@ from pydantic import Field
 
 from ganglion.cli.extension import Count, Expect, Flag, Form, Name, Seed, Version
 
-__all__ = [
-    "OLD_SECTIONS",
-    "Definitions",
-    "DesignForm",
-    "ExperimentForm",
-    "FactorForm",
-    "Normal",
-    "OldForm",
-    "Range",
-]
+__all__ = ["OLD_SECTIONS", "Definitions", "DesignForm", "ExperimentForm", "FactorForm", "Normal", "OldForm", "Range"]
 
 _ABSENT: Any = None  # the default of a key that, when it is given, may not be null
 
@@ -62,27 +53,17 @@ _MAP: dict[str, Any] = {"type": "object"}
 _COUNT: dict[str, Any] = {"type": "integer", "minimum": 1}
 
 Number = Annotated[float, Expect("a finite number", _is_number, _NUMBER)]
-Spread = Annotated[
-    float, Expect("a number > 0", lambda v: _is_number(v) and v > 0, {**_NUMBER, "exclusiveMinimum": 0})
-]
-Paths = Annotated[
-    Any, Expect("a path or a list of paths", _is_paths, {"anyOf": [_TEXT, {**_LIST, "items": _TEXT}]})
-]
+Spread = Annotated[float, Expect("a number > 0", lambda v: _is_number(v) and v > 0, {**_NUMBER, "exclusiveMinimum": 0})]
+Paths = Annotated[Any, Expect("a path or a list of paths", _is_paths, {"anyOf": [_TEXT, {**_LIST, "items": _TEXT}]})]
 Levels = Annotated[list[Any], Expect("a list of values, not empty", _is_list, _LIST)]
 Rows = Annotated[list[Any], Expect("a list of maps, not empty", _is_rows, {**_LIST, "items": _MAP})]
 Seeds = Annotated[
     list[int],
-    Expect(
-        "a list of integers >= 0, not empty", _is_seeds, {**_LIST, "items": {"type": "integer", "minimum": 0}}
-    ),
+    Expect("a list of integers >= 0, not empty", _is_seeds, {**_LIST, "items": {"type": "integer", "minimum": 0}}),
 ]
 Run = Annotated[
     Any,
-    Expect(
-        "a run document or the path of one",
-        lambda v: isinstance(v, dict) or _is_text(v),
-        {"anyOf": [_MAP, _TEXT]},
-    ),
+    Expect("a run document or the path of one", lambda v: isinstance(v, dict) or _is_text(v), {"anyOf": [_MAP, _TEXT]}),
 ]
 Bound = Annotated[Any, Expect("an integer >= 1 or null", _is_bound, {"anyOf": [_COUNT, {"type": "null"}]})]
 OldBound = Annotated[Any, Expect("an integer >= 1, or -1 for none", _is_old_bound, {"type": "integer"})]
@@ -98,9 +79,7 @@ class Range(Form):
     high: Number = Field(description="its largest number")
     log: Flag = Field(False, description="spread evenly over the logarithm")
     int: Flag = Field(False, description="whole numbers only")
-    points: Count = Field(
-        _ABSENT, description="how many numbers of it a full design takes, both ends included"
-    )
+    points: Count = Field(_ABSENT, description="how many numbers of it a full design takes, both ends included")
 
 
 class Normal(Form):
@@ -113,9 +92,7 @@ class Normal(Form):
 class FactorForm(Form):
     """Give what varies, and where in the run document it stands."""
 
-    set: Paths = Field(
-        _ABSENT, description="where the value is set; without it levels are maps path -> value"
-    )
+    set: Paths = Field(_ABSENT, description="where the value is set; without it levels are maps path -> value")
     levels: Levels = Field(_ABSENT, description="the values")
     range: Range = Field(_ABSENT, description="values from an interval")
     normal: Normal = Field(_ABSENT, description="values from a normal distribution")
@@ -134,22 +111,16 @@ class ExperimentForm(Form):
 
     uid: Name = Field(description="names the experiment; run i is `<uid>-<i>`")
     seed: Seed = Field(description="the one source of randomness: of the design and of the runs")
-    version: Version = Field(
-        _ABSENT, description="the version of Ganglion for which the document was written"
-    )
+    version: Version = Field(_ABSENT, description="the version of Ganglion for which the document was written")
     run: Run = Field(description="a run document, or its path; its `uid` and `seed` may be missing")
     factors: dict[str, FactorForm] = Field({}, description="what varies, by name")
     design: DesignForm = Field(_ABSENT, description="which combinations become runs")
     rows: Rows = Field(_ABSENT, description="of the design `list`: the points, each a map factor -> value")
     samples: Count = Field(_ABSENT, description="number of points of a sampled design")
-    repetitions: Count = Field(
-        _ABSENT, description="runs of each point, which differ in their seed only; default 1"
-    )
+    repetitions: Count = Field(_ABSENT, description="runs of each point, which differ in their seed only; default 1")
     seeds: Seeds = Field(_ABSENT, description="instead of `repetitions`: their seeds")
     pairing: Flag = Field(True, description="whether a repetition has one seed at all points")
-    max_runs: Bound = Field(
-        None, description="bound on points times repetitions; above it a full design is thinned"
-    )
+    max_runs: Bound = Field(None, description="bound on points times repetitions; above it a full design is thinned")
 
 
 OLD_SECTIONS = ("environments", "agents", "sensors", "actuators", "simulation", "phase_config")

@@ -56,18 +56,13 @@ class Point:
     @cached_property
     def root(self) -> Node:
         """Return the run document: that of the row, with the names and the seed of this run."""
-        own: dict[str, str | int] = {
-            "uid": self.uid,
-            "experiment_uid": self.experiment.uid,
-            "seed": self.seed,
-        }
+        own: dict[str, str | int] = {"uid": self.uid, "experiment_uid": self.experiment.uid, "seed": self.seed}
         entries = {key: self.base.like(value, {}) for key, value in own.items()}
         for key, node in entries.items():
             node.path = key
         keys = {key: node.like(key, {}) for key, node in entries.items()}
         return self.base.like(
-            {**entries, **{k: v for k, v in self.base.map.items() if k not in own}},
-            {**self.base.keys, **keys},
+            {**entries, **{k: v for k, v in self.base.map.items() if k not in own}}, {**self.base.keys, **keys}
         )
 
     @cached_property
@@ -85,11 +80,7 @@ class Point:
     def plan(self) -> tuple[Plan, list[Fault]]:
         """Return the plan of the run, and its warnings; DocumentError with its faults."""
         return load_tree(
-            self.root,
-            plugins=registry,
-            source=self.experiment.source,
-            folder=self.experiment.folder,
-            text=self.text,
+            self.root, plugins=registry, source=self.experiment.source, folder=self.experiment.folder, text=self.text
         )
 
     def record(self) -> dict[str, Any]:
@@ -128,9 +119,7 @@ def rows_of(experiment: Experiment) -> Coordinates:
             return thinned(levels, experiment.max_runs // experiment.repetitions, _generator(experiment))
         return full(levels)
     design = registry.load("design", experiment.design, experiment.folder)
-    rows = np.asarray(
-        design(axes, experiment.samples, _generator(experiment), **experiment.params), dtype=np.float64
-    )
+    rows = np.asarray(design(axes, experiment.samples, _generator(experiment), **experiment.params), dtype=np.float64)
     _check_rows(experiment, rows)
     return rows
 
@@ -173,9 +162,7 @@ def _numbered(experiment: Experiment, bases: Sequence[tuple[tuple[Level, ...], N
     for repetition in range(experiment.repetitions):
         for row, (levels, base) in enumerate(bases):
             number = repetition * len(bases) + row
-            yield Point(
-                experiment, number, row, repetition, seed_of(experiment, repetition, row), levels, base
-            )
+            yield Point(experiment, number, row, repetition, seed_of(experiment, repetition, row), levels, base)
 
 
 def check_points(points: Sequence[Point]) -> list[Fault]:

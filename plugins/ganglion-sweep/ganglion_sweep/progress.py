@@ -44,12 +44,7 @@ class Progress:
 
     def _bars(self) -> Bars:
         from rich.console import Console  # late: a pipe needs none of this
-        from rich.progress import (
-            BarColumn,
-            MofNCompleteColumn,
-            TextColumn,
-            TimeElapsedColumn,
-        )
+        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
         from rich.progress import Progress as Bars
 
         return Bars(
@@ -73,13 +68,7 @@ class Progress:
         self._total = len(points)
         if self._json:
             self._event(
-                "sweep.started",
-                experiment=uid,
-                seed=seed,
-                runs=len(points),
-                points=rows,
-                todo=len(todo),
-                folder=folder,
+                "sweep.started", experiment=uid, seed=seed, runs=len(points), points=rows, todo=len(todo), folder=folder
             )
         elif self._loud >= 0:
             rest = "" if len(todo) == len(points) else f", {len(todo)} to do"
@@ -139,10 +128,7 @@ class Progress:
         self._put(self._err, text)
 
     def end(
-        self,
-        states: Mapping[str, int],
-        rows: Sequence[Mapping[str, Any]],
-        failed: Sequence[Mapping[str, Any]],
+        self, states: Mapping[str, int], rows: Sequence[Mapping[str, Any]], failed: Sequence[Mapping[str, Any]]
     ) -> None:
         """Show the table of results, and which runs failed; `states` counts runs by state."""
         self.close()
@@ -154,10 +140,7 @@ class Progress:
             text = table_text(rows)
             write(self._out, "table", list(text[0]), text)
         if self._loud >= 0:
-            self._say(
-                ", ".join(f"{number} {state}" for state, number in states.items() if number)
-                or "nothing to do"
-            )
+            self._say(", ".join(f"{number} {state}" for state, number in states.items() if number) or "nothing to do")
         for row in failed:
             self._err.write(f"failed: {row['run'] or row['uid']}: {printable(str(row['reason']))}\n")
             self._err.write(f"  show it:   {row['show']}\n  repeat it: {row['repeat']}\n")
@@ -182,9 +165,7 @@ class Progress:
     def _draw(self) -> None:
         if self._bar is not None and self._bar.tasks:
             self._drawn_s = time.monotonic()
-            running = "   ".join(
-                f"{printable(run)} {how}" for run, how in list(self._running.items())[:_SHOWN]
-            )
+            running = "   ".join(f"{printable(run)} {how}" for run, how in list(self._running.items())[:_SHOWN])
             task, done, left = self._bar.tasks[0], self._over - self._before, "-"
             if done:
                 span_s = (task.elapsed or 0.0) / done * (self._total - self._over)

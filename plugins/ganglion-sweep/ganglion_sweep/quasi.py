@@ -31,9 +31,7 @@ def _scipy(design: str) -> Any:
     try:
         return importlib.import_module("scipy.stats.qmc")
     except ImportError as error:
-        raise UsageError(
-            f"the design `{design}` needs scipy: pip install 'ganglion-sweep[scipy]' ({error})"
-        ) from error
+        raise UsageError(f"the design `{design}` needs scipy: pip install 'ganglion-sweep[scipy]' ({error})") from error
 
 
 def _seeded(rng: Generator) -> dict[str, Any]:

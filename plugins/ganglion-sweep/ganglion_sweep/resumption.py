@@ -36,9 +36,7 @@ def changed(point: Point | None, row: Row) -> str | None:
         if name not in point.factors:
             return f"factor `{name}`: {where} with {cell(value)}, and there is no such factor any more"
         if same(point.factors[name]) != same(value):
-            return (
-                f"factor `{name}`: {where} with {cell(value)} and would have {cell(point.factors[name])} now"
-            )
+            return f"factor `{name}`: {where} with {cell(value)} and would have {cell(point.factors[name])} now"
     fresh = [name for name in point.factors if name not in row["factors"]]
     if fresh:
         return f"factor `{fresh[0]}`: {where} without it"

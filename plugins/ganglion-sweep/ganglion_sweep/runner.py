@@ -64,9 +64,7 @@ class Runner:
         plans = [point.plan()[0] for point in _of_each_row(points)]
         tcp = any(plan.needs_tcp for plan in plans)
         name = f".sweep-{hashlib.sha256(self.folder.uid.encode()).hexdigest()[:8]}"  # plain, and found again
-        return Session(
-            self.settings, name, self.folder.logs, launcher, tcp, self.progress.event, self.progress.note
-        )
+        return Session(self.settings, name, self.folder.logs, launcher, tcp, self.progress.event, self.progress.note)
 
     async def check(self, session: Session, points: Sequence[Point]) -> list[Fault]:
         """Check points by their plugins; return the warnings, DocumentError with the faults of all.
@@ -82,9 +80,7 @@ class Runner:
             text = _essence(plan)
             if text not in seen:
                 seen.add(text)
-                found += [
-                    placed(fault, plan.source, _lines(plan.source)) for fault in await session.check(plan)
-                ]
+                found += [placed(fault, plan.source, _lines(plan.source)) for fault in await session.check(plan)]
         if any(fault.severity == "error" for fault in found):
             raise raised(found)
         return settle(found)

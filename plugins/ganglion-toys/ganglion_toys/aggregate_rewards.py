@@ -29,9 +29,7 @@ class AggregateRewards(Objective):
         factor: What the result is multiplied by; default 1.0.
     """
 
-    def __init__(
-        self, rewards: Sequence[str] | None = None, aggregation: str = "sum", factor: float = 1.0
-    ) -> None:
+    def __init__(self, rewards: Sequence[str] | None = None, aggregation: str = "sum", factor: float = 1.0) -> None:
         super().__init__()
         if aggregation not in AGGREGATIONS:
             raise ValueError(f"aggregation: expected one of {', '.join(AGGREGATIONS)}, found {aggregation!r}")
@@ -63,9 +61,7 @@ def _choose(wanted: Sequence[str], columns: Sequence[str]) -> list[str]:
     """Return the columns that the ids mean, in the order of the columns."""
     for uid in wanted:
         if not any(_fits(uid, column) for column in columns):
-            raise ValueError(
-                f"rewards: {uid!r} fits none of this agent's rewards: {', '.join(columns) or 'none'}"
-            )
+            raise ValueError(f"rewards: {uid!r} fits none of this agent's rewards: {', '.join(columns) or 'none'}")
     return [column for column in columns if any(_fits(uid, column) for uid in wanted)]
 
 

@@ -77,9 +77,7 @@ class CountingEnvironment(Environment):
 
     def reset(self, request: ResetRequest) -> EnvironmentBaseline:
         """Begin the next episode."""
-        self.resets = (
-            request.episode - self.first
-        )  # not a count of our own: the same request again is the same episode
+        self.resets = request.episode - self.first  # not a count of our own: the same request again is the same episode
         return self._begin()
 
     def _begin(self) -> EnvironmentBaseline:

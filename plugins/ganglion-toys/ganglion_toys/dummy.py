@@ -65,8 +65,7 @@ class DummyEnvironment(Environment):
         return EnvironmentBaseline(
             sensors_available=self._readings(),
             actuators_available=[
-                ActuatorInformation(0 if self.discrete else 0.0, self._actuator_space, str(i))
-                for i in range(COUNT)
+                ActuatorInformation(0 if self.discrete else 0.0, self._actuator_space, str(i)) for i in range(COUNT)
             ],
             simtime=SimTime(simtime_ticks=0),
             rewards_available=[RewardInformation(0, self._count_space, REWARD)],

@@ -23,9 +23,7 @@ SPEED = Box(-8.0, 8.0, ())
 TORQUE = Box(-2.0, 2.0, ())
 BALANCE = Box(-11.0, 1.0, ())
 LONGEST = 200  # steps of 0.05 s
-SEED_SHIFT = (
-    10  # seeds have 63 bits here, and 53 for peers in other languages: their upper ones, which doubles hold
-)
+SEED_SHIFT = 10  # seeds have 63 bits here, and 53 for peers in other languages: their upper ones, which doubles hold
 
 # Park and Miller (1988), Random number generators: good ones are hard to find. All products stay below 2^53, so a
 # language that has doubles only computes the same numbers.

@@ -127,9 +127,7 @@ class TicTacToe(Environment):
 
     def _rewards(self, winner: int | None) -> list[RewardInformation]:
         values = [0.0 if winner is None else 1.0 if player == winner else -1.0 for player in (0, 1)]
-        return [
-            RewardInformation(value, REWARD, name) for value, name in zip(values, self.players, strict=True)
-        ]
+        return [RewardInformation(value, REWARD, name) for value, name in zip(values, self.players, strict=True)]
 
 
 class RandomPlayer(Muscle):

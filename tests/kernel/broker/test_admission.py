@@ -55,10 +55,7 @@ REFUSED = [
     (("lake", "muscle", "attach", {}), "role: this token is for the role environment, found 'muscle'"),
     (("farm/brain/ada", "", "brain", {}), "role: this token is for the role brain"),
     (("farm/brain/bob", "brain", "brain", {}), "name: this token does not admit 'farm/brain/bob'"),
-    (
-        ("farm/brain/ada", "brain", "attach", {}),
-        "name: this token does not admit .*; awaited are: hill, lake",
-    ),
+    (("farm/brain/ada", "brain", "attach", {}), "name: this token does not admit .*; awaited are: hill, lake"),
     (
         ("moor", "environment", "attach", {}),
         "name: no run waits for an environment named 'moor'; awaited are: hill, lake",
@@ -122,9 +119,7 @@ def test_withdrawn_name_does_not_join() -> None:
     register.withdraw("lake")
     register.withdraw("farm/environment/lake/0")
 
-    with pytest.raises(
-        RemoteProtocolError, match=r"no run waits for an environment named 'lake'; awaited are: hill$"
-    ):
+    with pytest.raises(RemoteProtocolError, match=r"no run waits for an environment named 'lake'; awaited are: hill$"):
         register.entitled(hello("lake", "environment", "attach", {}), ())
     assert register.entitled(hello("hill", "environment", "attach", {}), ())
 
@@ -177,9 +172,7 @@ def test_awaited(history: str, expected: bool) -> None:
     register = Register()
     place = entry("farm/brain/ada", "brain", Role.BRAIN, returns=True)
     steps = {"admit": lambda: register.admit(place)}
-    steps |= {
-        word: lambda word=word: getattr(register, word)(place.name) for word in ("came", "left", "withdraw")
-    }
+    steps |= {word: lambda word=word: getattr(register, word)(place.name) for word in ("came", "left", "withdraw")}
     for word in history.split():
         steps[word]()
 

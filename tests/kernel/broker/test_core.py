@@ -57,9 +57,7 @@ def test_welcome_says_what_holds(bus: Any) -> None:
         welcome.worker,
     )
     assert (BEAT_AFTER_SILENCE_S, BEAT_ANSWER_S) == (welcome.beat_after_s, welcome.beat_answer_s)
-    assert {"body_bytes", "frame_bytes", "integer_max", "message_bytes", "message_frames"} == set(
-        welcome.limits
-    )
+    assert {"body_bytes", "frame_bytes", "integer_max", "message_bytes", "message_frames"} == set(welcome.limits)
     assert "await muscle.setup from your controller" == welcome.next
 
 
@@ -86,9 +84,7 @@ def test_refused_hello_says_why_and_ends(bus: Any, change: dict[str, Any], kind:
     assert ["peer.refused"] == [note.event for note in bus.notes]
 
 
-@pytest.mark.parametrize(
-    "body", [b"", b"\xc1", b"\x80", b'{"version": 1, "token": "\\ud800"}', b"\x91" * 3000]
-)
+@pytest.mark.parametrize("body", [b"", b"\xc1", b"\x80", b'{"version": 1, "token": "\\ud800"}', b"\x91" * 3000])
 def test_broken_hello_ends_the_connection(bus: Any, body: bytes) -> None:
     """A HELLO that cannot be read is answered and ends the connection; nothing else happens."""
     link = bus.connect()
@@ -323,9 +319,7 @@ def test_loss_of_who_returns_is_told_as_such(recovering: Any) -> None:
     assert {("farm/governor", True), (MUSCLE, True)} == {
         (row[0], row[5]["returns"]) for row in _lose(recovering, BRAIN)
     }
-    assert [("farm/governor", None)] == [
-        (row[0], row[5].get("returns")) for row in _lose(recovering, CONTROLLER)
-    ]
+    assert [("farm/governor", None)] == [(row[0], row[5].get("returns")) for row in _lose(recovering, CONTROLLER)]
 
 
 def test_it_is_told_whether_an_answer_of_who_is_lost_was_awaited(recovering: Any) -> None:
@@ -335,9 +329,7 @@ def test_it_is_told_whether_an_answer_of_who_is_lost_was_awaited(recovering: Any
     recovering.say(recovering.peers[MUSCLE], BRAIN, Verb.CALL, 6, "brain.think")
     recovering.say(recovering.peers[BRAIN], MUSCLE, Verb.REPLY, 6)
 
-    lost = {
-        name: {row[5].get("idle") for row in _lose(recovering, name)} for name in (BRAIN, MUSCLE, CONTROLLER)
-    }
+    lost = {name: {row[5].get("idle") for row in _lose(recovering, name)} for name in (BRAIN, MUSCLE, CONTROLLER)}
     assert {BRAIN: {True}, MUSCLE: {None}, CONTROLLER: {True}} == lost
 
 
@@ -434,10 +426,7 @@ def test_late_answers_are_no_breach(recovering: Any, joins: str) -> None:
 
 def test_a_new_broker_awaits_who_has_not_come_yet() -> None:
     """A broker that begins with a table refuses the stale and awaits the living before anybody has joined."""
-    table = [
-        _admission(CONTROLLER, Role.CONTROLLER),
-        replace(_admission(MUSCLE, Role.MUSCLE, 3), returns=True),
-    ]
+    table = [_admission(CONTROLLER, Role.CONTROLLER), replace(_admission(MUSCLE, Role.MUSCLE, 3), returns=True)]
     broker = Broker(b"", "1", 1, 0.0, admissions=table)
     link, _ = broker.connect(0.0)
     broker.receive(link, _hello(CONTROLLER, Role.CONTROLLER), 0.0)
@@ -445,9 +434,7 @@ def test_a_new_broker_awaits_who_has_not_come_yet() -> None:
     answers = [broker.receive(link, call, 0.0)]
     stale, _ = broker.connect(0.0)
     hello = Hello(1, "muscle", MUSCLE, MUSCLE, incarnation=2)
-    answers.append(
-        broker.receive(stale, [b"", encode_head(Head(Verb.HELLO, 1)), codec_of(Hello).encode(hello)], 0.0)
-    )
+    answers.append(broker.receive(stale, [b"", encode_head(Head(Verb.HELLO, 1)), codec_of(Hello).encode(hello)], 0.0))
     kinds = [decode_map(effects[0].frames[2])["kind"] for effects in answers if isinstance(effects[0], Send)]
 
     assert ["busy", "incarnation"] == kinds
@@ -463,9 +450,7 @@ def test_lost_is_told_to_callers_and_watchers_once(farm: Any) -> None:
     said = farm.take(farm.broker.disconnect(farm.peers[BRAIN], "killed", farm.now_s))
 
     assert ["farm/governor", MUSCLE] == sorted(row[0] for row in said)
-    assert all(
-        (Verb.LOST, {"peer": BRAIN, "incarnation": 1, "reason": "killed"}) == (r[2], r[5]) for r in said
-    )
+    assert all((Verb.LOST, {"peer": BRAIN, "incarnation": 1, "reason": "killed"}) == (r[2], r[5]) for r in said)
 
 
 def test_answered_calls_are_no_reason_to_be_told(farm: Any) -> None:

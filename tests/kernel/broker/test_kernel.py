@@ -197,9 +197,7 @@ def test_admitted_name_joins_with_its_place(bus: Any) -> None:
     link = bus.connect()
     body = bus.hello(link, "farm/brain/ada", "brain", "farm/brain/ada")[0][5]
 
-    assert ("farm/brain/ada", 2, "farm", 1) == tuple(
-        body[key] for key in ("name", "incarnation", "run", "worker")
-    )
+    assert ("farm/brain/ada", 2, "farm", 1) == tuple(body[key] for key in ("name", "incarnation", "run", "worker"))
     assert body["next"] == "await brain.setup from the governor"
     assert link.peer is not None
     assert (Role.BRAIN, "ada", 1) == (link.peer.role, link.peer.uid, link.peer.worker)
@@ -301,9 +299,7 @@ def test_who_waits_may_accuse(bus: Any) -> None:
     bus.join("supervisor", Role.SUPERVISOR)
     controller = bus.join("farm/controller/0", Role.CONTROLLER, worker=0)
     muscle = bus.join("farm/muscle/ada/0", Role.MUSCLE, uid="ada", worker=0, returns=True)
-    assert [("ERROR", "forbidden")] == kinds(
-        bus.ask(controller, "kernel.overdue", overdue("farm/muscle/ada/0"))
-    )
+    assert [("ERROR", "forbidden")] == kinds(bus.ask(controller, "kernel.overdue", overdue("farm/muscle/ada/0")))
     bus.say(controller, "farm/muscle/ada/0", Verb.CALL, 1, "muscle.act")
     for other in ("farm/muscle/bob/0", "supervisor", "", "\udcff"):
         said = bus.say(controller, "", Verb.CALL, 2, "kernel.overdue", _overdue_body(other))
@@ -311,9 +307,7 @@ def test_who_waits_may_accuse(bus: Any) -> None:
     said = bus.ask(controller, "kernel.overdue", overdue("farm/muscle/ada/0"), 3)
     assert [("supervisor", "farm/controller/0", Verb.CALL, 3)] == [row[:4] for row in said]
     bus.say(muscle, "farm/controller/0", Verb.REPLY, 1)
-    assert [("ERROR", "forbidden")] == kinds(
-        bus.ask(controller, "kernel.overdue", overdue("farm/muscle/ada/0"))
-    )
+    assert [("ERROR", "forbidden")] == kinds(bus.ask(controller, "kernel.overdue", overdue("farm/muscle/ada/0")))
 
     assert [] == controller.refusals_s  # it cannot know that the answer is on its way
 
@@ -332,9 +326,7 @@ def test_the_absent_are_not_accused(bus: Any) -> None:
     bus.say(controller, "farm/muscle/ada/0", Verb.CALL, 1, "muscle.act")
     bus.take(bus.broker.disconnect(muscle, "killed", bus.now_s))
 
-    assert [("ERROR", "forbidden")] == kinds(
-        bus.ask(controller, "kernel.overdue", overdue("farm/muscle/ada/0"))
-    )
+    assert [("ERROR", "forbidden")] == kinds(bus.ask(controller, "kernel.overdue", overdue("farm/muscle/ada/0")))
 
 
 def test_the_supervisor_answers_again_after_its_return(bus: Any) -> None:

@@ -60,14 +60,7 @@ def admission(name: str, incarnation: int, returns: bool) -> Admission:
     worker = int(parts[-1]) if parts[-1].isdigit() else None
     uid = "ada" if CAST[name] in (Role.MUSCLE, Role.BRAIN) else None
     return Admission(
-        name,
-        CAST[name],
-        "farm",
-        digest(name),
-        incarnation,
-        uid,
-        worker,
-        returns=returns and name in RETURNING,
+        name, CAST[name], "farm", digest(name), incarnation, uid, worker, returns=returns and name in RETURNING
     )
 
 
@@ -105,9 +98,7 @@ class BrokerMachine(RuleBasedStateMachine):
     def said(self, effects: list[Effect]) -> list[Said]:
         """Return receiver, source, head and body of what is said, and count what it is the outcome of."""
         said = [
-            (e.link.name, e.frames[0], decode_head(e.frames[1]), e.frames[2])
-            for e in effects
-            if isinstance(e, Send)
+            (e.link.name, e.frames[0], decode_head(e.frames[1]), e.frames[2]) for e in effects if isinstance(e, Send)
         ]
         for to, _, head, _ in said:
             if head.verb in (Verb.REPLY, Verb.ERROR) and head.serial and not to.startswith("stranger"):
@@ -151,9 +142,7 @@ class BrokerMachine(RuleBasedStateMachine):
         link, _ = self.broker.connect(self.now_s)
         hello = Hello(1, "supervisor", BOSS, "boss")
         frames = [b"", encode_head(Head(Verb.HELLO, 1)), codec_of(Hello).encode(hello)]
-        assert Verb.WELCOME in [
-            head.verb for _, _, head, _ in self.said(self.broker.receive(link, frames, self.now_s))
-        ]
+        assert Verb.WELCOME in [head.verb for _, _, head, _ in self.said(self.broker.receive(link, frames, self.now_s))]
         self.boss = link
 
     @rule(name=names, newer=st.booleans(), behind=st.sampled_from([0, 0, 0, 1]))
@@ -222,9 +211,7 @@ class BrokerMachine(RuleBasedStateMachine):
     def replace_the_broker(self) -> None:
         """Let the broker be succeeded by one that knows the table of admissions and nothing else."""
         self.former += [*self.links.items(), (BOSS, self.boss)]
-        table = [
-            admission(name, self.incarnations[name], name not in self.left) for name in sorted(self.admitted)
-        ]
+        table = [admission(name, self.incarnations[name], name not in self.left) for name in sorted(self.admitted)]
         self.broker = Broker(digest("boss"), "1", 2, self.now_s, admissions=table)
         self.clear()
         self.join_boss()

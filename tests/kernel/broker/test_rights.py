@@ -78,12 +78,8 @@ def cells() -> dict[tuple[str, str], dict[str, str]]:
 
 CELLS = cells()
 ASKED = {(source, f"{to}.{word}") for source, to, words in rows(CALLS_TABLE)[1:] for word in words.split()}
-KERNEL_ASKED = {
-    (source, f"kernel.{word}") for source, words in rows(KERNEL_TABLE)[1:] for word in words.split()
-}
-NAMES = sorted(
-    {name for _, name in ASKED | KERNEL_ASKED} | {call.name for call in CALLS} | {"", "muscle.fly"}
-)
+KERNEL_ASKED = {(source, f"kernel.{word}") for source, words in rows(KERNEL_TABLE)[1:] for word in words.split()}
+NAMES = sorted({name for _, name in ASKED | KERNEL_ASKED} | {call.name for call in CALLS} | {"", "muscle.fly"})
 
 
 def entitled(source: Peer, target: Peer, verb: str, call: str = "") -> bool:
@@ -204,9 +200,7 @@ def passes(bus: Any, source: Peer, target: Peer, verb: Verb, call: str = "") -> 
     return bool(heard)
 
 
-@pytest.mark.parametrize(
-    "one", [one for one in EVERYBODY if one.run != "foreign"], ids=lambda p: p.role.value
-)
+@pytest.mark.parametrize("one", [one for one in EVERYBODY if one.run != "foreign"], ids=lambda p: p.role.value)
 def test_kernel_obeys_the_table(bus: Any, one: Peer) -> None:
     """The kernel takes from each role the calls of the printed table and no other."""
     supervisor = bus.join("supervisor", Role.SUPERVISOR)
@@ -215,9 +209,7 @@ def test_kernel_obeys_the_table(bus: Any, one: Peer) -> None:
         if name.startswith("kernel."):
             link.refusals_s = []
             said = bus.say(link, "", Verb.CALL, 5, name)
-            refused = [
-                row[5]["kind"] for row in said if row[2] is Verb.ERROR and row[5]["kind"] == "forbidden"
-            ]
+            refused = [row[5]["kind"] for row in said if row[2] is Verb.ERROR and row[5]["kind"] == "forbidden"]
 
             assert ((one.role.value, name) not in KERNEL_ASKED) is bool(refused), (one.role, name)
 

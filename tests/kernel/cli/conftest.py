@@ -26,22 +26,16 @@ def _write_run(
     uri = default_uri(results)
     (results / run / "logs").mkdir(parents=True)
     started = more.get("started", "2030-01-01T00:00:00Z")
-    records: list[Any] = [
-        ["run", {"uid": run.rpartition("-")[0], "experiment": "e", "seed": "1", "started": started}]
-    ]
+    records: list[Any] = [["run", {"uid": run.rpartition("-")[0], "experiment": "e", "seed": "1", "started": started}]]
     for place in (("grid", None), (None, "ada")):
         for kind, name in (("sensor", "grid.a"), ("actuator", "grid.x"), ("reward", "grid.r")):
             records.append(["declare", 0, *place, kind, [[name, "Box", None, "<f8", []]]])
     records.append(["phase", 0, "first", "train", status, None])
-    rows = [
-        [n, n, n, None, pack([0.5]), pack([n]), pack([reward]), False, False] for n in range(1, steps + 1)
-    ]
+    rows = [[n, n, n, None, pack([0.5]), pack([n]), pack([reward]), False, False] for n in range(1, steps + 1)]
     records.append(["steps", 0, "train", 0, "grid", 0, rows])
     records.append(["episode", 0, "train", 0, None, 0, steps, True, False, "environment", 0])
     if more.get("brains", True):
-        records.append(
-            ["brain", 0, "ada", "last", 0, 3, more.get("created", started), 10, "00ff", f"{run}/brain.npz"]
-        )
+        records.append(["brain", 0, "ada", "last", 0, 3, more.get("created", started), 10, "00ff", f"{run}/brain.npz"])
     if status != "running":
         records.append(["end", status, "done", started])
     with store_class(uri).writer(uri, run) as writer:
@@ -56,9 +50,7 @@ def write_run(tmp_path: Path) -> Callable[..., str]:
 
 
 @pytest.fixture
-def ganglion(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> Callable[..., Any]:
+def ganglion(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
     """Return what carries out a command on the results folder `tmp_path`: exit status, stdout, stderr."""
     for name in ("GANGLION_RESULTS", "GANGLION_STORE", "XDG_RUNTIME_DIR"):
         monkeypatch.delenv(name, raising=False)
@@ -76,14 +68,7 @@ def daemon() -> Iterator[Path]:
     """Yield the results folder of a daemon that stores nothing and runs nothing; it leaves after the last test."""
     with tempfile.TemporaryDirectory(prefix="gk-", dir="/tmp") as folder:
         variables = {**os.environ, "TMPDIR": folder, "XDG_RUNTIME_DIR": ""}
-        words = [
-            str(Path(sys.executable).with_name("ganglion")),
-            "kernel",
-            "--store",
-            "none",
-            "--results",
-            folder,
-        ]
+        words = [str(Path(sys.executable).with_name("ganglion")), "kernel", "--store", "none", "--results", folder]
         process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=variables)
         with process:
             assert process.stdout is not None

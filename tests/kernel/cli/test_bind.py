@@ -10,8 +10,7 @@ from ganglion.errors import UsageError
 
 
 @pytest.mark.parametrize(
-    "bind",
-    ["tcp://0.0.0.0:5555", "tcp://192.0.2.1:5555", "tcp://[::]:5555", "tcp://*:1", "tcp://a.example:1"],
+    "bind", ["tcp://0.0.0.0:5555", "tcp://192.0.2.1:5555", "tcp://[::]:5555", "tcp://*:1", "tcp://a.example:1"]
 )
 def test_no_other_machine_without_encryption(bind: str) -> None:
     """An address that others reach is encrypted, and no option changes that."""
@@ -20,9 +19,7 @@ def test_no_other_machine_without_encryption(bind: str) -> None:
         checked_bind(bind, no_curve=True)
 
 
-@pytest.mark.parametrize(
-    "bind", ["tcp://127.0.0.1:5555", "tcp://127.9.9.9:0", "tcp://[::1]:5555", "tcp://localhost:1"]
-)
+@pytest.mark.parametrize("bind", ["tcp://127.0.0.1:5555", "tcp://127.9.9.9:0", "tcp://[::1]:5555", "tcp://localhost:1"])
 def test_loopback_is_encrypted_unless_told_not_to_be(bind: str) -> None:
     """A loopback address is encrypted too; there it may be switched off."""
     assert {"remote": bind} == checked_bind(bind, no_curve=False)
@@ -31,9 +28,7 @@ def test_loopback_is_encrypted_unless_told_not_to_be(bind: str) -> None:
 
 def test_a_socket_file_is_guarded_by_the_system() -> None:
     """A socket file is for its owner alone, with or without the option."""
-    assert (
-        {"bind": "ipc:///tmp/x"} == checked_bind("ipc:///tmp/x", False) == checked_bind("ipc:///tmp/x", True)
-    )
+    assert {"bind": "ipc:///tmp/x"} == checked_bind("ipc:///tmp/x", False) == checked_bind("ipc:///tmp/x", True)
 
 
 def test_nothing_is_bound_unasked() -> None:

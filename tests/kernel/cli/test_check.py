@@ -131,9 +131,7 @@ def test_standard_input() -> None:
 
 def test_check_imports_no_array_library(good: Path) -> None:
     """Checking imports neither numpy, structlog nor zmq, and no plugin."""
-    script = (
-        "import sys; from ganglion.cli.main import main; main(['check', sys.argv[1]]); print(*sys.modules)"
-    )
+    script = "import sys; from ganglion.cli.main import main; main(['check', sys.argv[1]]); print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", script, str(good)], capture_output=True, text=True)
 
     tops = {name.partition(".")[0] for name in done.stdout.split("\n")[-2].split()}
@@ -143,9 +141,7 @@ def test_check_imports_no_array_library(good: Path) -> None:
 def test_deep(good: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """--deep asks the constructors too; a parameter that one does not take is a fault in the document."""
     assert 0 == main(["check", "--deep", str(good)])
-    assert 2 == main(
-        ["check", "--deep", "--set", "schedule.one.agents.ada.muscle.params={gain: 1}", str(good)]
-    )
+    assert 2 == main(["check", "--deep", "--set", "schedule.one.agents.ada.muscle.params={gain: 1}", str(good)])
 
     printed = capsys.readouterr().out
     assert "gain" in printed

@@ -65,7 +65,4 @@ def test_a_faulty_file_ends_every_command(config: Config, tmp_path: Path) -> Non
     refused = config()
 
     assert (2, "") == (refused.returncode, refused.stdout)
-    assert (
-        ".ganglion.yml:1:1: proceses_per_run: unknown key; did you mean `processes_per_run`?"
-        in refused.stderr
-    )
+    assert ".ganglion.yml:1:1: proceses_per_run: unknown key; did you mean `processes_per_run`?" in refused.stderr

@@ -16,9 +16,7 @@ def plan(folder: Path, muscle: str) -> Plan:
     plugin = PluginPlan(muscle, at="run.yml:2:3: schedule.one.agents.ada.muscle")
     agent = AgentPlan("ada", plugin, None, PluginPlan("aggregate_rewards"), [], [])
     environments = [EnvironmentPlan("hill", attach=True)]
-    phase = PhasePlan(
-        0, "one", environments, [agent], PluginPlan("vanilla"), [], [PluginPlan("max_episodes")]
-    )
+    phase = PhasePlan(0, "one", environments, [agent], PluginPlan("vanilla"), [], [PluginPlan("max_episodes")])
     return Plan("u", "u", "1", [phase], source="run.yml", folder=str(folder), document="first\nsecond line")
 
 
@@ -50,9 +48,7 @@ def test_a_brain_is_asked_for_its_spaces(tmp_path: Path) -> None:
         dummy = PluginPlan("dummy")
         agent = AgentPlan("ada", dummy, brain, dummy, ["hill.0"], ["hill.1"], filters=list(filters))
         phase = PhasePlan(0, "one", [hill], [agent], PluginPlan("vanilla"), [], [PluginPlan("max_episodes")])
-        return [
-            f"{it.place}: {it.message}" for it in deeply(Plan("u", "u", "1", [phase], folder=str(tmp_path)))
-        ]
+        return [f"{it.place}: {it.message}" for it in deeply(Plan("u", "u", "1", [phase], folder=str(tmp_path)))]
 
     assert [] == faults(1)
     assert ["run.yml:2:3: agent ada: too few for 2: ['Discrete(11)', 'Discrete(100)']"] == faults(2)

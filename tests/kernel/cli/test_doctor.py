@@ -18,24 +18,11 @@ def _nowhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 def test_machine_of_the_tests_is_well(tmp_path: Path) -> None:
     """Where the tests run nothing fails; each thing is looked at, and nothing is left in the results folder."""
-    result = CliRunner().invoke(
-        command, [], obj=Settings(results=tmp_path / "r", json=True), standalone_mode=False
-    )
+    result = CliRunner().invoke(command, [], obj=Settings(results=tmp_path / "r", json=True), standalone_mode=False)
     rows = json.loads(result.output)
 
     assert [] == [row for row in rows if row["state"] == "fail"]
-    expected = [
-        "python",
-        "packages",
-        "processes",
-        "ipc",
-        "curve",
-        "files",
-        "results",
-        "store",
-        "kernel",
-        "plugins",
-    ]
+    expected = ["python", "packages", "processes", "ipc", "curve", "files", "results", "store", "kernel", "plugins"]
     assert expected == [row["what"] for row in rows]
     assert 0 == result.return_value
     assert not (tmp_path / "r").exists()

@@ -108,11 +108,9 @@ def test_file_and_run_are_the_same(ganglion: Command, tmp_path: Path, form: str)
 
     status, drawn, _ = ganglion("graph", str(tmp_path / "one.yml"), "--format", form)
     assert 0 == status
-    assert (
-        0,
-        drawn.replace("\\ndummy", "\\nuninstalled").replace("<br/>dummy", "<br/>uninstalled"),
-        "",
-    ) == ganglion("graph", "u", "--format", form)
+    assert (0, drawn.replace("\\ndummy", "\\nuninstalled").replace("<br/>dummy", "<br/>uninstalled"), "") == ganglion(
+        "graph", "u", "--format", form
+    )
     assert "vanilla" in drawn
     assert "0: one" in ganglion("graph", "u-1", "--phases", "--format", form)[1]
 

@@ -49,14 +49,7 @@ def test_a_lock_of_a_dead_kernel_holds_nobody(tmp_path: Path) -> None:
     """Where a kernel was killed, its file stays and its lock does not: the next one comes up and leaves."""
     (tmp_path / ".kernel").mkdir()
     (tmp_path / ".kernel" / "lock").write_text("process 1, endpoint ipc:///nowhere\n")
-    words = [
-        str(Path(sys.executable).with_name("ganglion")),
-        "kernel",
-        "--store",
-        "none",
-        "--results",
-        str(tmp_path),
-    ]
+    words = [str(Path(sys.executable).with_name("ganglion")), "kernel", "--store", "none", "--results", str(tmp_path)]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline().startswith("endpoint ")

@@ -39,9 +39,7 @@ def test_help_imports_click_only() -> None:
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
 
     tops = {name.partition(".")[0] for name in done.stdout.split("\n")[-2].split()}
-    assert (
-        not {"yaml", "pydantic", "rich", "numpy", "zmq", "msgpack", "structlog", "uvloop", "asyncio"} & tops
-    )
+    assert not {"yaml", "pydantic", "rich", "numpy", "zmq", "msgpack", "structlog", "uvloop", "asyncio"} & tops
 
 
 def test_misspelt_commands_and_options_are_answered(capsys: pytest.CaptureFixture[str]) -> None:
@@ -117,13 +115,7 @@ def test_options_before_and_after_the_name(monkeypatch: pytest.MonkeyPatch) -> N
     assert 0 == main(["-q", "run", "--plain", "--kernel", "f"])
     assert 0 == main(["run", "inner", "--json", "--results", "b"])
     first, second, third = seen
-    assert (Path("a"), 2, True, "x:y", False) == (
-        first.results,
-        first.verbosity,
-        first.json,
-        first.store,
-        first.plain,
-    )
+    assert (Path("a"), 2, True, "x:y", False) == (first.results, first.verbosity, first.json, first.store, first.plain)
     assert (-1, True, Path("f"), None) == (second.verbosity, second.plain, second.kernel, second.store)
     assert (Path("b"), False) == (third.results, third.json)
 
@@ -190,14 +182,7 @@ def test_json_on_a_screen_that_knows_ascii_only_is_json(tmp_path: Path) -> None:
     database = tmp_path / "ganglion.db"
     make = f"from ganglion.cli.stores import *; store_class('sqlite://').writer('sqlite:///{database}', 'x').close()"
     subprocess.run([sys.executable, "-c", make], check=True)
-    query = [
-        "results",
-        "--results",
-        str(tmp_path),
-        "--sql",
-        "SELECT 'r\u00e9sultat \U0001f600' AS word",
-        "--json",
-    ]
+    query = ["results", "--results", str(tmp_path), "--sql", "SELECT 'r\u00e9sultat \U0001f600' AS word", "--json"]
     done = subprocess.run(
         [str(Path(sys.executable).with_name("ganglion")), *query],
         env={**os.environ, "PYTHONIOENCODING": "ascii"},

@@ -18,9 +18,7 @@ def entry(value: str) -> Entry:
 def test_shipped_plugins_say_what_they_take() -> None:
     """The class of every environment, muscle, brain, objective, condition and filter of ours has a manual."""
     groups = ("environment", "muscle", "brain", "objective", "condition", "filter", "controller")
-    ours = [
-        one for group in groups for one in registry.entries(group) if one.distribution.startswith("ganglion-")
-    ]
+    ours = [one for group in groups for one in registry.entries(group) if one.distribution.startswith("ganglion-")]
 
     assert len(ours) > 20
     assert [] == [one.value for one in ours if not manual(one)]
@@ -32,9 +30,7 @@ def test_nothing_is_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     inner.mkdir(parents=True)
     for place in (inner.parent, inner):
         (place / "__init__.py").write_text("raise RuntimeError('it was imported')\n")
-    (inner / "thing.py").write_text(
-        'class Thing:\n    """Do it.\n\n    Params:\n        n: How often.\n    """\n'
-    )
+    (inner / "thing.py").write_text('class Thing:\n    """Do it.\n\n    Params:\n        n: How often.\n    """\n')
     monkeypatch.syspath_prepend(str(tmp_path))
 
     assert "Do it.\n\nParams:\n    n: How often." == manual(entry("manual_of_mine.inner.thing:Thing"))

@@ -60,10 +60,7 @@ class Hidden:
 
 def test_constructor() -> None:
     """Parameters have type and default; what is not declared is refused unless any keyword is taken."""
-    assert {
-        "type": "object",
-        "properties": {"size": {"type": "integer", "default": 3}, "thing": {}},
-    } == form_of(Open)
+    assert {"type": "object", "properties": {"size": {"type": "integer", "default": 3}, "thing": {}}} == form_of(Open)
     assert {
         "type": "object",
         "properties": {"thing": {}, "size": {"default": 2}},

@@ -14,9 +14,7 @@ from ganglion.errors import UsageError
 GANGLION = str(Path(sys.executable).with_name("ganglion"))
 
 
-@pytest.mark.parametrize(
-    ("text", "found"), [("0", {0}), ("0,2", {0, 2}), ("1-3", {1, 2, 3}), ("0,2-3", {0, 2, 3})]
-)
+@pytest.mark.parametrize(("text", "found"), [("0", {0}), ("0,2", {0, 2}), ("1-3", {1, 2, 3}), ("0,2-3", {0, 2, 3})])
 def test_lists_and_ranges(text: str, found: set[int]) -> None:
     """A list has numbers and ranges, both ends included."""
     assert found == processors(text, {0, 1, 2, 3})
@@ -68,7 +66,4 @@ def test_a_run_is_kept_on_its_processors(tmp_path: Path) -> None:
     wrong = subprocess.run([*command, "--cpus", "9999"], cwd=tmp_path, capture_output=True, text=True)
 
     assert f"kept on [{last}]" in kept.stderr
-    assert (2, f"ganglion: cpus: expected processors up to {last}, found 9999\n") == (
-        wrong.returncode,
-        wrong.stderr,
-    )
+    assert (2, f"ganglion: cpus: expected processors up to {last}, found 9999\n") == (wrong.returncode, wrong.stderr)

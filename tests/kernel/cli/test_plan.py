@@ -70,9 +70,7 @@ def test_plan_names_the_seeds() -> None:
 def test_plan_is_printed_both_ways(capsys: pytest.CaptureFixture[str]) -> None:
     """For people with the seed first, for programs as one JSON value."""
     print_plans([PLAN], as_json=False)
-    assert capsys.readouterr().out.startswith(
-        "demo · seed 42 · demo.yml\nphase 0 train: train, lockstep, 1 worker"
-    )
+    assert capsys.readouterr().out.startswith("demo · seed 42 · demo.yml\nphase 0 train: train, lockstep, 1 worker")
     print_plans([PLAN], as_json=True)
 
     assert [plan_rows(PLAN)] == json.loads(capsys.readouterr().out)

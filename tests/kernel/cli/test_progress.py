@@ -22,14 +22,7 @@ def _plain(**settings: object) -> tuple[PlainProgress, io.StringIO, io.StringIO]
 
 
 def _episode(second: float, steps: int = 10) -> RunEvent:
-    fields = {
-        "phase": 0,
-        "worker": 1,
-        "episode": 0,
-        "steps": steps,
-        "returns": {"scout": 21.0},
-        "reason": "terminated",
-    }
+    fields = {"phase": 0, "worker": 1, "episode": 0, "steps": steps, "returns": {"scout": 21.0}, "reason": "terminated"}
     return RunEvent("episode.ended", fields, second)
 
 
@@ -37,22 +30,16 @@ def test_event_is_one_line() -> None:
     """An event is its time, its name and its fields; maps are written with dots, texts with spaces in quotes."""
     line = plain_line(_episode(1.5))
 
-    assert (
-        "episode.ended    phase=0 worker=1 episode=0 steps=10 return.scout=21 reason=terminated" == line[13:]
-    )
+    assert "episode.ended    phase=0 worker=1 episode=0 steps=10 return.scout=21 reason=terminated" == line[13:]
     assert ".500" == line[8:12]
     assert (
-        'signal           reason="good enough"'
-        == plain_line(RunEvent("signal", {"reason": "good enough"}, 0.0))[13:]
+        'signal           reason="good enough"' == plain_line(RunEvent("signal", {"reason": "good enough"}, 0.0))[13:]
     )
 
 
 def test_wait_is_its_own_sentence() -> None:
     """A wait is shown as the sentence that tells it."""
-    assert (
-        "waiting 4.2 s for ada"
-        == plain_line(RunEvent("waiting", {"text": "waiting 4.2 s for ada"}, 0.0))[13:]
-    )
+    assert "waiting 4.2 s for ada" == plain_line(RunEvent("waiting", {"text": "waiting 4.2 s for ada"}, 0.0))[13:]
 
 
 def test_terminal_sequences_are_disarmed() -> None:

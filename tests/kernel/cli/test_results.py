@@ -50,16 +50,7 @@ def test_no_row_is_an_empty_list(ganglion: Command) -> None:
 
 def test_rows_are_narrowed(ganglion: Command) -> None:
     """Condition, columns, order, limit and wide reach the store."""
-    options = [
-        "--where",
-        "step > 1",
-        "--columns",
-        "run,step",
-        "--columns",
-        "setpoints",
-        "--order",
-        "-step,run",
-    ]
+    options = ["--where", "step > 1", "--columns", "run,step", "--columns", "setpoints", "--order", "-step,run"]
     _, out, _ = ganglion("results", "steps", *options, "--limit", "2", "--wide", "--format", "csv")
 
     assert ["run,step,setpoints.grid.x", "demo-1,3,3", "demo-1,2,2"] == out.splitlines()
@@ -101,11 +92,7 @@ def test_a_file_is_written_once(ganglion: Command, tmp_path: Path) -> None:
         (("steps", "demo-9"), 2, "did you mean `demo-"),
         (("steps", "--columns", "senors"), 2, "did you mean `sensors`"),
         (("steps", "--where", "stpe = 1"), 2, "did you mean `step`"),
-        (
-            ("steps", "--store", "sqlite:////none/a.db"),
-            1,
-            "/none/a.db: expected a result store, found nothing",
-        ),
+        (("steps", "--store", "sqlite:////none/a.db"), 1, "/none/a.db: expected a result store, found nothing"),
     ],
 )
 def test_faults_are_named(ganglion: Command, arguments: tuple[str, ...], status: int, message: str) -> None:
@@ -120,9 +107,7 @@ def test_parquet_is_written_by_the_store(ganglion: Command, tmp_path: Path) -> N
     parquet = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed")
     path = tmp_path / "rows.parquet"
 
-    assert (0, "", "") == ganglion(
-        "results", "steps", "demo-2", "--columns", "step,sensors", "--out", str(path)
-    )
+    assert (0, "", "") == ganglion("results", "steps", "demo-2", "--columns", "step,sensors", "--out", str(path))
 
     rows = [{"step": 1, "sensors": {"grid.a": 0.5}}, {"step": 2, "sensors": {"grid.a": 0.5}}]
     assert rows == parquet.read_table(path).to_pylist()

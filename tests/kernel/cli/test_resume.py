@@ -58,17 +58,12 @@ def test_a_finished_run_is_refused(ganglion: Callable[..., Any], kept: RunFolder
     before = (kept.path / "manifest.json").read_bytes()
     status, _, err = ganglion("resume", kept.run)
 
-    assert (2, "ganglion: run demo-1 has finished (completed): there is nothing to go on with\n") == (
-        status,
-        err,
-    )
+    assert (2, "ganglion: run demo-1 has finished (completed): there is nothing to go on with\n") == (status, err)
     assert before == (kept.path / "manifest.json").read_bytes()
 
 
 @pytest.mark.parametrize("boot", [boot_id(), "another"])
-def test_a_run_whose_end_was_heard_is_completed(
-    ganglion: Callable[..., Any], kept: RunFolder, boot: str
-) -> None:
+def test_a_run_whose_end_was_heard_is_completed(ganglion: Callable[..., Any], kept: RunFolder, boot: str) -> None:
     """Its supervisor was gone before the manifest was sealed: that is done, and nobody is started."""
     (kept.path / "tapes").mkdir()
     write_census(kept.path, Census(boot, Life(0), ended=End("finished", "completed", {"head": "ab"})))
@@ -93,8 +88,7 @@ def test_a_run_that_is_ending_is_refused(ganglion: Callable[..., Any], kept: Run
 
 
 @pytest.mark.parametrize(
-    ("status", "words"),
-    [("failed", "the begin of phase 0"), (None, "every process goes on where it was")],
+    ("status", "words"), [("failed", "the begin of phase 0"), (None, "every process goes on where it was")]
 )
 def test_a_failure_that_was_heard_is_on_the_tapes(
     tmp_path: Path, kept: RunFolder, monkeypatch: pytest.MonkeyPatch, status: str | None, words: str

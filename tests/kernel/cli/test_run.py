@@ -51,18 +51,14 @@ def test_store_is_said_in_words(tmp_path: Path) -> None:
 
 def test_one_name_is_for_one_document() -> None:
     """Two documents cannot have one name; nothing is started."""
-    result = CliRunner().invoke(
-        command, ["a.yml", "b.yml", "--name", "x"], obj=Settings(), standalone_mode=False
-    )
+    result = CliRunner().invoke(command, ["a.yml", "b.yml", "--name", "x"], obj=Settings(), standalone_mode=False)
 
     assert isinstance(result.exception, UsageError)
 
 
 def test_plan_starts_nothing(tmp_path: Path) -> None:
     """`run --plan` prints the processes of the demo and leaves no folder."""
-    result = CliRunner().invoke(
-        command, ["--plan"], obj=Settings(results=tmp_path / "r"), standalone_mode=False
-    )
+    result = CliRunner().invoke(command, ["--plan"], obj=Settings(results=tmp_path / "r"), standalone_mode=False)
 
     assert "demo/muscle/scout/0" in result.output
     assert not (tmp_path / "r").exists()
@@ -76,12 +72,7 @@ def test_run_imports_no_arrays_and_no_plugin(tmp_path: Path) -> None:
     )
     words = ["run", "--store", "none", "--quiet", "--set", "schedule.train.phase_config.episodes=1"]
     done = subprocess.run(
-        [sys.executable, "-c", script, *words],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        check=False,
-        timeout=60,
+        [sys.executable, "-c", script, *words], capture_output=True, text=True, cwd=tmp_path, check=False, timeout=60
     )
 
     assert done.stdout.splitlines()[-1] == "[] 0", done.stdout + done.stderr

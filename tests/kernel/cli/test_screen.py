@@ -21,8 +21,7 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("values", "line"),
-    [([], ""), ([1.0], "▅"), ([1.0, 2.0], "▁█"), ([2.0, 1.0, 1.5], "█▁▅"), ([3.0] * 4, "▅▅▅▅")],
+    ("values", "line"), [([], ""), ([1.0], "▅"), ([1.0, 2.0], "▁█"), ([2.0, 1.0, 1.5], "█▁▅"), ([3.0] * 4, "▅▅▅▅")]
 )
 def test_numbers_become_bars(values: list[float], line: str) -> None:
     """The lowest is the lowest bar, the highest the highest; equal ones are bars of middle height."""

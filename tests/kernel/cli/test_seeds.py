@@ -12,9 +12,7 @@ from ganglion.wire.messages import Verdict
 
 DUMMY = PluginPlan("dummy")
 AGENT = AgentPlan("ada", DUMMY, DUMMY, DUMMY, [], [])
-PHASE = PhasePlan(
-    0, "phase_0", [EnvironmentPlan("myenv", DUMMY)], [AGENT], DUMMY, [], [], workers=2, evaluate_every=1
-)
+PHASE = PhasePlan(0, "phase_0", [EnvironmentPlan("myenv", DUMMY)], [AGENT], DUMMY, [], [], workers=2, evaluate_every=1)
 
 
 class _Paths:
@@ -53,10 +51,6 @@ def test_paths_are_those_of_the_run(evaluation: bool) -> None:
         cast = Cast([], {}, [agent], {}, {}, False)
         setup.start(PHASE, worker, cast, Verdict("CONTINUE"), evaluation=evaluation)
 
-    shown = [
-        path_of(PHASE, p)
-        for p in processes_of("run", PHASE)
-        if p.worker is None or p.evaluation == evaluation
-    ]
+    shown = [path_of(PHASE, p) for p in processes_of("run", PHASE) if p.worker is None or p.evaluation == evaluation]
     assert all(path in paths.asked for path in shown)
     assert 1 + 2 * 3 == len(shown)

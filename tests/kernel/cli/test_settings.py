@@ -35,11 +35,7 @@ def test_variables(monkeypatch: pytest.MonkeyPatch) -> None:
 
     settings = Settings()
 
-    assert (Path("/r"), "sqlite:////s.db", Path("/k.json")) == (
-        settings.results,
-        settings.store,
-        settings.kernel,
-    )
+    assert (Path("/r"), "sqlite:////s.db", Path("/k.json")) == (settings.results, settings.store, settings.kernel)
 
 
 def test_options_are_new_ones_each_time() -> None:
@@ -106,10 +102,7 @@ def test_the_later_one_wins_key_by_key(place: Path, monkeypatch: pytest.MonkeyPa
 
 def test_a_faulty_file_is_told_with_all_its_faults(place: Path) -> None:
     """Misspelt settings are answered with the nearest, at their lines; nothing is taken."""
-    write(
-        place,
-        project="reslts: x\ncommands: no\nprocesses_per_run: 1.5\njournal_begin_bytes: 0\n",
-    )
+    write(place, project="reslts: x\ncommands: no\nprocesses_per_run: 1.5\njournal_begin_bytes: 0\n")
     with pytest.raises(DocumentError) as caught:
         Settings.load()
 

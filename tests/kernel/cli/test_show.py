@@ -18,9 +18,7 @@ def test_shows_a_run(ganglion: Command, write_run: Callable[..., str], tmp_path:
     lines = out.splitlines()
     assert ["run        demo-1", "uid        demo", "experiment e", "seed       1"] == lines[:4]
     assert "status     finished (done)" == lines[4]
-    heads = [
-        lines[i + 1].split()[:2] for i, line in enumerate(lines) if line in ("phases", "brains", "files")
-    ]
+    heads = [lines[i + 1].split()[:2] for i, line in enumerate(lines) if line in ("phases", "brains", "files")]
     assert [["phase", "name"], ["phase", "agent"], ["bytes", "path"]] == heads
     assert "10     document.yml" in lines
 
@@ -33,9 +31,7 @@ def test_as_json(ganglion: Command, write_run: Callable[..., str], tmp_path: Pat
 
     assert ["run", "uid", "experiment", "seed", "status", "reason", "started", "ended"] == list(value)[:8]
     assert ["folder", "versions", "phases", "brains", "files"] == list(value)[8:]
-    assert ["phase", "name", "mode", "status", "reason", "workers", "episodes", "limit"] == list(
-        value["phases"][0]
-    )
+    assert ["phase", "name", "mode", "status", "reason", "workers", "episodes", "limit"] == list(value["phases"][0])
     assert 1 == value["phases"][0]["episodes"]
 
 

@@ -23,15 +23,12 @@ NONE = PluginPlan("dummy")
 
 
 def _world(uid: str, do: str = "", line: int = 1, **more: Any) -> EnvironmentPlan:
-    return EnvironmentPlan(
-        uid, PluginPlan("trial_world:World", at=f"x.yml:{line}:1: {uid}"), params={"do": do}, **more
-    )
+    return EnvironmentPlan(uid, PluginPlan("trial_world:World", at=f"x.yml:{line}:1: {uid}"), params={"do": do}, **more)
 
 
 def _agent(sensors: list[str], actuators: list[str], rewards: list[str] | None = None) -> AgentPlan:
     places = {
-        f"{key}_at": [f"x.yml:20:{i + 1}: {key}.{i}" for i in range(9)]
-        for key in ("sensors", "actuators", "rewards")
+        f"{key}_at": [f"x.yml:20:{i + 1}: {key}.{i}" for i in range(9)] for key in ("sensors", "actuators", "rewards")
     }
     return AgentPlan("ada", NONE, None, NONE, sensors, actuators, rewards, **places)
 
@@ -71,9 +68,7 @@ def test_ids_that_nobody_declares_have_their_line(plan: Any) -> None:
     agent = _agent(["dummy.0", "dummy.11"], ["dummy.o"], ["dummy.Dumy Reward"])
     rows = try_environments(plan([EnvironmentPlan("dummy", PluginPlan("dummy"))], agent))
 
-    assert [("sensors.1", 2), ("actuators.0", 1), ("rewards.0", 1)] == [
-        (r["path"], r["column"]) for r in rows
-    ]
+    assert [("sensors.1", 2), ("actuators.0", 1), ("rewards.0", 1)] == [(r["path"], r["column"]) for r in rows]
     assert "'dummy.11' was not declared by its environment; did you mean 'dummy.1'?" in rows[0]["message"]
 
 
@@ -92,14 +87,8 @@ def test_processes_that_end_or_hang_are_named(plan: Any, capfd: pytest.CaptureFi
     assert [
         (1, "environment gone (worker 0): its process ended while it was started: exit status 7"),
         (2, "environment shot (worker 0): its process ended while it was started: killed by SIGKILL"),
-        (
-            3,
-            "environment stuck (worker 0): it hangs: expected it to start within 0.5 s and to shut down within 30 s",
-        ),
-        (
-            4,
-            "environment wrong (worker 0), class World, hook start_environment: ZeroDivisionError: division by zero",
-        ),
+        (3, "environment stuck (worker 0): it hangs: expected it to start within 0.5 s and to shut down within 30 s"),
+        (4, "environment wrong (worker 0), class World, hook start_environment: ZeroDivisionError: division by zero"),
         (20, "agent ada: sensors: 'good.1' was not declared by its environment; did you mean 'good.x'?"),
     ] == found
     shown = capfd.readouterr().err

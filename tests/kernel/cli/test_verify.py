@@ -82,14 +82,8 @@ def test_json_has_everything(ganglion: Command, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("damage", "named"),
     [
-        (
-            "UPDATE stored_steps SET tick = 9 WHERE step = 2",
-            "episode phase 0, train, worker 0, episode 0: it is not",
-        ),
-        (
-            "UPDATE stored_brains SET sha256 = '00' WHERE updates = 4",
-            "row brains, row 0 (phase 0, agent 'ada'",
-        ),
+        ("UPDATE stored_steps SET tick = 9 WHERE step = 2", "episode phase 0, train, worker 0, episode 0: it is not"),
+        ("UPDATE stored_brains SET sha256 = '00' WHERE updates = 4", "row brains, row 0 (phase 0, agent 'ada'"),
         ("UPDATE stored_brains SET path = '/etc/passwd'", "row brains, row 0 (phase 0, agent 'ada'"),
         (("document.yml", "x"), "file document.yml: expected SHA-256"),
         (("brains/0/ada/model.npz", "x"), "file brains/0/ada/model.npz: expected SHA-256"),
@@ -97,9 +91,7 @@ def test_json_has_everything(ganglion: Command, tmp_path: Path) -> None:
         ((MANIFEST, "{"), "file manifest.json: it cannot be read"),
     ],
 )
-def test_damage_is_named(
-    ganglion: Command, tmp_path: Path, damage: str | tuple[str, str], named: str
-) -> None:
+def test_damage_is_named(ganglion: Command, tmp_path: Path, damage: str | tuple[str, str], named: str) -> None:
     """The first damaged row, episode or file is named, and the status is 1; no digest is given of what is damaged."""
     if isinstance(damage, str):
         _edit(tmp_path, damage)
@@ -117,9 +109,7 @@ def test_what_somebody_wrote_is_shown_and_not_obeyed(ganglion: Command, tmp_path
     """Rows of a database from elsewhere may hold what a terminal would obey; no command that reads them says it."""
     with sqlite3.connect(tmp_path / "ganglion.db") as connection:
         (name,) = next(
-            row
-            for row in connection.execute("SELECT name FROM sqlite_master")
-            if row[0] in (table, f"stored_{table}")
+            row for row in connection.execute("SELECT name FROM sqlite_master") if row[0] in (table, f"stored_{table}")
         )
         for _, column, kind, *_ in connection.execute(f"PRAGMA table_info({name})").fetchall():
             if kind.upper() in ("TEXT", "VARCHAR"):

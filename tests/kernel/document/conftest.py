@@ -16,14 +16,7 @@ KNOWN = {
     "brain": ("dummy", "none"),
     "objective": ("dummy", "aggregate_rewards"),
     "controller": ("vanilla", "taking_turns"),
-    "condition": (
-        "agent_objective",
-        "environment",
-        "evaluation_objective",
-        "max_episodes",
-        "max_steps",
-        "vanilla",
-    ),
+    "condition": ("agent_objective", "environment", "evaluation_objective", "max_episodes", "max_steps", "vanilla"),
     "replay": ("recorded",),
     "reward": ("slope",),
     "transformer": ("counting",),
@@ -33,9 +26,7 @@ KNOWN = {
 class FixedPlugins:
     """Know a fixed table of plugins, whatever is installed."""
 
-    def locate(
-        self, kind: str, name: str, folder: str = "", allow: Sequence[str] = (), local: bool = True
-    ) -> str:
+    def locate(self, kind: str, name: str, folder: str = "", allow: Sequence[str] = (), local: bool = True) -> str:
         """Return the name if it is in the table."""
         if name not in KNOWN.get(kind, ()):
             raise PluginInvalid(f"there is no {kind} `{name}`", plugin=name)

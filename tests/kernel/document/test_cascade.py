@@ -33,18 +33,13 @@ def agent(name: str, **keys: Any) -> dict[str, Any]:
 
 
 WARM_UP = {
-    "environments": [
-        {**environment("hill", name="dummy", params={"max_iter": 8}), "reward": {"name": "my:Slope"}}
-    ],
+    "environments": [{**environment("hill", name="dummy", params={"max_iter": 8}), "reward": {"name": "my:Slope"}}],
     "agents": [agent("walker", muscle={"name": "dummy"}, sensors=["hill.0", "hill.1"], actuators=["hill.0"])],
     "phase_config": {"mode": "train", "worker": 2, "episodes": 5},
 }
 DUET = {
     "environments": [environment("lake", name="dummy"), environment("hill", params={"discrete": False})],
-    "agents": [
-        agent("swimmer", muscle={"name": "dummy"}, sensors=["lake.0"]),
-        agent("walker", sensors=["hill.1"]),
-    ],
+    "agents": [agent("swimmer", muscle={"name": "dummy"}, sensors=["lake.0"]), agent("walker", sensors=["hill.1"])],
 }
 SOLO = {
     "environments": [{**environment("hill"), "remove": True}],
@@ -77,9 +72,7 @@ def test_full_definition_overwrites_all() -> None:
     _, second = expanded(WARM_UP, {"environments": [environment("hill", name="dummy")]})
 
     assert [environment("hill", name="dummy")] == second.plain()["environments"]
-    assert ["this full definition of `hill` drops its reward of an earlier phase"] == [
-        f.message for f in second.faults
-    ]
+    assert ["this full definition of `hill` drops its reward of an earlier phase"] == [f.message for f in second.faults]
 
 
 def test_other_forms_are_full_definitions_too() -> None:
@@ -87,9 +80,9 @@ def test_other_forms_are_full_definitions_too() -> None:
     first = {"environments": [environment("e", name="dummy", params={"a": 1})]}
 
     for keys in ({"command": ["x"]}, {"attach": True}):
-        assert [environment("e", **keys)] == expanded(first, {"environments": [environment("e", **keys)]})[
-            1
-        ].plain()["environments"]
+        assert [environment("e", **keys)] == expanded(first, {"environments": [environment("e", **keys)]})[1].plain()[
+            "environments"
+        ]
     changed = expanded(first, {"environments": [environment("e", attach=False)]})[1].plain()["environments"]
     assert [environment("e", name="dummy", params={"a": 1}, attach=False)] == changed
 
@@ -108,9 +101,7 @@ def test_parts_with_a_name_replace_and_without_one_merge() -> None:
     merged = expanded(first, {"agents": [agent("a", brain={"params": {"y": 3}}, sensors=["e.3"])]})[1]
     new = expanded(first, {"agents": [agent("a", brain={"name": "c"})]})[1]
 
-    assert [agent("a", brain={"name": "b", "params": {"x": 1, "y": 3}}, sensors=["e.3"])] == merged.plain()[
-        "agents"
-    ]
+    assert [agent("a", brain={"name": "b", "params": {"x": 1, "y": 3}}, sensors=["e.3"])] == merged.plain()["agents"]
     assert [agent("a", brain={"name": "c"}, sensors=["e.1", "e.2"])] == new.plain()["agents"]
 
 
@@ -142,9 +133,7 @@ def test_replay_is_not_inherited() -> None:
 def test_recovery_merges_key_by_key() -> None:
     """Deadlines of a phase join those that it inherits."""
     first = {"on_loss": "fail", "deadlines_s": {"act": 1, "update": 2}, "restarts": {"max": 3}}
-    _, second = expanded(
-        {"recovery": first}, {"recovery": {"deadlines_s": {"act": 3}, "restarts": {"poison": 2}}}
-    )
+    _, second = expanded({"recovery": first}, {"recovery": {"deadlines_s": {"act": 3}, "restarts": {"poison": 2}}})
 
     assert {
         "on_loss": "fail", "deadlines_s": {"act": 3, "update": 2}, "restarts": {"max": 3, "poison": 2},
@@ -155,9 +144,7 @@ def test_what_was_removed_may_come_back_behind() -> None:
     """A full definition brings a removed environment back, behind those that stayed."""
     first = {"environments": [environment("a", name="x"), environment("b", name="x")]}
     phases = expanded(
-        first,
-        {"environments": [{**environment("a"), "remove": True}]},
-        {"environments": [environment("a", name="y")]},
+        first, {"environments": [{**environment("a"), "remove": True}]}, {"environments": [environment("a", name="y")]}
     )
 
     assert [environment("b", name="x"), environment("a", name="y")] == phases[2].plain()["environments"]
@@ -174,9 +161,7 @@ def test_twice_in_a_phase_is_a_fault() -> None:
     """An entity that one phase gives twice is a fault, and the first one counts."""
     (only,) = expanded({"agents": [agent("a", sensors=["e.1"]), agent("a", sensors=["e.2"])]})
 
-    assert ["duplicate name `a`: each stands once in the agents of a phase"] == [
-        fault.message for fault in only.faults
-    ]
+    assert ["duplicate name `a`: each stands once in the agents of a phase"] == [fault.message for fault in only.faults]
     assert [agent("a", sensors=["e.1"])] == only.plain()["agents"]
 
 
@@ -208,9 +193,7 @@ ENTRY = st.builds(
 AGENT = st.builds(
     lambda name, keys: {"name": name, **keys},
     st.sampled_from(["a", "b"]),
-    st.fixed_dictionaries(
-        {}, optional={"brain": PLUGIN, "sensors": st.lists(st.sampled_from("stu"), max_size=2)}
-    ),
+    st.fixed_dictionaries({}, optional={"brain": PLUGIN, "sensors": st.lists(st.sampled_from("stu"), max_size=2)}),
 )
 PHASE = st.fixed_dictionaries(
     {},
@@ -258,12 +241,7 @@ GIFT = st.fixed_dictionaries(
             unique_by=lambda a: a["name"],
         ),
         "simulation": st.fixed_dictionaries(
-            {},
-            optional={
-                "name": st.sampled_from("vt"),
-                "params": PARAMS,
-                "conditions": st.lists(SIMPLE, max_size=2),
-            },
+            {}, optional={"name": st.sampled_from("vt"), "params": PARAMS, "conditions": st.lists(SIMPLE, max_size=2)}
         ),
         "phase_config": st.dictionaries(st.sampled_from(["worker", "episodes"]), st.integers(1, 3)),
     },
@@ -280,9 +258,7 @@ def test_empty_phase_and_repeated_phase_change_nothing(given_: list[dict[str, An
 
 
 @given(st.lists(PHASE, min_size=2, max_size=4), st.booleans(), st.data())
-def test_cascade_is_associative_over_phases(
-    given_: list[dict[str, Any]], replace: bool, data: st.DataObject
-) -> None:
+def test_cascade_is_associative_over_phases(given_: list[dict[str, Any]], replace: bool, data: st.DataObject) -> None:
     """A cascade may be cut anywhere: the rest goes on from the last phase as from a document of its own."""
     cut = data.draw(st.integers(1, len(given_) - 1))
     whole = expanded(*given_, replace=replace)
@@ -429,9 +405,7 @@ def test_load_is_there_only_where_it_is_given(given_: list[dict[str, Any]], repl
 
 
 @given(st.lists(GIFT, min_size=1, max_size=3), st.data())
-def test_removal_takes_one_and_a_definition_brings_it_back(
-    given_: list[dict[str, Any]], data: st.DataObject
-) -> None:
+def test_removal_takes_one_and_a_definition_brings_it_back(given_: list[dict[str, Any]], data: st.DataObject) -> None:
     """Without the one that is removed all is as before; defined anew it has nothing of the past and stands last."""
     before = expanded(*given_)[-1].plain()
     uids: list[str] = [uid_of(entry) for entry in before["environments"]]  # type: ignore[attr-defined]

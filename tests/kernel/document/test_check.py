@@ -13,11 +13,7 @@ Said = Callable[..., list[str]]
 
 
 def phase(
-    environments: str = ENVIRONMENT,
-    agents: str = AGENT,
-    name: str = "one",
-    more: str = "",
-    episodes: bool = True,
+    environments: str = ENVIRONMENT, agents: str = AGENT, name: str = "one", more: str = "", episodes: bool = True
 ) -> str:
     """Return an entry of the schedule: four lines."""
     config = "phase_config: {episodes: 1}" if episodes else "recovery: {}"
@@ -207,9 +203,7 @@ CASES = [
 @pytest.mark.parametrize(("schedule", "faults"), CASES)
 def test_faults(schedule: str, faults: list[str], faults_of: Said) -> None:
     """Each fault is said once, at its place, with nothing that only follows from it."""
-    said = [
-        one for one in faults_of(HEAD + schedule) if "warning: " not in one and "not built yet: " not in one
-    ]
+    said = [one for one in faults_of(HEAD + schedule) if "warning: " not in one and "not built yet: " not in one]
 
     assert faults == said
 
@@ -246,9 +240,7 @@ def test_inherited_fault_is_said_once(faults_of: Said) -> None:
     text = HEAD + agent("sensors: [hil.0]") + "  - two: {}\n  - three: {}\n"
 
     path = "schedule.one.agents.ada.sensors.0"
-    assert [f"8:53: {path}: there is no environment `hil` in phase `one`; did you mean `hill`?"] == faults_of(
-        text
-    )
+    assert [f"8:53: {path}: there is no environment `hil` in phase `one`; did you mean `hill`?"] == faults_of(text)
 
 
 def test_what_stands_before_an_unsound_entry_is_checked(faults_of: Said) -> None:
@@ -266,22 +258,13 @@ PROGRAMS = [
     ("{command: [x]}, objective: ~, filters: ~", []),
     ("{name: dummy, cwd: y}", ["`cwd` is for muscles with `command` only"]),
     ("{attach: true, variables: {A: b}}", ["`variables` is for muscles with `command` only"]),
-    (
-        "{name: dummy, command: [x]}",
-        ["expected one of `name`, `command`, `attach`, found `name` and `command`"],
-    ),
-    (
-        "{command: [x], attach: true}",
-        ["expected one of `name`, `command`, `attach`, found `command` and `attach`"],
-    ),
+    ("{name: dummy, command: [x]}", ["expected one of `name`, `command`, `attach`, found `name` and `command`"]),
+    ("{command: [x], attach: true}", ["expected one of `name`, `command`, `attach`, found `command` and `attach`"]),
     ("{command: []}", ["expected a list of text, not empty, found a list"]),
     ("{attach: false}", ["missing key `name`: which muscle is it?"]),
     (
         "{command: [x]}, filters: [dummy]",
-        [
-            "`filters` run in a process of ours and cannot stand beside `command`",
-            "there is no filter `dummy`",
-        ],
+        ["`filters` run in a process of ours and cannot stand beside `command`", "there is no filter `dummy`"],
     ),
     (
         "{attach: true}, objective: {name: aggregate_rewards, params: {factor: 2}}",
@@ -289,9 +272,7 @@ PROGRAMS = [
     ),
     (
         "{command: [x]}, objective: dummy",
-        [
-            "a program adds up its rewards: beside `command` expected none, or aggregate_rewards without params"
-        ],
+        ["a program adds up its rewards: beside `command` expected none, or aggregate_rewards without params"],
     ),
 ]
 

@@ -176,9 +176,7 @@ def test_any_params_survive_being_written(params: dict[str, Any]) -> None:
 # -- any document -----------------------------------------------------------------------------------------------------
 UIDS = ["hill", "net.1", "-x", "yes", "12", "ü n", "{}", "#", "a: b"]
 PLAIN = st.dictionaries(
-    st.sampled_from(["a", "null", "1"]),
-    st.integers(-(2**53) + 1, 2**53 - 1) | st.text("ab:'", max_size=3),
-    max_size=2,
+    st.sampled_from(["a", "null", "1"]), st.integers(-(2**53) + 1, 2**53 - 1) | st.text("ab:'", max_size=3), max_size=2
 )
 CHANCE = st.booleans()
 
@@ -188,13 +186,10 @@ def keys(**optional: Any) -> st.SearchStrategy[dict[str, Any]]:
     return st.fixed_dictionaries({}, optional=optional)
 
 
-FORM = st.sampled_from(
-    [{"name": "dummy"}, {"attach": True}, {"command": ["run", "{connection}"], "cwd": "below"}]
-)
+FORM = st.sampled_from([{"name": "dummy"}, {"attach": True}, {"command": ["run", "{connection}"], "cwd": "below"}])
 DEFINITION = keys(params=PLAIN, per_worker=st.lists(PLAIN, max_size=2))
 CONDITIONS = st.lists(
-    st.sampled_from(["max_episodes", "environment"])
-    | st.builds(lambda p: {"name": "max_steps", "params": p}, PLAIN),
+    st.sampled_from(["max_episodes", "environment"]) | st.builds(lambda p: {"name": "max_steps", "params": p}, PLAIN),
     max_size=2,
 )
 CONFIG = keys(
@@ -215,9 +210,7 @@ PART = st.just("dummy") | st.builds(lambda p: {"name": "dummy", "parameters": p}
 
 def ids(uids: list[str], among: tuple[str, ...]) -> st.SearchStrategy[list[str]]:
     """Return lists of full ids of these environments."""
-    return st.lists(
-        st.sampled_from([f"{uid}.{local}" for uid in uids for local in among]), max_size=3, unique=True
-    )
+    return st.lists(st.sampled_from([f"{uid}.{local}" for uid in uids for local in among]), max_size=3, unique=True)
 
 
 @st.composite
@@ -229,13 +222,7 @@ def documents(draw: st.DrawFn) -> dict[str, Any]:
     agent = lambda name: {  # noqa: E731
         "name": name,
         "muscle": draw(PART),
-        **draw(
-            keys(
-                brain=PART | st.sampled_from(["none", None]),
-                objective=PART,
-                load=st.sampled_from([{}, False]),
-            )
-        ),
+        **draw(keys(brain=PART | st.sampled_from(["none", None]), objective=PART, load=st.sampled_from([{}, False]))),
         **draw(
             keys(
                 sensors=ids(uids, ("0", "1.2")),
@@ -256,8 +243,7 @@ def documents(draw: st.DrawFn) -> dict[str, Any]:
                 for uid in changed
             ],
             "agents": [
-                {"name": name, **draw(keys(muscle=PART, sensors=ids(uids, ("7",)), load=st.just({})))}
-                for name in known
+                {"name": name, **draw(keys(muscle=PART, sensors=ids(uids, ("7",)), load=st.just({})))} for name in known
             ],
         }
         if draw(CHANCE):
@@ -289,19 +275,11 @@ def test_any_document_resolved_gives_the_same_plan(document: dict[str, Any]) -> 
     assert {"warning"} >= {fault.severity for fault in faults}
     assert placeless(plan.to_map()) == placeless(again.to_map())
     assert resolved(plan) == resolved(again)
-    assert [len(phase.environments) for phase in plan.phases] == [
-        len(phase.environments) for phase in again.phases
-    ]
+    assert [len(phase.environments) for phase in plan.phases] == [len(phase.environments) for phase in again.phases]
 
 
 SCHEMA = Draft202012Validator(schema())
-FREE = (
-    "params",
-    "parameters",
-    "per_worker",
-    "deadlines_s",
-    "load",
-)  # below them anything goes, or other rules hold
+FREE = ("params", "parameters", "per_worker", "deadlines_s", "load")  # below them anything goes, or other rules hold
 
 
 def maps(tree: Any, place: str = "") -> Iterator[dict[str, Any]]:
@@ -362,9 +340,7 @@ def test_what_the_schema_refuses_is_refused(document: dict[str, Any], data: st.D
     place = data.draw(st.sampled_from(list(maps(changed))))
     if place:
         place[data.draw(st.sampled_from(sorted(place)))] = data.draw(
-            st.sampled_from(
-                [None, True, 0, 1, -1, 1.5, "", "x", "TEST", [], {}, ["x"], {"x": 1}, {"name": "x"}]
-            )
+            st.sampled_from([None, True, 0, 1, -1, 1.5, "", "x", "TEST", [], {}, ["x"], {"x": 1}, {"name": "x"}])
         )
 
     assert SCHEMA.is_valid(changed) or is_refused(changed)
@@ -403,6 +379,4 @@ def test_programs_that_act_are_planned(load: Load) -> None:
     assert ProgramPlan(["./act", "-v"], "sub", {"A": "1"}, {"bias": [1.0]}) == ada.program
     assert ((None, None), ProgramPlan()) == ((ada.muscle, bob.program), cyd.program)
     again, _ = load(resolved(plan))
-    assert [a.program for p in plan.phases for a in p.agents] == [
-        a.program for p in again.phases for a in p.agents
-    ]
+    assert [a.program for p in plan.phases for a in p.agents] == [a.program for p in again.phases for a in p.agents]

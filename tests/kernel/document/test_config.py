@@ -53,11 +53,7 @@ def test_the_schema_refuses_what_is_refused(value: object) -> None:
             accepted = False
 
     if not (isinstance(value, float) and value.is_integer()):  # for JSON 2.0 is an integer
-        assert (
-            accepted
-            == SCHEMA.is_valid({"processes_per_run": value})
-            == (type(value) is int and 1 <= value <= 1000)
-        )
+        assert accepted == SCHEMA.is_valid({"processes_per_run": value}) == (type(value) is int and 1 <= value <= 1000)
 
 
 def test_the_schema_knows_the_other_keys() -> None:

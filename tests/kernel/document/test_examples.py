@@ -30,9 +30,7 @@ KNOWN = {
 class Known:
     """Know the plugins of the examples, and which name was meant."""
 
-    def locate(
-        self, kind: str, name: str, folder: str = "", allow: Sequence[str] = (), local: bool = True
-    ) -> str:
+    def locate(self, kind: str, name: str, folder: str = "", allow: Sequence[str] = (), local: bool = True) -> str:
         """Return the name if there is such a plugin."""
         if name not in KNOWN.get(kind, []):
             raise PluginInvalid(f"there is no {kind} `{name}`", plugin=name)
@@ -82,9 +80,7 @@ Row = tuple[str, dict[str, Any], dict[str, Any], tuple[str, int, int | None]]
 
 def row_of(phase: PhasePlan) -> Row:
     """Return a phase as a row of the table: environments, agents, mode with workers and episodes."""
-    environments = {
-        e.uid: (e.params, None if e.reward is None else e.reward.name) for e in phase.environments
-    }
+    environments = {e.uid: (e.params, None if e.reward is None else e.reward.name) for e in phase.environments}
     agents = {a.name: (a.sensors, a.actuators) for a in phase.agents}
     return phase.name, environments, agents, (phase.mode, phase.workers, phase.episodes)
 

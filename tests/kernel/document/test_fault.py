@@ -5,9 +5,7 @@ from ganglion.document.fault import Fault, gathered, nearest, report, settle, su
 LINE = "      worker: one"
 
 
-def fault(
-    line: int = 9, column: int = 15, severity: str = "error", message: str = "wrong", text: str = LINE
-) -> Fault:
+def fault(line: int = 9, column: int = 15, severity: str = "error", message: str = "wrong", text: str = LINE) -> Fault:
     """Return a fault in farm.yml."""
     return Fault(severity, "farm.yml", line, column, "a.worker", message, text, 3)  # type: ignore[arg-type]
 

@@ -19,9 +19,7 @@ SOURCE = Source("a.yml")
 def read(text: str) -> tuple[Any, list[str]]:
     """Return the plain value of a text and the first lines of its faults, without the file's name."""
     root, faults = compose(Source.of("a.yml", text), text)
-    return (None if root is None else root.plain()), [
-        str(f).splitlines()[0].removeprefix("a.yml:") for f in faults
-    ]
+    return (None if root is None else root.plain()), [str(f).splitlines()[0].removeprefix("a.yml:") for f in faults]
 
 
 SCALARS = [
@@ -78,10 +76,7 @@ def test_not_a_number() -> None:
         ("%YAML 1.2\n---\na: 1\n...\n", {"a": 1}),
         ("a: &x [1]\nb: *x", {"a": [1], "b": [1]}),
         ("a: &n name\n*n : 3", {"a": "name", "name": 3}),
-        (
-            "a: &x {k: 1, l: 2}\nb: {m: 0, <<: *x, l: 3}",
-            {"a": {"k": 1, "l": 2}, "b": {"m": 0, "k": 1, "l": 3}},
-        ),
+        ("a: &x {k: 1, l: 2}\nb: {m: 0, <<: *x, l: 3}", {"a": {"k": 1, "l": 2}, "b": {"m": 0, "k": 1, "l": 3}}),
         (
             "a: &x {k: 1}\nb: &y {k: 2, l: 3}\nc: {<<: [*x, *y]}",
             {"a": {"k": 1}, "b": {"k": 2, "l": 3}, "c": {"k": 1, "l": 3}},
@@ -100,10 +95,7 @@ def test_reads(text: str, value: object) -> None:
     [
         ("a: 1\nb: 2\na: 3", "3:1: duplicate key `a`, first given in line 1"),
         ("a: &x {k: 1}\nb: {<<: *x, <<: *x}", "2:13: duplicate key `<<`, first given in line 2"),
-        (
-            "a: !!python/object/apply:os.system [ls]",
-            "1:4: the tag !!python/object/apply:os.system is refused",
-        ),
+        ("a: !!python/object/apply:os.system [ls]", "1:4: the tag !!python/object/apply:os.system is refused"),
         ("a: !mine x", "1:4: the tag !mine is refused"),
         ("a: !!set {x: ~}", "1:4: the tag !!set is refused"),
         ("a: !!int x", "1:4: expected what the tag !!int says, found the text 'x'"),
@@ -116,14 +108,8 @@ def test_reads(text: str, value: object) -> None:
         ("a: [1\nb: 2", "2:2: not YAML: while parsing a flow sequence"),
         ("a: b: c", "1:5: not YAML: mapping values are not allowed in this context"),
         ("a:\n\t- b", "2:1: not YAML: while scanning for the next token"),
-        (
-            'a: "b\nc: d\ne: "f"',
-            "1:4: not YAML: the quote that is opened here is closed in line 3 only, and behind",
-        ),
-        (
-            "a: 'b\nc: 'd'\ne: f",
-            "1:4: not YAML: the quote that is opened here is closed in line 2 only, and behind",
-        ),
+        ('a: "b\nc: d\ne: "f"', "1:4: not YAML: the quote that is opened here is closed in line 3 only, and behind"),
+        ("a: 'b\nc: 'd'\ne: f", "1:4: not YAML: the quote that is opened here is closed in line 2 only, and behind"),
         ('a: b\nc: "d\ne: f', "2:4: not YAML: the quote that is opened here is not closed"),
         ('a: "b\n c"\nd: [1', "3:6: not YAML: while parsing a flow sequence"),
         ("a: \x07", r"1:4: the character '\x07' may not stand in a document"),
@@ -162,8 +148,7 @@ def test_block_map_is_as_wide_as_its_first_key() -> None:
 NINE = "x,x,x,x,x,x,x,x,x"
 MIB = 2**20
 BOMBS = {
-    "laughs": f"a0: &a0 [{NINE}]\n"
-    + "".join(f"a{i}: &a{i} [{','.join([f'*a{i - 1}'] * 9)}]\n" for i in range(1, 30)),
+    "laughs": f"a0: &a0 [{NINE}]\n" + "".join(f"a{i}: &a{i} [{','.join([f'*a{i - 1}'] * 9)}]\n" for i in range(1, 30)),
     "aliases": "a: &a x\nb: [" + "*a, " * 2000 + "]",
     "a million aliases": "a: &a x\nb: [" + "*a," * 1_000_000 + "]",
     "merges": "m: &m {"
@@ -219,9 +204,7 @@ def test_bomb_is_refused_unexpanded(name: str, monkeypatch: pytest.MonkeyPatch) 
     assert len(text) <= DOCUMENT_BYTES
     assert (None, 1) == (value, len(faults))
     assert "(limit document_" in faults[0] or "(limit scalar_bytes)" in faults[0]
-    assert (
-        _Counted.taken <= 2 * marks.DOCUMENT_NODES + 4
-    )  # each value begins and ends; none is read a second time
+    assert _Counted.taken <= 2 * marks.DOCUMENT_NODES + 4  # each value begins and ends; none is read a second time
 
 
 @pytest.mark.parametrize("name", ["laughs", "aliases", "merges", "maps", "quoted scalar", "deep aliases"])
@@ -308,15 +291,11 @@ def test_any_text_gives_a_tree_or_a_fault(text: str) -> None:
 
 
 @given(
-    st.dictionaries(
-        st.text(st.characters(codec="utf-8", exclude_categories=["C", "Z"]), min_size=1), PLAIN, min_size=1
-    )
+    st.dictionaries(st.text(st.characters(codec="utf-8", exclude_categories=["C", "Z"]), min_size=1), PLAIN, min_size=1)
 )
 def test_quoted_text_survives(value: dict[str, object]) -> None:
     """What a YAML writer puts into quotes is read as it was."""
-    text = yaml.safe_dump(
-        {key: repr(part) for key, part in value.items()}, default_style='"', allow_unicode=False
-    )
+    text = yaml.safe_dump({key: repr(part) for key, part in value.items()}, default_style='"', allow_unicode=False)
 
     assert {key: repr(part) for key, part in value.items()} == read(text)[0]
 
@@ -326,6 +305,6 @@ def test_empty_collections_have_a_bound_of_their_own(empty: str) -> None:
     """Lists and maps cost twice what a number costs, also where nothing is in them: there may be half as many."""
     _, faults = compose(Source.of("a.yml", ""), f"a: [{(empty + ',') * (DOCUMENT_COLLECTIONS + 9)}]\n")
 
-    assert [
-        f"expected at most {DOCUMENT_COLLECTIONS} lists and maps, found more (limit document_collections)"
-    ] == [fault.message for fault in faults]
+    assert [f"expected at most {DOCUMENT_COLLECTIONS} lists and maps, found more (limit document_collections)"] == [
+        fault.message for fault in faults
+    ]

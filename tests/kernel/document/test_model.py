@@ -58,9 +58,7 @@ def test_form(text: str, faults: list[str]) -> None:
 def test_names() -> None:
     """Uids and names are text of up to 256 bytes without control characters, slash and brackets."""
     assert all(is_name(name) for name in ("a", "a b", "ä.ö-1", "x" * 256))
-    assert not any(
-        is_name(name) for name in ("", "a/b", "[", "a]", "a\n", "\x1b", "x" * 257, "ä" * 129, 3, None)
-    )
+    assert not any(is_name(name) for name in ("", "a/b", "[", "a]", "a\n", "\x1b", "x" * 257, "ä" * 129, 3, None))
 
 
 class Coat(Form):

@@ -51,11 +51,7 @@ def test_no_path(text: str) -> None:
         ("uid=v", "uid", "v"),
         ("seed=1e3", "seed", 1000.0),
         ("schedule.warm.phase_config.workers=3", "schedule 0 warm phase_config worker", 3),
-        (
-            'schedule.warm.environments."net.1".params.max_iter=9',
-            f"{ENTRIES} 0 environment params max_iter",
-            9,
-        ),
+        ('schedule.warm.environments."net.1".params.max_iter=9', f"{ENTRIES} 0 environment params max_iter", 9),
         ("schedule.0.environments.b.environment.name=x", f"{ENTRIES} 1 environment name", "x"),
         ("schedule.warm.environments.1.reward={name: r}", f"{ENTRIES} 1 reward", {"name": "r"}),
         ("schedule.warm.agents.ada.sensors.1=b.3", "schedule 0 warm agents 0 sensors 1", "b.3"),

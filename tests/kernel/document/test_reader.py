@@ -124,11 +124,7 @@ def test_all_stages_report_together(faults_of: Said) -> None:
 
 
 @pytest.mark.parametrize(
-    "text",
-    [
-        "uid: rates\nrun: {schedule: []}\nfactors: {}\n",
-        "uid: rates\ndefinitions: {}\nschedule: []\noutput: x\n",
-    ],
+    "text", ["uid: rates\nrun: {schedule: []}\nfactors: {}\n", "uid: rates\ndefinitions: {}\nschedule: []\noutput: x\n"]
 )
 def test_an_experiment_is_no_run(text: str, faults_of: Said) -> None:
     """A document of many runs has one fault, which says what it is and which command takes it."""
@@ -142,9 +138,7 @@ def test_report_has_lines_carets_and_a_sum(load: Load) -> None:
     with pytest.raises(DocumentError) as caught:
         load(TEXT.replace("seed: 1", "seed: one"))
 
-    expected = (
-        "run.yml:2:7: seed: expected an integer >= 0, found the text 'one'\nseed: one\n      ^^^\n1 error"
-    )
+    expected = "run.yml:2:7: seed: expected an integer >= 0, found the text 'one'\nseed: one\n      ^^^\n1 error"
     assert expected == str(caught.value)
     assert 2 == caught.value.exit_status
 
@@ -157,9 +151,7 @@ def test_settings_and_seed(load: Load, faults_of: Said) -> None:
 
     assert (2, "7") == (plan.phases[0].workers, plan.seed)
     assert "dummy" == (plan.phases[0].agents[0].brain and plan.phases[0].agents[0].brain.name)
-    assert ["--set seed=x: seed: expected an integer >= 0, found the text 'x'"] == faults_of(
-        TEXT, overrides=["seed=x"]
-    )
+    assert ["--set seed=x: seed: expected an integer >= 0, found the text 'x'"] == faults_of(TEXT, overrides=["seed=x"])
     assert ["--seed -1: seed: expected an integer >= 0, found the number -1"] == faults_of(TEXT, seed=-1)
     said = faults_of(TEXT, overrides=["schedule.one.phase_config.wrker=2"])
     assert [
@@ -189,23 +181,23 @@ def test_network_documents(load: Load, faults_of: Said) -> None:
         program, local=False
     )
     writes = TEXT.replace("muscle: dummy", "muscle: dummy, models: /tmp", 1)
-    assert [
-        "a document that came over the network names no folder to write to",
-    ] == [fault.rpartition(": ")[2] for fault in faults_of(writes, local=False)]
+    assert ["a document that came over the network names no folder to write to"] == [
+        fault.rpartition(": ")[2] for fault in faults_of(writes, local=False)
+    ]
     assert [] == faults_of(writes)
     for place in ("store", "sqlite:///models.db"):
         stored = TEXT.replace("muscle: dummy", f"muscle: dummy, models: '{place}'", 1)
         [fault] = faults_of(stored)
         assert "expected a directory (`./store` for one of that name" in fault
     reads = TEXT.replace("muscle: dummy", "muscle: dummy, load: {base: /tmp/models, agent: ada}", 1)
-    assert [
-        "a document that came over the network names no place to read from",
-    ] == [fault.rpartition(": ")[2] for fault in faults_of(reads, local=False)]
+    assert ["a document that came over the network names no place to read from"] == [
+        fault.rpartition(": ")[2] for fault in faults_of(reads, local=False)
+    ]
     assert [] == faults_of(reads)
     learns = TEXT.replace("muscle: dummy", "muscle: dummy, brain: dummy, replay: [{base: /tmp/kept}]", 1)
-    assert [
-        "a document that came over the network names no place to read from",
-    ] == [fault.rpartition(": ")[2] for fault in faults_of(learns, local=False)]
+    assert ["a document that came over the network names no place to read from"] == [
+        fault.rpartition(": ")[2] for fault in faults_of(learns, local=False)
+    ]
     for other in (
         TEXT + "recovery: {run_as: bob}\n",
         TEXT.replace("muscle: dummy", "muscle: dummy, recovery: {run_as: bob}", 1),
@@ -241,33 +233,14 @@ schedule:
 
 
 WORDS = sorted(
-    {
-        word
-        for place in PLACES.values()
-        for word in [*place.spellings, *place.spellings.values(), *place.parts]
-    }
-    | {
-        "uid",
-        "seed",
-        "name",
-        "params",
-        "command",
-        "attach",
-        "remove",
-        "sensors",
-        "rewards",
-        "recovery",
-        "cascade",
-    }
+    {word for place in PLACES.values() for word in [*place.spellings, *place.spellings.values(), *place.parts]}
+    | {"uid", "seed", "name", "params", "command", "attach", "remove", "sensors", "rewards", "recovery", "cascade"}
 )
-SCALARS = st.sampled_from(
-    [None, True, False, 0, 1, -1, 2.5, "", "a", "a.b", "hill.*", "dummy", "replace", *WORDS]
-)
+SCALARS = st.sampled_from([None, True, False, 0, 1, -1, 2.5, "", "a", "a.b", "hill.*", "dummy", "replace", *WORDS])
 TREES = st.recursive(
     SCALARS,
     lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.dictionaries(st.sampled_from(["a", "x-b", *WORDS]), inner, max_size=5)
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["a", "x-b", *WORDS]), inner, max_size=5)
     ),
     max_leaves=25,
 )
@@ -381,9 +354,7 @@ def test_a_tree_gives_the_plan_of_its_document() -> None:
     """Reading in two steps is reading."""
     tree = read_tree("base.yml", TEXT)
     root, faults = normalise(tree.root)
-    plan, _ = load_tree(
-        root, plugins=AnyPlugin(), source=tree.name, folder=tree.folder, text=tree.text, faults=faults
-    )
+    plan, _ = load_tree(root, plugins=AnyPlugin(), source=tree.name, folder=tree.folder, text=tree.text, faults=faults)
 
     assert load_document("base.yml", plugins=AnyPlugin(), text=TEXT)[0] == plan
 
@@ -398,6 +369,4 @@ def test_programs_that_act_can_be_denied(faults_of: Said, monkeypatch: pytest.Mo
     (denied,) = faults_of(program)
 
     assert far.endswith("agents.ada.muscle.command: a document that came over the network starts no programs")
-    assert denied.endswith(
-        "agents.ada.muscle.command: documents start no programs here (GANGLION_COMMANDS=deny)"
-    )
+    assert denied.endswith("agents.ada.muscle.command: documents start no programs here (GANGLION_COMMANDS=deny)")

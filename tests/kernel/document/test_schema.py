@@ -82,14 +82,9 @@ def test_editors_and_loader_know_the_same_kinds() -> None:
     assert {"environment", "muscle", "brain", "objective", "condition", "controller"} <= set(PARAMETERISED)
 
 
-SIZE = {
-    "type": "object",
-    "properties": {"size": {"type": "integer", "default": 3}},
-    "additionalProperties": False,
-}
+SIZE = {"type": "object", "properties": {"size": {"type": "integer", "default": 3}}, "additionalProperties": False}
 PARAMETERS = {
-    kind: {"own": SIZE, "mine:own": SIZE, "free": {"type": "object", "properties": {}}}
-    for kind in PARAMETERISED
+    kind: {"own": SIZE, "mine:own": SIZE, "free": {"type": "object", "properties": {}}} for kind in PARAMETERISED
 }
 PLACES = {  # kind -> path of a `{name, params}` in `document`
     "environment": ["schedule", 0, "one", "environments", 0, "environment"],
@@ -114,12 +109,8 @@ def document(kind: str, plugin: dict[str, Any]) -> dict[str, Any]:
         "schedule": [
             {
                 "one": {
-                    "environments": [
-                        {"environment": {"uid": "e", **own}, "reward": own, "state_transformer": own}
-                    ],
-                    "agents": [
-                        {"name": "a", "muscle": own, "brain": own, "objective": own, "filters": [own]}
-                    ],
+                    "environments": [{"environment": {"uid": "e", **own}, "reward": own, "state_transformer": own}],
+                    "agents": [{"name": "a", "muscle": own, "brain": own, "objective": own, "filters": [own]}],
                     "simulation": own,
                 }
             }
@@ -145,11 +136,7 @@ def test_parameters_of_known_plugins(kind: str) -> None:
             for wrong in ({"sise": 4}, {"size": "four"}):
                 assert not full.is_valid(document(kind, {"name": name, key: wrong}))
                 assert plain.is_valid(document(kind, {"name": name, key: wrong}))
-    for sound in (
-        {"name": "free", "params": {"x": 1}},
-        {"name": "unknown", "params": {"x": 1}},
-        {"params": {"x": 1}},
-    ):
+    for sound in ({"name": "free", "params": {"x": 1}}, {"name": "unknown", "params": {"x": 1}}, {"params": {"x": 1}}):
         assert full.is_valid(document(kind, sound)) == plain.is_valid(document(kind, sound))
     assert full.is_valid(document(kind, {"name": "unknown", "params": {"sise": 4}}))
 
@@ -164,10 +151,7 @@ def test_parameters_leave_the_schema_as_it_is() -> None:
     assert before == json.dumps(tree)
 
 
-EXAMPLES = [
-    *(Path(__file__).parents[2] / "documents").rglob("*.yml"),
-    Path(registry.load("document", "demo")),
-]
+EXAMPLES = [*(Path(__file__).parents[2] / "documents").rglob("*.yml"), Path(registry.load("document", "demo"))]
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)

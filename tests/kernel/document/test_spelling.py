@@ -58,14 +58,8 @@ def test_accepted_spellings(theirs: str, ours: str) -> None:
 @pytest.mark.parametrize(
     ("text", "fault"),
     [
-        (
-            "experiment: a\nexperiment_uid: b",
-            "2:1: experiment_uid: `experiment_uid` and `experiment` mean the same",
-        ),
-        (
-            "run_config: {conditions: [], condition: x}",
-            "1:30: run_config.condition: `condition` and `conditions`",
-        ),
+        ("experiment: a\nexperiment_uid: b", "2:1: experiment_uid: `experiment_uid` and `experiment` mean the same"),
+        ("run_config: {conditions: [], condition: x}", "1:30: run_config.condition: `condition` and `conditions`"),
     ],
 )
 def test_both_spellings_are_a_fault(text: str, fault: str) -> None:

@@ -198,9 +198,9 @@ def test_keys_without_meaning_are_told_and_dropped() -> None:
         "schedule:\n  - one:\n      agents: [{name: a, badge: 7, muscle: old:Arm, load: {depth: 3, phase: 0}}]"
     )
 
-    assert {"name": "a", "muscle": {"name": "mover"}, "load": {"phase": 0}} == done.root.plain()["schedule"][
-        0
-    ]["one"]["agents"][0]
+    assert {"name": "a", "muscle": {"name": "mover"}, "load": {"phase": 0}} == done.root.plain()["schedule"][0]["one"][
+        "agents"
+    ][0]
     assert [
         "3:60: warning: `depth` has no effect: all is loaded",
         "3:26: warning: `badge` has no effect: nobody asks for it",
@@ -209,9 +209,7 @@ def test_keys_without_meaning_are_told_and_dropped() -> None:
 
 def test_customs_are_those_of_the_names_that_are_there() -> None:
     """Versions, moves and dropped keys come from the tables whose names the document uses, once each."""
-    both = translated(
-        "schedule:\n  - one:\n      agents: [{name: a, brain: old:Head}, {name: b, brain: new:Head}]"
-    )
+    both = translated("schedule:\n  - one:\n      agents: [{name: a, brain: old:Head}, {name: b, brain: new:Head}]")
     one = translated("schedule:\n  - one:\n      agents: [{name: a, badge: 1, brain: new:Head}]")
 
     assert {"7.1", "9.0"} == both.versions
@@ -235,9 +233,7 @@ schedule:
     assert {"name": "c", "muscle": {"name": "mover", "params": {"keep": "./here"}}} == c
 
 
-@pytest.mark.parametrize(
-    "text", ["schedule: 3", "schedule: [3, {one: 4}]", "agents: old:Arm", "run_config: [old:End]"]
-)
+@pytest.mark.parametrize("text", ["schedule: 3", "schedule: [3, {one: 4}]", "agents: old:Arm", "run_config: [old:End]"])
 def test_what_has_no_sound_form_is_left_to_the_model(text: str) -> None:
     """What is no map where one is expected stays as it is."""
     done = translated(text)

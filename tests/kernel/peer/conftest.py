@@ -121,9 +121,7 @@ class Crowd:
         self.supervisor.join(Participant.hello("supervisor", "supervisor", "supervisor"))
         self._members: list[Participant] = [self.supervisor]
 
-    def add(
-        self, host: Any, name: str, role: Role, uid: str | None = None, worker: int | None = None
-    ) -> Participant:
+    def add(self, host: Any, name: str, role: Role, uid: str | None = None, worker: int | None = None) -> Participant:
         """Admit a host under a name, join it, serve it in a thread."""
         with self.change:
             self.bus.admit(name, role, "r", name, uid=uid, worker=worker)
@@ -267,9 +265,7 @@ class FakeWorldPeer:
 class FakeAgentPeer:
     """Answer the calls of a controller as a muscle would: setpoints count decisions, objectives sum rewards."""
 
-    def __init__(
-        self, actuators: Sequence[str] = ("w.a",), sensors: Sequence[str] = ("w.s",), **setup: Any
-    ) -> None:
+    def __init__(self, actuators: Sequence[str] = ("w.a",), sensors: Sequence[str] = ("w.s",), **setup: Any) -> None:
         self.actuators, self.sensors, self.setup = list(actuators), list(sensors), setup
         self.acts: list[Act] = []
         self.decisions = 0
@@ -358,11 +354,7 @@ class Worker:
         return self.goes.pop(0) if self.goes else Go(round=report.round)
 
     def setup(
-        self,
-        store: str | None = "r/store",
-        evaluation: bool = False,
-        mends: bool = False,
-        restarts: bool = False,
+        self, store: str | None = "r/store", evaluation: bool = False, mends: bool = False, restarts: bool = False
     ) -> ControllerReady:
         """Begin the phase."""
         mode = "evaluate" if evaluation else "train"
@@ -480,9 +472,7 @@ def worker(loader: Any) -> Callable[..., Worker]:
         conditions: Sequence[type[Any]] = (),
     ) -> Worker:
         chosen = {"w": FakeWorldPeer(ends=2)} if worlds is None else worlds
-        return Worker(
-            loader, chosen, {"one": FakeAgentPeer()} if agents is None else agents, controller, conditions
-        )
+        return Worker(loader, chosen, {"one": FakeAgentPeer()} if agents is None else agents, controller, conditions)
 
     return make
 

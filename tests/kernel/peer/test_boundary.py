@@ -46,12 +46,7 @@ def test_an_ended_environment_ends_the_episode(worker: Any) -> None:
     it.run()
     report = it.reports[0]
 
-    assert (True, False, "terminated", ["w"]) == (
-        report.terminated,
-        report.truncated,
-        report.reason,
-        report.ended,
-    )
+    assert (True, False, "terminated", ["w"]) == (report.terminated, report.truncated, report.reason, report.ended)
     assert [("RESET", "condition:environment", "terminated")] == causes(report)
 
 
@@ -69,11 +64,7 @@ def test_one_that_terminates_among_those_that_ended(worker: Any, world: Any, age
     it = worker({"v": world(truncates=2), "w": world(ends=2)}, {"one": agent(["w.a"])})
     it.run()
 
-    assert (True, False, ["v", "w"]) == (
-        it.reports[0].terminated,
-        it.reports[0].truncated,
-        it.reports[0].ended,
-    )
+    assert (True, False, ["v", "w"]) == (it.reports[0].terminated, it.reports[0].truncated, it.reports[0].ended)
 
 
 def test_its_end_is_said_once(worker: Any) -> None:
@@ -94,9 +85,7 @@ def test_the_environments_condition_decides_when(worker: Any, world: Any) -> Non
     """A condition that speaks for environments may wait; without it the first that ends is the end."""
     it = worker(
         {"v": world(ends=1), "w": world(ends=2)},
-        conditions=[
-            condition("environment", lambda view: at(1)(view) if len(view.ended) == 2 else Signal.CONTINUE)
-        ],
+        conditions=[condition("environment", lambda view: at(1)(view) if len(view.ended) == 2 else Signal.CONTINUE)],
     )
     it.run()
 
@@ -123,9 +112,7 @@ def test_of_several_signals_the_greatest_wins(worker: Any) -> None:
 
 
 @pytest.mark.parametrize(("first", "second"), [("One", "Two"), ("Two", "One")])
-def test_the_first_with_the_winning_signal_gives_the_reason(
-    worker: Any, world: Any, first: str, second: str
-) -> None:
+def test_the_first_with_the_winning_signal_gives_the_reason(worker: Any, world: Any, first: str, second: str) -> None:
     """Conditions are asked in document order."""
     it = worker({"w": world()}, conditions=[condition(first, at(3), first), condition(second, at(3), second)])
     it.run()
@@ -186,10 +173,7 @@ def test_a_failing_condition_is_blamed(worker: Any) -> None:
     it.hosted.host.tick()
     failure = it.failures[0].failure
 
-    assert ("author", "ZeroDivisionError: integer division or modulo by zero") == (
-        failure.kind,
-        failure.message,
-    )
+    assert ("author", "ZeroDivisionError: integer division or modulo by zero") == (failure.kind, failure.message)
     assert (failure.where or "").endswith("step 1, hook Broken.episode")
 
 
@@ -223,9 +207,7 @@ def test_a_signal_acts_at_the_next_boundary(worker: Any, world: Any) -> None:
         ("brain:one", "", "brain"),
     ],
 )
-def test_reasons_are_in_the_words_of_the_results(
-    worker: Any, world: Any, issuer: str, reason: str, text: str
-) -> None:
+def test_reasons_are_in_the_words_of_the_results(worker: Any, world: Any, issuer: str, reason: str, text: str) -> None:
     """A word, then perhaps a sentence."""
     it = worker({"w": world()})
     it.setup()

@@ -273,10 +273,7 @@ def test_an_update_for_some_reaches_only_them(stage: Stage) -> None:
     stage.think(0)
     stage.think(0)
 
-    assert [Thought({"for": "one"}, True), Thought({"for": "all"}, True)] == [
-        stage.update(1),
-        stage.update(2),
-    ]
+    assert [Thought({"for": "one"}, True), Thought({"for": "all"}, True)] == [stage.update(1), stage.update(2)]
 
 
 def test_an_update_for_all_replaces_those_for_some(stage: Stage) -> None:
@@ -294,18 +291,14 @@ def test_an_update_for_all_replaces_those_for_some(stage: Stage) -> None:
 def test_an_update_for_nobody_we_know_is_refused(stage: Stage, only: Any, found: str) -> None:
     """A muscle that there is not is the author's mistake."""
     stage.setup(lambda brain, muscle, data: Update(1, only=only))
-    with pytest.raises(
-        AuthorError, match=rf"Update\.only: expected a list of some of a/0, a/1, a/2, found '{found}'"
-    ):
+    with pytest.raises(AuthorError, match=rf"Update\.only: expected a list of some of a/0, a/1, a/2, found '{found}'"):
         stage.think()
 
 
 def test_an_update_that_cannot_travel_is_refused_with_its_path(stage: Stage) -> None:
     """The message begins with the path, the place names the brain."""
     stage.setup(lambda brain, muscle, data: {"layers": [1, object()]})
-    with pytest.raises(
-        AuthorError, match=r"\Aupdate\.layers\[1\]: a builtins\.object cannot travel"
-    ) as caught:
+    with pytest.raises(AuthorError, match=r"\Aupdate\.layers\[1\]: a builtins\.object cannot travel") as caught:
         stage.think()
 
     assert "brain a, class FakeBrain, step 2, hook thinking" == failure_of(caught.value).where
@@ -456,9 +449,7 @@ def test_an_error_fails_all_of_its_round(stage: Stage) -> None:
 def test_a_signal_goes_to_whose_row_it_answers(stage: Stage) -> None:
     """In a round each worker gets the signal that was given while its row was thought about; it is given once."""
     stage.setup()
-    stage.brain.answer = lambda brain, muscle, data: (
-        brain.signal(Signal.RESET, muscle) if muscle == "a/1" else None
-    )
+    stage.brain.answer = lambda brain, muscle, data: brain.signal(Signal.RESET, muscle) if muscle == "a/1" else None
     serials = [stage.send("brain.think", row(w, round=5, workers=[0, 1])) for w in (0, 1)]
     answers = [stage.link.replied(serial, "brain.think").signal for serial in serials]
 
@@ -553,9 +544,7 @@ def test_a_model_of_another_form_is_told_with_its_folder(stage: Stage) -> None:
     assert where.endswith(f"hook load; model {stage.folder / 'earlier'}")
 
     (stage.folder / "earlier" / "model-policy.npz").write_bytes(b"boo")
-    with pytest.raises(
-        StoreError, match=f"{stage.folder / 'earlier' / 'model-policy.npz'}: the file is damaged"
-    ):
+    with pytest.raises(StoreError, match=f"{stage.folder / 'earlier' / 'model-policy.npz'}: the file is damaged"):
         stage.setup(load=str(stage.folder / "earlier"))
 
 
@@ -705,9 +694,7 @@ def test_the_policy_is_the_newest_update(stage: Stage) -> None:
     """A muscle that evaluates gets it as often as it asks; before there is one it gets none."""
     stage.setup(lambda brain, muscle, data: data)
     stage.think(data={"w": 1})
-    found = [
-        stage.link.replied(stage.hosted.ask("brain.policy", Nothing()), "brain.policy") for _ in range(2)
-    ]
+    found = [stage.link.replied(stage.hosted.ask("brain.policy", Nothing()), "brain.policy") for _ in range(2)]
 
     assert [(True, {"w": 1})] * 2 == [(thought.fresh, thought.update) for thought in found]
     assert {"w": 2} == stage.think(data={"w": 2}).update, "who trains is not concerned"

@@ -34,16 +34,8 @@ def spaceless() -> SensorInformation:
         ("sensor", iter([]), "sensors: expected a list of SensorInformation, found <list_iterator"),
         ("sensor", None, "sensors: expected a list of SensorInformation, found None"),
         ("sensor", [sensor(), "t"], r"sensors\[1\]: expected a SensorInformation, found 't'"),
-        (
-            "sensor",
-            [ActuatorInformation(1, TEN, "a")],
-            r"sensors\[0\]: expected a SensorInformation, found Act",
-        ),
-        (
-            "reward",
-            RewardInformation(1, TEN, "r"),
-            "rewards: expected a list of RewardInformation, found Rew",
-        ),
+        ("sensor", [ActuatorInformation(1, TEN, "a")], r"sensors\[0\]: expected a SensorInformation, found Act"),
+        ("reward", RewardInformation(1, TEN, "r"), "rewards: expected a list of RewardInformation, found Rew"),
         ("sensor", [spaceless()], "sensor 's': expected a space, found 'Box'"),
     ],
 )
@@ -66,12 +58,7 @@ def changed(values: list[float], space: Space = PAIR) -> Any:
     ("what", "given", "error", "text"),
     [
         ("sensor", [sensor(), sensor()], AuthorError, "sensor 's' is declared twice"),
-        (
-            "actuator",
-            [ActuatorInformation(None, TEN, "a")],
-            AuthorError,
-            "'a' has no value: expected its no-op",
-        ),
+        ("actuator", [ActuatorInformation(None, TEN, "a")], AuthorError, "'a' has no value: expected its no-op"),
         ("actuator", [changed([7, 7])], OutOfActionSpaceError, "setpoint a: expected a value of Box"),
         (
             "actuator",
@@ -87,9 +74,7 @@ def changed(values: list[float], space: Space = PAIR) -> Any:
         ),
     ],
 )
-def test_a_declaration_that_cannot_hold_is_refused(
-    what: str, given: Any, error: type[Exception], text: str
-) -> None:
+def test_a_declaration_that_cannot_hold_is_refused(what: str, given: Any, error: type[Exception], text: str) -> None:
     """Ids come once, actuators have their no-op, and there are not more than are allowed."""
     with pytest.raises(error, match=text):
         layout_of(what, given)
@@ -133,11 +118,7 @@ def test_rows_stand_in_declared_order() -> None:
         ([], AuthorError, "sensor 's' is missing"),
         ([sensor(), sensor()], AuthorError, "sensor 's' is given twice"),
         ([sensor(None)], AuthorError, "sensor 's' has no value"),
-        (
-            [sensor(30, Discrete(99))],
-            OutOfObservationSpaceError,
-            r"reading s: expected a value of Discrete\(10\)",
-        ),
+        ([sensor(30, Discrete(99))], OutOfObservationSpaceError, r"reading s: expected a value of Discrete\(10\)"),
     ],
 )
 def test_a_row_that_does_not_fit_is_refused(given: Any, error: type[Exception], text: str) -> None:

@@ -26,9 +26,7 @@ from ganglion.wire.verb import Verb
 
 def calls(it: Any) -> list[tuple[str, str]]:
     """Return whom the controller called, by short names."""
-    return [
-        (e.peer.split("/")[2] if e.peer.count("/") > 1 else "governor", e.head.call) for e in it.link.calls()
-    ]
+    return [(e.peer.split("/")[2] if e.peer.count("/") > 1 else "governor", e.head.call) for e in it.link.calls()]
 
 
 # -- setting up -------------------------------------------------------------------------------------------------------
@@ -158,13 +156,9 @@ def test_a_restart_makes_new_objects(worker: Any) -> None:
     again = [call for _, call in calls(it)]
     end = again.index("governor.episode")
 
-    assert [
-        "environment.shutdown",
-        "muscle.shutdown",
-        "environment.start",
-        "muscle.setup",
-        "muscle.act",
-    ] == again[end + 1 : end + 6]
+    assert ["environment.shutdown", "muscle.shutdown", "environment.start", "muscle.setup", "muscle.act"] == again[
+        end + 1 : end + 6
+    ]
     assert [2, 9] == [message.episode_seed for _, message in it.link.asked("environment.start")]
     assert [0, 1] == [e.head.position[2] for e in it.link.calls("environment.start")]
     assert [0, 1] == [e.head.position[2] for e in it.link.calls("muscle.setup")]
@@ -282,9 +276,7 @@ def test_a_failing_environment_is_reported(worker: Any, world: Any) -> None:
         [len(record[-1]) for record in it.records("steps")],
         [len(record[-1]) for record in it.records("actions")],
     )
-    assert [(2, False, True, "failed: ValueError: no")] == [
-        tuple(record[6:10]) for record in it.records("episode")
-    ]
+    assert [(2, False, True, "failed: ValueError: no")] == [tuple(record[6:10]) for record in it.records("episode")]
 
 
 def test_a_failing_muscle_is_reported(worker: Any, agent: Any) -> None:
@@ -325,9 +317,7 @@ def test_a_silent_peer_is_reported(worker: Any) -> None:
     report = fail(it)
 
     assert ("deadline", "r/environment/w/0") == (report.failure.kind, report.peer)
-    assert (
-        "environment w (worker 0) to answer environment.update (episode 0, step 1)" in report.failure.message
-    )
+    assert "environment w (worker 0) to answer environment.update (episode 0, step 1)" in report.failure.message
 
 
 def test_a_failing_store_is_reported(worker: Any) -> None:
@@ -391,9 +381,7 @@ def evaluated(worker: Any) -> Any:
     it.start(verdict=Verdict("RESET", round=7))
     it.verdicts = [Verdict("RESET", episode=1, round=7), Verdict("STOP_SIMULATION")]
     it.hosted.host.tick()
-    it.hosted.ask(
-        "controller.evaluate", ControllerEvaluate(Verdict("RESET", episode=2, round=9)), "r/governor"
-    )
+    it.hosted.ask("controller.evaluate", ControllerEvaluate(Verdict("RESET", episode=2, round=9)), "r/governor")
     it.hosted.host.tick()
     return it
 
@@ -430,9 +418,7 @@ def test_a_pause_that_comes_too_late_does_not_hold_the_next_evaluation(worker: A
 
     it.link.answers["governor.episode"] = late
     it.hosted.host.tick()
-    it.hosted.ask(
-        "controller.evaluate", ControllerEvaluate(Verdict("RESET", episode=1, round=9)), "r/governor"
-    )
+    it.hosted.ask("controller.evaluate", ControllerEvaluate(Verdict("RESET", episode=1, round=9)), "r/governor")
     it.hosted.host.tick()
 
     assert [0, 1] == [report.episode for report in it.reports]
@@ -515,9 +501,7 @@ def test_an_episode_is_lost_with_an_environment(worker: Any, world: Any, gone: F
     assert [[1], [1, 2, 3]] == [[row[0] for row in record[6]] for record in it.records("steps")]
     assert ["environment.start"] * 2 == [call for _, call in calls(it) if call == "environment.start"]
     assert 1 == [call for _, call in calls(it)].count("muscle.shutdown")
-    assert 0 == [call for _, call in calls(it)].count("environment.shutdown"), (
-        "a new process has nothing to end"
-    )
+    assert 0 == [call for _, call in calls(it)].count("environment.shutdown"), "a new process has nothing to end"
 
 
 def test_an_episode_is_lost_with_a_muscle(worker: Any, agent: Any) -> None:
@@ -549,8 +533,7 @@ def test_whom_brains_await_passes(worker: Any, world: Any, agent: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("call", "at"),
-    [("environment.start", 1), ("muscle.setup", 1), ("environment.reset", 1), ("muscle.reset", 1)],
+    ("call", "at"), [("environment.start", 1), ("muscle.setup", 1), ("environment.reset", 1), ("muscle.reset", 1)]
 )
 def test_a_loss_between_episodes_costs_none(worker: Any, world: Any, agent: Any, call: str, at: int) -> None:
     """Who is lost while he is set up, or while the next episode is begun, is awaited, and it is begun again."""
@@ -584,7 +567,5 @@ def test_other_losses_fail_the_worker(worker: Any, world: Any) -> None:
     it = worker({"w": world(ends=3)})
     mortal = Mortal(it, "muscle.act", 2).run()  # the environment would be awaited, the muscle is not
     assert (1, []) == (len(it.failures), mortal.waits)
-    broken = Mortal(
-        worker({"w": world(ends=3)}), "environment.update", 2, Failure("author", "ValueError: no")
-    ).run()
+    broken = Mortal(worker({"w": world(ends=3)}), "environment.update", 2, Failure("author", "ValueError: no")).run()
     assert (1, []) == (len(broken.it.failures), broken.waits)

@@ -24,9 +24,7 @@ def sent(peer: str, head: Head, body: bytes = b"", *blobs: bytes) -> list[bytes]
     return [peer.encode(), encode_head(head), body, *blobs]
 
 
-def heard(
-    conversation: Conversation, peer: str, head: Head, message: Any = None, now_s: float = 0.0
-) -> list[Any]:
+def heard(conversation: Conversation, peer: str, head: Head, message: Any = None, now_s: float = 0.0) -> list[Any]:
     """Let a message come; returns what it means."""
     body = b"" if message is None else codec_of(type(message)).encode(message)
     return conversation.receive(sent(peer, head, body), now_s)[0]
@@ -41,9 +39,7 @@ def lost(peer: str) -> Lost:
 def test_call_and_answer() -> None:
     """A CALL has the next serial, its position and deadline; its REPLY settles it with body and blobs."""
     conversation = Conversation()
-    pending, frames = conversation.call(
-        BRAIN, "brain.think", b"body", 5.0, 2.5, (0, 1, 2, 3, 4, 5), [b"blob"]
-    )
+    pending, frames = conversation.call(BRAIN, "brain.think", b"body", 5.0, 2.5, (0, 1, 2, 3, 4, 5), [b"blob"])
 
     assert [BRAIN.encode(), b"body", b"blob"] == [frames[0], *frames[2:]]
     assert Head(Verb.CALL, 1, "brain.think", (0, 1, 2, 3, 4, 5), 2500) == decode_head(frames[1])
@@ -411,9 +407,7 @@ def test_bye_and_refusal_are_reasons_to_leave() -> None:
 @pytest.mark.parametrize("verb", [Verb.HELLO, Verb.WELCOME])
 def test_verbs_of_joining_are_refused(verb: Verb) -> None:
     """After joining nobody says HELLO or WELCOME."""
-    with pytest.raises(
-        RemoteProtocolError, match=f"said {verb.name}, which is not for peers that have joined"
-    ):
+    with pytest.raises(RemoteProtocolError, match=f"said {verb.name}, which is not for peers that have joined"):
         heard(Conversation(), "", Head(verb))
 
 
@@ -554,9 +548,7 @@ class TwoPeers(RuleBasedStateMachine):
     def lose_peer_for_a_while(self, who: int) -> None:
         """Tell one that the other is lost and returns: its calls stay open, and what it was asked is remembered."""
         before = {pending.serial for pending in self.talks[who].waits()}
-        message = sent(
-            "", Head(Verb.LOST), codec_of(Lost).encode(Lost(self.names[1 - who], 1, "killed", True))
-        )
+        message = sent("", Head(Verb.LOST), codec_of(Lost).encode(Lost(self.names[1 - who], 1, "killed", True)))
         incoming, _ = self.talks[who].receive(message, self.now_s)
         assert [Gone(self.names[1 - who], 1, "killed", True)] == incoming
         assert before == {pending.serial for pending in self.talks[who].waits()}

@@ -93,10 +93,6 @@ def test_what_is_in_midst_of_something_is_not_taken(standing: Any) -> None:
 
     assert peer.state is None
     assert ["tasks of the controller run on", "environment w stands in the midst"] == [
-        next(
-            word
-            for word in ("tasks of the controller run on", "environment w stands in the midst")
-            if word in text
-        )
+        next(word for word in ("tasks of the controller run on", "environment w stands in the midst") if word in text)
         for text in peer.warnings
     ]

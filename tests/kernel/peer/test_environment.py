@@ -271,9 +271,7 @@ def test_a_baseline_has_its_form(stage: Any) -> None:
         def start_environment(self) -> Any:
             return []
 
-    with pytest.raises(
-        AuthorError, match=r"expected an EnvironmentBaseline or .sensors, actuators., found list"
-    ):
+    with pytest.raises(AuthorError, match=r"expected an EnvironmentBaseline or .sensors, actuators., found list"):
         stage(world=Wrong).start()
 
 
@@ -405,9 +403,7 @@ def test_simtime_never_falls(stage: Any) -> None:
     it = stage()
     it.start()
     times = iter([5, 5, 4])
-    it.world.answer = lambda world: EnvironmentState(
-        sensors(world), [reward()], simtime=SimTime(next(times), None)
-    )
+    it.world.answer = lambda world: EnvironmentState(sensors(world), [reward()], simtime=SimTime(next(times), None))
     it.update()
     it.update()
     with pytest.raises(AuthorError, match=r"simtime fell from .*=5.* to .*=4"):
@@ -486,16 +482,8 @@ def test_all_declared_sensors_are_answered(stage: Any, change: Any, text: str) -
     ("row", "error", "text"),
     [
         (lambda: SensorInformation(1.5, UNIT, "half"), OutOfObservationSpaceError, "reading half: .*1.5"),
-        (
-            lambda: SensorInformation(1.5, Box(0.0, 9.0, ()), "half"),
-            OutOfObservationSpaceError,
-            "reading half: .*1.5",
-        ),
-        (
-            lambda: SensorInformation(float("nan"), UNIT, "half"),
-            OutOfObservationSpaceError,
-            "reading half: .*nan",
-        ),
+        (lambda: SensorInformation(1.5, Box(0.0, 9.0, ()), "half"), OutOfObservationSpaceError, "reading half: .*1.5"),
+        (lambda: SensorInformation(float("nan"), UNIT, "half"), OutOfObservationSpaceError, "reading half: .*nan"),
     ],
 )
 def test_a_reading_outside_its_space_is_refused(stage: Any, row: Any, error: Any, text: str) -> None:
@@ -554,9 +542,7 @@ def test_a_state_has_its_form(stage: Any) -> None:
     it = stage()
     it.start()
     it.world.answer = lambda world: (sensors(world), [reward()])
-    with pytest.raises(
-        AuthorError, match=r"expected an EnvironmentState or .sensors, rewards, done., found tuple"
-    ):
+    with pytest.raises(AuthorError, match=r"expected an EnvironmentState or .sensors, rewards, done., found tuple"):
         it.update()
 
 
@@ -609,14 +595,8 @@ def test_an_own_reset_gets_episode_and_seed(stage: Any) -> None:
     ("change", "text"),
     [
         (lambda s, a: (s[:1], a), "sensors changed between episodes: half is missing"),
-        (
-            lambda s, a: (s[::-1], a),
-            "sensors changed between episodes: the order was count, half and is half, count",
-        ),
-        (
-            lambda s, a: ([*s, SensorInformation(1, TEN, "more")], a),
-            "sensors changed between episodes: more is new",
-        ),
+        (lambda s, a: (s[::-1], a), "sensors changed between episodes: the order was count, half and is half, count"),
+        (lambda s, a: ([*s, SensorInformation(1, TEN, "more")], a), "sensors changed between episodes: more is new"),
         (
             lambda s, a: (s, [a[0], ActuatorInformation(1.0, Box(0.0, 2.0, ()), "b")]),
             r"actuators changed between episodes: the space of b was Box\(low=0.0, high=1.0, .* and is Box\(.*high=2.0",
@@ -670,10 +650,7 @@ def test_flags_are_looked_at_when_they_leave(stage: Any) -> None:
     ("answer", "text"),
     [
         (lambda s: (s, [reward()], np.array([True, False])), "done: expected a boolean"),
-        (
-            lambda s: EnvironmentState(s, [reward()], simtime=3),
-            "simtime: expected a SimTime or None, found 3",
-        ),  # type: ignore[arg-type]
+        (lambda s: EnvironmentState(s, [reward()], simtime=3), "simtime: expected a SimTime or None, found 3"),  # type: ignore[arg-type]
         (lambda s: (s, reward(), False), "rewards: expected a list of RewardInformation"),
         (lambda s: ("s", [reward()], False), "sensors: expected a list of SensorInformation, found 's'"),
     ],
@@ -809,9 +786,7 @@ class FakeBaselineTransformer(FakeTransformer):
     baseline = True
 
 
-@pytest.mark.parametrize(
-    ("kind", "counts"), [(FakeTransformer, [0, 3, 0]), (FakeBaselineTransformer, [1, 3, 1])]
-)
+@pytest.mark.parametrize(("kind", "counts"), [(FakeTransformer, [0, 3, 0]), (FakeBaselineTransformer, [1, 3, 1])])
 def test_the_transformer_comes_last(stage: Any, kind: type[Any], counts: list[int]) -> None:
     """What it returns is seen of every update; of the baselines only if it says so."""
     it = stage(transformer=kind)
@@ -830,9 +805,7 @@ def test_the_transformer_may_change_rewards_but_no_flags(stage: Any) -> None:
 
     it = stage(transformer=Ends)
     it.start()
-    with pytest.raises(
-        AuthorError, match="the transformer changed terminated or truncated, which it may not"
-    ):
+    with pytest.raises(AuthorError, match="the transformer changed terminated or truncated, which it may not"):
         it.update()
 
 
@@ -849,9 +822,7 @@ class Leaves(StateTransformer):
 def test_what_a_transformer_leaves_is_for_the_store(stage: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """The world's state is for reward and transformer; what the last one leaves of it is answered as plain values."""
     answer = lambda world: EnvironmentState(  # noqa: E731
-        sensors(world),
-        [reward()],
-        world_state={"voltage": np.array([1.0, 2.0]), "step": np.int64(world.step)},
+        sensors(world), [reward()], world_state={"voltage": np.array([1.0, 2.0]), "step": np.int64(world.step)}
     )
     found = []
     for transformer, left in ((None, None), (Leaves, lambda state: state), (Leaves, lambda state: None)):
@@ -873,9 +844,7 @@ def test_what_a_transformer_leaves_is_for_the_store(stage: Any, monkeypatch: pyt
         (np.zeros(100_000), r"world_state: .*limit world_state_values"),
     ],
 )
-def test_what_cannot_be_stored_is_blamed(
-    stage: Any, left: Any, text: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_cannot_be_stored_is_blamed(stage: Any, left: Any, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A transformer that leaves what no store can keep is told so, with step and environment."""
     monkeypatch.setattr(Leaves, "left", staticmethod(lambda state: left))
     it = stage(transformer=Leaves)
@@ -972,9 +941,7 @@ def test_an_exception_is_blamed_on_its_author(stage: Any, slow: bool) -> None:
     assert (__file__, "ZeroDivisionError: by nothing") == (lines[1].split('"')[1], lines[-1])
 
 
-@pytest.mark.parametrize(
-    "hook", ["__init__", "start_environment", "reset", "shutdown", "reward", "transformer"]
-)
+@pytest.mark.parametrize("hook", ["__init__", "start_environment", "reset", "shutdown", "reward", "transformer"])
 def test_every_hook_is_named(stage: Any, hook: str) -> None:
     """Whatever raises, the failure names the hook."""
     parts: dict[str, type[Any]] = {"world": FakeWorld, "reward": FakeReward, "transformer": FakeTransformer}

@@ -68,9 +68,7 @@ def test_taking_turns_gives_each_step_to_one(worker: Any, world: Any, agent: Any
     assert [[[0]], [[2]], [[4]], [[5]]] == [act.readings for act in agents["one"].acts]
 
 
-def test_each_episode_of_turns_begins_with_the_first(
-    worker: Any, world: Any, agent: Any, in_turns: Any
-) -> None:
+def test_each_episode_of_turns_begins_with_the_first(worker: Any, world: Any, agent: Any, in_turns: Any) -> None:
     """Turns count from the beginning of the episode."""
     agents = {"one": agent(["w.a"]), "two": agent(["w.b"])}
     it = worker({"w": world(["a", "b"], ends=1)}, agents, in_turns)
@@ -78,14 +76,10 @@ def test_each_episode_of_turns_begins_with_the_first(
     it.run()
 
     assert (2, 0) == (agents["one"].decisions, agents["two"].decisions)
-    assert [{"one": {"decisions": 1, "sum": 10.0, "mean": 10.0}}] * 2 == [
-        report.agents for report in it.reports
-    ]
+    assert [{"one": {"decisions": 1, "sum": 10.0, "mean": 10.0}}] * 2 == [report.agents for report in it.reports]
 
 
-def test_who_has_not_decided_is_not_told_of_the_end(
-    worker: Any, world: Any, agent: Any, in_turns: Any
-) -> None:
+def test_who_has_not_decided_is_not_told_of_the_end(worker: Any, world: Any, agent: Any, in_turns: Any) -> None:
     """An agent whose turn never came hears nothing."""
     agents = {"one": agent(["w.a"]), "two": agent(["w.b"])}
     it = worker({"w": world(["a", "b"], ends=1)}, agents, in_turns)
@@ -146,10 +140,7 @@ def test_steps_are_what_was_given_and_answered(worker: Any) -> None:
             0,
             "w",
             0,
-            [
-                [1, 0, 1, None, [1], [1], [10], False, False, None],
-                [2, 1, 2, None, [2], [2], [20], True, False, None],
-            ],
+            [[1, 0, 1, None, [1], [1], [10], False, False, None], [2, 1, 2, None, [2], [2], [20], True, False, None]],
         ]
     ] == it.records("steps")
 
@@ -358,9 +349,7 @@ def test_a_controller_may_not_give_up_its_episode(worker: Any) -> None:
 
     assert ("author", "controller (worker 0), class Lazy, step 1, hook simulate") == (
         it.failures[0].failure.kind,
-        (it.failures[0].failure.where or "").replace(
-            "test_a_controller_may_not_give_up_its_episode.<locals>.", ""
-        ),
+        (it.failures[0].failure.where or "").replace("test_a_controller_may_not_give_up_its_episode.<locals>.", ""),
     )
 
 
@@ -626,9 +615,7 @@ def test_a_controllers_mistake_names_it(worker: Any, controller: Any, step: int,
     assert ("author", message) == (report.failure.kind, report.failure.message)
     assert f"controller (worker 0), class {controller.__name__}, step {step}, hook simulate" == where
     assert (0, 0, step, None) == (report.worker, report.episode, report.step, report.peer)
-    assert controller.__name__ in (report.failure.traceback or "") or __file__ in (
-        report.failure.traceback or ""
-    )
+    assert controller.__name__ in (report.failure.traceback or "") or __file__ in (report.failure.traceback or "")
 
 
 def test_a_turn_that_comes_out_otherwise_is_refused(worker: Any, world: Any, agent: Any) -> None:
@@ -670,9 +657,7 @@ def test_a_decision_takes_the_rewards_of_one_step(worker: Any, world: Any, settl
     it = worker({"w": world(ends=5)}, controller=Holds)
     it.run(settle=settle)
 
-    assert [([10], 10.0), ([30], 30.0), ([50], 50.0)] == [
-        (row[6], row[7]) for row in it.records("actions")[0][-1]
-    ]
+    assert [([10], 10.0), ([30], 30.0), ([50], 50.0)] == [(row[6], row[7]) for row in it.records("actions")[0][-1]]
     assert [{"one": [10 * step]} for step in (1, 2, 3, 4)] == seen
     assert [([0], [1]), ([2], [2]), ([4], [3])] == [(row[3], row[4]) for row in it.records("actions")[0][-1]]
 
@@ -691,6 +676,4 @@ def test_a_decision_that_is_not_named_takes_what_is_newest(worker: Any, world: A
     it = worker({"w": world(ends=5)}, controller=Waits)
     it.run(settle=settle)
 
-    assert [([20], 20.0), ([40], 40.0), ([50], 50.0)] == [
-        (row[6], row[7]) for row in it.records("actions")[0][-1]
-    ]
+    assert [([20], 20.0), ([40], 40.0), ([50], 50.0)] == [(row[6], row[7]) for row in it.records("actions")[0][-1]]

@@ -51,10 +51,7 @@ def test_what_is_excused_is_logged_counted_and_kept() -> None:
     assert "ValueError: no" in participant.logged[0].traceback
     assert "muscle a, hook update" in participant.logged[0].where
     topic = "@r/events"
-    assert [
-        (topic, "event", EXCUSED, {"count": 1}),
-        (topic, "event", EXCUSED, {"count": 2}),
-    ] == participant.told
+    assert [(topic, "event", EXCUSED, {"count": 1}), (topic, "event", EXCUSED, {"count": 2})] == participant.told
     assert [{"issuer": "muscle:a", "hook": "update", "reason": "ValueError: no"}] * 2 == excuses.pop()
     assert excuses.pop() is None
 
@@ -127,8 +124,7 @@ def test_what_ends_the_process_ends_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("plugin", "found"),
-    [(None, False), ({}, False), ({"on_error": "fail"}, False), ({"on_error": "continue"}, True)],
+    ("plugin", "found"), [(None, False), ({}, False), ({"on_error": "fail"}, False), ({"on_error": "continue"}, True)]
 )
 def test_the_document_says_what_is_excused(plugin: Any, found: bool) -> None:
     """Only `continue` does."""

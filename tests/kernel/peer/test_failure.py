@@ -95,12 +95,7 @@ def test_our_own_errors_keep_their_kind(error: Exception, kind: str, data: Any) 
     """Errors of ours are told by kind and message, without a traceback; who is to blame is named."""
     failure = failure_of(error)
 
-    assert (kind, str(error), None, data) == (
-        failure.kind,
-        failure.message,
-        failure.traceback,
-        data or failure.data,
-    )
+    assert (kind, str(error), None, data) == (failure.kind, failure.message, failure.traceback, data or failure.data)
 
 
 def test_a_mistake_of_ours_shows_its_traceback() -> None:
@@ -178,9 +173,7 @@ def test_wrapped_error_keeps_its_cause() -> None:
         (hook_failed(ValueError("no"), "muscle a, hook setup"), "no traceback here\nmuscle a, hook setup\n"),
     ],
 )
-def test_only_own_failures_are_shown(
-    error: GanglionError, shown: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_only_own_failures_are_shown(error: GanglionError, shown: str, capsys: pytest.CaptureFixture[str]) -> None:
     """What somebody else answered, or failed to answer, is his to print; the place stands behind a traceback."""
     traceback = "no traceback here\n" if "traceback" in shown else None
     where = "muscle a, hook setup" if traceback else None

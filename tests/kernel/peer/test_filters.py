@@ -195,12 +195,7 @@ class MuscleStage:
 
     def __init__(self, hosted: Any, loader: Any, cls: type[Any] = FakeMuscle) -> None:
         classes = {"muscle": cls, "objective": FakeSum, "filter__shift": Shift}
-        classes |= {
-            "filter__refusing": Refusing,
-            "filter__deaf": Deaf,
-            "filter__adds": Adds,
-            "filter__bounds": Bounds,
-        }
+        classes |= {"filter__refusing": Refusing, "filter__deaf": Deaf, "filter__adds": Adds, "filter__bounds": Bounds}
         self.hosted = hosted(MuscleHost(loader(**classes)))
         self.thoughts: list[Thought] = []
         think = lambda peer, message: self.thoughts.pop(0) if self.thoughts else Thought()  # noqa: E731
@@ -275,9 +270,7 @@ def test_what_is_published_holds_for_the_decision_that_follows(stage: MuscleStag
     """The row has its next readings as they were seen before; the decision is made on what the new arrays show."""
     stage.setup([plugin(), plugin(by=10.0)])
     stage.act(1)
-    stage.thoughts = [
-        Thought(filters={"1": {"by": {"dtype": "<f8", "shape": [], "data": np.array(20.0).tobytes()}}})
-    ]
+    stage.thoughts = [Thought(filters={"1": {"by": {"dtype": "<f8", "shape": [], "data": np.array(20.0).tobytes()}}})]
     stage.act(2, 0)
 
     (_, think) = stage.hosted.link.asked("brain.think")[0]
@@ -359,9 +352,7 @@ def test_arrays_of_a_filter_that_stands_elsewhere_are_refused(stage: MuscleStage
     """Where they lie there is a filter that takes none; one that takes them judges them itself, as its own do."""
     whose = {"class": "elsewhere:Norm"}
     Models(tmp_path).save({"by": np.array(40.0)}, tag_of(0), whose)
-    with pytest.raises(
-        AuthorError, match=r"filter 0 of agent a .*the arrays of elsewhere:Norm.*found .*:Deaf: were"
-    ):
+    with pytest.raises(AuthorError, match=r"filter 0 of agent a .*the arrays of elsewhere:Norm.*found .*:Deaf: were"):
         stage.setup([plugin(name="deaf"), plugin()], None, models=str(tmp_path))
     stage.setup([plugin(), plugin(name="deaf")], None, models=str(tmp_path))
     assert 40.0 == stage.filters[0].by
@@ -385,11 +376,7 @@ class Broken(Shift):
         (lambda given: given[0], AuthorError, "expected a pair"),
         (lambda given: ([], []), AuthorError, "'w.s' has no value"),
         (lambda given: ([SensorInformation(1.0, WIDE, "x")], []), AuthorError, "'x' was not declared"),
-        (
-            lambda given: ([SensorInformation(1e3, Box(0.0, 1e4, ()), "w.s")], []),
-            OutOfObservationSpaceError,
-            "w.s",
-        ),
+        (lambda given: ([SensorInformation(1e3, Box(0.0, 1e4, ()), "w.s")], []), OutOfObservationSpaceError, "w.s"),
     ],
 )
 def test_what_a_filter_shows_is_what_it_declared(
@@ -441,9 +428,7 @@ class ArrayBrain(FakeBrain):
     batched = True
 
     def learn(self, batch: Any) -> Any:
-        self.log.append(
-            (batch.data, batch.objectives.tolist(), batch.observations.tolist(), batch.actions.tolist())
-        )
+        self.log.append((batch.data, batch.objectives.tolist(), batch.observations.tolist(), batch.actions.tolist()))
         return [len(self.log)]
 
 
@@ -484,14 +469,7 @@ class BrainStage:
         data = {"data": {"data": "mine", "by": 10.0}, "by": 1.0}
         rows = ([[5]], [[4]], [[1]], [0.5], [[7]])
         think = Think(
-            worker,
-            0,
-            0,
-            *rows,
-            proposed=[[15.0]],
-            data=data,
-            observations=[[16.0]],
-            next_observations=[[18.0]],
+            worker, 0, 0, *rows, proposed=[[15.0]], data=data, observations=[[16.0]], next_observations=[[18.0]]
         )
         return self.ask("brain.think", think, worker)
 

@@ -176,9 +176,7 @@ CLASSES: dict[str, type[Any]] = {
 }
 
 
-def plan(
-    workers: int = 1, condition: str = "own", breaks: int = 0, brain: bool = True, load: Any = None
-) -> Plan:
+def plan(workers: int = 1, condition: str = "own", breaks: int = 0, brain: bool = True, load: Any = None) -> Plan:
     """Return a plan of one phase."""
     environment = EnvironmentPlan("w", OWN, params={"breaks": breaks})
     agent = AgentPlan("one", OWN, OWN if brain else None, OWN, ["w.*"], ["w.*"], load=load)
@@ -381,10 +379,7 @@ def test_a_start_asks_for_processes_and_waits_for_them(stage: Stage) -> None:
     stage.start()
     stage.settle()
 
-    assert ["r", 0] == [
-        stage.link.asked("kernel.need")[0][1].run,
-        stage.link.asked("kernel.need")[0][1].phase,
-    ]
+    assert ["r", 0] == [stage.link.asked("kernel.need")[0][1].run, stage.link.asked("kernel.need")[0][1].phase]
     assert [process.name for process in processes_of("r", plan().phases[0])] + [STORE] == stage.link.asked(
         "kernel.watch"
     )[0][1].peers
@@ -404,9 +399,7 @@ def test_a_start_may_go_on_with_a_cut(stage: Stage, tmp_path: Path) -> None:
     stage.link.tell(STORE, "record.ack", RecordAck(batches[-1].number, None))
     stage.settle()
     found = read_cut(path.read_bytes(), "it")
-    assert ("r", 0, "long ago", [[1, 5]]) == tuple(
-        found[key] for key in ("run", "phase", "started", "signals")
-    )
+    assert ("r", 0, "long ago", [[1, 5]]) == tuple(found[key] for key in ("run", "phase", "started", "signals"))
 
 
 def test_what_is_no_cut_is_refused(stage: Stage) -> None:
@@ -423,8 +416,7 @@ def test_a_governor_has_one_run(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize(
-    ("call", "message"),
-    [("governor.signal", FlowSignal("RESET", "operator")), ("governor.stop", RunRequest("r"))],
+    ("call", "message"), [("governor.signal", FlowSignal("RESET", "operator")), ("governor.stop", RunRequest("r"))]
 )
 def test_start_comes_first(stage: Stage, call: str, message: Any) -> None:
     """Without a run there is nothing to steer."""

@@ -77,9 +77,7 @@ def test_what_a_hook_raises_is_blamed_on_it(is_async: bool) -> None:
         hooks("propose_actions", waiting if is_async else plain)
     hooks.close()
 
-    assert [
-        "muscle ada (worker 0), class Farmer of farm 1.0, step 3, hook propose_actions"
-    ] == caught.value.__notes__
+    assert ["muscle ada (worker 0), class Farmer of farm 1.0, step 3, hook propose_actions"] == caught.value.__notes__
     assert isinstance(caught.value.__cause__, KeyError)
 
 

@@ -89,11 +89,7 @@ def test_a_transformer_may_see_baselines(loader: Any) -> None:
     given = EnvironmentBaseline([SensorInformation(1, TEN, "s")], [], SimTime(5, None), {"a": 1})
     found = judgement(loader, None, Eight).baseline(given)
 
-    assert (8, 5, {"a": 1}) == (
-        found.sensors_available[0].value,
-        found.simtime.simtime_ticks,
-        found.static_world_model,
-    )
+    assert (8, 5, {"a": 1}) == (found.sensors_available[0].value, found.simtime.simtime_ticks, found.static_world_model)
 
 
 @pytest.mark.parametrize("result", [None, 1.0, [1.0], [None], {"r": 1}])

@@ -74,18 +74,10 @@ def test_arrays_travel_as_bytes_or_lists(name: str) -> None:
 
 @pytest.mark.parametrize(
     ("name", "sent", "value"),
-    [
-        ("number", 1, 1.0),
-        ("count", 3.0, 3),
-        ("choice", -2.0, -2),
-        ("single", 0, 0.0),
-        ("count", np.int32(4), 4),
-    ],
+    [("number", 1, 1.0), ("count", 3.0, 3), ("choice", -2.0, -2), ("single", 0, 0.0), ("count", np.int32(4), 4)],
 )
 @pytest.mark.parametrize("beside", [[], ["bits"]])
-def test_integral_floats_and_integers_are_understood(
-    name: str, sent: Any, value: Any, beside: list[str]
-) -> None:
+def test_integral_floats_and_integers_are_understood(name: str, sent: Any, value: Any, beside: list[str]) -> None:
     """An int where a float is declared, and an integral float where an int is, are taken for what is declared."""
     layout = layout_of([name, *beside])
     row = layout.from_row([sent, *[[0] * 5 for _ in beside]], "readings")
@@ -95,9 +87,7 @@ def test_integral_floats_and_integers_are_understood(
 
 
 @pytest.mark.parametrize("name", sorted(ONE))
-@pytest.mark.parametrize(
-    "sent", [None, "x", {}, [[]], {"a": 1}, [None, None], b"123", [[[1]]], "12", [10**400]]
-)
+@pytest.mark.parametrize("sent", [None, "x", {}, [[]], {"a": 1}, [None, None], b"123", [[[1]]], "12", [10**400]])
 def test_what_does_not_fit_is_refused_by_its_id(name: str, sent: Any) -> None:
     """Whatever is no value of a space is refused with the id, and with nothing but RemoteProtocolError."""
     with pytest.raises(RemoteProtocolError, match=f"^readings.{name}: "):
@@ -137,8 +127,7 @@ def test_arrays_are_looked_at_element_by_element(name: str, bad: float) -> None:
 
 
 @pytest.mark.parametrize(
-    ("row", "found"),
-    [([], "0 values"), ([1.0, 2.0], "2 values"), ({}, "dict"), (None, "NoneType"), (b"\0", "bytes")],
+    ("row", "found"), [([], "0 values"), ([1.0, 2.0], "2 values"), ({}, "dict"), (None, "NoneType"), (b"\0", "bytes")]
 )
 def test_a_row_has_one_value_per_id(row: Any, found: str) -> None:
     """A row of another length, or no list, is refused with what was expected and found."""
@@ -283,12 +272,7 @@ def test_bytes_and_complex_numbers_travel(array: Any) -> None:
 
 def test_frozen_data_become_json() -> None:
     """Arrays are lists, bytes base64, and what JSON has no number for is text."""
-    value = {
-        "grid": np.arange(4).reshape(2, 2),
-        "raw": b"\x00\xff",
-        "no": [None, np.nan, -np.inf],
-        "c": np.array([1j]),
-    }
+    value = {"grid": np.arange(4).reshape(2, 2), "raw": b"\x00\xff", "no": [None, np.nan, -np.inf], "c": np.array([1j])}
     text = to_json(freeze(value, None, "model"))
 
     assert {
@@ -318,10 +302,7 @@ def test_without_blobs_arrays_stay_inside() -> None:
         (np.array([object()]), "update: expected an array of numbers, booleans or bytes, found dtype object"),
         (np.array(["x"]), "update: expected an array of numbers"),
         (np.complex64(1j), r"update: a numpy\.complex64 cannot travel"),
-        (
-            {"dtype": "<f8", "shape": [1], "data": b"12345678"},
-            "update: a map with the keys dtype, shape, data",
-        ),
+        ({"dtype": "<f8", "shape": [1], "data": b"12345678"}, "update: a map with the keys dtype, shape, data"),
         ({"a": {"shape": 1, "dtype": 2, "blob": 3}}, r"update\.a: a map with the keys shape, dtype, blob"),
         (["x\udc80"], r"update\[0\]: expected text that is UTF-8"),
         ({"x\udc80": 1}, "update: expected text that is UTF-8"),

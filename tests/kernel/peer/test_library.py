@@ -25,8 +25,7 @@ def agent(load: Any = None, name: str = "ada", **more: Any) -> AgentPlan:
 def plan(folder: Path, *agents: AgentPlan, phases: int = 3) -> Plan:
     """Return a run of `farm` with these agents in every phase; its document lies in a folder."""
     made = [
-        PhasePlan(i, f"phase {i}", [EnvironmentPlan("hill", DUMMY)], list(agents), DUMMY, [], [])
-        for i in range(phases)
+        PhasePlan(i, f"phase {i}", [EnvironmentPlan("hill", DUMMY)], list(agents), DUMMY, [], []) for i in range(phases)
     ]
     return Plan("farm", "farms", "1", made, folder=str(folder))
 
@@ -80,9 +79,7 @@ class Kept:
     def __exit__(self, *_: object) -> None:
         pass
 
-    def rows(
-        self, table: str, runs: Sequence[str] = (), columns: Sequence[str] = ()
-    ) -> Iterator[dict[str, Any]]:
+    def rows(self, table: str, runs: Sequence[str] = (), columns: Sequence[str] = ()) -> Iterator[dict[str, Any]]:
         """Yield rows of a table."""
         rows: list[dict[str, Any]] = getattr(self, table)
         return ({c: row[c] for c in columns} for row in rows if not runs or row["run"] in runs)
@@ -99,9 +96,7 @@ def found(tmp_path: Path, kept: Kept, monkeypatch: pytest.MonkeyPatch) -> Callab
     """Return a function that looks for a model, and says where it is below the folder of the test."""
     monkeypatch.setattr(registry, "load", lambda kind, scheme: kept)
 
-    def look(
-        load: Any, store: str | None = None, own: dict[tuple[int, str], str] = UNSET, **more: Any
-    ) -> str | None:
+    def look(load: Any, store: str | None = None, own: dict[tuple[int, str], str] = UNSET, **more: Any) -> str | None:
         mine = agent(load, **more)
         it = Library(plan(tmp_path, mine), "farm-9", str(kept.results / "farm-9"), store, warnings.append)
         folder = it.model(it._plan.phases[2], mine, own)
@@ -301,12 +296,7 @@ def test_both_shelves_have_an_index(tmp_path: Path) -> None:
     for folder, names in ((tmp_path / "results" / "farm-1" / "brains", ["ada", "bob"]), (second, ["ada"])):
         shelf = read_shelf(folder)
         assert shelf is not None
-        assert ("farm-1", "farm", "finished", {0: "phase 0"}) == (
-            shelf.run,
-            shelf.uid,
-            shelf.status,
-            shelf.phases,
-        )
+        assert ("farm-1", "farm", "finished", {0: "phase 0"}) == (shelf.run, shelf.uid, shelf.status, shelf.phases)
         assert names == list(dict.fromkeys(kept.agent for kept in shelf.models))
 
 

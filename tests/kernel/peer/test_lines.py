@@ -54,13 +54,9 @@ def test_wrong_line_is_refused(start: Start, line: str, text: str) -> None:
 
 def test_line_without_a_call_is_refused(start: Start) -> None:
     """Two lines for one call are refused with the next call."""
-    program = start(
-        "import sys\nfor _ in sys.stdin: sys.stdout.write('{}\\n{\"a\": 1}\\n'); sys.stdout.flush()"
-    )
+    program = start("import sys\nfor _ in sys.stdin: sys.stdout.write('{}\\n{\"a\": 1}\\n'); sys.stdout.flush()")
     assert {} == program.ask("act")
-    with pytest.raises(
-        AuthorError, match="line 2 of its standard output: expected no line before the call act"
-    ):
+    with pytest.raises(AuthorError, match="line 2 of its standard output: expected no line before the call act"):
         program.ask("act")
     program.end()
 
@@ -87,9 +83,7 @@ def test_program_that_cannot_be_started_is_named() -> None:
         Lines(["./nowhere"])
 
 
-@pytest.mark.parametrize(
-    ("ending", "status"), [("sys.exit(5)", 5), ("os.abort()", -signal.SIGABRT), ("sys.exit()", 1)]
-)
+@pytest.mark.parametrize(("ending", "status"), [("sys.exit(5)", 5), ("os.abort()", -signal.SIGABRT), ("sys.exit()", 1)])
 def test_process_ends_as_its_program(ending: str, status: int) -> None:
     """A program that ends too soon ends the process that speaks for it, with its status or by its signal."""
     child = f"import os, sys\nsys.stdin.readline()\n{ending}"

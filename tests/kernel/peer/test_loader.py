@@ -31,9 +31,7 @@ def folder(tmp_path: Path) -> Iterator[Path]:
 
 def test_variables_of_a_process_describe_its_loader() -> None:
     """Folder and allowed packages come from the environment; nothing is allowed by default."""
-    assert Loader("/docs", ("one", "two")) == Loader.of(
-        {"GANGLION_FOLDER": "/docs", "GANGLION_ALLOW": "one,two"}
-    )
+    assert Loader("/docs", ("one", "two")) == Loader.of({"GANGLION_FOLDER": "/docs", "GANGLION_ALLOW": "one,two"})
     assert Loader("", ()) == Loader.of({})
 
 
@@ -66,8 +64,7 @@ def test_an_unknown_name_is_refused(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "text"),
-    [("loader_walking:Walker", "class Walker"), ("dummy", "class DummyMuscle of ganglion-toys ")],
+    ("name", "text"), [("loader_walking:Walker", "class Walker"), ("dummy", "class DummyMuscle of ganglion-toys ")]
 )
 def test_blame_names_class_and_distribution(folder: Path, name: str, text: str) -> None:
     """Who reads of a failure learns whose it is, with the version where a distribution ships it."""

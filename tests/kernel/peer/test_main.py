@@ -57,9 +57,7 @@ def test_keys_go_to_the_link(bus: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """With keys among its variables a participant connects by them; a broken one is named and nothing is sent."""
     keys = ClientKeys("s" * 40, "p" * 40, "k" * 40)
     given: list[ClientKeys | None] = []
-    monkeypatch.setattr(
-        "ganglion.transport.link.connect_blocking", lambda endpoint, keys: given.append(keys) or bus
-    )
+    monkeypatch.setattr("ganglion.transport.link.connect_blocking", lambda endpoint, keys: given.append(keys) or bus)
     leave(bus)
 
     assert 0 == program.main({**VARIABLES, **keys.variables()})
@@ -100,11 +98,7 @@ def test_a_refusal_ends_with_one(bus: Any, capsys: pytest.CaptureFixture[str]) -
     bus.send = lambda frames: bus.deliver("", Head(Verb.ERROR, 1), failure)
     status = program.main(VARIABLES)
 
-    assert (1, True, "a: the kernel refuses 'a': the token is wrong\n") == (
-        status,
-        bus.closed,
-        capsys.readouterr().err,
-    )
+    assert (1, True, "a: the kernel refuses 'a': the token is wrong\n") == (status, bus.closed, capsys.readouterr().err)
 
 
 def test_a_lost_broker_ends_with_one(bus: Any, capsys: pytest.CaptureFixture[str]) -> None:
@@ -115,9 +109,7 @@ def test_a_lost_broker_ends_with_one(bus: Any, capsys: pytest.CaptureFixture[str
     assert (1, "a: broker is gone: it closed the connection\n") == (status, capsys.readouterr().err)
 
 
-def test_a_connection_that_the_kernel_ends_ends_with_one(
-    bus: Any, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_connection_that_the_kernel_ends_ends_with_one(bus: Any, capsys: pytest.CaptureFixture[str]) -> None:
     """ERROR about the connection itself is said, and is no orderly end."""
     failure = codec_of(Failure).encode(Failure("protocol", "too deep"))
     bus.idle.append(lambda: bus.deliver("", Head(Verb.ERROR, 0), failure))

@@ -109,17 +109,7 @@ def test_a_reset_that_was_not_answered_is_asked_again(mending: Any) -> None:
     frail = mending([5], episodes=2)
 
     first = ["start", "update", "update", "update", "reset"]
-    assert [
-        *first,
-        "start",
-        "update",
-        "update",
-        "update",
-        "reset",
-        "update",
-        "update",
-        "update",
-    ] == frail.asked
+    assert [*first, "start", "update", "update", "update", "reset", "update", "update", "update"] == frail.asked
 
 
 def test_another_answer_than_before_fails_by_place(mending: Any) -> None:
@@ -167,10 +157,7 @@ def test_who_dies_at_one_step_again_and_again_is_poisoned(mending: Any) -> None:
     frail = mending([3, 6, 9])
 
     assert 1 == len(frail.it.failures)
-    assert (
-        "poison: environment w (worker 0) died 3 times at episode 0, step 2"
-        in frail.it.failures[0].failure.message
-    )
+    assert "poison: environment w (worker 0) died 3 times at episode 0, step 2" in frail.it.failures[0].failure.message
 
 
 def test_without_a_successor_the_loss_stands(mending: Any, worker: Any, world: Any) -> None:

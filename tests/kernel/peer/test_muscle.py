@@ -291,9 +291,9 @@ def test_a_decision_is_completed_by_the_next(stage: Stage) -> None:
     stage.thoughts = [Thought("new", True, {"signal": "RESET", "reason": "enough"})]
     answer = stage.act(5, [0.25], round=1, workers=[0])
 
-    assert [
-        Think(0, 0, 0, [[4]], [[1]], [[0.25]], [0.25], [[5]], data={"number": 1}, round=1, workers=[0])
-    ] == [replace_ids(think) for think in stage.thought()]
+    assert [Think(0, 0, 0, [[4]], [[1]], [[0.25]], [0.25], [[5]], data={"number": 1}, round=1, workers=[0])] == [
+        replace_ids(think) for think in stage.thought()
+    ]
     assert Acted([[2]], None, [0.25], {"signal": "RESET", "reason": "enough"}) == answer
     assert [("update", "new"), ("propose", [5])] == stage.muscle.log[-2:]
 
@@ -323,10 +323,7 @@ def test_rewards_may_come_with_the_first_act_that_brings_some(stage: Stage) -> N
     stage.act()
     answer = stage.act(1, [0.5], reward_ids=[declared("w.late", UNIT)])
 
-    assert ([0.5], ["w.late"]) == (
-        answer.objective,
-        [row["id"] for row in stage.thought()[0].reward_ids or []],
-    )
+    assert ([0.5], ["w.late"]) == (answer.objective, [row["id"] for row in stage.thought()[0].reward_ids or []])
 
 
 def test_rewards_that_were_never_declared_are_refused(stage: Stage) -> None:
@@ -391,8 +388,7 @@ def test_a_failing_objective_is_blamed_on_its_class(stage: Stage) -> None:
         stage.act(1, [0.5])
 
     assert (
-        "objective of a (worker 0), class FakeObjective, step 0, hook internal_reward"
-        == failure_of(caught.value).where
+        "objective of a (worker 0), class FakeObjective, step 0, hook internal_reward" == failure_of(caught.value).where
     )
 
 
@@ -415,11 +411,7 @@ def test_statistics_of_the_brain_go_with_the_decision_that_was_completed(stage: 
     stage.thoughts = [Thought(statistics={"brain.first": 1.0}), Thought(statistics={"brain.loss": 2.0})]
     stage.setup()
     assert stage.act().learned is None
-    stage.thoughts = [
-        Thought(statistics={"brain.loss": 3.0}),
-        Thought(),
-        Thought(statistics={"brain.loss": 4.0}),
-    ]
+    stage.thoughts = [Thought(statistics={"brain.loss": 3.0}), Thought(), Thought(statistics={"brain.loss": 4.0})]
     found = [stage.act(1, [0.5]), stage.act(2, [0.5])]
     closing = stage.act(3, [0.5], decide=False, closing=True, terminated=True)
 
@@ -446,11 +438,7 @@ def test_new_actuators_in_any_order_are_taken(stage: Stage) -> None:
         (lambda m, s, a: [*a, ActuatorInformation(1, TEN, "w.x")], AuthorError, "there is no actuator w.x"),
         (lambda m, s, a: 5, AuthorError, "expected a list of ActuatorInformation"),
         (lambda m, s, a: a[0](10), OutOfActionSpaceError, "setpoint w.a: .*10"),
-        (
-            lambda m, s, a: [ActuatorInformation(10, Discrete(99), "w.a")],
-            OutOfActionSpaceError,
-            "setpoint w.a: .*10",
-        ),
+        (lambda m, s, a: [ActuatorInformation(10, Discrete(99), "w.a")], OutOfActionSpaceError, "setpoint w.a: .*10"),
         (lambda m, s, a: 1 / 0, AuthorError, "ZeroDivisionError"),
     ],
 )
@@ -461,19 +449,13 @@ def test_a_wrong_proposal_is_blamed(stage: Stage, proposal: Any, error: Any, tex
     with pytest.raises(error, match=text) as caught:
         stage.act()
 
-    assert (
-        "muscle a (worker 0), class FakeMuscle, step 0, hook propose_actions"
-        == failure_of(caught.value).where
-    )
+    assert "muscle a (worker 0), class FakeMuscle, step 0, hook propose_actions" == failure_of(caught.value).where
 
 
 def test_what_cannot_travel_is_refused_with_its_path(stage: Stage) -> None:
     """Data for the brain that no message can hold are blamed on the hook that gave them."""
     stage.setup()
-    stage.muscle.proposal = lambda muscle, sensors, actuators: (
-        echo(muscle, sensors, actuators)[0],
-        {"net": object()},
-    )
+    stage.muscle.proposal = lambda muscle, sensors, actuators: (echo(muscle, sensors, actuators)[0], {"net": object()})
     with pytest.raises(AuthorError, match=r"\Apropose_actions\[1\]\.net: a builtins\.object cannot travel"):
         stage.act()
 
@@ -489,9 +471,7 @@ def test_data_are_frozen_when_they_are_returned(stage: Stage) -> None:
     stage.act(1, [0.5])
     remembered = stage.muscle.memory.tail(1).additional_data[0]
 
-    assert {"weights": [1.0], "array": {"dtype": "<f8", "shape": [2], "data": bytes(16)}} == stage.thought()[
-        0
-    ].data
+    assert {"weights": [1.0], "array": {"dtype": "<f8", "shape": [2], "data": bytes(16)}} == stage.thought()[0].data
     assert ([1.0], [0.0, 0.0]) == (remembered["weights"], remembered["array"].tolist())
 
 
@@ -544,11 +524,7 @@ def test_a_reward_that_was_not_given_is_missing_in_its_row(stage: Stage) -> None
     answer = stage.act(1, [0.5, None])
     row = stage.muscle.memory.tail(1).rewards.values[0]
 
-    assert ([0.5], [[0.5, None]], True) == (
-        answer.objective,
-        stage.thought()[0].rewards,
-        bool(np.isnan(row[1])),
-    )
+    assert ([0.5], [[0.5, None]], True) == (answer.objective, stage.thought()[0].rewards, bool(np.isnan(row[1])))
 
 
 # -- settling and closing ---------------------------------------------------------------------------------------------
@@ -587,11 +563,7 @@ def test_closing_after_settling_judges_nothing_twice(stage: Stage) -> None:
     row = stage.muscle.memory.tail(1)
 
     assert (None, 1, 1) == (answer.objective, len(stage.objective.rows), len(stage.muscle.memory))
-    assert (False, True, True) == (
-        bool(row.terminated[0]),
-        bool(row.truncated[0]),
-        stage.thought()[0].truncated,
-    )
+    assert (False, True, True) == (bool(row.terminated[0]), bool(row.truncated[0]), stage.thought()[0].truncated)
 
 
 def test_an_update_that_came_with_the_end_is_applied_before_the_next_decision(stage: Stage) -> None:
@@ -603,13 +575,7 @@ def test_an_update_that_came_with_the_end_is_applied_before_the_next_decision(st
     stage.hosted.ask("muscle.reset", MuscleReset(1))
     stage.act()
 
-    assert [
-        "setup",
-        ("propose", [0]),
-        "reset",
-        ("update", "from the last row"),
-        ("propose", [0]),
-    ] == stage.muscle.log
+    assert ["setup", ("propose", [0]), "reset", ("update", "from the last row"), ("propose", [0])] == stage.muscle.log
 
 
 def test_a_newer_update_replaces_one_not_yet_applied(stage: Stage) -> None:

@@ -35,11 +35,7 @@ def test_writers_are_counted_alone() -> None:
     numbering = Numbering({"a": 3})
 
     assert [Place.NEXT, Place.NEXT] == [numbering.place("a", 4), numbering.place("b", 1)]
-    assert (5, 2, {"a": 4, "b": 1}) == (
-        numbering.expected("a", 9),
-        numbering.expected("b", 9),
-        numbering.last,
-    )
+    assert (5, 2, {"a": 4, "b": 1}) == (numbering.expected("a", 9), numbering.expected("b", 9), numbering.last)
 
 
 @given(st.lists(st.integers(1, 6), max_size=40))

@@ -5,12 +5,7 @@ from typing import Any
 
 import pytest
 
-from ganglion.errors import (
-    CallFailed,
-    DeadlineExceeded,
-    PeerLost,
-    RemoteProtocolError,
-)
+from ganglion.errors import CallFailed, DeadlineExceeded, PeerLost, RemoteProtocolError
 from ganglion.limits import HANDSHAKE_S, OPEN_CALLS
 from ganglion.peer.conversation import Answer, Gone, Leave, Told
 from ganglion.peer.participant import DEFERRED, Participant
@@ -56,9 +51,9 @@ def test_joining_takes_the_name_of_the_welcome(participant: Participant, link: A
     welcome = participant.join(participant.hello("muscle", "a", "t0ken", 3))
 
     assert ("r/muscle/a/0", "r", "r/muscle/a/0") == (participant.name, welcome.run, welcome.name)
-    assert Hello(1, "muscle", "a", "t0ken", "python", "msgpack", 3, ["beats_in_call"]) == codec_of(
-        Hello
-    ).decode(link.sent[0].body)
+    assert Hello(1, "muscle", "a", "t0ken", "python", "msgpack", 3, ["beats_in_call"]) == codec_of(Hello).decode(
+        link.sent[0].body
+    )
 
 
 def test_refused_joining_says_why(participant: Participant, link: Any) -> None:
@@ -197,9 +192,7 @@ def test_a_late_answer_is_dropped(participant: Participant, link: Any, clock: An
 def test_no_deadline_waits_on(participant: Participant, link: Any, clock: Any) -> None:
     """A call without a span is answered however late."""
     asked = participant.ask(A, "muscle.reset", MuscleReset(1), None)
-    link.idle.extend(
-        [lambda: setattr(clock, "now_s", 50_000.0), lambda: link.answer(link.calls()[0], Done())]
-    )
+    link.idle.extend([lambda: setattr(clock, "now_s", 50_000.0), lambda: link.answer(link.calls()[0], Done())])
 
     assert [Done()] == participant.gather([asked])
 
@@ -244,9 +237,7 @@ class SlowBrain:
                 head = decode_head(asked[1])
                 if head.verb is Verb.CALL:
                     self.asked.append(head.serial)
-                    self._brain.send(
-                        [asked[0], encode_reply(head.serial), codec_of(Thought).encode(Thought())]
-                    )
+                    self._brain.send([asked[0], encode_reply(head.serial), codec_of(Thought).encode(Thought())])
             self.bus.now_s += 0.05
         return frames
 
@@ -309,9 +300,7 @@ def test_bodies_travel_as_the_peer_wants_them(participant: Participant, link: An
 def test_waits_are_told(participant: Participant, link: Any) -> None:
     """A wait without any progress is told on the topic of the run after two seconds, then after twice as long."""
     participant.join(participant.hello("muscle", "a", "?"))
-    asked = participant.ask(
-        "r/brain/a", "brain.think", Think(0, 4, 0, [], [], [], [], []), 9.0, (0, 0, 4, 0, 17, 0)
-    )
+    asked = participant.ask("r/brain/a", "brain.think", Think(0, 4, 0, [], [], [], [], []), 9.0, (0, 0, 4, 0, 17, 0))
     with pytest.raises(DeadlineExceeded):
         participant.gather([asked])
     told = link.told("event")
@@ -436,9 +425,7 @@ def test_an_unknown_call_is_answered(participant: Participant, link: Any) -> Non
     leave_when_idle(link)
     made.serve()
 
-    assert Failure(
-        "unknown_call", "expected one of muscle.act, found 'environment.shutdown'"
-    ) == link.replied(77)
+    assert Failure("unknown_call", "expected one of muscle.act, found 'environment.shutdown'") == link.replied(77)
 
 
 def test_a_body_that_does_not_fit_is_answered(link: Any, clock: Any) -> None:
@@ -452,9 +439,7 @@ def test_a_body_that_does_not_fit_is_answered(link: Any, clock: Any) -> None:
     assert ("protocol", []) == (link.replied(77, "muscle.reset").kind, called)
 
 
-def test_what_a_handler_raises_is_answered_and_shown(
-    link: Any, clock: Any, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_a_handler_raises_is_answered_and_shown(link: Any, clock: Any, capsys: pytest.CaptureFixture[str]) -> None:
     """The caller gets the failure, the process's output the traceback, `on_failure` both."""
 
     def handle(request: Any, message: Any) -> Done:

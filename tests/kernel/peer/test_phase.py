@@ -40,14 +40,7 @@ def test_rewards_declared_late_reach_agent_and_store(worker: Any, world: Any) ->
 
 
 @pytest.mark.parametrize(
-    ("wanted", "found"),
-    [
-        (None, [10, 10]),
-        (["v.r"], [10]),
-        (["w"], [10]),
-        (["w.r", "v"], [10, 10]),
-        ([], []),
-    ],
+    ("wanted", "found"), [(None, [10, 10]), (["v.r"], [10]), (["w"], [10]), (["w.r", "v"], [10, 10]), ([], [])]
 )
 def test_an_agent_gets_the_rewards_that_it_names(
     worker: Any, world: Any, agent: Any, wanted: list[str] | None, found: list[int]

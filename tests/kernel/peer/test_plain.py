@@ -14,11 +14,7 @@ from ganglion.limits import INTEGER_MAX, WORLD_STATE_VALUES
 from ganglion.peer.plain import plain
 
 PLAIN = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers(-INTEGER_MAX, INTEGER_MAX)
-    | st.floats(allow_nan=False)
-    | st.text(),
+    st.none() | st.booleans() | st.integers(-INTEGER_MAX, INTEGER_MAX) | st.floats(allow_nan=False) | st.text(),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
     max_leaves=20,
 )

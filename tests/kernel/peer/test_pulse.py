@@ -10,12 +10,7 @@ from ganglion.peer.conversation import Leave
 from ganglion.peer.participant import Participant
 from ganglion.wire.codec import codec_of
 from ganglion.wire.envelope import Head
-from ganglion.wire.messages import (
-    Done,
-    Hello,
-    MuscleReset,
-    Nothing,
-)
+from ganglion.wire.messages import Done, Hello, MuscleReset, Nothing
 from ganglion.wire.verb import Verb
 
 A = "r/muscle/a/0"

@@ -7,10 +7,7 @@ from typing import Any
 import pytest
 from fakepeer import MemoryReel
 
-from ganglion.errors import (
-    DeadlineExceeded,
-    PeerLost,
-)
+from ganglion.errors import DeadlineExceeded, PeerLost
 from ganglion.peer.conversation import Gone
 from ganglion.peer.participant import Participant
 from ganglion.peer.tape import Tape, TapeDiffers
@@ -136,9 +133,7 @@ def test_successor_stands_where_the_lost_one_stood(link: Any, clock: Any, place:
     answered = {s for s in (70, 71, 72) if link.replied(s) is not None}
     link.inbox.clear()
     link.idle.clear()
-    requests(
-        link, [serial - 70 for serial in (70, 71, 72) if serial not in answered]
-    )  # who has no answer asks again
+    requests(link, [serial - 70 for serial in (70, 71, 72) if serial not in answered])  # who has no answer asks again
     second = Worker(lambda: link, clock, reel)
     second.live()
 
@@ -211,9 +206,7 @@ def test_tape_begun_anew_is_all_that_is_heard_again(link: Any, clock: Any) -> No
 
     first.participant._handlers = {"muscle.reset": first.reset, "muscle.shutdown": setup}
     for episode, serial in ((0, 70), (1, 71)):
-        link.idle.append(
-            partial(link.request, "r/controller/0", "muscle.reset", MuscleReset(episode), serial)
-        )
+        link.idle.append(partial(link.request, "r/controller/0", "muscle.reset", MuscleReset(episode), serial))
     link.idle.append(lambda: link.request("r/controller/0", "muscle.shutdown", Nothing(), 80))
     link.idle.append(lambda: link.request("r/controller/0", "muscle.reset", MuscleReset(2), 81))
     leave_when_idle(link)
@@ -279,9 +272,7 @@ def test_who_is_late_is_accused_before_the_call_fails(link: Any, clock: Any, hel
     asked = worker.participant.ask(A, "brain.update", UpdateAsked(0, 0), 5.0)
     if helps:
         late = [lambda: setattr(clock, "now_s", clock.now_s + 6.0)] * 3
-        link.idle.extend(
-            [*late, lambda: link.answer(link.calls("brain.update")[0], Thought(signal={"n": 3}))]
-        )
+        link.idle.extend([*late, lambda: link.answer(link.calls("brain.update")[0], Thought(signal={"n": 3}))])
         assert {"n": 3} == worker.participant.gather([asked])[0].signal
     else:
         with pytest.raises(DeadlineExceeded, match=r"brain\.update"):
@@ -364,12 +355,7 @@ def test_our_own_former_connection_is_waited_out(link: Any, clock: Any) -> None:
             return found
 
     participant = Participant(
-        lambda: bus.connect() if cut else Cut(),
-        {},
-        clock=clock,
-        pulse=False,
-        tape=Tape(MemoryReel()),
-        pause=pause,
+        lambda: bus.connect() if cut else Cut(), {}, clock=clock, pulse=False, tape=Tape(MemoryReel()), pause=pause
     )
     participant.join(participant.hello("muscle", A, token, 1))
     participant.pump(0.1)
@@ -404,12 +390,7 @@ def test_who_joins_while_the_broker_is_lost_tries_again(clock: Any) -> None:
             former[0].close()
 
     participant = Participant(
-        lambda: bus.connect() if former else Deaf(),
-        {},
-        clock=clock,
-        pulse=False,
-        tape=Tape(MemoryReel()),
-        pause=pause,
+        lambda: bus.connect() if former else Deaf(), {}, clock=clock, pulse=False, tape=Tape(MemoryReel()), pause=pause
     )
     participant.join(participant.hello("muscle", A, token, 1))
 
@@ -447,9 +428,7 @@ def test_successor_goes_on_from_a_base_behind_what_is_always_heard(link: Any, cl
                 self.participant.rebase(self.total)
 
     for episode in (0, 1, 2):
-        link.idle.append(
-            partial(link.request, "r/controller/0", "muscle.reset", MuscleReset(episode), 70 + episode)
-        )
+        link.idle.append(partial(link.request, "r/controller/0", "muscle.reset", MuscleReset(episode), 70 + episode))
     leave_when_idle(link)
     first = Standing(lambda: link, clock, reel)
     first.live(often=True)

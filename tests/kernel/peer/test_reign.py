@@ -42,14 +42,7 @@ class Stood:
         )
         self.governor._phase = phase
         self.sent: list[Any] = []
-        self.reign = Reign(
-            self.peer,
-            self.governor,
-            {"c": self.condition},
-            self.ordinals,
-            self.records,
-            self.library,
-        )
+        self.reign = Reign(self.peer, self.governor, {"c": self.condition}, self.ordinals, self.records, self.library)
 
     def stand(self, numbers: dict[str, int], said: dict[str, list[FlowSignal]]) -> None:
         """Stand; keep what a predecessor had sent."""
@@ -83,16 +76,11 @@ def test_a_governor_goes_on_where_another_one_stood(tmp_path: Path, standing: An
         other.records.number,
     )
     assert other.governor._joined == first.governor._joined
-    assert (first.ordinals.number(1), first.ordinals.order()) == (
-        other.ordinals.number(1),
-        other.ordinals.order(),
-    )
+    assert (first.ordinals.number(1), first.ordinals.order()) == (other.ordinals.number(1), other.ordinals.order())
     assert first.library.note() == other.library.note()
 
 
-def test_models_that_were_stored_are_not_taken(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, standing: Any
-) -> None:
+def test_models_that_were_stored_are_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, standing: Any) -> None:
     """Where models came in the midst of a phase the tape goes on as it is."""
     stood = Stood(standing("r/governor"), tmp_path)
     monkeypatch.setattr(stood.library, "note", lambda: {"shelves": [], "rows": [["brain", 0, "ada"]]})

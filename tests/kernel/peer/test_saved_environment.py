@@ -149,9 +149,7 @@ class Locked(Counts):
 class Life:
     """Serve one environment on a tape, as the process of one name does; `killed` lets the next one take it over."""
 
-    def __init__(
-        self, link: Any, clock: Any, loader: Any, reel: MemoryReel | None, chosen: dict[str, Any]
-    ) -> None:
+    def __init__(self, link: Any, clock: Any, loader: Any, reel: MemoryReel | None, chosen: dict[str, Any]) -> None:
         self.link, self.chosen = link, chosen
         self.host = EnvironmentHost(loader(**chosen))
         tape = None if reel is None else Tape(reel)
@@ -191,9 +189,7 @@ class Life:
         if number == 1:
             own = {"name": "own", "params": {}}
             parts = [own if part in self.chosen else None for part in ("reward", "transformer")]
-            return "start", EnvironmentStart(
-                "r", 0, "p", "train", 0, "w", {}, 1, 2, STREAM, STREAM, own, *parts
-            )
+            return "start", EnvironmentStart("r", 0, "p", "train", 0, "w", {}, 1, 2, STREAM, STREAM, own, *parts)
         if number == 40:
             return "reset", EnvironmentReset(1, 7, words(2, ["test"]))
         return "update", EnvironmentUpdate([[number % 5]])
@@ -216,12 +212,7 @@ def live(link: Any, clock: Any, loader: Any) -> Iterator[Callable[..., Life]]:
 @pytest.fixture
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
     """Begin tapes anew as soon as there is anything on them."""
-    for name, value in {
-        "TAPE_BEGIN_BYTES": 0,
-        "TAPE_BEGIN_S": 0.0,
-        "_TIMES_SIZE": 0,
-        "_TIMES_COST": 0.0,
-    }.items():
+    for name, value in {"TAPE_BEGIN_BYTES": 0, "TAPE_BEGIN_S": 0.0, "_TIMES_SIZE": 0, "_TIMES_COST": 0.0}.items():
         monkeypatch.setattr(renewal, name, value)
 
 
@@ -345,14 +336,8 @@ class Raises(Says):
 @pytest.mark.parametrize(
     ("cls", "said"),
     [
-        (
-            NoMap,
-            "environment w: save_state: expected a map of names and arrays, or other plain values, found list",
-        ),
-        (
-            NoArrays,
-            "environment w: save_state: nets[1]: a object is no plain value: expected a map of names",
-        ),
+        (NoMap, "environment w: save_state: expected a map of names and arrays, or other plain values, found list"),
+        (NoArrays, "environment w: save_state: nets[1]: a object is no plain value: expected a map of names"),
         (NoName, "found 3 as a name"),
         (Raises, "KeyError: 'level'"),
     ],

@@ -155,9 +155,7 @@ def _words(message: Any) -> str:
         return f" {message.readings[0]}: " + ", ".join(words) if not message.passing else " pass"
     if isinstance(message, Think):
         flags = ["terminated"] if message.terminated else []
-        return f" {message.decision}: " + ", ".join(
-            [f"{message.readings[0]} to {message.next_readings[0]}", *flags]
-        )
+        return f" {message.decision}: " + ", ".join([f"{message.readings[0]} to {message.next_readings[0]}", *flags])
     return ""
 
 
@@ -194,18 +192,14 @@ def log_of(crowd: Any, loader: Any, tmp_path: Path) -> Log:
             return Done()
 
         crowd.supervisor._handlers |= {"kernel.need": lambda request, need: Done(), "kernel.ended": end}
-        crowd.add(
-            Listener(GovernorHost(found, str(tmp_path)), "governor", log, lock), GOVERNOR, Role.GOVERNOR
-        )
+        crowd.add(Listener(GovernorHost(found, str(tmp_path)), "governor", log, lock), GOVERNOR, Role.GOVERNOR)
         for process in processes_of("r", phase):
             who = f"{process.role.value} {process.uid}" if process.uid else process.role.value
             host = Listener(hosts[process.role](found), who, log, lock)
             crowd.add(host, process.name, process.role, process.uid, process.worker)
         plan = Plan("doc", "exp", "7", [phase])
         crowd.supervisor.call(GOVERNOR, "governor.start", GovernorStart("r", plan.to_map(), None), 5.0)
-        crowd.supervisor.serve(
-            lambda: setattr(crowd.supervisor, "leaving", ended[0] if ended else None), 0.02
-        )
+        crowd.supervisor.serve(lambda: setattr(crowd.supervisor, "leaving", ended[0] if ended else None), 0.02)
         assert done.is_set()
         assert [] == crowd.failures
         assert "finished" == ended[0].status
@@ -237,13 +231,7 @@ BEGIN = [["brain One join", "brain Two join", "muscle One setup", "muscle Two se
 JUDGE = [["governor episode"]]
 AGAIN = [["environment w reset", "muscle One reset", "muscle Two reset"]]
 LEAVE = [
-    [
-        "brain One leave",
-        "brain Two leave",
-        "controller shutdown",
-        "muscle One shutdown",
-        "muscle Two shutdown",
-    ],
+    ["brain One leave", "brain Two leave", "controller shutdown", "muscle One shutdown", "muscle Two shutdown"],
     ["brain One store", "brain Two store"],
     ["brain One shutdown", "brain Two shutdown", "controller shutdown", "environment w shutdown"],
 ]
@@ -314,9 +302,7 @@ TURNS_SETTLED = [
         (InTurns, True, TURNS_SETTLED),
     ],
 )
-def test_two_episodes_call_by_call(
-    log_of: Log, controller: type[Any], settle: bool, episode: list[list[str]]
-) -> None:
+def test_two_episodes_call_by_call(log_of: Log, controller: type[Any], settle: bool, episode: list[list[str]]) -> None:
     """Act, update, perhaps settle, step by step; rewards once, one row per decision; the end; the next begins alike."""
     expected = [*BEGIN, *episode, *JUDGE, *AGAIN, *episode, *JUDGE, *LEAVE]
 
@@ -327,9 +313,7 @@ def test_two_episodes_call_by_call(
     ("controller", "episode"),
     [(AllAtOnce, AT_ONCE), (AllAtOnce, AT_ONCE_SETTLED), (InTurns, TURNS), (InTurns, TURNS_SETTLED)],
 )
-def test_in_test_no_brain_is_asked_anything(
-    log_of: Log, controller: type[Any], episode: list[list[str]]
-) -> None:
+def test_in_test_no_brain_is_asked_anything(log_of: Log, controller: type[Any], episode: list[list[str]]) -> None:
     """The calls are those of training without those of brains: no empty request, no initial update, no row."""
     settle = episode in (AT_ONCE_SETTLED, TURNS_SETTLED)
     found = stages(log_of(controller, settle, mode="test", episodes=1))

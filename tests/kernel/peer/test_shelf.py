@@ -14,52 +14,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ganglion.errors import StoreError
-from ganglion.peer.models import (
-    INDEX,
-    Index,
-    copy_model,
-    files_of,
-    give_back,
-    hand_over,
-    read_shelf,
-    reserve,
-    shelves,
-)
+from ganglion.peer.models import INDEX, Index, copy_model, files_of, give_back, hand_over, read_shelf, reserve, shelves
 from ganglion.sdk.models import Models, digest_of
 
-RUN: list[Any] = [
-    "run",
-    {"uid": "farm", "experiment": "farms", "started": "2026-01-01", "seed": "1", "document": ""},
-]
+RUN: list[Any] = ["run", {"uid": "farm", "experiment": "farms", "started": "2026-01-01", "seed": "1", "document": ""}]
 
 
 def brain(phase: int = 0, agent: str = "ada", tag: str = "", sha256: str = "00") -> list[Any]:
     """Return the record of a file of a model."""
     name = f"model-{tag}.npz" if tag else "model.npz"
-    return [
-        "brain",
-        phase,
-        agent,
-        tag,
-        1,
-        3,
-        "2026-01-02",
-        8,
-        sha256,
-        f"/r/farm-1/brains/{phase}/{agent}/{name}",
-    ]
+    return ["brain", phase, agent, tag, 1, 3, "2026-01-02", 8, sha256, f"/r/farm-1/brains/{phase}/{agent}/{name}"]
 
 
-def shelf_of(
-    folder: Path, run: str = "farm-1", started: str = "2026-01-01", status: str = "finished"
-) -> Path:
+def shelf_of(folder: Path, run: str = "farm-1", started: str = "2026-01-01", status: str = "finished") -> Path:
     """Write the index of a shelf with one model, and return its folder."""
     index = Index(folder, run)
-    for record in (
-        ["run", {**RUN[1], "started": started}],
-        ["phase", 0, "warm", "train", "running", None],
-        brain(),
-    ):
+    for record in (["run", {**RUN[1], "started": started}], ["phase", 0, "warm", "train", "running", None], brain()):
         index.take(record)
     index.take(["end", status, "completed", "2026-01-03"])
     index.flush()

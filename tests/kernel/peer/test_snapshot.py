@@ -21,15 +21,7 @@ from hypothesis.extra import numpy as npst
 from ganglion.errors import AuthorError, RemoteProtocolError
 from ganglion.peer.hooks import identity, seed_process
 from ganglion.peer.snapshot import NotPlain, Packer, Reader, Snapshot
-from ganglion.sdk import (
-    ActuatorInformation,
-    Box,
-    Discrete,
-    Mode,
-    RewardInformation,
-    SensorInformation,
-    SimTime,
-)
+from ganglion.sdk import ActuatorInformation, Box, Discrete, Mode, RewardInformation, SensorInformation, SimTime
 from ganglion.sdk.memory import Memory
 from ganglion.sdk.seed import derive, generator_from_words, words
 
@@ -67,9 +59,7 @@ def same(one: Any, other: Any) -> bool:
         return struct.pack("<d", one) == struct.pack("<d", other) or (math.isnan(one) and math.isnan(other))
     if isinstance(one, np.ndarray | np.generic):
         keys = ("c_contiguous", "f_contiguous", "writeable")
-        flags = [
-            [getattr(it.flags, key) for key in keys] for it in (one, other) if isinstance(it, np.ndarray)
-        ]
+        flags = [[getattr(it.flags, key) for key in keys] for it in (one, other) if isinstance(it, np.ndarray)]
         return flags[:1] == flags[1:] and (one.dtype, one.shape, one.tobytes()) == (
             other.dtype,
             other.shape,
@@ -208,9 +198,7 @@ def made(cls: type[Any] = Actor) -> tuple[Any, Snapshot]:
     actor, memory = cls(), Memory()
     sensors = [SensorInformation(None, space, "w.s")]
     memory.declare(
-        sensors,
-        [ActuatorInformation(None, Discrete(3), "w.a")],
-        [RewardInformation(None, Box(0.0, 9.0, ()), "w.r")],
+        sensors, [ActuatorInformation(None, Discrete(3), "w.a")], [RewardInformation(None, Box(0.0, 9.0, ()), "w.r")]
     )
     actor.__dict__ |= {"memory": memory, "sensors": sensors, **identity(STREAM)}
     return actor, Snapshot({"muscle": (actor, ("memory", "sensors"))}, memory, [space], ["muscle.bus"])
@@ -294,6 +282,14 @@ def test_what_is_not_plain_is_named_at_the_set_up() -> None:
         made(Strange)[1].check()
     for cls in (Actor, Speaks, Mute):
         made(cls)[1].check()
+
+
+def test_parts_that_know_each_other_are_named() -> None:
+    """A filter has its muscle as an attribute: the one of now stands there afterwards."""
+    actor, _ = made()
+    other, _ = made()
+    actor.friend, other.friend = other, actor
+    Snapshot({"muscle": (actor, ("memory", "sensors")), "filter": (other, ("memory", "sensors"))}).check()
 
 
 def test_what_was_fixed_and_is_changed_is_refused() -> None:

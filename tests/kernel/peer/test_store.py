@@ -168,9 +168,7 @@ def test_nothing_waits_means_no_commit(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("where", ["apply", "commit"])
-def test_a_failure_is_told_to_every_writer(
-    stage: Stage, where: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_failure_is_told_to_every_writer(stage: Stage, where: str, capsys: pytest.CaptureFixture[str]) -> None:
     """What the database refuses is told instead of an acknowledgement, from then on and to all; it is shown once."""
     stage.writer.fails[where] = StoreError("disk full")
     stage.batch(ONE, 1)
@@ -223,10 +221,7 @@ def test_a_lost_governor_ends_its_run(stage: Stage) -> None:
     written = lost_governor(stage, lambda: stage.batch("r/governor", 1, [["run", {}]]))
 
     assert [["r/governor"]] == [message.peers for _, message in stage.link.asked("kernel.watch")]
-    assert (["end", "failed", "lost: governor: killed by signal 9"], "commit") == (
-        written[0][1][0][:3],
-        written[1],
-    )
+    assert (["end", "failed", "lost: governor: killed by signal 9"], "commit") == (written[0][1][0][:3], written[1])
 
 
 def test_a_run_that_never_began_is_not_ended(stage: Stage) -> None:
@@ -282,15 +277,10 @@ def test_a_full_disk_is_told_at_once(stage: Stage, stuck: Stuck) -> None:
     """Nothing is acknowledged; writers hear that the store lives and tries, and those who look on hear why."""
     [(peer, ack)] = stage.link.told("record.ack")
 
-    assert (ONE, 0, None, "the store cannot be written: disk full") == (
-        peer,
-        ack.number,
-        ack.error,
-        ack.waiting,
+    assert (ONE, 0, None, "the store cannot be written: disk full") == (peer, ack.number, ack.error, ack.waiting)
+    assert ["waiting 0.0 s for the store cannot be written: disk full; tries every second; gives up in 10 s"] == (
+        stuck.waits()
     )
-    assert [
-        "waiting 0.0 s for the store cannot be written: disk full; tries every second; gives up in 10 s"
-    ] == (stuck.waits())
 
 
 def test_the_store_tries_every_second(stage: Stage, stuck: Stuck) -> None:
@@ -319,9 +309,7 @@ def test_what_comes_meanwhile_is_held(stage: Stage, stuck: Stuck) -> None:
     assert ((ONE, 1, None), [(TWO, 1, None), (ONE, 2, None)]) == (first, stage.acks[-2:])
 
 
-def test_a_store_that_stays_full_fails_by_name(
-    stage: Stage, stuck: Stuck, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_store_that_stays_full_fails_by_name(stage: Stage, stuck: Stuck, capsys: pytest.CaptureFixture[str]) -> None:
     """At its deadline it writes how the run ended and tells every writer, also those whose batches it held."""
     stage.batch(TWO, 1, [["b"]])
     for _ in range(int(SPAN_S) + 1):

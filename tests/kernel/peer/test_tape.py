@@ -179,9 +179,7 @@ def test_link_is_no_tape(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT, errno.EROFS])
-def test_a_full_disk_is_named_with_its_cure(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int
-) -> None:
+def test_a_full_disk_is_named_with_its_cure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int) -> None:
     """What cannot be written is told by file, cause, free space and cure, not as an exception of an author."""
     reel = FileReel(tmp_path / "a.tape")
 

@@ -22,11 +22,7 @@ def refusal(kind: str) -> list[bytes]:
 
 @pytest.mark.parametrize(
     ("kind", "again", "error"),
-    [
-        ("name", True, PeerLost),
-        ("name", False, RemoteProtocolError),
-        ("refused", True, RemoteProtocolError),
-    ],
+    [("name", True, PeerLost), ("name", False, RemoteProtocolError), ("refused", True, RemoteProtocolError)],
 )
 def test_a_name_that_is_taken_may_be_our_own(kind: str, again: bool, error: type[GanglionError]) -> None:
     """Only who joins again, and finds his name taken, has to wait for the end of his own former connection."""

@@ -72,9 +72,7 @@ def test_who_waits_earns_nothing(own: World) -> None:
         (EnvironmentUpdated([[1, 2]], [[5]], True, True), "terminated and truncated exclude each other"),
     ],
 )
-def test_a_wrong_answer_is_blamed_on_the_environment(
-    own: World, answer: EnvironmentUpdated, text: str
-) -> None:
+def test_a_wrong_answer_is_blamed_on_the_environment(own: World, answer: EnvironmentUpdated, text: str) -> None:
     """The error names who answered what, and what is wrong with it."""
     with pytest.raises(CallFailed, match=text) as caught:
         own.updated(answer, 1)
@@ -99,12 +97,7 @@ def test_new_objects_declare_as_the_old(own: World, before: list[dict[str, Any]]
 
 
 @pytest.mark.parametrize(
-    ("ids", "found"),
-    [
-        (["w.a"], [1]),
-        (["w.b", "w.a"], [2, 1]),
-        (["v.a", "w.b", "w.a"], [7, 2, 1]),
-    ],
+    ("ids", "found"), [(["w.a"], [1]), (["w.b", "w.a"], [2, 1]), (["v.a", "w.b", "w.a"], [7, 2, 1])]
 )
 def test_columns_are_picked_in_the_order_asked(own: World, ids: list[str], found: list[int]) -> None:
     """Of one environment or of several; what comes is a list of its own."""

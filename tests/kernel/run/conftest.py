@@ -12,19 +12,7 @@ import pytest
 
 from ganglion.errors import DocumentError
 from ganglion.run.agents import ResolvedAgent
-from ganglion.run.effect import (
-    Answer,
-    Ask,
-    Await,
-    Cut,
-    Declare,
-    Effect,
-    Event,
-    Finish,
-    Recall,
-    Record,
-    Steer,
-)
+from ganglion.run.effect import Answer, Ask, Await, Cut, Declare, Effect, Event, Finish, Recall, Record, Steer
 from ganglion.run.governor import Governor
 from ganglion.run.plan import AgentPlan, EnvironmentPlan, PhasePlan, Plan, PluginPlan
 from ganglion.sdk.condition import PhaseView, TerminationCondition
@@ -106,9 +94,7 @@ class FakeTotal(TerminationCondition):
 class FakeServices:
     """Seeds made of their paths, given conditions, a fixed wall clock."""
 
-    def __init__(
-        self, conditions: Callable[[PhasePlan], Sequence[tuple[str, TerminationCondition, str]]]
-    ) -> None:
+    def __init__(self, conditions: Callable[[PhasePlan], Sequence[tuple[str, TerminationCondition, str]]]) -> None:
         self._conditions = conditions
 
     def words(self, path: Sequence[str | int]) -> bytes:
@@ -223,9 +209,7 @@ class Worker:
             self.signals.append(message)
 
     def _asked(self, ask: Ask) -> None:
-        reply: Any = (
-            ControllerReady(self.farm.declares(self.number)) if ask.call == "controller.setup" else Done()
-        )
+        reply: Any = ControllerReady(self.farm.declares(self.number)) if ask.call == "controller.setup" else Done()
         self._tell(lambda: self.farm.governor.answered(ask.tag, reply, self.farm.now_s))
         if ask.call == "controller.start":
             self.begin(ask.message.verdict, ask.message.common, [a["name"] for a in ask.message.agents])
@@ -295,9 +279,7 @@ class Worker:
 
     def _report(self, reason: str, own: bool, causes: list[dict[str, Any]], lost: bool = False) -> None:
         self.state = "judged"
-        agents = {
-            name: {"decisions": self.step, "sum": float(self.step), "mean": 1.0} for name in self.agents
-        }
+        agents = {name: {"decisions": self.step, "sum": float(self.step), "mean": 1.0} for name in self.agents}
         ended = ["hill"] if own else []
         place = (self.number, self.episode, self.step, own, not own, reason)
         rest = (None, self.steps, self.evaluation, lost)
@@ -444,9 +426,7 @@ class Farm:
             reply = BrainPretrained(4, 12, [excuse])
         elif ask.call == "brain.evaluate":
             reply = BrainEvaluated(self.metrics(ask.message.number))
-        self.tell_governor(
-            ask.peer or "supervisor", lambda: self.governor.answered(ask.tag, reply, self.now_s)
-        )
+        self.tell_governor(ask.peer or "supervisor", lambda: self.governor.answered(ask.tag, reply, self.now_s))
 
 
 DECLARED = {

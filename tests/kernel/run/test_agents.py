@@ -62,11 +62,7 @@ def test_full_ids_leave_declarations_alone() -> None:
 
 
 FAULTS = [
-    (
-        ["hill.7"],
-        [],
-        ["agent ada: sensors: 'hill.7' was not declared by its environment; did you mean 'hill.1'?"],
-    ),
+    (["hill.7"], [], ["agent ada: sensors: 'hill.7' was not declared by its environment; did you mean 'hill.1'?"]),
     (["moor.0"], [], ["agent ada: sensors: 'moor.0' was not declared by its environment"]),
     (["moor.*"], [], ["agent ada: sensors: 'moor.*' was not declared by its environment"]),
     (["hill.0", "hill.0"], [], ["agent ada: sensors: 'hill.0' comes twice"]),
@@ -77,9 +73,7 @@ FAULTS = [
 
 
 @pytest.mark.parametrize(("sensors", "actuators", "texts"), FAULTS)
-def test_faults_come_all_at_once(
-    kit: Any, sensors: list[str], actuators: list[str], texts: list[str]
-) -> None:
+def test_faults_come_all_at_once(kit: Any, sensors: list[str], actuators: list[str], texts: list[str]) -> None:
     """Every id that cannot be found is a fault with the agent, the list, and the nearest right one."""
     with pytest.raises(DocumentError) as caught:
         one(kit, sensors, actuators)
@@ -96,22 +90,14 @@ def test_fault_has_its_place(kit: Any) -> None:
 
 def test_id_of_two_environments_is_a_fault(kit: Any) -> None:
     """`a` with `b.0` and `a.b` with `0` would be one id: nobody may guess whose."""
-    declared = {
-        "a": {"sensors": rows("b.0"), "actuators": []},
-        "a.b": {"sensors": rows("0"), "actuators": []},
-    }
-    with pytest.raises(
-        DocumentError, match=r"the sensor 'a\.b\.0' can belong to environment 'a' and to 'a\.b'"
-    ):
+    declared = {"a": {"sensors": rows("b.0"), "actuators": []}, "a.b": {"sensors": rows("0"), "actuators": []}}
+    with pytest.raises(DocumentError, match=r"the sensor 'a\.b\.0' can belong to environment 'a' and to 'a\.b'"):
         resolve(kit.phase(agents=[]), declared)
 
 
 def test_uids_may_go_on_behind_a_dot(kit: Any) -> None:
     """`a.*` has nothing of `a.b`; a local id may end as a wildcard does, and environments come first."""
-    declared = {
-        "a": {"sensors": rows("b.1", "c.*"), "actuators": []},
-        "a.b": {"sensors": rows("0"), "actuators": []},
-    }
+    declared = {"a": {"sensors": rows("b.1", "c.*"), "actuators": []}, "a.b": {"sensors": rows("0"), "actuators": []}}
     agent = kit.agent(sensors=["a.b.*", "a.c.*", "a.b.1"], actuators=[])
 
     [found] = resolve(kit.phase(agents=[agent]), declared)
@@ -134,18 +120,13 @@ def test_rewards_are_looked_up_once_they_are_known(kit: Any) -> None:
     )
 
     assert [
-        (
-            "f.yml:1:3",
-            "agent ada: rewards: 'lake.x' was not declared by its environment; did you mean 'lake.r'?",
-        )
+        ("f.yml:1:3", "agent ada: rewards: 'lake.x' was not declared by its environment; did you mean 'lake.r'?")
     ] == misfits(kit.phase(agents=[agent]), DECLARED)
 
 
 def test_ids_of_unknown_environments_pass(kit: Any) -> None:
     """Of an environment that somebody else starts nobody knows the ids before it runs."""
-    agent = kit.agent(
-        sensors=["wind.0", "wind.*", "hill.9"], actuators=["wind.1"], rewards=["wind", "wind.r"]
-    )
+    agent = kit.agent(sensors=["wind.0", "wind.*", "hill.9"], actuators=["wind.1"], rewards=["wind", "wind.r"])
     phase = kit.phase(agents=[agent])
 
     assert ["agent ada: sensors: 'hill.9' was not declared by its environment"] == [
@@ -163,9 +144,7 @@ def test_doubtful_ids_have_the_place_of_the_second_environment(kit: Any) -> None
         "a.b": {"sensors": [], "actuators": [], "rewards": rows("0")},
     }
 
-    assert [("f.yml:9:9", "the reward 'a.b.0' can belong to environment 'a' and to 'a.b'")] == misfits(
-        phase, declared
-    )
+    assert [("f.yml:9:9", "the reward 'a.b.0' can belong to environment 'a' and to 'a.b'")] == misfits(phase, declared)
 
 
 def test_what_an_environment_tells_of_itself_is_declared() -> None:

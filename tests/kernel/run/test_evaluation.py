@@ -79,9 +79,7 @@ def test_seeds_are_those_of_the_mode(kit: Any) -> None:
     """Episodes of evaluations have seeds of their own, by worker and number."""
     farm = kit.Farm(kit.plan(training(kit, workers=2, evaluate_episodes=2)), limited(kit, 2)).begin().run()
     seeds = {
-        (w, e, mode): str(s)
-        for mode in ("t", "e")
-        for w, _, e, s in (farm.began if mode == "t" else farm.evaluated)
+        (w, e, mode): str(s) for mode in ("t", "e") for w, _, e, s in (farm.began if mode == "t" else farm.evaluated)
     }
 
     assert len(seeds) == len(set(seeds.values())) >= 8
@@ -157,14 +155,7 @@ def test_rows_have_their_place_among_the_episodes(kit: Any) -> None:
     words = [(r[4], r[5], r[7] is not None) for r in rows if r[8] == 3]
 
     reset, inside = ("RESET", "condition:environment", False), ("RESET", "condition:environment", True)
-    assert [
-        reset,
-        reset,
-        ("PAUSE", "governor", False),
-        inside,
-        inside,
-        ("CONTINUE", "governor", False),
-    ] == words
+    assert [reset, reset, ("PAUSE", "governor", False), inside, inside, ("CONTINUE", "governor", False)] == words
 
 
 def test_the_phase_has_a_second_row(kit: Any) -> None:
@@ -258,9 +249,7 @@ def test_pause_and_continue_reach_the_evaluation(kit: Any) -> None:
     assert farm.signal(FlowSignal("PAUSE", "operator")) is None
     farm.run()
     stood = farm.steps
-    lines = [
-        f"evaluation worker {w.number} is paused after step {w.step} of episode 0" for w in farm.evaluators
-    ]
+    lines = [f"evaluation worker {w.number} is paused after step {w.step} of episode 0" for w in farm.evaluators]
     assert "\n".join(lines) == farm.answers["operator"].text
     assert {"phase": 0, "workers": [0, 1], "moving": False} == farm.events("phase.paused")[-1]
 
@@ -309,9 +298,7 @@ def test_any_order_of_arrival(kit: Any, data: Any, sync: str) -> None:
         farm.begin().run()
         assert Finish("finished", "completed", 0) == farm.finish
         assert workers * 3 == len(farm.episodes)
-        assert len(farm.evaluation_episodes) == workers * phase.evaluate_episodes * len(
-            farm.records("evaluation")
-        )
+        assert len(farm.evaluation_episodes) == workers * phase.evaluate_episodes * len(farm.records("evaluation"))
         records = [e.record for e in farm.effects if isinstance(e, Record)]
         found.append(sorted(records, key=repr))
     if sync != "async":

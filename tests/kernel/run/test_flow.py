@@ -73,9 +73,7 @@ def stand(flow: Flow, worker: int, following: list[str] | None = None, causes: A
 def end(flow: Flow, worker: int, causes: Any = (), following: Any = ("ada",)) -> list[Any]:
     """Let a worker's episode end."""
     place = (worker, 0, 1, True, False, "terminated")
-    report = EpisodeEnded(
-        *place, {"ada": {"sum": 1.0, "mean": 1.0}}, list(causes), [], list(following), None, 1
-    )
+    report = EpisodeEnded(*place, {"ada": {"sum": 1.0, "mean": 1.0}}, list(causes), [], list(following), None, 1)
     return flow.episode(f"end {worker}", report)
 
 
@@ -110,9 +108,7 @@ def test_common_boundary_where_the_outcome_could_depend_on_speed(
     """Workers stand together unless nothing can depend on which is faster, as each condition says of its parts."""
     given = {**more, "agents": [kit.agent(brain=more.get("brain"))]}
     given.pop("brain", None)
-    flow = Flow(
-        "farm-1", kit.phase(**given), [(cls.__name__, cls(), place) for cls, place in conditions], Seeds()
-    )
+    flow = Flow("farm-1", kit.phase(**given), [(cls.__name__, cls(), place) for cls, place in conditions], Seeds())
 
     assert expected is flow.common
 
@@ -127,12 +123,7 @@ def test_first_verdict_has_seeds_and_participants(kit: Any) -> None:
     """A worker begins with the seeds of episode 0; with a common boundary it knows whose rows are awaited."""
     verdict = common(kit, 3).first_verdict(2)
 
-    assert ("RESET", 0, 0, {"ada": [0, 1, 2]}) == (
-        verdict.signal,
-        verdict.episode,
-        verdict.round,
-        verdict.participants,
-    )
+    assert ("RESET", 0, 0, {"ada": [0, 1, 2]}) == (verdict.signal, verdict.episode, verdict.round, verdict.participants)
     assert {"hill": {"seed": 200, "stream": b""}} == verdict.seeds
     assert flow_of(kit).first_verdict(0).participants is None
 

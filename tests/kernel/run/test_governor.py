@@ -41,9 +41,7 @@ def running(farm: Any) -> bool:
 # -- golden flows -----------------------------------------------------------------------------------------------------
 def test_one_worker(kit: Any) -> None:
     """One worker, two phases: begin to end, with every call to everybody in order."""
-    farm = kit.Farm(
-        kit.plan(learner(kit), kit.phase(1)), [("limit", kit.FakeLimit(2), "phase")], lambda w, e: 4 + e
-    )
+    farm = kit.Farm(kit.plan(learner(kit), kit.phase(1)), [("limit", kit.FakeLimit(2), "phase")], lambda w, e: 4 + e)
     farm.begin().run()
 
     assert Finish("finished", "completed", 0) == farm.finish
@@ -64,9 +62,7 @@ def test_one_worker(kit: Any) -> None:
         ("controller/0", "controller.shutdown"),
         ("controller/0", "controller.shutdown"),
     ]
-    assert [("running", None), ("finished", "max_episodes")] * 2 == [
-        (r[3], r[4]) for r in farm.records("phase")
-    ]
+    assert [("running", None), ("finished", "max_episodes")] * 2 == [(r[3], r[4]) for r in farm.records("phase")]
     assert ["finished", "completed"] == farm.records("end")[0][:2]
     assert [0, 1, 0, 1] == [e["episode"] for e in farm.events("episode.ended")]
 
@@ -74,11 +70,7 @@ def test_one_worker(kit: Any) -> None:
 def test_muscles_leave_before_brains_store_before_environments(kit: Any) -> None:
     """At the end of a phase muscles leave, then brains store, then environments and brains are shut down."""
     farm = kit.Farm(kit.plan(learner(kit, workers=2)), [("limit", kit.FakeLimit(1), "phase")]).begin().run()
-    ends = [
-        (a.call, getattr(a.message, "muscles", None))
-        for a in farm.asks
-        if a.call.endswith(("shutdown", "store"))
-    ]
+    ends = [(a.call, getattr(a.message, "muscles", None)) for a in farm.asks if a.call.endswith(("shutdown", "store"))]
 
     assert [("controller.shutdown", True)] * 2 + [("brain.store", None)] == ends[:3]
     assert [("controller.shutdown", False)] * 2 + [("brain.shutdown", None)] == ends[3:]
@@ -110,9 +102,7 @@ def test_stored_model_is_where_the_next_phase_begins(kit: Any) -> None:
 
     assert [None, "/results/brains/0/ada"] == loads
     assert [None, "/results/brains/0/ada", "/results/brains/1/ada", None] == models
-    stored = [
-        [index, "ada", "model", 1, 3] for index in (0, 1, 2)
-    ]  # in test the model is handed on unchanged
+    stored = [[index, "ada", "model", 1, 3] for index in (0, 1, 2)]  # in test the model is handed on unchanged
     assert stored == [r[:5] for r in farm.records("brain")]
     sources = [(a.message.source, a.message.models) for a in farm.asks if a.call == "brain.store"]
     assert [(None, None), (None, None), ("/results/brains/1/ada", "/results/brains/2/ada")] == sources
@@ -144,11 +134,7 @@ def test_a_model_that_is_not_there_ends_the_run_before_anybody_is_started(kit: A
     phases = [asking] if index == 0 else [learner(kit), asking]
     farm = kit.Farm(kit.plan(*phases), [("limit", kit.FakeLimit(1), "phase")]).begin().run()
 
-    assert ("failed", 2, "document") == (
-        farm.finish.status,
-        farm.finish.exit_status,
-        farm.finish.failure.kind,
-    )
+    assert ("failed", 2, "document") == (farm.finish.status, farm.finish.exit_status, farm.finish.failure.kind)
     assert "failed: run.yml:3:4: no model of ada" == farm.finish.reason
     assert index == sum(a.call == "kernel.need" for a in farm.asks)
     assert ["failed", "failed"] == farm.records("phase")[-1][3:]
@@ -215,11 +201,7 @@ def test_recordings_that_cannot_be_had_end_the_run(kit: Any, error: Exception, s
     farm.obey(farm.governor.begin(farm.now_s)[:-1])
     farm.obey(farm.governor.unprepared(error, farm.now_s))
 
-    assert ("failed", status, f"failed: {error}") == (
-        farm.finish.status,
-        farm.finish.exit_status,
-        farm.finish.reason,
-    )
+    assert ("failed", status, f"failed: {error}") == (farm.finish.status, farm.finish.exit_status, farm.finish.reason)
 
 
 def trace(farm: Any) -> tuple[Any, ...]:
@@ -270,10 +252,7 @@ def test_phase_ends_exactly_when_defined(
     length = lambda w, e: lengths[(4 * w + e) % 20]  # noqa: E731 - the script of this example
     made = learner(kit, workers=workers) if learns else kit.phase(workers=workers)
     farm = kit.Farm(
-        kit.plan(made),
-        [("max_episodes", kit.FakeLimit(episodes), "phase")],
-        length,
-        pick=random.Random(seed).randrange,
+        kit.plan(made), [("max_episodes", kit.FakeLimit(episodes), "phase")], length, pick=random.Random(seed).randrange
     )
     farm.begin().run()
 
@@ -327,10 +306,7 @@ def test_any_wish_at_any_boundary_is_survived(
 def test_stop_phase_cuts_the_others(kit: Any) -> None:
     """STOP_PHASE of one worker ends the episodes of all at that boundary; the others' are cut by the phase's end."""
     farm = kit.Farm(
-        kit.plan(learner(kit, workers=3)),
-        [],
-        lambda w, e: 10,
-        stop(1, 0, 4, Signal.STOP_PHASE, "condition:goal"),
+        kit.plan(learner(kit, workers=3)), [], lambda w, e: 10, stop(1, 0, 4, Signal.STOP_PHASE, "condition:goal")
     )
     farm.begin().run()
 
@@ -347,15 +323,9 @@ def test_a_phase_condition_cuts_who_is_in_mid_episode(kit: Any) -> None:
     )
     farm.begin().run()
 
-    assert [
-        (1, 0, 3, "terminated"),
-        (2, 0, 3, "terminated"),
-        (0, 0, 3, "truncated: phase end"),
-    ] == farm.episodes
+    assert [(1, 0, 3, "terminated"), (2, 0, 3, "terminated"), (0, 0, 3, "truncated: phase end")] == farm.episodes
     assert "total: 2 episodes" == farm.records("phase")[-1][4]
-    assert [["condition:total", "total: 2 episodes"]] == [
-        row[5:7] for row in farm.records("signal") if row[1] is None
-    ]
+    assert [["condition:total", "total: 2 episodes"]] == [row[5:7] for row in farm.records("signal") if row[1] is None]
 
 
 def test_stop_simulation_ends_one_worker(kit: Any) -> None:
@@ -485,9 +455,7 @@ def test_operator_resets_one_worker(kit: Any, learns: bool) -> None:
 
 def test_greatest_of_several_signals_wins(kit: Any) -> None:
     """Of several signals for one worker before the same boundary the greatest acts, whichever came last."""
-    farm = kit.Farm(
-        kit.plan(learner(kit, workers=2)), [("limit", kit.FakeLimit(2), "phase")], lambda w, e: 20
-    )
+    farm = kit.Farm(kit.plan(learner(kit, workers=2)), [("limit", kit.FakeLimit(2), "phase")], lambda w, e: 20)
     farm.begin().run(until=lambda: farm.workers[1].step == 5 and farm.workers[0].state != "standing")
     for signal in ("RESTART", "RESET"):
         _answer(farm, FlowSignal(signal, "operator", worker=1))
@@ -528,9 +496,7 @@ def test_pause_lasts_until_something_else(kit: Any, learns: bool, end: str) -> N
 def test_interrupt(kit: Any, learns: bool, now: bool) -> None:
     """An interrupted run ends with 130: after the running episodes, or at the next boundary; brains still store."""
     made = learner(kit, workers=2) if learns else kit.phase(workers=2)
-    farm = kit.Farm(
-        kit.plan(made, kit.phase(1)), [("max_episodes", kit.FakeLimit(9), "phase")], lambda w, e: 12
-    )
+    farm = kit.Farm(kit.plan(made, kit.phase(1)), [("max_episodes", kit.FakeLimit(9), "phase")], lambda w, e: 12)
     farm.begin().run(until=lambda: running(farm))
     farm.obey(farm.governor.stop(now, "Ctrl-C", 0.0))
     farm.run()
@@ -544,9 +510,7 @@ def test_interrupt(kit: Any, learns: bool, now: bool) -> None:
 
 def test_second_interrupt_is_at_once(kit: Any) -> None:
     """The first interrupt waits for the episodes; a second one does not."""
-    farm = kit.Farm(
-        kit.plan(kit.phase(workers=2)), [("max_episodes", kit.FakeLimit(9), "phase")], lambda w, e: 50
-    )
+    farm = kit.Farm(kit.plan(kit.phase(workers=2)), [("max_episodes", kit.FakeLimit(9), "phase")], lambda w, e: 50)
     farm.begin().run(until=lambda: running(farm))
     farm.obey(farm.governor.stop(False, "Ctrl-C", 0.0))
     farm.run(until=lambda: farm.steps > 20)
@@ -559,9 +523,7 @@ def test_second_interrupt_is_at_once(kit: Any) -> None:
 @pytest.mark.parametrize("cut_before", [False, True])
 def test_a_worker_that_does_not_answer_keeps_no_interrupted_run(kit: Any, cut_before: bool) -> None:
     """Asked for at once twice, the run ends with the second reason, whatever its workers are at."""
-    farm = kit.Farm(
-        kit.plan(kit.phase(workers=2)), [("max_episodes", kit.FakeLimit(9), "phase")], lambda w, e: 10_000
-    )
+    farm = kit.Farm(kit.plan(kit.phase(workers=2)), [("max_episodes", kit.FakeLimit(9), "phase")], lambda w, e: 10_000)
     farm.begin().run(until=lambda: running(farm))
     farm.obey(farm.governor.stop(False, "Ctrl-C", 0.0))
     if cut_before:
@@ -578,9 +540,7 @@ def test_a_worker_that_does_not_answer_keeps_no_interrupted_run(kit: Any, cut_be
 
 def test_an_episode_that_never_ends_is_cut(kit: Any) -> None:
     """After LEAVE_EPISODE_S an interrupted run does what a second interrupt would do."""
-    farm = kit.Farm(
-        kit.plan(kit.phase(workers=2)), [("max_episodes", kit.FakeLimit(9), "phase")], lambda w, e: 10_000
-    )
+    farm = kit.Farm(kit.plan(kit.phase(workers=2)), [("max_episodes", kit.FakeLimit(9), "phase")], lambda w, e: 10_000)
     farm.begin().run(until=lambda: running(farm))
     farm.obey(farm.governor.stop(False, "Ctrl-C", 0.0))
     farm.obey(farm.governor.tick(LEAVE_EPISODE_S - 1.0))
@@ -621,9 +581,7 @@ def test_interrupt_while_a_phase_ends(kit: Any, stage: Stage) -> None:
 def failing(kit: Any, learns: bool) -> Any:
     """Return a running farm of three workers."""
     made = learner(kit, workers=3) if learns else kit.phase(workers=3)
-    farm = kit.Farm(
-        kit.plan(made, kit.phase(1)), [("max_episodes", kit.FakeLimit(9), "phase")], lambda w, e: 12
-    )
+    farm = kit.Farm(kit.plan(made, kit.phase(1)), [("max_episodes", kit.FakeLimit(9), "phase")], lambda w, e: 12)
     return farm.begin().run(until=lambda: running(farm))
 
 
@@ -753,9 +711,7 @@ def test_failed_call_fails_the_run(kit: Any, word: str) -> None:
     assert (1, 1) == (len(farm.records("run")), len(farm.records("end")))
 
 
-@pytest.mark.parametrize(
-    ("kind", "status"), [("document", 2), ("plugin", 2), ("usage", 2), ("author", 1), ("lost", 1)]
-)
+@pytest.mark.parametrize(("kind", "status"), [("document", 2), ("plugin", 2), ("usage", 2), ("author", 1), ("lost", 1)])
 def test_exit_status_of_what_never_began(kit: Any, kind: str, status: int) -> None:
     """A fault of document or plugin before the first step ends with 2: nothing was run."""
     farm = kit.Farm(kit.plan(kit.phase())).begin()
@@ -803,8 +759,7 @@ def test_waits_are_told_and_end(kit: Any) -> None:
     texts = [event["text"] for event in farm.events("waiting")]
 
     assert [
-        f"waiting {t:.1f} s for muscle ada (worker 0) to join; gives up in {10 - t:.1f} s"
-        for t in (2.0, 4.0, 8.0)
+        f"waiting {t:.1f} s for muscle ada (worker 0) to join; gives up in {10 - t:.1f} s" for t in (2.0, 4.0, 8.0)
     ] == texts
     assert farm.finish is None
 
@@ -840,9 +795,7 @@ def test_store_is_awaited_too(kit: Any) -> None:
     farm.begin().run()
     assert Stage.JOINING is farm.governor.stage
     farm.tick(2.0)
-    assert ["waiting 2.0 s for the store to join; gives up in 28.0 s"] == [
-        e["text"] for e in farm.events("waiting")
-    ]
+    assert ["waiting 2.0 s for the store to join; gives up in 28.0 s"] == [e["text"] for e in farm.events("waiting")]
 
     farm.obey(farm.governor.joined("farm-1/store", "msgpack", farm.now_s))
     farm.run(until=lambda: running(farm))
@@ -870,9 +823,7 @@ def test_answers_after_the_end_are_not_heard(kit: Any) -> None:
 # -- beginning again ---------------------------------------------------------------------------------------------------
 def test_a_cut_is_made_at_the_begin_of_each_phase(kit: Any) -> None:
     """It knows the models that earlier phases have left."""
-    farm = (
-        kit.Farm(kit.plan(learner(kit), kit.phase(1)), [("limit", kit.FakeLimit(1), "phase")]).begin().run()
-    )
+    farm = kit.Farm(kit.plan(learner(kit), kit.phase(1)), [("limit", kit.FakeLimit(1), "phase")]).begin().run()
     cuts = [effect for effect in farm.effects if isinstance(effect, Cut)]
 
     assert [Cut(0, []), Cut(1, [[0, "ada", "/results/brains/0/ada"]])] == cuts
@@ -936,9 +887,7 @@ def test_attached_program_that_is_lost_is_awaited_again(kit: Any, stage: Stage) 
     farm.obey(farm.governor.lost(HUT, "left", farm.now_s))
     farm.tick(3.0)
 
-    text = (
-        "environment hill (worker 0) to come back: start it again with GANGLION_NAME=hill or ganglion attach"
-    )
+    text = "environment hill (worker 0) to come back: start it again with GANGLION_NAME=hill or ganglion attach"
     assert (stage, None) == (farm.governor.stage, farm.finish)
     assert text in farm.events("waiting")[-1]["text"]
     farm.obey(farm.governor.joined(HUT, "msgpack", farm.now_s))

@@ -43,14 +43,7 @@ class GovernorMachine(RuleBasedStateMachine):
         phases=st.integers(1, 2),
     )
     def begin(
-        self,
-        workers: int,
-        limit: int,
-        lengths: list[int],
-        learns: bool,
-        sync: str,
-        every: int | None,
-        phases: int,
+        self, workers: int, limit: int, lengths: list[int], learns: bool, sync: str, every: int | None, phases: int
     ) -> None:
         """Begin a run."""
         kit, self.picked = self.kit, 0
@@ -79,11 +72,7 @@ class GovernorMachine(RuleBasedStateMachine):
             self.picked = picked >> turn
             self.farm.move()
 
-    @rule(
-        signal=st.sampled_from(Signal),
-        worker=st.none() | st.integers(0, 3),
-        steps=st.none() | st.integers(0, 3),
-    )
+    @rule(signal=st.sampled_from(Signal), worker=st.none() | st.integers(0, 3), steps=st.none() | st.integers(0, 3))
     def signal(self, signal: Signal, worker: int | None, steps: int | None) -> None:
         """Let an operator say something."""
         token = f"operator {len(self.tokens)}"
@@ -200,6 +189,4 @@ class GovernorMachine(RuleBasedStateMachine):
 def test_a_governor_keeps_its_books(kit: Any, examples: int) -> None:
     """Whatever happens in whatever order: its books hold together, all are answered once, and the run ends."""
     machine = type("Machine", (GovernorMachine,), {"kit": kit})
-    run_state_machine_as_test(
-        machine, settings=settings(max_examples=examples, stateful_step_count=40, deadline=None)
-    )
+    run_state_machine_as_test(machine, settings=settings(max_examples=examples, stateful_step_count=40, deadline=None))

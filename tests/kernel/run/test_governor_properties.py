@@ -157,9 +157,7 @@ def test_a_phase_ends_exactly_when_the_definition_says(kit: Any, world: World, s
     assert evaluations * world.workers * world.each == len(farm.evaluation_episodes)
     assert {} == farm.governor.open
     assert Counter(w for w, *_ in rows) == {
-        w: count
-        for (w, evaluation, kind), count in farm.governor.given.items()
-        if kind == "Verdict" and not evaluation
+        w: count for (w, evaluation, kind), count in farm.governor.given.items() if kind == "Verdict" and not evaluation
     }
 
 
@@ -292,11 +290,7 @@ def test_no_signal_hangs_a_run(kit: Any, world: World, seed: int, given_blows: l
 
 
 @settings(max_examples=200)
-@given(
-    world=worlds(),
-    seed=st.integers(0, 2**32),
-    given_blows=blows(("signal", "stop", "lost", "failed", "tick")),
-)
+@given(world=worlds(), seed=st.integers(0, 2**32), given_blows=blows(("signal", "stop", "lost", "failed", "tick")))
 def test_no_blow_hangs_a_run(kit: Any, world: World, seed: int, given_blows: list[Blow]) -> None:
     """Signals, interruptions, lost and failing workers in any order: the run ends once, and says how."""
     farm = world.farm(kit, seed, phases=2)
@@ -318,8 +312,7 @@ def test_no_blow_hangs_a_run(kit: Any, world: World, seed: int, given_blows: lis
     world=worlds(),
     seed=st.integers(0, 2**32),
     wishes=st.lists(
-        st.tuples(st.integers(0, 3), st.integers(0, 3), st.integers(1, 4), st.sampled_from(Signal)),
-        max_size=3,
+        st.tuples(st.integers(0, 3), st.integers(0, 3), st.integers(1, 4), st.sampled_from(Signal)), max_size=3
     ),
 )
 def test_no_wish_of_a_worker_hangs_a_run(

@@ -83,9 +83,7 @@ def test_where_nobody_learns_the_former_model_is_stored(kit: Any) -> None:
     found, one = models(kit), kit.agent(brain="dummy", models="/shelf")
     found.restore([[0, "ada", "/a"]])
     found.enter(kit.phase(1, agents=[one]))
-    assert BrainStore(source="/a", models="/results/1/ada", second="/shelf/farm-1/1/ada") == found.request(
-        one
-    )
+    assert BrainStore(source="/a", models="/results/1/ada", second="/shelf/farm-1/1/ada") == found.request(one)
 
     found.enter(kit.phase(2, agents=[one], mode="train"))
     assert BrainStore(second="/shelf/farm-1/2/ada") == found.request(one)

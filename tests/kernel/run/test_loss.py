@@ -51,10 +51,7 @@ def test_with_restart_who_takes_part_in_episodes_begins_anew(kit: Any) -> None:
         "muscle ada (worker 0)",
     }  # fmt: skip
     assert {"brain ada", "controller (worker 0)"} == {p.label for p in places if returns(phase, p)}
-    assert {p.label for p in places if mended(phase, p)} == (anew - theirs) | {
-        "brain ada",
-        "controller (worker 0)",
-    }
+    assert {p.label for p in places if mended(phase, p)} == (anew - theirs) | {"brain ada", "controller (worker 0)"}
 
 
 def test_with_fail_nobody_comes_back(kit: Any) -> None:
@@ -76,9 +73,7 @@ def test_one_who_comes_back_is_enough_to_write(kit: Any) -> None:
 def test_what_the_loss_of_each_process_means(kit: Any, said: str) -> None:
     """An entry's word is for its own processes; only who takes part in episodes can begin the next one anew."""
     hill = EnvironmentPlan("hill", recovery=Recovery(on_loss=said))
-    phase = kit.phase(
-        environments=[hill, EnvironmentPlan("sea")], agents=[kit.agent(brain="dummy")], on_loss=FAIL
-    )
+    phase = kit.phase(environments=[hill, EnvironmentPlan("sea")], agents=[kit.agent(brain="dummy")], on_loss=FAIL)
     found = {process.label: policy(phase, process) for process in processes_of("r", phase)}
     whole = {policy(replace(phase, on_loss=said), p) for p in processes_of("r", phase) if p.role in _LASTING}
 

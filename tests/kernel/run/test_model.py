@@ -67,9 +67,7 @@ def test_a_wish_is_told_in_words(load: Any, words: str) -> None:
 
 def phases(kit: Any, *agents: str) -> list[Any]:
     """Return phases with these agents, one letter for each."""
-    return [
-        kit.phase(index, agents=[kit.agent(name) for name in names]) for index, names in enumerate(agents)
-    ]
+    return [kit.phase(index, agents=[kit.agent(name) for name in names]) for index, names in enumerate(agents)]
 
 
 CONTINUED = [
@@ -145,10 +143,7 @@ PICKED = [
     ({"instance": "x-9"}, "there is no run x-9"),
     ({"experiment_run": "q"}, "there is no run of `q`"),
     ({"experiment_run": "x-2"}, "there is no run of `x-2`; that is the id of a run: give it as `instance`"),
-    (
-        {"experiment_run": "z"},
-        "no run of `z` has finished: z-1 (failed); `instance` takes a run as it is",
-    ),
+    ({"experiment_run": "z"}, "no run of `z` has finished: z-1 (failed); `instance` takes a run as it is"),
     ({"experiment_run": "farm"}, "there is no run of `farm`"),  # it is this one, which goes on
 ]
 

@@ -37,8 +37,6 @@ def test_without_a_phase_nothing_can_be_ordered() -> None:
 
 def test_the_row_says_when_an_order_came() -> None:
     """Phase, worker, signal, issuer, reason, round and moment stand in the row."""
-    row = order_record(
-        FlowSignal("RESET", "operator", "why", data={"a": 1}, worker=2), "because", 1, 5, 3
-    ).record
+    row = order_record(FlowSignal("RESET", "operator", "why", data={"a": 1}, worker=2), "because", 1, 5, 3).record
 
     assert ["signal", 1, 2, None, None, "RESET", "operator", "because", {"a": 1}, 5, 3] == row

@@ -29,12 +29,9 @@ def test_environments() -> None:
     """Each of the three forms of an environment has its own keys."""
     hill, mill, wind = outline(_phase())["environments"]
 
-    assert {
-        "uid": "hill",
-        "name": "dummy",
-        "params": {"max_iter": 3},
-        "per_worker": [{"max_iter": 4}],
-    } == hill["environment"]
+    assert {"uid": "hill", "name": "dummy", "params": {"max_iter": 3}, "per_worker": [{"max_iter": 4}]} == hill[
+        "environment"
+    ]
     assert DUMMY == hill["reward"]
     assert ["mill", "{connection}"] == mill["environment"]["command"]
     assert ("sub", {"A": "b"}) == (mill["environment"]["cwd"], mill["environment"]["variables"])
@@ -55,8 +52,6 @@ def test_conditions_stand_where_documents_have_them() -> None:
     found = outline(_phase())
 
     assert "taking_turns" == found["simulation"]["name"]
-    assert [("max_steps", {"steps": 3})] == [
-        (c["name"], c["params"]) for c in found["simulation"]["conditions"]
-    ]
+    assert [("max_steps", {"steps": 3})] == [(c["name"], c["params"]) for c in found["simulation"]["conditions"]]
     assert ["max_episodes"] == [c["name"] for c in found["phase_config"]["conditions"]]
     assert (2, 5, "train") == tuple(found["phase_config"][key] for key in ("worker", "episodes", "mode"))

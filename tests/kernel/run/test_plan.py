@@ -7,16 +7,7 @@ from typing import Any
 import pytest
 
 from ganglion.limits import DEADLINE_OTHER_S, DEADLINES_S
-from ganglion.run.plan import (
-    AgentPlan,
-    EnvironmentPlan,
-    PhasePlan,
-    Plan,
-    PluginPlan,
-    Recovery,
-    processes_of,
-    span_s,
-)
+from ganglion.run.plan import AgentPlan, EnvironmentPlan, PhasePlan, Plan, PluginPlan, Recovery, processes_of, span_s
 from ganglion.wire.codec import decode_map, encode_map
 
 FULL = Plan(
@@ -82,12 +73,7 @@ def test_plan_travels() -> None:
 
 @pytest.mark.parametrize(
     ("worker", "params"),
-    [
-        (0, {"a": 1, "b": 3}),
-        (1, {"a": 1, "b": 2, "c": 4}),
-        (2, {"a": 1, "b": 3}),
-        (5, {"a": 1, "b": 2, "c": 4}),
-    ],
+    [(0, {"a": 1, "b": 3}), (1, {"a": 1, "b": 2, "c": 4}), (2, {"a": 1, "b": 3}), (5, {"a": 1, "b": 2, "c": 4})],
 )
 def test_params_of_a_worker(worker: int, params: dict[str, int]) -> None:
     """Worker w gets entry `w mod length` of `per_worker` over `params`, key by key."""

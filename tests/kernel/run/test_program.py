@@ -4,15 +4,7 @@ import pytest
 
 from ganglion.run.loss import mended, ours, returns
 from ganglion.run.outline import outline
-from ganglion.run.plan import (
-    AgentPlan,
-    EnvironmentPlan,
-    PhasePlan,
-    Plan,
-    PluginPlan,
-    ProgramPlan,
-    processes_of,
-)
+from ganglion.run.plan import AgentPlan, EnvironmentPlan, PhasePlan, Plan, PluginPlan, ProgramPlan, processes_of
 from ganglion.wire.name import Role
 
 SUM = PluginPlan("aggregate_rewards")
@@ -28,10 +20,7 @@ def _phase(program: ProgramPlan, on_loss: str = "recover") -> PhasePlan:
     ("program", "definition"),
     [
         (ProgramPlan(["./a", "b"]), {"command": ["./a", "b"]}),
-        (
-            ProgramPlan(["./a"], "bin", {"A": "1"}),
-            {"command": ["./a"], "cwd": "bin", "variables": {"A": "1"}},
-        ),
+        (ProgramPlan(["./a"], "bin", {"A": "1"}), {"command": ["./a"], "cwd": "bin", "variables": {"A": "1"}}),
         (ProgramPlan(), {"attach": True}),
     ],
 )

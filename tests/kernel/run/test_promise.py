@@ -19,10 +19,7 @@ def test_it_is_kept_when_all_stand() -> None:
     assert {} == told(promises.keep({0: (3, 12), 1: None}, "worker", 1.0))
     kept = promises.keep({0: (3, 12), 1: (0, 4)}, "worker", 2.0)
     assert {
-        "all": (
-            True,
-            "worker 0 is paused after step 12 of episode 3\nworker 1 is paused after step 4 of episode 0",
-        )
+        "all": (True, "worker 0 is paused after step 12 of episode 3\nworker 1 is paused after step 4 of episode 0")
     } == told(kept)
     assert {} == told(promises.keep({0: (3, 12), 1: (0, 4)}, "worker", 3.0))
 

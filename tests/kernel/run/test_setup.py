@@ -94,11 +94,7 @@ def test_controller_gets_the_conditions_with_an_episode_part(kit: Any) -> None:
     """Episode parts go to the controllers: those of the simulation first, then those of the phase."""
     plans = {name: PluginPlan(name) for name in ("a", "b", "c")}
     phase = kit.phase(episode_conditions=[plans["a"], plans["b"]], phase_conditions=[plans["c"]])
-    conditions = [
-        ("a", Watching(), "episode"),
-        ("b", kit.FakeLimit(1), "episode"),
-        ("c", Watching(), "phase"),
-    ]
+    conditions = [("a", Watching(), "episode"), ("b", kit.FakeLimit(1), "episode"), ("c", Watching(), "phase")]
     message = setup_of(kit, phase).controller(phase, 0, conditions, {})
 
     assert ["a", "c"] == [condition["name"] for condition in message.conditions]

@@ -47,19 +47,13 @@ SAYINGS = [
     ([(None, S.STOP_PHASE)], S.STOP_PHASE, {}),
     ([(None, S.STOP_PHASE), (None, S.SHUTDOWN)], S.SHUTDOWN, {}),
     ([(None, S.SHUTDOWN), (None, S.STOP_PHASE)], S.SHUTDOWN, {}),
-    (
-        [(0, S.RESET), (0, S.STOP_SIMULATION), (1, S.RESTART)],
-        S.CONTINUE,
-        {0: S.STOP_SIMULATION, 1: S.RESTART},
-    ),
+    ([(0, S.RESET), (0, S.STOP_SIMULATION), (1, S.RESTART)], S.CONTINUE, {0: S.STOP_SIMULATION, 1: S.RESTART}),
     ([(1, S.STOP_PHASE)], S.STOP_PHASE, {}),
 ]
 
 
 @pytest.mark.parametrize(("said", "phase", "workers"), SAYINGS)
-def test_greatest_wins(
-    said: list[tuple[int | None, Signal]], phase: Signal, workers: dict[int, Signal]
-) -> None:
+def test_greatest_wins(said: list[tuple[int | None, Signal]], phase: Signal, workers: dict[int, Signal]) -> None:
     """The greatest signal for the phase and for each worker wins; all above CONTINUE are to be recorded."""
     judgement = Judgement()
     for worker, signal in said:
@@ -151,9 +145,6 @@ def test_what_is_said_again_after_an_evaluation_is_not_issued_again(kit: Any) ->
     late.answer, late.reason = S.STOP_PHASE, "success"
     judgement = tally.judge({}, judgement)
 
-    assert [
-        (None, S.STOP_PHASE, "condition:a", "enough"),
-        (None, S.STOP_PHASE, "condition:a", "a"),
-    ] == first
+    assert [(None, S.STOP_PHASE, "condition:a", "enough"), (None, S.STOP_PHASE, "condition:a", "a")] == first
     assert [(None, S.STOP_PHASE, "condition:late", "success")] == judgement.issued
     assert ("success", "condition:late") == (judgement.reason, judgement.issuer)

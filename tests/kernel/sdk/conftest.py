@@ -59,8 +59,7 @@ leaves = st.one_of(boxes(), discretes(), multi_discretes(), multi_binaries)
 spaces = st.recursive(
     leaves,
     lambda parts: st.one_of(
-        st.lists(parts, max_size=3).map(Tuple),
-        st.dictionaries(st.text(max_size=6), parts, max_size=3).map(Dict),
+        st.lists(parts, max_size=3).map(Tuple), st.dictionaries(st.text(max_size=6), parts, max_size=3).map(Dict)
     ),
     max_leaves=5,
 )

@@ -25,16 +25,9 @@ class Inherits(Steps):
 
 @pytest.mark.parametrize(
     ("cls", "parts"),
-    [
-        (TerminationCondition, (False, False)),
-        (Steps, (True, False)),
-        (Phase, (False, True)),
-        (Inherits, (True, False)),
-    ],
+    [(TerminationCondition, (False, False)), (Steps, (True, False)), (Phase, (False, True)), (Inherits, (True, False))],
 )
-def test_a_class_has_the_parts_that_it_overrides(
-    cls: type[TerminationCondition], parts: tuple[bool, bool]
-) -> None:
+def test_a_class_has_the_parts_that_it_overrides(cls: type[TerminationCondition], parts: tuple[bool, bool]) -> None:
     """Whoever asks conditions asks only those that have something to say."""
     assert parts == (cls.has_episode_part(), cls.has_phase_part())
 
@@ -51,9 +44,7 @@ def test_the_base_goes_on() -> None:
 
 def test_views_know_who_has_ended() -> None:
     """Environments are told in document order; either flag ends one."""
-    view = EpisodeView(
-        0, Mode.TRAIN, 0, 1, {"b": False, "a": True, "c": False}, {"b": False, "a": False, "c": True}
-    )
+    view = EpisodeView(0, Mode.TRAIN, 0, 1, {"b": False, "a": True, "c": False}, {"b": False, "a": False, "c": True})
 
     assert (("b", "a", "c"), ("a", "c")) == (view.environments, view.ended)
 

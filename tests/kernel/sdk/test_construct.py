@@ -107,9 +107,7 @@ def test_wrong_parameters_are_refused_by_name(cls: type[Any], params: dict[str, 
         assert cls.__name__ in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("cls", "params"), [(Keyword, {"a": 1}), (Offered, {}), (Open, {"x": 1}), (Judge, {"y": 1})]
-)
+@pytest.mark.parametrize(("cls", "params"), [(Keyword, {"a": 1}), (Offered, {}), (Open, {"x": 1}), (Judge, {"y": 1})])
 def test_right_parameters_pass_without_calling(cls: type[Any], params: dict[str, Any]) -> None:
     """The check makes no object."""
     check_parameters(cls, params)

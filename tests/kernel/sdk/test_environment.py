@@ -90,8 +90,7 @@ def test_done_follows_from_the_flags(flags: dict[str, bool], expected: tuple[boo
 
 
 @pytest.mark.parametrize(
-    "flags",
-    [{"terminated": True, "truncated": True}, {"done": True, "terminated": False, "truncated": False}],
+    "flags", [{"terminated": True, "truncated": True}, {"done": True, "terminated": False, "truncated": False}]
 )
 def test_contradicting_flags_raise(flags: dict[str, bool]) -> None:
     """Terminated and truncated exclude each other, and `done` needs one of them."""
@@ -104,12 +103,7 @@ def test_positions_are_those_that_authors_know() -> None:
     reward = RewardInformation(1, Discrete(2), "r")
     state = EnvironmentState([], [reward], True, {"x": 1}, SimTime(3))
 
-    assert ([reward], True, {"x": 1}, SimTime(3)) == (
-        state.rewards,
-        state.done,
-        state.world_state,
-        state.simtime,
-    )
+    assert ([reward], True, {"x": 1}, SimTime(3)) == (state.rewards, state.done, state.world_state, state.simtime)
 
 
 def test_a_batched_environment_needs_its_method() -> None:

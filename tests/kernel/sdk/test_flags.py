@@ -69,8 +69,7 @@ def test_flags_follow_from_what_is_given(
 
 
 @pytest.mark.parametrize(
-    "given",
-    [(None, True, True), (True, True, True), (True, False, False), (False, True, None), (False, None, True)],
+    "given", [(None, True, True), (True, True, True), (True, False, False), (False, True, None), (False, None, True)]
 )
 def test_contradictions_raise(given: tuple[bool | None, bool | None, bool | None]) -> None:
     """Both flags at once, and a `done` that says something else, are an author's error."""

@@ -4,19 +4,8 @@ from typing import Any
 
 import pytest
 
-from ganglion.errors import (
-    OutOfActionSpaceError,
-    OutOfObservationSpaceError,
-    OutOfRewardSpaceError,
-    SpaceError,
-)
-from ganglion.sdk.information import (
-    ActuatorInformation,
-    Information,
-    RewardInformation,
-    SensorInformation,
-    Template,
-)
+from ganglion.errors import OutOfActionSpaceError, OutOfObservationSpaceError, OutOfRewardSpaceError, SpaceError
+from ganglion.sdk.information import ActuatorInformation, Information, RewardInformation, SensorInformation, Template
 from ganglion.sdk.spaces import Box, Discrete
 
 KINDS = [
@@ -30,11 +19,7 @@ KINDS = [
 def test_a_value_outside_the_space_is_refused(kind: type[Information], error: type[SpaceError]) -> None:
     """Making and setting check at once; the error names id, value and space, and the value before stays."""
     information = kind(1, Discrete(3), "grid.3")
-    for attempt in (
-        lambda: kind(7, Discrete(3), "grid.3"),
-        lambda: information(7),
-        lambda: _set(information, 7),
-    ):
+    for attempt in (lambda: kind(7, Discrete(3), "grid.3"), lambda: information(7), lambda: _set(information, 7)):
         with pytest.raises(error, match=r"grid\.3.*Discrete\(3\).*7"):
             attempt()
 

@@ -57,9 +57,7 @@ class Mirror(RuleBasedStateMachine):
             sensor_readings=None if readings is None else [readings, [readings / 100, 0.5]],
             next_readings=None if following is None else [following, [0.5, following / 100]],
             actuator_setpoints=row.get("setpoints"),
-            rewards=None
-            if rewards is None
-            else [RewardInformation(v, Box(-9, 9), uid) for uid, v in rewards.items()],
+            rewards=None if rewards is None else [RewardInformation(v, Box(-9, 9), uid) for uid, v in rewards.items()],
             objective=row.get("objective"),
             dones=row.get("done"),
             decision_index=row["number"],
@@ -304,9 +302,7 @@ def test_an_empty_memory_gives_empty_columns() -> None:
     """A short memory gives fewer rows, never an error."""
     for memory in (Memory(), _memory()):
         shard = memory.tail(5)
-        sizes = [
-            len(getattr(shard, name)) for name in ("objective", "dones", "observations", "rewards", "tag")
-        ]
+        sizes = [len(getattr(shard, name)) for name in ("objective", "dones", "observations", "rewards", "tag")]
         assert [0] * 5 == sizes
         assert shard.rewards.sum(axis=None) == 0
 
@@ -356,10 +352,7 @@ def test_applied_setpoints_may_be_others_than_proposed() -> None:
     memory.append("x/0", actuator_setpoints=[0.5], applied_setpoints=[3, 4])
 
     shard = memory.tail(1)
-    assert ([[0.5]], [[3, 4]]) == (
-        shard.actuator_setpoints.values.tolist(),
-        shard.applied_setpoints.values.tolist(),
-    )
+    assert ([[0.5]], [[3, 4]]) == (shard.actuator_setpoints.values.tolist(), shard.applied_setpoints.values.tolist())
     again = Memory()
     again.declare(actuators=own, applied=applied)
     again.restore(memory.export())
@@ -372,16 +365,10 @@ def test_data_may_be_a_list(data: Any) -> None:
     memory = Memory()
     memory.append("a/0", additional_data="before")
     memory.append("a/0", additional_data=data)
-    views = [
-        memory.tail(2),
-        memory.sample(2, rng=np.random.default_rng(0)),
-        memory.tail(2, include_only="a/0"),
-    ]
+    views = [memory.tail(2), memory.sample(2, rng=np.random.default_rng(0)), memory.tail(2, include_only="a/0")]
     found = [value for view in views for value in view.additional_data if not isinstance(value, str)]
 
-    assert [np.asarray(data, dtype=object).tolist()] * 3 == [
-        np.asarray(it, dtype=object).tolist() for it in found
-    ]
+    assert [np.asarray(data, dtype=object).tolist()] * 3 == [np.asarray(it, dtype=object).tolist() for it in found]
 
 
 def test_data_may_be_known_later() -> None:

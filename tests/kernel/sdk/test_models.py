@@ -16,15 +16,7 @@ from hypothesis.extra import numpy as npst
 
 from ganglion.errors import AuthorError, LimitExceeded, StoreError
 from ganglion.limits import MODEL_MEMBERS
-from ganglion.sdk.models import (
-    Models,
-    digest_of,
-    file_name,
-    load_arrays,
-    load_meta,
-    percent_encoded,
-    save_arrays,
-)
+from ganglion.sdk.models import Models, digest_of, file_name, load_arrays, load_meta, percent_encoded, save_arrays
 
 DTYPES = st.one_of(
     npst.boolean_dtypes(),
@@ -53,11 +45,7 @@ VALUES = st.recursive(
 
 def _same(a: Any, b: Any) -> bool:
     if isinstance(a, np.ndarray):
-        return isinstance(b, np.ndarray) and (a.dtype, a.shape, a.tobytes()) == (
-            b.dtype,
-            b.shape,
-            b.tobytes(),
-        )
+        return isinstance(b, np.ndarray) and (a.dtype, a.shape, a.tobytes()) == (b.dtype, b.shape, b.tobytes())
     if isinstance(a, list):
         return isinstance(b, list) and len(a) == len(b) and all(map(_same, a, b))
     if isinstance(a, dict):
@@ -92,9 +80,7 @@ def test_numpy_reads_our_files(tmp_path: Path) -> None:
 
 def test_numpys_files_are_read(tmp_path: Path) -> None:
     """What numpy stored without objects is a model too, Fortran order and big-endian included."""
-    np.savez(
-        tmp_path / "m.npz", a=np.asfortranarray(np.arange(6.0).reshape(2, 3)), b=np.arange(3, dtype=">i4")
-    )
+    np.savez(tmp_path / "m.npz", a=np.asfortranarray(np.arange(6.0).reshape(2, 3)), b=np.arange(3, dtype=">i4"))
     found = load_arrays(tmp_path / "m.npz")
 
     assert [[0, 1, 2], [3, 4, 5]] == found["a"].tolist()
@@ -366,11 +352,7 @@ def test_tags_are_models_of_their_own(tmp_path: Path) -> None:
     rows = {row["tag"]: row for row in models.written()}
     assert ["", "best"] == sorted(rows)
     path = Path(rows["best"]["path"])
-    assert (digest, digest_of(path), path.stat().st_size) == (
-        rows["best"]["sha256"],
-        digest,
-        rows["best"]["bytes"],
-    )
+    assert (digest, digest_of(path), path.stat().st_size) == (rows["best"]["sha256"], digest, rows["best"]["bytes"])
     assert [] == models.written()
 
 

@@ -12,10 +12,7 @@ SENSORS = (
     SensorInformation(None, Discrete(9, start=-4), "e.count"),
     SensorInformation(None, Box(-1.0, 1.0, (2, 2), np.float32), "e.field"),
 )
-ACTUATORS = (
-    ActuatorInformation(None, MultiBinary(2), "e.lamps"),
-    ActuatorInformation(None, Discrete(3), "f.gear"),
-)
+ACTUATORS = (ActuatorInformation(None, MultiBinary(2), "e.lamps"), ActuatorInformation(None, Discrete(3), "f.gear"))
 
 
 def _session(steps: int = 3, final: bool = True, **changed: Any) -> Session:
@@ -46,10 +43,7 @@ def test_values_are_found_by_id_in_their_shape_and_dtype() -> None:
     """Columns are those of the spaces' vectors in declared order."""
     session = _session()
 
-    assert (["e.count", "e.field"], ["e.lamps", "f.gear"]) == (
-        list(session.readings),
-        list(session.setpoints),
-    )
+    assert (["e.count", "e.field"], ["e.lamps", "f.gear"]) == (list(session.readings), list(session.setpoints))
     assert [0, 5, 10, 15] == session.readings["e.count"].tolist()
     assert (4, 2, 2) == session.readings["e.field"].shape
     assert np.float32 == session.readings["e.field"].dtype
@@ -64,11 +58,7 @@ def test_a_session_of_nothing_is_one() -> None:
     """An episode that was cut before its first decision has no rows, and gives none."""
     session = _session(0)
 
-    assert (0, 0, (1, 2, 2)) == (
-        len(session),
-        len(session.transitions()),
-        session.readings["e.field"].shape,
-    )
+    assert (0, 0, (1, 2, 2)) == (len(session), len(session.transitions()), session.readings["e.field"].shape)
     assert 0 == len(_session(0, final=False).transitions())
 
 
@@ -90,15 +80,7 @@ def test_transitions_come_in_parts() -> None:
     whole, parts = session.transitions(), [session.transitions(i, i + 3, "bob/0") for i in range(0, 9, 3)]
 
     assert [3, 3, 1] == [len(part) for part in parts]
-    for name in (
-        "observations",
-        "actions",
-        "next_observations",
-        "rewards",
-        "objectives",
-        "step",
-        "terminated",
-    ):
+    for name in ("observations", "actions", "next_observations", "rewards", "objectives", "step", "terminated"):
         joined = np.concatenate([getattr(part, name) for part in parts])
         assert getattr(whole, name).tolist() == joined.tolist()
     assert ["bob/0"] * 3 == parts[0].muscle

@@ -82,12 +82,7 @@ def test_a_shard_stays_as_it_was_when_it_was_taken(flushed: bool, read: bool) ->
     memory.append("a", dones=False)
     if flushed:
         _ = memory.tags
-    shards = [
-        memory.tail(2),
-        memory[-1],
-        memory.tail(9, ["a"]),
-        memory.sample(9, rng=np.random.default_rng(1)),
-    ]
+    shards = [memory.tail(2), memory[-1], memory.tail(9, ["a"]), memory.sample(9, rng=np.random.default_rng(1))]
     if read:
         _ = [(it.objective, it.dones, it.additional_data) for it in shards]
     memory.complete(7.0)
@@ -110,11 +105,5 @@ def test_arrays_of_a_shard_are_read_only() -> None:
     """Also those of one row that still waits."""
     memory = _memory(1, dones=False, observations=np.array([1.0]))
     for shard in (memory.tail(1), memory[0:1], MemoryShard.concat(memory.tail(1))):
-        for array in (
-            shard.rewards.values,
-            shard.rewards["r"],
-            shard.observations,
-            shard.objective,
-            shard.dones,
-        ):
+        for array in (shard.rewards.values, shard.rewards["r"], shard.observations, shard.objective, shard.dones):
             assert not array.flags.writeable

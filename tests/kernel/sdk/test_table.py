@@ -15,9 +15,7 @@ from ganglion.sdk.spaces import Box, Dict, Discrete
 from ganglion.sdk.table import Layout, Table
 
 SCALARS = Table(Layout(["a", "b"], [None, None]), np.array([[1.0, math.nan], [3.0, 5.0]]))
-MIXED = Table(
-    Layout(["n", "v"], [Discrete(9), Box(0, 9, (2,))]), np.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
-)
+MIXED = Table(Layout(["n", "v"], [Discrete(9), Box(0, 9, (2,))]), np.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]))
 PAIRS = Table(Layout(["v", "w"], [Box(0, 9, (2,))] * 2), np.arange(4.0).reshape(1, 4))
 NESTED = Table(Layout(["d"], [Dict({"x": Discrete(3), "y": Box(0, 1)})]), np.array([[2.0, 0.5]]))
 
@@ -74,9 +72,7 @@ def test_missing_values_do_not_count(name: str, axis: int | None, expected: Any)
     assert expected == (found.tolist() if isinstance(found, np.ndarray) else found)
 
 
-@pytest.mark.parametrize(
-    ("name", "expected"), [("sum", 0.0), ("mean", math.nan), ("min", math.nan), ("max", math.nan)]
-)
+@pytest.mark.parametrize(("name", "expected"), [("sum", 0.0), ("mean", math.nan), ("min", math.nan), ("max", math.nan)])
 def test_reductions_of_nothing(name: str, expected: float) -> None:
     """The sum of no value is 0, everything else of no value is NaN; nothing is raised or warned."""
     for flat in (np.zeros((0, 2)), np.full((2, 2), np.nan)):

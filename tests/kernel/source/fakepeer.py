@@ -11,15 +11,7 @@ from ganglion.peer.conversation import Request
 from ganglion.peer.participant import DEFERRED, Participant
 from ganglion.wire.codec import codec_of
 from ganglion.wire.envelope import Envelope, Head, decode, encode
-from ganglion.wire.messages import (
-    CALL_BY_NAME,
-    Failure,
-    Lost,
-    RecordAck,
-    RecordBatch,
-    RunEvent,
-    Welcome,
-)
+from ganglion.wire.messages import CALL_BY_NAME, Failure, Lost, RecordAck, RecordBatch, RunEvent, Welcome
 from ganglion.wire.verb import Verb
 
 __all__ = ["FakeClock", "FakeLink", "Hosted", "MemoryReel"]
@@ -113,9 +105,7 @@ class FakeLink:
         body = codec_of(CALL_BY_NAME[call].request).encode(message)
         self.deliver(peer, Head(Verb.CALL, serial, call), body)
 
-    def tell(
-        self, peer: str, name: str, message: Any, verb: Verb = Verb.TELL, blobs: Sequence[bytes] = ()
-    ) -> None:
+    def tell(self, peer: str, name: str, message: Any, verb: Verb = Verb.TELL, blobs: Sequence[bytes] = ()) -> None:
         """Let somebody tell the peer something."""
         self.deliver(peer, Head(verb, 0, name), codec_of(type(message)).encode(message), *blobs)
 

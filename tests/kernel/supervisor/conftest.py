@@ -161,11 +161,7 @@ class Farm:
     """Carry out a run of real participants that stores nothing; `deeds` are done when an event of that name comes."""
 
     def __init__(self, tmp_path: Path, checkpoint_s: float = 60.0, on_loss: str = "recover") -> None:
-        text = (
-            FARM.replace("PHASE", FARM_PHASE)
-            .replace("CHECKPOINT", str(checkpoint_s))
-            .replace("LOSS", on_loss)
-        )
+        text = FARM.replace("PHASE", FARM_PHASE).replace("CHECKPOINT", str(checkpoint_s)).replace("LOSS", on_loss)
         (tmp_path / "farm.yml").write_text(text)
         self.plan: Plan = load_document(str(tmp_path / "farm.yml"), plugins=registry)[0]
         self.results = tmp_path / "results"

@@ -35,11 +35,7 @@ def test_admissions_hold_digests_and_public_keys() -> None:
     access = Access(remote=True)
     operator, observer, attach = access.admissions()
 
-    assert (sha256(access.tokens["attach"]), None, None) == (
-        attach.token_sha256,
-        attach.curve_key,
-        attach.attach,
-    )
+    assert (sha256(access.tokens["attach"]), None, None) == (attach.token_sha256, attach.curve_key, attach.attach)
     assert ("operator/*", "operator", "observer/*") == (operator.name, operator.role, observer.name)
     assert sha256(access.tokens["operator"]) == operator.token_sha256
     assert access.keys["operator"].public == operator.curve_key

@@ -34,14 +34,7 @@ def _plan(
     worlds = environments or [EnvironmentPlan("hill", dummy, params={"max_iter": 7})]
     agent = AgentPlan("ada", dummy, None, dummy, [], [])
     phase = PhasePlan(
-        0,
-        "one",
-        worlds,
-        [agent],
-        PluginPlan("vanilla"),
-        [condition],
-        [PluginPlan("vanilla")],
-        workers=workers,
+        0, "one", worlds, [agent], PluginPlan("vanilla"), [condition], [PluginPlan("vanilla")], workers=workers
     )
     return Plan("x", "x", "1", [phase] * phases, source="x.yml", folder=str(folder)).to_map()
 

@@ -56,10 +56,7 @@ def born(tmp_path: Path) -> Callable[..., Any]:
 def told(home: Home, run: Run, members: dict[str, Member]) -> dict[str, dict[str, str]]:
     """Return what each process is told."""
     found = {name: variables_of(home, run, member) for name, member in members.items()}
-    return {
-        name: {key.removeprefix("GANGLION_"): value for key, value in row.items()}
-        for name, row in found.items()
-    }
+    return {name: {key.removeprefix("GANGLION_"): value for key, value in row.items()} for name, row in found.items()}
 
 
 def test_each_is_told_what_it_needs(born: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -214,8 +214,7 @@ def test_beat_is_answered() -> None:
 
 
 @pytest.mark.parametrize(
-    ("call", "said"),
-    [("kernel.need", "RuntimeError: boom"), ("kernel.ended", "the supervisor knows no call")],
+    ("call", "said"), [("kernel.need", "RuntimeError: boom"), ("kernel.ended", "the supervisor knows no call")]
 )
 def test_caller_is_always_answered(call: str, said: str) -> None:
     """A handler that raises, and a call that there is not, are answered with ERROR."""
@@ -252,9 +251,7 @@ def test_who_is_absent_is_waited_for() -> None:
                 await asyncio.wait([asked], timeout=0.5)
                 assert not asked.done()
 
-            def receive(
-                frames: list[bytes], joined: asyncio.Event = joined, called: asyncio.Event = called
-            ) -> None:
+            def receive(frames: list[bytes], joined: asyncio.Event = joined, called: asyncio.Event = called) -> None:
                 head = decode_head(frames[1])
                 if head.verb is Verb.WELCOME:
                     joined.set()

@@ -10,9 +10,7 @@ DUMMY = PluginPlan("dummy")
 
 def _plan(environment: PluginPlan) -> Plan:
     agent = AgentPlan("ada", DUMMY, DUMMY, DUMMY, ["grid.*"], ["grid.*"])
-    phase = PhasePlan(
-        0, "train", [EnvironmentPlan("grid", environment)], [agent], PluginPlan("vanilla"), [], []
-    )
+    phase = PhasePlan(0, "train", [EnvironmentPlan("grid", environment)], [agent], PluginPlan("vanilla"), [], [])
     return Plan("x", "x", "1", [phase], source="x.yml")
 
 

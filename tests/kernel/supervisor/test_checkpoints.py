@@ -10,9 +10,7 @@ import pytest
 from ganglion.supervisor.checkpoints import Checkpoints, Moments
 from ganglion.supervisor.runs import Run
 
-pytestmark = pytest.mark.skipif(
-    sys.platform != "linux", reason="processes are stopped and watched as on Linux"
-)
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processes are stopped and watched as on Linux")
 
 
 def take(run: Run) -> asyncio.Task[bool]:

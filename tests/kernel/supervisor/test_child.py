@@ -183,9 +183,7 @@ class ChildMachine(RuleBasedStateMachine):
     def books_agree(self) -> None:
         self.child.check()
         assert self.reports == self.child.gone
-        assert self.alive == (
-            self.child.state in (State.RUNNING, State.LEAVING, State.TERMINATED, State.KILLED)
-        )
+        assert self.alive == (self.child.state in (State.RUNNING, State.LEAVING, State.TERMINATED, State.KILLED))
 
     @invariant()
     def ladder_goes_up_only(self) -> None:

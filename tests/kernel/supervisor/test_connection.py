@@ -19,9 +19,7 @@ from ganglion.supervisor.connection import (
     write_private,
 )
 
-CONNECTION = Connection(
-    1, os.getpid(), "ipc:///x", None, "secret-o", "secret-w", "secret-a", "demo-1", "/r", None
-)
+CONNECTION = Connection(1, os.getpid(), "ipc:///x", None, "secret-o", "secret-w", "secret-a", "demo-1", "/r", None)
 
 
 @pytest.fixture(autouse=True)
@@ -71,15 +69,7 @@ def test_link_is_not_followed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "change",
-    [
-        {"pid": 0},
-        {"pid": -1},
-        {"pid": True},
-        {"pid": 1 << 40},
-        {"endpoint": None},
-        {"tcp": 7},
-        {"attach_token": []},
-    ],
+    [{"pid": 0}, {"pid": -1}, {"pid": True}, {"pid": 1 << 40}, {"endpoint": None}, {"tcp": 7}, {"attach_token": []}],
 )
 def test_values_of_another_kind_are_refused(tmp_path: Path, change: dict[str, object]) -> None:
     """What is no text, or no process (whoever signals 0 or -1 signals many), is refused by its key."""

@@ -76,9 +76,7 @@ def test_manifest_tells_where_results_come_from(tmp_path: Path) -> None:
     """The manifest holds versions, seed, machine and command; passwords of URIs are not in it."""
     folder = reserve(tmp_path, "demo")
     phase = PhasePlan(0, "train", [], [], PluginPlan("vanilla"), [], [])
-    plan = Plan(
-        "demo", "demo", "42", [phase], source="demo.yml", folder=str(tmp_path), document="uid: demo\n"
-    )
+    plan = Plan("demo", "demo", "42", [phase], source="demo.yml", folder=str(tmp_path), document="uid: demo\n")
     folder.fill(plan, ["run", "--store", "postgresql://me:geheim@host/db"], "postgresql://me:geheim@host/db")
     text = (folder.path / "manifest.json").read_text()
     manifest = json.loads(text)
@@ -93,18 +91,14 @@ def test_a_folder_is_sealed_at_the_end(tmp_path: Path) -> None:
     """The manifest then tells how the run ended, and the digests of the documents; what it told before stays."""
     folder = reserve(tmp_path, "demo")
     phase = PhasePlan(0, "train", [], [], PluginPlan("vanilla"), [], [])
-    plan = Plan(
-        "demo", "demo", "42", [phase], source="demo.yml", folder=str(tmp_path), document="uid: demo\n"
-    )
+    plan = Plan("demo", "demo", "42", [phase], source="demo.yml", folder=str(tmp_path), document="uid: demo\n")
     folder.fill(plan, ["run"], None)
     before, _ = read_manifest(folder.path)
     folder.seal("finished", "completed", {"run": "00"})
     manifest, wrong = read_manifest(folder.path)
 
     assert ("", before) == (wrong, {key: manifest[key] for key in before})
-    assert ("finished", "completed", {"run": "00"}) == tuple(
-        manifest[k] for k in ("status", "reason", "chain")
-    )
+    assert ("finished", "completed", {"run": "00"}) == tuple(manifest[k] for k in ("status", "reason", "chain"))
     assert ["document.yml", "resolved.yml", "plan.msgpack"] == list(manifest["files"])
 
 
@@ -133,9 +127,7 @@ def test_log_names_differ(tmp_path: Path) -> None:
     """No two processes of a run share a log file, whatever their uids."""
     uids = ["a", "a.0", "a/0", "a-0", "A"]
     places = [
-        Process(peer_name("r", Role.MUSCLE, uid, worker), Role.MUSCLE, uid, worker)
-        for uid in uids
-        for worker in (0, 1)
+        Process(peer_name("r", Role.MUSCLE, uid, worker), Role.MUSCLE, uid, worker) for uid in uids for worker in (0, 1)
     ]
 
     assert len(places) == len({log_name(place) for place in places})
@@ -168,10 +160,6 @@ def test_a_process_of_another_user_gets_its_own(tmp_path: Path) -> None:
     user = folder.give(process)
 
     assert user is not None
-    assert {user.uid} == {
-        p.stat().st_uid for p in (folder.logs / "muscle.ada.0.jsonl", folder.tape(process).parent)
-    }
+    assert {user.uid} == {p.stat().st_uid for p in (folder.logs / "muscle.ada.0.jsonl", folder.tape(process).parent)}
     assert folder.path / "users" / str(user.uid) / "muscle.ada.0.tape" == folder.tape(process)
-    assert {0o711} == {
-        stat.S_IMODE(p.stat().st_mode) for p in (folder.path, folder.logs, folder.path / "users")
-    }
+    assert {0o711} == {stat.S_IMODE(p.stat().st_mode) for p in (folder.path, folder.logs, folder.path / "users")}

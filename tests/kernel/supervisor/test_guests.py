@@ -37,9 +37,7 @@ class House:
         self.events: list[tuple[str, str]] = []
         self.incidents: list[tuple[str, int, str]] = []
         self.missed: list[str] = []
-        self.revival = SimpleNamespace(
-            report_broker=lambda run, *rest: self.incidents.append((run.id, *rest[:2]))
-        )
+        self.revival = SimpleNamespace(report_broker=lambda run, *rest: self.incidents.append((run.id, *rest[:2])))
         self.guests = Guests(self, Access())  # type: ignore[arg-type]
         self._folder = folder
 
@@ -187,9 +185,7 @@ def test_who_has_a_successor_is_not_missed(tmp_path: Path) -> None:
         run = house.begin("r-1", plan("recover"))
         former = run.members["r-1/governor"]
         former.joined = False
-        run.members[former.name] = run.member(
-            dataclasses.replace(run.governor), lambda one: None, lambda one: None
-        )
+        run.members[former.name] = run.member(dataclasses.replace(run.governor), lambda one: None, lambda one: None)
         house.guests._miss(run, former)
         assert [] == house.missed
 

@@ -109,9 +109,7 @@ MUSCLE = Hello(1, "muscle", "r/muscle/ada/0", "m")
 
 
 @contextlib.asynccontextmanager
-async def _home(
-    remote: bool = False, handlers: Any = None
-) -> AsyncIterator[tuple[Home, Hub, dict[str, list[str]]]]:
+async def _home(remote: bool = False, handlers: Any = None) -> AsyncIterator[tuple[Home, Hub, dict[str, list[str]]]]:
     with tempfile.TemporaryDirectory(prefix="gh-", dir="/tmp") as folder:
         launcher = Launcher({}, preload=())  # nobody is forked
         await launcher.open()
@@ -186,9 +184,7 @@ def test_a_first_broker_that_is_killed_again_and_again_is_given_up() -> None:
             await launcher.open()
             access = Access(False)
             home = Home(access)
-            hub = home.hub = Hub(
-                launcher, access, home, Bus({}, home), lambda process: exit_text(process.code)
-            )
+            hub = home.hub = Hub(launcher, access, home, Bus({}, home), lambda process: exit_text(process.code))
             for _ in range(RESTARTS_PER_NAME):  # it was before, just now
                 hub._restarts.next_s("broker", asyncio.get_running_loop().time())
 
@@ -226,9 +222,7 @@ def test_a_lost_broker_is_replaced(number: int) -> None:
             await governor.ended.wait()
             assert not hub.there_since(moment_s)
             assert not hub.bus.closed
-            for peer, hello, endpoint in zip(
-                (governor, muscle), (GOVERNOR, MUSCLE), bound["endpoints"], strict=True
-            ):
+            for peer, hello, endpoint in zip((governor, muscle), (GOVERNOR, MUSCLE), bound["endpoints"], strict=True):
                 head, _ = await peer.join(endpoint, hello)
                 assert Verb.WELCOME is head.verb
             info = await hub.bus.ask("", "kernel.info", Nothing())
@@ -238,9 +232,7 @@ def test_a_lost_broker_is_replaced(number: int) -> None:
             assert {"r/governor", "r/muscle/ada/0"} == set(home.joined)
         [(how, returns)] = home.losses
         assert returns
-        assert how.startswith(
-            "was killed by SIGKILL" if number == signal.SIGKILL else "ended with exit status 0"
-        )
+        assert how.startswith("was killed by SIGKILL" if number == signal.SIGKILL else "ended with exit status 0")
 
     asyncio.run(body())
 
@@ -254,9 +246,7 @@ def test_a_new_broker_has_not_forgotten_who_was_succeeded() -> None:
             stale, muscle = Peer(), Peer()
             assert hub.process is not None
             hub.process.signal(signal.SIGSTOP)  # it hears nobody until it is replaced
-            joining = asyncio.ensure_future(
-                stale.join(bound["endpoints"][0], replace(GOVERNOR, incarnation=3))
-            )
+            joining = asyncio.ensure_future(stale.join(bound["endpoints"][0], replace(GOVERNOR, incarnation=3)))
             await asyncio.sleep(0)
             await _killed(home, hub)
             with contextlib.suppress(PeerLost):  # the first broker had accepted it
@@ -317,11 +307,7 @@ def test_what_we_are_asked_twice_is_done_once() -> None:
     async def body() -> None:
         async with _home(handlers={"kernel.need": need}) as (home, hub, bound):
             governor = Peer()
-            question = [
-                b"",
-                encode_head(Head(Verb.CALL, 9, "kernel.need")),
-                codec_of(Need).encode(Need("r", 1)),
-            ]
+            question = [b"", encode_head(Head(Verb.CALL, 9, "kernel.need")), codec_of(Need).encode(Need("r", 1))]
             for number in range(2):
                 if number:
                     await _killed(home, hub)

@@ -23,12 +23,7 @@ def _keep(*argv: str, **more: object) -> tuple[subprocess.Popen[str], int]:
     read, write = os.pipe()
     words = [*KEEPER, str(read), "--", *argv]
     process = subprocess.Popen(
-        words,
-        pass_fds=[read],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
+        words, pass_fds=[read], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
     )
     os.close(read)
     return process, write
@@ -36,11 +31,7 @@ def _keep(*argv: str, **more: object) -> tuple[subprocess.Popen[str], int]:
 
 @pytest.mark.parametrize(
     ("program", "code"),
-    [
-        ("raise SystemExit(0)", 0),
-        ("raise SystemExit(5)", 5),
-        ("import os; os.kill(os.getpid(), 15)", -signal.SIGTERM),
-    ],
+    [("raise SystemExit(0)", 0), ("raise SystemExit(5)", 5), ("import os; os.kill(os.getpid(), 15)", -signal.SIGTERM)],
 )
 def test_keeper_ends_as_its_program(program: str, code: int) -> None:
     """Exit status and signal of the program are the keeper's own."""
@@ -51,9 +42,7 @@ def test_keeper_ends_as_its_program(program: str, code: int) -> None:
     assert code == process.returncode
 
 
-@pytest.mark.skipif(
-    sys.platform != "linux", reason="processes that leave the group are found by Linux's means only"
-)
+@pytest.mark.skipif(sys.platform != "linux", reason="processes that leave the group are found by Linux's means only")
 def test_end_of_the_lifeline_ends_the_tree() -> None:
     """When the supervisor is gone the keeper kills the program, and what it has put into another session."""
     process, lifeline = _keep(sys.executable, "-c", TREE)

@@ -8,15 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ganglion.supervisor.linux import (
-    adopt_orphans,
-    become,
-    children_of,
-    may_change_user,
-    name_process,
-    stopped,
-    usage,
-)
+from ganglion.supervisor.linux import adopt_orphans, become, children_of, may_change_user, name_process, stopped, usage
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="these means are Linux's")
 

@@ -63,12 +63,7 @@ def test_what_the_broker_says_of_a_connection_is_kept_until_there_is_another() -
     def body() -> None:
         member, _ = _member()
         states = []
-        for event in (
-            lambda: None,
-            member.came,
-            lambda: member.cut_off(Lost("r", 1, "cut", True, True)),
-            member.came,
-        ):
+        for event in (lambda: None, member.came, lambda: member.cut_off(Lost("r", 1, "cut", True, True)), member.came):
             event()
             states.append((member.joined, member.here.is_set(), member.off.is_set(), member.lost_reason))
 

@@ -85,9 +85,7 @@ def test_supervisor_that_comes_again_is_asked_again(connection: Connection) -> N
                     serials.append(head.serial)
                     break
             if number:
-                link.send(
-                    [frames[0], encode_head(Head(Verb.REPLY, head.serial)), codec_of(Runs).encode(Runs([]))]
-                )
+                link.send([frames[0], encode_head(Head(Verb.REPLY, head.serial)), codec_of(Runs).encode(Runs([]))])
                 link.receive(0.1)
             link.close()
 

@@ -58,9 +58,7 @@ def test_files_have_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
     assert {*files, tmp_path / "target"} == set(tmp_path.iterdir())
     assert all(path.stat().st_size <= 100 for path in files)
-    assert [f"line {i:05}" for i in range(27, 50)] == [
-        line for path in files for line in path.read_text().splitlines()
-    ]
+    assert [f"line {i:05}" for i in range(27, 50)] == [line for path in files for line in path.read_text().splitlines()]
     assert "mine" == (tmp_path / "target").read_text()
 
 
@@ -100,16 +98,7 @@ def test_the_stack_of_a_hang_shows_the_hook(tmp_path: Path) -> None:
     hook = '  File "/x/ganglion/peer/hooks.py", line 42 in __call__'
     deep = [f'  File "/x/ganglion/peer/participant.py", line {i} in serve' for i in range(40)]
     head = "Current thread 0x00007f87c19beb80 (most recent call first):"
-    stack = [
-        "Fatal Python error: Aborted",
-        "",
-        head,
-        own,
-        hook,
-        *deep,
-        "",
-        "Extension modules: numpy (total: 1)",
-    ]
+    stack = ["Fatal Python error: Aborted", "", head, own, hook, *deep, "", "Extension modules: numpy (total: 1)"]
     out = _read("\n".join([*stack, hook, deep[0], ""]).encode(), tmp_path / "out")
 
     assert [*stack[:5], "", hook, deep[0]] == list(out.lines)
@@ -133,10 +122,7 @@ def test_any_bytes_can_be_shown(data: bytes) -> None:
         ("postgresql://ada:s3cret@host/db", "postgresql://ada:***@host/db"),
         ("postgresql://ada:s3@cr:et@host:5432/db", "postgresql://ada:***@host:5432/db"),
         ("postgresql://:s3cret@/db", "postgresql://:***@/db"),
-        (
-            "postgresql://host/db?user=ada&password=s3cret&x=1",
-            "postgresql://host/db?user=ada&password=***&x=1",
-        ),
+        ("postgresql://host/db?user=ada&password=s3cret&x=1", "postgresql://host/db?user=ada&password=***&x=1"),
         ("cannot open a://b:s3cret@c: refused", "cannot open a://b:***@c: refused"),
         ("postgresql://ada@host/db", "postgresql://ada@host/db"),
         ("sqlite:///results/a.db", "sqlite:///results/a.db"),

@@ -66,9 +66,7 @@ def test_without_a_tape_nothing_is_known(tmp_path: Path, data: bytes | None) -> 
 
 
 @pytest.mark.parametrize("planted", ["link", "pipe", "folder"])
-def test_what_lies_in_the_place_of_a_tape_is_neither_followed_nor_waited_for(
-    tape: Path, planted: str
-) -> None:
+def test_what_lies_in_the_place_of_a_tape_is_neither_followed_nor_waited_for(tape: Path, planted: str) -> None:
     """Another user may have planted it: nothing is known then, at once."""
     path = tape.with_name("planted.tape")
     if planted == "link":

@@ -20,9 +20,7 @@ GONE = Life(1, 2**22 + 1, 1)  # no process has so high a number
 @pytest.fixture
 def program() -> Iterator[subprocess.Popen[bytes]]:
     """Return a program in a session of its own, with a child."""
-    with subprocess.Popen(
-        [sys.executable, "-c", FAMILY], stdout=subprocess.PIPE, start_new_session=True
-    ) as it:
+    with subprocess.Popen([sys.executable, "-c", FAMILY], stdout=subprocess.PIPE, start_new_session=True) as it:
         yield it
         it.kill()
 
@@ -34,9 +32,7 @@ def test_what_is_left_is_ended_with_its_group(program: subprocess.Popen[bytes]) 
     left = life_of(1, program.pid)
 
     assert (True, True) == (lives(left), lives(child))
-    assert ["r/muscle/ada/0"] == end_remains(
-        "r", Census("", GONE, lives={"r/muscle/ada/0": left, "r/store": GONE})
-    )
+    assert ["r/muscle/ada/0"] == end_remains("r", Census("", GONE, lives={"r/muscle/ada/0": left, "r/store": GONE}))
     assert not lives(left)
     while Path(f"/proc/{child.pid}").exists() and lives(child):
         pass

@@ -13,9 +13,7 @@ from ganglion.supervisor.folder import Census, End, Life, read_census, write_cen
 from ganglion.supervisor.resume import prepare
 from ganglion.supervisor.runs import Run
 
-pytestmark = pytest.mark.skipif(
-    sys.platform != "linux", reason="processes are stopped and watched as on Linux"
-)
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processes are stopped and watched as on Linux")
 
 
 def test_a_run_goes_back_to_the_begin_of_its_phase_once(make_farm: Callable[..., Any]) -> None:
@@ -41,9 +39,7 @@ def test_a_second_difference_ends_the_run_by_name(make_farm: Callable[..., Any])
     """What does not do the same twice is a finding: exit 1, and nobody is left."""
     farm = make_farm()
     for number in (1, 3):
-        farm.deeds["episode.ended", number] = lambda run: run.rewind(
-            "brain ada: it differs", run.governor.name
-        )
+        farm.deeds["episode.ended", number] = lambda run: run.rewind("brain ada: it differs", run.governor.name)
     outcome = farm.carry_out()
 
     assert ("failed", 1) == (outcome.status, outcome.exit_status)
@@ -78,9 +74,7 @@ def test_a_run_goes_on_from_a_moment(make_farm: Callable[..., Any]) -> None:
     assert [(0, 1), (1, 0), (1, 1)] == [(f["phase"], f["episode"]) for f in farm.fields("episode.ended")][-3:]
 
 
-def withdrawal(
-    farm: Any, way: Way, interrupts: int = 0, sync: str = "lockstep"
-) -> tuple[dict[str, str], bool]:
+def withdrawal(farm: Any, way: Way, interrupts: int = 0, sync: str = "lockstep") -> tuple[dict[str, str], bool]:
     """Return what the store is told when a run of two phases goes on so, and whether what comes is compared."""
 
     async def body() -> tuple[dict[str, str], bool]:
@@ -128,9 +122,7 @@ def test_what_goes_and_what_is_compared_when_a_run_goes_on(make_farm: Callable[.
         assert ({"WITHDRAW": "1"}, False) == withdrawal(farm, way, interrupts, "async")
 
 
-def test_what_operators_have_signalled_in_a_phase_that_begins_again_is_told(
-    make_farm: Callable[..., Any],
-) -> None:
+def test_what_operators_have_signalled_in_a_phase_that_begins_again_is_told(make_farm: Callable[..., Any]) -> None:
     """Nobody knows at which step it was heard: who wants it signals again; signals of earlier phases stay."""
     farm, reported = make_farm(), []
 
@@ -145,9 +137,7 @@ def test_what_operators_have_signalled_in_a_phase_that_begins_again_is_told(
 
     assert "finished" == outcome.status, outcome.story
     text = "phase 1 begins again without what operators have signalled in it (STOP_PHASE, RESET)"
-    assert [text] == [
-        t for f in farm.fields("warning") if (t := f["text"].partition(":")[0]).startswith("phase")
-    ]
+    assert [text] == [t for f in farm.fields("warning") if (t := f["text"].partition(":")[0]).startswith("phase")]
     assert [("operator", "signals lost", text)] == [
         (one.name, one.kind, one.detail.partition(":")[0]) for one in reported if one.kind != "rewound"
     ]

@@ -117,8 +117,7 @@ def test_failure_without_a_peer_is_told_in_its_words() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "helps"),
-    [("author", False), ("plugin", False), ("document", False), ("lost", True), ("store", True)],
+    ("kind", "helps"), [("author", False), ("plugin", False), ("document", False), ("lost", True), ("store", True)]
 )
 def test_what_fails_again_cannot_be_resumed(kind: str, helps: bool) -> None:
     """Where document and plugins are at fault a run that goes on fails again; where a process was lost it need not."""
@@ -208,10 +207,7 @@ def test_participants_tell_waits_and_warnings_only() -> None:
         assert run.heard("r-1/muscle/ada/0", news, 11.1) is not None
         warning = run.heard("r-1/muscle/ada/0", RunEvent("warning", {"text": "long\n"}, 7.0, "waits"), 11.2)
         assert warning is not None
-        assert ("warning", {"text": "long\\x0a", "name": "r-1/muscle/ada/0"}) == (
-            warning.event,
-            warning.fields,
-        )
+        assert ("warning", {"text": "long\\x0a", "name": "r-1/muscle/ada/0"}) == (warning.event, warning.fields)
         assert {"phase.ended"} == run.told
 
     _on_loop(body)

@@ -16,9 +16,7 @@ from ganglion.supervisor.service import Daemon, Service
 from ganglion.wire.messages import Ended, FlowSignal, RunEvent, RunRequest, RunSignal, Signalled, Submit
 from ganglion.wire.name import Role
 
-PHASES = [
-    PhasePlan(i, name, [], [], PluginPlan("vanilla"), [], []) for i, name in enumerate(("train", "test"))
-]
+PHASES = [PhasePlan(i, name, [], [], PluginPlan("vanilla"), [], []) for i, name in enumerate(("train", "test"))]
 
 
 class FakeSupervisor:
@@ -76,9 +74,7 @@ def test_run_is_found(text: str, run: str) -> None:
     assert run == _serve(lambda service, _: service.find(text)).id
 
 
-@pytest.mark.parametrize(
-    ("text", "what"), [("dem", "is ambiguous"), ("x", "is unknown"), ("", "is ambiguous")]
-)
+@pytest.mark.parametrize(("text", "what"), [("dem", "is ambiguous"), ("x", "is unknown"), ("", "is ambiguous")])
 def test_run_that_is_not_meant_is_refused(text: str, what: str) -> None:
     """What names none, or several, is answered with the runs that there are."""
     with pytest.raises(UsageError, match=f"{what}; runs of this kernel: demo-1, demo-2, farm-1"):
@@ -145,9 +141,7 @@ def test_daemon_refuses_faults_and_programs() -> None:
     async def body(service: Service, supervisor: FakeSupervisor) -> None:
         with pytest.raises(DocumentError, match="sead"):
             await service.submit("operator/1", Submit("uid: x\nsead: 4\n", "x.yml"))
-        document = (
-            "uid: x\nschedule:\n  - p:\n      environments:\n        - environment: {uid: e, command: [rm]}\n"
-        )
+        document = "uid: x\nschedule:\n  - p:\n      environments:\n        - environment: {uid: e, command: [rm]}\n"
         with pytest.raises(DocumentError, match="starts no programs"):
             await service.submit("operator/1", Submit(document, "x.yml"))
         await service.leave("operator/1", RunRequest())

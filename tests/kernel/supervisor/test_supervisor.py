@@ -120,12 +120,7 @@ def test_run_is_carried_out(tmp_path: Path) -> None:
     """A run comes up, its governor's word is its end, its folder tells what was run, and everybody left in order."""
     outcome, scene = _carry_out(tmp_path, plan("finish"))
 
-    assert ("finished", "completed", 0, []) == (
-        outcome.status,
-        outcome.reason,
-        outcome.exit_status,
-        outcome.story,
-    )
+    assert ("finished", "completed", 0, []) == (outcome.status, outcome.reason, outcome.exit_status, outcome.story)
     assert all(member.child.orderly for member in scene.run.members.values())
     assert ["run.started", "run.ended"] == [scene.names()[0], scene.names()[-1]]
     assert "phase.started" in scene.names()
@@ -141,17 +136,11 @@ def test_a_manifest_that_cannot_be_sealed_fails_the_run(tmp_path: Path) -> None:
     """A run whose files nobody could verify later does not end with 0."""
 
     def prepare(scene: Scene) -> None:
-        scene.moments["phase.started"] = lambda: (
-            (scene.folder.path / "manifest.json").write_text("?") and None
-        )
+        scene.moments["phase.started"] = lambda: (scene.folder.path / "manifest.json").write_text("?") and None
 
     outcome, _ = _carry_out(tmp_path, plan("finish"), prepare)
 
-    assert ("finished", 1, True) == (
-        outcome.status,
-        outcome.exit_status,
-        "cannot be sealed" in "".join(outcome.story),
-    )
+    assert ("finished", 1, True) == (outcome.status, outcome.exit_status, "cannot be sealed" in "".join(outcome.story))
 
 
 def test_next_phase_ends_who_is_not_needed(tmp_path: Path) -> None:
@@ -229,9 +218,7 @@ def test_deaf_participant_does_not_prolong_the_end(tmp_path: Path) -> None:
     assert ["note: muscle deaf (worker 0), asked to leave, was killed by SIGKILL"] == outcome.story
 
 
-@pytest.mark.parametrize(
-    ("times", "reason"), [(1, "interrupted: operator"), (3, "interrupted: operator, killed")]
-)
+@pytest.mark.parametrize(("times", "reason"), [(1, "interrupted: operator"), (3, "interrupted: operator, killed")])
 def test_interruption(tmp_path: Path, times: int, reason: str) -> None:
     """Once: the governor ends the run in order. Three times: everything is killed at once. Both are 130."""
 
@@ -244,12 +231,7 @@ def test_interruption(tmp_path: Path, times: int, reason: str) -> None:
 
     outcome, scene = _carry_out(tmp_path, plan("wait"), prepare)
 
-    assert ("interrupted", reason, 130, []) == (
-        outcome.status,
-        outcome.reason,
-        outcome.exit_status,
-        outcome.story,
-    )
+    assert ("interrupted", reason, 130, []) == (outcome.status, outcome.reason, outcome.exit_status, outcome.story)
     assert (times == 1) == all(member.child.orderly for member in scene.run.members.values())
 
 

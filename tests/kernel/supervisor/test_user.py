@@ -21,10 +21,7 @@ def plan(first: str | None = None, hill: str | None = None, ada: str | None = No
     agent = AgentPlan("ada", PLUGIN, PLUGIN, PLUGIN, [], [], recovery=Recovery(run_as=ada))
     phase = PhasePlan(0, "one", [environment], [agent], PLUGIN, [], [])
     return Plan(
-        "u",
-        "u",
-        "1",
-        [replace(phase, environments=[EnvironmentPlan("hill")], agents=[]), replace(phase, run_as=first)],
+        "u", "u", "1", [replace(phase, environments=[EnvironmentPlan("hill")], agents=[]), replace(phase, run_as=first)]
     )
 
 
@@ -41,9 +38,7 @@ def test_nobody_needs_nothing(tmp_path: Path) -> None:
 
 def test_stranger_is_refused(tmp_path: Path) -> None:
     """A name that this machine does not know is told before anything starts."""
-    with pytest.raises(
-        UsageError, match="run_as: expected the name of a user of this machine, found 'no-such-one'"
-    ):
+    with pytest.raises(UsageError, match="run_as: expected the name of a user of this machine, found 'no-such-one'"):
         check_users(plan("no-such-one"), tmp_path)
 
 
@@ -77,8 +72,7 @@ def test_a_wall_on_the_way_is_named(tmp_path: Path) -> None:
     walls = [p for p in [*reversed(wall.parents), wall] if not user_of("nobody").passes(p)]
 
     with pytest.raises(
-        UsageError,
-        match=rf"the user 'nobody' may pass through {walls[0]} \(on the way to .*, found mode 0700",
+        UsageError, match=rf"the user 'nobody' may pass through {walls[0]} \(on the way to .*, found mode 0700"
     ):
         check_users(plan("nobody"), wall / "results")
 
@@ -88,13 +82,7 @@ def test_who_passes(tmp_path: Path) -> None:
     """Owner, groups and others are looked at in this order, as the system does."""
     user = replace(user_of("nobody"), groups=(4711,))
     found = {}
-    for owner, group, mode in [
-        (0, 0, 0o711),
-        (0, 0, 0o770),
-        (user.uid, 0, 0o677),
-        (0, 4711, 0o710),
-        (0, 4711, 0o701),
-    ]:
+    for owner, group, mode in [(0, 0, 0o711), (0, 0, 0o770), (user.uid, 0, 0o677), (0, 4711, 0o710), (0, 4711, 0o701)]:
         os.chown(tmp_path, owner, group)
         tmp_path.chmod(mode)
         found[owner, group, mode] = user.passes(tmp_path)
@@ -117,9 +105,7 @@ def test_what_is_given_is_his_alone(tmp_path: Path) -> None:
 
     found = {p.name: p.stat() for p in tmp_path.iterdir() if not p.is_symlink()}
     assert {(user.uid, user.gid)} == {(status.st_uid, status.st_gid) for status in found.values()}
-    assert {"old": 0o600, "new": 0o600, "folder": 0o700} == {
-        n: stat.S_IMODE(s.st_mode) for n, s in found.items()
-    }
+    assert {"old": 0o600, "new": 0o600, "folder": 0o700} == {n: stat.S_IMODE(s.st_mode) for n, s in found.items()}
     assert "kept" == (tmp_path / "old").read_text()
     with pytest.raises(OSError, match="symbolic link"):
         user.own(tmp_path / "link")

@@ -33,9 +33,7 @@ class FakeMember:
 
 
 def _vigil(member: FakeMember) -> tuple[Vigil, Any]:
-    run = SimpleNamespace(
-        over=SimpleNamespace(is_set=lambda: False), waits_due=lambda now_s: [], members={"x": member}
-    )
+    run = SimpleNamespace(over=SimpleNamespace(is_set=lambda: False), waits_due=lambda now_s: [], members={"x": member})
     known = {member.process.pid}
     supervisor: Any = SimpleNamespace(runs={"r": run}, broker=None, bus=None, known=known)
     return Vigil(supervisor), supervisor

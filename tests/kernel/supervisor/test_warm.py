@@ -29,9 +29,7 @@ def channel(standin: Path) -> object:
         assert 0 == process.wait(timeout=10)
 
 
-def _order(
-    channel: socket.socket, number: int, word: str, variables: dict[str, str]
-) -> tuple[list[object], str]:
+def _order(channel: socket.socket, number: int, word: str, variables: dict[str, str]) -> tuple[list[object], str]:
     """Give an order; return the answer and what the new process printed to its end."""
     read, write = os.pipe()
     null = os.open(os.devnull, os.O_RDONLY)

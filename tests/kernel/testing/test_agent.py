@@ -51,11 +51,7 @@ def test_what_is_not_there_is_named() -> None:
     """A key that no agent has and a name that means nothing are refused with what there is."""
     with pytest.raises(UsageError, match="found 'muscel'"):
         make_agent({"muscel": "random"}, **WORLD)
-    for wrong, key in (
-        ({}, "muscle"),
-        ({"muscle": 7}, "muscle"),
-        ({"muscle": "random", "filters": [{}]}, "filter"),
-    ):
+    for wrong, key in (({}, "muscle"), ({"muscle": 7}, "muscle"), ({"muscle": "random", "filters": [{}]}, "filter")):
         with pytest.raises(UsageError, match=f"definition.{key}: expected the name of a plugin, or a map"):
             make_agent(wrong, **WORLD)
     with pytest.raises(PluginInvalid, match="there is no muscle `randon`"):

@@ -7,15 +7,7 @@ import numpy as np
 import pytest
 
 from ganglion.errors import AuthorError
-from ganglion.sdk import (
-    ActuatorInformation,
-    Box,
-    Brain,
-    Muscle,
-    Objective,
-    RewardInformation,
-    SensorInformation,
-)
+from ganglion.sdk import ActuatorInformation, Box, Brain, Muscle, Objective, RewardInformation, SensorInformation
 from ganglion.sdk.models import Models
 from ganglion.testing import StagedAgent
 

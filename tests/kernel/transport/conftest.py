@@ -179,9 +179,7 @@ class Station:
             return BlockingLink.connect(endpoint, WAIT_S)
 
         return Bus(
-            f"r{next(self._runs)}",
-            lambda admission: self.call(lambda: self.exchange.broker.admit(admission)),
-            connect,
+            f"r{next(self._runs)}", lambda admission: self.call(lambda: self.exchange.broker.admit(admission)), connect
         )
 
     def close(self) -> None:

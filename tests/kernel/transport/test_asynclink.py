@@ -45,18 +45,10 @@ def test_join_and_call(station: Any, front: str) -> None:
         link = await AsyncLink.connect(
             station.endpoints[front], lambda frames: came.put_nowait(decode(frames)), came.put_nowait
         )
-        link.send(
-            encode(
-                Envelope("", Head(Verb.HELLO, 1), codec_of(Hello).encode(Hello(1, "controller", name, name)))
-            )
-        )
+        link.send(encode(Envelope("", Head(Verb.HELLO, 1), codec_of(Hello).encode(Hello(1, "controller", name, name)))))
         assert Verb.WELCOME is (await came.get()).head.verb
         for size in (1, 70_000, 300_000):
-            link.send(
-                encode(
-                    Envelope(environment.name, Head(Verb.CALL, 2, "environment.update"), b"", (bytes(size),))
-                )
-            )
+            link.send(encode(Envelope(environment.name, Head(Verb.CALL, 2, "environment.update"), b"", (bytes(size),))))
             await link.drain()
             asked = await asyncio.to_thread(environment.receive)
             environment.send(asked.peer, Head(Verb.REPLY, 2), b"", *asked.blobs)

@@ -67,9 +67,7 @@ def test_what_a_dead_broker_left_is_replaced(tmp_path: Path) -> None:
     assert not path.exists()
 
 
-@pytest.mark.parametrize(
-    "text", ["tcp://0.0.0.0:0", "tcp://192.0.2.1:5", "tcp://example.org:1", "ipc://x", "udp://x"]
-)
+@pytest.mark.parametrize("text", ["tcp://0.0.0.0:0", "tcp://192.0.2.1:5", "tcp://example.org:1", "ipc://x", "udp://x"])
 def test_other_places_are_refused(text: str) -> None:
     """What others could reach, and what is no endpoint, is refused by what was expected."""
     with pytest.raises(LaunchError, match="expected"):

@@ -69,20 +69,12 @@ def answer(bus: Any, **said: Any) -> tuple[Verb, str]:
         pytest.param({"token": ""}, "token: it admits nobody", id="none"),
         pytest.param({"token": "w" * 43}, "token: it admits nobody", id="wrong"),
         pytest.param({"token": "w" * 44}, "token: expected at most 43 bytes", id="long"),
-        pytest.param(
-            {"name": "RUN-2/muscle/y/0"}, "name: no run waits for a muscle named", id="of-another-run"
-        ),
-        pytest.param(
-            {"name": "RUN/brain/x", "role": "brain"}, "name: this token does not admit", id="of-another"
-        ),
+        pytest.param({"name": "RUN-2/muscle/y/0"}, "name: no run waits for a muscle named", id="of-another-run"),
+        pytest.param({"name": "RUN/brain/x", "role": "brain"}, "name: this token does not admit", id="of-another"),
         pytest.param({"role": "brain"}, "role: this token is for the role muscle", id="another-role"),
         pytest.param({"role": "supervisor"}, "role: this token is for the role muscle", id="supervisor"),
-        pytest.param(
-            {"role": "supervisor", "name": "supervisor"}, "name: this token does not admit", id="top"
-        ),
-        pytest.param(
-            {"incarnation": 2}, "incarnation: RUN/muscle/y/0 is at 3, found the stale 2", id="fenced"
-        ),
+        pytest.param({"role": "supervisor", "name": "supervisor"}, "name: this token does not admit", id="top"),
+        pytest.param({"incarnation": 2}, "incarnation: RUN/muscle/y/0 is at 3, found the stale 2", id="fenced"),
         pytest.param({"version": 2}, "version:", id="version"),
     ],
 )

@@ -175,9 +175,7 @@ def test_calls_are_counted() -> None:
     assert ([b"\x01"], []) == (way.open, full.open)
 
 
-@pytest.mark.parametrize(
-    "head", [b"", b"\x93", b"\xdc\x06", b"\x90\x06", b"\x96\x06", b"\x93\x06" + bytes(255)]
-)
+@pytest.mark.parametrize("head", [b"", b"\x93", b"\xdc\x06", b"\x90\x06", b"\x96\x06", b"\x93\x06" + bytes(255)])
 def test_odd_heads_do_not_pass(head: bytes) -> None:
     """A head whose second byte need not be its verb is left to the broker."""
     assert not passes(route(-1), head)

@@ -4,15 +4,7 @@ import pytest
 
 from ganglion.errors import LocalProtocolError
 from ganglion.limits import GREETING_BYTES
-from ganglion.transport.frames import (
-    GREETING,
-    encode,
-    encode_command,
-    encode_error,
-    encode_ready,
-    frame_header,
-    split,
-)
+from ganglion.transport.frames import GREETING, encode, encode_command, encode_error, encode_ready, frame_header, split
 
 
 def test_no_message_without_frames() -> None:
@@ -29,12 +21,7 @@ def test_the_greeting_is_that_of_the_specification() -> None:
 
 @pytest.mark.parametrize(
     ("size", "more", "header"),
-    [
-        (0, False, "0000"),
-        (255, True, "01ff"),
-        (256, False, "020000000000000100"),
-        (256, True, "030000000000000100"),
-    ],
+    [(0, False, "0000"), (255, True, "01ff"), (256, False, "020000000000000100"), (256, True, "030000000000000100")],
 )
 def test_headers_are_short_where_they_can_be(size: int, more: bool, header: str) -> None:
     """Up to 255 bytes a length is one byte, else eight; the first bit says that a frame follows."""

@@ -175,9 +175,7 @@ def test_what_is_sent_before_the_end_arrives(station: Any) -> None:
         client.send_multipart(encode_envelope(Envelope("", Head(Verb.HELLO, 1), hello)))
         assert Verb.WELCOME is decode(client.recv_multipart()).head.verb
         for serial in range(200):
-            client.send_multipart(
-                encode_envelope(Envelope(store.name, Head(Verb.TELL, serial), bytes(10_000)))
-            )
+            client.send_multipart(encode_envelope(Envelope(store.name, Head(Verb.TELL, serial), bytes(10_000))))
 
     assert list(range(200)) == [store.receive().head.serial for _ in range(200)]
     bus.close()
@@ -299,9 +297,7 @@ ping = st.binary(max_size=16).map(lambda context: encode_command(b"PING", b"\0\0
 def long_form(frames: list[bytes]) -> bytes:
     """Return a message with all lengths in eight bytes."""
     last = len(frames) - 1
-    return b"".join(
-        bytes((2 | (i < last),)) + len(frame).to_bytes(8, "big") + frame for i, frame in enumerate(frames)
-    )
+    return b"".join(bytes((2 | (i < last),)) + len(frame).to_bytes(8, "big") + frame for i, frame in enumerate(frames))
 
 
 def broken_by_ping(frames: list[bytes], command: bytes) -> bytes:
@@ -330,12 +326,7 @@ def router(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Router]:
     made.socket.close()
 
 
-@given(
-    st.lists(said, max_size=5).map(b"".join),
-    flips,
-    st.integers(0, 1),
-    st.lists(st.integers(0, 3000), max_size=5),
-)
+@given(st.lists(said, max_size=5).map(b"".join), flips, st.integers(0, 1), st.lists(st.integers(0, 3000), max_size=5))
 @settings(max_examples=60)
 def test_no_router_delivers_what_we_do_not(
     router: Router, data: bytes, flips: list[tuple[int, int]], minor: int, cuts: list[int]

@@ -32,11 +32,7 @@ def test_round_trip(bus: Any) -> None:
         answered = controller.receive()
 
         assert (controller.name, CALL, b"ask%d" % number) == (asked.peer, asked.head, asked.body)
-        assert (environment.name, REPLY, b"answer%d" % number) == (
-            answered.peer,
-            answered.head,
-            answered.body,
-        )
+        assert (environment.name, REPLY, b"answer%d" % number) == (answered.peer, answered.head, answered.body)
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -132,9 +128,7 @@ def test_calls_that_are_no_right_do_not_pass(bus: Any) -> None:
         assert "brain.think" == brain.receive().head.call
         brain.send(muscle.name, Head(Verb.REPLY, turn + 1))
         assert Verb.REPLY is muscle.receive().head.verb
-    for serial, call in enumerate(
-        ["brain.store", "brain.shutdown", "brain.thinking", "brain.thin", "", "x" * 60]
-    ):
+    for serial, call in enumerate(["brain.store", "brain.shutdown", "brain.thinking", "brain.thin", "", "x" * 60]):
         muscle.send(brain.name, Head(Verb.CALL, 70_000 + serial, call, (0, 0, 1, 1, 2, 3), 1000))
         assert "forbidden" == muscle.failure()
     muscle.send(brain.name, Head(Verb.CALL, 2**40, "brain.leave"))

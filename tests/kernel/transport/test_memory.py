@@ -17,9 +17,7 @@ from ganglion.wire.verb import Verb
 def join(bus: MemoryBus, link: MemoryLink, name: str, role: Role) -> None:
     """Admit a name and say HELLO under it."""
     bus.admit(name, role, "r", name, worker=0)
-    link.send(
-        encode_envelope(Envelope("", Head(Verb.HELLO, 1), codec_of(Hello).encode(Hello(1, role, name, name))))
-    )
+    link.send(encode_envelope(Envelope("", Head(Verb.HELLO, 1), codec_of(Hello).encode(Hello(1, role, name, name)))))
 
 
 def test_callbacks_are_pumped() -> None:
@@ -30,18 +28,14 @@ def test_callbacks_are_pumped() -> None:
     def answer(frames: list[bytes]) -> None:
         asked = decode(frames)
         if asked.head.verb is Verb.CALL:
-            environment.send(
-                encode_envelope(Envelope(asked.peer, Head(Verb.REPLY, asked.head.serial), asked.body))
-            )
+            environment.send(encode_envelope(Envelope(asked.peer, Head(Verb.REPLY, asked.head.serial), asked.body)))
 
     environment = bus.connect(answer)
     join(bus, controller, "r/controller/0", Role.CONTROLLER)
     join(bus, environment, "r/environment/0", Role.ENVIRONMENT)
     assert controller.receive() is not None
     assert 1 == bus.pump()
-    controller.send(
-        encode_envelope(Envelope("r/environment/0", Head(Verb.CALL, 7, "environment.update"), b"?"))
-    )
+    controller.send(encode_envelope(Envelope("r/environment/0", Head(Verb.CALL, 7, "environment.update"), b"?")))
     assert not controller.pending()
     frames = controller.receive()
 

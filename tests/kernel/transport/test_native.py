@@ -159,9 +159,7 @@ def test_garbage_is_sent_away(station: Any, front: str, stranger: str) -> None:
     bus.close()
 
 
-@pytest.mark.parametrize(
-    "said", [b"", GREETING[:5], GREETING, GREETING + READY, GREETING + READY + b"\1\0\1\5he"]
-)
+@pytest.mark.parametrize("said", [b"", GREETING[:5], GREETING, GREETING + READY, GREETING + READY + b"\1\0\1\5he"])
 def test_silence_is_sent_away(station: Any, said: bytes) -> None:
     """Who does not get as far as HELLO in time is sent away, wherever he stopped."""
     connected = raw(station, said)
@@ -325,9 +323,7 @@ def test_who_is_held_is_not_accused(native: Any, station: Any) -> None:
     governor.receive()
     count = 100
     tells = [Head(Verb.TELL, serial) for serial in range(count)]
-    sending = threading.Thread(
-        target=lambda: [store.send(governor.name, head, b"", bytes(100_000)) for head in tells]
-    )
+    sending = threading.Thread(target=lambda: [store.send(governor.name, head, b"", bytes(100_000)) for head in tells])
     sending.start()
     sending.join(0.2)
     assert sending.is_alive()

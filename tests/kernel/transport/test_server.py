@@ -191,9 +191,7 @@ def admit(folder: Path) -> BlockingLink:
     link = BlockingLink.connect(f"ipc://{folder}/b.sock")
     hello = codec_of(Hello).encode(Hello(1, "supervisor", "supervisor", TOKEN))
     link.send(encode(Envelope("", Head(Verb.HELLO, 1), hello)))
-    admission = Admit(
-        "operator/*", "operator", "", hashlib.sha256(b"o" * 43).digest(), curve_key=CLIENT.public
-    )
+    admission = Admit("operator/*", "operator", "", hashlib.sha256(b"o" * 43).digest(), curve_key=CLIENT.public)
     link.send(encode(Envelope("", Head(Verb.CALL, 2, "kernel.admit"), codec_of(Admit).encode(admission))))
     for verb in (Verb.WELCOME, Verb.REPLY):
         frames = link.receive(10.0)
@@ -251,10 +249,7 @@ def test_without_descriptors_the_listener_rests(tmp_path: Path) -> None:
     _, hard = resource.prlimit(broker.pid, resource.RLIMIT_NOFILE)
     most = len(list(Path(f"/proc/{broker.pid}/fd").iterdir()))
     resource.prlimit(broker.pid, resource.RLIMIT_NOFILE, (most, hard))
-    with (
-        contextlib.suppress(ConnectionError),
-        socket.create_connection(("127.0.0.1", int(port)), 10.0) as refused,
-    ):
+    with contextlib.suppress(ConnectionError), socket.create_connection(("127.0.0.1", int(port)), 10.0) as refused:
         assert b"" == refused.recv(1)  # until the listener is closed, with what it had not accepted
     with pytest.raises(PeerLost):
         ZmqBlockingLink.connect(where, KEYS, 10.0)
@@ -275,9 +270,7 @@ def test_without_descriptors_the_listener_rests(tmp_path: Path) -> None:
 def test_light(tmp_path: Path) -> None:
     """The broker's process holds no numpy, no libzmq, no plugin and no store."""
     text = "import sys, ganglion.transport.server; print(*sorted(sys.modules))"
-    modules = subprocess.run(
-        [sys.executable, "-c", text], capture_output=True, text=True, check=True
-    ).stdout.split()
+    modules = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True).stdout.split()
     roots = {name.partition(".")[0] for name in modules}
 
     assert set() == roots & {"numpy", "zmq", "pydantic", "sqlalchemy", "yaml", "click", "rich"}
@@ -288,9 +281,7 @@ def test_light(tmp_path: Path) -> None:
 def table(*names: str) -> list[dict[str, Any]]:
     """Return admissions as they stand in an order; the token of each is the end of its name."""
     codec = codec_of(Admit)
-    made = [
-        Admit(n, "brain", "r", hashlib.sha256(n[-40:].encode()).digest(), 3, "a", returns=True) for n in names
-    ]
+    made = [Admit(n, "brain", "r", hashlib.sha256(n[-40:].encode()).digest(), 3, "a", returns=True) for n in names]
     return [json.loads(codec.encode(admit, Content.JSON)) for admit in made]
 
 

@@ -71,10 +71,7 @@ def front(station: Any) -> Iterator[ZmqFront]:
 
 
 def dealer(
-    context: zmq.Context[Any],
-    endpoint: str,
-    set_up: Callable[[Any], None],
-    name: str = "keys/environment/intruder",
+    context: zmq.Context[Any], endpoint: str, set_up: Callable[[Any], None], name: str = "keys/environment/intruder"
 ) -> tuple[Any, Any]:
     """Return a DEALER of plain pyzmq that connects, has said HELLO, and a socket that tells what becomes of it."""
     dealer = context.socket(zmq.DEALER)
@@ -116,9 +113,7 @@ LISTED = new_pair()
     [
         pytest.param(with_keys(client(new_pair())), id="unlisted"),
         pytest.param(with_keys(client(LISTED, new_pair().public)), id="wrong-server"),
-        pytest.param(
-            with_keys(ClientKeys(SERVER.public, LISTED.public, new_pair().secret)), id="half-a-pair"
-        ),
+        pytest.param(with_keys(ClientKeys(SERVER.public, LISTED.public, new_pair().secret)), id="half-a-pair"),
         pytest.param(lambda dealer: None, id="null"),
         pytest.param(plain, id="plain"),
     ],

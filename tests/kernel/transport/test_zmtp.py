@@ -186,14 +186,10 @@ def test_strangers_get_no_byte_more(stranger: bytes) -> None:
         (GREETING + encode_command(b"READY", b""), "expected Socket-Type DEALER"),
         (GREETING + encode_command(b"READY", b"\x0bSocket-Type\0\0\0\7DEALER"), "one that is cut"),
         (GREETING + encode_command(b"READY", b"\x0bSocket"), "one that is cut"),
-        (
-            GREETING + encode_command(b"READY", b"".join(bytes((1, i, 0, 0, 0, 0)) for i in range(65, 75))),
-            "at most 8",
-        ),
+        (GREETING + encode_command(b"READY", b"".join(bytes((1, i, 0, 0, 0, 0)) for i in range(65, 75))), "at most 8"),
         (GREETING + encode_command(b"READY", b"\1a\0\0\0\0\1A\0\0\0\0"), "each once"),
         (
-            GREETING
-            + encode_command(b"READY", b"\x0bSocket-Type\0\0\0\6DEALER\x08Identity\0\0\1\0" + bytes(256)),
+            GREETING + encode_command(b"READY", b"\x0bSocket-Type\0\0\0\6DEALER\x08Identity\0\0\1\0" + bytes(256)),
             "Identity of at most 255",
         ),
         (GREETING + wire(b"x"), "expected READY or ERROR, found MESSAGE"),
@@ -319,13 +315,9 @@ def test_table_is_complete() -> None:
 
 pieces = st.one_of(
     st.binary(max_size=40),
-    st.sampled_from(
-        [GREETING, READY, b"\xff", b"\x7f", encode_error("x"), encode_command(b"PING", b"\0\1c")]
-    ),
+    st.sampled_from([GREETING, READY, b"\xff", b"\x7f", encode_error("x"), encode_command(b"PING", b"\0\1c")]),
     st.lists(st.binary(max_size=300), min_size=1, max_size=4).map(lambda frames: wire(*frames)),
-    st.tuples(st.integers(0, 255), st.integers(0, 2**64 - 1)).map(
-        lambda t: bytes((t[0],)) + t[1].to_bytes(8, "big")
-    ),
+    st.tuples(st.integers(0, 255), st.integers(0, 2**64 - 1)).map(lambda t: bytes((t[0],)) + t[1].to_bytes(8, "big")),
 )
 
 
@@ -389,9 +381,7 @@ def test_unfinished_messages_cost_what_has_come(step: int, size: int, before: in
     assert kept <= 2 * size + 1024
 
 
-@given(
-    st.lists(st.lists(st.binary(max_size=400), min_size=1, max_size=5), max_size=6), st.binary(max_size=20)
-)
+@given(st.lists(st.lists(st.binary(max_size=400), min_size=1, max_size=5), max_size=6), st.binary(max_size=20))
 def test_fast_and_slow_way_agree(messages: list[list[bytes]], noise: bytes) -> None:
     """What `split` takes out of any bytes is what the table of states gives, in the same order."""
     data = b"".join(wire(*frames) for frames in messages) + noise

@@ -55,10 +55,7 @@ CASES = [
     (Outer(1, rows=[{"a": None}, {}]), {"number": 1, "rows": [{"a": None}, {}]}),
     (Outer(1, limits={"b": 1.0}), {"number": 1, "limits": {"b": 1.0}}),
     (Outer(1, inner=Inner(2)), {"number": 1, "inner": {"count": 2}}),
-    (
-        Outer(1, many=[Inner(2, "w"), Inner(3)]),
-        {"number": 1, "many": [{"count": 2, "word": "w"}, {"count": 3}]},
-    ),
+    (Outer(1, many=[Inner(2, "w"), Inner(3)]), {"number": 1, "many": [{"count": 2, "word": "w"}, {"count": 3}]}),
     (Outer(1, named={"n": Inner(2)}), {"number": 1, "named": {"n": {"count": 2}}}),
 ]
 
@@ -83,10 +80,7 @@ FAULTS = [
     ({"number": 1, "limits": {"deep": {}}}, "outer.limits.deep: expected a number, found dict"),
     ({"number": 1, "inner": {}}, "outer.inner.count: expected a value, found nothing"),
     ({"number": 1, "inner": []}, "outer.inner: expected a map, found list"),
-    (
-        {"number": 1, "many": [{"count": 1}, {"count": ""}]},
-        "outer.many[1].count: expected an integer, found str",
-    ),
+    ({"number": 1, "many": [{"count": 1}, {"count": ""}]}, "outer.many[1].count: expected an integer, found str"),
     ({"number": 1, "named": {"k": {"count": 1, "word": 3}}}, "outer.named.k.word: expected text, found 3"),
 ]
 

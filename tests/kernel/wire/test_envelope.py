@@ -64,12 +64,7 @@ REFUSED_CASES = [
 
 counts = st.integers(0, INTEGER_MAX)
 heads = st.builds(
-    Head,
-    st.sampled_from(Verb),
-    counts,
-    st.text(max_size=40),
-    st.none() | st.tuples(*[counts] * 6),
-    st.none() | counts,
+    Head, st.sampled_from(Verb), counts, st.text(max_size=40), st.none() | st.tuples(*[counts] * 6), st.none() | counts
 )
 
 

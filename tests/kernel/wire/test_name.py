@@ -54,12 +54,7 @@ def test_safe_part_is_short_and_plain(uid: str) -> None:
     assert re.fullmatch(r"[a-z0-9][a-z0-9._-]{0,47}", part)
 
 
-@given(
-    tricky.filter(bool),
-    st.sampled_from(Role),
-    st.none() | tricky.filter(bool),
-    st.none() | st.integers(0, 2**31),
-)
+@given(tricky.filter(bool), st.sampled_from(Role), st.none() | tricky.filter(bool), st.none() | st.integers(0, 2**31))
 def test_every_peer_has_a_name(run: str, role: Role, uid: str | None, worker: int | None) -> None:
     """Any run, uid and worker give a name that may stand on the wire."""
     name = peer_name(run, role, uid, worker)
@@ -80,9 +75,7 @@ def test_topic_cannot_be_a_peer() -> None:
     assert not peer_name("@", Role.BRAIN, "@").startswith("@")
 
 
-@pytest.mark.parametrize(
-    "name", [KERNEL, "A", "/a", "-a", ".a", "@", "a b", "a\n", "ä", "a" * 129, "@" + "a" * 128]
-)
+@pytest.mark.parametrize("name", [KERNEL, "A", "/a", "-a", ".a", "@", "a b", "a\n", "ä", "a" * 129, "@" + "a" * 128])
 def test_bad_name_is_refused(name: str) -> None:
     """What is no name does not get onto the wire."""
     with pytest.raises(LocalProtocolError, match="expected a name of 1 to 128"):
@@ -101,10 +94,7 @@ def test_bad_name_is_shown_cut() -> None:
     ("name", "text"),
     [
         (peer_name("r", Role.ENVIRONMENT, "grid", 2), "environment grid (worker 2)"),
-        (
-            peer_name("r", Role.ENVIRONMENT, "my grid", 0, evaluation=True),
-            "environment my grid (evaluation worker 0)",
-        ),
+        (peer_name("r", Role.ENVIRONMENT, "my grid", 0, evaluation=True), "environment my grid (evaluation worker 0)"),
         (peer_name("r", Role.MUSCLE, "e0", 1), "muscle e0 (worker 1)"),
         (peer_name("r", Role.CONTROLLER, None, 3), "controller (worker 3)"),
         (peer_name("r", Role.CONTROLLER, None, 3, evaluation=True), "controller (evaluation worker 3)"),

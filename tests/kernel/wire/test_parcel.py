@@ -11,15 +11,7 @@ from hypothesis import strategies as st
 from ganglion.errors import LimitExceeded, RemoteProtocolError
 from ganglion.limits import BODY_BYTES, PARCEL_BYTES, PARCEL_DEPTH, PLAN_BYTES
 from ganglion.wire.codec import codec_of
-from ganglion.wire.messages import (
-    CALL_BY_NAME,
-    CALLS,
-    TELLS,
-    Act,
-    EnvironmentStart,
-    GovernorStart,
-    RecordBatch,
-)
+from ganglion.wire.messages import CALL_BY_NAME, CALLS, TELLS, Act, EnvironmentStart, GovernorStart, RecordBatch
 from ganglion.wire.parcel import _PARTS, attach, detach, encoded, lower, plan_bytes
 
 SMALL = {"name": "dummy", "params": {"size": 3}}
@@ -31,9 +23,7 @@ for _ in range(PARCEL_DEPTH + 1):
 
 def start(**parts: Any) -> EnvironmentStart:
     """Return a request with these parts."""
-    return EnvironmentStart(
-        "r", 0, "one", "train", 0, "hill", **{"params": {}, "seed": 1, "episode_seed": 1, **parts}
-    )
+    return EnvironmentStart("r", 0, "one", "train", 0, "hill", **{"params": {}, "seed": 1, "episode_seed": 1, **parts})
 
 
 def test_every_part_is_a_field() -> None:
@@ -62,32 +52,19 @@ def test_large_and_deep_parts_travel_beside_the_body(part: dict[str, Any]) -> No
 
     sent, blobs = detach("environment.start", whole)
 
-    assert ({"params": 0, "reward": 1}, {}, {}, SMALL) == (
-        sent.parcels,
-        sent.params,
-        sent.reward,
-        sent.plugin,
-    )
+    assert ({"params": 0, "reward": 1}, {}, {}, SMALL) == (sent.parcels, sent.params, sent.reward, sent.plugin)
     body = codec_of(EnvironmentStart).encode(sent)
     assert whole == attach("environment.start", codec_of(EnvironmentStart).decode(body), blobs)
 
 
 VALUES = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers(-(2**53) + 1, 2**53 - 1)
-    | st.floats(allow_nan=False)
-    | st.text(max_size=5),
+    st.none() | st.booleans() | st.integers(-(2**53) + 1, 2**53 - 1) | st.floats(allow_nan=False) | st.text(max_size=5),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
     max_leaves=10,
 )
 
 
-@given(
-    st.dictionaries(st.text(max_size=5), VALUES, max_size=3),
-    st.booleans(),
-    st.booleans(),
-)
+@given(st.dictionaries(st.text(max_size=5), VALUES, max_size=3), st.booleans(), st.booleans())
 def test_any_plan_arrives(plan: dict[str, Any], large: bool, deep: bool) -> None:
     """Whatever is in a plan: taken apart, sent and put together it is the plan."""
     plan = plan | ({"large": LARGE} if large else {}) | ({"deep": DEEP} if deep else {})
@@ -157,28 +134,20 @@ VALUES = st.one_of(
 
 
 @given(
-    st.lists(st.lists(VALUES, max_size=3), max_size=3),
-    st.none() | st.lists(st.lists(VALUES, max_size=2), max_size=2),
+    st.lists(st.lists(VALUES, max_size=3), max_size=3), st.none() | st.lists(st.lists(VALUES, max_size=2), max_size=2)
 )
 def test_large_values_of_rows_travel_beside_the_body(readings: list[Any], rewards: list[Any] | None) -> None:
     """Rows come back as they were, and the body has nothing that is larger than a parcel."""
     message = Act(readings, rewards)
     body, blobs = encoded(codec_of(Act), message)
-    large = [
-        v
-        for row in [*readings, *(rewards or [])]
-        for v in row
-        if isinstance(v, bytes) and len(v) > PARCEL_BYTES
-    ]
+    large = [v for row in [*readings, *(rewards or [])] for v in row if isinstance(v, bytes) and len(v) > PARCEL_BYTES]
 
     assert large == list(blobs)
     assert len(body) < PARCEL_BYTES
     assert message == lower(codec_of(Act).decode(body), blobs)
 
 
-@pytest.mark.parametrize(
-    "value", [{"blob": 1}, {"blob": -1}, {"blob": "0"}, {"blob": True}, {}, {"blob": None}]
-)
+@pytest.mark.parametrize("value", [{"blob": 1}, {"blob": -1}, {"blob": "0"}, {"blob": True}, {}, {"blob": None}])
 def test_a_value_that_is_no_blob_is_refused(value: Any) -> None:
     """The message names the field, the number that there are, and what was found."""
     with pytest.raises(RemoteProtocolError, match="readings: expected the number of one of 1 blobs, found"):

@@ -50,9 +50,7 @@ def test_what_was_written_is_read(heard: list[tuple[float, list[bytes]]], togeth
 
 
 @given(RECORDS, st.integers(1, 3), st.data())
-def test_torn_end_does_not_count(
-    heard: list[tuple[float, list[bytes]]], together: int, data: st.DataObject
-) -> None:
+def test_torn_end_does_not_count(heard: list[tuple[float, list[bytes]]], together: int, data: st.DataObject) -> None:
     """A tape that ends anywhere is read up to its last whole block: nothing was done because of what is not there."""
     whole = written(heard, together)
     ends = [one.end for one in tape.read_records(whole)]
@@ -104,8 +102,7 @@ def test_payloads_of_another_kind_are_refused(read: Callable[[object], object], 
 
 
 @pytest.mark.parametrize(
-    "entries",
-    [7, [7], [[1, 1.0]], [[0, 1.0, []]], [[1, 1, []]], [[True, 1.0, []]], [["1", 1.0, []]], [[[], 1.0, []]]],
+    "entries", [7, [7], [[1, 1.0]], [[0, 1.0, []]], [[1, 1, []]], [[True, 1.0, []]], [["1", 1.0, []]], [[[], 1.0, []]]]
 )
 def test_records_of_another_shape_are_damage(entries: Any) -> None:
     """What has its check right and is no list of records was written by somebody else."""
@@ -129,9 +126,7 @@ def test_no_bytes_break_the_reader(data: bytes) -> None:
             list(tape.read_records(content))
 
 
-@given(
-    st.integers(0, 1 << 60), st.none() | st.dictionaries(st.text(max_size=5), st.integers(0, 9), max_size=3)
-)
+@given(st.integers(0, 1 << 60), st.none() | st.dictionaries(st.text(max_size=5), st.integers(0, 9), max_size=3))
 def test_base_comes_back(serial: int, state: object) -> None:
     """Serial and state of a base are those that were written."""
     (one,) = tape.read_records(MAGIC + block([tape.base_record(1.0, serial, state, [["a", 1]])]))

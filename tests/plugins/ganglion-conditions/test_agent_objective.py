@@ -22,9 +22,7 @@ def _episode(values: Sequence[float], agent: str = ADA, step: int | None = None)
 
 
 def _worker(number: int, *means: float | None, running: bool = True, cut: Sequence[int] = ()) -> WorkerView:
-    episodes = [
-        EpisodeMeans(i, 3, {} if value is None else {ADA: value}, i in cut) for i, value in enumerate(means)
-    ]
+    episodes = [EpisodeMeans(i, 3, {} if value is None else {ADA: value}, i in cut) for i, value in enumerate(means)]
     return WorkerView(number, episodes, running)
 
 
@@ -186,9 +184,7 @@ def test_refuses_what_means_nothing(make: Make, params: dict[str, Any], message:
 
 # -- against the definition, written down as it stands ----------------------------------------------------------------
 VALUES = st.one_of(st.none(), st.integers(-3, 3).map(float), st.floats(-3, 3))
-CRITERIA = st.dictionaries(
-    st.integers(1, 5), st.sampled_from([-1.0, 0.0, 0.5, 1.0, 2.0]), min_size=1, max_size=3
-)
+CRITERIA = st.dictionaries(st.integers(1, 5), st.sampled_from([-1.0, 0.0, 0.5, 1.0, 2.0]), min_size=1, max_size=3)
 
 
 def _exact(values: Sequence[float]) -> float:
@@ -236,9 +232,7 @@ def test_phases_against_the_definition(
             cut = [i for i, (_, is_cut) in enumerate(now) if is_cut]
             views.append(_worker(w, *(value for value, _ in now), cut=cut))
             means.append([value for value, is_cut in now if value is not None and not is_cut])
-        wanted = any(
-            all(len(row) >= n and _exact(row[-n:]) >= x for row in means) for n, x in criteria.items()
-        )
+        wanted = any(all(len(row) >= n and _exact(row[-n:]) >= x for row in means) for n, x in criteria.items())
         expected = Signal.STOP_PHASE if wanted else Signal.CONTINUE
         condition.restore(condition.state())
 
@@ -279,8 +273,6 @@ SHORT = [
 
 
 @pytest.mark.parametrize(("document", "messages"), SHORT)
-def test_warns_where_no_episode_is_long_enough(
-    make: Make, document: dict[str, Any], messages: list[str]
-) -> None:
+def test_warns_where_no_episode_is_long_enough(make: Make, document: dict[str, Any], messages: list[str]) -> None:
     """A `brain_avgN` that needs more decisions than an episode has is told, unless `max_steps` alone says so."""
     assert messages == list(make(AgentObjective, ada={"brain_avg50": 1, "phase_avg99": 1}).warnings(document))

@@ -128,9 +128,7 @@ def _succeeds(rule: dict[str, Any], values: list[float | None]) -> bool:
     upwards = rule.get("direction", "greater_equal") == "greater_equal"
     last = values[-row:]
     good = [
-        value is not None
-        and _finite(value)
-        and (value >= rule["threshold"] if upwards else value <= rule["threshold"])
+        value is not None and _finite(value) and (value >= rule["threshold"] if upwards else value <= rule["threshold"])
         for value in last
     ]
     return len(values) >= least and len(last) == row and all(good)
@@ -146,8 +144,7 @@ def _stalls(rule: dict[str, Any], values: list[float | None]) -> bool:
         last = known[-rule.get("window", 1) :]
         smooth = math.fsum(last) / len(last) if last and _finite(value) else None
         if smooth is not None and (
-            best is None
-            or (sign * (smooth - best) > 0 and sign * (smooth - best) >= rule.get("min_delta", 0))
+            best is None or (sign * (smooth - best) > 0 and sign * (smooth - best) >= rule.get("min_delta", 0))
         ):
             best, vain = smooth, 0
         elif number >= rule.get("min_evaluations", 1):
@@ -199,9 +196,7 @@ def test_against_the_definition(
 
 
 # -- warnings ---------------------------------------------------------------------------------------------------------
-def _document(
-    every: int | None, episodes: int | None, worker: int = 1, ends: str = "max_episodes"
-) -> dict[str, Any]:
+def _document(every: int | None, episodes: int | None, worker: int = 1, ends: str = "max_episodes") -> dict[str, Any]:
     config = {"evaluate_every": every, "episodes": episodes, "worker": worker, "conditions": [{"name": ends}]}
     return {"phase_config": config}
 

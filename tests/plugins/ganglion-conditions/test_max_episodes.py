@@ -5,10 +5,7 @@ from ganglion_conditions.max_episodes import MaxEpisodes
 
 
 def _view(finished: list[int], asked: list[int], episodes: int | None) -> PhaseView:
-    workers = [
-        WorkerView(number, [EpisodeMeans(e, 10) for e in range(count)])
-        for number, count in enumerate(finished)
-    ]
+    workers = [WorkerView(number, [EpisodeMeans(e, 10) for e in range(count)]) for number, count in enumerate(finished)]
     return PhaseView(Mode.TRAIN, workers, asked=asked, episodes=episodes)
 
 

@@ -71,9 +71,7 @@ class Hill:
         if self.breaks("reset.new-process"):
             self.place += self.starts / 100
         low = 0.0 if self.breaks("join.declares") else -10.0
-        sensors = [{"id": "place", "space": {**BOX, "low": low, "high": 10.0}}] * (
-            1 + self.breaks("join.declares")
-        )
+        sensors = [{"id": "place", "space": {**BOX, "low": low, "high": 10.0}}] * (1 + self.breaks("join.declares"))
         return {
             "sensors": sensors,
             "actuators": [{"id": "push", "value": 0.0, "space": {**BOX, "low": -2.0, "high": 2.0}}],
@@ -95,9 +93,7 @@ class Hill:
         rewards = [[1.0]] if self.breaks("reset.declared") else []
         self.drawn += 1
         state = {"drawn": 0}
-        if (
-            self.breaks("state.goes-on") and body.get("state") is not None and self.drawn == 1
-        ):  # a fresh process
+        if self.breaks("state.goes-on") and body.get("state") is not None and self.drawn == 1:  # a fresh process
             self.place += 0.5
         return {"readings": [[self.place]], "rewards": rewards, "ticks": 0, "state": state}
 
@@ -105,9 +101,7 @@ class Hill:
         """Advance by one step."""
         if not self.running and not self.breaks("reset.before-start"):
             raise Refusal("not begun")
-        rows = (
-            body["setpoints"] if not self.breaks("errors.missing-field") else body.get("setpoints", [[0.0]])
-        )
+        rows = body["setpoints"] if not self.breaks("errors.missing-field") else body.get("setpoints", [[0.0]])
         if rows == 7 or rows == [["text"]]:
             if not self.breaks("errors.missing-field"):
                 raise Refusal("no rows")
@@ -366,11 +360,7 @@ class Limb:
         """Decide."""
         if not self.ready and not self.breaks("act.before-setup"):
             raise Refusal("not set up")
-        rows = (
-            body["readings"]
-            if not self.breaks("errors.missing-readings")
-            else body.get("readings", [[0.0] * 3])
-        )
+        rows = body["readings"] if not self.breaks("errors.missing-readings") else body.get("readings", [[0.0] * 3])
         if self.breaks("act.bodies"):
             rows = rows[:1]
         (row,) = rows

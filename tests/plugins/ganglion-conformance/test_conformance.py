@@ -13,9 +13,7 @@ PENDULUM = Path(__file__).parents[3] / "plugins" / "foreign" / "python" / "pendu
 
 def test_program_is_judged(capfd: pytest.CaptureFixture[str]) -> None:
     """A command behind `--` is started and judged; the report says what it is."""
-    status = main(
-        ["env", "test", "--only", "repeat", "--only", "join.hello", "--", sys.executable, str(PENDULUM)]
-    )
+    status = main(["env", "test", "--only", "repeat", "--only", "join.hello", "--", sys.executable, str(PENDULUM)])
     lines = capfd.readouterr().out.splitlines()
 
     assert 0 == status
@@ -56,9 +54,7 @@ def test_plugin_is_judged_with_parameters(capfd: pytest.CaptureFixture[str]) -> 
         (["--", "./nowhere"], "./nowhere: No such file"),
     ],
 )
-def test_what_cannot_be_asked_is_refused(
-    words: list[str], text: str, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_what_cannot_be_asked_is_refused(words: list[str], text: str, capfd: pytest.CaptureFixture[str]) -> None:
     """Two targets, none, parameters that are no map, an unknown case and a missing program are exit status 2."""
     assert 2 == main(["env", "test", *words])
     assert text in capfd.readouterr().err

@@ -109,17 +109,7 @@ def test_installed_it_is_there_by_its_name(new: New, tmp_path: Path) -> None:
     In every run `plugins/README.md` is carried out, which writes and installs one, and runs its tests.
     """
     new("plugin", "my-tank")
-    pip = [
-        sys.executable,
-        "-m",
-        "pip",
-        "install",
-        "-qq",
-        "--no-deps",
-        "--no-build-isolation",
-        "--target",
-        "there",
-    ]
+    pip = [sys.executable, "-m", "pip", "install", "-qq", "--no-deps", "--no-build-isolation", "--target", "there"]
     subprocess.run([*pip, "./my-tank"], cwd=tmp_path, check=True, timeout=60)
     variables = {**os.environ, "PYTHONPATH": str(tmp_path / "there")}
 

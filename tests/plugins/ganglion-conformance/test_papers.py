@@ -21,9 +21,7 @@ def _kinds() -> set[str]:
     for path in [*KERNEL.glob("ganglion/broker/*.py"), *KERNEL.glob("ganglion/peer/*.py")]:
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Call):
-                name = (
-                    node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-                )
+                name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
                 place = places.get(name, 99)
                 word = node.args[place] if len(node.args) > place else None
                 if isinstance(word, ast.Constant) and isinstance(word.value, str):

@@ -46,9 +46,7 @@ def test_recipe_is_read(folder: Path) -> None:
 def test_programs_may_share_a_folder(folder: Path) -> None:
     """A recipe that names its own files has no others of its folder."""
     (folder / "one" / "muscle.c").write_text("int main(void) { return 1; }\n")
-    text = RIGHT + RIGHT.replace("one:", "two:").replace(
-        "  auth:", "  folder: one\n  own: [muscle.c]\n  auth:"
-    )
+    text = RIGHT + RIGHT.replace("one:", "two:").replace("  auth:", "  folder: one\n  own: [muscle.c]\n  auth:")
     (folder / "recipes.yml").write_text(text)
     one, two = read_recipes(folder).values()
 

@@ -36,9 +36,7 @@ def test_report_says_what_is_wrong_and_how_to_ask_again() -> None:
 
 def test_should_alone_is_no_failure() -> None:
     """A peer that keeps every must conforms, whatever it should do besides."""
-    report = Report(
-        "a", [Verdict(_case("join.one"), "ok"), Verdict(_case("join.two", must=False), "fail", "no")]
-    )
+    report = Report("a", [Verdict(_case("join.one"), "ok"), Verdict(_case("join.two", must=False), "fail", "no")])
 
     assert 0 == report.exit_status
     assert "conforms: 1 must" == report.lines()[-1]

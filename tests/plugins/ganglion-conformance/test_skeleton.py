@@ -47,9 +47,7 @@ def test_it_is_clean(tmp_path: Path) -> None:
         (tmp_path / path).write_text(text)
     ruff = [sys.executable, "-m", "ruff"]
     options = ["--isolated", "--no-cache", "--line-length", "120", str(tmp_path)]
-    check = subprocess.run(
-        [*ruff, "check", "--select", "E,F,B,UP,D1,ANN", "--ignore", "D100,D107,ANN401", *options]
-    )
+    check = subprocess.run([*ruff, "check", "--select", "E,F,B,UP,D1,ANN", "--ignore", "D100,D107,ANN401", *options])
     form = subprocess.run([*ruff, "format", "--diff", *options], capture_output=True, text=True)
 
     assert 0 == check.returncode

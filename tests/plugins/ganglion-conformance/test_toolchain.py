@@ -22,11 +22,7 @@ def recipe(tmp_path: Path) -> Recipe:
 def test_what_lacks_is_the_first_probe_that_fails(recipe: Recipe) -> None:
     """A probe that fails names what is missing; commands that there are not are no error of ours."""
     assert lacking(recipe) is None
-    probes = (
-        *recipe.probes,
-        Probe("no-such-command --version", "no-such (its package)"),
-        Probe("false", "x"),
-    )
+    probes = (*recipe.probes, Probe("no-such-command --version", "no-such (its package)"), Probe("false", "x"))
 
     assert "Shell: no no-such (its package)" == lacking(replace(recipe, probes=probes))
 

@@ -25,9 +25,7 @@ def _started(make, **params):
 class Composite(gymnasium.Env):
     """Give composite observations, write them into one array each time, and end as it is told to."""
 
-    observation_space = spaces.Dict(
-        {"pair": spaces.Tuple([spaces.Discrete(9), spaces.Box(0, 9, (2,), np.float32)])}
-    )
+    observation_space = spaces.Dict({"pair": spaces.Tuple([spaces.Discrete(9), spaces.Box(0, 9, (2,), np.float32)])})
     action_space = spaces.Dict({"go": spaces.Discrete(3, start=-1), "by": spaces.Box(-1, 1, ())})
 
     def __init__(self, flags=(False, False)) -> None:

@@ -68,14 +68,10 @@ class Pair(Environment):
         )
 
     def _readings(self, values: list[int]) -> list[SensorInformation]:
-        return [
-            SensorInformation(value, Discrete(9), uid) for value, uid in zip(values, ("a", "b"), strict=True)
-        ]
+        return [SensorInformation(value, Discrete(9), uid) for value, uid in zip(values, ("a", "b"), strict=True)]
 
 
-@pytest.mark.filterwarnings(
-    "ignore:.*WARN.*:UserWarning"
-)  # of its unbounded columns and of a missing registration
+@pytest.mark.filterwarnings("ignore:.*WARN.*:UserWarning")  # of its unbounded columns and of a missing registration
 def test_passes_gymnasiums_own_check() -> None:
     """Gymnasium's checker of environments finds nothing wrong."""
     check_env(as_gymnasium(Walk), skip_render_check=True)

@@ -34,9 +34,7 @@ class Halves:
 
     def act_on(self, *spaces: Any) -> None:
         """Choose the actuators."""
-        self.actuators = [
-            ActuatorInformation(space.default(), space, f"e.a{i}") for i, space in enumerate(spaces)
-        ]
+        self.actuators = [ActuatorInformation(space.default(), space, f"e.a{i}") for i, space in enumerate(spaces)]
 
     def brain(self, cls: type[Any], seed: int = 42, **params: Any) -> Any:
         """Return a brain that is set up."""
@@ -72,10 +70,7 @@ class Halves:
             over = (i + 1) % length == 0
             odd = bool((i // length) % 2)
             actions = np.array(
-                [
-                    np.concatenate([it.space.to_vector(it.space.sample(rng)) for it in self.actuators])
-                    for _ in range(k)
-                ]
+                [np.concatenate([it.space.to_vector(it.space.sample(rng)) for it in self.actuators]) for _ in range(k)]
             )
             yield Transitions(
                 observations=rng.uniform(-1, 1, (k, 3)),
@@ -97,8 +92,7 @@ class Halves:
         """Return a recorded episode of drawn readings and actions, truncated at its end unless `more` says else."""
         rng = np.random.default_rng([seed, length])
         actions = [
-            np.concatenate([it.space.to_vector(it.space.sample(rng)) for it in self.actuators])
-            for _ in range(length)
+            np.concatenate([it.space.to_vector(it.space.sample(rng)) for it in self.actuators]) for _ in range(length)
         ]
         over = np.arange(1, length + 1) == length
         given = {

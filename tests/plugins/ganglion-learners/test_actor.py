@@ -50,9 +50,7 @@ def test_both_forms_decide_alike(halves, brain, muscle, spaces, mode) -> None:
             expected = space.from_vector(columns[body, start : start + space.size])
             assert space.to_vector(expected).tobytes() == space.to_vector(it.value).tobytes()
             start += space.size
-        assert (
-            np.asarray(data[body], dtype=np.float64).tobytes() == np.asarray(told, dtype=np.float64).tobytes()
-        )
+        assert np.asarray(data[body], dtype=np.float64).tobytes() == np.asarray(told, dtype=np.float64).tobytes()
 
 
 @pytest.mark.parametrize(("brain", "muscle", "spaces"), LEARNERS)
@@ -75,14 +73,10 @@ def test_updates_that_do_not_fit_are_refused(halves, brain, muscle, spaces) -> N
     before = actor.propose_batch(halves.batch())[0]
     first = next(name for name in update if name.endswith(".0.weight"))
     wrong = {
-        r"0\.weight: expected float32 \(3, any\), found float32 \(4, 64\)": {
-            first: np.zeros((4, 64), np.float32)
-        },
+        r"0\.weight: expected float32 \(3, any\), found float32 \(4, 64\)": {first: np.zeros((4, 64), np.float32)},
         r"0\.weight: expected finite numbers": {first: np.full((3, 64), np.nan, np.float32)},
         "activation: expected tanh or relu": {"activation": "sine"},
-        f"expected one of {brain.algorithm}, found one of 'other' \\(brain and muscle": {
-            "algorithm": "other"
-        },
+        f"expected one of {brain.algorithm}, found one of 'other' \\(brain and muscle": {"algorithm": "other"},
     }
     for told, change in wrong.items():
         with pytest.raises(ValueError, match=told):

@@ -21,9 +21,7 @@ except ModuleNotFoundError as error:
 """
 
 
-@pytest.mark.parametrize(
-    ("learner", "brain"), [("dqn", "DqnBrain"), ("ppo", "PpoBrain"), ("sac", "SacBrain")]
-)
+@pytest.mark.parametrize(("learner", "brain"), [("dqn", "DqnBrain"), ("ppo", "PpoBrain"), ("sac", "SacBrain")])
 def test_without_torch_it_says_what_to_install(learner, brain) -> None:
     """Without torch sarsa and all muscles are there; a brain that needs it says by what it gets there."""
     program = BLOCKED.replace("LEARNER", learner).replace("BRAIN", brain)
@@ -42,9 +40,7 @@ def test_torch_is_set_to_equal_bits() -> None:
     assert torch.are_deterministic_algorithms_enabled()
 
 
-@pytest.mark.parametrize(
-    "module", ["actor", "dqn.muscle", "ppo.muscle", "sac.muscle", "dqn.brain", "ppo.brain"]
-)
+@pytest.mark.parametrize("module", ["actor", "dqn.muscle", "ppo.muscle", "sac.muscle", "dqn.brain", "ppo.brain"])
 def test_muscles_and_listing_import_no_torch(module) -> None:
     """A muscle's process never imports torch, nor does anybody who only looks at a brain's class."""
     program = f"import sys, ganglion_learners.{module}; print('torch' in sys.modules)"

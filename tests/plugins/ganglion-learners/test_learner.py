@@ -29,11 +29,7 @@ LEARNERS = [
 
 
 def _bits(update):
-    return (
-        None
-        if update is None
-        else {k: v.tobytes() if isinstance(v, np.ndarray) else v for k, v in update.items()}
-    )
+    return None if update is None else {k: v.tobytes() if isinstance(v, np.ndarray) else v for k, v in update.items()}
 
 
 @pytest.mark.parametrize(("cls", "params", "spaces"), LEARNERS)
@@ -99,9 +95,7 @@ def test_goes_on_bit_by_bit_from_a_checkpoint(halves, cls, params, spaces, at) -
     rows = list(halves.rows(40, muscles=2))
     for batch in rows[:at]:
         one.learn(batch)
-    two.restore_checkpoint_state(
-        {name: array.copy() for name, array in one.export_checkpoint_state().items()}
-    )
+    two.restore_checkpoint_state({name: array.copy() for name, array in one.export_checkpoint_state().items()})
     two.rng.bit_generator.state = one.rng.bit_generator.state  # as the bus does
     for batch in rows[at:]:
         assert _bits(one.learn(batch)) == _bits(two.learn(batch))
@@ -140,9 +134,7 @@ def test_the_model_of_another_is_refused(halves, cls, params, spaces) -> None:
             key: value for key, value in good.items() if key != "decisions"
         },
         f"is damaged: {name}: expected finite numbers": damaged,
-        f"another activation: expected '.*', found '{other}'": halves.brain(
-            cls, **params, activation=other
-        ).arrays(),
+        f"another activation: expected '.*', found '{other}'": halves.brain(cls, **params, activation=other).arrays(),
     }
     halves.sensors.append(SensorInformation(None, Box(0.0, 1.0, ()), "e.more"))
     cases[f"{name}: expected"] = halves.brain(cls, **params).arrays()
@@ -233,8 +225,7 @@ def test_a_recording_that_does_not_fit_is_refused(halves, cls, params, spaces) -
         brain = halves.brain(cls, **params)
         bad = halves.session(5, seed=8, **changed)
         with pytest.raises(
-            ValueError,
-            match=f"{cls.algorithm} cannot learn from run past-1, phase 0, agent a.* episode 8: {told}",
+            ValueError, match=f"{cls.algorithm} cannot learn from run past-1, phase 0, agent a.* episode 8: {told}"
         ):
             brain.pretrain([good, bad])
 
@@ -244,7 +235,5 @@ def test_a_recording_without_decisions_is_refused(halves, cls, params, spaces) -
     """Nobody is to believe that something was learned of nothing: also one decision without what followed is none."""
     halves.act_on(*spaces)
     for sessions in ([], [halves.session(1, final=False)]):
-        with pytest.raises(
-            ValueError, match=f"recording without decisions.* found none in {len(sessions)} sess"
-        ):
+        with pytest.raises(ValueError, match=f"recording without decisions.* found none in {len(sessions)} sess"):
             halves.brain(cls, **params).pretrain(sessions)

@@ -37,9 +37,7 @@ def test_recorded_decisions_fill_the_replay(halves: Any, cls: type[Any]) -> None
     sessions = [
         halves.session(5, seed=1),
         halves.session(4, seed=2, final=False),
-        halves.session(
-            3, seed=3, final=False, terminated=np.arange(3) == 2, truncated=np.zeros(3, dtype=bool)
-        ),
+        halves.session(3, seed=3, final=False, terminated=np.arange(3) == 2, truncated=np.zeros(3, dtype=bool)),
     ]
     brain, other = (halves.brain(cls, **PARAMS, replay=8, pretrain_steps=0) for _ in range(2))
     brain.pretrain(sessions)
@@ -47,16 +45,12 @@ def test_recorded_decisions_fill_the_replay(halves: Any, cls: type[Any]) -> None
         other.learn(session.transitions())
 
     assert 5 + 3 + 3 == brain.decisions == other.decisions
-    np.testing.assert_array_equal(
-        brain._replay.arrays()["replay.rows"], other._replay.arrays()["replay.rows"]
-    )
+    np.testing.assert_array_equal(brain._replay.arrays()["replay.rows"], other._replay.arrays()["replay.rows"])
     assert brain._replay.arrays()["replay.next"] == other._replay.arrays()["replay.next"] == 11 % 8
 
 
 @pytest.mark.parametrize("cls", [DqnBrain, SacBrain])
-def test_there_is_a_step_for_each_recorded_decision_or_as_many_as_are_wanted(
-    halves: Any, cls: type[Any]
-) -> None:
+def test_there_is_a_step_for_each_recorded_decision_or_as_many_as_are_wanted(halves: Any, cls: type[Any]) -> None:
     """The policy has moved then, the first update has it, and learning goes on with the first own decision."""
     if cls is SacBrain:
         halves.act_on(Box(-1.0, 1.0, ()))

@@ -4,13 +4,7 @@ import math
 
 import pytest
 
-from ganglion_learners.parameter import (
-    expect_fraction,
-    expect_hidden,
-    expect_positive,
-    expect_weight,
-    expect_whole,
-)
+from ganglion_learners.parameter import expect_fraction, expect_hidden, expect_positive, expect_weight, expect_whole
 
 
 @pytest.mark.parametrize(

@@ -32,12 +32,7 @@ def test_setpoints_lie_in_narrow_spaces_too() -> None:
 
 @pytest.mark.parametrize(
     ("spaces", "bounded"),
-    [
-        ((), False),
-        ((Discrete(2),), False),
-        ((Box(0, 5, (), np.int64),), False),
-        ((Box(0.0, np.inf, ()),), True),
-    ],
+    [((), False), ((Discrete(2),), False), ((Box(0, 5, (), np.int64),), False), ((Box(0.0, np.inf, ()),), True)],
 )
 def test_other_actuators_are_refused(spaces, bounded) -> None:
     """Without actuators, with integers, or with an open side where bounds are needed, all are named."""

@@ -39,9 +39,7 @@ def test_goes_on_where_another_stood(count) -> None:
         replay.append(np.array([9, 9]))
 
     np.testing.assert_array_equal(one.arrays()["replay.rows"], two.arrays()["replay.rows"])
-    np.testing.assert_array_equal(
-        one.sample(9, np.random.default_rng(1)), two.sample(9, np.random.default_rng(1))
-    )
+    np.testing.assert_array_equal(one.sample(9, np.random.default_rng(1)), two.sample(9, np.random.default_rng(1)))
 
 
 @pytest.mark.parametrize("before", [0, 3, 4, 5])

@@ -46,10 +46,7 @@ def test_several_in_one_are_each_by_itself() -> None:
     found = both.forward("n", rows.expand(2, 5, 3), "relu")
     for i in range(2):
         alone = Parameters(
-            {
-                name: it[i].reshape(it[i].shape[-2:] if "weight" in name else -1)
-                for name, it in both.arrays().items()
-            }
+            {name: it[i].reshape(it[i].shape[-2:] if "weight" in name else -1) for name, it in both.arrays().items()}
         )
         torch.testing.assert_close(found[i], alone.forward("n", rows, "relu"))
 

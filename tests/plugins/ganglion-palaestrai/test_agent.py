@@ -90,11 +90,7 @@ def test_declarations_answer_to_old_names(make: Make) -> None:
     for part in (make(Head), make(Arm)):
         part.sensors, part.actuators = informations()
         with pytest.warns(DeprecationWarning, match="is called") as caught:
-            found = (
-                part.sensors[0].observation_space,
-                part.sensors[0].sensor_id,
-                part.actuators[0].action_space,
-            )
+            found = (part.sensors[0].observation_space, part.sensors[0].sensor_id, part.actuators[0].action_space)
         assert ((SPACE, "e.s", SPACE), 3) == (found, len(caught))
 
 
@@ -107,11 +103,7 @@ def test_brains_keep_dumps_and_muscles_read_them(make: Make, tmp_path: Path) -> 
     second.load()
 
     assert 7 == second.number
-    assert (b"\x07", b"\x07", None) == (
-        muscle.load().read(),
-        muscle.load("twin").read(),
-        muscle.load("other"),
-    )
+    assert (b"\x07", b"\x07", None) == (muscle.load().read(), muscle.load("twin").read(), muscle.load("other"))
     assert b"\x07" == BrainDumper.load_brain_dump(muscle._model_loaders, "twin").read()
 
 
@@ -137,9 +129,7 @@ def test_private_names_of_old(make: Make) -> None:
     assert (arm.memory, "part", Mode.TRAIN) == (arm._memory, arm._uid, arm._mode)
 
 
-@pytest.mark.parametrize(
-    ("found", "expected"), [(np.array([]), None), (np.array([2.0]), np.array([2.0])), (3, 3)]
-)
+@pytest.mark.parametrize(("found", "expected"), [(np.array([]), None), (np.array([2.0]), np.array([2.0])), (3, 3)])
 def test_an_empty_array_is_no_objective(make: Make, found: Any, expected: Any) -> None:
     """An objective may say that it has no value by an empty array; all else passes as it is."""
 

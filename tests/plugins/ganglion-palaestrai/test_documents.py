@@ -185,9 +185,7 @@ WARNED: dict[str, list[str]] = {
         "no earlier phase has the agent `Silent`: it starts fresh",
         "`store_raw_actuators` has no effect: what a muscle proposed is always stored",
     ],
-    "objective": [
-        "`episodes` is read by the condition `max_episodes` only, which this phase has not",
-    ],
+    "objective": ["`episodes` is read by the condition `max_episodes` only, which this phase has not"],
     "evaluation": [],
 }
 TRANSLATED = {"manual": 21, "turns": 16, "cascade": 7, "generated": 8, "objective": 8, "evaluation": 7}
@@ -197,13 +195,7 @@ def ganglion(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     """Run a command in a folder."""
     variables = {**os.environ, "XDG_RUNTIME_DIR": ""}
     return subprocess.run(
-        [GANGLION, *words],
-        cwd=folder,
-        env=variables,
-        capture_output=True,
-        text=True,
-        timeout=SPAN_S,
-        check=False,
+        [GANGLION, *words], cwd=folder, env=variables, capture_output=True, text=True, timeout=SPAN_S, check=False
     )
 
 
@@ -276,10 +268,7 @@ FAULTS = [
         "there is no controller `palaestrai.simulation:VanilaSimController`; did you mean `palaestrai.simulation:VanillaSimController`?",
     ),
     (
-        (
-            "palaestrai.environment.dummy_environment:DummyEnvironment",
-            "palaestrai.environment:EnvironmentConductor",
-        ),
+        ("palaestrai.environment.dummy_environment:DummyEnvironment", "palaestrai.environment:EnvironmentConductor"),
         "there is no environment `palaestrai.environment:EnvironmentConductor`; did you mean `palaestrai.environment:DummyEnvironment`?",
     ),
 ]
@@ -303,9 +292,7 @@ def test_documents_from_the_network_may_use_the_names(tmp_path: Path) -> None:
         "plan, faults = load_document('a.yml', plugins=registry, text=sys.stdin.read(), local=False); "
         "print(plan.phases[0].environments[0].plugin.name, len(faults))"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", script], input=TURNS, capture_output=True, text=True, check=False
-    )
+    done = subprocess.run([sys.executable, "-c", script], input=TURNS, capture_output=True, text=True, check=False)
 
     assert (0, "dummy 0\n") == (done.returncode, done.stdout), done.stderr
 
@@ -395,10 +382,5 @@ def test_a_run_that_an_evaluation_ends(tmp_path: Path) -> None:
     """Two training episodes, one evaluation whose mean reaches the threshold, and no episode after it."""
     found = carried_out(tmp_path, "evaluation", ["episodes", "phases"])
 
-    assert [("train", 0), ("train", 1), ("evaluate", 0)] == [
-        (row["mode"], row["episode"]) for row in found["episodes"]
-    ]
-    assert (
-        "success"
-        == next(phase["reason"] for phase in found["phases"] if phase["mode"] == "train").partition(":")[0]
-    )
+    assert [("train", 0), ("train", 1), ("evaluate", 0)] == [(row["mode"], row["episode"]) for row in found["episodes"]]
+    assert "success" == next(phase["reason"] for phase in found["phases"] if phase["mode"] == "train").partition(":")[0]

@@ -16,10 +16,7 @@ class Sums(TerminationCondition):
     """End an episode where the objectives of an agent reach a sum."""
 
     def brain_flow_control(self, brain: Any, message: Any) -> Any:
-        self.seen = (
-            *getattr(self, "seen", ()),
-            (brain.name, message.sender, message.done, len(brain.memory)),
-        )
+        self.seen = (*getattr(self, "seen", ()), (brain.name, message.sender, message.done, len(brain.memory)))
         full = sum(brain.memory.tail(3).objective) >= 6
         return (SimulationFlowControl.RESTART if full else SimulationFlowControl.CONTINUE), {"data": 1}
 
@@ -52,25 +49,20 @@ class Gone(TerminationCondition):
 
 def view(terminated: dict[str, bool], objectives: dict[str, list[float]] | None = None) -> EpisodeView:
     """Return what a condition is shown at a step boundary."""
-    return EpisodeView(
-        1, Mode.TRAIN, 0, 3, terminated, dict.fromkeys(terminated, False), {}, objectives or {}
-    )
+    return EpisodeView(1, Mode.TRAIN, 0, 3, terminated, dict.fromkeys(terminated, False), {}, objectives or {})
 
 
 def phase(finished: list[int], asked: list[int], fired: dict[str, str] | None = None) -> PhaseView:
     """Return what a condition is shown where episodes have ended."""
     workers = [
-        WorkerView(w, [EpisodeMeans(e, 3) for e in range(count)], fired=fired or {})
-        for w, count in enumerate(finished)
+        WorkerView(w, [EpisodeMeans(e, 3) for e in range(count)], fired=fired or {}) for w, count in enumerate(finished)
     ]
     return PhaseView(Mode.TRAIN, workers, asked, episodes=2)
 
 
 def test_parts_are_those_that_are_overridden() -> None:
     """A condition has the parts whose hooks it overrides, and reads objectives only if it looks at brains."""
-    parts = [
-        (kind.has_episode_part(), kind.has_phase_part()) for kind in (Sums, Ends, Gone, TerminationCondition)
-    ]
+    parts = [(kind.has_episode_part(), kind.has_phase_part()) for kind in (Sums, Ends, Gone, TerminationCondition)]
 
     assert [(True, False), (True, True), (True, False), (False, False)] == parts
     assert [{"objectives"}, set(), set()] == [set(kind.reads) for kind in (Sums, Ends, Gone)]
@@ -91,18 +83,13 @@ def test_brains_are_asked_about_their_objectives(
     condition = make(Sums)
 
     assert signal == condition.episode(view({"hill": False}, objectives))
-    assert (
-        tuple((name, f"{name}/1", False, len(values)) for name, values in objectives.items())
-        == condition.seen
-    )
+    assert tuple((name, f"{name}/1", False, len(values)) for name, values in objectives.items()) == condition.seen
     assert ("Sums" if signal else "") == condition.reason
 
 
 def test_environments_are_asked_about(make: Make) -> None:
     """`check_termination` that is true ends the episode, `environment_flow_control` answers for each environment."""
-    assert [Signal.CONTINUE, Signal.RESET] == [
-        make(Ends).episode(view({"a": False, "b": b})) for b in (False, True)
-    ]
+    assert [Signal.CONTINUE, Signal.RESET] == [make(Ends).episode(view({"a": False, "b": b})) for b in (False, True)]
     assert [Signal.CONTINUE, Signal.PAUSE] == [
         make(Gone).episode(view(ended)) for ended in ({"a": True, "b": False}, {"a": False, "b": True})
     ]
@@ -117,9 +104,7 @@ def test_environments_are_asked_about(make: Make) -> None:
         ([2, 2], [1], Signal.STOP_PHASE),
     ],
 )
-def test_phases_are_asked_about_by_worker(
-    make: Make, finished: list[int], asked: list[int], verdict: object
-) -> None:
+def test_phases_are_asked_about_by_worker(make: Make, finished: list[int], asked: list[int], verdict: object) -> None:
     """Workers at one boundary are asked about one after the other, counts are those before the episode that ended."""
     assert verdict == make(Ends).phase(phase(finished, asked))
 

@@ -42,9 +42,7 @@ ROWS = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("kind", "ours", "foreign"), ROWS, ids=[f"{kind}-{foreign}" for kind, _, foreign in ROWS]
-)
+@pytest.mark.parametrize(("kind", "ours", "foreign"), ROWS, ids=[f"{kind}-{foreign}" for kind, _, foreign in ROWS])
 def test_every_name_is_known(kind: str, ours: str, foreign: str) -> None:
     """Each class is known by each module that exported it, as the plugin of ours that it means, and as one kind only."""
     assert ours == NAMES[kind].get(foreign)
@@ -53,12 +51,7 @@ def test_every_name_is_known(kind: str, ours: str, foreign: str) -> None:
 
 def test_names_have_one_form() -> None:
     """A name in the table is a module, a colon and a class, so that a dotted one can be looked up too."""
-    wrong = [
-        name
-        for table in NAMES.values()
-        for name in table
-        if not re.fullmatch(r"[a-z_.]+:[A-Z][A-Za-z]+", name)
-    ]
+    wrong = [name for table in NAMES.values() for name in table if not re.fullmatch(r"[a-z_.]+:[A-Z][A-Za-z]+", name)]
 
     assert [] == wrong
 

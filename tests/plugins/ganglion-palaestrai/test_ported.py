@@ -218,13 +218,7 @@ def carried_out(folder: Path, document: str) -> dict[str, list[dict[str, Any]]]:
 
     def ganglion(*words: str) -> str:
         done = subprocess.run(
-            [GANGLION, *words],
-            cwd=folder,
-            env=variables,
-            capture_output=True,
-            text=True,
-            timeout=SPAN_S,
-            check=False,
+            [GANGLION, *words], cwd=folder, env=variables, capture_output=True, text=True, timeout=SPAN_S, check=False
         )
         assert 0 == done.returncode, done.stdout + done.stderr
         return done.stdout
@@ -266,7 +260,6 @@ def test_ported_controllers_and_conditions(tmp_path: Path) -> None:
     ends = [(row["steps"], row["reason"], row["truncated"]) for row in found["episodes"] if row["phase"] == 0]
     assert [(4, "Full", True)] * 4 == ends
     assert {("one", 2), ("two", 2)} == {
-        (agent, sum(row["agent"] == agent and row["episode"] == 0 for row in train))
-        for agent in ("one", "two")
+        (agent, sum(row["agent"] == agent and row["episode"] == 0 for row in train)) for agent in ("one", "two")
     }
     assert ["Full"] * 2 == [row["reason"] for row in found["phases"]]

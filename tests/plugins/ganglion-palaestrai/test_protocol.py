@@ -14,9 +14,7 @@ def test_a_tail_of_objectives() -> None:
     """The tail has the last objectives, oldest first, fewer where there are no more, none for zero."""
     memory = ObjectiveMemory([1.0, 2.0, 3.0])
 
-    assert [[3.0], [2.0, 3.0], [1.0, 2.0, 3.0], []] == [
-        memory.tail(n).objective.tolist() for n in (1, 2, 9, 0)
-    ]
+    assert [[3.0], [2.0, 3.0], [1.0, 2.0, 3.0], []] == [memory.tail(n).objective.tolist() for n in (1, 2, 9, 0)]
     assert (3, 2, 0) == (len(memory), len(memory.tail(2)), len(ObjectiveMemory([]).tail(5)))
 
 

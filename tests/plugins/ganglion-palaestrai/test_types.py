@@ -12,12 +12,6 @@ def test_types_are_ours() -> None:
         if name != "SimulationFlowControl" and getattr(types, name) is not getattr(sdk, name)
     ]
     control = types.SimulationFlowControl
-    assert [
-        "CONTINUE",
-        "PAUSE",
-        "RESET",
-        "RESTART",
-        "STOP_SIMULATION",
-        "STOP_PHASE",
-        "SHUTDOWN",
-    ] == [signal.name for signal in sorted(control, key=lambda signal: signal.value)]
+    assert ["CONTINUE", "PAUSE", "RESET", "RESTART", "STOP_SIMULATION", "STOP_PHASE", "SHUTDOWN"] == [
+        signal.name for signal in sorted(control, key=lambda signal: signal.value)
+    ]

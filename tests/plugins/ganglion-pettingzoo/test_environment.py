@@ -20,9 +20,7 @@ def _values(informations):
 
 def _given(baseline, actions):
     spaces = {it.uid: it.space for it in baseline.actuators_available}
-    return [
-        ActuatorInformation(actions[name], spaces[f"{name}.action"], f"{name}.action") for name in actions
-    ]
+    return [ActuatorInformation(actions[name], spaces[f"{name}.action"], f"{name}.action") for name in actions]
 
 
 def _equal(theirs, ours, name):
@@ -64,10 +62,7 @@ def test_a_parallel_environment_is_what_it_is_bare(make, id, params) -> None:  #
             actions = {name: spaces[f"{name}.action"].sample(rng) for name in twin.possible_agents}
             acting = list(twin.agents)
             observations, rewards, terminations, truncations, _ = twin.step(
-                {
-                    name: np.asarray(actions[name]) if np.ndim(actions[name]) else actions[name]
-                    for name in acting
-                }
+                {name: np.asarray(actions[name]) if np.ndim(actions[name]) else actions[name] for name in acting}
             )
             state = environment.update(_given(baseline, actions))
             ours, earned = _values(state.sensor_information), _values(state.rewards)
@@ -110,9 +105,7 @@ def test_an_environment_of_turns_is_what_it_is_bare(make, id, params, legal) -> 
             spaces = {it.uid: it.space for it in baseline.actuators_available}
             for name in twin.agent_iter():
                 observation, reward, terminated, truncated, _ = twin.last()
-                _equal(
-                    observation, {**ours, **_masked(observation, ours, name, terminated or truncated)}, name
-                )
+                _equal(observation, {**ours, **_masked(observation, ours, name, terminated or truncated)}, name)
                 assert reward == earned[f"{name}.reward"]
                 if terminated or truncated:
                     assert (0, 0) == (ours[f"{name}.alive"], ours[f"{name}.turn"])
@@ -120,11 +113,7 @@ def test_an_environment_of_turns_is_what_it_is_bare(make, id, params, legal) -> 
                     continue
                 assert (1, 1) == (ours[f"{name}.alive"], ours[f"{name}.turn"])
                 mask = ours.get(f"{name}.action_mask") if legal else None
-                action = (
-                    spaces[f"{name}.action"].sample(rng)
-                    if mask is None
-                    else int(rng.choice(np.flatnonzero(mask)))
-                )
+                action = spaces[f"{name}.action"].sample(rng) if mask is None else int(rng.choice(np.flatnonzero(mask)))
                 twin.step(action)
                 state = environment.update(_given(baseline, {name: action}))
                 ours, earned = _values(state.sensor_information), _values(state.rewards)
@@ -146,9 +135,9 @@ def test_what_is_declared(make) -> None:
     baseline = environment.start_environment()
     found = {it.uid: it.space for it in baseline.sensors_available}
 
-    assert [
-        f"player_{i}.{what}" for i in (0, 1) for what in ("observation", "action_mask", "alive", "turn")
-    ] == list(found)
+    assert [f"player_{i}.{what}" for i in (0, 1) for what in ("observation", "action_mask", "alive", "turn")] == list(
+        found
+    )
     assert MultiBinary(7) == found["player_0.action_mask"]
     assert ["player_0.action", "player_1.action"] == [it.uid for it in baseline.actuators_available]
     assert ["player_0.reward", "player_1.reward"] == [it.uid for it in baseline.rewards_available]
@@ -184,9 +173,7 @@ def test_who_is_in_turn_must_act(make) -> None:
     """A controller that asks somebody else is told whose turn it is, and of the one that knows."""
     environment = make(PettingZooEnvironment, id="classic/tictactoe_v3")
     baseline = environment.start_environment()
-    with pytest.raises(
-        ValueError, match=r"the turn of player_1, and there are setpoints of player_2\.action"
-    ):
+    with pytest.raises(ValueError, match=r"the turn of player_1, and there are setpoints of player_2\.action"):
         environment.update(_given(baseline, {"player_2": 0}))
 
 
@@ -196,8 +183,7 @@ def test_the_registry_is_that_of_the_installed_release() -> None:
 
 
 @pytest.mark.parametrize(
-    ("id", "api"),
-    [("classic/rps_v2", "parallel"), ("classic/rps_v2", "aec"), ("classic/connect_four_v3", "aec")],
+    ("id", "api"), [("classic/rps_v2", "parallel"), ("classic/rps_v2", "aec"), ("classic/connect_four_v3", "aec")]
 )
 def test_keeps_its_contract(id, api) -> None:  # noqa: A002
     """What the bus, the tables and recovery rely on holds, whatever setpoints come."""

@@ -8,9 +8,7 @@ from ganglion_pettingzoo.game import ParallelGame, TurnGame, game_of
 
 def _shown(game):
     """Return what is shown of each agent: observation, alive, turn, reward."""
-    return [
-        (np.ravel(it.observation).tolist()[:1], it.alive, it.turn, it.reward) for it in game.seats.values()
-    ]
+    return [(np.ravel(it.observation).tolist()[:1], it.alive, it.turn, it.reward) for it in game.seats.values()]
 
 
 def test_the_dead_keep_their_last_observation_and_earn_nothing(fading) -> None:

@@ -10,9 +10,7 @@ ACTION = Discrete(4, start=3)
 
 def _draw(muscle, uid, mask=None):
     space = MultiBinary(4)
-    sensors = (
-        [] if mask is None else [SensorInformation(np.array(mask, np.int8), space, "game.a.action_mask")]
-    )
+    sensors = [] if mask is None else [SensorInformation(np.array(mask, np.int8), space, "game.a.action_mask")]
     [found] = muscle.propose_actions(sensors, [ActuatorInformation(None, ACTION, uid)])
     return found.value
 

@@ -15,9 +15,7 @@ from ganglion.peer.records import declaration_rows, pack
 from ganglion.sdk.flow import Mode
 from ganglion.sdk.spaces import Box, Discrete
 from ganglion.testing.stage import Classes
-from ganglion.wire.messages import (
-    BrainPretrain,
-)
+from ganglion.wire.messages import BrainPretrain
 from ganglion_replay.spool import Episode as Spooled
 from ganglion_replay.spool import Source, Spool
 
@@ -139,10 +137,7 @@ class Archive:
         return [*records, ["phase", index, name, mode, "finished", "max_episodes"]]
 
     def _episode(self, index: int, mode: str, worker: int, episode: int) -> list[list[Any]]:
-        steps = [
-            [i, i, i, None, self.sensors(i, worker), pack([i]), pack([0.5 * i]), i == 3, False]
-            for i in (1, 2, 3)
-        ]
+        steps = [[i, i, i, None, self.sensors(i, worker), pack([i]), pack([0.5 * i]), i == 3, False] for i in (1, 2, 3)]
         rest = [False, False, None]
         actions = [
             [0, i, i, self.sensors(i, worker), pack([i + 1]), None, pack([0.5 * (i + 1)]), *end]

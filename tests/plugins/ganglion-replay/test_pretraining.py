@@ -14,15 +14,7 @@ from ganglion.peer.failure import failure_of
 from ganglion.sdk import Box, Brain, Discrete, Signal
 from ganglion.sdk.models import Models
 from ganglion.sdk.seed import words
-from ganglion.wire.messages import (
-    BrainJoin,
-    BrainPretrain,
-    BrainPretrained,
-    BrainSetup,
-    Nothing,
-    Think,
-    Thought,
-)
+from ganglion.wire.messages import BrainJoin, BrainPretrain, BrainPretrained, BrainSetup, Nothing, Think, Thought
 from ganglion_replay import pretraining as module
 
 COUNT, LAMPS = Discrete(9), Box(-1.0, 1.0, (2,), np.float32)

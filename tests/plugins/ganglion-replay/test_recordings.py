@@ -45,9 +45,7 @@ class Scene:
         given: dict[str, Space] = {"s": COUNT, "lamps": LAMPS, "a": COUNT} | spaces
         rows = [{"id": f"w.{uid}", "space": space.to_wire()} for uid, space in given.items()]
         sensors = [row for row in rows if row["id"] != "w.a"]
-        self.recordings.fit(
-            [ResolvedAgent(self.agent, sensors, [row for row in rows if row not in sensors], ["w"])]
-        )
+        self.recordings.fit([ResolvedAgent(self.agent, sensors, [row for row in rows if row not in sensors], ["w"])])
 
 
 TRAINED = (("one", "test"), ("two", "train"), ("three", "train"))
@@ -90,9 +88,7 @@ def test_mode_and_worker_narrow_the_choice(archive: Any, tmp_path: Path) -> None
     archive.run("farm-2", workers=3, status=None)
 
     assert 2 == len(Scene(archive, tmp_path, {"worker": 1}).prepare())
-    with pytest.raises(
-        DocumentError, match=rf"{AT}: recorded episodes .*, mode train: there are none in run farm-2"
-    ):
+    with pytest.raises(DocumentError, match=rf"{AT}: recorded episodes .*, mode train: there are none in run farm-2"):
         Scene(archive, tmp_path, {"mode": "train"}).prepare()
     scene = Scene(archive, tmp_path, {"worker": 7, "strict": False})
     assert ([], 1) == (scene.prepare(), len(scene.warnings))
@@ -105,10 +101,7 @@ def test_mode_and_worker_narrow_the_choice(archive: Any, tmp_path: Path) -> None
         ({"experiment_run": "nil"}, "in the store .*: there is no run of `nil`"),
         ({"instance": "far-1", "agent": "bob"}, "run far-1 has no rows of an agent `bob`"),
         ({"instance": "far-1", "phase": "six"}, "run far-1 has no phase `six`"),
-        (
-            {"experiment_run": "far", "base": "gone", "phase": 4},
-            "in base sqlite:.*gone.*: .*\n.*has no phase `4`",
-        ),
+        ({"experiment_run": "far", "base": "gone", "phase": 4}, "in base sqlite:.*gone.*: .*\n.*has no phase `4`"),
     ],
 )
 def test_what_is_nowhere_is_a_fault_with_all_places(
@@ -139,9 +132,7 @@ def test_strict_episodes_are_whole(archive: Any, tmp_path: Path) -> None:
 
     archive.run("farm-2", status=None, spoil=spoil)
 
-    with pytest.raises(
-        DocumentError, match=rf"{AT}: expected whole episodes: .*episode 1: its closing readings"
-    ):
+    with pytest.raises(DocumentError, match=rf"{AT}: expected whole episodes: .*episode 1: its closing readings"):
         Scene(archive, tmp_path, {}).prepare()
     scene = Scene(archive, tmp_path, {"strict": False})
     assert 2 == len(scene.prepare())
@@ -194,9 +185,7 @@ def test_what_fits_fits(archive: Any, tmp_path: Path) -> None:
         ({"a": Box(0.0, 1.0, ())}, r"actuator `w.a`: expected Box\(.*\), found Discrete\(9\)"),
     ],
 )
-def test_what_does_not_fit_is_a_fault(
-    archive: Any, tmp_path: Path, spaces: dict[str, Space], text: str
-) -> None:
+def test_what_does_not_fit_is_a_fault(archive: Any, tmp_path: Path, spaces: dict[str, Space], text: str) -> None:
     """With place, id, what is expected and what was found; without `strict` it is a warning."""
     archive.run("farm-2", status=None)
     scene = Scene(archive, tmp_path, {})

@@ -177,9 +177,7 @@ class Narrowing(Filter):
 
 
 @pytest.mark.parametrize("moving", [Shifting, Narrowing])
-def test_filters_that_change_setpoints_are_refused(
-    stage: Stage, spooled: Spooled, moving: type[Filter]
-) -> None:
+def test_filters_that_change_setpoints_are_refused(stage: Stage, spooled: Spooled, moving: type[Filter]) -> None:
     """Nobody knows what the agent would have proposed behind them."""
     with pytest.raises(DocumentError, match=r"filters of agent `a` change what it sets"):
         stage.setup(Reading, moving).pretrain(spooled())

@@ -114,9 +114,7 @@ def test_missing_rewards_are_not_a_number(spooled: Spooled, recording: Any) -> N
     given = episode(2)
     given.steps["rewards"][:] = [[1.0], [np.nan], [2.0]]
     whole = [["w.r", "Discrete(9)"]]
-    first, second = of(
-        spooled((source(rewards=whole), [given]), (source(rewards=whole), [episode(2, steps=1)]))
-    )
+    first, second = of(spooled((source(rewards=whole), [given]), (source(rewards=whole), [episode(2, steps=1)])))
 
     assert ("f", True) == (first.rewards.dtype.kind, bool(np.isnan(first.rewards[1, 0])))
     assert ("i", [[2]]) == (second.rewards.dtype.kind, second.rewards.tolist())
@@ -127,9 +125,7 @@ def test_what_is_strict_fits_or_is_refused(spooled: Spooled, recording: Any) -> 
     source, episode = recording
     more = [*SENSORS, SensorInformation(None, COUNT, "w.more")]
 
-    with pytest.raises(
-        DocumentError, match=r"run.yml:3:4: a.replay.0: `w.more` was not recorded in run old-1"
-    ):
+    with pytest.raises(DocumentError, match=r"run.yml:3:4: a.replay.0: `w.more` was not recorded in run old-1"):
         of(spooled(), more)
     sessions = of(spooled((source(strict=False), [episode(0)])), more)
     assert (["w.more"], ["w.s", "w.lamps"]) == (sessions.missing, list(sessions[0].readings))

@@ -25,12 +25,7 @@ def test_what_was_spooled_is_read_again(spooled: Spooled) -> None:
     (chunk,) = source.chunks
 
     assert ("asked", told.sha256) == (asked, digest)
-    assert ("old-1", [["w.a", "Discrete(9)"]], 3, 9) == (
-        source.run,
-        source.actuators,
-        chunk.sessions,
-        chunk.decisions,
-    )
+    assert ("old-1", [["w.a", "Discrete(9)"]], 3, 9) == (source.run, source.actuators, chunk.sessions, chunk.decisions)
     arrays = read_chunk(folder, chunk)
     assert [[1, 0, 0, i, 3, 4, 100 + i] for i in range(3)] == arrays["keys"].tolist()
     assert [0, 1, 2, 3, 1, 2, 3, 4, 2, 3, 4, 5] == arrays["observations"][:, 0].tolist()

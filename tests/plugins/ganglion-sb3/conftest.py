@@ -9,15 +9,7 @@ import gymnasium
 import numpy as np
 import pytest
 
-from ganglion.sdk import (
-    ActuatorInformation,
-    Batch,
-    Memory,
-    Mode,
-    SensorInformation,
-    Transitions,
-    bootstrap_mask,
-)
+from ganglion.sdk import ActuatorInformation, Batch, Memory, Mode, SensorInformation, Transitions, bootstrap_mask
 from ganglion_gymnasium import from_gymnasium, value_to_gymnasium
 from ganglion_sb3.brain import SB3Brain
 from ganglion_sb3.muscle import SB3Muscle

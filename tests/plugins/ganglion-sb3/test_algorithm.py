@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 pytest.importorskip(
-    "stable_baselines3",
-    reason="stable-baselines3 is not installed: scripts/setup --with stable-baselines3",
+    "stable_baselines3", reason="stable-baselines3 is not installed: scripts/setup --with stable-baselines3"
 )
 import torch
 from gymnasium import spaces
@@ -24,32 +23,17 @@ def _made(name="PPO", policy="MlpPolicy", chosen=CHOSEN, muscles=1, total=None, 
     [
         ({"name": "PPQ"}, r"algorithm: expected one of A2C, .*, found 'PPQ' \(did you mean 'PPO'\?\)"),
         ({"policy": "MlpLstmPolicy"}, "policy: expected one of MlpPolicy"),
-        (
-            {"n_step": 3},
-            r"PPO does not take 'n_step' \(did you mean 'n_steps'\?\); expected batch_size, clip_range",
-        ),
+        ({"n_step": 3}, r"PPO does not take 'n_step' \(did you mean 'n_steps'\?\); expected batch_size, clip_range"),
         ({"seed": 3}, r"does not take 'seed' \(that is for the bus to say\)"),
-        (
-            {"policy_kwargs": {"net_arc": [3]}},
-            r"MlpPolicy of PPO does not take 'net_arc' \(did you mean 'net_arch'",
-        ),
-        (
-            {"policy_kwargs": {"activation_fn": "Rulu"}},
-            "activation_fn: expected a class of torch.nn, found 'Rulu'",
-        ),
-        (
-            {"policy_kwargs": {"features_extractor_class": "os.system"}},
-            "does not take 'features_extractor_class'",
-        ),
+        ({"policy_kwargs": {"net_arc": [3]}}, r"MlpPolicy of PPO does not take 'net_arc' \(did you mean 'net_arch'"),
+        ({"policy_kwargs": {"activation_fn": "Rulu"}}, "activation_fn: expected a class of torch.nn, found 'Rulu'"),
+        ({"policy_kwargs": {"features_extractor_class": "os.system"}}, "does not take 'features_extractor_class'"),
         ({"learning_rate": {"cosine": 1}}, r"expected a number or \{linear: number\}"),
         ({"learning_rate": {"linear": 1e-3}}, "learning_rate follows a schedule: say over how many"),
         ({"name": "DQN"}, "the exploration of DQN follows a schedule"),
         ({"name": "SAC"}, "SAC chooses actions of the kinds Box, found Discrete"),
         ({"name": "DQN", "chosen": PUSHED, "total": 9}, "DQN chooses actions of the kinds Discrete"),
-        (
-            {"name": "SAC", "chosen": PUSHED, "n_steps": 3, "muscles": 2},
-            "returns over several steps need one worker",
-        ),
+        ({"name": "SAC", "chosen": PUSHED, "n_steps": 3, "muscles": 2}, "returns over several steps need one worker"),
     ],
 )
 def test_what_does_not_fit_is_refused_by_name(given, message) -> None:
@@ -79,9 +63,7 @@ def test_noise_and_target_entropy_without_an_environment() -> None:
     assert -2.0 == _made("SAC", chosen=PUSHED).target_entropy
 
 
-@pytest.mark.parametrize(
-    ("name", "chosen"), [("PPO", CHOSEN), ("DQN", CHOSEN), ("SAC", PUSHED), ("TD3", PUSHED)]
-)
+@pytest.mark.parametrize(("name", "chosen"), [("PPO", CHOSEN), ("DQN", CHOSEN), ("SAC", PUSHED), ("TD3", PUSHED)])
 def test_a_policy_alone_is_that_of_the_algorithm(name, chosen) -> None:
     """A muscle's policy has the same parameters, name by name, as the brain's."""
     arguments = {"net_arch": [5, 6]}

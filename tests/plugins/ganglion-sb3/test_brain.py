@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 pytest.importorskip(
-    "stable_baselines3",
-    reason="stable-baselines3 is not installed: scripts/setup --with stable-baselines3",
+    "stable_baselines3", reason="stable-baselines3 is not installed: scripts/setup --with stable-baselines3"
 )
 import stable_baselines3
 import torch
@@ -55,9 +54,7 @@ def _theirs(id, params):  # noqa: A002
     world = gymnasium.make(id)
     if "action_noise" in given:
         size = world.action_space.shape
-        noise = stable_baselines3.common.noise.NormalActionNoise(
-            np.zeros(size), np.full(size, given["action_noise"])
-        )
+        noise = stable_baselines3.common.noise.NormalActionNoise(np.zeros(size), np.full(size, given["action_noise"]))
         given["action_noise"] = noise
     return getattr(stable_baselines3, params["algorithm"])("MlpPolicy", world, seed=5, device="cpu", **given)
 
@@ -120,10 +117,7 @@ def test_a_stored_model_goes_on(walk, agent_of, tmp_path, id, params, steps) -> 
     agent.brain.models = Models(tmp_path)
     agent.brain.store()
     other = agent_of(
-        [(it.uid, it.space) for it in agent.sensors],
-        [(it.uid, it.space) for it in agent.actuators],
-        seed=3,
-        **params,
+        [(it.uid, it.space) for it in agent.sensors], [(it.uid, it.space) for it in agent.actuators], seed=3, **params
     )
     other.brain.models = Models(tmp_path)
     other.brain.load()
@@ -171,9 +165,7 @@ def test_rows_of_another_muscle_are_learned_from(walk) -> None:
         np.testing.assert_allclose(one[name], two[name], rtol=1e-3, atol=1e-5)
 
 
-@pytest.mark.parametrize(
-    ("objective", "told"), [(np.nan, "none"), (1e300, "1e[+]300, which is infinite in float32")]
-)
+@pytest.mark.parametrize(("objective", "told"), [(np.nan, "none"), (1e300, "1e[+]300, which is infinite in float32")])
 def test_a_decision_without_objective_is_an_error(walk, round_of, objective, told) -> None:
     """There is nothing to learn from None, nor from what is no number where the algorithm computes."""
     agent, walks = walk("CartPole-v1", 1, **PPO)
@@ -222,20 +214,13 @@ def test_a_class_without_torch_is_listed(make) -> None:
         pytest.param(PPO, ActuatorInformation(1, Discrete(3, start=1), "e.a"), id="PPO"),
         pytest.param(DQN, ActuatorInformation(1, Discrete(3, start=1), "e.a"), id="DQN"),
         pytest.param(SAC, ActuatorInformation(0.0, Box(-1.0, 1.0, ()), "e.a"), id="SAC"),
-        pytest.param(
-            {**PPO, **SEVERAL}, ActuatorInformation(1, Discrete(3, start=1), "e.a"), id="PPO-several"
-        ),
-        pytest.param(
-            {**DQN, **SEVERAL}, ActuatorInformation(1, Discrete(3, start=1), "e.a"), id="DQN-several"
-        ),
+        pytest.param({**PPO, **SEVERAL}, ActuatorInformation(1, Discrete(3, start=1), "e.a"), id="PPO-several"),
+        pytest.param({**DQN, **SEVERAL}, ActuatorInformation(1, Discrete(3, start=1), "e.a"), id="DQN-several"),
     ],
 )
 def test_keeps_its_contract(params, actuator) -> None:
     """Updates travel and fit the muscle, a model is stored and loaded, a checkpoint goes on."""
-    sensors = [
-        SensorInformation(None, Box(-1.0, 1.0, (2,)), "e.s"),
-        SensorInformation(None, Discrete(3), "e.t"),
-    ]
+    sensors = [SensorInformation(None, Box(-1.0, 1.0, (2,)), "e.s"), SensorInformation(None, Discrete(3), "e.t")]
     given = {"sensors": sensors, "actuators": [actuator]}
     check_brain(SB3Brain, {**params, "pretrain_steps": 5, "pretrain_epochs": 1}, muscle=SB3Muscle, **given)
     check_muscle(SB3Muscle, brain=SB3Brain, brain_params=params, **given)
@@ -273,7 +258,5 @@ def test_the_model_of_another_brain_is_refused(agent_of, tmp_path) -> None:
     agent.brain.models = Models(tmp_path)
     agent.brain.models.save({"weights": np.zeros(3)})
     agent.brain.models = Models(tmp_path / "next", tmp_path)
-    with pytest.raises(
-        ValueError, match="is not one of sb3: expected the architecture of PPO beside it, found none"
-    ):
+    with pytest.raises(ValueError, match="is not one of sb3: expected the architecture of PPO beside it, found none"):
         agent.brain.load()

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 pytest.importorskip(
-    "stable_baselines3",
-    reason="stable-baselines3 is not installed: scripts/setup --with stable-baselines3",
+    "stable_baselines3", reason="stable-baselines3 is not installed: scripts/setup --with stable-baselines3"
 )
 import torch
 from gymnasium import spaces

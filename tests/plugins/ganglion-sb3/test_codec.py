@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 pytest.importorskip(
-    "stable_baselines3",
-    reason="stable-baselines3 is not installed: scripts/setup --with stable-baselines3",
+    "stable_baselines3", reason="stable-baselines3 is not installed: scripts/setup --with stable-baselines3"
 )
 from gymnasium import spaces
 
@@ -92,10 +91,7 @@ def test_several_actuators() -> None:
     [
         ([], "at least one actuator"),
         ([("e.a", Box(0.0, np.inf, ()))], "actuator e.a: sb3 needs finite bounds"),
-        (
-            [("e.a", Box(0.0, 1.0, ())), ("e.b", Discrete(2))],
-            "all Box or all Discrete, found e.a Box, e.b Discrete",
-        ),
+        ([("e.a", Box(0.0, 1.0, ())), ("e.b", Discrete(2))], "all Box or all Discrete, found e.a Box, e.b Discrete"),
         ([("e.a", Dict({"x": Discrete(2)}))], "actuator e.a: sb3 takes Box"),
     ],
 )

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 pytest.importorskip(
-    "stable_baselines3",
-    reason="stable-baselines3 is not installed: scripts/setup --with stable-baselines3",
+    "stable_baselines3", reason="stable-baselines3 is not installed: scripts/setup --with stable-baselines3"
 )
 
 from ganglion.sdk import Box, Discrete, Mode, MultiBinary, MultiDiscrete
@@ -24,18 +23,13 @@ def test_draws_in_training_and_takes_the_best_in_test(agent_of) -> None:
     """In training actions come from the policy's distribution, by the muscle's own stream; in test always one."""
     agent = agent_of(SEEN, [("e.a", Discrete(3, start=4))])
     one, two = ([row[0, 0] for row, _ in _drawn(agent, agent.muscle())] for _ in range(2))
-    tests = [
-        {row[0, 0] for row, _ in _drawn(agent, agent.muscle(mode=mode))}
-        for mode in (Mode.TEST, Mode.EVALUATE)
-    ]
+    tests = [{row[0, 0] for row, _ in _drawn(agent, agent.muscle(mode=mode))} for mode in (Mode.TEST, Mode.EVALUATE)]
 
     assert one == two
     assert {4, 5, 6} == set(one)
     assert tests[0] == tests[1]
     assert 1 == len(tests[0])
-    assert {4, 5, 6} == {
-        row[0, 0] for row, _ in _drawn(agent, agent.muscle(mode=Mode.TEST, deterministic=False))
-    }
+    assert {4, 5, 6} == {row[0, 0] for row, _ in _drawn(agent, agent.muscle(mode=Mode.TEST, deterministic=False))}
 
 
 def test_tells_what_the_policy_thought(agent_of) -> None:
@@ -77,9 +71,7 @@ def test_setpoints_stay_within_their_bounds(agent_of, algorithm) -> None:
         assert spaces[1].contains(row[0, 2])
 
 
-@pytest.mark.parametrize(
-    "space", [MultiDiscrete([2, 3], start=[1, -1]), MultiBinary(4), Box(-1.0, 1.0, (2, 2))]
-)
+@pytest.mark.parametrize("space", [MultiDiscrete([2, 3], start=[1, -1]), MultiBinary(4), Box(-1.0, 1.0, (2, 2))])
 def test_other_kinds_of_actions(agent_of, space) -> None:
     """PPO chooses from the four kinds of spaces; a vector of theirs is a value."""
     agent = agent_of(SEEN, [("e.a", space)])
@@ -110,9 +102,7 @@ PUSH = Box(-1.0, 1.0, (2,))
         pytest.param(PUSH, {"algorithm_params": SDE}, id="PPO-sde"),
         pytest.param(Discrete(3), DQN, id="DQN"),
         pytest.param(PUSH, {"algorithm": "SAC"}, id="SAC"),
-        pytest.param(
-            PUSH, {"algorithm": "SAC", "algorithm_params": {**SDE, "learning_starts": 0}}, id="SAC-sde"
-        ),
+        pytest.param(PUSH, {"algorithm": "SAC", "algorithm_params": {**SDE, "learning_starts": 0}}, id="SAC-sde"),
         pytest.param(PUSH, {"algorithm": "TD3", "algorithm_params": NOISY}, id="TD3"),
     ],
 )

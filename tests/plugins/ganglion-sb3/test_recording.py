@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 pytest.importorskip(
-    "stable_baselines3",
-    reason="stable-baselines3 is not installed: scripts/setup --with stable-baselines3",
+    "stable_baselines3", reason="stable-baselines3 is not installed: scripts/setup --with stable-baselines3"
 )
 
 from ganglion.sdk import ActuatorInformation, Box, Discrete, Mode, SensorInformation, Session
@@ -37,9 +36,7 @@ def _session(**more: Any) -> Session:
 
 
 def _recording(*sessions: Session) -> Recording:
-    return Recording(
-        sessions, ["e.s"], ["e.a"], Observations([("e.s", SEEN)], False), Actions([("e.a", SET)])
-    )
+    return Recording(sessions, ["e.s"], ["e.a"], Observations([("e.s", SEEN)], False), Actions([("e.a", SET)]))
 
 
 def test_an_episode_is_cut_where_nobody_knows_how_it_went_on() -> None:

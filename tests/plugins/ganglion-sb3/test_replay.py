@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 pytest.importorskip(
-    "stable_baselines3",
-    reason="stable-baselines3 is not installed: scripts/setup --with stable-baselines3",
+    "stable_baselines3", reason="stable-baselines3 is not installed: scripts/setup --with stable-baselines3"
 )
 from gymnasium import spaces
 
@@ -19,25 +18,15 @@ from ganglion_sb3.stream import Stream
 
 def _replay(muscles=("a/0",), **params):
     actions = Actions([("e.a", Box(-2.0, 2.0, (1,)))])
-    given = {
-        "learning_starts": 2,
-        "batch_size": 2,
-        "buffer_size": 4,
-        "policy_kwargs": {"net_arch": [4]},
-        **params,
-    }
-    model = make_algorithm(
-        "SAC", "MlpPolicy", given, spaces.Box(-9.0, 9.0, (1,)), actions.space, len(muscles), None
-    )
+    given = {"learning_starts": 2, "batch_size": 2, "buffer_size": 4, "policy_kwargs": {"net_arch": [4]}, **params}
+    model = make_algorithm("SAC", "MlpPolicy", given, spaces.Box(-9.0, 9.0, (1,)), actions.space, len(muscles), None)
     return Replay(model, actions, list(muscles), Stream(1))
 
 
 def _decision(seen, data=None, muscle="a/0", terminated=False, truncated=False):
     at = np.array([[seen]], np.float32)
     told = None if data is None else np.array([data])
-    return Decision(
-        muscle, at, np.array([[1.0]]), told, float(seen), at + 1, seen == 0, terminated, truncated
-    )
+    return Decision(muscle, at, np.array([[1.0]]), told, float(seen), at + 1, seen == 0, terminated, truncated)
 
 
 @pytest.fixture
@@ -119,9 +108,7 @@ def test_recorded_decisions_fill_the_buffer_and_are_trained_on() -> None:
         two.add(decision)
 
     for name in ("observations", "next_observations", "actions", "rewards", "dones", "timeouts"):
-        np.testing.assert_array_equal(
-            getattr(one.model.replay_buffer, name), getattr(two.model.replay_buffer, name)
-        )
+        np.testing.assert_array_equal(getattr(one.model.replay_buffer, name), getattr(two.model.replay_buffer, name))
     assert (5, 0) == (one.model._n_updates, two.model._n_updates)
     assert (0, False, True) == (
         one.model.num_timesteps, one.exploration["random"], two.exploration["random"]
@@ -143,12 +130,7 @@ def test_there_may_be_other_steps_than_recorded_decisions() -> None:
 def test_the_target_of_dqn_follows_what_was_recorded() -> None:
     """It does as often as with one step after every `train_freq` decisions."""
     actions = Actions([("e.a", Discrete(2))])
-    given = {
-        "target_update_interval": 8,
-        "train_freq": 4,
-        "buffer_size": 9,
-        "policy_kwargs": {"net_arch": [4]},
-    }
+    given = {"target_update_interval": 8, "train_freq": 4, "buffer_size": 9, "policy_kwargs": {"net_arch": [4]}}
     model = make_algorithm("DQN", "MlpPolicy", given, spaces.Box(-9.0, 9.0, (1,)), actions.space, 1, 10)
     replay = Replay(model, actions, ["a/0"], Stream(1))
     before = {name: it.clone() for name, it in model.q_net_target.state_dict().items()}

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 pytest.importorskip(
-    "stable_baselines3",
-    reason="stable-baselines3 is not installed: scripts/setup --with stable-baselines3",
+    "stable_baselines3", reason="stable-baselines3 is not installed: scripts/setup --with stable-baselines3"
 )
 import torch
 from gymnasium import spaces
@@ -22,24 +21,14 @@ PARAMS = {"n_steps": 3, "batch_size": 2, "n_epochs": 1, "gamma": 0.5, "gae_lambd
 
 def _rollout(muscles):
     actions = Actions([("e.a", Discrete(2))])
-    model = make_algorithm(
-        "PPO", "MlpPolicy", PARAMS, spaces.Box(-9.0, 9.0, (1,)), actions.space, len(muscles), None
-    )
+    model = make_algorithm("PPO", "MlpPolicy", PARAMS, spaces.Box(-9.0, 9.0, (1,)), actions.space, len(muscles), None)
     return Rollout(model, actions, muscles, Stream(1))
 
 
 def _decision(muscle, seen, objective, first=False, terminated=False, truncated=False, value=0.0):
     at = np.array([[seen]], np.float32)
     return Decision(
-        muscle,
-        at,
-        np.array([[1]]),
-        np.array([1.0, value, -0.5]),
-        objective,
-        at + 1,
-        first,
-        terminated,
-        truncated,
+        muscle, at, np.array([[1]]), np.array([1.0, value, -0.5]), objective, at + 1, first, terminated, truncated
     )
 
 

@@ -3,8 +3,7 @@ from __future__ import annotations
 import pytest
 
 pytest.importorskip(
-    "stable_baselines3",
-    reason="stable-baselines3 is not installed: scripts/setup --with stable-baselines3",
+    "stable_baselines3", reason="stable-baselines3 is not installed: scripts/setup --with stable-baselines3"
 )
 import numpy as np
 import torch
@@ -47,8 +46,5 @@ def test_a_generator_goes_on_from_its_array() -> None:
     one.integers(5, dtype=np.int32)
     restore_generator(two, generator_array(one).copy())
 
-    assert (
-        one.integers(1000, size=7, dtype=np.int32).tolist()
-        == two.integers(1000, size=7, dtype=np.int32).tolist()
-    )
+    assert one.integers(1000, size=7, dtype=np.int32).tolist() == two.integers(1000, size=7, dtype=np.int32).tolist()
     assert one.random() == two.random()

@@ -46,19 +46,7 @@ class Teller:
     def actions(self, episode: int, first: int, count: int, worker: int = 0, **key: Any) -> Record:
         """Return `count` rows of `actions` from step `first` (>= 0) on."""
         rows = [
-            [
-                0,
-                n,
-                n,
-                pack([float(n), None]),
-                pack([0.5, 1.0]),
-                None,
-                pack([2.0]),
-                0.5 * n,
-                False,
-                False,
-                None,
-            ]
+            [0, n, n, pack([float(n), None]), pack([0.5, 1.0]), None, pack([2.0]), 0.5 * n, False, False, None]
             for n in range(first, first + count)
         ]
         return ["actions", 0, key.get("mode", "train"), worker, key.get("agent", "ada"), episode, rows]
@@ -66,15 +54,7 @@ class Teller:
     def seal(self, episode: int, steps: int, worker: int = 0, **key: Any) -> Record:
         """Return the record that seals an episode."""
         place = [0, key.get("mode", "train"), worker, key.get("environment"), episode]
-        return [
-            "episode",
-            *place,
-            steps,
-            True,
-            False,
-            key.get("reason", "environment"),
-            key.get("round", episode),
-        ]
+        return ["episode", *place, steps, True, False, key.get("reason", "environment"), key.get("round", episode)]
 
     def whole(self, episode: int, steps: int = 3, worker: int = 0, **key: Any) -> list[Record]:
         """Return all records of an episode."""

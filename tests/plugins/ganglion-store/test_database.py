@@ -23,9 +23,7 @@ def test_locations() -> None:
     assert Path("/tmp/100%/a b.db") == path_of("sqlite:////tmp/100%/a b.db")
 
 
-@pytest.mark.parametrize(
-    "uri", ["", "a.db", "sqlite://", "sqlite:///", "sqlite://host/a.db", "oracle:///a.db"]
-)
+@pytest.mark.parametrize("uri", ["", "a.db", "sqlite://", "sqlite:///", "sqlite://host/a.db", "oracle:///a.db"])
 def test_what_is_no_location(uri: str) -> None:
     """A URI that names no file of SQLite is refused."""
     with pytest.raises(StoreError, match="expected"):
@@ -59,9 +57,7 @@ def test_what_cannot_be_opened_says_why(tmp_path: Path) -> None:
     assert before == (tmp_path / "foreign.db").read_bytes()
 
 
-@pytest.mark.parametrize(
-    ("revision", "advice"), [(999, "newer ganglion-store"), (0, "ganglion store migrate")]
-)
+@pytest.mark.parametrize(("revision", "advice"), [(999, "newer ganglion-store"), (0, "ganglion store migrate")])
 def test_other_revisions_are_refused(uri: str, revision: int, advice: str) -> None:
     """A writer takes its own revision only; a newer store is refused by name, an older one asks for migration."""
     path, connection = connect_writing(uri)
@@ -140,10 +136,7 @@ def test_what_is_not_ours_does_nothing(stored: str, tell: Any) -> None:
     """Tables and views of somebody else are never looked at, whatever they are called."""
     planted(stored, "CREATE TABLE extra (a)", "CREATE VIEW seen AS SELECT * FROM stored_runs")
     with SqlReader(stored) as reader:
-        assert ([], ["demo-1"]) == (
-            list(reader.verify("demo-1")),
-            [row["run"] for row in reader.rows("runs")],
-        )
+        assert ([], ["demo-1"]) == (list(reader.verify("demo-1")), [row["run"] for row in reader.rows("runs")])
         assert "extra" not in reader.tables()
     with SqlWriter(stored, "other-1") as writer:
         writer.apply("g", tell.begin())
@@ -194,8 +187,7 @@ MARKED = [
 def test_markers_of_object_serialisers_are_data(writer: SqlWriter, tell: Any, uri: str) -> None:
     """Whatever a row holds is a plain value to its reader."""
     row = [
-        [n, n, n, None, msgpack.packb([1.0, 2.0]), msgpack.packb([1.0, 2.0]), msgpack.packb([0.5])]
-        for n in (1, 2, 3)
+        [n, n, n, None, msgpack.packb([1.0, 2.0]), msgpack.packb([1.0, 2.0]), msgpack.packb([0.5])] for n in (1, 2, 3)
     ]
     rows = [[*r, False, False, msgpack.packb(marked)] for r, marked in zip(row, MARKED, strict=True)]
     writer.apply("c", [["steps", 0, "train", 0, "grid", 0, rows], tell.seal(0, 3)])

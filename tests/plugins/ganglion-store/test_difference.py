@@ -18,10 +18,7 @@ def changed(tell: Any, table: str, row: int, column: int, value: Any) -> list[An
 
 
 CASES = [
-    (
-        lambda tell: changed(tell, "steps", 1, 4, msgpack.packb([9.0, 9])),
-        "steps of environment grid, step 2: sensors",
-    ),
+    (lambda tell: changed(tell, "steps", 1, 4, msgpack.packb([9.0, 9])), "steps of environment grid, step 2: sensors"),
     (lambda tell: changed(tell, "steps", 2, 7, True), "steps of environment grid, step 3: terminated"),
     (lambda tell: changed(tell, "actions", 0, 4, b"\x90"), "actions of agent ada, step 0, body 0: setpoints"),
     (lambda tell: tell.whole(0, 2), "steps of environment grid, step 3: a row before, now none"),
@@ -48,6 +45,4 @@ def test_the_first_difference_is_named(uri: str, tell: Any, limit: int, other: A
         with pytest.raises(Nondeterministic) as found:
             writer.commit()
 
-    assert f"phase 0, train, worker 0, episode 0: it was sealed before with other rows: {where}" in str(
-        found.value
-    )
+    assert f"phase 0, train, worker 0, episode 0: it was sealed before with other rows: {where}" in str(found.value)

@@ -33,11 +33,9 @@ def test_columns_have_one_type_whatever_the_batches(monkeypatch: pytest.MonkeyPa
 
     assert ["string", "double", "null"] == [str(table.schema.field(n).type) for n in ("run", "n", "gone")]
     assert [1.0, 2.5, None] == table["n"].to_pylist()
-    assert [
-        {"g.x": 1, "g.y": [1.0], "h.z": None},
-        {"g.x": None, "g.y": None, "h.z": True},
-        None,
-    ] == table["sensors"].to_pylist()
+    assert [{"g.x": 1, "g.y": [1.0], "h.z": None}, {"g.x": None, "g.y": None, "h.z": True}, None] == table[
+        "sensors"
+    ].to_pylist()
 
 
 def test_no_row_is_a_file_with_the_columns() -> None:

@@ -38,9 +38,7 @@ def test_states_change_one_by_one(uri: str) -> None:
     with SqlPointBook(uri, "grid") as book, SqlPointBook(uri, "grid") as other:
         book.plan([point(0), point(1)])
         book.change(1, "running", "grid-1-1")
-        assert [("planned", None), ("running", "grid-1-1")] == [
-            (p["state"], p["run"]) for p in other.points()
-        ]
+        assert [("planned", None), ("running", "grid-1-1")] == [(p["state"], p["run"]) for p in other.points()]
         book.change(1, "failed", "grid-1-1", "it broke")
         assert "it broke" == other.points()[1]["reason"]
 

@@ -47,21 +47,10 @@ def test_value_lists_are_objects_in_declared_order(uri: str, tell: Any, read: An
     ]
     with SqlWriter(uri, "demo-1") as writer:
         writer.apply("governor", tell.begin())
-        writer.apply(
-            "c", [["declare", 0, "g", None, "sensor", [*sensors, ["g.a", "Discrete", None, "<i8", []]]]]
-        )
+        writer.apply("c", [["declare", 0, "g", None, "sensor", [*sensors, ["g.a", "Discrete", None, "<i8", []]]]])
         writer.apply(
             "c",
-            [
-                [
-                    "declare",
-                    0,
-                    "g",
-                    None,
-                    "actuator",
-                    [["g.x", "Box", "kW", "<f8", []], ["g.y", "Box", None, "<f8", []]],
-                ]
-            ],
+            [["declare", 0, "g", None, "actuator", [["g.x", "Box", "kW", "<f8", []], ["g.y", "Box", None, "<f8", []]]]],
         )
         writer.apply("c", [["declare", 0, "g", None, "reward", [["g.r", "Box", None, "<f8", []]]]])
         row = [
@@ -122,9 +111,7 @@ def test_order_of_rows(uri: str, tell: Any, read: Any) -> None:
         writer.apply("governor", tell.begin(agents=("zoe", "ada")))
         writer.apply("c1", tell.whole(0, worker=1, round=0, agent="ada"))
         writer.apply("c1", tell.whole(0, mode="evaluate", round=1))
-        writer.apply(
-            "c0", [tell.actions(0, 0, 2, agent="ada"), tell.actions(0, 0, 1, agent="zoe"), tell.seal(0, 1)]
-        )
+        writer.apply("c0", [tell.actions(0, 0, 2, agent="ada"), tell.actions(0, 0, 1, agent="zoe"), tell.seal(0, 1)])
         writer.apply("c0", [tell.actions(1, 0, 1, agent="zoe"), tell.seal(1, 1, round=2)])
 
     actions = [(r["mode"], r["worker"], r["agent"], r["episode"], r["step"]) for r in read("actions")]
@@ -143,8 +130,7 @@ def test_document_order_is_that_of_the_declarations(uri: str, tell: Any, read: A
         begin = tell.begin(agents=("zoe", "ada"))
         writer.apply("governor", begin[:1])
         writer.apply(
-            "c",
-            [tell.actions(0, 0, 1, agent="bea"), tell.actions(0, 0, 1), tell.actions(0, 0, 1, agent="zoe")],
+            "c", [tell.actions(0, 0, 1, agent="bea"), tell.actions(0, 0, 1), tell.actions(0, 0, 1, agent="zoe")]
         )
         writer.apply("c", [tell.seal(0, 1)])
         writer.commit()
@@ -158,14 +144,10 @@ def test_document_order_is_that_of_the_declarations(uri: str, tell: Any, read: A
 def test_signals_show_in_the_order_of_issue(writer: SqlWriter, read: Any) -> None:
     """Signals come by phase and round, of one round by worker, those of the whole phase last."""
     places = [(1, None, 0), (0, 1, 5), (0, 0, 5), (0, None, 5), (0, 3, 4)]
-    writer.apply(
-        "g", [["signal", p, w, None, None, "RESET", "i", "r", None, number] for p, w, number in places]
-    )
+    writer.apply("g", [["signal", p, w, None, None, "RESET", "i", "r", None, number] for p, w, number in places])
     writer.commit()
 
-    assert [(0, 3), (0, 0), (0, 1), (0, None), (1, None)] == [
-        (r["phase"], r["worker"]) for r in read("signals")
-    ]
+    assert [(0, 3), (0, 0), (0, 1), (0, None), (1, None)] == [(r["phase"], r["worker"]) for r in read("signals")]
 
 
 def test_runs_are_kept_apart(uri: str, tell: Any, read: Any) -> None:
@@ -210,10 +192,7 @@ def test_resolve(uri: str, tell: Any, text: str, meant: str) -> None:
     [
         ({"table": "stpes"}, "no table `stpes`; did you mean `steps`"),
         ({"columns": ["sensor"]}, "no column `sensor` in steps; did you mean `sensors`"),
-        (
-            {"columns": ["sensors.grid.q"]},
-            r"no column `sensors\.grid\.q` in steps; did you mean `sensors\.grid\.\w`",
-        ),
+        ({"columns": ["sensors.grid.q"]}, r"no column `sensors\.grid\.q` in steps; did you mean `sensors\.grid\.\w`"),
         ({"order": ["setpoints"]}, "holds many"),
         ({"order": ["-stp"]}, "did you mean"),
         ({"runs": ["demo-9"]}, "no run `demo-9`; did you mean `demo-1`"),
@@ -283,10 +262,7 @@ def test_views_say_the_same_as_rows(writer: SqlWriter, tell: Any, uri: str) -> N
 def test_a_store_that_is_none(tmp_path: Any) -> None:
     """What cannot be read is named with its path: nothing, another program's file, no database, a newer revision."""
     other, text, newer = tmp_path / "other.db", tmp_path / "text.db", tmp_path / "newer.db"
-    for path, statement in (
-        (other, "CREATE TABLE t (a)"),
-        (newer, "CREATE TABLE ganglion_store (revision INTEGER)"),
-    ):
+    for path, statement in ((other, "CREATE TABLE t (a)"), (newer, "CREATE TABLE ganglion_store (revision INTEGER)")):
         connection = sqlite3.connect(path)
         connection.execute(statement)
         if path == newer:

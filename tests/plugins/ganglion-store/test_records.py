@@ -27,10 +27,7 @@ def test_known_fields_are_returned() -> None:
         (["phase", 0], "record phase: expected 5 fields, found 1"),
         (["phase", True, "a", "train", "running", None], "expected an integer as `phase`, found True"),
         (["phase", 0, 7, "train", "running", None], "expected text as `name`, found 7"),
-        (
-            ["episode", 0, "train", 0, None, 0, 3, 1, False, "", 0],
-            "expected a boolean as `terminated`, found 1",
-        ),
+        (["episode", 0, "train", 0, None, 0, 3, 1, False, "", 0], "expected a boolean as `terminated`, found 1"),
     ],
 )
 def test_malformed_records_are_refused(record: Any, message: str) -> None:
@@ -41,13 +38,7 @@ def test_malformed_records_are_refused(record: Any, message: str) -> None:
 
 @pytest.mark.parametrize(
     ("position", "value", "name"),
-    [
-        (0, "1", "step"),
-        (0, True, "step"),
-        (3, 5, "simtime_timestamp"),
-        (4, [1.0], "sensors"),
-        (7, 0, "terminated"),
-    ],
+    [(0, "1", "step"), (0, True, "step"), (3, 5, "simtime_timestamp"), (4, [1.0], "sensors"), (7, 0, "terminated")],
 )
 def test_malformed_rows_are_refused(tell: Any, position: int, value: Any, name: str) -> None:
     """One wrong value among many rows is refused with its column."""
@@ -89,9 +80,7 @@ def test_packed_rows_do_not_depend_on_batches(first: int, count: int) -> None:
     cut = min(first, count - 1)
     parts = [part for part in (rows[:cut], rows[cut:]) if part]
 
-    assert b"".join(map(msgpack.packb, rows)) == b"".join(
-        bytes(Rows.of(STEPS, part).packed) for part in parts
-    )
+    assert b"".join(map(msgpack.packb, rows)) == b"".join(bytes(Rows.of(STEPS, part).packed) for part in parts)
 
 
 def test_json_is_strict() -> None:

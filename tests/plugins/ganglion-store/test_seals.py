@@ -10,9 +10,7 @@ from ganglion_store.seals import DIGEST_BYTES, ROWS_PER_SEAL, SEALED, phase_head
 from ganglion_store.writer import SqlWriter
 
 
-@pytest.mark.parametrize(
-    ("a", "b"), [([1], [1.0]), ([1], [True]), ([None], [""]), (["a"], [b"a"]), ([1, 2], [2, 1])]
-)
+@pytest.mark.parametrize(("a", "b"), [([1], [1.0]), ([1], [True]), ([None], [""]), (["a"], [b"a"]), ([1, 2], [2, 1])])
 def test_rows_of_other_types_have_other_digests(a: list[Any], b: list[Any]) -> None:
     """A value that another type stands for is another value."""
     assert row_digest(a) != row_digest(b)
@@ -29,9 +27,7 @@ def test_the_head_of_a_phase_knows_no_order() -> None:
 
 def test_all_tables_of_a_run_are_sealed_or_belong_to_episodes() -> None:
     """A new table is either sealed at the end, or part of an episode, or known to be of no run's results."""
-    tables = {
-        word.removeprefix("CREATE TABLE stored_").split()[0] for word in sql.CREATE if "TABLE s" in word
-    }
+    tables = {word.removeprefix("CREATE TABLE stored_").split()[0] for word in sql.CREATE if "TABLE s" in word}
     of_episodes = {"episodes", "segments", "steps", "actions", "returns"}
 
     assert tables == set(SEALED) | of_episodes | {"ledger", "seals", "points"}
@@ -47,9 +43,7 @@ def test_many_rows_are_sealed_in_pieces(writer: SqlWriter, uri: str) -> None:
     heads = {seal_run(connection.cursor(), 1) for _ in range(2)}
     sizes = [
         len(row[0]) // DIGEST_BYTES
-        for row in connection.execute(
-            "SELECT digests FROM stored_seals WHERE name = 'signals' ORDER BY position"
-        )
+        for row in connection.execute("SELECT digests FROM stored_seals WHERE name = 'signals' ORDER BY position")
     ]
     stored = connection.execute("SELECT head FROM stored_runs").fetchone()[0]
     connection.close()

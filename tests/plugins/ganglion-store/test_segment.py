@@ -68,11 +68,7 @@ def test_bodies_are_summed_apart() -> None:
 
 def test_a_seal_does_not_depend_on_who_was_first() -> None:
     """The digest of an episode is the same whichever segment arrived first, and depends on its predecessor."""
-    segments = [
-        _segment([_row(0)], name="b"),
-        _segment([_row(0)], name="a"),
-        Segment(STEPS, "a", EPISODE, "c"),
-    ]
+    segments = [_segment([_row(0)], name="b"), _segment([_row(0)], name="a"), Segment(STEPS, "a", EPISODE, "c")]
     seals = [Seal(EPISODE, "", 1, True, False, "x", 0, 0, order) for order in (segments, segments[::-1])]
 
     assert 1 == len({seal.digest(b"") for seal in seals})
@@ -81,13 +77,7 @@ def test_a_seal_does_not_depend_on_who_was_first() -> None:
 
 @pytest.mark.parametrize(
     ("reason", "cut"),
-    [
-        ("interrupted", True),
-        ("failed: no", True),
-        ("failed", True),
-        ("failed:no", False),
-        ("lost: ada", False),
-    ],
+    [("interrupted", True), ("failed: no", True), ("failed", True), ("failed:no", False), ("lost: ada", False)],
 )
 def test_reasons_tell_who_was_cut_short(reason: str, cut: bool) -> None:
     """An episode that ended because its run did is known by its reason."""

@@ -39,8 +39,7 @@ def test_removed_runs_leave_nothing(uri: str, tell: Any) -> None:
         with SqlWriter(uri, run, open_rows_bytes=1) as writer:
             writer.apply("g", tell.begin())
             writer.apply(
-                "c",
-                [*tell.whole(0), *tell.whole(1), ["signal", 0, None, None, None, "RESET", "i", "", None, 0]],
+                "c", [*tell.whole(0), *tell.whole(1), ["signal", 0, None, None, None, "RESET", "i", "", None, 0]]
             )
     with pytest.raises(StoreError, match="run demo-9, found none"):
         SqlStore.remove(uri, ["demo-1", "demo-9"])

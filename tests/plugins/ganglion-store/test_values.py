@@ -16,11 +16,7 @@ pack = msgpack.packb
 SCALARS = [Declared(f"g.{n}", "<f8", ()) for n in range(3)]
 
 
-@given(
-    st.lists(
-        st.one_of(st.none(), st.floats(allow_nan=False), st.integers(-(2**53), 2**53)), min_size=3, max_size=3
-    )
-)
+@given(st.lists(st.one_of(st.none(), st.floats(allow_nan=False), st.integers(-(2**53), 2**53)), min_size=3, max_size=3))
 def test_scalars_survive(values: list[Any]) -> None:
     """Scalars are what they were, under their ids, in declared order."""
     assert dict(zip(["g.0", "g.1", "g.2"], values, strict=True)) == named(SCALARS, pack(values))

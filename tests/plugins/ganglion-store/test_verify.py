@@ -25,13 +25,9 @@ def fill(writer: SqlWriter, tell: Any, ended: bool = True) -> None:
         for worker in range(2):
             writer.apply("c", tell.whole(episode, 3, worker))
         writer.apply("c", tell.whole(episode, 2, 0, mode="evaluate"))
-        writer.apply(
-            "g", [["signal", 0, None, episode, 2, "RESET", "operator", "why", {"n": 1}, episode, 0, episode]]
-        )
+        writer.apply("g", [["signal", 0, None, episode, 2, "RESET", "operator", "why", {"n": 1}, episode, 0, episode]])
         writer.apply("g", [["evaluation", 0, "ada", episode, episode, {"return": 1.5}, None, "now"]])
-        writer.apply(
-            "g", [["brain", 0, "ada", "", episode, 3, "now", 10, "00" * 32, f"brains/0/ada/{episode}.npz"]]
-        )
+        writer.apply("g", [["brain", 0, "ada", "", episode, 3, "now", 10, "00" * 32, f"brains/0/ada/{episode}.npz"]])
         writer.commit()
     writer.apply("g", [["phase", 0, "first", "evaluate", "finished", None]])
     writer.apply("g", [["phase", 0, "first", "train", "finished", "completed"]])
@@ -144,22 +140,14 @@ def test_a_run_that_goes_on_after_its_end_is_sealed_anew(whole: Path, tell: Any)
             "phase 0, train, worker 1, episode 0",
         ),
         ("DELETE FROM stored_steps WHERE segment = 1", "episode", "phase 0, train, worker 0, episode 0"),
-        (
-            "UPDATE stored_episodes SET reason = 'x' WHERE number = 3",
-            "episode",
-            "phase 0, evaluate, worker 0",
-        ),
+        ("UPDATE stored_episodes SET reason = 'x' WHERE number = 3", "episode", "phase 0, evaluate, worker 0"),
         ("UPDATE stored_episodes SET round = 9 WHERE number = 1", "episode", "phase 0, train, worker 0"),
         ("DELETE FROM stored_episodes WHERE number = 1", "episode", "phase 0, train, worker 0, episode 1"),
         ("DELETE FROM stored_episodes WHERE number = 12", "phase", "0, evaluate"),
         ("UPDATE stored_returns SET objective = 7 WHERE segment = 2", "row", "returns of agent ada, body 0"),
         ("UPDATE stored_signals SET reason = 'because' WHERE number = 2", "row", "signals, row 1 (phase 0"),
         ("DELETE FROM stored_signals WHERE number = 4", "row", "signals, row 3"),
-        (
-            "UPDATE stored_evaluations SET metrics = '{}' WHERE number = 2",
-            "row",
-            "evaluations, row 2 (phase 0",
-        ),
+        ("UPDATE stored_evaluations SET metrics = '{}' WHERE number = 2", "row", "evaluations, row 2 (phase 0"),
         ("UPDATE stored_brains SET path = '/etc/passwd' WHERE number = 1", "row", "brains, row 0"),
         ("UPDATE stored_declarations SET unit = 'kW' WHERE number = 1", "row", "declarations, row 0"),
         ("UPDATE stored_members SET position = 5 WHERE name = 'ada'", "row", "members, row 1"),

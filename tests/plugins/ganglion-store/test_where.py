@@ -29,14 +29,7 @@ FLOATS = [None, -0.5, 0.0, 1.0, 2.5]
 TEXTS = [None, "", "a", "B", "ab", "100%", "it's", 'q"q', "x_y"]
 FLAGS = [None, True, False]
 ROWS = [
-    {
-        "key": n,
-        "n": NUMBERS[n % 6],
-        "f": FLOATS[n % 5],
-        "t": TEXTS[n % 9],
-        "u": TEXTS[n * 7 % 9],
-        "b": FLAGS[n % 3],
-    }
+    {"key": n, "n": NUMBERS[n % 6], "f": FLOATS[n % 5], "t": TEXTS[n % 9], "u": TEXTS[n * 7 % 9], "b": FLAGS[n % 3]}
     for n in range(90)
 ]
 TABLE = Table(
@@ -89,9 +82,7 @@ def _operands(columns: list[str], values: list[Any]) -> Any:
     return st.one_of(st.sampled_from(columns).map(_column), st.sampled_from(known).map(_literal))
 
 
-KINDS = st.sampled_from(
-    [(["n", "f"], [-3, 0, 1, 2.5, 7, -0.5]), (["t", "u"], TEXTS), (["b"], FLAGS)],
-)
+KINDS = st.sampled_from([(["n", "f"], [-3, 0, 1, 2.5, 7, -0.5]), (["t", "u"], TEXTS), (["b"], FLAGS)])
 SIGNS: dict[str, Callable[[Any, Any], bool]] = {
     "=": lambda a, b: a == b,
     "!=": lambda a, b: a != b,
@@ -136,10 +127,7 @@ def likenesses(draw: Any) -> tuple[str, Value]:
     parts = {"%": ".*", "_": "."}
     expression = re.compile("".join(parts.get(c, re.escape(c)) for c in pattern), re.IGNORECASE | re.DOTALL)
     text = f"{name} {'not like' if negated else 'like'} {_literal(pattern)[0]}"
-    return (
-        text,
-        lambda row: None if row[name] is None else (expression.fullmatch(row[name]) is not None) != negated,
-    )
+    return (text, lambda row: None if row[name] is None else (expression.fullmatch(row[name]) is not None) != negated)
 
 
 @st.composite
@@ -170,9 +158,7 @@ def _combined(inner: Any) -> Any:
     return st.one_of(st.tuples(inner, inner, st.sampled_from(["and", "or"])).map(both), inner.map(negated))
 
 
-EXPRESSIONS = st.recursive(
-    st.one_of(comparisons(), memberships(), likenesses(), nulls()), _combined, max_leaves=6
-)
+EXPRESSIONS = st.recursive(st.one_of(comparisons(), memberships(), likenesses(), nulls()), _combined, max_leaves=6)
 
 
 @given(EXPRESSIONS)

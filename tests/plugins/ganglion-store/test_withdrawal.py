@@ -115,9 +115,7 @@ def test_earlier_phases_stay(cut: str, read: Callable[..., list[dict[str, Any]]]
 @pytest.mark.parametrize(
     "reason", ["interruption", "Failed: too hot", "failed:x", "condition: failed", "lost: muscle ada"]
 )
-def test_other_reasons_stay(
-    uri: str, tell: Any, read: Callable[..., list[dict[str, Any]]], reason: str
-) -> None:
+def test_other_reasons_stay(uri: str, tell: Any, read: Callable[..., list[dict[str, Any]]], reason: str) -> None:
     """An episode that ended by itself stays, whatever an author says."""
     with SqlWriter(uri, RUN) as writer:
         writer.apply("g", tell.begin())
@@ -167,9 +165,7 @@ def test_a_second_withdrawal_takes_nothing(cut: str) -> None:
             assert expected == writer.withdraw(1)
 
 
-def test_a_withdrawal_that_cannot_be_written_takes_nothing(
-    cut: str, read: Callable[..., list[dict[str, Any]]]
-) -> None:
+def test_a_withdrawal_that_cannot_be_written_takes_nothing(cut: str, read: Callable[..., list[dict[str, Any]]]) -> None:
     """All of it is one transaction."""
     with SqlWriter(cut, RUN, resume=True) as writer:
         writer._connection.execute("PRAGMA query_only = ON")
@@ -181,9 +177,7 @@ def test_a_withdrawal_that_cannot_be_written_takes_nothing(
     assert (7, "interrupted") == before
 
 
-def test_a_whole_episode_is_not_cut_short_again(
-    uri: str, tell: Any, read: Callable[..., list[dict[str, Any]]]
-) -> None:
+def test_a_whole_episode_is_not_cut_short_again(uri: str, tell: Any, read: Callable[..., list[dict[str, Any]]]) -> None:
     """A run that is interrupted once more, before it is where it was, leaves the whole episodes that are there."""
     with SqlWriter(uri, RUN) as writer:
         writer.apply("g", tell.begin())
@@ -251,9 +245,7 @@ def test_a_run_that_wrote_nothing_takes_nothing_back(uri: str) -> None:
         assert 0 == writer.withdraw_behind(0, {}, {})
 
 
-def test_what_is_kept_is_compared_with_nothing(
-    uri: str, tell: Any, read: Callable[..., list[dict[str, Any]]]
-) -> None:
+def test_what_is_kept_is_compared_with_nothing(uri: str, tell: Any, read: Callable[..., list[dict[str, Any]]]) -> None:
     """From the phase on that cannot be repeated what counts stays, and what comes behind it is added."""
     evaluation = ["evaluation", 0, "ada", 1, 3, {"return": 1.0}, None, "now"]
     with SqlWriter(uri, RUN) as writer:

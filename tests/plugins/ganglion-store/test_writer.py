@@ -117,9 +117,7 @@ def test_a_store_started_again_absorbs_repeats(uri: str, tell: Any, read: Any) -
         second.apply("c", [*tell.whole(0), *tell.whole(1, steps=2)])
         second.commit()
         with pytest.raises(Nondeterministic):
-            second.apply(
-                "c", [["declare", 0, "grid", None, "reward", [["grid.other", "Box", None, "<f8", []]]]]
-            )
+            second.apply("c", [["declare", 0, "grid", None, "reward", [["grid.other", "Box", None, "<f8", []]]]])
 
     assert [(0, 3), (1, 2)] == [(row["episode"], row["steps"]) for row in read("episodes")]
     assert 5 == len(read("steps"))
@@ -128,9 +126,7 @@ def test_a_store_started_again_absorbs_repeats(uri: str, tell: Any, read: Any) -
 def test_episodes_of_a_worker_are_chained(writer: SqlWriter, tell: Any, uri: str) -> None:
     """Each episode holds the digest of the one before it of the same worker and mode."""
     for episode in range(3):
-        writer.apply(
-            "c", [*tell.whole(episode), *tell.whole(episode, worker=1), *tell.whole(episode, mode="test")]
-        )
+        writer.apply("c", [*tell.whole(episode), *tell.whole(episode, worker=1), *tell.whole(episode, mode="test")])
     writer.commit()
     connection = sqlite3.connect(uri.removeprefix("sqlite:///"))
     query = "SELECT digest, predecessor FROM stored_episodes WHERE worker = ? AND mode = ? ORDER BY episode"
@@ -147,9 +143,7 @@ def test_a_sealed_episode_may_be_cut_short(writer: SqlWriter, tell: Any, read: A
     writer.apply("c", [tell.steps(0, 1, 2), tell.seal(0, 2, reason="interrupted: operator, disk is full")])
     writer.commit()
 
-    assert [("interrupted: operator, disk is full", 2)] == [
-        (r["reason"], r["steps"]) for r in read("episodes")
-    ]
+    assert [("interrupted: operator, disk is full", 2)] == [(r["reason"], r["steps"]) for r in read("episodes")]
     assert 2 == len(read("steps"))
 
 
@@ -170,10 +164,7 @@ def test_a_run_is_never_overwritten(uri: str, tell: Any, read: Any) -> None:
 
 def test_the_run_comes_first(uri: str, tell: Any) -> None:
     """Rows of a run that was not announced are refused."""
-    with (
-        SqlWriter(uri, "demo-1") as writer,
-        pytest.raises(StoreError, match="the record `run` before any other"),
-    ):
+    with SqlWriter(uri, "demo-1") as writer, pytest.raises(StoreError, match="the record `run` before any other"):
         writer.apply("c", tell.whole(0))
 
 
@@ -181,9 +172,7 @@ def test_rows_come_in_order(writer: SqlWriter, tell: Any) -> None:
     """A row that does not come after the one before it is refused with its place."""
     writer.apply("c", [tell.steps(0, 1, 3)])
 
-    with pytest.raises(
-        StoreError, match=r"steps of environment grid, phase 0, train, worker 0, episode 0.*step 3"
-    ):
+    with pytest.raises(StoreError, match=r"steps of environment grid, phase 0, train, worker 0, episode 0.*step 3"):
         writer.apply("c", [tell.steps(0, 3, 1)])
 
 
@@ -207,9 +196,7 @@ def test_a_failed_commit_is_tried_again(uri: str, tell: Any, read: Any) -> None:
     with SqlWriter(uri, "demo-1") as writer:
         writer.apply("governor", tell.begin())
         writer.commit()
-        writer.apply(
-            "c", [*tell.whole(0, steps=300), ["signal", 0, None, None, None, "RESET", "c", "why", None, 0]]
-        )
+        writer.apply("c", [*tell.whole(0, steps=300), ["signal", 0, None, None, None, "RESET", "c", "why", None, 0]])
         writer._connection.execute("PRAGMA max_page_count = 1")  # a full disk, as SQLite sees it
         with pytest.raises(StoreError, match=r"ganglion\.db: cannot write results of run demo-1: .* is full"):
             writer.commit()
@@ -440,9 +427,7 @@ def test_rows_that_are_not_what_was_written_are_found_at_the_end(
     writer.apply("governor", [["end", "finished", "completed", "now"]])
     writer.commit()
 
-    with pytest.raises(
-        StoreDamaged, match=r"the database is damaged: move \S+, .* away, then `ganglion resume`"
-    ):
+    with pytest.raises(StoreDamaged, match=r"the database is damaged: move \S+, .* away, then `ganglion resume`"):
         writer.heads()
 
 
@@ -461,9 +446,7 @@ def test_repeats_are_absorbed(writer: SqlWriter, tell: Any, read: Any) -> None:
     evaluation = ["evaluation", 0, "ada", 1, 3, {"return": 1.0}, None, "now"]
     brain = ["brain", 0, "ada", "", 3, 6, "now", 10, "00", "brains/0/ada/model.npz"]
     for now in ("now", "later"):
-        writer.apply(
-            "g", [[*signal_, 1], [*signal_, 2], [*evaluation[:-1], now], [*brain[:6], now, *brain[7:]]]
-        )
+        writer.apply("g", [[*signal_, 1], [*signal_, 2], [*evaluation[:-1], now], [*brain[:6], now, *brain[7:]]])
         writer.commit()
     assert (2, 1, 1) == tuple(len(read(table)) for table in ("signals", "evaluations", "brains"))
     for other in ([*signal_[:6], "muscle", *signal_[7:], 2], [*evaluation[:5], {"return": 2.0}, None, "now"]):
@@ -596,10 +579,7 @@ def test_rows_of_open_episodes_are_known(writer: SqlWriter, tell: Any) -> None:
     before = [writer.is_open(record) for record in rows]
     writer.apply("c", [tell.seal(0, 3), rows[2]])
 
-    assert ([True, True, False], [False, False, True]) == (
-        before,
-        [writer.is_open(record) for record in rows],
-    )
+    assert ([True, True, False], [False, False, True]) == (before, [writer.is_open(record) for record in rows])
 
 
 def test_a_tolerated_error_that_comes_again_is_one_row(writer: SqlWriter, read: Any) -> None:

@@ -71,9 +71,7 @@ FACTORS = ["solo.environments", "solo.agents", "solo.phase_config", "other.agent
 
 def phases(experiment: Experiment, number: int) -> list[dict[str, Any]]:
     """Return the phases of a run."""
-    return [
-        phase for entry in points_of(experiment)[number].root.plain()["schedule"] for phase in entry.values()
-    ]
+    return [phase for entry in points_of(experiment)[number].root.plain()["schedule"] for phase in entry.values()]
 
 
 def test_two_levels_of_four_factors_are_sixteen_runs(read: Read) -> None:
@@ -157,11 +155,7 @@ FAULTY = [
     ("simulation: [plain]", "simulation: [[plain]]", "expected the name of one definition"),
     ("- other:", "- solo:", "duplicate phase `solo`"),
     ("max_runs: -1", "max_runs: 0", "expected an integer >= 1, or -1 for none"),
-    (
-        "{red_1: [one], red_2: [one]}",
-        "{red_3: [one]}",
-        "there is no definition `red_3` of agents; did you mean",
-    ),
+    ("{red_1: [one], red_2: [one]}", "{red_3: [one]}", "there is no definition `red_3` of agents; did you mean"),
 ]
 
 

@@ -125,15 +125,9 @@ def _kill_after(words: list[str], folder: Path, lines: int, number: int) -> int:
 @pytest.mark.long
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGKILL, -signal.SIGKILL), (signal.SIGINT, 130)])
 @pytest.mark.parametrize("lines", [1, 3])
-def test_interrupted_and_resumed(
-    ganglion: Ganglion, tmp_path: Path, number: int, status: int, lines: int
-) -> None:
+def test_interrupted_and_resumed(ganglion: Ganglion, tmp_path: Path, number: int, status: int, lines: int) -> None:
     """A sweep that is killed or interrupted midway and resumed carries out each point exactly once."""
-    write(
-        tmp_path,
-        TINY.replace("repetitions: 2", "repetitions: 3"),
-        BASE.replace("episodes: 1", "episodes: 40"),
-    )
+    write(tmp_path, TINY.replace("repetitions: 2", "repetitions: 3"), BASE.replace("episodes: 1", "episodes: 40"))
     assert status == _kill_after(["sweep", "tiny.yml", "--json"], tmp_path, lines, number)
     before = {row[0]: row[1:] for row in table(tmp_path, "points", "point", "state", "run")}
     done = ganglion("sweep", "tiny.yml", "--resume", "--json")
@@ -142,8 +136,6 @@ def test_interrupted_and_resumed(
     after = {row[0]: row[1:] for row in table(tmp_path, "points", "point", "state", "run")}
     assert ["done"] * 6 == [state for state, _ in after.values()]
     assert all(after[point] == found for point, found in before.items() if found[0] == "done")
-    finished = Counter(
-        uid for uid, status in table(tmp_path, "runs", "uid", "status") if status == "finished"
-    )
+    finished = Counter(uid for uid, status in table(tmp_path, "runs", "uid", "status") if status == "finished")
     assert {f"tiny-{n}": 1 for n in range(6)} == finished
     assert {row[0] for row in table(tmp_path, "runs", "status")} <= {"finished", "interrupted", "lost"}

@@ -6,15 +6,7 @@ from pathlib import Path
 import pytest
 
 from ganglion.cli.extension import Node, Source, node_of
-from ganglion_sweep.experiment import (
-    CANDIDATES_MAX,
-    RUNS_MAX,
-    Experiment,
-    bounded,
-    composed,
-    raised,
-    repeated,
-)
+from ganglion_sweep.experiment import CANDIDATES_MAX, RUNS_MAX, Experiment, bounded, composed, raised, repeated
 
 Faults = Callable[..., list[str]]
 Read = Callable[..., Experiment]
@@ -84,11 +76,7 @@ def test_the_run_document_may_be_a_file(read: Read, faults: Faults, grid: str, t
 
 def test_settings(read: Read, grid: str) -> None:
     """A setting names a key of the experiment, or a path in its run document, with or without `run.`."""
-    settings = [
-        "repetitions=2",
-        "run.schedule.train.phase_config.episodes=7",
-        "schedule.train.agents.ada.brain=none",
-    ]
+    settings = ["repetitions=2", "run.schedule.train.phase_config.episodes=7", "schedule.train.agents.ada.brain=none"]
     experiment = read(grid, *settings, "factors.length.levels=[4, 6, 8]")
     root, _ = experiment.assemble([factor.level(0.0) for factor in experiment.factors])
     phase = root.plain()["schedule"][0]["train"]
@@ -97,9 +85,7 @@ def test_settings(read: Read, grid: str) -> None:
     assert (7, "none") == (phase["phase_config"]["episodes"], phase["agents"][0]["brain"]["name"])
 
 
-@pytest.mark.parametrize(
-    "setting", ["nonsense", "a..b=1", "uid=[", "run.schedule.tran.x=1", "factors.lenght.set=a"]
-)
+@pytest.mark.parametrize("setting", ["nonsense", "a..b=1", "uid=[", "run.schedule.tran.x=1", "factors.lenght.set=a"])
 def test_settings_that_lead_nowhere(faults: Faults, grid: str, setting: str) -> None:
     """A setting that cannot be put in is a fault of the option."""
     assert 1 == len(faults(grid, setting))
@@ -116,21 +102,12 @@ FAULTY = [
     ("factors: {a: {set: x}}", ["12:11: expected one of `levels`, `range`, `normal`, found none"]),
     ("factors: {a: {levels: [1]}}", ["12:24: expected a map path -> value, or `set`"]),
     ("factors: {a: {set: x, range: {low: 2, high: 1, points: 3}}}", ["12:45: expected more than `low`"]),
-    (
-        "factors: {a: {set: x, range: {low: 0, high: 1, log: true, points: 3}}}",
-        ["12:36: expected a number > 0"],
-    ),
-    (
-        "factors: {a: {set: x, range: {low: 0.5, high: 1, int: true, points: 3}}}",
-        ["12:36: expected a whole number"],
-    ),
+    ("factors: {a: {set: x, range: {low: 0, high: 1, log: true, points: 3}}}", ["12:36: expected a number > 0"]),
+    ("factors: {a: {set: x, range: {low: 0.5, high: 1, int: true, points: 3}}}", ["12:36: expected a whole number"]),
     ("factors: {a: {set: x, range: {low: 0, high: 1}}}", ["12:30: missing key `points`"]),
     ("factors: {a: {set: x, normal: {mean: 0, std: 1}}}", ["12:23: a full design needs levels"]),
     ("factors: {a: {range: {low: 0, high: 1, points: 2}}}", ["12:14: missing key `set`"]),
-    (
-        "factors: {row: {set: x, levels: [1]}}",
-        ["12:11: expected another name than run, row, repetition, seed"],
-    ),
+    ("factors: {row: {set: x, levels: [1]}}", ["12:11: expected another name than run, row, repetition, seed"]),
     ("factors: {a: {set: x, levels: [1]}, b: {set: x, levels: [2]}}", ["12:37: the factor `a` sets x too"]),
     ("design: ccd", ["12:9: the design `ccd` is not built yet; there are full, list"]),
     (
@@ -143,20 +120,14 @@ FAULTY = [
     ("repetitions: 2\nseeds: [1, 2]", ["13:1: `seeds` stands instead of `repetitions`"]),
     ("seeds: [1, 2, 1]", ["12:15: the seed 1 comes twice"]),
     ("repetitions: 5\nmax_runs: 4", ["13:1: `max_runs` is 4, and one point alone has 5 repetitions"]),
-    (
-        f"factors: {{a: {{set: x, levels: [1]}}}}\n{LHS}max_runs: 3",
-        ["15:1: `max_runs` is 3, found 4 points times 1"],
-    ),
+    (f"factors: {{a: {{set: x, levels: [1]}}}}\n{LHS}max_runs: 3", ["15:1: `max_runs` is 3, found 4 points times 1"]),
     ("rows: [{a: 1}]", ["12:1: `rows` is for the design `list`, not `full`"]),
     ("design: list", ["12:1: missing key `rows`"]),
     (
         "design: list\nrows: [{a: 1}, {b: 2}, {a: 1}]\nfactors: {a: {set: x}}",
         ["13:16: missing factor `a`", "13:17: there is no factor `b`"],
     ),
-    (
-        "design: list\nrows: [{a: 1}, {a: 1}]\nfactors: {a: {set: x}}",
-        ["13:16: the point of line 13 comes twice"],
-    ),
+    ("design: list\nrows: [{a: 1}, {a: 1}]\nfactors: {a: {set: x}}", ["13:16: the point of line 13 comes twice"]),
     (
         "design: list\nrows: [{a: 3}]\nfactors: {a: {set: x, levels: [1, 2]}}",
         ["13:12: expected one of the levels of `a`"],

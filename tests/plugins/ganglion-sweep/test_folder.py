@@ -23,22 +23,13 @@ def test_files(read: Read, grid: str, tmp_path: Path) -> None:
     assert [*(f"grid_run-{n}.yml" for n in range(8)), "grid_design.csv"] == [path.name for path in files]
     rows = list(csv.DictReader(files[folder.path / "grid_design.csv"].decode().splitlines()))
     assert ["run", "row", "repetition", "seed", "length", "workers"] == list(rows[0])
-    assert ("5", "1", "1", "3", "2") == tuple(
-        rows[5][k] for k in ("run", "row", "repetition", "length", "workers")
-    )
+    assert ("5", "1", "1", "3", "2") == tuple(rows[5][k] for k in ("run", "row", "repetition", "length", "workers"))
     assert str(points[5].seed) == rows[5]["seed"]
 
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [
-        ("a,b", "a,b"),
-        (0.1, "0.1"),
-        (True, "true"),
-        (None, ""),
-        ([1, "é"], '[1, "é"]'),
-        ({"a": 1}, '{"a": 1}'),
-    ],
+    [("a,b", "a,b"), (0.1, "0.1"), (True, "true"), (None, ""), ([1, "é"], '[1, "é"]'), ({"a": 1}, '{"a": 1}')],
 )
 def test_cells(value: Any, text: str) -> None:
     """Text stands as it is, all else as JSON."""
@@ -57,9 +48,7 @@ def test_nothing_is_overwritten(read: Read, grid: str, tmp_path: Path) -> None:
         folder.write(files)
         assert stamps == {path: path.stat().st_mtime_ns for path in documents}
         other = folder.files(points_of(read(grid, "seed=8")))
-        with pytest.raises(
-            UsageError, match=r"grid_run-0.yml is there with another content \(and 4 more files\)"
-        ):
+        with pytest.raises(UsageError, match=r"grid_run-0.yml is there with another content \(and 4 more files\)"):
             folder.check(other)
         folder.write(other)  # who does not check overwrites nothing either
         assert {path: path.read_bytes() for path in files} == files
@@ -69,10 +58,7 @@ def test_nothing_is_overwritten(read: Read, grid: str, tmp_path: Path) -> None:
 def test_one_command_at_a_time(tmp_path: Path) -> None:
     """While a command works on an experiment, no other one does; afterwards it may."""
     with Folder(tmp_path, "grid").locked():
-        with (
-            pytest.raises(UsageError, match="another command is carrying it out"),
-            Folder(tmp_path, "grid").locked(),
-        ):
+        with pytest.raises(UsageError, match="another command is carrying it out"), Folder(tmp_path, "grid").locked():
             pass
         with Folder(tmp_path, "other").locked():
             pass

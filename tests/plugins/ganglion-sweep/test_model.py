@@ -15,10 +15,7 @@ FAULTY = [
     ("factors: {a: {sets: x, levels: [1]}}", "12:15: unknown key; did you mean `set`?"),
     ("factors: {a: {set: x, levels: []}}", "12:31: expected a list of values, not empty, found a list"),
     ("factors: {a: {set: x, range: {low: 1}}}", "12:30: missing key `high`"),
-    (
-        "factors: {a: {set: x, range: {low: 1, high: .inf}}}",
-        "12:45: expected a finite number, found the number inf",
-    ),
+    ("factors: {a: {set: x, range: {low: 1, high: .inf}}}", "12:45: expected a finite number, found the number inf"),
     ("factors: {a: {set: x, normal: {mean: 1, std: 0}}}", "12:46: expected a number > 0, found the number 0"),
     ("factors: {a: {set: [], levels: [1]}}", "12:20: expected a path or a list of paths, found a list"),
 ]

@@ -8,15 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ganglion.cli.extension import (
-    DocumentError,
-    UsageError,
-    load_tree,
-    normalise,
-    read_tree,
-    registry,
-    written,
-)
+from ganglion.cli.extension import DocumentError, UsageError, load_tree, normalise, read_tree, registry, written
 from ganglion.sdk.seed import integer_from_words, stream, words
 from ganglion_sweep.design import lhs
 from ganglion_sweep.experiment import Experiment
@@ -100,9 +92,7 @@ PLAIN = st.recursive(
     | st.integers(-(10**20), 10**20)
     | st.floats(allow_nan=False)
     | st.text("a1:#'\"-~é \n.", max_size=8),
-    lambda inner: (
-        st.lists(inner, max_size=3) | st.dictionaries(st.text("ab.:1", max_size=4), inner, max_size=3)
-    ),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text("ab.:1", max_size=4), inner, max_size=3),
     max_leaves=6,
 )
 
@@ -111,9 +101,7 @@ PLAIN = st.recursive(
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_the_file_says_what_is_run(read: Read, head: str, value: Any) -> None:
     """The document that is written gives the plan that is carried out, but for places, whatever values it has."""
-    experiment = read(
-        f"{head}factors: {{a: {{set: schedule.train.agents.ada.muscle.params.a, levels: [1]}}}}\n"
-    )
+    experiment = read(f"{head}factors: {{a: {{set: schedule.train.agents.ada.muscle.params.a, levels: [1]}}}}\n")
     [point] = points_of(experiment)
     root = point.root.plain()
     root["schedule"][0]["train"]["agents"][0]["muscle"]["params"]["a"] = value
@@ -147,9 +135,7 @@ def test_faults_of_runs_lie_in_the_experiment(read: Read, grid: str) -> None:
 def test_a_design_of_a_plugin_is_checked(read: Read, head: str, tmp_path: Any) -> None:
     """A design may be anybody's function; coordinates that are none are refused by its name."""
     (tmp_path / "corners.py").write_text(
-        "import numpy as np\n"
-        "def corners(axes, samples, rng, top=0.0):\n"
-        "    return np.full((samples, len(axes)), top)\n"
+        "import numpy as np\ndef corners(axes, samples, rng, top=0.0):\n    return np.full((samples, len(axes)), top)\n"
     )
     text = f"{head}{SAMPLED}samples: 2\ndesign: {{name: 'corners:corners', params: {{top: 0.5}}}}\n"
     assert [[0.5] * 3] * 2 == rows_of(read(text)).tolist()

@@ -16,9 +16,7 @@ from ganglion_sweep.summary import Mean
 Read = Callable[..., Experiment]
 
 ROWS = [{"row": 0, "factors": {"length": 3}, "done": 1, "runs": 2, "returns": {"ada": Mean(3.0, None, 1)}}]
-FAILED = [
-    {"run": "grid-1-1", "uid": "grid-1", "reason": "it broke", "show": "ganglion a", "repeat": "ganglion b"}
-]
+FAILED = [{"run": "grid-1-1", "uid": "grid-1", "reason": "it broke", "show": "ganglion a", "repeat": "ganglion b"}]
 
 
 def shown(read: Read, grid: str, settings: Settings) -> tuple[str, str]:
@@ -29,9 +27,7 @@ def shown(read: Read, grid: str, settings: Settings) -> tuple[str, str]:
     progress.begin("grid", 7, points, points[2:], "results/sweeps/grid")
     progress.started(points[2], "grid-2-1")
     progress.ended(points[2], "grid-2-1", "done", Outcome("grid-2-1", "finished", "completed", 0, [], 1.5))
-    progress.ended(
-        points[3], "grid-3-1", "failed", Outcome("grid-3-1", "failed", "x", 1, ["it broke", "here"], 2.0)
-    )
+    progress.ended(points[3], "grid-3-1", "failed", Outcome("grid-3-1", "failed", "x", 1, ["it broke", "here"], 2.0))
     progress.event("grid-3-1", RunEvent("waiting", {"text": "waiting 4 s for b"}, 0.0))
     progress.end({"done": 3, "failed": 1, "planned": 0}, ROWS, FAILED)
     return out.getvalue(), err.getvalue()
@@ -45,9 +41,7 @@ def test_one_line_per_run(read: Read, grid: str) -> None:
     assert lines[0].endswith("experiment grid · seed 7 · 4 runs of 4 points, 2 to do · results/sweeps/grid")
     assert "3/4  grid-2-1  done in 1.5 s  length=5 workers=1" == lines[1]
     assert "4/4  grid-3-1  failed in 2.0 s  length=5 workers=2" == lines[2]
-    assert ["row  length  runs done  return.ada", "0    3       1/2        3", "3 done, 1 failed"] == lines[
-        3:
-    ]
+    assert ["row  length  runs done  return.ada", "0    3       1/2        3", "3 done, 1 failed"] == lines[3:]
     said = err.splitlines()
     assert ["grid-3-1: it broke", "  here"] == said[:2]
     assert said[2].endswith("waiting 4 s for b")

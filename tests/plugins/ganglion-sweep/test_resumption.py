@@ -16,22 +16,14 @@ Read = Callable[..., Experiment]
 def rows(points: list[Point], *states: str) -> list[dict[str, Any]]:
     """Return what the store knows of the first points."""
     return [
-        {
-            **point.record(),
-            "state": state,
-            "run": None if state == "planned" else f"{point.uid}-1",
-            "reason": None,
-        }
+        {**point.record(), "state": state, "run": None if state == "planned" else f"{point.uid}-1", "reason": None}
         for point, state in zip(points, states, strict=False)
     ]
 
 
 def test_what_was_running_is_found_out() -> None:
     """A run that the store knows as finished is done; any other that was running is to be repeated."""
-    known = [
-        {"point": n, "state": s, "run": f"r-{n}"}
-        for n, s in enumerate(["running", "running", "done", "running"])
-    ]
+    known = [{"point": n, "state": s, "run": f"r-{n}"} for n, s in enumerate(["running", "running", "done", "running"])]
 
     assert {0: "done", 1: "planned", 3: "planned"} == settled(known, {"r-0": "finished", "r-1": "running"})
 
@@ -55,30 +47,16 @@ def test_begun_experiments_want_to_be_resumed(read: Read, grid: str) -> None:
 
 
 CHANGES = [
-    (
-        ("factors.length.levels=[4, 5]",),
-        "factor `length`: point 0 is done (run grid-0-1) with 3 and would have 4 now",
-    ),
-    (
-        ("factors.workers.levels=[3]",),
-        "factor `workers`: point 0 is done (run grid-0-1) with 1 and would have 3 now",
-    ),
-    (
-        ("factors.other={set: run_config.x, levels: [1]}",),
-        "factor `other`: point 0 is done (run grid-0-1) without it",
-    ),
+    (("factors.length.levels=[4, 5]",), "factor `length`: point 0 is done (run grid-0-1) with 3 and would have 4 now"),
+    (("factors.workers.levels=[3]",), "factor `workers`: point 0 is done (run grid-0-1) with 1 and would have 3 now"),
+    (("factors.other={set: run_config.x, levels: [1]}",), "factor `other`: point 0 is done (run grid-0-1) without it"),
     (("seed=8",), "seed: point 0 is done (run grid-0-1) with "),
-    (
-        ("schedule.train.phase_config.episodes=3",),
-        "run: point 0 is done (run grid-0-1) with another run document",
-    ),
+    (("schedule.train.phase_config.episodes=3",), "run: point 0 is done (run grid-0-1) with another run document"),
 ]
 
 
 @pytest.mark.parametrize(("settings", "expected"), CHANGES)
-def test_another_point_is_refused_by_name(
-    read: Read, grid: str, settings: tuple[str, ...], expected: str
-) -> None:
+def test_another_point_is_refused_by_name(read: Read, grid: str, settings: tuple[str, ...], expected: str) -> None:
     """A point that is done and would be another one now is told with the factor that differs."""
     known = rows(points_of(read(grid)), "done")
     now = points_of(read(grid, *settings))

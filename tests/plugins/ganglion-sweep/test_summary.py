@@ -38,15 +38,11 @@ class Rows:
     def __init__(self, phases: Sequence[dict[str, Any]], returns: Sequence[dict[str, Any]]) -> None:
         self.tables = {"phases": phases, "returns": returns}
 
-    def rows(
-        self, table: str, runs: Sequence[str], where: str | None, columns: Sequence[str]
-    ) -> Iterator[Any]:
+    def rows(self, table: str, runs: Sequence[str], where: str | None, columns: Sequence[str]) -> Iterator[Any]:
         """Yield rows for which the condition holds."""
         for row in self.tables[table]:
             mode = "mode != 'evaluate'" if row["mode"] != "evaluate" else "mode = 'evaluate'"
-            wanted = where is None or (
-                mode in where and ("phase" not in where or f"phase = {row['phase']}" in where)
-            )
+            wanted = where is None or (mode in where and ("phase" not in where or f"phase = {row['phase']}" in where))
             if wanted:
                 yield {name: row[name] for name in columns}
 
@@ -73,12 +69,7 @@ def test_the_table(read: Read, grid: str, tmp_path: Path) -> None:
     points = points_of(read(f"{grid}repetitions: 2\n"))
     for number in (0, 4):
         with store_class(uri).writer(uri, f"grid-{number}-1") as writer:
-            head = {
-                "uid": f"grid-{number}",
-                "experiment": "grid",
-                "seed": "1",
-                "started": "2030-01-01T00:00:00Z",
-            }
+            head = {"uid": f"grid-{number}", "experiment": "grid", "seed": "1", "started": "2030-01-01T00:00:00Z"}
             writer.apply("governor", [["run", head], ["phase", 0, "train", "train", "finished", None]])
     with store_class(uri).reader(uri) as reader:
         rows = table_rows(points, {0: "grid-0-1", 4: "grid-4-1"}, reader)
@@ -87,11 +78,5 @@ def test_the_table(read: Read, grid: str, tmp_path: Path) -> None:
     assert {"length": 3, "workers": 2} == rows[1]["factors"]
     rows[0]["returns"] = {"ada": Mean(1.5, 0.25, 2)}
     text = table_text(rows)
-    assert {
-        "row": "0",
-        "length": "3",
-        "workers": "1",
-        "runs done": "2/2",
-        "return.ada": "1.5 ± 0.25",
-    } == text[0]
+    assert {"row": "0", "length": "3", "workers": "1", "runs done": "2/2", "return.ada": "1.5 ± 0.25"} == text[0]
     assert "" == text[1]["return.ada"]

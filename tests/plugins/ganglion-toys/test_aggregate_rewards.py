@@ -46,9 +46,7 @@ def test_only_the_newest_row_counts(make) -> None:
 
 def test_a_missing_reward_counts_nothing(make) -> None:
     """A reward that the row lacks is left out; a row without any has no objective."""
-    assert 2.0 == make(AggregateRewards, aggregation="mean").internal_reward(
-        _memory({"e.a": 2.0, "e.b": None})
-    )
+    assert 2.0 == make(AggregateRewards, aggregation="mean").internal_reward(_memory({"e.a": 2.0, "e.b": None}))
     assert make(AggregateRewards).internal_reward(_memory({"e.a": None})) is None
 
 

@@ -23,9 +23,7 @@ def test_declares_one_of_each(make) -> None:
     assert [("observation", Box(-high, high, (4,), np.float32))] == [
         (it.uid, it.space) for it in baseline.sensors_available
     ]
-    assert [("action", Discrete(2), 0)] == [
-        (it.uid, it.space, it.value) for it in baseline.actuators_available
-    ]
+    assert [("action", Discrete(2), 0)] == [(it.uid, it.space, it.value) for it in baseline.actuators_available]
     assert [("reward", Box(0.0, 1.0, ()))] == [(it.uid, it.space) for it in baseline.rewards_available]
     assert 500 == CartPole.longest_episode()
 

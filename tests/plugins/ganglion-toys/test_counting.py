@@ -47,12 +47,7 @@ def test_reports_place_episode_and_step(make) -> None:
 
 @pytest.mark.parametrize(
     ("length", "truncate_at", "steps", "flags"),
-    [
-        (10, None, 10, (True, False)),
-        (10, 4, 4, (False, True)),
-        (4, 4, 4, (True, False)),
-        (1, 5, 1, (True, False)),
-    ],
+    [(10, None, 10, (True, False)), (10, 4, 4, (False, True)), (4, 4, 4, (True, False)), (1, 5, 1, (True, False))],
 )
 def test_ends(make, length, truncate_at, steps, flags) -> None:
     """Episodes terminate at `length` and are truncated at `truncate_at`; at both they terminate."""

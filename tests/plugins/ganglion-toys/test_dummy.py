@@ -66,10 +66,7 @@ def test_environment_refuses_an_episode_without_steps(make) -> None:
 
 
 def _actuators() -> list[ActuatorInformation]:
-    return [
-        ActuatorInformation(None, Discrete(3, start=5), "a.0"),
-        ActuatorInformation(None, Box(0, 1, ()), "a.1"),
-    ]
+    return [ActuatorInformation(None, Discrete(3, start=5), "a.0"), ActuatorInformation(None, Box(0, 1, ()), "a.1")]
 
 
 def test_muscle_counts_upwards(make) -> None:
@@ -117,9 +114,7 @@ def test_objective_sums_the_rewards_of_the_decision(make) -> None:
     space = Box(-np.inf, np.inf, ())
     memory.append("m/0", rewards=[RewardInformation(3.0, space, "e.a"), RewardInformation(4.0, space, "e.b")])
     both = objective.internal_reward(memory)
-    memory.append(
-        "m/0", rewards=[RewardInformation(5.0, space, "e.a"), RewardInformation(None, space, "e.b")]
-    )
+    memory.append("m/0", rewards=[RewardInformation(5.0, space, "e.a"), RewardInformation(None, space, "e.b")])
 
     assert (7.0, 5.0) == (both, objective.internal_reward(memory))
 

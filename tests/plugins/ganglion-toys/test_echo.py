@@ -19,11 +19,7 @@ def test_checksum(readings, expected) -> None:
 
 def test_checksum_runs_through_sensors_and_arrays_in_order() -> None:
     """Arrays count in C order, sensors one after the other, floats truncated."""
-    assert (
-        checksum([1, 2, 3, 4])
-        == checksum([np.array([[1, 2], [3, 4]])])
-        == checksum([1.9, np.array([2, 3, 4])])
-    )
+    assert checksum([1, 2, 3, 4]) == checksum([np.array([[1, 2], [3, 4]])]) == checksum([1.9, np.array([2, 3, 4])])
 
 
 @pytest.mark.parametrize(("offset", "expected"), [(0, 60637), (5, 60642), (1000003 - 60637, 0)])
@@ -31,9 +27,7 @@ def test_every_actuator_gets_the_checksum(make, offset, expected) -> None:
     """The answer is the checksum plus the offset, modulo 1000003."""
     muscle = make(EchoMuscle, offset=offset)
     actuators = [ActuatorInformation(None, ANSWER, f"lake.{i}") for i in range(2)]
-    found = muscle.propose_actions(
-        [SensorInformation(np.array([1, 0, 2, 0]), SPACE, "lake.observation")], actuators
-    )
+    found = muscle.propose_actions([SensorInformation(np.array([1, 0, 2, 0]), SPACE, "lake.observation")], actuators)
 
     assert [expected, expected] == [it.value for it in found]
 

@@ -39,14 +39,7 @@ def test_writes_a_line_per_call(make, tmp_path) -> None:
     _row(brain, "ada/0", 1, [0.0, 0.0])
     brain.thinking("ada/1", None)
     lines = [json.loads(line) for line in path.read_text().splitlines()]
-    common = {
-        "agent": "ada",
-        "phase": None,
-        "environment": ["lake"],
-        "body": [0],
-        "episode": [2],
-        "tick": [None],
-    }
+    common = {"agent": "ada", "phase": None, "environment": ["lake"], "body": [0], "episode": [2], "tick": [None]}
 
     assert [
         {**common, "worker": 0, "step": [0], "rewards": [3.5], "terminated": [False], "truncated": [False]},

@@ -118,10 +118,7 @@ def test_random_player_moves_legally(make) -> None:
     """It makes every legal move at some time and no other."""
     player = make(RandomPlayer)
     sensors = _sensors([1, 0, 2, 0, 1, 2, 0, 1, 2])
-    moves = [
-        player.propose_actions(sensors, [ActuatorInformation(None, MOVE, "game.x")])[0].value
-        for _ in range(60)
-    ]
+    moves = [player.propose_actions(sensors, [ActuatorInformation(None, MOVE, "game.x")])[0].value for _ in range(60)]
 
     assert {1, 3, 6} == set(moves)
 

@@ -36,19 +36,7 @@ class Box(Space):
         SpaceError: A bound is NaN, does not fit shape or dtype, or is above its other one; no finite value is left.
     """
 
-    __slots__ = (
-        "_exact",
-        "_high",
-        "_low",
-        "_native",
-        "_plain",
-        "dtype",
-        "high",
-        "low",
-        "scalar",
-        "shape",
-        "size",
-    )
+    __slots__ = ("_exact", "_high", "_low", "_native", "_plain", "dtype", "high", "low", "scalar", "shape", "size")
 
     kind = "box"
     low: Array
@@ -65,11 +53,7 @@ class Box(Space):
     _exact: type | None
 
     def __init__(
-        self,
-        low: ArrayLike,
-        high: ArrayLike,
-        shape: Sequence[int] | int | None = None,
-        dtype: DTypeLike = np.float64,
+        self, low: ArrayLike, high: ArrayLike, shape: Sequence[int] | int | None = None, dtype: DTypeLike = np.float64
     ) -> None:
         kind = np.dtype(dtype).newbyteorder("=")
         if kind.kind not in "iuf" or kind.itemsize > 8:
@@ -218,9 +202,7 @@ class Box(Space):
         if unit.shape != self.shape or not bool(np.all((unit >= -1.0) & (unit <= 1.0))):
             raise SpaceError(f"expected values in [-1, 1] of shape {self.shape}, found {value!r}")
         share = (unit + 1.0) / 2.0
-        return self.clip(
-            low * (1.0 - share) + high * share
-        )  # this form cannot overflow, and is exact at both ends
+        return self.clip(low * (1.0 - share) + high * share)  # this form cannot overflow, and is exact at both ends
 
     def unscale(self, value: ArrayLike) -> Any:
         """Return where a contained value lies between -1 (low) and 1 (high); 0 where low equals high.
@@ -257,9 +239,7 @@ class Box(Space):
         if bool(below.all() and above.all()):
             return self.clip(low * (1.0 - uniform) + high * uniform)
         tail, normal = rng.exponential(size=self.shape), rng.normal(size=self.shape)
-        with np.errstate(
-            invalid="ignore", over="ignore"
-        ):  # branches that are not taken may compute inf - inf
+        with np.errstate(invalid="ignore", over="ignore"):  # branches that are not taken may compute inf - inf
             inside = low * (1.0 - uniform) + high * uniform
             drawn = np.where(below, np.where(above, inside, low + tail), np.where(above, high - tail, normal))
         return self.clip(drawn)  # rounding may have gone beyond a bound by one unit in the last place
@@ -294,9 +274,7 @@ def _shape(low: ArrayLike, high: ArrayLike, shape: Sequence[int] | int | None) -
     else:
         found = (int(shape),) if isinstance(shape, int | np.integer) else tuple(int(n) for n in shape)
     if any(n < 0 for n in found) or len(found) > ARRAY_RANK or math.prod(found) > SPACE_ELEMENTS:
-        raise SpaceError(
-            f"a Box has at most {ARRAY_RANK} axes and {SPACE_ELEMENTS} elements, found shape {found}"
-        )
+        raise SpaceError(f"a Box has at most {ARRAY_RANK} axes and {SPACE_ELEMENTS} elements, found shape {found}")
     return found
 
 
@@ -307,9 +285,7 @@ def _bound(bound: ArrayLike, side: str, shape: tuple[int, ...], dtype: np.dtype[
     if array.dtype.kind == "f" and bool(np.isnan(array).any()):
         raise SpaceError(f"{side} of a Box: NaN is no bound")
     if array.shape not in ((), shape):
-        raise SpaceError(
-            f"{side} of a Box: expected one number or the shape {shape}, found shape {array.shape}"
-        )
+        raise SpaceError(f"{side} of a Box: expected one number or the shape {shape}, found shape {array.shape}")
     if dtype.kind != "f":
         array = _integer_bound(array, side, dtype)
     with np.errstate(over="ignore"):  # a bound beyond a narrower float is none, and infinity says so
@@ -320,10 +296,7 @@ def _bound(bound: ArrayLike, side: str, shape: tuple[int, ...], dtype: np.dtype[
 def _integer_bound(array: Array, side: str, dtype: np.dtype[Any]) -> Array:
     limits = np.iinfo(dtype)
     if array.dtype.kind == "f":
-        found = [
-            limits.min if v == -math.inf else limits.max if v == math.inf else v
-            for v in array.ravel().tolist()
-        ]
+        found = [limits.min if v == -math.inf else limits.max if v == math.inf else v for v in array.ravel().tolist()]
         if any(v != int(v) for v in found):
             raise SpaceError(f"{side} of a Box of {dtype}: expected integers, found {array.tolist()!r}")
     else:
@@ -376,9 +349,7 @@ def _cast(array: Array, dtype: np.dtype[Any]) -> Array | None:
 
 
 def _cast_to_integers(array: Array, dtype: np.dtype[Any]) -> Array | None:
-    if array.dtype.kind == "f" and not (
-        bool(np.isfinite(array).all()) and bool((array == np.floor(array)).all())
-    ):
+    if array.dtype.kind == "f" and not (bool(np.isfinite(array).all()) and bool((array == np.floor(array)).all())):
         return None
     limits = np.iinfo(dtype)
     inside = limits.min <= int(array.min()) and int(array.max()) <= limits.max
@@ -418,14 +389,10 @@ class Discrete(Space):
     def __init__(self, n: int, start: int = 0) -> None:
         count, first = integer_or_none(n), integer_or_none(start)
         if count is None or first is None or count < 1:
-            raise SpaceError(
-                f"Discrete takes an integer n >= 1 and an integer start, found n={n!r}, start={start!r}"
-            )
+            raise SpaceError(f"Discrete takes an integer n >= 1 and an integer start, found n={n!r}, start={start!r}")
         if not (INT64.min <= first and first + count - 1 <= INT64.max):
             raise SpaceError(f"Discrete holds 64-bit integers, found n={n!r}, start={start!r}")
-        self._freeze(
-            n=count, start=first, _last=first + count - 1, size=1, scalar=True, dtype=np.dtype(np.int64)
-        )
+        self._freeze(n=count, start=first, _last=first + count - 1, size=1, scalar=True, dtype=np.dtype(np.int64))
 
     def contains(self, value: Any) -> bool:
         """Tell whether `value` is one of the integers, see `Space.contains`."""
@@ -524,13 +491,7 @@ class MultiDiscrete(Space):
             raise SpaceError(f"MultiDiscrete holds 64-bit integers, found nvec={nvec!r}, start={start!r}")
         box = Box(firsts, firsts + (counts - 1), counts.shape, np.int64)
         self._freeze(
-            nvec=counts,
-            start=firsts,
-            shape=counts.shape,
-            size=counts.size,
-            scalar=False,
-            dtype=box.dtype,
-            _box=box,
+            nvec=counts, start=firsts, shape=counts.shape, size=counts.size, scalar=False, dtype=box.dtype, _box=box
         )
 
     def contains(self, value: Any) -> bool:
@@ -691,13 +652,9 @@ class _Composite(Space):
         for part in parts:
             offsets.append(offsets[-1] + part.size)
         if offsets[-1] > SPACE_ELEMENTS:
-            raise SpaceError(
-                f"a {type(self).__name__} has at most {SPACE_ELEMENTS} columns, found {offsets[-1]}"
-            )
+            raise SpaceError(f"a {type(self).__name__} has at most {SPACE_ELEMENTS} columns, found {offsets[-1]}")
         dtype = np.result_type(*(part.dtype for part in parts)) if parts else np.dtype(np.float64)
-        self._freeze(
-            _parts=parts, _offsets=tuple(offsets), size=offsets[-1], scalar=False, dtype=dtype, **attributes
-        )
+        self._freeze(_parts=parts, _offsets=tuple(offsets), size=offsets[-1], scalar=False, dtype=dtype, **attributes)
 
     def __len__(self) -> int:
         return len(self._parts)
@@ -719,9 +676,7 @@ class _Composite(Space):
     def contains(self, value: Any) -> bool:
         """Tell whether each part is contained in its space."""
         parts = self._split(value)
-        return parts is not None and all(
-            space.contains(part) for space, part in zip(self._parts, parts, strict=True)
-        )
+        return parts is not None and all(space.contains(part) for space, part in zip(self._parts, parts, strict=True))
 
     def canonical(self, value: Any) -> Any:
         """Return the value with each part in canonical form."""
@@ -820,9 +775,7 @@ class Dict(_Composite):
     kind = "dict"
     spaces: Mapping[str, Space]
 
-    def __init__(
-        self, spaces: Mapping[str, Space] | Iterable[tuple[str, Space]] = (), **named: Space
-    ) -> None:
+    def __init__(self, spaces: Mapping[str, Space] | Iterable[tuple[str, Space]] = (), **named: Space) -> None:
         given: dict[Any, Space] = {**dict(spaces), **named}
         if not all(isinstance(name, str) for name in given):
             raise SpaceError(f"the keys of a Dict are texts, found {list(given)!r}")

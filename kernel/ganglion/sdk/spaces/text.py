@@ -51,9 +51,7 @@ def _read(form: Any, path: str, depth: int) -> Space:
 def _shape(form: Mapping[str, Any]) -> tuple[int, ...]:
     shape = form["shape"]
     if not isinstance(shape, list | tuple) or len(shape) > ARRAY_RANK:
-        raise ValueError(
-            f"shape: expected a list of at most {ARRAY_RANK} integers (array_rank), found {shape!r:.100}"
-        )
+        raise ValueError(f"shape: expected a list of at most {ARRAY_RANK} integers (array_rank), found {shape!r:.100}")
     if any(not isinstance(n, int) or isinstance(n, bool) or n < 0 for n in shape):
         raise ValueError(f"shape: expected integers >= 0, found {shape!r:.100}")
     if math.prod(shape) > SPACE_ELEMENTS:
@@ -100,9 +98,7 @@ def _box_of(form: Mapping[str, Any], _path: str, _depth: int) -> Space:
     if form["dtype"] not in _DTYPES:
         raise ValueError(f"dtype: expected one of {', '.join(_DTYPES)}, found {form['dtype']!r:.100}")
     dtype = np.dtype(form["dtype"]).newbyteorder("=")
-    return Box(
-        _bounds(form["low"], "low", shape, dtype), _bounds(form["high"], "high", shape, dtype), shape, dtype
-    )
+    return Box(_bounds(form["low"], "low", shape, dtype), _bounds(form["high"], "high", shape, dtype), shape, dtype)
 
 
 def _discrete_of(form: Mapping[str, Any], _path: str, _depth: int) -> Space:
@@ -158,9 +154,7 @@ TOKEN = re.compile(
     re.VERBOSE,
 )
 DTYPES = ("float16", "float32", "float64", *(f"{u}int{bits}" for u in ("", "u") for bits in (8, 16, 32, 64)))
-INTEGER_DIGITS = (
-    20  # hold every 64-bit integer; Python's own conversion takes time that grows with the square
-)
+INTEGER_DIGITS = 20  # hold every 64-bit integer; Python's own conversion takes time that grows with the square
 
 
 def parse_space(text: str) -> Space:
@@ -170,9 +164,7 @@ def parse_space(text: str) -> Space:
         SpaceError: The text describes no space; the message names what was expected and the column, from 1.
     """
     if len(text) > SPACE_TEXT_BYTES:
-        raise SpaceError(
-            f"expected at most {SPACE_TEXT_BYTES} characters (space_text_bytes), found {len(text)}"
-        )
+        raise SpaceError(f"expected at most {SPACE_TEXT_BYTES} characters (space_text_bytes), found {len(text)}")
     parser = _Parser(text)
     space = parser.space(SPACE_DEPTH)
     if parser.kind:

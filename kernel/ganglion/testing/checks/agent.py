@@ -86,9 +86,7 @@ def check_muscle(
                     seed=seed,
                     models=Path(folder) / "models",
                 )
-            sentence = (
-                "`propose_actions` gives every actuator a value of its space, and `reset` begins an episode"
-            )
+            sentence = "`propose_actions` gives every actuator a value of its space, and `reset` begins an episode"
             try:
                 trace = play_episodes(agent, sensors, _REWARDS, seed, episodes, steps, _UNREWARDED)
             except Exception as error:
@@ -138,9 +136,7 @@ def check_brain(
         ContractBroken: Names the class, the clause and what was found; the author's own exception is its cause.
     """
 
-    def agent_of(
-        models: Path, load: Path | None = None, sessions: Sequence[Session] | None = None
-    ) -> StagedAgent:
+    def agent_of(models: Path, load: Path | None = None, sessions: Sequence[Session] | None = None) -> StagedAgent:
         return StagedAgent(
             muscle,
             sensors=sensors,
@@ -175,9 +171,7 @@ def check_brain(
             agent.close()
             return [*trace, *model]
 
-        trace = _twice(
-            cls, play, "the same seed and rows give the same updates and the same model, bit by bit"
-        )
+        trace = _twice(cls, play, "the same seed and rows give the same updates and the same model, bit by bit")
         if issubclass(cls, CheckpointableBrain):
             _check_checkpoint(cls, agent_of, played, Path(folder), trace)
         _check_model(cls, agent_of, Path(folder))
@@ -219,12 +213,7 @@ def _check_model(cls: type[Brain], agent_of: Callable[[Path, Path], StagedAgent]
         found = agent.brain.arrays()
     if cls.store is Brain.store:  # else the author saves by names of his own
         lacking = [name for name in saved if not np.array_equal(saved[name], found.get(name, np.nan))]
-        expect(
-            cls,
-            "after `load`, `arrays` are those that were saved",
-            not lacking,
-            f"another {', '.join(lacking)}",
-        )
+        expect(cls, "after `load`, `arrays` are those that were saved", not lacking, f"another {', '.join(lacking)}")
     agent.close()
 
 
@@ -269,9 +258,7 @@ def check_objective(
                 mode="test",
                 seed=seed,
             )
-        with clause(
-            cls, "`internal_reward` returns one number or None for each row, also for one without rewards"
-        ):
+        with clause(cls, "`internal_reward` returns one number or None for each row, also for one without rewards"):
             trace = play_episodes(agent, sensors, rewards, seed, episodes, steps, _UNREWARDED)
         agent.close()
         return trace

@@ -86,12 +86,7 @@ class _Trial:
     """Run an environment once and keep what it answers."""
 
     def __init__(
-        self,
-        cls: type[Environment],
-        params: Mapping[str, Any] | None,
-        seed: int,
-        episodes: int,
-        steps: int,
+        self, cls: type[Environment], params: Mapping[str, Any] | None, seed: int, episodes: int, steps: int
     ) -> None:
         self._cls, self._params, self._seed = cls, params, seed
         self._staged = self._another()
@@ -116,23 +111,17 @@ class _Trial:
             self._longest = longest = cls.longest_episode(**dict(self._params or {}))
         known = longest is None or (type(longest) is int and longest >= 1)
         expect(cls, sentence, known, repr(longest))
-        with clause(
-            cls, "it is made with the params of the document, and `start_environment` opens an episode"
-        ):
+        with clause(cls, "it is made with the params of the document, and `start_environment` opens an episode"):
             declared = self._staged.start()
             self._trace.append(encoded(declared))
         self._check_declared(declared)
         self._actuators = Layout.of(declared.actuators)
         for episode in range(self._episodes):
             if episode:
-                with clause(
-                    cls, "`reset` opens the next episode, with the same declarations, wherever the last stood"
-                ):
+                with clause(cls, "`reset` opens the next episode, with the same declarations, wherever the last stood"):
                     self._trace.append(encoded(self._open()))
             # The second episode is left in its middle.
-            self._episode(
-                max(1, self._steps // 2) if episode == 1 else self._steps, max(1, episode * self._steps // 5)
-            )
+            self._episode(max(1, self._steps // 2) if episode == 1 else self._steps, max(1, episode * self._steps // 5))
         with clause(cls, "`shutdown` ends it"):
             self._staged.shutdown()
         return self._trace
@@ -154,9 +143,7 @@ class _Trial:
         cls = self._cls
         for step in range(1, steps + 1):
             values = [self._value(space, step) for space in self._actuators.spaces]
-            with clause(
-                cls, "`update` takes any setpoints of the actuators' spaces and returns all that it declared"
-            ):
+            with clause(cls, "`update` takes any setpoints of the actuators' spaces and returns all that it declared"):
                 updated = self._staged.update(self._actuators.to_row(values))
             self._trace.append(encoded(updated))
             ended = updated.terminated or updated.truncated

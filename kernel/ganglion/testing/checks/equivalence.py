@@ -92,9 +92,7 @@ def _played(
     agent: StagedAgent, sensors: Sequence[SensorInformation], seed: int, episodes: int, steps: int
 ) -> list[tuple[str, Any]]:
     """Return all that comes of episodes with drawn readings and rewards, each thing with its name."""
-    names = [
-        f"decision {step} of episode {episode}" for episode in range(episodes) for step in range(steps + 1)
-    ]
+    names = [f"decision {step} of episode {episode}" for episode in range(episodes) for step in range(steps + 1)]
     answers = play_episodes(agent, sensors, _REWARDS, seed, episodes, steps)
     trace: list[tuple[str, Any]] = list(zip(names, answers, strict=True))
     trace += [(f"column {name} of the muscle's memory", bits) for name, bits in _columns(agent.memory)]

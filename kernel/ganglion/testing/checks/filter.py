@@ -142,9 +142,7 @@ def _heard(learning: LearningFilters, data: Any, objective: float) -> str:
     return repr((found, published, learning.version))
 
 
-def _halves(
-    cls: type[Filter], params: Mapping[str, Any] | None, seed: int
-) -> tuple[ActingFilters, LearningFilters]:
+def _halves(cls: type[Filter], params: Mapping[str, Any] | None, seed: int) -> tuple[ActingFilters, LearningFilters]:
     loader = Classes(classes={("filter", "own"): cls})
     plugin = {"name": "own", "params": dict(params or {}), "stream": words(seed, ["filter"])}
     attributes = {"uid": "agent/0", "name": "agent", "worker": 0, "mode": Mode.TRAIN}
@@ -164,9 +162,7 @@ def _episode(acting: ActingFilters, sensors: Sequence[SensorInformation], seed: 
     trace = []
     for _ in range(steps):
         values, _ = acting.view([it.space.sample(draw) for it in sensors])
-        applied, _ = acting.apply(
-            acting.informed([space.sample(draw) for space in acting.moved.spaces]), None
-        )
+        applied, _ = acting.apply(acting.informed([space.sample(draw) for space in acting.moved.spaces]), None)
         trace.append(repr((acting.seen.to_row(values), applied)))
     return trace
 

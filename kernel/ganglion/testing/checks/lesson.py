@@ -123,12 +123,8 @@ def check_pretrain(
         assert agent.brain is not None
         with clause(cls, "`arrays` are named arrays after `pretrain`"):
             arrays = {name: np.asarray(array) for name, array in agent.brain.arrays().items()}
-        infinite = [
-            name for name, it in arrays.items() if it.dtype.kind in "fc" and not np.isfinite(it).all()
-        ]
-        expect(
-            cls, "`arrays` are finite after `pretrain`", not infinite, f"NaN or infinity in {infinite[:1]}"
-        )
+        infinite = [name for name, it in arrays.items() if it.dtype.kind in "fc" and not np.isfinite(it).all()]
+        expect(cls, "`arrays` are finite after `pretrain`", not infinite, f"NaN or infinity in {infinite[:1]}")
         with clause(cls, "it goes on after `pretrain`: its update travels and fits its muscle"):
             traces.append(played(agent))
         agent.close()

@@ -41,9 +41,7 @@ def check_space(space: Space, *, samples: int = 20, seed: int = 1) -> None:
         expect(cls, "`sample` draws from the generator that it is given", equal, f"{value!r}, then {twin!r}")
         with clause(cls, "`clip` takes what is contained"):
             clipped = space.to_vector(space.clip(value))
-        expect(
-            cls, "`clip` leaves what is contained as it is", np.array_equal(clipped, vector), repr(clipped)
-        )
+        expect(cls, "`clip` leaves what is contained as it is", np.array_equal(clipped, vector), repr(clipped))
     if isinstance(space, Box):
         _check_bounds(cls, space, draws[0])
 

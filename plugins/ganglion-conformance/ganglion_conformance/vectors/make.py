@@ -40,9 +40,7 @@ def messages() -> list[dict[str, Any]]:
         serial = 1 if tell.verb in (Verb.HELLO, Verb.WELCOME, Verb.ERROR, Verb.BEAT, Verb.BYE) else 0
         head = Head(tell.verb, serial, tell.name)
         name = tell.name or tell.verb.name
-        found.append(
-            _message(name, f"{tell.senders} -> {tell.receivers}", _to(tell.receivers), head, tell.body)
-        )
+        found.append(_message(name, f"{tell.senders} -> {tell.receivers}", _to(tell.receivers), head, tell.body))
     here = Head(Verb.BEAT, 1, "here")
     found.append(_message("BEAT here", "peer -> kernel", "", here, Nothing))
     return found
@@ -111,15 +109,9 @@ _DECLARED = {
         {"id": "count", "space": {"type": "discrete", "n": 11, "start": 0}},
     ],
     "actuators": [
-        {
-            "id": "push",
-            "space": {"type": "box", "shape": [], "dtype": "<f8", "low": -1.0, "high": 1.0},
-            "value": 0.0,
-        }
+        {"id": "push", "space": {"type": "box", "shape": [], "dtype": "<f8", "low": -1.0, "high": 1.0}, "value": 0.0}
     ],
-    "rewards": [
-        {"id": "gain", "space": {"type": "box", "shape": [], "dtype": "<f8", "low": -9.0, "high": 9.0}}
-    ],
+    "rewards": [{"id": "gain", "space": {"type": "box", "shape": [], "dtype": "<f8", "low": -9.0, "high": 9.0}}],
 }
 
 
@@ -147,9 +139,7 @@ def example(annotation: Any, name: str) -> Any:
 
 def _field(kind: type[Any], field: dataclasses.Field[Any]) -> Any:
     """Return what a field holds: what it would in earnest where that is known."""
-    known: Any = (
-        _DECLARED.get(field.name) if kind.__name__ == "EnvironmentDeclared" else _WORDS.get(field.name)
-    )
+    known: Any = _DECLARED.get(field.name) if kind.__name__ == "EnvironmentDeclared" else _WORDS.get(field.name)
     plain = example(field.type, field.name)
     same = type(known) is type(plain) and (not isinstance(known, list) or type(known[0]) is type(plain[0]))
     return known if same else plain
@@ -200,9 +190,7 @@ def _by_environment() -> list[dict[str, Any]]:
     for serial, (name, call, body) in enumerate(bodies, 1):
         head = encode_head(Head(Verb.CALL, serial, call, (0, 0, 0, 0, 1, 0), 30_000))
         kind = "unknown_call" if call != update else "protocol"
-        found.append(
-            _refusal(name, "environment", [CONTROLLER.encode(), head, body], f"ERROR {serial}", kind)
-        )
+        found.append(_refusal(name, "environment", [CONTROLLER.encode(), head, body], f"ERROR {serial}", kind))
     return found
 
 
@@ -237,9 +225,7 @@ def _by_kernel() -> list[dict[str, Any]]:
         frames = [b"", encode_head(Head(Verb.HELLO, 1)), _pack(body)]
         found.append(_refusal(name, "kernel", frames, "ERROR 1, and the connection ends", kind))
     call = [b"", encode_head(Head(Verb.CALL, 1, "kernel.info")), b""]
-    found.append(
-        _refusal("a CALL before HELLO", "kernel", call, "ERROR 0, and the connection ends", "protocol")
-    )
+    found.append(_refusal("a CALL before HELLO", "kernel", call, "ERROR 0, and the connection ends", "protocol"))
     return found
 
 
@@ -262,9 +248,7 @@ def _by_decoder() -> list[dict[str, Any]]:
         ("bytes behind the map", b"\x80\x80"),
         ("33 levels", b"\x81\xa1x" + b"\x91" * 40 + b"\xc0"),
     ]
-    found = [
-        _refusal(name, "decoder", [b"", head, b""], "refuse the head", "protocol") for name, head in heads
-    ]
+    found = [_refusal(name, "decoder", [b"", head, b""], "refuse the head", "protocol") for name, head in heads]
     reset = encode_head(Head(Verb.CALL, 1, "environment.reset"))
     for name, seed in (
         ("an integer beyond 2^53 - 1", 2**53),
@@ -289,11 +273,7 @@ def _pack(tree: Any) -> bytes:
     return packed
 
 
-MAKERS: dict[str, Callable[[], list[dict[str, Any]]]] = {
-    "messages": messages,
-    "session": session,
-    "refused": refused,
-}
+MAKERS: dict[str, Callable[[], list[dict[str, Any]]]] = {"messages": messages, "session": session, "refused": refused}
 
 
 def text(name: str) -> str:

@@ -19,9 +19,7 @@ __all__ = ["DqnMuscle", "one_choice"]
 def one_choice(choices: Choices, actuators: Any) -> Choices:
     """Return the choices of one actuator; ValueError if there are more, whose combinations nobody asked for."""
     if len(actuators) != 1:
-        raise ValueError(
-            f"dqn acts on exactly one Discrete or MultiDiscrete actuator, found {described(actuators)}"
-        )
+        raise ValueError(f"dqn acts on exactly one Discrete or MultiDiscrete actuator, found {described(actuators)}")
     return choices
 
 

@@ -27,17 +27,13 @@ class Values:
         activation: Between layers.
     """
 
-    def __init__(
-        self, rng: Generator, inputs: int, actions: int, hidden: Sequence[int], activation: str
-    ) -> None:
+    def __init__(self, rng: Generator, inputs: int, actions: int, hidden: Sequence[int], activation: str) -> None:
         self.activation = activation
         arrays = fan_in_layers(rng, "values", [inputs, *hidden, actions])
         self.parameters = Parameters(arrays)
         self.target = Parameters(arrays, learned=False)
 
-    def targets(
-        self, objectives: Tensor, next_observations: Tensor, bootstrap: Tensor, discount: float
-    ) -> Tensor:
+    def targets(self, objectives: Tensor, next_observations: Tensor, bootstrap: Tensor, discount: float) -> Tensor:
         """Return what decisions are worth, (k,): the objective, and the discounted target value of the best action.
 
         Which action is best is said by the learned network, what it is worth by the slow one.
@@ -45,9 +41,7 @@ class Values:
         Source: van Hasselt, Guez and Silver (2016), Deep reinforcement learning with double Q-learning, eq. 4.
         """
         with torch.no_grad():
-            chosen = self.parameters.forward("values", next_observations, self.activation).argmax(
-                1, keepdim=True
-            )
+            chosen = self.parameters.forward("values", next_observations, self.activation).argmax(1, keepdim=True)
             worth = self.target.forward("values", next_observations, self.activation).gather(1, chosen)[:, 0]
             return objectives + discount * bootstrap * worth
 

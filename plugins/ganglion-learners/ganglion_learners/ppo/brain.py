@@ -259,9 +259,7 @@ class PpoBrain(Learner):
 
     def _step(self, batch: Mapping[str, Any], left: float) -> dict[str, Any]:
         config, parameters = self.config, self.networks.parameters
-        loss, parts = self.networks.loss(
-            batch, config.clip * left, config.entropy_weight, config.value_weight
-        )
+        loss, parts = self.networks.loss(batch, config.clip * left, config.entropy_weight, config.value_weight)
         self._finite("the loss", loss.item(), "learning_rate clip gradient_norm discount")
         self._adam.step(parameters.gradient(loss), config.learning_rate * left, config.gradient_norm)
         return parts
@@ -279,11 +277,7 @@ class PpoBrain(Learner):
 
     def arrays(self) -> dict[str, Array]:
         """Return networks, optimiser and the number of decisions."""
-        return {
-            **self._marks(self.config.activation),
-            **self.networks.parameters.arrays(),
-            **self._adam.arrays("adam"),
-        }
+        return {**self._marks(self.config.activation), **self.networks.parameters.arrays(), **self._adam.arrays("adam")}
 
     def _load(self, arrays: Mapping[str, Array]) -> None:
         self.networks.parameters.load(arrays)

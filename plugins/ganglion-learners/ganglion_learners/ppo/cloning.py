@@ -84,9 +84,7 @@ class Cloning:
         following[-1:] = self._networks.values(last)
         nothing, over = np.zeros(len(batch)), batch.terminated | batch.truncated
         # Without values and decay the advantage is the whole discounted return.
-        returns = advantages(
-            batch.objectives, nothing, following, batch.bootstrap, over, self._config.discount, 1.0
-        )
+        returns = advantages(batch.objectives, nothing, following, batch.bootstrap, over, self._config.discount, 1.0)
         return {
             "observations": np.array(batch.observations, dtype=np.float32),
             "actions": self._encode(batch.actions),

@@ -5,13 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ganglion_learners.parameter import (
-    expect,
-    expect_fraction,
-    expect_hidden,
-    expect_positive,
-    expect_whole,
-)
+from ganglion_learners.parameter import expect, expect_fraction, expect_hidden, expect_positive, expect_whole
 
 __all__ = ["PpoConfig"]
 

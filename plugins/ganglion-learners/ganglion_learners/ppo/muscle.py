@@ -46,9 +46,7 @@ class PpoMuscle(Actor):
         if self._ranges is not None:
             log_std = update.get("log_std")
             if not isinstance(log_std, np.ndarray) or log_std.shape != (self.outputs,):
-                raise ValueError(
-                    f"log_std: expected ({self.outputs},), found {getattr(log_std, 'shape', None)}"
-                )
+                raise ValueError(f"log_std: expected ({self.outputs},), found {getattr(log_std, 'shape', None)}")
             self._log_std = log_std.astype(np.float32)
             self._std = np.exp(self._log_std)
         self._network = network

@@ -22,13 +22,7 @@ LOG_ROOT = 0.5 * math.log(2.0 * math.pi)
 
 
 def advantages(
-    rewards: Array,
-    values: Array,
-    next_values: Array,
-    bootstrap: Array,
-    over: Array,
-    discount: float,
-    decay: float,
+    rewards: Array, values: Array, next_values: Array, bootstrap: Array, over: Array, discount: float, decay: float
 ) -> NDArray[np.float64]:
     """Return the generalised advantage of each decision of one body, in the order in which they were made.
 
@@ -69,13 +63,7 @@ class ActorCritic:
     """
 
     def __init__(
-        self,
-        rng: Generator,
-        inputs: int,
-        sizes: Sequence[int],
-        columns: int,
-        hidden: Sequence[int],
-        activation: str,
+        self, rng: Generator, inputs: int, sizes: Sequence[int], columns: int, hidden: Sequence[int], activation: str
     ) -> None:
         self.sizes, self.activation = tuple(sizes), activation
         outputs = sum(sizes) or columns
@@ -140,9 +128,7 @@ class ActorCritic:
             total = total - entropy_weight * spread
         return total, {"policy_loss": policy, "value_loss": value, "entropy": spread}
 
-    def cloning_loss(
-        self, batch: Mapping[str, Tensor], value_weight: float
-    ) -> tuple[Tensor, dict[str, Tensor]]:
+    def cloning_loss(self, batch: Mapping[str, Tensor], value_weight: float) -> tuple[Tensor, dict[str, Tensor]]:
         """Return the loss of a minibatch of recorded decisions, and its parts.
 
         Args:
@@ -152,11 +138,7 @@ class ActorCritic:
         log, entropy = self.log_probability(batch["observations"], batch["actions"])
         values = self.parameters.forward("value", batch["observations"], self.activation)[:, 0]
         policy, value = -log.mean(), (values - batch["returns"]).square().mean()
-        return policy + value_weight * value, {
-            "policy_loss": policy,
-            "value_loss": value,
-            "entropy": entropy.mean(),
-        }
+        return policy + value_weight * value, {"policy_loss": policy, "value_loss": value, "entropy": entropy.mean()}
 
 
 def _categorical(logits: Tensor, indices: Tensor) -> tuple[Tensor, Tensor]:

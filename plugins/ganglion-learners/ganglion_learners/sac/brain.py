@@ -158,9 +158,7 @@ class SacBrain(OffPolicy):
         }
 
     def _move(self, name: str, loss: Any, rate: float) -> None:
-        self._finite(
-            f"the loss of the {name}", loss.item(), "learning_rate discount target_share temperature"
-        )
+        self._finite(f"the loss of the {name}", loss.item(), "learning_rate discount target_share temperature")
         self._adams[name].step(self._parts[name].gradient(loss), rate)
 
     def policy(self) -> dict[str, Any]:

@@ -54,6 +54,4 @@ class SacConfig:
         for name in ("discount", "target_share"):
             expect_fraction(name, getattr(self, name))
         number = isinstance(self.entropy_target, int | float) and abs(self.entropy_target) < float("inf")
-        expect(
-            self.entropy_target is None or number, "entropy_target", "a finite number", self.entropy_target
-        )
+        expect(self.entropy_target is None or number, "entropy_target", "a finite number", self.entropy_target)

@@ -35,13 +35,7 @@ class SoftActorCritic:
     """
 
     def __init__(
-        self,
-        rng: Generator,
-        inputs: int,
-        columns: int,
-        hidden: Sequence[int],
-        activation: str,
-        temperature: float,
+        self, rng: Generator, inputs: int, columns: int, hidden: Sequence[int], activation: str, temperature: float
     ) -> None:
         self.activation = activation
         critics = fan_in_layers(rng, "critics", [inputs + columns, *hidden, 1], copies=2)

@@ -129,9 +129,7 @@ class SarsaBrain(CheckpointableBrain):
         self.decisions += 1
         if over:
             del self._paths[muscle_id]
-            self.exploration = max(
-                self.config.exploration_least, self.exploration * self.config.exploration_decay
-            )
+            self.exploration = max(self.config.exploration_least, self.exploration * self.config.exploration_decay)
         return self.policy() if over or self.decisions % self.config.send_every == 0 else None
 
     def _learn(self, muscle_id: str, row: MemoryShard, action: int) -> bool:
@@ -198,15 +196,10 @@ class SarsaBrain(CheckpointableBrain):
             )
         if found["basis"] == expected["basis"]:
             for name, own, there in zip(
-                ("order", "unbounded"),
-                (self.config.order, self.config.unbounded),
-                arrays["basis"],
-                strict=True,
+                ("order", "unbounded"), (self.config.order, self.config.unbounded), arrays["basis"], strict=True
             ):
                 if own != there:
-                    raise ValueError(
-                        f"the stored model has another {name}: expected {own:g}, found {there:g}"
-                    )
+                    raise ValueError(f"the stored model has another {name}: expected {own:g}, found {there:g}")
         for name, shape in expected.items():
             if found[name] != shape:
                 raise ValueError(

@@ -31,10 +31,7 @@ class SarsaConfig:
             _expect(0.0 <= getattr(self, name) <= 1.0, name, "in [0, 1]", getattr(self, name))
         _expect(0.0 <= self.discount <= 1.0, "discount", "in [0, 1]", self.discount)
         _expect(
-            self.discount < 1.0 or self.initial_value is not None,
-            "initial_value",
-            "given where discount is 1",
-            None,
+            self.discount < 1.0 or self.initial_value is not None, "initial_value", "given where discount is 1", None
         )
         _expect(self.step_size > 0.0, "step_size", "above 0", self.step_size)
         _expect(self.unbounded > 0.0, "unbounded", "above 0", self.unbounded)

@@ -73,9 +73,7 @@ class SarsaMuscle(Muscle):
         """
         space = action_space(actuators_available)
         if self._basis is None:
-            raise RuntimeError(
-                "sarsa has no policy: in test mode give the agent one by `load`, or train it before"
-            )
+            raise RuntimeError("sarsa has no policy: in test mode give the agent one by `load`, or train it before")
         explores = self.mode is Mode.TRAIN and self.rng.random() < self.exploration
         if explores:
             choice = int(self.rng.integers(space.n))

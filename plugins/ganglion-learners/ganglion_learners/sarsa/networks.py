@@ -10,16 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ganglion.sdk import (
-    ActuatorInformation,
-    Box,
-    Dict,
-    Discrete,
-    MultiDiscrete,
-    SensorInformation,
-    Space,
-    Tuple,
-)
+from ganglion.sdk import ActuatorInformation, Box, Dict, Discrete, MultiDiscrete, SensorInformation, Space, Tuple
 
 __all__ = ["FourierBasis", "action_space", "observe", "ranges"]
 
@@ -86,11 +77,7 @@ def _ends(space: Space) -> tuple[Array, Array]:
         start = np.broadcast_to(space.start, space.nvec.shape).ravel()
         return start.astype(np.float64), (start + space.nvec.ravel() - 1).astype(np.float64)
     if isinstance(space, Tuple | Dict):
-        parts = (
-            space.spaces
-            if isinstance(space, Tuple)
-            else [space.spaces[name] for name in sorted(space.spaces)]
-        )
+        parts = space.spaces if isinstance(space, Tuple) else [space.spaces[name] for name in sorted(space.spaces)]
         ends = [_ends(part) for part in parts]
         return np.concatenate([low for low, _ in ends]), np.concatenate([high for _, high in ends])
     return np.zeros(space.size), np.ones(space.size)  # MultiBinary

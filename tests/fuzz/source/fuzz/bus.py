@@ -60,9 +60,7 @@ def _plain(events: list[Any]) -> list[Any]:
 
 
 def _framing_seeds() -> list[bytes]:
-    hello = b"".join(
-        encode(encode_envelope(Envelope("", Head(Verb.HELLO, 1), codec_of(Hello).encode(_HELLO))))
-    )
+    hello = b"".join(encode(encode_envelope(Envelope("", Head(Verb.HELLO, 1), codec_of(Hello).encode(_HELLO)))))
     message = b"".join(encode([b"to", encode_head(Head(Verb.CALL, 1, "muscle.act")), b"\x80", b"x" * 300]))
     ping = encode_command(b"PING", b"\0\1context")
     said = [GREETING + _READY + hello, message * 2, message + ping + message, encode_error("no"), ping]
@@ -181,10 +179,7 @@ TARGETS = [
     Target(
         "head",
         _head,
-        [
-            encode_head(Head(Verb.CALL, 7, "muscle.act", (0, 1, 2, 3, 4, 5), 1000)),
-            encode_head(Head(Verb.BYE)),
-        ],
+        [encode_head(Head(Verb.CALL, 7, "muscle.act", (0, 1, 2, 3, 4, 5), 1000)), encode_head(Head(Verb.BYE))],
         [b"\x95", b"\xcf", b"\xdd\xff\xff\xff\xff", b"\xc7"],
         bytes_max=1024,
     ),
@@ -192,17 +187,7 @@ TARGETS = [
         "body",
         _body,
         [msgpack.packb(_BODY), encode_map(_BODY, Content.JSON), b"", b'{"a": {"$bytes": "YQ=="}}'],
-        [
-            b"\x80",
-            b"\x90",
-            b"\x81\xa1a",
-            b"\xdd\0\0\xff\xff",
-            b"\xd6\xff",
-            b'{"a":',
-            b"[",
-            b'"\\ud800"',
-            b"1e5,",
-        ],
+        [b"\x80", b"\x90", b"\x81\xa1a", b"\xdd\0\0\xff\xff", b"\xd6\xff", b'{"a":', b"[", b'"\\ud800"', b"1e5,"],
         bombs=_BOMBS,
     ),
     Target(
@@ -226,11 +211,7 @@ TARGETS = [
     Target(
         "parcel",
         _parcel,
-        [
-            bytes((i, j)) + msgpack.packb(value)
-            for i in range(len(_PARCELS))
-            for j, value in enumerate((_BODY, [1]))
-        ],
+        [bytes((i, j)) + msgpack.packb(value) for i in range(len(_PARCELS)) for j, value in enumerate((_BODY, [1]))],
         [b"\x80", b"\x90", b"\x91", b"\xdd\0\0\xff\xff", b"\xd6\xff"],
     ),
 ]

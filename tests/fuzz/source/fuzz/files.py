@@ -55,10 +55,7 @@ def _connection(data: bytes) -> None:
     except UsageError:
         return
     repr(connection)
-    for act in (
-        *(lambda right=right: connection.keys(right) for right in RIGHTS),
-        _endpoint(connection.endpoint),
-    ):
+    for act in (*(lambda right=right: connection.keys(right) for right in RIGHTS), _endpoint(connection.endpoint)):
         with contextlib.suppress(UsageError, LaunchError):
             act()
     assert all(isinstance(getattr(connection, f"{right}_token"), str) for right in RIGHTS)
@@ -91,22 +88,13 @@ def _connection_seeds() -> list[bytes]:
 def _model(data: bytes) -> None:
     """Read a file as a model, its description, and a value that was saved."""
     path = _written("model.npz", data)
-    for act in (
-        lambda: load_arrays(path),
-        lambda: load_meta(path),
-        Models(_FOLDER).load,
-        Models(_FOLDER).meta,
-    ):
+    for act in (lambda: load_arrays(path), lambda: load_meta(path), Models(_FOLDER).load, Models(_FOLDER).meta):
         with contextlib.suppress(StoreError):
             act()
 
 
 def _model_seeds() -> list[bytes]:
-    arrays = {
-        "weights/a": np.arange(6.0).reshape(2, 3),
-        "steps": np.array(7),
-        "names": np.array([b"a", b"bc"]),
-    }
+    arrays = {"weights/a": np.arange(6.0).reshape(2, 3), "steps": np.array(7), "names": np.array([b"a", b"bc"])}
     path = _FOLDER / "seed.npz"
     save_arrays(path, arrays, {"tag": "", "meta": {"a": 1}})
     found = [path.read_bytes()]
@@ -202,33 +190,16 @@ _RECORDS = _records()
 _JSON = [b'"', b"{", b"}", b"[", b"]", b"null", b"../", b"\\u0000", b"/etc/passwd", b"\\ud800", b": ", b'""']
 
 TARGETS = [
-    Target(
-        "connection",
-        _connection,
-        _connection_seeds(),
-        [*_JSON, b"ipc://", b"tcp://[::]:1"],
-        bombs=[b"[" * 60_000],
-    ),
+    Target("connection", _connection, _connection_seeds(), [*_JSON, b"ipc://", b"tcp://[::]:1"], bombs=[b"[" * 60_000]),
     Target(
         "model",
         _model,
         _model_seeds(),
-        [
-            b"PK\x01\x02",
-            b"PK\x03\x04",
-            b"PK\x05\x06",
-            b"'|O'",
-            b"(9223372036854775807, 2)",
-            b"True",
-            b"\x93NUMPY",
-        ],
+        [b"PK\x01\x02", b"PK\x03\x04", b"PK\x05\x06", b"'|O'", b"(9223372036854775807, 2)", b"True", b"\x93NUMPY"],
     ),
     Target("index", _index, [json.dumps(_INDEX).encode()], _JSON),
     Target(
-        "tape",
-        _tape,
-        [tape.MAGIC + b"".join(_RECORDS[:5]), tape.MAGIC, *(tape.MAGIC + r for r in _RECORDS)],
-        _RECORDS,
+        "tape", _tape, [tape.MAGIC + b"".join(_RECORDS[:5]), tape.MAGIC, *(tape.MAGIC + r for r in _RECORDS)], _RECORDS
     ),
     Target("manifest", _manifest, [text_of(_MANIFEST).encode()], _JSON),
 ]

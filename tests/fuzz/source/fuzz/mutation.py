@@ -8,37 +8,11 @@ from collections.abc import Iterator, Sequence
 __all__ = ["mutations"]
 
 _BYTES = (0x00, 0x01, 0x0A, 0x22, 0x7F, 0x80, 0x90, 0xC0, 0xC1, 0xDD, 0xDF, 0xFE, 0xFF)
-_NUMBERS = (
-    0,
-    1,
-    2**7,
-    2**8 - 1,
-    2**15,
-    2**16 - 1,
-    2**31 - 1,
-    2**31,
-    2**32 - 1,
-    2**53,
-    2**62,
-    2**63,
-    2**64 - 1,
-)
-_DIGITS = (
-    b"0",
-    b"-1",
-    b"4294967296",
-    b"18446744073709551616",
-    b"1e308",
-    b"1e999",
-    b"9" * 400,
-    b"inf",
-    b"nan",
-)
+_NUMBERS = (0, 1, 2**7, 2**8 - 1, 2**15, 2**16 - 1, 2**31 - 1, 2**31, 2**32 - 1, 2**53, 2**62, 2**63, 2**64 - 1)
+_DIGITS = (b"0", b"-1", b"4294967296", b"18446744073709551616", b"1e308", b"1e999", b"9" * 400, b"inf", b"nan")
 
 
-def mutations(
-    rng: random.Random, seeds: Sequence[bytes], words: Sequence[bytes], bytes_max: int
-) -> Iterator[bytes]:
+def mutations(rng: random.Random, seeds: Sequence[bytes], words: Sequence[bytes], bytes_max: int) -> Iterator[bytes]:
     """Yield inputs without end: one of the seeds, or of those made before, after one to eight changes."""
     pool = list(seeds) or [b""]
     while True:
@@ -53,9 +27,7 @@ def mutations(
         yield made
 
 
-def _change(
-    rng: random.Random, data: bytearray, pool: Sequence[bytes], words: Sequence[bytes], bytes_max: int
-) -> None:
+def _change(rng: random.Random, data: bytearray, pool: Sequence[bytes], words: Sequence[bytes], bytes_max: int) -> None:
     start = rng.randint(0, len(data))
     stop = min(len(data), start + rng.choice((0, 1, 1, 2, 4, 16, 64, 1024)))
     kind = rng.randrange(10)

@@ -7,6 +7,4 @@ from fuzz.target import Target
 
 __all__ = ["TARGETS"]
 
-TARGETS: dict[str, Target] = {
-    target.name: target for target in (*bus.TARGETS, *files.TARGETS, *texts.TARGETS)
-}
+TARGETS: dict[str, Target] = {target.name: target for target in (*bus.TARGETS, *files.TARGETS, *texts.TARGETS)}

@@ -120,30 +120,12 @@ _SHORT = [
     b"? |\n  block\n: >-\n  folded\n",
     b"%YAML 1.2\n---\n- 0x1F\n- .inf\n- 2001-01-01\n...\n",
 ]
-_YAML = [
-    b"&a ",
-    b"*a",
-    b"<<: ",
-    b"!!python/object:os.system ",
-    b"- ",
-    b"{",
-    b"[",
-    b"? ",
-    b"---\n",
-    b"\t",
-    b": ",
-]
+_YAML = [b"&a ", b"*a", b"<<: ", b"!!python/object:os.system ", b"- ", b"{", b"[", b"? ", b"---\n", b"\t", b": "]
 _YAML += [b"'", b'"', b"|\n", b"\xe2\x80\xa8", b"\xef\xbb\xbf", b"\n"]
 
 TARGETS = [
     Target("yaml", _yaml, [*_SHORT, *_RUNS], _YAML),
-    Target(
-        "document",
-        _document,
-        _RUNS,
-        [*_YAML, b"command: [sh]", b"load: {base: /}", b"name: os.system"],
-        16_384,
-    ),
+    Target("document", _document, _RUNS, [*_YAML, b"command: [sh]", b"load: {base: /}", b"name: os.system"], 16_384),
     Target(
         "where",
         _where,
@@ -152,23 +134,7 @@ TARGETS = [
             b"t in ('a', \"b\") and b is not null and blob is null",
             b"((n != -3)) or b and f <= 1e5",
         ],
-        [
-            b"(",
-            b")",
-            b"not ",
-            b" and ",
-            b" or ",
-            b" in (",
-            b"'",
-            b"''",
-            b'"',
-            b"--",
-            b";",
-            b"1",
-            b".",
-            b"null",
-            b"%",
-        ],
+        [b"(", b")", b"not ", b" and ", b" or ", b" in (", b"'", b"''", b'"', b"--", b";", b"1", b".", b"null", b"%"],
         bytes_max=16 * 1024,
         bombs=[
             b"1" * 60_000 + b"x",
@@ -201,15 +167,6 @@ TARGETS = [
         "form",
         _form,
         [encode_map(space.to_wire()) for space in _SPACES],
-        [
-            b"\xa4type",
-            b"\xa5shape",
-            b"\x80",
-            b"\x90",
-            b"\xcb",
-            b"\xcf" + b"\xff" * 8,
-            b"\xa3low",
-            b"\xdd\0\0\xff\xff",
-        ],
+        [b"\xa4type", b"\xa5shape", b"\x80", b"\x90", b"\xcb", b"\xcf" + b"\xff" * 8, b"\xa3low", b"\xdd\0\0\xff\xff"],
     ),
 ]

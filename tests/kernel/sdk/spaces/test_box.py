@@ -150,11 +150,7 @@ def test_what_has_no_nearest_value_is_refused(value: Any) -> None:
         PLANE.clip(value)
 
 
-@given(
-    st.floats(-1e308, 1e308),
-    st.floats(-1e308, 1e308),
-    st.floats(-1.0, 1.0),
-)
+@given(st.floats(-1e308, 1e308), st.floats(-1e308, 1e308), st.floats(-1.0, 1.0))
 def test_scale_and_unscale_are_inverse(a: float, b: float, unit: float) -> None:
     """[-1, 1] maps onto [low, high], exactly at both ends, and back, even where the width overflows."""
     space = Box(min(a, b), max(a, b))
@@ -256,8 +252,7 @@ def test_canonical_copies() -> None:
 
 
 @pytest.mark.parametrize(
-    ("low", "high", "mean"),
-    [(0.0, 10.0, 5.0), (2.0, np.inf, 3.0), (-np.inf, 2.0, 1.0), (-np.inf, np.inf, 0.0)],
+    ("low", "high", "mean"), [(0.0, 10.0, 5.0), (2.0, np.inf, 3.0), (-np.inf, 2.0, 1.0), (-np.inf, np.inf, 0.0)]
 )
 def test_samples_follow_the_stated_distributions(low: float, high: float, mean: float) -> None:
     """Uniform between bounds, exponential from one bound, normal without: within five standard errors."""

@@ -64,12 +64,7 @@ def test_an_integer_that_would_be_rounded_is_refused() -> None:
 def test_parts_can_be_had() -> None:
     """A Tuple gives its parts by position, a Dict by key; both have a length."""
     assert (Discrete(3), 2, [Discrete(3), PAIR[1]]) == (PAIR[0], len(PAIR), list(PAIR))
-    assert (Discrete(3), 2, ["a", "b"], ["a", "b"]) == (
-        NAMED["b"],
-        len(NAMED),
-        list(NAMED),
-        list(NAMED.keys()),
-    )
+    assert (Discrete(3), 2, ["a", "b"], ["a", "b"]) == (NAMED["b"], len(NAMED), list(NAMED), list(NAMED.keys()))
 
 
 def test_the_spaces_of_a_dict_are_frozen() -> None:

@@ -56,8 +56,7 @@ def test_bounds_are_inclusive(space: Discrete) -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "expected"),
-    [(-9, -1), (9, 2), (0.5, 0), (1.5, 2), (math.inf, 2), (-math.inf, -1), (np.array(1.4), 1)],
+    ("value", "expected"), [(-9, -1), (9, 2), (0.5, 0), (1.5, 2), (math.inf, 2), (-math.inf, -1), (np.array(1.4), 1)]
 )
 def test_clipping(value: Any, expected: int) -> None:
     """Fractions are rounded half to even, then the nearest integer of the range is taken."""

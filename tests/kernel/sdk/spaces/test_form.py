@@ -26,16 +26,10 @@ def _nested(depth: int) -> dict[str, Any]:
         (BOX, Box(0, 1, (2,))),
         ({**BOX, "low": [0, "-inf"], "high": "inf"}, Box([0, -float("inf")], float("inf"))),
         ({**BOX, "comment": "skipped"}, Box(0, 1, (2,))),
-        (
-            {"type": "box", "shape": [], "dtype": "<i8", "low": 0.0, "high": str(2**63 - 1)},
-            Box(0, 2**63 - 1, (), "i8"),
-        ),
+        ({"type": "box", "shape": [], "dtype": "<i8", "low": 0.0, "high": str(2**63 - 1)}, Box(0, 2**63 - 1, (), "i8")),
         ({"type": "discrete", "n": 3.0}, Discrete(3)),
         ({"type": "multi_discrete", "nvec": [2, 3]}, MultiDiscrete([2, 3])),
-        (
-            {"type": "multi_discrete", "nvec": [2, 3], "shape": [2, 1], "start": 4},
-            MultiDiscrete([[2], [3]], 4),
-        ),
+        ({"type": "multi_discrete", "nvec": [2, 3], "shape": [2, 1], "start": 4}, MultiDiscrete([[2], [3]], 4)),
     ],
 )
 def test_forms_of_other_languages(form: dict[str, Any], space: Space) -> None:
@@ -86,9 +80,7 @@ def test_faults_are_named(form: Any, match: str) -> None:
 
 JSON = st.recursive(
     st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=5)),
-    lambda parts: st.one_of(
-        st.lists(parts, max_size=4), st.dictionaries(st.text(max_size=5), parts, max_size=4)
-    ),
+    lambda parts: st.one_of(st.lists(parts, max_size=4), st.dictionaries(st.text(max_size=5), parts, max_size=4)),
     max_leaves=8,
 )
 

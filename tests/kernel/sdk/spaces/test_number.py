@@ -19,9 +19,7 @@ def test_forms_read_back(number: float) -> None:
     assert (number, type(number)) == (found, type(found))
 
 
-@pytest.mark.parametrize(
-    "form", [None, True, [], {}, "nan", "Infinity", "1.5", "", "-", "+1", "1_0", "²", "9" * 21]
-)
+@pytest.mark.parametrize("form", [None, True, [], {}, "nan", "Infinity", "1.5", "", "-", "+1", "1_0", "²", "9" * 21])
 def test_other_forms_are_refused(form: Any) -> None:
     """What is neither a number nor a text that stands for one is refused."""
     with pytest.raises(ValueError, match="expected"):

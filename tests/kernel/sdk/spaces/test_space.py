@@ -10,17 +10,7 @@ import pytest
 from hypothesis import given, reject
 from hypothesis import strategies as st
 
-from ganglion.sdk import (
-    Box,
-    Dict,
-    Discrete,
-    MultiBinary,
-    MultiDiscrete,
-    Space,
-    SpaceError,
-    Tuple,
-    space_from_wire,
-)
+from ganglion.sdk import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space, SpaceError, Tuple, space_from_wire
 
 SPACES = st.from_type(Space)
 SEEDS = st.integers(0, 2**32)
@@ -182,10 +172,7 @@ def test_spaces_are_frozen(space: Space) -> None:
 @pytest.mark.parametrize(
     ("space", "text"),
     [
-        (
-            Box([0, 0], [1, 2], dtype="float32"),
-            "Box(low=[0.0, 0.0], high=[1.0, 2.0], shape=(2,), dtype=float32)",
-        ),
+        (Box([0, 0], [1, 2], dtype="float32"), "Box(low=[0.0, 0.0], high=[1.0, 2.0], shape=(2,), dtype=float32)"),
         (Box(-np.inf, 1), "Box(low=-inf, high=1.0, shape=(), dtype=float64)"),
         (Discrete(8, start=-1), "Discrete(8, start=-1)"),
         (Discrete(8), "Discrete(8)"),

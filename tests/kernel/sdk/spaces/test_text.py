@@ -23,10 +23,7 @@ from ganglion.sdk.spaces.text import parse_space
         ("MultiBinary((3,))", MultiBinary(3)),
         ("MultiDiscrete([2, 3], start=1)", MultiDiscrete([2, 3], 1)),
         ("Tuple()", Tuple([])),
-        (
-            'Dict(a=Tuple(Discrete(2)), "b \\"c"=Discrete(3))',
-            Dict({"a": Tuple([Discrete(2)]), 'b "c': Discrete(3)}),
-        ),
+        ('Dict(a=Tuple(Discrete(2)), "b \\"c"=Discrete(3))', Dict({"a": Tuple([Discrete(2)]), 'b "c': Discrete(3)})),
     ],
 )
 def test_texts_that_people_write(text: str, space: Space) -> None:

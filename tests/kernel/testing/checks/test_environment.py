@@ -223,10 +223,7 @@ class Counts(Right):
         (OnlySaves, "expected save_state and load_state, or neither, found save_state without load_state"),
         (SaysLess, "all that it needs to go on, bit by bit: then no episode is longer"),
         (SaysAndDraws, "and changes nothing: found another answer number"),
-        (
-            SaysObjects,
-            r"returns names and arrays, or other plain values.*tank\[1\]: a object is no plain value",
-        ),
+        (SaysObjects, r"returns names and arrays, or other plain values.*tank\[1\]: a object is no plain value"),
         (SaysNothing, "all that it needs to go on, bit by bit: found another answer number"),
         (Deaf, "`load_state` puts one that was started.*KeyError"),
     ],

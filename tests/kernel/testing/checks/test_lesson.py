@@ -6,10 +6,7 @@ import pytest
 from ganglion.sdk import ActuatorInformation, Box, Discrete, SensorInformation
 from ganglion.testing.checks.lesson import Lesson
 
-SENSORS = [
-    SensorInformation(None, Box(0.0, np.inf, (2,)), "w.s"),
-    SensorInformation(None, Discrete(3), "w.n"),
-]
+SENSORS = [SensorInformation(None, Box(0.0, np.inf, (2,)), "w.s"), SensorInformation(None, Discrete(3), "w.n")]
 ACTUATORS = [ActuatorInformation(5, Discrete(2, start=5), "w.a")]
 
 

@@ -26,13 +26,7 @@ class Counts(Brain):
 def agent(models: Path) -> StagedAgent:
     """Return an agent that acts by chance."""
     return StagedAgent(
-        Chance,
-        sensors=SENSORS,
-        actuators=ACTUATORS,
-        rewards=REWARDS,
-        objective=Sum,
-        brain=Counts,
-        models=models,
+        Chance, sensors=SENSORS, actuators=ACTUATORS, rewards=REWARDS, objective=Sum, brain=Counts, models=models
     )
 
 

@@ -21,6 +21,4 @@ def test_failure_of_a_worker_is_its_controller_s_own_unless_it_names_a_peer() ->
     """`peer` is null where the controller itself cannot go on."""
     body = {"worker": 1, "episode": 2, "step": 3, "failure": {"kind": "failed", "message": "no"}}
 
-    assert WorkerFailed(1, 2, 3, Failure("failed", "no"), peer=None) == codec_of(WorkerFailed).decode(
-        encode_map(body)
-    )
+    assert WorkerFailed(1, 2, 3, Failure("failed", "no"), peer=None) == codec_of(WorkerFailed).decode(encode_map(body))

@@ -11,9 +11,7 @@ from ganglion.wire.verb import Verb
 
 def declared() -> list[type[Any]]:
     """Return the message classes that the module declares."""
-    kinds = [
-        kind for kind in vars(messages).values() if inspect.isclass(kind) and dataclasses.is_dataclass(kind)
-    ]
+    kinds = [kind for kind in vars(messages).values() if inspect.isclass(kind) and dataclasses.is_dataclass(kind)]
     return [kind for kind in kinds if kind.__module__ == messages.__name__]
 
 

@@ -11,9 +11,7 @@ def test_least_hello() -> None:
     """Version, role and name are enough to ask: no token, msgpack, and nothing that is special."""
     body = {"version": PROTOCOL_VERSION, "role": "observer", "name": "o"}
 
-    expected = Hello(
-        1, "observer", "o", token="", language="", content="msgpack", incarnation=0, features=None
-    )
+    expected = Hello(1, "observer", "o", token="", language="", content="msgpack", incarnation=0, features=None)
     assert expected == codec_of(Hello).decode(encode_map(body))
 
 
@@ -25,9 +23,7 @@ def test_empty_body(kind: type[Any]) -> None:
 
 def test_least_error() -> None:
     """An ERROR needs its kind and a text; a text alone does not say who can put it right."""
-    assert Failure("failed", "no") == codec_of(Failure).decode(
-        encode_map({"kind": "failed", "message": "no"})
-    )
+    assert Failure("failed", "no") == codec_of(Failure).decode(encode_map({"kind": "failed", "message": "no"}))
     with pytest.raises(RemoteProtocolError, match=r"failure\.kind: expected"):
         codec_of(Failure).decode(encode_map({"message": "no"}))
 

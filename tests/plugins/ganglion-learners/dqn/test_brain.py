@@ -7,14 +7,7 @@ from ganglion.sdk import Discrete
 from ganglion_learners.dqn.brain import DqnBrain
 from ganglion_learners.dqn.muscle import DqnMuscle
 
-PARAMS = {
-    "warm_up": 8,
-    "train_every": 4,
-    "gradient_steps": 3,
-    "target_every": 5,
-    "minibatch": 8,
-    "hidden": [16],
-}
+PARAMS = {"warm_up": 8, "train_every": 4, "gradient_steps": 3, "target_every": 5, "minibatch": 8, "hidden": [16]}
 
 
 def test_learns_the_better_action(halves) -> None:

@@ -20,10 +20,7 @@ def test_targets_by_hand() -> None:
     """The learned network says which action is best, the slow one what it is worth; nothing follows a mask of 0."""
     values = _values(learned=[1.0, 2.0], slow=[5.0, 3.0])
     found = values.targets(
-        torch.tensor([1.0, 1.0, 1.0]),
-        torch.tensor([[1.0], [-1.0], [1.0]]),
-        torch.tensor([1.0, 1.0, 0.0]),
-        0.5,
+        torch.tensor([1.0, 1.0, 1.0]), torch.tensor([[1.0], [-1.0], [1.0]]), torch.tensor([1.0, 1.0, 0.0]), 0.5
     )
 
     assert [1.0 + 0.5 * 3.0, 1.0 + 0.5 * -5.0, 1.0] == found.tolist()

@@ -19,9 +19,7 @@ def _sessions(halves: Any, act: Any, count: int = 4, length: int = 25, **more: A
     """Return episodes whose actions are those of a function of the readings."""
     drawn = [halves.session(length, seed=seed) for seed in range(count)]
     return [
-        halves.session(
-            length, seed=seed, observations=it.observations, actions=act(it.observations[:-1]), **more
-        )
+        halves.session(length, seed=seed, observations=it.observations, actions=act(it.observations[:-1]), **more)
         for seed, it in enumerate(drawn)
     ]
 

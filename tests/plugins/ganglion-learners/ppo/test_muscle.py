@@ -60,9 +60,9 @@ def test_clips_to_the_space_and_tells_what_it_had_drawn(halves) -> None:
 def test_takes_the_most_likely_in_test(halves) -> None:
     """Without chance: the choice of highest probability, the centre of a column."""
     halves.act_on(Discrete(3, start=5))
-    assert [[7]] == halves.muscle(PpoMuscle, _update([0.0, 1.0, 1.5]), Mode.TEST).propose_batch(
-        halves.batch()
-    )[0].tolist()
+    assert [[7]] == halves.muscle(PpoMuscle, _update([0.0, 1.0, 1.5]), Mode.TEST).propose_batch(halves.batch())[
+        0
+    ].tolist()
     halves.act_on(Box(-10.0, 30.0, ()))
     update = _update([0.5], log_std=np.zeros(1, dtype=np.float32))
 
@@ -95,9 +95,7 @@ def test_the_brain_agrees_about_probabilities(halves, spaces) -> None:
     brain = halves.brain(PpoBrain)
     with torch.no_grad():
         brain.networks.parameters.flat.add_(
-            torch.from_numpy(
-                brain.rng.normal(scale=0.2, size=len(brain.networks.parameters.flat)).astype(np.float32)
-            )
+            torch.from_numpy(brain.rng.normal(scale=0.2, size=len(brain.networks.parameters.flat)).astype(np.float32))
         )
     batch = halves.batch(bodies=200)
     columns, data = halves.muscle(PpoMuscle, brain.policy()).propose_batch(batch)

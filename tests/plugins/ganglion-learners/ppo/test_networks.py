@@ -75,9 +75,7 @@ def test_the_loss_by_hand() -> None:
     batch = {
         "observations": torch.zeros(2, 1),
         "actions": torch.tensor([[0], [1]]),
-        "logs": torch.tensor(
-            [half - math.log(2.0), half - math.log(2.0)]
-        ),  # both have become twice as likely
+        "logs": torch.tensor([half - math.log(2.0), half - math.log(2.0)]),  # both have become twice as likely
         "advantages": torch.tensor([1.0, -1.0]),
         "returns": torch.tensor([3.0, 1.0]),
     }

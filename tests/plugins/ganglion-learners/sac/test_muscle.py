@@ -38,9 +38,7 @@ def test_the_spread_has_its_bounds(halves) -> None:
     wide, _ = halves.muscle(SacMuscle, _update(0.0, 50.0)).propose_batch(halves.batch(bodies=2000))
 
     assert pytest.approx(math.exp(-5.0), rel=0.1) == narrow.std()
-    assert (
-        pytest.approx(0.043, abs=0.02) == (abs(wide) < 0.3808).mean()
-    )  # a normal within 0.4 of 7.39 spreads
+    assert pytest.approx(0.043, abs=0.02) == (abs(wide) < 0.3808).mean()  # a normal within 0.4 of 7.39 spreads
 
 
 def test_is_uniform_until_the_brain_has_warmed_up(halves) -> None:
@@ -50,10 +48,7 @@ def test_is_uniform_until_the_brain_has_warmed_up(halves) -> None:
     counts, _ = np.histogram(columns, bins=4, range=(-10.0, 30.0))
 
     assert counts.min() > 850
-    assert (
-        29.9
-        < halves.muscle(SacMuscle, _update(5.0, -5.0, True), Mode.TEST).propose_batch(halves.batch())[0][0, 0]
-    )
+    assert 29.9 < halves.muscle(SacMuscle, _update(5.0, -5.0, True), Mode.TEST).propose_batch(halves.batch())[0][0, 0]
 
 
 def test_an_update_that_does_not_say_so_is_refused(halves) -> None:

@@ -21,9 +21,7 @@ def test_density_of_squashed_actions_is_torchs() -> None:
     actions, logs = networks.act(rows, noise)
     mean, log_std = networks.policy.forward("policy", rows, "relu").chunk(2, dim=1)
     normal = torch.distributions.Normal(mean, log_std.exp())
-    squashed = torch.distributions.TransformedDistribution(
-        normal, torch.distributions.TanhTransform(cache_size=1)
-    )
+    squashed = torch.distributions.TransformedDistribution(normal, torch.distributions.TanhTransform(cache_size=1))
     raw = mean + log_std.exp() * noise
 
     torch.testing.assert_close(actions, raw.tanh())

@@ -18,9 +18,7 @@ def _brain(make, **params) -> SarsaBrain:
     return brain
 
 
-def _think(
-    brain, muscle, reading, action, objective, after, terminated=False, truncated=False, told=True, index=None
-):
+def _think(brain, muscle, reading, action, objective, after, terminated=False, truncated=False, told=True, index=None):
     brain.memory.append(
         muscle,
         sensor_readings=[reading],
@@ -73,9 +71,7 @@ def test_a_truncated_decision_bootstraps(make) -> None:
     """What is cut off counts as if it went on, with the mean over exploration; then the trace begins anew."""
     brain = _brain(make, **PARAMS, exploration=0.5)
     brain.weights = np.array([[1.0, 0.0], [3.0, 0.0]])
-    _think(
-        brain, "a/0", 0.0, 5, 0.0, 1.0, truncated=True
-    )  # follows 0.5 * (0.5 * 3 + 0.5 * 2) = 1.25; error 0.25
+    _think(brain, "a/0", 0.0, 5, 0.0, 1.0, truncated=True)  # follows 0.5 * (0.5 * 3 + 0.5 * 2) = 1.25; error 0.25
 
     np.testing.assert_allclose(brain.weights, [[1.125, 0.125], [3.0, 0.0]])
     assert {} == brain._paths
@@ -171,11 +167,7 @@ def test_a_stored_model_goes_on(make) -> None:
         ({"order": 2}, {}, "has another order: expected 1, found 2"),
         ({"unbounded": 5.0}, {}, "has another unbounded: expected 3, found 5"),
         ({}, {"state": np.array(1)}, "is not one of sarsa: expected arrays weights, .* found .* state"),
-        (
-            {},
-            {"weights": np.zeros((2, 4))},
-            r"other sensors or actions: weights: expected \(2, 2\), found \(2, 4\)",
-        ),
+        ({}, {"weights": np.zeros((2, 4))}, r"other sensors or actions: weights: expected \(2, 2\), found \(2, 4\)"),
         ({}, {"weights": np.full((2, 2), np.nan)}, "is damaged: expected finite numbers, found NaN"),
     ],
 )
@@ -194,16 +186,10 @@ def test_goes_on_bit_by_bit_from_a_checkpoint(make) -> None:
     one, two = _brain(make, **PARAMS), _brain(make, **PARAMS)
     for i in range(7):
         _think(one, f"a/{i % 2}", i / 10, 5 + i % 2, 0.3 * i, (i + 1) / 10, terminated=i == 3)
-    two.restore_checkpoint_state(
-        {name: array.copy() for name, array in one.export_checkpoint_state().items()}
-    )
+    two.restore_checkpoint_state({name: array.copy() for name, array in one.export_checkpoint_state().items()})
     for brain in (one, two):
         _think(brain, "a/0", 0.2, 5, 1.0, 0.3, truncated=True)
         _think(brain, "a/1", 0.4, 6, 1.0, 0.5)
 
     assert one.weights.tobytes() == two.weights.tobytes()
-    assert (one.exploration, one.decisions, one._paths.keys()) == (
-        two.exploration,
-        two.decisions,
-        two._paths.keys(),
-    )
+    assert (one.exploration, one.decisions, one._paths.keys()) == (two.exploration, two.decisions, two._paths.keys())

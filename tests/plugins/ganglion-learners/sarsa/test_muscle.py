@@ -43,9 +43,7 @@ def test_takes_the_best_action(make) -> None:
 
 def test_explores_in_training_only(make) -> None:
     """With exploration 1 every action comes up in training, by the muscle's stream; in test the best one does."""
-    chosen = [
-        [_choose(muscle, 0.1) for _ in range(30)] for muscle in (_muscle(make, 1.0), _muscle(make, 1.0))
-    ]
+    chosen = [[_choose(muscle, 0.1) for _ in range(30)] for muscle in (_muscle(make, 1.0), _muscle(make, 1.0))]
 
     assert chosen[0] == chosen[1]
     assert {10, 11, 12} == set(chosen[0])

@@ -3,16 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ganglion.sdk import (
-    ActuatorInformation,
-    Box,
-    Dict,
-    Discrete,
-    MultiBinary,
-    MultiDiscrete,
-    SensorInformation,
-    Tuple,
-)
+from ganglion.sdk import ActuatorInformation, Box, Dict, Discrete, MultiBinary, MultiDiscrete, SensorInformation, Tuple
 from ganglion_learners.sarsa.networks import FourierBasis, action_space, observe, ranges
 
 
@@ -22,9 +13,7 @@ def test_features_are_the_cosines_of_all_sums_of_multiples() -> None:
     x, y = 0.3, 0.5  # y is 0.625 of its way
 
     np.testing.assert_allclose(
-        basis.features(np.array([x, y])),
-        np.cos(np.pi * np.array([0.0, 0.625, x, x + 0.625])),
-        atol=1e-15,
+        basis.features(np.array([x, y])), np.cos(np.pi * np.array([0.0, 0.625, x, x + 0.625])), atol=1e-15
     )
     np.testing.assert_allclose(basis.step_sizes, [1.0, 1.0, 1.0, 1 / np.sqrt(2)])
 
@@ -39,9 +28,7 @@ def test_observations_beyond_the_ends_count_as_the_ends() -> None:
 
 def test_too_many_features_are_refused() -> None:
     """More than 4096 features are refused with the two ways out."""
-    with pytest.raises(
-        ValueError, match=r"makes 16384 features; at most 4096 .* lower the order, or connect fewer"
-    ):
+    with pytest.raises(ValueError, match=r"makes 16384 features; at most 4096 .* lower the order, or connect fewer"):
         FourierBasis(np.zeros(7), np.ones(7), 3)
 
 
@@ -69,10 +56,7 @@ def test_ranges_are_those_of_the_columns(space, low, high) -> None:
 
 def test_observations_are_joined_in_order() -> None:
     """The vectors of all sensors stand side by side, in the sensors' order."""
-    sensors = [
-        SensorInformation([1.0, 2.0], Box(0.0, 9.0, (2,)), "e.a"),
-        SensorInformation(1, Discrete(3), "e.b"),
-    ]
+    sensors = [SensorInformation([1.0, 2.0], Box(0.0, 9.0, (2,)), "e.a"), SensorInformation(1, Discrete(3), "e.b")]
 
     assert [1.0, 2.0, 1.0] == observe(sensors).tolist()
     assert [1.0, 2.0] == observe(sensors[:1]).tolist()

@@ -57,11 +57,7 @@ def _one(campaign: Campaign, seed: int) -> None:
         with contextlib.redirect_stderr(io.StringIO()):
             campaign.go(seed)
     except Exception as error:  # noqa: BLE001 - whatever it is, it is a finding
-        text = (
-            str(error)
-            if isinstance(error, AssertionError)
-            else f"seed {seed}: {type(error).__name__}: {error}"
-        )
+        text = str(error) if isinstance(error, AssertionError) else f"seed {seed}: {type(error).__name__}: {error}"
         _say(json.dumps({"failure": text, "seed": seed}))
 
 
@@ -104,9 +100,7 @@ class Sum:
     def line(self) -> str:
         """Return how far we are."""
         seeds, took_s = sum(self.seeds.values()), time.monotonic() - self.begun_s
-        return (
-            f"{took_s:8.0f} s {seeds:9d} seeds {seeds / took_s:6.1f} a second {len(self.failures):3d} failed"
-        )
+        return f"{took_s:8.0f} s {seeds:9d} seeds {seeds / took_s:6.1f} a second {len(self.failures):3d} failed"
 
 
 def main() -> int:

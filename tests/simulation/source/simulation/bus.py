@@ -98,9 +98,7 @@ class _Ticker:
             return
         if not self.down:
             self.bus.exchange.tick()
-            if self.nap_s and any(
-                link.asked_s is not None for link in self.bus.exchange.broker.links.values()
-            ):
+            if self.nap_s and any(link.asked_s is not None for link in self.bus.exchange.broker.links.values()):
                 self.asleep_s, self.nap_s = self.schedule.now_s + self.nap_s, 0.0
         self.schedule.sleep(self, max(self.asleep_s, self.schedule.now_s + _TICK_S))
 

@@ -115,9 +115,7 @@ def _wrong(run: Case, simulation: Simulation, outcome: Outcome, faults: Sequence
         return _disorder(run, outcome)
     if simulation.counts["difference"]:
         return "a successor found a difference where there is none"
-    differing = [
-        name for name, rows in run.rows.items() if name != "orders" and outcome.tables.get(name) != rows
-    ]
+    differing = [name for name, rows in run.rows.items() if name != "orders" and outcome.tables.get(name) != rows]
     return f"rows differ: {', '.join(differing)}" if differing else ""
 
 
@@ -140,9 +138,7 @@ def _caused(run: Case, simulation: Simulation, outcome: Outcome, faults: Sequenc
 
 def _disorder(run: Case, outcome: Outcome) -> str:
     """Return what is wrong with a run in which an operator has ended episodes early: each order ends one, at most."""
-    orders = [
-        row for row in outcome.tables["orders"] if row[4] == "RESET" and not row[6].startswith("refused")
-    ]
+    orders = [row for row in outcome.tables["orders"] if row[4] == "RESET" and not row[6].startswith("refused")]
     before, found = _lanes(run.rows["episodes"]), _lanes(outcome.tables["episodes"])
     if _driven(before) != _driven(found):
         return f"workers have run: expected {[*before]}, found {[*found]}"

@@ -24,16 +24,7 @@ _CROWD = 40
 DICE = "dice"
 """The run in which an environment throws dice."""
 
-_DEADLINES_S = {
-    "update": 2,
-    "act": 2,
-    "think": 2,
-    "start": 2,
-    "setup": 2,
-    "reset": 2,
-    "join": 20,
-    "record": 10,
-}
+_DEADLINES_S = {"update": 2, "act": 2, "think": 2, "start": 2, "setup": 2, "reset": 2, "join": 20, "record": 10}
 
 
 @dataclass(frozen=True)

@@ -97,9 +97,7 @@ class ChainMuscle(Muscle):
         self, sensors: list[SensorInformation], actuators_available: list[ActuatorInformation]
     ) -> tuple[list[ActuatorInformation], int]:
         """Decide."""
-        self.link = mix(
-            self.link, *(int(sensor.value) for sensor in sensors), int(self.rng.integers(MODULUS))
-        )
+        self.link = mix(self.link, *(int(sensor.value) for sensor in sensors), int(self.rng.integers(MODULUS)))
         for actuator in actuators_available:
             actuator.value = self.link
         return actuators_available, self.link

@@ -42,10 +42,7 @@ SOMETIMES = (
     "unreachable",
     "snare",
     "episode ended by an operator",
-    *(
-        f"replay of a {role}"
-        for role in ("environment", "muscle", "brain", "controller", "governor", "store")
-    ),
+    *(f"replay of a {role}" for role in ("environment", "muscle", "brain", "controller", "governor", "store")),
 )
 """What a campaign must have seen."""
 
@@ -83,9 +80,7 @@ def counting(counts: Counter[str]) -> Iterator[None]:
 
     def answered_forward(self: Broker, link: Any, peer: Any, head: Any, to: Any, *rest: Any) -> Any:
         effects = forward(self, link, peer, head, to, *rest)
-        assert effects or head.verb is not Verb.CALL, (
-            f"{peer.name}: {head.call} of {to!r} is lost at the broker"
-        )
+        assert effects or head.verb is not Verb.CALL, f"{peer.name}: {head.call} of {to!r} is lost at the broker"
         return effects
 
     def counted_nobody(self: Broker, link: Any, peer: Any, head: Any, to: Any, now_s: float) -> Any:

@@ -29,9 +29,7 @@ class Document:
 
 
 @st.composite
-def documents(
-    draw: Draw, phases_max: int = 3, workers_max: int = 3, modes: tuple[str, ...] = MODES
-) -> Document:
+def documents(draw: Draw, phases_max: int = 3, workers_max: int = 3, modes: tuple[str, ...] = MODES) -> Document:
     """Draw a document: phases with cascade, workers, environments, agents that span them, conditions."""
     whole = draw(_phase_conditions())
     schedule: list[dict[str, Any]] = []
@@ -58,9 +56,7 @@ def documents(
 
 
 # -- phases -----------------------------------------------------------------------------------------------------------
-def _first(
-    draw: Draw, whole: Any, given: dict[str, Any], workers_max: int, modes: tuple[str, ...]
-) -> PhaseWorld:
+def _first(draw: Draw, whole: Any, given: dict[str, Any], workers_max: int, modes: tuple[str, ...]) -> PhaseWorld:
     """Draw the first phase, which says everything."""
     if draw(st.integers(0, 7)) == 0:
         return _game(draw, None, whole, given)
@@ -78,12 +74,7 @@ def _first(
 
 
 def _following(
-    draw: Draw,
-    earlier: list[PhaseWorld],
-    whole: Any,
-    given: dict[str, Any],
-    workers_max: int,
-    modes: tuple[str, ...],
+    draw: Draw, earlier: list[PhaseWorld], whole: Any, given: dict[str, Any], workers_max: int, modes: tuple[str, ...]
 ) -> PhaseWorld:
     """Draw a phase that changes what it inherits."""
     phase = earlier[-1]
@@ -321,9 +312,7 @@ def _agent(draw: Draw, name: str, environments: tuple[Environment, ...], mode: s
     if poles and mode == "train" and draw(st.booleans()):
         pole = poles[0]
         sarsa = {"name": "sarsa", "params": {"order": 1}}
-        return Agent(
-            name, {"name": "sarsa"}, sarsa, "dummy", tuple(pole.ids(0)), tuple(pole.ids(1)), (pole.uid,)
-        )
+        return Agent(name, {"name": "sarsa"}, sarsa, "dummy", tuple(pole.ids(0)), tuple(pole.ids(1)), (pole.uid,))
     sensors, actuators = draw(_columns(environments, 0)), draw(_columns(environments, 1))
     if not sensors and not actuators:
         sensors = (environments[0].ids(0)[0],)
@@ -374,9 +363,7 @@ def _agent_map(agent: Agent) -> dict[str, Any]:
     return found
 
 
-def _change_agents(
-    draw: Draw, phase: PhaseWorld, earlier: list[PhaseWorld], given: dict[str, Any]
-) -> PhaseWorld:
+def _change_agents(draw: Draw, phase: PhaseWorld, earlier: list[PhaseWorld], given: dict[str, Any]) -> PhaseWorld:
     """Draw what happens to the agents; those whose environments have changed get other columns or go."""
     maps: list[dict[str, Any]] = []
     kept: list[Agent] = []
@@ -387,11 +374,7 @@ def _change_agents(
         before = [former[uid] for uid in sorted(changed) if uid in former]
         touched = any(_touches(agent, environment) for environment in before)
         fate = draw(st.sampled_from(["stay", "stay", "part", "remove"]))
-        if (
-            fate == "remove"
-            or agent.name in ("x", "o")
-            or (touched and agent.muscle["name"] in ("sarsa", "echo"))
-        ):
+        if fate == "remove" or agent.name in ("x", "o") or (touched and agent.muscle["name"] in ("sarsa", "echo")):
             maps.append({"name": agent.name, "remove": True})
             continue
         changes: dict[str, Any] = {}
@@ -425,11 +408,7 @@ def _change_agents(
 
 def _touches(agent: Agent, environment: Environment) -> bool:
     """Say whether an agent speaks of an environment at all."""
-    ids = {
-        environment.uid,
-        f"{environment.uid}.*",
-        *(uid for what in range(3) for uid in environment.ids(what)),
-    }
+    ids = {environment.uid, f"{environment.uid}.*", *(uid for what in range(3) for uid in environment.ids(what))}
     return bool(ids & {*agent.sensors, *agent.actuators, *(agent.rewards or ())})
 
 

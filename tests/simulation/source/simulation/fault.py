@@ -51,9 +51,7 @@ class Fault:
         KINDS[self.kind](self, simulation)
 
     def __str__(self) -> str:
-        return (
-            f"{self.kind} at {self.at} ({self.role.value} {self.pick}, count {self.count}, {self.span_s:g} s)"
-        )
+        return f"{self.kind} at {self.at} ({self.role.value} {self.pick}, count {self.count}, {self.span_s:g} s)"
 
     def victim(self, simulation: Simulation) -> Process | None:
         """Return whom it hits: one of its role, anybody if there is none."""
@@ -354,19 +352,7 @@ _USUAL = (
     "commit",
 )
 _RARE = ("poison", "plague")
-_SCENES = (
-    "snare",
-    "snare",
-    "echo",
-    "echo",
-    "last",
-    "last",
-    "halt",
-    "again",
-    "doze",
-    "unanswered",
-    "poison",
-)
+_SCENES = ("snare", "snare", "echo", "echo", "last", "last", "halt", "again", "doze", "unanswered", "poison")
 _BESIDE = ("snare", "halt", "halt", "order", "kill", "mine", "cut", "broker")
 _STAGED = 0.35  # of all seeds
 
@@ -390,9 +376,7 @@ def drawn(seed: int, length: int) -> list[Fault]:
         if found and draw.random() < 0.4:  # during the recovery from the one before
             at = found[-1].at + draw.randint(1, 60)
         role, kind = draw.choice(ROLES), draw.choice(kinds)
-        found.append(
-            Fault(kind, at, role, draw.randrange(1 << 16), draw.randrange(30), draw.choice(_SPANS_S))
-        )
+        found.append(Fault(kind, at, role, draw.randrange(1 << 16), draw.randrange(30), draw.choice(_SPANS_S)))
     return _with_moments(found, draw)
 
 

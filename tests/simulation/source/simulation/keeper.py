@@ -9,13 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ganglion.errors import GanglionError, PeerLost
-from ganglion.limits import (
-    DEADLINE_OTHER_S,
-    EXIT_DIFFERS,
-    LEAVE_ASK_S,
-    LEAVE_KILL_S,
-    LOSSES_AT_ONE_STEP,
-)
+from ganglion.limits import DEADLINE_OTHER_S, EXIT_DIFFERS, LEAVE_ASK_S, LEAVE_KILL_S, LOSSES_AT_ONE_STEP
 from ganglion.peer.conversation import Answer, Gone, Request, Told
 from ganglion.peer.participant import Participant
 from ganglion.run.plan import Plan, processes_of
@@ -199,9 +193,7 @@ class Keeper:
         due = [*self._due_s.values(), *(m.kill_s for m in there if m.kill_s is not None)]
         if self._lost is not None:
             due.append(self._lost[1])
-        return (
-            min(max(0.0, min(due, default=_LOOK_S) - self.participant.clock()), _LOOK_S) if due else _LOOK_S
-        )
+        return min(max(0.0, min(due, default=_LOOK_S) - self.participant.clock()), _LOOK_S) if due else _LOOK_S
 
     def _returned(self) -> None:
         """Say to a new broker what the one before it has known."""

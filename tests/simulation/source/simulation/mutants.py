@@ -124,9 +124,7 @@ def absent_is_gone(patch: Patch) -> None:
     """Take who is absent for gone."""
     admission = Keeper._admission
     patch.setattr(
-        Keeper,
-        "_admission",
-        lambda self, place, number: replace(admission(self, place, number), returns=False),
+        Keeper, "_admission", lambda self, place, number: replace(admission(self, place, number), returns=False)
     )
 
 

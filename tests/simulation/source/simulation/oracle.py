@@ -69,9 +69,7 @@ def check_names(simulation: Any) -> None:
             member, link = simulation.keeper.members.get(process.name), process.wires[-1].link
             if member is not None and member.process is not process and joined.get(process.name) is link:
                 late_s = link.joined_s - member.process.born_s
-                assert late_s <= 0.0, (
-                    f"{process.name} has joined {late_s:.3f} s after its successor was started"
-                )
+                assert late_s <= 0.0, f"{process.name} has joined {late_s:.3f} s after its successor was started"
 
 
 def check_host(host: Any, credit: int = STREAM_CREDIT_MESSAGES) -> None:

@@ -27,9 +27,7 @@ def _located(variables: tuple[str, str], *given: Any) -> registry.Entry:
     return _locate(*given)
 
 
-def _known(
-    kind: str, name: str, folder: str = "", allow: Sequence[str] = (), local: bool = True
-) -> registry.Entry:
+def _known(kind: str, name: str, folder: str = "", allow: Sequence[str] = (), local: bool = True) -> registry.Entry:
     """Locate a plugin once: each process of a run would look through the same entry points again."""
     variables = os.environ.get("GANGLION_ALLOW", ""), os.environ.get("GANGLION_BLOCK", "")
     return _located(variables, kind, name, folder, tuple(allow), local)

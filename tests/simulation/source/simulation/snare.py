@@ -30,14 +30,7 @@ class Kind:
     call: str = ""
 
 
-_G, _C, _E, _M, _B, _S = (
-    Role.GOVERNOR,
-    Role.CONTROLLER,
-    Role.ENVIRONMENT,
-    Role.MUSCLE,
-    Role.BRAIN,
-    Role.STORE,
-)
+_G, _C, _E, _M, _B, _S = (Role.GOVERNOR, Role.CONTROLLER, Role.ENVIRONMENT, Role.MUSCLE, Role.BRAIN, Role.STORE)
 MESSAGES = (
     Kind(Verb.REPLY, _G, _C),
     Kind(Verb.REPLY, _E, _C),

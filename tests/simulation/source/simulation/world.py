@@ -143,9 +143,7 @@ class Expected:
 
     reason: str = "max_episodes"
     evaluations: int = 0
-    episodes: list[tuple[int, int, int, bool, str]] = field(
-        default_factory=list
-    )  # worker, number, steps, ...
+    episodes: list[tuple[int, int, int, bool, str]] = field(default_factory=list)  # worker, number, steps, ...
     steps: dict[tuple[int, int, str], int] = field(default_factory=dict)  # worker, number, environment
     objectives: dict[tuple[int, int, str], list[Any]] = field(default_factory=dict)  # worker, number, agent
 

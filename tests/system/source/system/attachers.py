@@ -38,9 +38,7 @@ class Attachers:
             thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._over.set()
         for pid in self.pids():
             with contextlib.suppress(ProcessLookupError):
@@ -65,11 +63,7 @@ class Attachers:
             }
             with (self._folder / f"attached-{number}.out").open("ab") as out:
                 process = subprocess.Popen(
-                    [sys.executable, "world.py"],
-                    cwd=self._folder,
-                    env={**os.environ, **place},
-                    stdout=out,
-                    stderr=out,
+                    [sys.executable, "world.py"], cwd=self._folder, env={**os.environ, **place}, stdout=out, stderr=out
                 )
             self._processes[number] = process
             while process.poll() is None:

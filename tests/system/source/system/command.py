@@ -46,13 +46,7 @@ def ganglion(
             if command in commands:
                 return reader(commands).carry_out(words, folder, variables(more), span_s)
     return subprocess.run(
-        [GANGLION, *words],
-        cwd=folder,
-        env=variables(more),
-        capture_output=True,
-        text=True,
-        timeout=span_s,
-        check=False,
+        [GANGLION, *words], cwd=folder, env=variables(more), capture_output=True, text=True, timeout=span_s, check=False
     )
 
 

@@ -24,12 +24,7 @@ _FILES = {  # below the folder of a run -> how many of them there will be: they 
 _PLACES = {  # role -> hooks in which it can be met, and how often they are come by in one process at most
     "environment": {"environment.start": 1, "environment.reset": 6, "environment.update": 300},
     "muscle": {"muscle.update": 30, "muscle.act": 300},
-    "brain": {
-        "brain.setup": 1,
-        "brain.think": 300,
-        "brain.evaluate": 2,
-        "brain.store": 1,
-    },
+    "brain": {"brain.setup": 1, "brain.think": 300, "brain.evaluate": 2, "brain.store": 1},
     "controller": {"controller.between": 300, "controller.step": 300},
     "governor": {"governor.boundary": 10},
 }
@@ -131,9 +126,7 @@ def _draw(seed: str, workers: Sequence[int], roles: Sequence[str], kinds: Sequen
         return Scene(kind, count, _several(dice, roles))
     if kind == "store":
         deed = dice.choice(["lock", "move", "fill"])
-        return Scene(
-            kind, count, [Strike(_outside(dice), deed, "store", span_s=dice.choice([0.3, 1.0, 3.0]))]
-        )
+        return Scene(kind, count, [Strike(_outside(dice), deed, "store", span_s=dice.choice([0.3, 1.0, 3.0]))])
     if kind == "rename":
         return _renamed(dice, count)
     moment = dice.choice([_outside, _outside, _inside])(dice)

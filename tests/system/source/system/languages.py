@@ -16,18 +16,11 @@ __all__ = ["ALL", "RECIPES", "command_of", "names", "program_of"]
 
 RECIPES: dict[str, Recipe] = read_recipes()
 ALL = "GANGLION_ALL_LANGUAGES"  # set on a machine with all toolchains: there, no language may be skipped
-_USUAL = (
-    "python",
-    "c",
-    "c-muscle",
-    "javascript",
-)  # those of every run; the others are built by `scripts/test --long`
+_USUAL = ("python", "c", "c-muscle", "javascript")  # those of every run; the others are built by `scripts/test --long`
 
 
 def names(
-    role: str | None = "environment",
-    mark: pytest.MarkDecorator | None = None,
-    usual: Collection[str] = _USUAL,
+    role: str | None = "environment", mark: pytest.MarkDecorator | None = None, usual: Collection[str] = _USUAL
 ) -> list[ParameterSet]:
     """Return the names of recipes as parameters of a test, those of the usual run marked by `mark`, others `long`.
 

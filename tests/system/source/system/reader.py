@@ -57,10 +57,7 @@ class Reader:
     def __init__(self, commands: tuple[str, ...]) -> None:
         self._lock = threading.Lock()
         self._process = subprocess.Popen(
-            [sys.executable, "-P", __file__, *commands],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
+            [sys.executable, "-P", __file__, *commands], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
 
     def carry_out(

@@ -15,9 +15,7 @@ __all__ = ["Failed", "Rows", "fail", "table", "unnamed"]
 Rows = list[dict[str, Any]]
 
 
-def table(
-    folder: Path, name: str, run: str = "last", where: str | None = None, span_s: float = SPAN_S
-) -> Rows:
+def table(folder: Path, name: str, run: str = "last", where: str | None = None, span_s: float = SPAN_S) -> Rows:
     """Return the rows of a table of a run whose results are in a folder, all of them or those of a condition."""
     words = ("results", "--table", name, run, "--format", "json", *(("--where", where) if where else ()))
     done = ganglion(folder, *words, span_s=span_s)

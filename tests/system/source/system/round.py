@@ -137,9 +137,7 @@ class Driver:
             if not reached:
                 return
             self._due[index] = now_s + moment.delay_s
-        if now_s >= self._due[index] and (
-            self._strike(index, strike) or now_s > self._due[index] + _SEARCH_S
-        ):
+        if now_s >= self._due[index] and (self._strike(index, strike) or now_s > self._due[index] + _SEARCH_S):
             self._release(index)
             if self._pending.pop(index) not in self.hits:
                 self.missed.append(f"{strike}: nobody there")
