@@ -1,7 +1,8 @@
-"""Spaces read from the maps of the bus, and from what `to_string` writes, by a parser of our own."""
+"""Spaces read from the maps of the bus, and from what `to_string` writes, by the syntax tree of Python."""
 
 from __future__ import annotations
 
+import ast
 import json
 import math
 import re
@@ -141,20 +142,8 @@ _READERS = {
 }
 
 
-# space    = NAME "(" [argument {"," argument} [","]] ")"
-# argument = [(NAME | TEXT) "="] value
-# value    = number | dtype | list | tuple | space
-TOKEN = re.compile(
-    r"""\s*(?:
-      (?P<number>[+-]?(?:inf\b|(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?))
-    | (?P<name>[A-Za-z_][A-Za-z_0-9]*)
-    | (?P<text>"(?:[^"\\\x00-\x1f]|\\.)*")
-    | (?P<sign>[()\[\],=])
-    )""",
-    re.VERBOSE,
-)
 DTYPES = ("float16", "float32", "float64", *(f"{u}int{bits}" for u in ("", "u") for bits in (8, 16, 32, 64)))
-INTEGER_DIGITS = 20  # hold every 64-bit integer; Python's own conversion takes time that grows with the square
+_QUOTED_NAME = re.compile(r'("(?:[^"\\\x00-\x1f]|\\.)*")\s*=')  # of a Dict: the only text that there is
 
 
 def parse_space(text: str) -> Space:
@@ -165,11 +154,7 @@ def parse_space(text: str) -> Space:
     """
     if len(text) > SPACE_TEXT_BYTES:
         raise SpaceError(f"expected at most {SPACE_TEXT_BYTES} characters (space_text_bytes), found {len(text)}")
-    parser = _Parser(text)
-    space = parser.space(SPACE_DEPTH)
-    if parser.kind:
-        parser.fail("the end of the text")
-    return space
+    return _Reading(text).space()
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,123 +162,81 @@ class _Dtype:
     name: str
 
 
-class _Parser:
-    """Read one token ahead; each method consumes what it is named for."""
+class _Reading:
+    """Read the syntax tree that Python makes of a text; names of a Dict that are in quotes become words for it."""
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self.end = 0
-        self.advance()
+        self.names: dict[str, str] = {}
+        self.shifts: list[tuple[int, int]] = []  # from which column on, and by how many
 
-    def advance(self) -> None:
-        self.begin = self.end
-        match = TOKEN.match(self.text, self.end)
-        if match is None:
-            if self.text[self.end :].strip():
-                self.kind, self.token = "unknown", self.text[self.end :].strip()[:20]
-                return
-            self.kind, self.token = "", ""
-            return
-        self.kind, self.token = str(match.lastgroup), match.group(str(match.lastgroup))
-        self.end = match.end()
-
-    def fail(self, expected: str) -> NoReturn:
-        found = repr(self.token) if self.kind else "the end"
-        column = self.begin + 1 + len(self.text[self.begin :]) - len(self.text[self.begin :].lstrip())
-        raise SpaceError(f"space, column {column}: expected {expected}, found {found}")
-
-    def sign(self, sign: str) -> bool:
-        if self.kind == "sign" and self.token == sign:
-            self.advance()
-            return True
-        return False
-
-    def expect(self, sign: str) -> None:
-        if not self.sign(sign):
-            self.fail(repr(sign))
-
-    def space(self, depth: int) -> Space:
-        if self.kind != "name" or self.token not in _MAKERS:
-            self.fail(f"one of {', '.join(_MAKERS)}")
-        if depth == 0:
-            self.fail(f"spaces nested at most {SPACE_DEPTH} deep (space_depth)")
-        column, name = self.begin + 1, self.token
-        self.advance()
-        self.expect("(")
-        plain, named = self.arguments(depth)
+    def space(self) -> Space:
+        """Return the space of the whole text."""
         try:
-            return _MAKERS[name](plain, named)
-        except (SpaceError, TypeError, ValueError, OverflowError) as error:
-            raise SpaceError(f"space, column {column}: {error}") from error
+            tree = ast.parse(_QUOTED_NAME.sub(self.word_of, self.text.lstrip()), mode="eval")
+        except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
+            column = self.column((getattr(error, "offset", None) or 1) - 1)
+            said = getattr(error, "msg", None) or type(error).__name__
+            raise SpaceError(f"space, column {column}: expected a space, found {self.text[:40]!r}: {said}") from error
+        return self.space_of(tree.body, SPACE_DEPTH)
 
-    def arguments(self, depth: int) -> tuple[list[Any], dict[str, Any]]:
-        plain: list[Any] = []
+    def word_of(self, match: re.Match[str]) -> str:
+        """Put a word in the place of a name in quotes."""
+        word = f"_{len(self.names)}_"
+        try:
+            self.names[word] = str(json.loads(match[1]))
+        except ValueError as error:
+            raise SpaceError(f"space, column {match.start() + 1}: no JSON string: {match[1]:.40}") from error
+        self.shifts.append((match.start() - sum(by for _, by in self.shifts), len(match[0]) - len(word) - 1))
+        return f"{word}="
+
+    def column(self, offset: int) -> int:
+        """Return a column of the text, from 1."""
+        before = len(self.text) - len(self.text.lstrip())
+        return before + offset + 1 + sum(by for start, by in self.shifts if start < offset)
+
+    def fail(self, node: ast.expr, expected: str) -> NoReturn:
+        """Refuse what stands at a node."""
+        column = self.column(node.col_offset)
+        found = self.text[column - 1 :][:20]
+        raise SpaceError(f"space, column {column}: expected {expected}, found {found!r}")
+
+    def space_of(self, node: ast.expr, depth: int) -> Space:
+        """Return the space of a call."""
+        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name) or node.func.id not in _MAKERS:
+            self.fail(node, f"one of {', '.join(_MAKERS)}")
+        if depth == 0:
+            self.fail(node, f"spaces nested at most {SPACE_DEPTH} deep (space_depth)")
+        plain = [self.value(it, depth, ARRAY_RANK) for it in node.args]
         named: dict[str, Any] = {}
-        while not self.sign(")"):
-            if plain or named:
-                self.expect(",")
-                if self.sign(")"):
-                    break
-            name = self.argument_name()
-            if name is None:
-                if named:
-                    self.fail("an argument with a name")
-                plain.append(self.value(depth, ARRAY_RANK))
-                continue
-            if name in named:
-                self.fail(f"{name} once")
-            named[name] = self.value(depth, ARRAY_RANK)
-        return plain, named
+        for it in node.keywords:
+            name = self.names.get(it.arg or "", it.arg)
+            if name is None or name in named:
+                self.fail(it.value, "each argument once, by its name")
+            named[name] = self.value(it.value, depth, ARRAY_RANK)
+        try:
+            return _MAKERS[node.func.id](plain, named)
+        except (SpaceError, TypeError, ValueError, OverflowError) as error:
+            raise SpaceError(f"space, column {self.column(node.col_offset)}: {error}") from error
 
-    def argument_name(self) -> str | None:
-        """Consume `name =` if it stands here."""
-        if self.kind not in ("name", "text"):
-            return None
-        begin, end, kind, token = self.begin, self.end, self.kind, self.token
-        self.advance()
-        if self.sign("="):
-            if kind == "name":
-                return token
-            try:
-                return str(json.loads(token))
-            except ValueError as error:
-                raise SpaceError(f"space, column {begin + 1}: no JSON string: {token:.40}") from error
-        self.begin, self.end, self.kind, self.token = begin, end, kind, token
-        return None
-
-    def value(self, depth: int, rank: int) -> Any:
-        if self.kind == "number":
-            return self.number()
-        if self.kind == "name" and self.token in DTYPES:
-            dtype = _Dtype(self.token)
-            self.advance()
-            return dtype
-        for opening, closing in (("[", "]"), ("(", ")")):
-            if self.sign(opening):
-                return self.items(closing, depth, rank)
-        return self.space(depth - 1)
-
-    def number(self) -> int | float:
-        token = self.token
-        if token.lstrip("+-").isdigit():
-            if len(token) > INTEGER_DIGITS + 1:
-                self.fail(f"an integer of at most {INTEGER_DIGITS} digits")
-            self.advance()
-            return int(token)
-        self.advance()
-        return float(token)
-
-    def items(self, closing: str, depth: int, rank: int) -> list[Any]:
-        if rank == 0:
-            self.fail(f"lists nested at most {ARRAY_RANK} deep (array_rank)")
-        found: list[Any] = []
-        while not self.sign(closing):
-            if found:
-                self.expect(",")
-                if self.sign(closing):
-                    break
-            found.append(self.value(depth, rank - 1))
-        return found
+    def value(self, node: ast.expr, depth: int, rank: int) -> Any:
+        """Return a number, a dtype, a list or a space."""
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.UAdd):
+            number = self.value(node.operand, depth, rank)
+            if type(number) not in (int, float):
+                self.fail(node, "a number")
+            return -number if isinstance(node.op, ast.USub) else number
+        if isinstance(node, ast.Constant) and type(node.value) in (int, float):
+            return node.value
+        if isinstance(node, ast.Name) and node.id == "inf":
+            return math.inf
+        if isinstance(node, ast.Name) and node.id in DTYPES:
+            return _Dtype(node.id)
+        if isinstance(node, ast.List | ast.Tuple):
+            if rank == 0:
+                self.fail(node, f"lists nested at most {ARRAY_RANK} deep (array_rank)")
+            return [self.value(it, depth, rank - 1) for it in node.elts]
+        return self.space_of(node, depth - 1)
 
 
 def _bind(kind: str, names: tuple[str, ...], plain: list[Any], named: dict[str, Any]) -> dict[str, Any]:
