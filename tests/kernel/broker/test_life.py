@@ -45,15 +45,3 @@ def test_broker_obeys_the_table(bus: Any, state: str, verb: Verb) -> None:
         assert [(Verb.ERROR, 0, "protocol")] == [(row[2], row[3], row[5]["kind"]) for row in said]
         assert f"{verb.name} is not allowed for a peer that is {state}" == said[0][5]["message"]
     assert (link in bus.closed) == (expected == "gone")
-
-
-@pytest.mark.parametrize("verb", Verb)
-def test_gone_hears_nothing(bus: Any, verb: Verb) -> None:
-    """Whatever comes of a connection that has ended has no effect."""
-    link = bus.join("farm/store", Role.STORE)
-    bus.say(link, "", Verb.BYE)
-    before = len(bus.notes)
-
-    assert [] == bus.say(link, "", verb)
-    assert [] == bus.broker.disconnect(link, "again", bus.now_s)
-    assert before == len(bus.notes)

@@ -6,12 +6,9 @@ from typing import Any
 
 import pytest
 
-from ganglion.broker.link import Peer, Send, State
-from ganglion.broker.rights import allowed, bit, calls, may_publish, open_calls
-from ganglion.limits import OPEN_CALLS, OPEN_CALLS_CONTROL
-from ganglion.peer.conversation import Conversation
+from ganglion.broker.link import Peer
+from ganglion.broker.rights import may_publish
 from ganglion.wire.codec import Content
-from ganglion.wire.envelope import Head, encode_head, packed_call
 from ganglion.wire.messages import CALLS
 from ganglion.wire.name import Role
 from ganglion.wire.verb import Verb
@@ -76,26 +73,9 @@ def cells() -> dict[tuple[str, str], dict[str, str]]:
     return found
 
 
-CELLS = cells()
 ASKED = {(source, f"{to}.{word}") for source, to, words in rows(CALLS_TABLE)[1:] for word in words.split()}
 KERNEL_ASKED = {(source, f"kernel.{word}") for source, words in rows(KERNEL_TABLE)[1:] for word in words.split()}
 NAMES = sorted({name for _, name in ASKED | KERNEL_ASKED} | {call.name for call in CALLS} | {"", "muscle.fly"})
-
-
-def entitled(source: Peer, target: Peer, verb: str, call: str = "") -> bool:
-    """Say what the printed tables say."""
-    if verb in ("REPLY", "ERROR"):
-        return entitled(target, source, "CALL", call)
-    if call and (source.role.value, call) not in ASKED:
-        return False
-    if call and not call.startswith(f"{target.role.value}."):
-        return False
-    scope = CELLS.get((source.role.value, target.role.value), {}).get(verb)
-    if scope in (None, "any"):
-        return scope == "any"
-    worker = (source.worker, source.evaluation) == (target.worker, target.evaluation)
-    same = {"run": True, "worker": worker, "agent": source.uid == target.uid}
-    return source.run == target.run and same[scope]
 
 
 def peer(role: Role, name: str, run: str, worker: int, uid: str, evaluation: bool = False) -> Peer:
@@ -131,73 +111,11 @@ def everybody() -> list[Peer]:
 EVERYBODY = everybody()
 
 
-@pytest.mark.parametrize("role", Role)
-def test_bits_and_calls_are_those_of_the_tables(role: Role) -> None:
-    """The verbs and calls that may pass are those of the printed tables, for every pair of peers."""
-    for source, target in itertools.product(EVERYBODY, EVERYBODY):
-        if source.role is role:
-            verbs = sum(bit(verb) for verb in Verb if entitled(source, target, verb.name))
-            asked = {packed_call(name) for name in NAMES if name and entitled(source, target, "CALL", name)}
-
-            assert (verbs, asked) == (allowed(source, target), calls(source, target)), (source, target)
-
-
 def test_every_call_is_in_a_table() -> None:
     """Each call of the protocol is in one of the printed tables, with all who may ask it."""
     expected = {(caller.value, call.name) for call in CALLS for caller in call.callers}
 
     assert expected == ASKED | KERNEL_ASKED
-
-
-@pytest.fixture
-def crowd(bus: Any) -> Any:
-    """Return a bus that everybody has joined."""
-    for one in EVERYBODY:
-        more = {"uid": one.uid, "worker": one.worker, "evaluation": one.evaluation}
-        bus.join(one.name, one.role, one.run, **({} if one.role is Role.SUPERVISOR else more))
-    bus.broker.check()
-    return bus
-
-
-@pytest.mark.parametrize("role", [role for role in Role if role is not Role.SUPERVISOR])
-def test_broker_obeys_the_tables(crowd: Any, role: Role) -> None:
-    """What a peer says to another passes exactly if the printed tables say so; answers pass once per open CALL."""
-    said = 0
-    for source, target in itertools.permutations(EVERYBODY, 2):
-        if source.role is not role:
-            continue
-        for name in NAMES:
-            expected = entitled(source, target, "CALL", name) if name else False
-            assert expected is passes(crowd, source, target, Verb.CALL, name), (source, target, name)
-            if expected:
-                assert passes(crowd, target, source, Verb.REPLY)
-            said += 1
-        for verb in (Verb.TELL, Verb.SIGNAL, Verb.BYE, Verb.BEAT):
-            expected = entitled(source, target, verb.name)
-            assert expected is passes(crowd, source, target, verb), (source, target, verb)
-        asked = next((name for name in NAMES if name and entitled(target, source, "CALL", name)), None)
-        for answer in (Verb.REPLY, Verb.ERROR):
-            assert not passes(crowd, source, target, answer), (source, target, answer)  # nobody has asked
-            if asked is not None:
-                assert passes(crowd, target, source, Verb.CALL, asked)
-                assert passes(crowd, source, target, answer)
-                assert not passes(crowd, source, target, answer)  # doubled
-    crowd.broker.check()
-    assert said >= len(EVERYBODY) - 1
-
-
-def passes(bus: Any, source: Peer, target: Peer, verb: Verb, call: str = "") -> bool:
-    """Let a peer say something; say whether the other hears it, as it was said and under the right name."""
-    link, to = bus.peers[source.name], bus.peers[target.name]
-    link.refusals_s = []
-    head = encode_head(Head(verb, 5, call))
-    effects = bus.broker.receive(link, [target.name.encode(), head, b"body"], bus.now_s)
-    heard = [one for one in effects if isinstance(one, Send) and one.link is not link]
-    assert link.state is State.JOINED
-    assert len(heard) <= 1
-    if heard:
-        assert (to, (source.name.encode(), head, b"body")) == (heard[0].link, tuple(heard[0].frames))
-    return bool(heard)
 
 
 @pytest.mark.parametrize("one", [one for one in EVERYBODY if one.run != "foreign"], ids=lambda p: p.role.value)
@@ -212,64 +130,6 @@ def test_kernel_obeys_the_table(bus: Any, one: Peer) -> None:
             refused = [row[5]["kind"] for row in said if row[2] is Verb.ERROR and row[5]["kind"] == "forbidden"]
 
             assert ((one.role.value, name) not in KERNEL_ASKED) is bool(refused), (one.role, name)
-
-
-SPEAKERS = [one for one in EVERYBODY if one.run == "own" and one.role is not Role.SUPERVISOR]
-
-
-@pytest.mark.parametrize("one", SPEAKERS, ids=lambda p: f"{p.role}-{p.worker}-{p.uid}-{p.evaluation}")
-def test_tenth_forbidden_message_ends_the_connection(crowd: Any, one: Peer) -> None:
-    """Nine forbidden messages within ten seconds are refused; the tenth ends the connection, whatever they are."""
-    link = crowd.peers[one.name]
-    target = next(other for other in EVERYBODY if other.run == "foreign" and not entitled(one, other, "TELL"))
-    for number in range(9):
-        verb = (Verb.CALL, Verb.TELL, Verb.SIGNAL)[number % 3]
-        crowd.say(link, target.name, verb, 5, "kernel.info")
-        crowd.now_s += 1.0
-    assert link.state is State.JOINED
-    crowd.say(link, target.name, Verb.CALL, 5, "muscle.act")
-
-    assert link.state is State.GONE
-    assert one.name not in crowd.broker.joined
-
-
-def test_forbidden_messages_are_forgotten(crowd: Any) -> None:
-    """Who says what he may not every two seconds stays, for ever."""
-    one = next(one for one in EVERYBODY if one.role is Role.MUSCLE)
-    link = crowd.peers[one.name]
-    for _ in range(50):
-        crowd.say(link, "peer0", Verb.TELL)
-        crowd.now_s += 2.0
-
-    assert link.state is State.JOINED
-
-
-def test_answers_reach_who_has_asked(bus: Any) -> None:
-    """Forged, crossed, doubled and late answers settle nothing: not at the broker, or not at who had asked."""
-    controller = bus.join("c", Role.CONTROLLER, worker=0)
-    muscles = {name: bus.join(name, Role.MUSCLE, worker=0, uid=name) for name in ("ada", "bob")}
-    talk = Conversation()
-    pending, frames = talk.call("ada", "muscle.act", b"", bus.now_s, 5.0)
-    bus.take(bus.broker.receive(controller, frames, bus.now_s))
-
-    def answer(name: str, verb: Verb, serial: int) -> list[Any]:
-        """Let a muscle answer; return what the controller makes of it."""
-        head = encode_head(Head(verb, serial))
-        effects = bus.broker.receive(muscles[name], [b"c", head, b""], bus.now_s)
-        heard = [one for one in effects if isinstance(one, Send) and one.link is controller]
-        return [incoming for one in heard for incoming in talk.receive(one.frames, bus.now_s)[0]]
-
-    assert [] == answer("bob", Verb.REPLY, pending.serial)  # forged: nobody has asked him
-    _, frames = talk.call("bob", "muscle.act", b"", bus.now_s, 5.0)
-    bus.take(bus.broker.receive(controller, frames, bus.now_s))
-    assert [] == answer("bob", Verb.REPLY, pending.serial)  # crossed: he was asked something else
-    assert [pending] == [one.pending for one in answer("ada", Verb.REPLY, pending.serial)]
-    assert [] == answer("ada", Verb.REPLY, pending.serial)  # doubled
-    late, frames = talk.call("ada", "muscle.act", b"", bus.now_s, 5.0)
-    bus.take(bus.broker.receive(controller, frames, bus.now_s))
-    bus.now_s += 6.0
-    assert late in [one.pending for one in talk.give_up(talk.late(bus.now_s), bus.now_s)]
-    assert [] == answer("ada", Verb.REPLY, late.serial)  # late
 
 
 # (role, its run, topic) -> whether it may publish there
@@ -295,17 +155,3 @@ TOPICS = [
 def test_topics(role: Role, run: str, topic: str, may: bool) -> None:
     """Participants publish under their own run; how the run goes is said by governor and supervisor alone."""
     assert may is may_publish(peer(role, "source", run, 0, "ada"), topic)
-
-
-@pytest.mark.parametrize("role", Role)
-def test_open_calls(role: Role) -> None:
-    """Those who ask many at once may have more open calls."""
-    control = role in (Role.CONTROLLER, Role.GOVERNOR, Role.SUPERVISOR)
-
-    assert (OPEN_CALLS_CONTROL if control else OPEN_CALLS) == open_calls(peer(role, "n", "r", 0, "u"))
-
-
-def test_bits_are_those_of_the_verbs() -> None:
-    """A front tests `allowed >> verb & 1`."""
-    assert all(bit(verb) >> verb & 1 for verb in Verb)
-    assert len(Verb) == len({bit(verb) for verb in Verb})

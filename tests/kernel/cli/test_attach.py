@@ -19,12 +19,6 @@ def test_a_name_that_nobody_awaits_is_refused(daemon: Path, capsys: pytest.Captu
     assert "the kernel refuses 'nobody'" in capsys.readouterr().err
 
 
-def test_another_role_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
-    """Only environments can be attached so far."""
-    assert 2 == main(["attach", "governor", "dummy"])
-    assert "environment" in capsys.readouterr().err
-
-
 def test_observer_of_a_run_that_there_is_not(daemon: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """An observer needs a run: one that no kernel knows is exit status 1."""
     assert 1 == main(["attach", "observer", "x", "--run", "nowhere", "--results", str(daemon)])

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
@@ -18,41 +17,6 @@ def plan(folder: Path, muscle: str) -> Plan:
     environments = [EnvironmentPlan("hill", attach=True)]
     phase = PhasePlan(0, "one", environments, [agent], PluginPlan("vanilla"), [], [PluginPlan("max_episodes")])
     return Plan("u", "u", "1", [phase], source="run.yml", folder=str(folder), document="first\nsecond line")
-
-
-def test_authors_code_runs_in_the_child_only(tmp_path: Path) -> None:
-    """A class is imported and judged elsewhere, whatever its module prints; its fault has the document's line."""
-    (tmp_path / "mine.py").write_text("print('noise')\nclass Thing: pass\n")
-
-    (fault,) = deeply(plan(tmp_path, "mine:Thing"))
-
-    assert ("run.yml", 2, 3, "second line") == (fault.file, fault.line, fault.column, fault.text)
-    assert "muscle `mine:Thing` is not a subclass of Muscle" == fault.message
-    assert "mine" not in sys.modules
-
-
-def test_a_brain_is_asked_for_its_spaces(tmp_path: Path) -> None:
-    """A brain gets what its agent sees and sets, with its parameters; what it refuses is a fault at its place."""
-    (tmp_path / "mine.py").write_text(
-        "from ganglion.sdk import Brain\nclass Picky(Brain):\n"
-        "    def thinking(self, *_): pass\n"
-        "    @classmethod\n"
-        "    def check_spaces(cls, sensors, actuators, least=0):\n"
-        "        found = [it.space.to_string() for it in (*sensors, *actuators)]\n"
-        "        if len(actuators) < least: raise ValueError(f'too few for {least}: {found}')\n"
-    )
-    hill = EnvironmentPlan("hill", PluginPlan("dummy"))
-
-    def faults(least: int, *filters: PluginPlan) -> list[str]:
-        brain = PluginPlan("mine:Picky", {"least": least}, at="run.yml:2:3: schedule.one.agents.ada.brain")
-        dummy = PluginPlan("dummy")
-        agent = AgentPlan("ada", dummy, brain, dummy, ["hill.0"], ["hill.1"], filters=list(filters))
-        phase = PhasePlan(0, "one", [hill], [agent], PluginPlan("vanilla"), [], [PluginPlan("max_episodes")])
-        return [f"{it.place}: {it.message}" for it in deeply(Plan("u", "u", "1", [phase], folder=str(tmp_path)))]
-
-    assert [] == faults(1)
-    assert ["run.yml:2:3: agent ada: too few for 2: ['Discrete(11)', 'Discrete(100)']"] == faults(2)
-    assert [] == faults(2, PluginPlan("norm"))
 
 
 def test_a_warning_beside_an_error_is_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

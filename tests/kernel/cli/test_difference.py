@@ -32,14 +32,6 @@ def _found(table: str, a: list[dict[str, Any]], b: list[dict[str, Any]]) -> Any:
     return first_difference(reader, "a", "b")
 
 
-def test_ids_and_times_do_not_count() -> None:
-    """Runs are equal if only their ids, wall-clock times and places of files differ."""
-    brains = [[{"run": r, "created": r, "path": r, "sha256": "00"}] for r in "ab"]
-
-    assert _found("steps", [_step("a", 1, 2)], [_step("b", 1, 2)]) is None
-    assert _found("brains", *brains) is None
-
-
 @pytest.mark.parametrize(
     ("a", "b", "text"),
     [
@@ -56,10 +48,3 @@ def test_the_first_difference_is_named(a: list[Any], b: list[Any], text: str) ->
 
     assert text == str(found)
     assert found.to_map()["table"] == "steps"
-
-
-def test_digests_of_models_count() -> None:
-    """Models are compared by the digest of their arrays."""
-    brains = [[{"run": r, "agent": "ada", "tag": "last", "sha256": r}] for r in "ab"]
-
-    assert "brains, row 0 (agent ada, tag last): sha256 a against b" == str(_found("brains", *brains))

@@ -30,51 +30,6 @@ class FakeReader:
             yield {"run": runs[0], **row}
 
 
-def digests(a: Rows, b: Rows) -> tuple[str, str]:
-    """Return the digests of two runs."""
-    reader: Any = FakeReader(a=a, b=b)
-    return results_digest(reader, "a"), results_digest(reader, "b")
-
-
-def test_runs_with_equal_rows_have_equal_digests() -> None:
-    """Neither the run's id nor times nor places of files count."""
-    brains = [[{"agent": "ada", "sha256": "00", "created": c, "path": c, "bytes": 1}] for c in "xy"]
-    first, second = digests({"brains": brains[0]}, {"brains": brains[1]})
-
-    assert first == second
-    assert (64, True) == (len(first), set(first) <= set("0123456789abcdef"))
-
-
-@pytest.mark.parametrize(
-    ("table", "a", "b"),
-    [
-        ("steps", {"step": 1}, {"step": 2}),
-        ("steps", {"sensors": {"g.a": 1.0}}, {"sensors": {"g.a": 1.0000000000000002}}),
-        ("steps", {"sensors": {"g.a": 0.0}}, {"sensors": {"g.a": -0.0}}),
-        ("steps", {"sensors": {"g.a": None}}, {"sensors": {}}),
-        ("phases", {"reason": None}, {"reason": "completed"}),
-        ("brains", {"sha256": "00"}, {"sha256": "01"}),
-        ("evaluations", {"metrics": {"return": 1.0}}, {"metrics": {"return": 2.0}}),
-        ("signals", {"data": {"steps": 1}}, {"data": {"steps": True}}),
-    ],
-)
-def test_any_other_value_is_another_digest(table: str, a: dict[str, Any], b: dict[str, Any]) -> None:
-    """The smallest difference of one value makes another digest."""
-    first, second = digests({table: [a]}, {table: [b]})
-
-    assert first != second
-
-
-def test_order_and_place_of_rows_count() -> None:
-    """Turned rows, and a row in another table, are other results."""
-    one, two = {"step": 1}, {"step": 2}
-    turned = digests({"steps": [one, two]}, {"steps": [two, one]})
-    moved = digests({"steps": [one]}, {"phases": [one]})
-
-    assert turned[0] != turned[1]
-    assert moved[0] != moved[1]
-
-
 def test_runs_and_incidents_do_not_count() -> None:
     """What a run was called, when it ran and who was replaced is not among the results."""
     assert not {"runs", "incidents", "declarations", "points", "returns"} & set(DIGESTED)

@@ -40,14 +40,6 @@ def test_any_label_stays_a_label(form: str, line: re.Pattern[str], labels: list[
     assert len(drawn.edges) == sum("->" in re.sub(r'"[^"]*"', "", text) for text in lines)
 
 
-def test_escapes() -> None:
-    """Quotes, brackets, line ends and what a terminal would obey are shown as characters."""
-    mermaid, dot = ("\n".join(FORMATS[form](graph('a "b"\n<c>#\\\x1b'))) for form in ("mermaid", "dot"))
-
-    assert 'n0["a #quot;b#quot;<br/>#lt;c#gt;#35;#92;#92;x1b"]' in mermaid
-    assert r'n0 [label="a \"b\"\n<c>#\\\\x1b"]' in dot
-
-
 def test_same_edge_twice_is_one() -> None:
     """An edge that is added again is not drawn again; another label is another edge."""
     drawn = Graph()

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ganglion.cli.graph import phases_graph, process_graph
-from ganglion.run.plan import AgentPlan, EnvironmentPlan, PhasePlan, Plan, PluginPlan, ProgramPlan
+from ganglion.run.plan import AgentPlan, EnvironmentPlan, PhasePlan, Plan, PluginPlan
 
 Command = Callable[..., tuple[int, str, str]]
 DUMMY, ENDS = PluginPlan("dummy"), PluginPlan("max_episodes")
@@ -43,27 +43,6 @@ def edges(plan: Plan, phases: bool = False) -> set[tuple[str, str, str, bool]]:
     graph = phases_graph(plan) if phases else process_graph(plan)
     name = [label.split("\n")[0] for label in graph.labels]
     return {(name[source], name[target], label, dotted) for source, target, label, dotted in graph.edges}
-
-
-def test_who_asks_whom() -> None:
-    """The controller asks environments and muscles, muscles their brains; an agent without a brain asks nobody."""
-    assert edges(Plan("u", "u", "1", [TRAIN])) == {
-        ("governor", "store", "records", False),
-        ("governor", "controller", "start", False),
-        ("controller", "governor", "episode, boundary", False),
-        ("controller", "store", "records", False),
-        ("controller", "environment a", "update", False),
-        ("controller", "environment a.b", "update", False),
-        ("controller", "environment far", "update", False),
-        ("controller", "muscle ada", "act", False),
-        ("controller", "muscle bob", "act", False),
-        ("muscle ada", "brain ada", "think", False),
-        ("governor", "brain ada", "store", False),
-        ("environment a", "muscle ada", "1 sensors", True),
-        ("environment a.b", "muscle ada", "2 sensors", True),
-        ("environment far", "muscle bob", "all sensors", True),
-        ("muscle ada", "environment a", "all actuators", True),
-    }
 
 
 def test_filters_stand_with_their_agent() -> None:
@@ -122,12 +101,3 @@ def test_faulty_document_and_unknown_run(ganglion: Command, tmp_path: Path) -> N
     assert "did you mean `dummy`?" in ganglion("graph", str(tmp_path / "one.yml"))[2]
     for source in (str(tmp_path / "one.yml"), str(tmp_path / "none.yml"), "nobody"):
         assert 2 == ganglion("graph", source)[0]
-
-
-def test_programs_that_act_are_named() -> None:
-    """A muscle that is a program is drawn with its command, or as one that attaches."""
-    forms = {"ada": ProgramPlan(["act", "-v"]), "bob": ProgramPlan()}
-    agents = [AgentPlan(name, None, None, DUMMY, ["a.0"], [], program=form) for name, form in forms.items()]
-    graph = process_graph(Plan("u", "u", "1", [dataclasses.replace(TRAIN, agents=agents, workers=1)]))
-
-    assert {"muscle ada\ncommand act", "muscle bob\nattach"} <= set(graph.labels)

@@ -15,14 +15,6 @@ def _nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_RUNTIME_DIR", "")
 
 
-def test_places_are_listed_when_there_is_no_kernel(tmp_path: Path) -> None:
-    """Who finds no kernel is told where was looked, and ends with 1."""
-    with pytest.raises(PeerLost, match=str(tmp_path)) as error:
-        find_kernel(tmp_path, None)
-
-    assert 1 == error.value.exit_status
-
-
 def test_daemon_is_told_from_a_run(tmp_path: Path) -> None:
     """A run's own kernel is no daemon; a file that was named is taken as it is."""
     path = connection_path(tmp_path / "x", tmp_path, "demo-1")

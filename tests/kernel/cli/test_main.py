@@ -9,20 +9,12 @@ from pathlib import Path
 import click
 import pytest
 
-from ganglion import registry
 from ganglion.cli import main as module
 from ganglion.cli.main import COMMANDS, main
 from ganglion.cli.settings import Settings
 from ganglion.errors import StoreError, UsageError
 
 ROOT = Path(__file__).parents[3]
-PLUGIN = """
-import click
-@click.command("shout", help="Shout.")
-@click.pass_obj
-def command(settings):
-    click.echo(f"HEY {settings.results} {settings.verbosity}")
-"""
 
 
 def test_help_lists_every_command_and_imports_none(capsys: pytest.CaptureFixture[str]) -> None:
@@ -82,19 +74,6 @@ def test_interruption_is_130(error: BaseException, monkeypatch: pytest.MonkeyPat
     assert 130 == main(["run"])
 
 
-@pytest.mark.parametrize(("value", "status"), [(None, 0), (0, 0), (1, 1), (130, 130)])
-def test_command_returns_its_status(value: int | None, status: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a command returns is the exit status, nothing is 0."""
-
-    @click.command()
-    def command() -> int | None:
-        return value
-
-    monkeypatch.setattr(module, "_object", lambda path: command)
-
-    assert status == main(["run"])
-
-
 def test_options_before_and_after_the_name(monkeypatch: pytest.MonkeyPatch) -> None:
     """The options of every command are taken on both sides of its name, also of a command within a command."""
     seen: list[Settings] = []
@@ -118,36 +97,6 @@ def test_options_before_and_after_the_name(monkeypatch: pytest.MonkeyPatch) -> N
     assert (Path("a"), 2, True, "x:y", False) == (first.results, first.verbosity, first.json, first.store, first.plain)
     assert (-1, True, Path("f"), None) == (second.verbosity, second.plain, second.kernel, second.store)
     assert (Path("b"), False) == (third.results, third.json)
-
-
-def test_commands_of_plugins(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """A plugin's command is found by entry point, gets the same options, and its help names its distribution."""
-    info = tmp_path / "acme_shout-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Name: acme-shout\nVersion: 1.0\nSummary: Shouting\n\n")
-    (info / "entry_points.txt").write_text("[ganglion.commands]\nshout = acme_shout:command\n")
-    (tmp_path / "acme_shout.py").write_text(PLUGIN)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    registry._table.cache_clear()
-    try:
-        assert 0 == main(["--help"])
-        assert "Shouting (acme-shout 1.0)" in capsys.readouterr().out
-        assert "acme_shout" not in sys.modules
-        assert 0 == main(["shout", "--results", "r", "-vv"])
-        assert "HEY r 2\n" == capsys.readouterr().out
-        assert 0 == main(["shout", "--help"])
-        assert 1 == capsys.readouterr().out.count("A command of acme-shout 1.0.")
-    finally:
-        registry._table.cache_clear()
-        sys.modules.pop("acme_shout", None)
-
-
-def test_version(capsys: pytest.CaptureFixture[str]) -> None:
-    """`--version` prints name and version."""
-    assert 0 == main(["--version"])
-    assert capsys.readouterr().out.startswith("ganglion 0.")
 
 
 def test_reader_that_leaves_is_no_traceback() -> None:

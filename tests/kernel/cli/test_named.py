@@ -1,21 +1,8 @@
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from ganglion.cli.main import main
-from ganglion.cli.session import document_file
-
-
-def test_a_name_means_the_document_of_a_plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A name is the plugin's document, unless a file of that name is there; what looks like another file stays."""
-    monkeypatch.chdir(tmp_path)
-    found = document_file("demo")
-    (tmp_path / "demo").write_text("mine")
-
-    assert "demo.yml" == Path(found).name
-    assert ["demo", "-", "nowhere.yml"] == [document_file(word) for word in ("demo", "-", "nowhere.yml")]
 
 
 def test_a_name_that_nobody_has_is_refused_as_a_name(capsys: pytest.CaptureFixture[str]) -> None:

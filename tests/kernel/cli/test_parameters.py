@@ -5,11 +5,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Optional
 
 import pytest
-from jsonschema import Draft202012Validator
 
-from ganglion import registry
-from ganglion.cli.parameters import form_of, parameters, schema_of
-from ganglion.document.schema import PARAMETERISED
+from ganglion.cli.parameters import form_of, schema_of
 from ganglion.errors import PluginInvalid
 
 if TYPE_CHECKING:
@@ -69,34 +66,7 @@ def test_constructor() -> None:
     } == form_of(Hidden)
 
 
-def test_description_is_the_first_sentence() -> None:
-    """What stands before the first empty line of a docstring is the description, on one line."""
-
-    class Free:
-        __doc__ = "Do one thing,\n    on two lines.\n\n    And explain it.\n    "
-
-        def __init__(self, scale: float = 1.5) -> None: ...
-
-    assert "Do one thing, on two lines." == form_of(Free)["description"]
-
-
 def test_parameter_without_a_name() -> None:
     """A class whose parameters cannot be given by name is blamed."""
     with pytest.raises(PluginInvalid, match="positional-only"):
         form_of(Positional)
-
-
-def test_installed_plugins(capfd: pytest.CaptureFixture[str]) -> None:
-    """Each installed plugin of a document's kinds has a schema under both of its names; asking imports none here."""
-    found = parameters(PARAMETERISED)
-
-    for kind in PARAMETERISED:
-        for entry in registry.entries(kind):
-            form = found[kind][entry.name]
-            Draft202012Validator.check_schema(form)
-            assert form == found[kind][f"{entry.distribution}:{entry.name}"]
-    dummy = found["environment"]["dummy"]
-    assert {"type": "integer", "default": 10} == dummy["properties"]["max_iter"]
-    assert dummy["additionalProperties"] is False
-    assert "additionalProperties" not in found["condition"]["agent_objective"]
-    assert "" == capfd.readouterr().err

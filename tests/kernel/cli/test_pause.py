@@ -13,11 +13,3 @@ def test_unknown_run_is_refused(name: str, daemon: Path, capsys: pytest.CaptureF
     assert 1 == main(["--results", str(daemon), name, "nobody"])
     assert 1 == main([name, "nobody", "--results", str(daemon)])
     assert 2 == capsys.readouterr().err.count("run 'nobody' is unknown")
-
-
-@pytest.mark.parametrize("name", ["pause", "continue"])
-@pytest.mark.parametrize("option", [("--steps", "0"), ("--worker", "-1"), ("--step", "x")])
-def test_wrong_options_are_usage(name: str, option: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
-    """No steps, a worker below 0 and what is no number are exit status 2, and nothing is sent."""
-    assert 2 == main([name, "x", *option])
-    assert "--steps" in capsys.readouterr().err or option[0] == "--worker"

@@ -10,9 +10,3 @@ def test_place_is_needed(capsys: pytest.CaptureFixture[str], monkeypatch: pytest
     monkeypatch.delenv("GANGLION_ENDPOINT", raising=False)
     assert 2 == main(["pipe", "--", "true"])
     assert "expected the variable GANGLION_ENDPOINT, found nothing; see ganglion kernel env" in capsys.readouterr().err
-
-
-def test_command_is_needed(capsys: pytest.CaptureFixture[str]) -> None:
-    """Without a program there is nothing to join: exit status 2."""
-    assert 2 == main(["pipe"])
-    assert "COMMAND" in capsys.readouterr().err

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ganglion.cli.session import keep_to, processors
-from ganglion.cli.settings import Settings
+from ganglion.cli.session import processors
 from ganglion.errors import UsageError
 
 GANGLION = str(Path(sys.executable).with_name("ganglion"))
@@ -35,14 +34,6 @@ def test_others_are_refused(text: str, sentence: str) -> None:
     """What is no list, and a processor that is not there, are refused; a long range costs nothing."""
     with pytest.raises(UsageError, match=sentence):
         processors(text, {0, 3})
-
-
-def test_without_a_setting_nothing_changes() -> None:
-    """Nobody is kept anywhere unasked."""
-    before = os.sched_getaffinity(0)
-    keep_to(Settings())
-
-    assert before == os.sched_getaffinity(0)
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="this system keeps no process anywhere")

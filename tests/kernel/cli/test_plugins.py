@@ -35,26 +35,6 @@ def test_a_group_holds_its_own_kind_only(words: list[str], capsys: pytest.Captur
     assert {"environment"} == {row["group"] for row in rows}
 
 
-def test_each_plugin_has_a_summary_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
-    """The summary of a plugin is the first line of its class, not that of its distribution."""
-    assert 0 == main(["--json", "plugins", "ganglion-toys"])
-
-    found = {(row["group"], row["name"]): row["summary"] for row in json.loads(capsys.readouterr().out)}
-    assert (
-        "Play tic-tac-toe under the controller `taking_turns`; a game is an episode of 5 to 9 steps."
-        == (found["environment", "tic_tac_toe"])
-    )
-    assert "Play tic-tac-toe by moves drawn uniformly from the legal ones." == found["muscle", "tic_tac_toe"]
-
-
-def test_lists_a_name(capsys: pytest.CaptureFixture[str]) -> None:
-    """A name lists the plugins of every group that have it."""
-    assert 0 == main(["plugins", "dummy", "--json"])
-
-    groups = [row["group"] for row in json.loads(capsys.readouterr().out)]
-    assert ["environment", "muscle", "brain", "objective"] == groups
-
-
 def test_unknown_name(capsys: pytest.CaptureFixture[str]) -> None:
     """An unknown name is exit 2 and comes with the nearest one."""
     assert 2 == main(["plugins", "enviroments"])

@@ -26,33 +26,9 @@ def _episode(second: float, steps: int = 10) -> RunEvent:
     return RunEvent("episode.ended", fields, second)
 
 
-def test_event_is_one_line() -> None:
-    """An event is its time, its name and its fields; maps are written with dots, texts with spaces in quotes."""
-    line = plain_line(_episode(1.5))
-
-    assert "episode.ended    phase=0 worker=1 episode=0 steps=10 return.scout=21 reason=terminated" == line[13:]
-    assert ".500" == line[8:12]
-    assert (
-        'signal           reason="good enough"' == plain_line(RunEvent("signal", {"reason": "good enough"}, 0.0))[13:]
-    )
-
-
 def test_wait_is_its_own_sentence() -> None:
     """A wait is shown as the sentence that tells it."""
     assert "waiting 4.2 s for ada" == plain_line(RunEvent("waiting", {"text": "waiting 4.2 s for ada"}, 0.0))[13:]
-
-
-def test_terminal_sequences_are_disarmed() -> None:
-    """What comes from strangers cannot speak to the terminal."""
-    assert "\x1b" not in plain_line(RunEvent("signal", {"reason": "\x1b[2J"}, 0.0))
-
-
-def test_first_line_names_the_run() -> None:
-    """The first line has version, id, seed and folder."""
-    progress, out, _ = _plain()
-    progress.begin("demo-1", "42", "results/demo-1")
-
-    assert " · run demo-1 · seed 42 · results/demo-1\n" in out.getvalue()
 
 
 def test_many_episodes_become_one_line() -> None:

@@ -21,14 +21,6 @@ def test_processes_are_listed(daemon: Path, capsys: pytest.CaptureFixture[str]) 
     assert ["-", "broker", "broker", "-", str(row["pid"]), "running"] == line.split()[:6]
 
 
-def test_nobody_is_an_empty_list(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Where no kernel lives there are no processes: an empty list, exit status 0."""
-    assert 0 == main(["ps", "--results", str(tmp_path), "--json"])
-    assert "[]" == capsys.readouterr().out.strip()
-    assert 0 == main(["ps", "--results", str(tmp_path)])
-    assert ["RUN", "NAME"] == capsys.readouterr().out.split()[:2]
-
-
 def test_unknown_run_is_refused(daemon: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A run that no kernel knows ends with 1."""
     assert 1 == main(["ps", "nobody", "--results", str(daemon)])

@@ -26,28 +26,6 @@ def test_without_a_table_the_tables_are_listed(ganglion: Command) -> None:
     assert "sensors" in found["steps"]["columns"]
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ("results", "steps", "demo", "--format", "json"),
-        ("results", "--table", "steps", "demo", "--format", "json"),
-        ("results", "demo-2", "--table", "steps", "--json"),
-        ("--json", "results", "steps", "last"),
-    ],
-)
-def test_rows_as_json(ganglion: Command, arguments: tuple[str, ...]) -> None:
-    """The rows of a run are one JSON list, whichever way table, run and format were said."""
-    rows = json.loads(ganglion(*arguments)[1])
-
-    assert [("demo-2", 1), ("demo-2", 2)] == [(row["run"], row["step"]) for row in rows]
-    assert {"grid.a": 0.5} == rows[0]["sensors"]
-
-
-def test_no_row_is_an_empty_list(ganglion: Command) -> None:
-    """A table without rows is `[]`."""
-    assert (0, "[]\n", "") == ganglion("results", "incidents", "--format", "json")
-
-
 def test_rows_are_narrowed(ganglion: Command) -> None:
     """Condition, columns, order, limit and wide reach the store."""
     options = ["--where", "step > 1", "--columns", "run,step", "--columns", "setpoints", "--order", "-step,run"]
@@ -71,18 +49,6 @@ def test_a_query_in_sql(ganglion: Command) -> None:
     ):
         status, _, err = ganglion("results", *arguments)
         assert (2, True) == (status, message in err), err
-
-
-def test_a_file_is_written_once(ganglion: Command, tmp_path: Path) -> None:
-    """--out takes the format from the file's name and never overwrites: exit 2."""
-    path = tmp_path / "steps.jsonl"
-    assert (0, "", "") == ganglion("results", "steps", "demo-2", "--out", str(path))
-    before = path.read_text()
-
-    status, _, err = ganglion("results", "steps", "--out", str(path))
-    assert (2, True) == (status, "nothing is overwritten" in err)
-    assert before == path.read_text()
-    assert 2 == len([json.loads(line) for line in before.splitlines()])
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ganglion.cli.resume import _find, _other_installation, _store, _way
+from ganglion.cli.resume import _find, _store, _way
 from ganglion.cli.settings import Settings
 from ganglion.errors import UsageError
 from ganglion.run.plan import EnvironmentPlan, PhasePlan, Plan, PluginPlan
@@ -50,16 +50,6 @@ def test_a_run_that_is_not_there(ganglion: Callable[..., Any]) -> None:
 
     assert 2 == status
     assert "found no 'nobody'" in err
-
-
-def test_a_finished_run_is_refused(ganglion: Callable[..., Any], kept: RunFolder) -> None:
-    """There is nothing to go on with: exit 2, and the folder stays as it is."""
-    kept.seal("finished", "completed", None)
-    before = (kept.path / "manifest.json").read_bytes()
-    status, _, err = ganglion("resume", kept.run)
-
-    assert (2, "ganglion: run demo-1 has finished (completed): there is nothing to go on with\n") == (status, err)
-    assert before == (kept.path / "manifest.json").read_bytes()
 
 
 @pytest.mark.parametrize("boot", [boot_id(), "another"])
@@ -113,16 +103,6 @@ def test_another_installation_is_refused(ganglion: Callable[..., Any], kept: Run
     assert "\n  python: 2.7.18 then, " in err
     assert "\n  package numpy: 0.1 then, " in err
     assert "--accept-fingerprint goes on all the same" in err
-
-
-def test_another_installation_can_be_accepted() -> None:
-    """Then the differences are returned, to be recorded."""
-    now = fingerprint()
-
-    assert [] == _other_installation(now, accept=False)
-    assert ["python: 2.7.18 then"] == [
-        line.partition(",")[0] for line in _other_installation({**now, "python": "2.7.18"}, accept=True)
-    ]
 
 
 def test_a_run_that_lives_is_refused(ganglion: Callable[..., Any], kept: RunFolder) -> None:

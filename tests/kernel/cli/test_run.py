@@ -56,14 +56,6 @@ def test_one_name_is_for_one_document() -> None:
     assert isinstance(result.exception, UsageError)
 
 
-def test_plan_starts_nothing(tmp_path: Path) -> None:
-    """`run --plan` prints the processes of the demo and leaves no folder."""
-    result = CliRunner().invoke(command, ["--plan"], obj=Settings(results=tmp_path / "r"), standalone_mode=False)
-
-    assert "demo/muscle/scout/0" in result.output
-    assert not (tmp_path / "r").exists()
-
-
 def test_run_imports_no_arrays_and_no_plugin(tmp_path: Path) -> None:
     """The process of `ganglion run` holds neither numpy nor a store, whatever its participants import."""
     script = (

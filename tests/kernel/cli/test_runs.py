@@ -50,15 +50,6 @@ def test_a_difference_is_exit_1(ganglion: Command) -> None:
     assert 2 == ganglion("runs", "diff", "demo", "nonsense")[0]
 
 
-def test_removed_runs_are_gone(ganglion: Command, tmp_path: Path) -> None:
-    """`rm --yes` removes rows and folder of the named runs and nothing else."""
-    status, out, _ = ganglion("runs", "rm", "demo-1", "tape", "--yes")
-
-    assert (0, "removed demo-1 (1 episodes)\nremoved tape-1 (1 episodes)\n") == (status, out)
-    assert ["demo-2", "ganglion.db"] == sorted(path.name for path in tmp_path.iterdir())
-    assert ["demo-2"] == [row["run"] for row in json.loads(ganglion("results", "steps", "--json")[1])][:1]
-
-
 def test_a_pipe_needs_yes(ganglion: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a terminal nothing is removed unasked."""
     with Path(os.devnull).open() as nothing:

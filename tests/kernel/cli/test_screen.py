@@ -20,14 +20,6 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("COLUMNS", raising=False)
 
 
-@pytest.mark.parametrize(
-    ("values", "line"), [([], ""), ([1.0], "▅"), ([1.0, 2.0], "▁█"), ([2.0, 1.0, 1.5], "█▁▅"), ([3.0] * 4, "▅▅▅▅")]
-)
-def test_numbers_become_bars(values: list[float], line: str) -> None:
-    """The lowest is the lowest bar, the highest the highest; equal ones are bars of middle height."""
-    assert line == sparkline(values)
-
-
 @given(st.lists(st.floats(-1e9, 1e9), max_size=200))
 def test_line_has_a_width(values: list[float]) -> None:
     """However many numbers there are, the line is at most twelve wide."""
@@ -54,20 +46,6 @@ class _Watched:
         before = len(self.out.getvalue())
         self.progress.event(run, RunEvent(what, dict(fields), 0.0))
         return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", self.out.getvalue()[before:])
-
-
-def test_steps_are_counted_within_an_episode() -> None:
-    """Steps per second are those of the open episode, not those of episodes by the time of their ends."""
-    run = _Watched()
-    run.at(0.0, "phase.started", phase=0, name="train", workers=1, episodes=4)
-    drawn = [run.at(float(n), "steps.taken", phase=0, worker=0, episode=0, steps=10 * n) for n in range(1, 7)]
-    ended = run.at(6.2, "episode.ended", phase=0, worker=0, episode=0, steps=62)
-
-    assert ["10 steps/s"] * 5 == [re.findall(r"\d+ steps/s", text)[-1] for text in drawn[1:]]
-    assert "0/4 episodes" in drawn[-1]
-    assert "0:00:06" in drawn[-1]
-    assert "1/4 episodes  10 steps/s" in ended
-    assert "ETA 0:00:18" in ended
 
 
 def test_a_pause_is_shown() -> None:

@@ -5,45 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from ganglion.cli.settings import KEYS, Settings, options
+from ganglion.cli.settings import KEYS, Settings
 from ganglion.errors import DocumentError, UsageError
 from ganglion.limits import processes_per_run
-
-
-def test_built_in_values(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without options and variables results lie in `results`."""
-    for name in ("RESULTS", "STORE", "KERNEL"):
-        monkeypatch.delenv(f"GANGLION_{name}", raising=False)
-
-    settings = Settings()
-
-    assert (Path("results"), None, None, 0, False, False) == (
-        settings.results,
-        settings.store,
-        settings.kernel,
-        settings.verbosity,
-        settings.json,
-        settings.plain,
-    )
-
-
-def test_variables(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Variables take the place of built-in values."""
-    monkeypatch.setenv("GANGLION_RESULTS", "/r")
-    monkeypatch.setenv("GANGLION_STORE", "sqlite:////s.db")
-    monkeypatch.setenv("GANGLION_KERNEL", "/k.json")
-
-    settings = Settings()
-
-    assert (Path("/r"), "sqlite:////s.db", Path("/k.json")) == (settings.results, settings.store, settings.kernel)
-
-
-def test_options_are_new_ones_each_time() -> None:
-    """Two commands share no option object."""
-    first, second = options(hidden=True), options(hidden=True)
-
-    assert [one.name for one in first] == [one.name for one in second]
-    assert not any(one is other for one in first for other in second)
 
 
 # -- files, variables -------------------------------------------------------------------------------------------------
@@ -98,28 +62,6 @@ def test_the_later_one_wins_key_by_key(place: Path, monkeypatch: pytest.MonkeyPa
         "processes_per_run": ".ganglion.yml:4",
         "journal_begin_bytes": "variable GANGLION_JOURNAL_BEGIN_BYTES",
     } == settings.origins
-
-
-def test_a_faulty_file_is_told_with_all_its_faults(place: Path) -> None:
-    """Misspelt settings are answered with the nearest, at their lines; nothing is taken."""
-    write(place, project="reslts: x\ncommands: no\nprocesses_per_run: 1.5\njournal_begin_bytes: 0\n")
-    with pytest.raises(DocumentError) as caught:
-        Settings.load()
-
-    assert [
-        (1, "unknown key; did you mean `results`?"),
-        (2, "expected one of allow, deny, found the text 'no'"),
-        (3, "expected an integer from 1 to 1000, found the number 1.5"),
-        (4, "expected an integer from 4096 to 1073741824, found the number 0"),
-    ] == [(fault.line, fault.message) for fault in caught.value.faults]
-
-
-@pytest.mark.parametrize("text", ["", "# nothing yet\n", "---\n", "~\n"])
-def test_a_file_may_say_nothing(place: Path, text: str) -> None:
-    """A file with comments only changes nothing."""
-    write(place, project=text)
-
-    assert {} == Settings.load().origins
 
 
 def test_a_file_of_another_kind_is_refused(place: Path) -> None:

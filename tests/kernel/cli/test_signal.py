@@ -11,9 +11,3 @@ def test_unknown_run_is_refused(daemon: Path, capsys: pytest.CaptureFixture[str]
     """A run that no kernel knows takes no signal; the exit status is 1."""
     assert 1 == main(["signal", "nobody", "RESET", "--results", str(daemon)])
     assert "run 'nobody' is unknown" in capsys.readouterr().err
-
-
-def test_worker_is_a_number(capsys: pytest.CaptureFixture[str]) -> None:
-    """A worker below 0 is usage: exit status 2."""
-    assert 2 == main(["signal", "x", "RESET", "--worker", "-1"])
-    assert "--worker" in capsys.readouterr().err

@@ -11,9 +11,3 @@ def test_unknown_run_is_refused(daemon: Path, capsys: pytest.CaptureFixture[str]
     """A run that no kernel knows cannot be stopped; the exit status is 1."""
     assert 1 == main(["stop", "nobody", "--results", str(daemon)])
     assert "run 'nobody' is unknown" in capsys.readouterr().err
-
-
-def test_run_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
-    """Without a RUN nothing is stopped: usage, exit status 2."""
-    assert 2 == main(["stop"])
-    assert "RUN" in capsys.readouterr().err

@@ -7,7 +7,6 @@ import pytest
 
 from ganglion.cli.settings import Settings
 from ganglion.cli.stores import RESOLVED, find_stored
-from ganglion.errors import UsageError
 
 RESOLVED_TEXT = """\
 uid: demo
@@ -47,37 +46,3 @@ def test_run_of_a_store(settings: Settings, tmp_path: Path, write_run: Callable[
     assert ["ada"] == [row["agent"] for row in found.brains]
     assert ["manifest.json", RESOLVED] == [row["path"] for row in found.files()]
     assert RESOLVED_TEXT == found.text(RESOLVED)
-
-
-def test_run_that_was_not_stored(settings: Settings, tmp_path: Path) -> None:
-    """Without a store a run is found by its folder: by id, else the newest of that uid; what is not known is None."""
-    folder_of(tmp_path, "demo-1", started="2031")
-    folder_of(tmp_path, "demo-2", started="2030")
-    (tmp_path / "no-run").mkdir()
-
-    assert "demo-1" == find_stored(settings, "demo").run
-    found = find_stored(settings, "demo-2")
-    assert (None, None, []) == (found.row["status"], found.row["ended"], found.brains)
-    assert [None, None] == [row["episodes"] for row in found.phases]
-    with pytest.raises(UsageError, match=r"there is no store to look into.*no folder of such a run"):
-        find_stored(settings, "nobody")
-
-
-def test_run_beside_a_store(settings: Settings, tmp_path: Path, write_run: Callable[..., str]) -> None:
-    """A run that the store does not know is found by its folder; one that is nowhere is said with the store's words."""
-    write_run("demo-1")
-    folder_of(tmp_path, "tape-1", uid="tape")
-
-    assert "tape-1" == find_stored(settings, "tape").run
-    with pytest.raises(UsageError, match="there is no run `nobody`"):
-        find_stored(settings, "nobody")
-
-
-def test_missing_document(settings: Settings, write_run: Callable[..., str]) -> None:
-    """A folder without the document is said by its file; the phases are those of the store."""
-    write_run("demo-1")
-    found = find_stored(settings, "last")
-
-    assert [(0, None)] == [(row["phase"], row["workers"]) for row in found.phases]
-    with pytest.raises(UsageError, match=r"document\.yml: cannot be read"):
-        found.text("document.yml")

@@ -5,17 +5,8 @@ from pathlib import Path
 import pytest
 
 from ganglion.cli.settings import Settings
-from ganglion.cli.stores import default_uri, open_reader, store_class, store_uri
+from ganglion.cli.stores import open_reader, store_class
 from ganglion.errors import PluginInvalid, StoreError, UsageError
-
-
-def test_the_store_lies_in_the_results_unless_said_otherwise(tmp_path: Path) -> None:
-    """Without a URI the store is the database of the results folder, by its absolute path."""
-    assert f"sqlite:///{tmp_path}/ganglion.db" == default_uri(tmp_path)
-    assert default_uri(Path("results").absolute()) == default_uri(Path("results"))
-    assert "sqlite:///x.db" == store_uri(Settings(results=tmp_path, store="sqlite:///x.db"))
-    with pytest.raises(UsageError, match="--store none"):
-        store_uri(Settings(results=tmp_path, store="none"))
 
 
 def test_the_scheme_names_the_plugin(tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import csv
 import io
 import json
 import math
@@ -31,23 +30,6 @@ def test_json_is_one_list_of_objects() -> None:
     assert [] == json.loads(_written("json", []))
     assert ROWS == [json.loads(line) for line in _written("jsonl").splitlines()]
     assert not _written("jsonl", [])
-
-
-def test_csv_quotes_lists_as_json() -> None:
-    """`csv` has a header, nothing for null, and JSON for lists and maps."""
-    lines = list(csv.reader(io.StringIO(_written("csv"))))
-
-    assert COLUMNS == lines[0]
-    assert ["a-1", "1", "true", '{"g.x": [1.5, null]}', ""] == lines[1]
-    assert ['b, "2"', "-2.5", "false", "{}", ""] == lines[2]
-
-
-def test_plain_tables_are_aligned() -> None:
-    """A plain table has one line per row and columns that begin at the same place."""
-    lines = _written("table").splitlines()
-
-    assert 3 == len(lines)
-    assert 1 == len({line.index(text) for line, text in zip(lines, ("flag", "true", "false"), strict=True)})
 
 
 def test_values_are_shown_on_a_screen_as_they_are() -> None:
@@ -97,14 +79,6 @@ def test_a_narrow_screen_gets_a_block_per_row(monkeypatch: pytest.MonkeyPatch) -
 
     assert 2 == text.count('"grid.sensor_39":')
     assert 2 == text.count("2030-01-01T00:00:00.123+00:00")
-
-
-def test_a_dash_is_standard_output(capsys: pytest.CaptureFixture[str]) -> None:
-    """`-` in place of a file is standard output."""
-    with opened(Path("-")) as stream:
-        stream.write("here")
-
-    assert "here" == capsys.readouterr().out
 
 
 def test_files_are_never_overwritten(tmp_path: Path) -> None:

@@ -63,15 +63,6 @@ def test_sound_environments_are_started_once_each(plan: Any, tmp_path: Path) -> 
     assert "0 " == (tmp_path / "trials").read_text()
 
 
-def test_ids_that_nobody_declares_have_their_line(plan: Any) -> None:
-    """Sensors, actuators and rewards are looked up in what the environments declare."""
-    agent = _agent(["dummy.0", "dummy.11"], ["dummy.o"], ["dummy.Dumy Reward"])
-    rows = try_environments(plan([EnvironmentPlan("dummy", PluginPlan("dummy"))], agent))
-
-    assert [("sensors.1", 2), ("actuators.0", 1), ("rewards.0", 1)] == [(r["path"], r["column"]) for r in rows]
-    assert "'dummy.11' was not declared by its environment; did you mean 'dummy.1'?" in rows[0]["message"]
-
-
 def test_processes_that_end_or_hang_are_named(plan: Any, capfd: pytest.CaptureFixture[str]) -> None:
     """Whatever an author's code does to its process is a fault at its line, and the others are tried all the same."""
     worlds = [
@@ -108,27 +99,3 @@ def test_workers_that_declare_otherwise(plan: Any) -> None:
     (row,) = try_environments(plan([hill], workers=3))
     assert "environment hill (worker 2)" in row["message"]
     assert "max_iter is at least 1, found 0" in row["message"]
-
-
-def test_what_cannot_be_tried_is_left_out(plan: Any, tmp_path: Path) -> None:
-    """Programs, attached environments, and plugins with faults of their own are not started; their ids pass."""
-    worlds = [
-        EnvironmentPlan("mill", command=["false"]),
-        EnvironmentPlan("wind", attach=True),
-        _world("hill", "1 / 0", 9),
-    ]
-    agent = _agent(["mill.0", "wind.*", "hill.7"], ["wind.1"], ["mill.r", "wind"])
-    fault = {"file": "x.yml", "line": 9, "column": 1, "path": "hill"}
-
-    assert [] == try_environments(plan(worlds, agent), [fault])
-    assert not (tmp_path / "trials").exists()
-
-
-def test_one_id_of_two_environments(plan: Any, tmp_path: Path) -> None:
-    """An id that two environments can claim is told at the second one."""
-    text = WORLD.replace('"x")', '"x" if self.uid == "a.b" else "b.x")')
-    (tmp_path / "trial_world.py").write_text(text)
-
-    assert [(2, "the sensor 'a.b.x' can belong to environment 'a' and to 'a.b'")] == _said(
-        try_environments(plan([_world("a", line=1), _world("a.b", line=2)]))
-    )

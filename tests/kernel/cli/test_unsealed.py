@@ -52,22 +52,6 @@ def test_rows_of_an_open_episode_are_shown(journal: Path, ganglion: Command) -> 
     assert [("demo-1", 1, 2, {"grid.a": 1.0}), ("demo-1", 1, 3, {"grid.a": 1.5})] == found
 
 
-def test_an_open_episode_says_that_it_is(journal: Path, ganglion: Command) -> None:
-    """The table of episodes has its steps so far, and a reason that says so; the store itself is as it was."""
-    rows = json.loads(ganglion("results", "episodes", "demo", "--open", "--json")[1])
-
-    assert [(1, 3, "open")] == [(row["episode"], row["steps"], row["reason"]) for row in rows]
-    assert [0] == [row["episode"] for row in json.loads(ganglion("results", "episodes", "--json")[1])]
-
-
-def test_a_block_that_is_being_written_is_left_out(journal: Path, ganglion: Command) -> None:
-    """Its writer may be in the midst of the last one: what is before it counts."""
-    journal.write_bytes(journal.read_bytes() + b"".join(block([_heard(4, _rows(1, 4))]))[:-3])
-
-    rows = json.loads(ganglion("results", "steps", "--open", "--json")[1])
-    assert [1, 2, 3] == [row["step"] for row in rows]
-
-
 def test_a_run_without_a_journal_is_refused(journal: Path, ganglion: Command) -> None:
     """It says where a journal was looked for."""
     journal.unlink()

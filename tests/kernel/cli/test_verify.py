@@ -124,24 +124,6 @@ def test_what_somebody_wrote_is_shown_and_not_obeyed(ganglion: Command, tmp_path
     assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", said)
 
 
-def test_heads_of_the_manifest_count(ganglion: Command, tmp_path: Path) -> None:
-    """Whoever writes rows and digests anew does not fit to the manifest any more."""
-    heads = json.loads((tmp_path / "tape-1" / MANIFEST).read_text())["chain"]
-    seal(tmp_path / "demo-1", "finished", "done", "now", heads)
-
-    assert (1, "demo-1: chain demo-1: manifest.json has kept other heads than the store\n") == ganglion(
-        "verify", "demo-1"
-    )[:2]
-
-
-def test_a_folder_that_is_gone_is_named(ganglion: Command, tmp_path: Path) -> None:
-    """Rows without their folder are not the whole of a run."""
-    (tmp_path / "demo-1").rename(tmp_path / "moved")
-    status, out, _ = ganglion("verify", "demo-1")
-
-    assert (1, True) == (status, "expected the folder of the run, found none" in out)
-
-
 def test_a_run_that_was_not_stored_has_its_files(ganglion: Command, tmp_path: Path) -> None:
     """Without a store the manifest and the files that it names are verified; there is no digest of rows."""
     assert (0, "demo-1: whole\n", "") == ganglion("verify", "demo-1", "--store", "none")

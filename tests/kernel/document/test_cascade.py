@@ -37,34 +37,6 @@ WARM_UP = {
     "agents": [agent("walker", muscle={"name": "dummy"}, sensors=["hill.0", "hill.1"], actuators=["hill.0"])],
     "phase_config": {"mode": "train", "worker": 2, "episodes": 5},
 }
-DUET = {
-    "environments": [environment("lake", name="dummy"), environment("hill", params={"discrete": False})],
-    "agents": [agent("swimmer", muscle={"name": "dummy"}, sensors=["lake.0"]), agent("walker", sensors=["hill.1"])],
-}
-SOLO = {
-    "environments": [{**environment("hill"), "remove": True}],
-    "agents": [agent("walker", remove=True)],
-    "phase_config": {"mode": "test", "episodes": 1},
-}
-
-
-def test_entities_merge_change_and_leave() -> None:
-    """What is given overwrites, new entities follow, all else stays; what is removed is gone."""
-    warm_up, duet, solo = (one.plain() for one in expanded(WARM_UP, DUET, SOLO))
-
-    assert WARM_UP["environments"] == warm_up["environments"]
-    changed = {
-        **environment("hill", name="dummy", params={"max_iter": 8, "discrete": False}),
-        "reward": {"name": "my:Slope"},
-    }
-    assert [changed, environment("lake", name="dummy")] == duet["environments"]
-    walker = agent("walker", muscle={"name": "dummy"}, sensors=["hill.1"], actuators=["hill.0"])
-    swimmer = agent("swimmer", muscle={"name": "dummy"}, sensors=["lake.0"])
-    assert [walker, swimmer] == duet["agents"]
-    assert {"mode": "train", "worker": 2, "episodes": 5} == duet["phase_config"]
-    assert [environment("lake", name="dummy")] == solo["environments"]
-    assert [swimmer] == solo["agents"]
-    assert {"mode": "test", "worker": 2, "episodes": 1} == solo["phase_config"]
 
 
 def test_full_definition_overwrites_all() -> None:
@@ -75,111 +47,11 @@ def test_full_definition_overwrites_all() -> None:
     assert ["this full definition of `hill` drops its reward of an earlier phase"] == [f.message for f in second.faults]
 
 
-def test_other_forms_are_full_definitions_too() -> None:
-    """`command` and `attach` define an environment anew; `attach: false` does not."""
-    first = {"environments": [environment("e", name="dummy", params={"a": 1})]}
-
-    for keys in ({"command": ["x"]}, {"attach": True}):
-        assert [environment("e", **keys)] == expanded(first, {"environments": [environment("e", **keys)]})[1].plain()[
-            "environments"
-        ]
-    changed = expanded(first, {"environments": [environment("e", attach=False)]})[1].plain()["environments"]
-    assert [environment("e", name="dummy", params={"a": 1}, attach=False)] == changed
-
-
 def test_null_removes_an_optional_part() -> None:
     """`~` takes an inherited reward away without a new definition."""
     _, second = expanded(WARM_UP, {"environments": [{**environment("hill"), "reward": None}]})
 
     assert second.plain()["environments"][0]["reward"] is None  # type: ignore[index]
-
-
-def test_parts_with_a_name_replace_and_without_one_merge() -> None:
-    """A brain without a name changes params key by key, with a name it is a new one; lists replace as a whole."""
-    first = {"agents": [agent("a", brain={"name": "b", "params": {"x": 1, "y": 2}}, sensors=["e.1", "e.2"])]}
-
-    merged = expanded(first, {"agents": [agent("a", brain={"params": {"y": 3}}, sensors=["e.3"])]})[1]
-    new = expanded(first, {"agents": [agent("a", brain={"name": "c"})]})[1]
-
-    assert [agent("a", brain={"name": "b", "params": {"x": 1, "y": 3}}, sensors=["e.3"])] == merged.plain()["agents"]
-    assert [agent("a", brain={"name": "c"}, sensors=["e.1", "e.2"])] == new.plain()["agents"]
-
-
-def test_simulation_with_a_name_replaces() -> None:
-    """A named simulation drops inherited conditions; one without a name changes what it gives."""
-    first = {"simulation": {"name": "vanilla", "params": {"a": 1}, "conditions": [{"name": "max_steps"}]}}
-
-    assert {"name": "x"} == expanded(first, {"simulation": {"name": "x"}})[1].plain()["simulation"]
-    changed = expanded(first, {"simulation": {"params": {"b": 2}, "conditions": []}})[1].plain()["simulation"]
-    assert {"name": "vanilla", "params": {"a": 1, "b": 2}, "conditions": []} == changed
-
-
-def test_load_is_not_inherited() -> None:
-    """`load` is an act of one phase."""
-    first, second = expanded({"agents": [agent("a", load=False)]}, {"agents": []})
-
-    assert [agent("a", load=False)] == first.plain()["agents"]
-    assert [agent("a")] == second.plain()["agents"]
-
-
-def test_replay_is_not_inherited() -> None:
-    """`replay` is an act of one phase, too."""
-    first, second = expanded({"agents": [agent("a", replay=[{"repeat": 2}])]}, {"agents": []})
-
-    assert [agent("a", replay=[{"repeat": 2}])] == first.plain()["agents"]
-    assert [agent("a")] == second.plain()["agents"]
-
-
-def test_recovery_merges_key_by_key() -> None:
-    """Deadlines of a phase join those that it inherits."""
-    first = {"on_loss": "fail", "deadlines_s": {"act": 1, "update": 2}, "restarts": {"max": 3}}
-    _, second = expanded({"recovery": first}, {"recovery": {"deadlines_s": {"act": 3}, "restarts": {"poison": 2}}})
-
-    assert {
-        "on_loss": "fail", "deadlines_s": {"act": 3, "update": 2}, "restarts": {"max": 3, "poison": 2},
-    } == second.plain()["recovery"]  # fmt: skip
-
-
-def test_what_was_removed_may_come_back_behind() -> None:
-    """A full definition brings a removed environment back, behind those that stayed."""
-    first = {"environments": [environment("a", name="x"), environment("b", name="x")]}
-    phases = expanded(
-        first, {"environments": [{**environment("a"), "remove": True}]}, {"environments": [environment("a", name="y")]}
-    )
-
-    assert [environment("b", name="x"), environment("a", name="y")] == phases[2].plain()["environments"]
-
-
-def test_removal_of_nothing_is_a_fault() -> None:
-    """Only what is inherited can be removed."""
-    (only,) = expanded({"environments": [{**environment("a"), "remove": True}]})
-
-    assert ["there is no `a` to remove in phase `0`"] == [fault.message for fault in only.vain]
-
-
-def test_twice_in_a_phase_is_a_fault() -> None:
-    """An entity that one phase gives twice is a fault, and the first one counts."""
-    (only,) = expanded({"agents": [agent("a", sensors=["e.1"]), agent("a", sensors=["e.2"])]})
-
-    assert ["duplicate name `a`: each stands once in the agents of a phase"] == [fault.message for fault in only.faults]
-    assert [agent("a", sensors=["e.1"])] == only.plain()["agents"]
-
-
-def test_replace_takes_each_key_whole() -> None:
-    """With `cascade: replace` what a phase gives takes the place of the inherited key; the rest is inherited."""
-    _, second = expanded(WARM_UP, {"agents": [agent("b")], "phase_config": {"mode": "test"}}, replace=True)
-
-    assert WARM_UP["environments"] == second.plain()["environments"]
-    assert [agent("b")] == second.plain()["agents"]
-    assert {"mode": "test"} == second.plain()["phase_config"]
-
-
-def test_inherited_phase_stays_as_it_is() -> None:
-    """Expanding a later phase changes nothing in the one before."""
-    first, _ = expanded(WARM_UP, DUET)
-    (alone,) = expanded(WARM_UP)
-
-    assert alone.plain() == first.plain()
 
 
 PARAMS = st.dictionaries(st.sampled_from("xyz"), st.integers(0, 3), max_size=3)
@@ -460,23 +332,3 @@ def test_too_many_agents_end_the_cascade() -> None:
     assert 1 + (PROCESSES_PER_RUN - 1) // 10 == len(found)
     assert found[-1].crowd is not None
     assert "processes_per_run" in found[-1].crowd.message
-
-
-def test_muscle_with_a_form_is_defined_anew() -> None:
-    """A program takes the place of a plugin and a plugin that of a program; without a form parameters are merged."""
-    forms = [
-        {"name": "dummy", "params": {"a": 1}},
-        {"command": ["x"], "params": {"b": 1}},
-        {"params": {"c": 1}, "cwd": "y"},
-        {"attach": True},
-        {"name": "dummy"},
-    ]
-    phases = expanded(*({"agents": [agent("ada", muscle=form)]} for form in forms))
-
-    assert [
-        {"name": "dummy", "params": {"a": 1}},
-        {"command": ["x"], "params": {"b": 1}},
-        {"command": ["x"], "params": {"b": 1, "c": 1}, "cwd": "y"},
-        {"attach": True},
-        {"name": "dummy"},
-    ] == [phase.plain()["agents"][0]["muscle"] for phase in phases]  # type: ignore[index]

@@ -30,11 +30,6 @@ def environment(text: str) -> str:
     return phase(environments=text)
 
 
-def test_sound_document_has_no_faults(faults_of: Said) -> None:
-    """A sound document gives neither faults nor warnings."""
-    assert [] == faults_of(HEAD + phase() + phase(name="two"))
-
-
 CASES = [
     # environments
     (environment(""), ["6:5: schedule.one: phase `one` has no environment"]),
@@ -233,22 +228,6 @@ def test_no_shadows(body: str, faults: list[str], faults_of: Said) -> None:
     text = f"{HEAD}  - one:\n      {body}\n      phase_config: {{episodes: 1}}\n"
 
     assert faults == faults_of(text)
-
-
-def test_inherited_fault_is_said_once(faults_of: Said) -> None:
-    """A fault of what later phases inherit is said where it stands, once."""
-    text = HEAD + agent("sensors: [hil.0]") + "  - two: {}\n  - three: {}\n"
-
-    path = "schedule.one.agents.ada.sensors.0"
-    assert [f"8:53: {path}: there is no environment `hil` in phase `one`; did you mean `hill`?"] == faults_of(text)
-
-
-def test_what_stands_before_an_unsound_entry_is_checked(faults_of: Said) -> None:
-    """An entry of the schedule that is no phase hides only what comes behind it."""
-    ada = "{name: ada, muscle: dummy, sensors: [sea.0]}"
-    text = HEAD + agent("sensors: [hil.0]") + "  - {two: {}, three: {}}\n" + phase(agents=ada, name="four")
-
-    assert [8, 10] == [int(one.partition(":")[0]) for one in faults_of(text)]
 
 
 PROGRAMS = [

@@ -45,60 +45,6 @@ schedule:
 """
 
 
-def test_defaults_are_filled_in(load: Load) -> None:
-    """A plan says all that a document leaves out."""
-    text = TEXT.replace("{act: 6}", "{act: ~}")
-    plan, warnings = load(text)
-    one, two = plan.phases
-
-    assert [] == warnings
-    assert ("u", "u", "123456789012345678901234567890", "run.yml", text) == (
-        plan.uid, plan.experiment, plan.seed, plan.source, plan.document
-    )  # fmt: skip
-    assert ("vanilla", [], ["max_episodes"], "train", 2, 3, "lockstep") == (
-        one.controller.name, one.episode_conditions, [c.name for c in one.phase_conditions], one.mode, one.workers,
-        one.episodes, one.sync,
-    )  # fmt: skip
-    assert ("taking_turns", [{"steps": 4}], "test", 2) == (
-        two.controller.name, [c.params for c in two.episode_conditions], two.mode, two.workers
-    )  # fmt: skip
-    assert {"act": None, "update": 7} == one.deadlines_s == two.deadlines_s
-
-
-def test_environments(load: Load) -> None:
-    """Each form of an environment comes with what belongs to it, values typed as in YAML 1.2."""
-    hill, sea, mill, prog = load(TEXT)[0].phases[0].environments
-
-    assert {"a": "1e-4", "b": 1e-4, "c": "yes", "d": "true"} == hill.params
-    assert hill.reward is not None
-    assert hill.plugin is not None
-    assert ("dummy", hill.params, "slope") == (hill.plugin.name, hill.plugin.params, hill.reward.name)
-    assert (None, True, {"x": [1, None]}) == (sea.plugin, sea.attach, sea.params)
-    assert mill.transformer is not None
-    assert "counting" == mill.transformer.name
-    assert (["./prog", "{connection}"], "sub", {"A": "1"}, [{"p": 1}]) == (
-        prog.command,
-        prog.cwd,
-        prog.variables,
-        prog.per_worker,
-    )
-
-
-def test_agents(load: Load) -> None:
-    """`none` and a missing brain never learn; objective and load have their defaults."""
-    ada, bob, cyd = load(TEXT)[0].phases[0].agents
-
-    assert ada.brain is not None
-    assert ({"lr": 0.5}, "aggregate_rewards", None, None) == (
-        ada.brain.params,
-        ada.objective.name,
-        ada.rewards,
-        ada.load,
-    )
-    assert (None, "dummy", ["sea"], None) == (bob.brain, bob.objective.name, bob.rewards, bob.load)
-    assert (None, False) == (cyd.brain, cyd.load)
-
-
 def test_recorded_episodes(load: Load) -> None:
     """An entry of `replay` is kept without what it leaves open, with its place; written out it reads the same."""
     text = TEXT.replace(
@@ -118,18 +64,6 @@ def test_recorded_episodes(load: Load) -> None:
     assert placeless(plan.to_map()) == placeless(load(resolved(plan))[0].to_map())
 
 
-def test_places_are_kept(load: Load) -> None:
-    """A plan knows where its plugins and ids stand."""
-    phase = load(TEXT)[0].phases[0]
-
-    assert (
-        "run.yml:9:43: schedule.one.environments.hill.environment.name"
-        == (phase.environments[0].plugin or PluginPlan("")).at
-    )
-    assert "run.yml:14:31: schedule.one.agents.ada.muscle" == phase.agents[0].muscle.at
-    assert "run.yml:14:97: schedule.one.agents.ada.sensors.1" == phase.agents[0].sensors_at[1]
-
-
 def placeless(value: Any) -> Any:
     """Return a plan's map without places and texts."""
     if isinstance(value, dict):
@@ -137,17 +71,6 @@ def placeless(value: Any) -> Any:
         shut |= {"source", "folder", "document"}
         return {key: placeless(part) for key, part in value.items() if key not in shut}
     return [placeless(part) for part in value] if isinstance(value, list) else value
-
-
-def test_resolved_document_gives_the_same_plan(load: Load) -> None:
-    """The written-out document of a plan reads as that plan, without a warning, and writes itself out again."""
-    plan, _ = load(TEXT)
-
-    again, warnings = load(resolved(plan))
-
-    assert [] == warnings
-    assert placeless(plan.to_map()) == placeless(again.to_map())
-    assert resolved(plan) == resolved(again)
 
 
 VALUES = st.recursive(
@@ -360,13 +283,6 @@ class AnyPlugin:
 def read(text: str) -> tuple[Plan, list[Fault]]:
     """Return the plan of a text and its warnings."""
     return load_document("run.yml", plugins=AnyPlugin(), text=text)
-
-
-def test_plan_map_round_trip(load: Load) -> None:
-    """A plan survives being sent as a map."""
-    plan, _ = load(TEXT)
-
-    assert plan == Plan.from_map(plan.to_map())
 
 
 def test_programs_that_act_are_planned(load: Load) -> None:

@@ -15,30 +15,12 @@ from ganglion.errors import DocumentError
 SCHEMA = Draft202012Validator(config_schema())
 
 
-def test_values_have_their_places(tmp_path: Path) -> None:
-    """What is said is returned with its line."""
-    path = tmp_path / "config.yml"
-    path.write_text("results: here\nprocesses_per_run: 3\n")
-    found = read_config(path)
-
-    assert {"results": "here", "processes_per_run": 3} == {key: node.plain() for key, node in found.items()}
-    assert 1 == found["processes_per_run"].line
-
-
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     """What is no text, or not there, is told with its path."""
     (tmp_path / "bytes.yml").write_bytes(b"\xff\xfe\x00")
     for name in ("bytes.yml", "none.yml"):
         with pytest.raises(DocumentError, match=rf"{name}: cannot be read: "):
             read_config(tmp_path / name)
-
-
-def test_yaml_is_bounded_here_too(tmp_path: Path) -> None:
-    """Tags that would build objects are refused as in documents."""
-    path = tmp_path / "config.yml"
-    path.write_text("results: !!python/object/apply:os.system [ls]\n")
-    with pytest.raises(DocumentError):
-        read_config(path)
 
 
 @given(st.integers(-3, 2000) | st.floats(-1.0, 9.0) | st.booleans() | st.text(max_size=3) | st.none())

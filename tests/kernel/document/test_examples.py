@@ -4,16 +4,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
-
-import pytest
 
 from ganglion.document import load_document
 from ganglion.document.fault import Fault
-from ganglion.document.marks import Source, compose
-from ganglion.document.spelling import normalise
 from ganglion.errors import DocumentError, PluginInvalid
-from ganglion.run.plan import PhasePlan, Plan
+from ganglion.run.plan import Plan
 
 KNOWN = {
     "environment": ["dummy", "cartpole"],
@@ -54,152 +49,9 @@ def faults_of(text: str) -> list[Fault]:
 
 
 # -- the cascade ------------------------------------------------------------------------------------------------------
-HEAD = """\
-uid: walk
-seed: 42
-version: "0.1"
-run_config: {condition: vanilla}
-"""
-CASCADE = """\
-schedule:
-  - warm-up:
-      environments: [{environment: {uid: hill, name: dummy, params: {max_iter: 8}}, reward: {name: my:Slope}}]
-      agents: [{name: walker, muscle: dummy, brain: dummy, sensors: [hill.0, hill.1], actuators: [hill.0]}]
-      phase_config: {mode: train, worker: 2, episodes: 5}
-  - duet:
-      environments: [{environment: {uid: lake, name: dummy}}, {environment: {uid: hill, params: {discrete: false}}}]
-      agents: [{name: swimmer, muscle: dummy, sensors: [lake.0], actuators: [lake.0]}, {name: walker, sensors: [hill.1]}]
-  - solo:
-      environments: [{environment: {uid: hill}, remove: true}]
-      agents: [{name: walker, remove: true}]
-      phase_config: {mode: test, episodes: 1}
-"""
-
-Row = tuple[str, dict[str, Any], dict[str, Any], tuple[str, int, int | None]]
-
-
-def row_of(phase: PhasePlan) -> Row:
-    """Return a phase as a row of the table: environments, agents, mode with workers and episodes."""
-    environments = {e.uid: (e.params, None if e.reward is None else e.reward.name) for e in phase.environments}
-    agents = {a.name: (a.sensors, a.actuators) for a in phase.agents}
-    return phase.name, environments, agents, (phase.mode, phase.workers, phase.episodes)
-
-
-def test_the_table_of_the_cascade() -> None:
-    """Three phases: parameters join, the reward stays, lists replace, new ones follow, who is removed is gone."""
-    plan, warnings = load(HEAD + CASCADE)
-    hill = {"max_iter": 8}, "my:Slope"
-    hill_of_two = {"max_iter": 8, "discrete": False}, "my:Slope"
-    swimmer = ["lake.0"], ["lake.0"]
-
-    assert [] == warnings
-    assert [
-        ("warm-up", {"hill": hill}, {"walker": (["hill.0", "hill.1"], ["hill.0"])}, ("train", 2, 5)),
-        ("duet", {"hill": hill_of_two, "lake": ({}, None)}, {"walker": (["hill.1"], ["hill.0"]), "swimmer": swimmer}, ("train", 2, 5)),
-        ("solo", {"lake": ({}, None)}, {"swimmer": swimmer}, ("test", 2, 1)),
-    ] == [row_of(phase) for phase in plan.phases]  # fmt: skip
-    assert [["hill", "lake"], ["walker", "swimmer"]] == [
-        list(part) for part in row_of(plan.phases[1])[1:3]
-    ]  # a map does not tell: the inherited ones stand first
-
-
-def test_had_the_second_phase_defined_the_hill_anew() -> None:
-    """With a name in `duet` the hill has no parameters and no reward; that a reward is dropped is warned of."""
-    text = CASCADE.replace("{uid: hill, params: {discrete: false}}", "{uid: hill, name: dummy}")
-    plan, warnings = load(HEAD + text)
-
-    assert ({}, None) == row_of(plan.phases[1])[1]["hill"]
-    assert [("warning", 11, "this full definition of `hill` drops its reward of an earlier phase")] == [
-        (fault.severity, fault.line, fault.message) for fault in warnings
-    ]
-
-
-def test_had_the_last_phase_kept_the_walker() -> None:
-    """Its ids would be faults where they were given: the hill is unknown in `solo`."""
-    text = CASCADE.replace("      agents: [{name: walker, remove: true}]\n", "")
-
-    unknown = "there is no environment `hill` in phase `solo`"
-    assert [(8, "actuators", unknown), (12, "sensors", unknown)] == [
-        (fault.line, fault.path.split(".")[-2], fault.message) for fault in faults_of(HEAD + text)
-    ]
 
 
 # -- spellings --------------------------------------------------------------------------------------------------------
-PLUGIN_PLACES = [
-    "run_config: {conditions: [{name: c, KEYS}]}",
-    "schedule: [a: {simulation: {name: c, KEYS}}]",
-    "schedule: [a: {simulation: {conditions: [{name: c, KEYS}]}}]",
-    "schedule: [a: {phase_config: {conditions: [{name: c, KEYS}]}}]",
-    "schedule: [a: {environments: [{environment: {uid: e, KEYS}}]}]",
-    "schedule: [a: {environments: [{environment: {uid: e}, reward: {name: r, KEYS}}]}]",
-    "schedule: [a: {environments: [{environment: {uid: e}, state_transformer: {name: r, KEYS}}]}]",
-    "schedule: [a: {agents: [{name: a, muscle: {name: m, KEYS}}]}]",
-    "schedule: [a: {agents: [{name: a, brain: {name: m, KEYS}}]}]",
-    "schedule: [a: {agents: [{name: a, objective: {name: m, KEYS}}]}]",
-    "schedule: [a: {agents: [{name: a, filters: [{name: m, KEYS}]}]}]",
-]
-PAIRS = [
-    ("KEYS", "experiment", "experiment_uid", "e", "e"),
-    *((place, "parameters", "params", "{x: 1}", "{x: 1}") for place in PLUGIN_PLACES),
-    ("schedule: [a: {phase_config: {KEYS}}]", "workers", "worker", "2", "2"),
-    ("run_config: {KEYS}", "condition", "conditions", "c", "[{name: c}]"),
-    ("run_config: {KEYS}", "condition", "conditions", "{name: c, params: {x: 1}}", "[{name: c, params: {x: 1}}]"),
-    ("schedule: [a: {simulation: {KEYS}}]", "condition", "conditions", "c", "[{name: c}]"),
-    ("schedule: [a: {phase_config: {KEYS}}]", "condition", "conditions", "c", "[{name: c}]"),
-    ("schedule: [a: {agents: [{name: a, load: {KEYS}}]}]", "agent_name", "agent", "b", "b"),
-    ("schedule: [a: {agents: [{name: a, load: {KEYS}}]}]", "experiment_id", "experiment_run", "r", "r"),
-    ("schedule: [a: {agents: [{name: a, load: {KEYS}}]}]", "phase_name", "phase", "p", "p"),
-]  # fmt: skip
-
-
-def normalised(text: str) -> tuple[Any, list[str]]:
-    """Return a text in our spelling, and the messages of what is wrong with its spelling."""
-    root, faults = compose(Source.of("run.yml", text), text)
-    assert root is not None
-    assert [] == faults
-    root, found = normalise(root)
-    return root.plain(), [fault.message for fault in found]
-
-
-@pytest.mark.parametrize(("place", "theirs", "ours", "their_value", "our_value"), PAIRS)
-def test_a_spelling_means_ours(place: str, theirs: str, ours: str, their_value: str, our_value: str) -> None:
-    """At every place each accepted spelling gives the document that our own gives."""
-    expected = normalised(place.replace("KEYS", f"{ours}: {our_value}"))
-
-    assert expected == normalised(place.replace("KEYS", f"{theirs}: {their_value}"))
-    assert [] == expected[1]
-
-
-@pytest.mark.parametrize("swapped", [False, True])
-@pytest.mark.parametrize(("place", "theirs", "ours", "their_value", "our_value"), PAIRS)
-def test_both_of_a_pair_are_a_fault(
-    place: str, theirs: str, ours: str, their_value: str, our_value: str, swapped: bool
-) -> None:
-    """Whichever stands first: the second one is refused, by both names."""
-    pair = [f"{theirs}: {their_value}", f"{ours}: {our_value}"]
-    keys = [theirs, ours]
-    if swapped:
-        pair, keys = pair[::-1], keys[::-1]
-    joint = "\n" if place == "KEYS" else ", "
-
-    _, faults = normalised(place.replace("KEYS", joint.join(pair)))
-
-    assert [f"`{keys[1]}` and `{keys[0]}` mean the same: give one of them"] == faults
-
-
-@pytest.mark.parametrize(
-    ("written", "mode"),
-    [
-        ("train", "train"), ("Train", "train"), ("TRAIN", "train"), ("training", "train"), ("TRAINING", "train"),
-        ("test", "test"), ("TEST", "test"), ("testing", "test"), ("Testing", "test"),
-        ("evaluate", "evaluate"), ("Evaluate", "evaluate"), ("evaluation", "evaluate"), ("EVALUATION", "evaluate"),
-    ],
-)  # fmt: skip
-def test_modes_in_any_case(written: str, mode: str) -> None:
-    """Each mode has two words, in capitals or not."""
-    plain, _ = normalised(f"schedule: [a: {{phase_config: {{mode: {written}}}}}]")
-
-    assert mode == plain["schedule"][0]["a"]["phase_config"]["mode"]
 
 
 # -- a document in which nearly all is wrong --------------------------------------------------------------------------

@@ -2,10 +2,9 @@
 from __future__ import annotations
 
 import pytest
-from pydantic import Field
 
 from ganglion.document.marks import Source, compose
-from ganglion.document.model import Form, Name, is_name, validate
+from ganglion.document.model import validate
 from ganglion.document.spelling import normalise
 
 
@@ -53,25 +52,3 @@ CASES = [
 def test_form(text: str, faults: list[str]) -> None:
     """What has not the form of a document is said in our words: expected, found, where; one fault for one cause."""
     assert sorted(faults) == sorted(said(text))
-
-
-def test_names() -> None:
-    """Uids and names are text of up to 256 bytes without control characters, slash and brackets."""
-    assert all(is_name(name) for name in ("a", "a b", "ä.ö-1", "x" * 256))
-    assert not any(is_name(name) for name in ("", "a/b", "[", "a]", "a\n", "\x1b", "x" * 257, "ä" * 129, 3, None))
-
-
-class Coat(Form):
-    """Be a document of another kind."""
-
-    colour: Name = Field(description="what it looks like")
-
-
-def test_other_forms_are_checked_in_the_same_words() -> None:
-    """Documents of other kinds say what is wrong as run documents do."""
-    text = "color: red\nsize: 3\n"
-    root, _ = compose(Source.of("a.yml", text), text)
-    assert root is not None
-
-    messages = [fault.message for _, fault in validate(root, Coat)]
-    assert ["unknown key; did you mean `colour`?", "unknown key"] == messages

@@ -29,15 +29,6 @@ def document() -> Node:
     return normalise(root)[0]
 
 
-@pytest.mark.parametrize(
-    ("text", "parts"),
-    [("a", ["a"]), ("a.b.0", ["a", "b", "0"]), ('a."net.1".b', ["a", "net.1", "b"]), (r'"a\"b"', ['a"b'])],
-)
-def test_path(text: str, parts: list[str]) -> None:
-    """A path is divided by dots outside of quotes."""
-    assert parts == path_of(text)
-
-
 @pytest.mark.parametrize("text", ["", ".", "a.", "a..b", 'a."b', 'a"b"', '"a"b'])
 def test_no_path(text: str) -> None:
     """Empty components and open quotes are refused."""
@@ -97,13 +88,6 @@ def test_leads_nowhere(setting: str, fault: str) -> None:
     fault = f"--set {setting}: {fault}"
     assert [fault] == [str(one)[: len(fault)] for one in faults]
     assert document().plain() == after.plain()
-
-
-def test_later_settings_win() -> None:
-    """Settings act in the order in which they are given."""
-    after, _ = override(document(), ["uid=a", "uid=b"])
-
-    assert "b" == after.text("uid")
 
 
 def test_a_value_is_put_into_any_tree() -> None:

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import dataclasses
 import io
 import sys
 from collections.abc import Callable
@@ -13,10 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ganglion.document import load_document, resolved
-from ganglion.document.cascade import put
 from ganglion.document.fault import Fault
-from ganglion.document.reader import load_tree, read_tree
-from ganglion.document.spelling import PLACES, normalise
+from ganglion.document.spelling import PLACES
 from ganglion.errors import DocumentError
 from ganglion.limits import DOCUMENT_BYTES, DOCUMENT_BYTES_REMOTE
 from ganglion.run.plan import Plan
@@ -51,18 +48,6 @@ class AnyPlugin:
         """Know no names of other projects."""
 
 
-def test_reads_a_file(tmp_path: Path) -> None:
-    """A file gives a plan with its folder, whatever mark of byte order it has."""
-    path = tmp_path / "run.yml"
-    path.write_bytes(b"\xef\xbb\xbf%YAML 1.2\n---\n" + TEXT.encode())
-
-    plan, warnings = load_document(path, plugins=AnyPlugin())
-
-    assert [] == warnings
-    assert (str(path), str(tmp_path)) == (plan.source, plan.folder)
-    assert f"{path}:10:36: schedule.one.agents.ada.muscle" == plan.phases[0].agents[0].muscle.at
-
-
 def test_reads_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
     """`-` is standard input."""
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(TEXT.encode())))
@@ -70,16 +55,6 @@ def test_reads_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
     plan, _ = load_document("-", plugins=AnyPlugin())
 
     assert ("<stdin>", str(Path.cwd())) == (plan.source, plan.folder)
-
-
-def test_asks_for_plugins_by_kind(tmp_path: Path) -> None:
-    """Each plugin is looked up once, with the folder and what is allowed."""
-    plugins = AnyPlugin()
-
-    load_document(tmp_path / "a.yml", plugins=plugins, text=TEXT, allow=["mine"])
-
-    kinds = [("environment", "dummy"), ("muscle", "dummy"), ("condition", "max_episodes")]
-    assert [(*kind, str(tmp_path), ("mine",), True) for kind in kinds] == plugins.asked
 
 
 @pytest.mark.parametrize(
@@ -105,24 +80,6 @@ def test_unreadable(tmp_path: Path, data: bytes | None, fault: str) -> None:
     assert fault in str(caught.value)
 
 
-def test_all_stages_report_together(faults_of: Said) -> None:
-    """Faults of YAML, spelling, form, names and what is not built come in one list, in order of place."""
-    text = TEXT.replace("uid: u\n", "uid: u\nuid: v\nexperiment: 3\n").replace("name: dummy", "name: dumy")
-    text = text.replace("hill.0", "hil.0").replace(
-        "episodes: 1}", "episodes: 1, worker: 1, workers: 2, sync: async}\n      bodies: [ada]"
-    )
-
-    assert [
-        "2:1: duplicate key `uid`, first given in line 1",
-        "3:13: experiment: expected text of 1 to 256 bytes without / [ ] and control characters, found the number 3",
-        "9:54: schedule.one.environments.hill.environment.name: there is no environment `dumy`",
-        "10:53: schedule.one.agents.ada.sensors.0: there is no environment `hil` in phase `one`; did you mean `hill`?",
-        "11:46: schedule.one.phase_config.workers: `workers` and `worker` mean the same: give one of them",
-        "11:64: warning: `sync: async` is not reproducible: updates come in order of arrival",
-        "12:15: schedule.one.bodies: not built yet: bodies",
-    ] == faults_of(text)
-
-
 @pytest.mark.parametrize(
     "text", ["uid: rates\nrun: {schedule: []}\nfactors: {}\n", "uid: rates\ndefinitions: {}\nschedule: []\noutput: x\n"]
 )
@@ -131,32 +88,6 @@ def test_an_experiment_is_no_run(text: str, faults_of: Said) -> None:
     (fault,) = faults_of(text)
 
     assert "2:1: this is an experiment of many runs, no run: `ganglion sweep` carries it out" in fault
-
-
-def test_report_has_lines_carets_and_a_sum(load: Load) -> None:
-    """The error's text is what a command prints."""
-    with pytest.raises(DocumentError) as caught:
-        load(TEXT.replace("seed: 1", "seed: one"))
-
-    expected = "run.yml:2:7: seed: expected an integer >= 0, found the text 'one'\nseed: one\n      ^^^\n1 error"
-    assert expected == str(caught.value)
-    assert 2 == caught.value.exit_status
-
-
-def test_settings_and_seed(load: Load, faults_of: Said) -> None:
-    """Settings act before checking; their faults are located at the option, the seed's own too."""
-    plan, _ = load(
-        TEXT, overrides=["schedule.one.phase_config.workers=2", "schedule.one.agents.ada.brain=dummy"], seed=7
-    )
-
-    assert (2, "7") == (plan.phases[0].workers, plan.seed)
-    assert "dummy" == (plan.phases[0].agents[0].brain and plan.phases[0].agents[0].brain.name)
-    assert ["--set seed=x: seed: expected an integer >= 0, found the text 'x'"] == faults_of(TEXT, overrides=["seed=x"])
-    assert ["--seed -1: seed: expected an integer >= 0, found the number -1"] == faults_of(TEXT, seed=-1)
-    said = faults_of(TEXT, overrides=["schedule.one.phase_config.wrker=2"])
-    assert [
-        "--set schedule.one.phase_config.wrker=2: schedule.one.phase_config.wrker: unknown key; did you mean `worker`?"
-    ] == said
 
 
 def test_commands_can_be_denied(faults_of: Said, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -209,27 +140,6 @@ def test_network_documents(load: Load, faults_of: Said) -> None:
     large = TEXT + "#" * DOCUMENT_BYTES_REMOTE
     assert [] == faults_of(large)
     assert 1 == len(faults_of(large, local=False))
-
-
-def test_anchors_for_agents(load: Load) -> None:
-    """Anchors below an `x-` key, merge keys and aliases as keys make a document short."""
-    text = """\
-x-names: [&ada ada]
-x-agent: &agent {muscle: dummy, sensors: [hill.0]}
-uid: u
-seed: 1
-version: "0.1"
-run_config: {condition: max_episodes}
-schedule:
-  - *ada :
-      environments: [{environment: {uid: hill, name: dummy}}]
-      agents: [{<<: *agent, name: *ada}, {<<: *agent, name: bob, sensors: []}]
-      phase_config: {episodes: 1}
-"""
-    (phase,) = load(text)[0].phases
-
-    assert ("ada", ["ada", "bob"]) == (phase.name, [agent.name for agent in phase.agents])
-    assert [["hill.0"], []] == [agent.sensors for agent in phase.agents]
 
 
 WORDS = sorted(
@@ -303,23 +213,6 @@ def test_any_tree_is_a_plan_or_faults(where: list[str | int], tree: Any, second:
     assert [phase.name for phase in plan.phases] == [phase.name for phase in again.phases]
 
 
-@pytest.mark.parametrize("cascade", ["merge", "replace"])
-def test_sync_holds_in_every_phase(cascade: str, load: Load) -> None:
-    """`--sync` goes before what each phase says, and before what it inherits; nothing else changes."""
-    text = TEXT.replace("seed: 1", f"seed: 1\ncascade: {cascade}") + (
-        "  - two: {phase_config: {sync: lockstep, episodes: 2}}\n  - three: {}\n  - four: {simulation: vanilla}\n"
-    )
-
-    for sync in ("pipelined", "async", "lockstep"):
-        plain, told = load(text)
-        plan, faults = load(text, sync=sync)
-
-        assert [sync] * 4 == [phase.sync for phase in plan.phases]
-        assert [1, 2, 2, 2] == [phase.episodes for phase in plan.phases]
-        assert told == [fault for fault in faults if fault.file != "--sync async"]
-        assert plain.phases == [dataclasses.replace(phase, sync="lockstep") for phase in plan.phases]
-
-
 def test_sync_makes_a_configuration_and_mends_a_faulty_one(load: Load) -> None:
     """A first phase without a configuration gets one; a wrong value that nobody reads any more is no fault."""
     bare = TEXT.replace("      phase_config: {episodes: 1}\n", "")
@@ -336,37 +229,3 @@ def test_sync_hides_no_fault(schedule: str, faults_of: Said) -> None:
 
     assert faults_of(text)
     assert faults_of(text) == faults_of(text, sync="async")
-
-
-def test_a_tree_of_several_files_is_a_document() -> None:
-    """A document may be put together from trees; each fault lies in the file where its value is written."""
-    tree = read_tree("base.yml", TEXT)
-    value = read_tree("other.yml", "mode: train\nworker: none\n").root
-    root, faults = normalise(put(normalise(tree.root)[0], ["schedule", "one", "phase_config"], value))
-    with pytest.raises(DocumentError) as error:
-        load_tree(root, plugins=AnyPlugin(), source="base.yml", folder=tree.folder, text=TEXT, faults=faults)
-
-    wrong = [fault for fault in error.value.faults if fault.severity == "error"]
-    assert [("other.yml", 2, 9)] == [(fault.file, fault.line, fault.column) for fault in wrong]
-
-
-def test_a_tree_gives_the_plan_of_its_document() -> None:
-    """Reading in two steps is reading."""
-    tree = read_tree("base.yml", TEXT)
-    root, faults = normalise(tree.root)
-    plan, _ = load_tree(root, plugins=AnyPlugin(), source=tree.name, folder=tree.folder, text=tree.text, faults=faults)
-
-    assert load_document("base.yml", plugins=AnyPlugin(), text=TEXT)[0] == plan
-
-
-def test_programs_that_act_can_be_denied(faults_of: Said, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A muscle that is a program is refused where an environment would be: by an operator, and over the network."""
-    program = TEXT.replace("muscle: dummy", "muscle: {command: [sh]}")
-    assert program != TEXT
-    assert [] == faults_of(program)
-    (far,) = faults_of(program, local=False)
-    monkeypatch.setenv("GANGLION_COMMANDS", "deny")
-    (denied,) = faults_of(program)
-
-    assert far.endswith("agents.ada.muscle.command: a document that came over the network starts no programs")
-    assert denied.endswith("agents.ada.muscle.command: documents start no programs here (GANGLION_COMMANDS=deny)")

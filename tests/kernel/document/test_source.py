@@ -16,15 +16,3 @@ def test_lines_are_those_of_the_text(text: str, numbers: list[int]) -> None:
 
     assert len(lines) == source.count
     assert [lines[n] if n < len(lines) else "" for n in numbers] == [source.line(n) for n in numbers]
-
-
-def test_lines_far_behind_the_first() -> None:
-    """A line is found behind those that were split at first, and then one before it."""
-    source = Source.of("a.yml", "\n".join(map(str, range(10_000))))
-
-    assert ["3", "9999", "1024", ""] == [source.line(n) for n in (3, 9_999, 1_024, 10_000)]
-
-
-def test_option_has_no_lines() -> None:
-    """What was given as an option has nothing to show."""
-    assert "" == Source("--set a=1", inline=True).line(0)

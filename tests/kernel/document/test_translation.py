@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from ganglion.document.fault import Fault
-from ganglion.document.marks import Node, Source, compose
+from ganglion.document.marks import Source, compose
 from ganglion.document.spelling import Translation, normalise, translate
 
 CUSTOMS = {
@@ -53,81 +53,6 @@ def translated(text: str) -> Translation:
 def said(faults: list[Fault]) -> list[str]:
     """Return faults on one line each."""
     return [str(fault).splitlines()[0].removeprefix("run.yml:") for fault in faults]
-
-
-WHOLE = """\
-run_config: {condition: old:End}
-schedule:
-  - one:
-      environments:
-        - environment: {uid: hill, name: old.World, params: {a: 1}}
-          reward: old:Prize
-          state_transformer: {name: old:Lens}
-      agents:
-        - {name: ada, brain: old:Head, muscle: {name: old:Arm}, objective: {name: old:Goal}, filters: [old:Sieve, norm]}
-      simulation: {name: old:Turns, conditions: [{name: old:End}, {name: environment}]}
-      phase_config: {conditions: [old:End]}
-"""
-
-
-def test_every_place_of_a_plugin_is_translated() -> None:
-    """Each place where a document names a plugin is translated as a plugin of its kind; all else stays."""
-    done = translated(WHOLE)
-
-    assert {
-        "run_config": {"conditions": [{"name": "vanilla"}]},
-        "schedule": [
-            {
-                "one": {
-                    "environments": [
-                        {
-                            "environment": {"uid": "hill", "name": "dummy", "params": {"a": 1}},
-                            "reward": {"name": "slope"},
-                            "state_transformer": {"name": "counting"},
-                        }
-                    ],
-                    "agents": [
-                        {
-                            "name": "ada",
-                            "brain": {"name": "thinker"},
-                            "muscle": {"name": "mover"},
-                            "objective": {"name": "goal"},
-                            "filters": [{"name": "norm"}, {"name": "norm"}],
-                        }
-                    ],
-                    "simulation": {
-                        "name": "taking_turns",
-                        "conditions": [{"name": "vanilla"}, {"name": "environment"}],
-                    },
-                    "phase_config": {"conditions": [{"name": "vanilla"}]},
-                }
-            }
-        ],
-    } == done.root.plain()
-    assert [] == done.faults
-    assert 11 == len(done.notes)
-
-
-def test_each_name_leaves_a_note_at_its_place() -> None:
-    """A note has the place of the name, the name as it was written, and ours."""
-    done = translated("schedule:\n  - one:\n      agents:\n        - {name: a, brain: {name: old:Head}}")
-
-    assert ["4:35: note: `old:Head` is the brain `thinker`"] == said(done.notes)
-    assert "schedule.one.agents.a.brain.name" == done.notes[0].path
-
-
-def test_a_document_without_foreign_names_stays_as_it_is() -> None:
-    """Without a name that an alias plugin knows nothing is changed, moved, dropped or said."""
-    text = """\
-schedule:
-  - one:
-      agents: [{name: ada, badge: 1, brain: {name: "mine:Head", params: {keep: ./here}}, muscle: old:Head}]
-"""
-    done = translated(text)
-    root, _ = normalise(compose(Source.of("run.yml", text), text)[0] or Node(None, Source.of("", "")))
-
-    assert root.plain() == done.root.plain()
-    assert ([], [], frozenset()) == (done.faults, done.notes, done.versions)
 
 
 def objective(params: str) -> Translation:
@@ -231,11 +156,3 @@ schedule:
     assert ("./here", {"name": "thinker", "params": {}}) == (a["models"], a["brain"])
     assert ("./here", {"name": "thinker", "params": {}}) == (b["models"], b["brain"])
     assert {"name": "c", "muscle": {"name": "mover", "params": {"keep": "./here"}}} == c
-
-
-@pytest.mark.parametrize("text", ["schedule: 3", "schedule: [3, {one: 4}]", "agents: old:Arm", "run_config: [old:End]"])
-def test_what_has_no_sound_form_is_left_to_the_model(text: str) -> None:
-    """What is no map where one is expected stays as it is."""
-    done = translated(text)
-
-    assert ([], []) == (done.faults, done.notes)

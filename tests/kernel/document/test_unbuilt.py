@@ -35,18 +35,6 @@ REFUSED = [
     (PHASE % "agents: [{replay: [{table: recent}]}]", "pre-training out of tables"),
 ]  # fmt: skip
 
-TAKEN = [
-    PHASE % "phase_config: {mode: test, sync: lockstep, evaluate_every: ~, evaluate_episodes: 3}",
-    PHASE
-    % "agents: [{filters: [norm], load: {}}, {load: false}, {load: {phase: 0, base: .}, models: kept}, {load: ~}]",
-    PHASE % "agents: [{brain: {name: aeb, on_error: continue}}]",
-    PHASE % "simulation: {conditions: [agent_objective]}",
-    "run_config: {condition: evaluation_objective}",
-    PHASE % "recovery: {on_loss: fail, deadlines_s: {act: 3}, deterministic: false, restarts: {max: 3}}",
-    PHASE % "agents: [{recovery: {deadlines_s: {act: 3}}}]",
-    PHASE % "agents: [{replay: [{phase: 0, repeat: 3, path: ~, table: ~}]}, {replay: ~}, {replay: []}]",
-]
-
 
 @pytest.mark.parametrize(("text", "words"), REFUSED)
 def test_is_refused(text: str, words: str) -> None:
@@ -55,15 +43,6 @@ def test_is_refused(text: str, words: str) -> None:
     assert root is not None
 
     assert [f"not built yet: {words}"] == [fault.message for fault in unbuilt(normalise(root)[0])]
-
-
-@pytest.mark.parametrize("text", TAKEN)
-def test_is_taken(text: str) -> None:
-    """What is carried out is not refused."""
-    root, _ = compose(Source.of("a.yml", text), text)
-    assert root is not None
-
-    assert [] == unbuilt(normalise(root)[0])
 
 
 def test_every_row_names_a_key_that_there_is() -> None:

@@ -121,17 +121,6 @@ schedule:
 {more}"""
 
 
-def test_load_without_an_earlier_phase(faults_of: Said) -> None:
-    """`load: {}` of an agent that no earlier phase has is a warning, of one that an earlier phase has is none."""
-    text = phases(
-        "{name: ada, muscle: dummy, load: {}}",
-        """  - two:
-      agents: [{name: ada, load: {}}]
-""",
-    )
-    assert ["8:49: warning: no earlier phase has the agent `ada`: it starts fresh"] == faults_of(text)
-
-
 def test_replay_where_no_brain_learns(faults_of: Said) -> None:
     """Recorded episodes are told to be in vain in a phase that tests, and not in one that trains."""
     text = phases(
@@ -151,13 +140,3 @@ def test_agent_null_is_fresh_whatever_stands_beside_it(faults_of: Said) -> None:
     text = phases("{name: ada, muscle: dummy, load: {agent: ~, base: kept}}")
 
     assert ["8:49: warning: `agent: ~` starts fresh: `base` has no effect"] == faults_of(text)
-
-
-def test_learner_that_sees_and_sets_nothing(faults_of: Said) -> None:
-    """An agent with a brain and without columns is told of once, in the phase in which it appears."""
-    text = phases(
-        "{name: ada, muscle: dummy, brain: dummy}, {name: bob, muscle: dummy, brain: none}",
-        "  - two: {phase_config: {mode: test}}\n",
-    )
-    words = "agent `ada` has neither `sensors` nor `actuators`: it sees and sets nothing"
-    assert [f"8:16: warning: {words}"] == faults_of(text)

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from ganglion.errors import CallFailed
@@ -29,21 +27,6 @@ def test_answer_of_a_program_is_as_ours() -> None:
     assert "[[1.0, 2.5]] [[-1.0, 0.0]] [3.0]" == f"{found.setpoints} {found.proposed} {found.objective}"
     assert (answer.signal, answer.statistics) == (found.signal, found.statistics)
     assert [1.0, 2.5] == setpoints_of(_actor(), found)
-
-
-@pytest.mark.parametrize("objective", [None, [None]])
-def test_no_objective_is_none(objective: list[Any] | None) -> None:
-    """A decision without rewards has no objective; who only settles or closes sets nothing."""
-    (found,) = heard([_actor()], [Acted(objective=objective)])
-
-    assert (objective, None) == (found.objective, found.setpoints)
-
-
-def test_answers_of_our_hosts_pass_as_they_are() -> None:
-    """What a host of ours has checked is not looked at again."""
-    answer = Acted([["anything", 0]])
-
-    assert [answer] == heard([_actor(program=False)], [answer])
 
 
 @pytest.mark.parametrize(
@@ -79,9 +62,3 @@ def test_wish_without_a_brain_is_refused() -> None:
     """Signals are wishes of a brain, which its muscle hands on: without one there is none."""
     with pytest.raises(CallFailed, match="there is no brain that could wish for it"):
         heard([_actor(brain=None)], [Acted(signal={"signal": "RESET"})])
-
-
-def test_answer_without_setpoints_is_refused_where_they_are_needed() -> None:
-    """Who is asked to decide and proposes nothing is blamed, ours too."""
-    with pytest.raises(CallFailed, match="setpoints: expected one row of 2 values, found None"):
-        setpoints_of(_actor(program=False), Acted())

@@ -3,15 +3,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import pytest
-
 from ganglion.sdk import Signal
 from ganglion.sdk.condition import EpisodeView, TerminationCondition
 from ganglion.sdk.flow import Mode
-from ganglion.wire.messages import Boundary, Done, FlowSignal, Go, Verdict
+from ganglion.wire.messages import FlowSignal, Go, Verdict
 from ganglion.wire.verb import Verb
-
-ENDED = {"signal": "RESET", "issuer": "condition:environment", "reason": "terminated"}
 
 
 def condition(
@@ -40,14 +36,6 @@ def steer(it: Any, signal: str, issuer: str = "operator", reason: str = "") -> N
 
 
 # -- conditions -------------------------------------------------------------------------------------------------------
-def test_an_ended_environment_ends_the_episode(worker: Any) -> None:
-    """Without any condition listed, RESET by `condition:environment`, terminated."""
-    it = worker()
-    it.run()
-    report = it.reports[0]
-
-    assert (True, False, "terminated", ["w"]) == (report.terminated, report.truncated, report.reason, report.ended)
-    assert [("RESET", "condition:environment", "terminated")] == causes(report)
 
 
 def test_an_environment_that_cuts_itself_truncates(worker: Any, world: Any) -> None:
@@ -57,14 +45,6 @@ def test_an_environment_that_cuts_itself_truncates(worker: Any, world: Any) -> N
     report = it.reports[0]
 
     assert (False, True, "truncated: environment") == (report.terminated, report.truncated, report.reason)
-
-
-def test_one_that_terminates_among_those_that_ended(worker: Any, world: Any, agent: Any) -> None:
-    """Of two that end in the same step one terminated is enough."""
-    it = worker({"v": world(truncates=2), "w": world(ends=2)}, {"one": agent(["w.a"])})
-    it.run()
-
-    assert (True, False, ["v", "w"]) == (it.reports[0].terminated, it.reports[0].truncated, it.reports[0].ended)
 
 
 def test_its_end_is_said_once(worker: Any) -> None:
@@ -90,55 +70,6 @@ def test_the_environments_condition_decides_when(worker: Any, world: Any) -> Non
     it.run()
 
     assert 2 == it.reports[0].steps
-
-
-def test_of_several_signals_the_greatest_wins(worker: Any) -> None:
-    """All are told; the environment's end decides flags and reason, the greatest signal what follows."""
-    it = worker(
-        conditions=[
-            condition("Small", at(2), "small: sentence"),
-            condition("Great", at(2, Signal.STOP_SIMULATION), "great"),
-        ]
-    )
-    it.run()
-    report = it.reports[0]
-
-    assert [
-        ("RESET", "condition:environment", "terminated"),
-        ("RESET", "condition:Small", "small: sentence"),
-        ("STOP_SIMULATION", "condition:Great", "great"),
-    ] == causes(report)
-    assert (True, "terminated") == (report.terminated, report.reason)
-
-
-@pytest.mark.parametrize(("first", "second"), [("One", "Two"), ("Two", "One")])
-def test_the_first_with_the_winning_signal_gives_the_reason(worker: Any, world: Any, first: str, second: str) -> None:
-    """Conditions are asked in document order."""
-    it = worker({"w": world()}, conditions=[condition(first, at(3), first), condition(second, at(3), second)])
-    it.run()
-    report = it.reports[0]
-
-    assert (first, False, True, 3) == (report.reason, report.terminated, report.truncated, report.steps)
-    assert [first, second] == [cause["reason"] for cause in report.causes]
-
-
-@pytest.mark.parametrize(
-    ("reason", "told"),
-    [
-        ("too hot", "too hot"),
-        ("failed", "condition: failed"),
-        ("failed: too hot", "condition: failed: too hot"),
-        ("interrupted", "condition: interrupted"),
-        ("lost: the way", "condition: lost: the way"),
-        ("failing", "failing"),
-    ],
-)
-def test_no_author_speaks_as_we_do(worker: Any, world: Any, reason: str, told: str) -> None:
-    """By its reason it is known of an episode that it is no whole one; a condition cannot say that."""
-    it = worker({"w": world()}, conditions=[condition("Hot", at(2), reason)])
-    it.run()
-
-    assert [told] == [record[9] for record in it.records("episode")]
 
 
 def test_a_condition_without_a_reason_is_named(worker: Any, world: Any) -> None:
@@ -178,55 +109,6 @@ def test_a_failing_condition_is_blamed(worker: Any) -> None:
 
 
 # -- signals ----------------------------------------------------------------------------------------------------------
-def test_a_signal_acts_at_the_next_boundary(worker: Any, world: Any) -> None:
-    """A signal that has come ends the episode after the step it came in; it is known to its issuer."""
-    it = worker({"w": world()})
-    it.setup()
-    it.start()
-    steer(it, "RESET", "operator")
-    it.hosted.host.tick()
-    report = it.reports[0]
-
-    assert (1, False, True, "truncated: signal RESET") == (
-        report.steps,
-        report.terminated,
-        report.truncated,
-        report.reason,
-    )
-    assert [True] == [cause["known"] for cause in report.causes]
-
-
-@pytest.mark.parametrize(
-    ("issuer", "reason", "text"),
-    [
-        ("operator", "why", "truncated: signal STOP_PHASE"),
-        ("phase end", "", "truncated: phase end"),
-        ("interrupted", "", "interrupted"),
-        ("failed", "", "failed"),
-        ("brain:one", "learned", "brain: learned"),
-        ("brain:one", "", "brain"),
-    ],
-)
-def test_reasons_are_in_the_words_of_the_results(worker: Any, world: Any, issuer: str, reason: str, text: str) -> None:
-    """A word, then perhaps a sentence."""
-    it = worker({"w": world()})
-    it.setup()
-    it.start()
-    steer(it, "STOP_PHASE", issuer, reason)
-    it.hosted.host.tick()
-
-    assert text == it.reports[0].reason
-
-
-def test_continue_changes_nothing(worker: Any) -> None:
-    """A CONTINUE that ends no pause has no effect."""
-    it = worker()
-    it.setup()
-    it.start()
-    steer(it, "CONTINUE")
-    it.hosted.host.tick()
-
-    assert (2, "terminated") == (it.reports[0].steps, it.reports[0].reason)
 
 
 def paused(it: Any, answers: Sequence[Callable[[], Any]]) -> None:
@@ -270,38 +152,7 @@ def test_a_pause_ends_when_the_worker_is_told_to_leave(worker: Any, world: Any) 
     assert (1, "interrupted: told to leave") == (it.reports[0].steps, it.reports[0].reason)
 
 
-def test_a_pause_of_a_brain_is_told_with_the_end(worker: Any, agent: Any) -> None:
-    """A PAUSE that somebody wished for is among the causes of the episode's end, although it ended by CONTINUE."""
-    one = agent()
-    one.signals = {1: "PAUSE"}
-    it = worker(agents={"one": one})
-    it.setup()
-    it.start()
-    it.link.idle.append(lambda: steer(it, "CONTINUE"))
-    it.hosted.host.tick()
-
-    assert [("PAUSE", "brain:one", "because"), ("RESET", "condition:environment", "terminated")] == causes(
-        it.reports[0]
-    )
-
-
 # -- the common boundary ----------------------------------------------------------------------------------------------
-def test_at_a_common_boundary_the_governor_is_asked(worker: Any) -> None:
-    """After each round it hears the round, the steps, whether the episode ends, who acts next, and why."""
-    it = worker()
-    it.goes = [Go(round=1, participants={"one": [0, 2]})]
-    it.run(common=True, verdict=Verdict("RESET", round=0, participants={"one": [0, 1, 2]}))
-
-    assert [Boundary(0, 1, 1, False, ["one"], []), Boundary(0, 2, 2, True, ["one"], [ENDED])] == it.boundaries
-    assert [(0, [0, 1, 2]), (1, [0, 2])] == [(act.round, act.workers) for act in it.agents["one"].acts[:2]]
-
-
-def test_the_last_row_of_an_episode_waits_for_nobody(worker: Any) -> None:
-    """With a common boundary, too, the brain thinks about a closing row at once."""
-    it = worker()
-    it.run(common=True, verdict=Verdict("RESET", participants={"one": [0, 1]}))
-
-    assert ([0], True) == (it.agents["one"].acts[-1].workers, it.agents["one"].acts[-1].closing)
 
 
 def test_the_governor_may_end_the_episode(worker: Any, world: Any) -> None:
@@ -313,65 +164,6 @@ def test_the_governor_may_end_the_episode(worker: Any, world: Any) -> None:
 
     assert (2, "truncated: phase end", True) == (report.steps, report.reason, report.truncated)
     assert [{"signal": "STOP_PHASE", "issuer": "phase end", "reason": "", "known": True}] == report.causes
-
-
-def test_a_paused_worker_tells_where_it_stands(worker: Any) -> None:
-    """Without a common boundary the governor hears episode and step, once more if it is told to stand again."""
-    it = worker()
-    paused(it, [lambda: steer(it, "PAUSE"), lambda: steer(it, "CONTINUE")])
-
-    assert [(0, 0, 1, False)] * 2 == [(s.worker, s.episode, s.steps, s.evaluation) for s in it.stands]
-
-
-def test_a_paused_worker_hands_on_its_rows(worker: Any) -> None:
-    """The rows of its episode so far are with the store while it is paused: who looks on finds them there."""
-    it = worker()
-    seen: list[int] = []
-    look = lambda: seen.append(sum(len(record[-1]) for record in it.records("steps")))  # noqa: E731
-    paused(it, [look, lambda: steer(it, "CONTINUE")])
-
-    assert [1] == seen
-
-
-def test_a_paused_worker_says_which_signals_it_has_acted_on(worker: Any) -> None:
-    """One that has come, and that it has not looked at yet, is not among them: it ends the stand at once."""
-    it = worker()
-    send = lambda number, signal: it.link.tell(  # noqa: E731
-        "r/governor", "", FlowSignal(signal, "operator", number=number), Verb.SIGNAL
-    )
-
-    def stands(peer: str, report: Any) -> Done:
-        it.stands.append(report)
-        if len(it.stands) == 1:
-            for number, signal in [(4, "CONTINUE"), (5, "PAUSE")]:
-                send(number, signal)
-        return Done()
-
-    it.link.answers["governor.stands"] = stands
-    it.setup()
-    it.start()
-    send(3, "PAUSE")
-    it.hosted.participant.pump(0.0)
-    it.link.idle.extend([lambda: None, lambda: send(6, "CONTINUE")])
-    it.hosted.host.tick()
-
-    assert [3, 5] == [report.heeded for report in it.stands]
-    assert "terminated" == it.reports[0].reason
-
-
-def test_of_pause_and_continue_the_last_holds(worker: Any) -> None:
-    """A PAUSE that was taken back before the boundary stops nobody."""
-    it = worker()
-    it.setup()
-    it.start()
-    for signal in ("PAUSE", "CONTINUE"):
-        steer(it, signal)
-    it.hosted.participant.pump(0.0)
-    it.hosted.participant.pump(0.0)
-    it.hosted.host.tick()
-
-    assert [] == it.stands
-    assert "terminated" == it.reports[0].reason
 
 
 def test_continue_for_some_steps_stands_again(worker: Any, world: Any) -> None:

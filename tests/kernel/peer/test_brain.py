@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import itertools
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,14 +11,12 @@ from ganglion.errors import AuthorError, RemoteProtocolError, StoreError
 from ganglion.peer.brain import BrainHost
 from ganglion.peer.failure import failure_of
 from ganglion.sdk import Box, Brain, Discrete, EpisodeSummary, EvaluationResult, Signal, Update
-from ganglion.sdk.flow import Mode
 from ganglion.sdk.models import Models, digest_of
-from ganglion.sdk.seed import generator_from_words, words
+from ganglion.sdk.seed import words
 from ganglion.wire.messages import (
     BrainEvaluate,
     BrainEvaluated,
     BrainJoin,
-    BrainLeave,
     BrainSetup,
     BrainStore,
     Done,
@@ -135,15 +131,6 @@ def stage(hosted: Any, loader: Any, tmp_path: Path) -> Stage:
 
 
 # -- a phase ----------------------------------------------------------------------------------------------------------
-def test_a_brain_knows_itself(stage: Stage) -> None:
-    """Name, declarations, muscles, mode and generator are there; its memory draws from that generator."""
-    stage.setup(static_models={"w": {"width": 3}})
-    brain = stage.brain
-
-    assert ("a", Mode.TRAIN, ["a/0", "a/1", "a/2"]) == (brain.name, brain.mode, brain.muscles)
-    assert (["w.s"], ["w.a"]) == ([it.uid for it in brain.sensors], [it.uid for it in brain.actuators])
-    assert ({"w": {"width": 3}}, ["setup"]) == (brain.static_world_models, brain.log)
-    assert (generator_from_words(STREAM).random(), brain.rng) == (brain.rng.random(), brain.memory.rng)
 
 
 @pytest.mark.parametrize(
@@ -190,21 +177,6 @@ def test_shutdown_ends_the_phase(stage: Stage) -> None:
 
 
 # -- updates ----------------------------------------------------------------------------------------------------------
-def test_who_joins_gets_the_initial_update(stage: Stage) -> None:
-    """Before the first update a muscle that joins gets what `thinking(muscle, None)` returns."""
-    stage.setup(lambda brain, muscle, data: {"for": muscle})
-
-    assert Thought({"for": "a/0"}, True) == stage.join(0)
-    assert [("a/0", None, 0)] == stage.brain.log[1:]
-
-
-def test_who_joins_later_gets_the_newest_update(stage: Stage) -> None:
-    """When there is an update for all, a muscle that joins gets it, and nobody thinks."""
-    stage.setup(lambda brain, muscle, data: data)
-    stage.join(0)
-    stage.think(0, "newest")
-
-    assert (Thought("newest", True), 2) == (stage.join(1), len(stage.brain.log[1:]))
 
 
 def test_everybody_gets_an_initial_update_of_his_own(stage: Stage) -> None:
@@ -215,93 +187,12 @@ def test_everybody_gets_an_initial_update_of_his_own(stage: Stage) -> None:
     assert [Thought("a/0", True), Thought("a/1", True)] == [stage.join(0), stage.join(1)]
 
 
-def test_no_initial_update_is_no_update(stage: Stage) -> None:
-    """None of `initial_update` is answered as nothing fresh."""
-    stage.setup()
-
-    assert Thought() == stage.join()
-
-
-def test_who_joins_again_gets_it_again(stage: Stage) -> None:
-    """A muscle made anew in the same phase knows nothing: it gets the newest update."""
-    stage.setup(lambda brain, muscle, data: "u")
-    stage.join()
-    stage.hosted.ask("brain.leave", BrainLeave(0))
-
-    assert Thought("u", True) == stage.join()
-
-
-def test_an_update_is_sent_once(stage: Stage) -> None:
-    """Only what a muscle does not have yet travels."""
-    stage.setup(lambda brain, muscle, data: data)
-    stage.join()
-
-    assert [Thought("u", True), Thought(), Thought(), Thought("v", True)] == [
-        stage.think(0, "u"),
-        stage.update(),
-        stage.think(0, None),
-        stage.think(0, "v"),
-    ]
-
-
-@pytest.mark.parametrize(
-    ("value", "fresh"), [(None, False), (0, False), ({}, False), (False, False), ([0], True), (7, True)]
-)
-def test_what_is_false_is_no_update(stage: Stage, value: Any, fresh: bool) -> None:
-    """None and what `bool` calls false are no update."""
-    stage.setup()
-    stage.join()
-    stage.brain.answer = lambda brain, muscle, data: value
-
-    assert fresh == stage.think().fresh
-
-
-def test_an_array_is_an_update(stage: Stage) -> None:
-    """An array of zeros is an update too."""
-    stage.setup(lambda brain, muscle, data: np.zeros(1))
-
-    assert {"dtype": "<f8", "shape": [1], "data": bytes(8)} == stage.think().update
-
-
-def test_an_update_for_some_reaches_only_them(stage: Stage) -> None:
-    """Others keep what was for all, and get it if they had not yet."""
-    stage.setup()
-    for worker in range(3):
-        stage.join(worker)
-    answers: list[Any] = [{"for": "all"}, Update({"for": "one"}, only=["a/1"])]
-    stage.brain.answer = lambda brain, muscle, data: answers.pop(0)
-    stage.think(0)
-    stage.think(0)
-
-    assert [Thought({"for": "one"}, True), Thought({"for": "all"}, True)] == [stage.update(1), stage.update(2)]
-
-
-def test_an_update_for_all_replaces_those_for_some(stage: Stage) -> None:
-    """The newest counts."""
-    stage.setup()
-    answers: list[Any] = [Update("old", only=["a/1"]), "new"]
-    stage.brain.answer = lambda brain, muscle, data: answers.pop(0)
-    stage.think(0)
-    stage.think(0)
-
-    assert Thought("new", True) == stage.update(1)
-
-
 @pytest.mark.parametrize(("only", "found"), [(["b/0"], "b/0"), ("a/0", "a/0"), ("b/0", "b/0")])
 def test_an_update_for_nobody_we_know_is_refused(stage: Stage, only: Any, found: str) -> None:
     """A muscle that there is not is the author's mistake."""
     stage.setup(lambda brain, muscle, data: Update(1, only=only))
     with pytest.raises(AuthorError, match=rf"Update\.only: expected a list of some of a/0, a/1, a/2, found '{found}'"):
         stage.think()
-
-
-def test_an_update_that_cannot_travel_is_refused_with_its_path(stage: Stage) -> None:
-    """The message begins with the path, the place names the brain."""
-    stage.setup(lambda brain, muscle, data: {"layers": [1, object()]})
-    with pytest.raises(AuthorError, match=r"\Aupdate\.layers\[1\]: a builtins\.object cannot travel") as caught:
-        stage.think()
-
-    assert "brain a, class FakeBrain, step 2, hook thinking" == failure_of(caught.value).where
 
 
 # -- rows -------------------------------------------------------------------------------------------------------------
@@ -314,43 +205,6 @@ def test_what_a_brain_does_to_its_data_is_not_in_the_memory(stage: Stage) -> Non
     assert {"seen": [1], "more": 2} == stage.brain.memory.tail(1).additional_data[0]
 
 
-def test_the_row_is_in_the_memory_when_it_is_thought_about(stage: Stage) -> None:
-    """All columns of the row are there, under the muscle's uid, with the data that came."""
-    stage.setup()
-    rows: list[Any] = []
-
-    def answer(brain: Any, muscle: str, data: Any) -> None:
-        shard = brain.memory.tail(1)
-        rows.append(
-            [
-                shard.sensor_readings["w.s"].tolist(),
-                shard.actuator_setpoints["w.a"].tolist(),
-                shard.applied_setpoints["w.a"].tolist(),
-                shard.rewards["w.r"].tolist(),
-                shard.objective.tolist(),
-                shard.next_readings["w.s"].tolist(),
-                [bool(shard.terminated[0]), bool(shard.truncated[0]), bool(shard.dones[0])],
-                [int(shard.decision_index[0]), int(shard.episode[0])],
-                shard.additional_data[0],
-                brain.memory.tags,
-            ]
-        )
-
-    stage.brain.answer = answer
-    stage.think(1, {"d": 1}, truncated=True, proposed=[[7]])
-
-    assert [[[1], [7], [2], [0.5], [0.25], [3], [False, True, True], [2, 4], {"d": 1}, ["a/1"]]] == rows
-
-
-def test_missing_values_are_missing(stage: Stage) -> None:
-    """No objective and a reward that was not given are not numbers in the memory."""
-    stage.setup()
-    stage.ask("brain.think", Think(0, 0, 0, [[1]], [[2]], [[None]], [None], [[3]]))
-    shard = stage.brain.memory.tail(1)
-
-    assert (True, True) == (bool(np.isnan(shard.objective[0])), bool(np.isnan(shard.rewards.values[0, 0])))
-
-
 def test_rewards_may_be_declared_by_the_first_row(stage: Stage) -> None:
     """Where nobody knew the rewards at setup, the first row of each muscle brings them; undeclared ones are refused."""
     stage.setup(rewards=None)
@@ -360,43 +214,6 @@ def test_rewards_may_be_declared_by_the_first_row(stage: Stage) -> None:
         stage.think(worker, reward_ids=[declared("w.late", UNIT)])
 
     assert ["w.late"] == list(stage.brain.memory.tail(2).rewards.columns)
-
-
-def test_a_wish_for_an_update_is_no_row(stage: Stage) -> None:
-    """The first decision of an episode asks without thinking."""
-    stage.setup()
-    stage.update()
-
-    assert (["setup"], 0) == (stage.brain.log, len(stage.brain.memory))
-
-
-@pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
-def test_a_round_is_thought_about_in_the_order_of_workers(stage: Stage, order: tuple[int, ...]) -> None:
-    """Whatever arrives first: nothing is thought before all are there, then by worker; all get the newest update."""
-    stage.setup()
-    stage.brain.answer = lambda brain, muscle, data: {"after": len(brain.memory)}
-    serials = {}
-    early = []
-    for worker in order:
-        early.append(len(stage.brain.log) - 1)
-        if worker == 1:  # begins an episode
-            serials[1] = stage.send("brain.update", UpdateAsked(1, 5, [0, 1, 2]))
-        else:
-            serials[worker] = stage.send("brain.think", row(worker, worker, round=5, workers=[0, 1, 2]))
-    answers = [stage.link.replied(serials[w], "brain.think") for w in range(3)]
-
-    assert ([0, 0, 0], [("a/0", 0, 1), ("a/2", 2, 2)]) == (early, stage.brain.log[1:])
-    assert [Thought({"after": 2}, True)] * 3 == answers
-
-
-def test_rounds_do_not_mix(stage: Stage) -> None:
-    """A fast worker's row of the next round waits for the others of that round."""
-    stage.setup()
-    stage.send("brain.think", row(0, "early", round=6, workers=[0, 1]))
-    stage.send("brain.think", row(0, "first", round=5, workers=[0, 1]))
-    stage.send("brain.think", row(1, "second", round=5, workers=[0, 1]))
-
-    assert ["first", "second"] == [entry[1] for entry in stage.brain.log[1:]]
 
 
 @pytest.mark.parametrize("sync", ["lockstep", "pipelined"])
@@ -446,15 +263,6 @@ def test_an_error_fails_all_of_its_round(stage: Stage) -> None:
 
 
 # -- signals ----------------------------------------------------------------------------------------------------------
-def test_a_signal_goes_to_whose_row_it_answers(stage: Stage) -> None:
-    """In a round each worker gets the signal that was given while its row was thought about; it is given once."""
-    stage.setup()
-    stage.brain.answer = lambda brain, muscle, data: brain.signal(Signal.RESET, muscle) if muscle == "a/1" else None
-    serials = [stage.send("brain.think", row(w, round=5, workers=[0, 1])) for w in (0, 1)]
-    answers = [stage.link.replied(serial, "brain.think").signal for serial in serials]
-
-    assert [None, {"signal": "RESET", "reason": "a/1"}] == answers
-    assert stage.update(1).signal is None
 
 
 @pytest.mark.parametrize("signal", [Signal.PAUSE, Signal.RESTART, Signal.STOP_SIMULATION, Signal.STOP_PHASE])
@@ -465,44 +273,7 @@ def test_a_brain_may_signal_up_to_stop_phase(stage: Stage, signal: Signal) -> No
     assert {"signal": signal.name, "reason": "why"} == stage.think().signal
 
 
-def test_a_brain_may_not_end_the_run(stage: Stage) -> None:
-    """SHUTDOWN is not a brain's to give."""
-    stage.setup(lambda brain, muscle, data: brain.signal(Signal.SHUTDOWN))
-    with pytest.raises(AuthorError, match="a brain may signal up to STOP_PHASE, found SHUTDOWN") as caught:
-        stage.think()
-
-    assert "brain a, class FakeBrain, step 2, hook thinking" == failure_of(caught.value).where
-
-
 # -- models -----------------------------------------------------------------------------------------------------------
-def test_store_writes_model_and_policy(stage: Stage) -> None:
-    """The arrays of the brain and its last update are stored side by side, and said with their count of updates."""
-    stage.setup(lambda brain, muscle, data: {"w": data})
-    stage.think(0, 1)
-    stage.think(0, 2)
-    stage.brain.value = np.ones(2)
-    files = stage.hosted.ask("brain.store", BrainStore()).files
-    models = Models(stage.folder / "own")
-
-    assert [("", 2), ("policy", 2)] == [(row["tag"], row["updates"]) for row in files]
-    assert ([1.0, 1.0], {"w": 2}) == (models.load()["value"].tolist(), models.load("policy"))
-
-
-def test_without_an_update_there_is_no_policy(stage: Stage) -> None:
-    """A brain that has sent nothing has only a model."""
-    stage.setup()
-
-    assert [""] == [row["tag"] for row in stage.hosted.ask("brain.store", BrainStore()).files]
-
-
-def test_the_policy_is_what_was_sent(stage: Stage) -> None:
-    """Arrays that their author goes on changing are stored as they were when they were the update."""
-    stage.setup(lambda brain, muscle, data: {"w": brain.value})
-    stage.think()
-    stage.brain.value += 9.0
-    stage.hosted.ask("brain.store", BrainStore())
-
-    assert [0.0, 0.0] == Models(stage.folder / "own").load("policy")["w"].tolist()
 
 
 def test_a_model_is_stored_twice_where_there_is_a_second_folder(stage: Stage) -> None:
@@ -548,17 +319,6 @@ def test_a_model_of_another_form_is_told_with_its_folder(stage: Stage) -> None:
         stage.setup(load=str(stage.folder / "earlier"))
 
 
-def test_load_comes_after_setup(stage: Stage) -> None:
-    """A model is loaded after `setup`, its policy is the last update, which is the initial one for who joins."""
-    models = Models(stage.folder / "earlier")
-    models.save({"value": np.full(2, 3.0)})
-    models.save_value({"w": 5}, "policy")
-    stage.setup(load=str(stage.folder / "earlier"))
-
-    assert (["setup", "load"], [3.0, 3.0]) == (stage.brain.log, stage.brain.value.tolist())
-    assert (Thought({"w": 5}, True), ["setup", "load"]) == (stage.join(), stage.brain.log)
-
-
 def test_a_brain_may_have_no_model_to_load(stage: Stage) -> None:
     """A folder without a model is the brain's own error, by name."""
     with pytest.raises(AuthorError, match="there is no model"):
@@ -588,88 +348,7 @@ def test_every_hook_is_named(hosted: Any, loader: Any, tmp_path: Path, hook: str
     assert (True, True) == (where.startswith("brain a, class Breaks"), where.endswith(end))
 
 
-def test_hooks_may_be_async(hosted: Any, loader: Any, tmp_path: Path) -> None:
-    """Every hook may be `async def`; the default initial update awaits an async `thinking`."""
-
-    class Slow(FakeBrain):
-        async def setup(self) -> None:  # type: ignore[override]
-            self.log.append("setup")
-
-        async def thinking(self, muscle_id: str, data_from_muscle: Any) -> Any:
-            return super().thinking(muscle_id, data_from_muscle)
-
-        async def store(self) -> None:  # type: ignore[override]
-            self.log.append("store")
-
-    it = Stage(hosted, loader, tmp_path, Slow)
-    it.setup(lambda brain, muscle, data: {"data": data})
-    joined, thought = it.join(), it.think(0, 1)
-    it.hosted.ask("brain.store", BrainStore())
-    log = it.brain.log
-    it.hosted.ask("brain.shutdown", Nothing())
-
-    assert (Thought({"data": None}, True), Thought({"data": 1}, True)) == (joined, thought)
-    assert ("setup", "store") == (log[0], log[-1])
-
-
 # -- answers before thoughts -------------------------------------------------------------------------------------------
-def count(brain: Any, muscle: str, data: Any) -> int:
-    """Return how many rows there are: an update that says which rows it knows."""
-    return len(brain.memory)
-
-
-def test_pipelined_a_round_acts_by_the_update_of_the_round_before(stage: Stage) -> None:
-    """Each row is answered at once, with the update of the rounds before it; then the whole round is thought about."""
-    stage.setup(count, sync="pipelined")
-    stage.join(0), stage.join(1)
-    both = [0, 1]
-    first = [stage.think(worker, round=1, workers=both) for worker in (1, 0)]
-    second = [stage.think(worker, round=2, workers=both) for worker in (0, 1)]
-    third = [stage.think(worker, round=3, workers=both) for worker in (1, 0)]
-
-    assert [False, False] == [thought.fresh for thought in first]
-    assert [2, 2] == [thought.update for thought in second]
-    assert [4, 4] == [thought.update for thought in third]
-    asked = [entry[0] for entry in stage.brain.log if isinstance(entry, tuple) and entry[1:] != (None, 0)]
-    assert ["a/0", "a/1"] * 3 == asked, "rows are thought about in the order of workers"
-
-
-def test_pipelined_who_arrives_first_changes_no_answer(stage: Stage) -> None:
-    """Within a round the first and the last to ask get the same update."""
-    stage.setup(count, sync="pipelined")
-    stage.join(0), stage.join(1), stage.join(2)
-    found = []
-    for number, order in enumerate(itertools.permutations((0, 1, 2))):
-        thoughts = {w: stage.think(w, round=number, workers=[0, 1, 2]) for w in order}
-        found.append([thoughts[w].update if thoughts[w].fresh else None for w in (0, 1, 2)])
-
-    assert all(row[0] == row[1] == row[2] for row in found)
-    assert [None, 3, 6, 9, 12, 15] == [row[0] for row in found]
-
-
-def test_async_a_row_is_answered_by_what_is_known_and_thought_about_alone(stage: Stage) -> None:
-    """An update comes with the next answer, whoever else has or has not asked."""
-    stage.setup(count, sync="async")
-    stage.join(0), stage.join(1)
-
-    assert not stage.think(0).fresh
-    assert stage.think(0).update == 1
-    assert stage.think(1).update == 2
-
-
-def test_a_signal_of_a_thought_comes_with_the_next_answer_to_its_muscle(stage: Stage) -> None:
-    """Pipelined, the wish of the thought about a row is carried in the answer to that muscle's next row."""
-
-    def wish(brain: Any, muscle: str, data: Any) -> None:
-        if data == "stop":
-            brain.signal(Signal.STOP_PHASE, "enough")
-
-    stage.setup(wish, sync="pipelined")
-    stage.join()
-
-    assert stage.think(data="stop").signal is None
-    assert stage.think().signal == {"signal": "STOP_PHASE", "reason": "enough"}
-    assert stage.think().signal is None
 
 
 @pytest.mark.parametrize("call", ["brain.think", "brain.store", "brain.join"])
@@ -741,21 +420,6 @@ def test_a_brain_reports_metrics(stage: Stage, result: Any, expected: BrainEvalu
     assert expected == evaluate(stage, result)
 
 
-@pytest.mark.parametrize(
-    ("result", "text"),
-    [
-        ({"skill": float("nan")}, "metrics.skill: expected a finite number, found nan"),
-        ({"skill": "high"}, "metrics.skill: expected a number, found 'high'"),
-        ({1: 2.0}, "metrics: the names are texts, found 1"),
-        (EvaluationResult([1]), "metrics: expected a map name -> number, found list"),  # type: ignore[arg-type]
-    ],
-)
-def test_wrong_metrics_are_the_brains_fault(stage: Stage, result: Any, text: str) -> None:
-    """What cannot be stored is refused by name."""
-    with pytest.raises(AuthorError, match=re.escape(text)):
-        evaluate(stage, result)
-
-
 # -- arrays -----------------------------------------------------------------------------------------------------------
 class ArrayBrain(FakeBrain):
     """Learn from arrays, and keep them."""
@@ -771,33 +435,6 @@ class ArrayBrain(FakeBrain):
 def arrays(hosted: Any, loader: Any, tmp_path: Path) -> Stage:
     """Return a host of a brain that learns from arrays."""
     return Stage(hosted, loader, tmp_path, ArrayBrain)
-
-
-def test_a_batched_brain_learns_from_a_whole_round_at_once(arrays: Stage) -> None:
-    """In lockstep the rows of a round come in one call, in the order of workers, and are in the memory before it."""
-    arrays.setup(lambda brain, _, batch: batch.observations + len(batch))
-    awaited = {"round": 0, "workers": [0, 1, 2]}
-    asked = [arrays.send("brain.think", row(worker, worker * 10, **awaited)) for worker in (2, 0)]
-    asked.append(arrays.send("brain.update", UpdateAsked(1, 0, [0, 1, 2])))
-
-    ((batch, remembered),) = arrays.brain.log[1:]
-    assert (["a/0", "a/2"], [0, 20], 2) == (batch.muscle, batch.data, remembered)
-    assert ([[1], [1]], [[2], [2]], [[3], [3]]) == (
-        batch.observations.tolist(), batch.actions.tolist(), batch.next_observations.tolist(),
-    )  # fmt: skip
-    assert ([0.25, 0.25], [2, 2], [4, 4]) == (
-        batch.objectives.tolist(), batch.step.tolist(), batch.episode.tolist(),
-    )  # fmt: skip
-    answers = [arrays.link.replied(serial, "brain.think") for serial in asked]
-    assert 1 == len({str(answer.update) for answer in answers})
-
-
-def test_a_round_without_a_row_is_nothing_to_learn_from(arrays: Stage) -> None:
-    """Who only asks for news gives no row."""
-    arrays.setup()
-    arrays.update()
-
-    assert ["setup"] == arrays.brain.log
 
 
 def test_a_batched_brain_may_do_without_the_memory(arrays: Stage) -> None:
@@ -835,31 +472,3 @@ def test_what_goes_wrong_in_learn_is_blamed_on_it(arrays: Stage) -> None:
         arrays.send("brain.think", row())
 
     assert "hook learn" in "".join(found.value.__notes__)
-
-
-def test_the_default_array_form_is_the_other_one(hosted: Any, loader: Any, tmp_path: Path) -> None:
-    """A brain that says `batched` and has only `thinking` is asked by it, row by row, with its own signals."""
-
-    class Thinks(FakeBrain):
-        batched = True
-
-    stage = Stage(hosted, loader, tmp_path, Thinks)
-    stage.setup(lambda brain, muscle, _: brain.signal(Signal.RESET) if muscle == "a/1" else None)
-    awaited = {"round": 0, "workers": [0, 1]}
-    asked = [stage.send("brain.think", row(worker, **awaited)) for worker in (0, 1)]
-
-    assert [("a/0", None, 1), ("a/1", None, 2)] == stage.brain.log[1:]
-    assert [False, True] == [stage.link.replied(serial, "brain.think").signal is not None for serial in asked]
-
-
-def test_statistics_go_out_with_the_answer_about_their_row(stage: Stage) -> None:
-    """Each thought may note the same key anew; what an initial update notes goes with the first answer."""
-
-    def answer(brain: FakeBrain, muscle: str, data: Any) -> Any:
-        brain.add_statistics("rows", len(brain.memory))
-
-    stage.setup(answer)
-    assert {"brain.rows": 0.0} == stage.join(0).statistics
-    assert {"brain.rows": 0.0} == stage.join(1).statistics
-    assert [{"brain.rows": 1.0}, {"brain.rows": 2.0}] == [stage.think(n).statistics for n in (0, 1)]
-    assert stage.update(0).statistics is None

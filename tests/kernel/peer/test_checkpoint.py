@@ -11,7 +11,7 @@ from fakepeer import MemoryReel
 
 from ganglion.errors import AuthorError, RemoteProtocolError
 from ganglion.peer.brain import BrainHost
-from ganglion.peer.checkpoint import Checkpoints, export, restore
+from ganglion.peer.checkpoint import export, restore
 from ganglion.peer.main import live
 from ganglion.peer.state import Generators
 from ganglion.peer.tape import Tape
@@ -199,22 +199,6 @@ def test_what_is_no_checkpoint_is_refused(wrong: Any) -> None:
     """Anything else is an error of the protocol."""
     with pytest.raises(RemoteProtocolError, match="checkpoint"):
         restore(Learner(), Memory(), generators(), wrong)
-
-
-def test_checkpoints_wait_for_time_and_cost(clock: Any) -> None:
-    """The next one is due after the given time, and after 20 times what the last one took."""
-    checkpoints = Checkpoints(10.0, clock)
-    clock.now_s += 9.9
-    assert not checkpoints.due
-    clock.now_s += 0.2
-    assert checkpoints.due
-    began_s = clock()
-    clock.now_s += 2.0
-    checkpoints.taken(began_s)
-    clock.now_s += 39.0
-    assert not checkpoints.due
-    clock.now_s += 1.1
-    assert checkpoints.due
 
 
 def test_plain_brains_take_none() -> None:

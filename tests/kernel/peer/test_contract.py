@@ -80,13 +80,6 @@ def test_a_declaration_that_cannot_hold_is_refused(what: str, given: Any, error:
         layout_of(what, given)
 
 
-def test_a_declaration_keeps_its_order() -> None:
-    """Ids and spaces stand as they were given; rewards may have no value yet."""
-    layout = layout_of("reward", [RewardInformation(None, PAIR, "r"), RewardInformation(1, TEN, "q")])
-
-    assert [("r", PAIR), ("q", TEN)] == layout.pairs()
-
-
 @pytest.mark.parametrize(
     ("now", "text"),
     [

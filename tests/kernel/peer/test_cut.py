@@ -6,19 +6,6 @@ import pytest
 
 from ganglion.errors import StoreError
 from ganglion.peer.cut import Cuts
-from ganglion.run.effect import read_cut
-
-
-def test_a_cut_is_written_when_all_before_it_is_durable(tmp_path: Path) -> None:
-    """Not before its batch is acknowledged; nothing but the file is left in the folder."""
-    cuts = Cuts(tmp_path)
-    cuts.take(3, {"phase": 1, "models": []})
-    cuts.settle(2)
-    assert not (tmp_path / "cuts").exists()
-
-    cuts.settle(3)
-    (path,) = (tmp_path / "cuts").iterdir()
-    assert {"phase": 1, "models": []} == read_cut(path.read_bytes(), "it")
 
 
 def test_the_two_newest_are_kept(tmp_path: Path) -> None:
@@ -31,23 +18,6 @@ def test_the_two_newest_are_kept(tmp_path: Path) -> None:
 
     names = sorted(path.name for path in (tmp_path / "cuts").iterdir())
     assert ["phase-000002.json", "phase-000003.json"] == names
-
-
-def test_what_is_there_is_not_written_again(tmp_path: Path) -> None:
-    """An equal cut is left as it is; a damaged one is replaced."""
-
-    def write() -> int:
-        cuts = Cuts(tmp_path)
-        cuts.take(0, {"phase": 0, "signals": 2})
-        cuts.settle(0)
-        return path.stat().st_ino
-
-    path = tmp_path / "cuts" / "phase-000000.json"
-    first = write()
-    assert first == write()
-    path.write_bytes(b"\xff")
-    write()
-    assert 2 == read_cut(path.read_bytes(), "it")["signals"]
 
 
 def test_what_cannot_be_written_is_said(tmp_path: Path) -> None:

@@ -9,7 +9,6 @@ import pytest
 
 from ganglion.errors import AuthorError, OutOfObservationSpaceError, RemoteProtocolError
 from ganglion.peer.brain import BrainHost
-from ganglion.peer.checkpoint import Checkpoints
 from ganglion.peer.filters import tag_of
 from ganglion.peer.muscle import MuscleHost
 from ganglion.sdk import (
@@ -26,19 +25,7 @@ from ganglion.sdk import (
 )
 from ganglion.sdk.models import Models
 from ganglion.sdk.seed import words
-from ganglion.wire.messages import (
-    Act,
-    Acted,
-    BrainJoin,
-    BrainSetup,
-    BrainStore,
-    Done,
-    MuscleReset,
-    MuscleSetup,
-    Nothing,
-    Think,
-    Thought,
-)
+from ganglion.wire.messages import Act, Acted, BrainJoin, BrainSetup, BrainStore, MuscleSetup, Think, Thought
 
 TEN, HUNDRED = Discrete(10), Discrete(100)
 WIDE = Box(-100.0, 100.0, ())
@@ -230,54 +217,6 @@ def stage(hosted: Any, loader: Any, request: Any) -> MuscleStage:
 
 
 # -- the muscle's half ------------------------------------------------------------------------------------------------
-def test_readings_go_in_and_setpoints_come_out_in_reverse(stage: MuscleStage) -> None:
-    """Pre hooks run in document order, post hooks in reverse, each on the result of the one before."""
-    stage.setup([plugin(), plugin(by=10.0)])
-    acted = stage.act(5)
-
-    assert ["muscle", "declare"] == stage.filters[0].said
-    assert [WIDE, WIDE] == [stage.muscle.sensors[0].space, stage.muscle.actuators[0].space]
-    assert ([[16.0]], [[5]], [[16.0]]) == (stage.muscle.log, acted.setpoints, acted.proposed)
-    stage.act(7, 1)
-    (_, think) = stage.hosted.link.asked("brain.think")[0]
-    assert ([[5]], [[16.0]], [[16.0]], [[5]], [[7]], [[18.0]]) == (
-        think.readings,
-        think.observations,
-        think.proposed,
-        think.applied,
-        think.next_readings,
-        think.next_observations,
-    )
-    assert {"data": {"data": {"saw": 16.0}, "by": 10.0}, "by": 1.0} == think.data
-    assert ([5], [5]) == stage.hosted.host._objective.row
-
-
-def test_each_reading_goes_through_once(stage: MuscleStage) -> None:
-    """The readings that complete a row are those of the next decision: filters see them once; episodes begin anew."""
-    stage.setup([plugin()])
-    for reading in (1, 2, 3):
-        stage.act(reading, None if reading == 1 else 0)
-    assert [1, 2, 3] == stage.filters[0].seen
-    stage.act(4, 0, decide=False, closing=True, truncated=True)
-    assert [1, 2, 3, 4] == stage.filters[0].seen
-    stage.hosted.ask("muscle.reset", MuscleReset(1))
-    stage.act(9)
-
-    assert [9] == stage.filters[0].seen
-
-
-def test_what_is_published_holds_for_the_decision_that_follows(stage: MuscleStage) -> None:
-    """The row has its next readings as they were seen before; the decision is made on what the new arrays show."""
-    stage.setup([plugin(), plugin(by=10.0)])
-    stage.act(1)
-    stage.thoughts = [Thought(filters={"1": {"by": {"dtype": "<f8", "shape": [], "data": np.array(20.0).tobytes()}}})]
-    stage.act(2, 0)
-
-    (_, think) = stage.hosted.link.asked("brain.think")[0]
-    assert [[13.0]] == think.next_observations
-    assert [[12.0], [23.0]] == stage.muscle.log
-    assert [1, 2] == stage.filters[0].seen
-    assert [2.0, 3.0] == stage.filters[1].seen
 
 
 def test_what_nobody_takes_lets_no_reading_through_twice(stage: MuscleStage) -> None:
@@ -337,15 +276,6 @@ def test_an_episode_begins_with_the_newest_arrays(stage: MuscleStage) -> None:
     stage.thoughts = [Thought(filters={"7": arrays})]
     with pytest.raises(RemoteProtocolError, match="there is no filter 7"):
         stage.act(4, 0)
-
-
-def test_without_a_brain_arrays_are_those_of_the_model(stage: MuscleStage, tmp_path: Path) -> None:
-    """In test each filter gets what was stored under its tag."""
-    Models(tmp_path).save({"by": np.array(40.0)}, tag_of(1))
-    stage.setup([plugin(), plugin(by=10.0)], None, models=str(tmp_path))
-    stage.act(5)
-
-    assert [[46.0]] == stage.muscle.log
 
 
 def test_arrays_of_a_filter_that_stands_elsewhere_are_refused(stage: MuscleStage, tmp_path: Path) -> None:
@@ -422,16 +352,6 @@ class FakeBrain(Brain):
         return {"n": np.array(len(self.log))}
 
 
-class ArrayBrain(FakeBrain):
-    """Learn from arrays."""
-
-    batched = True
-
-    def learn(self, batch: Any) -> Any:
-        self.log.append((batch.data, batch.objectives.tolist(), batch.observations.tolist(), batch.actions.tolist()))
-        return [len(self.log)]
-
-
 class GoesOn(FakeBrain, CheckpointableBrain):
     """Be a brain that can go on from a checkpoint."""
 
@@ -481,45 +401,6 @@ class BrainStage:
 STACK = [plugin(), plugin(by=10.0, publishes=True)]
 
 
-def test_a_brain_sees_all_after_filters(hosted: Any, loader: Any, tmp_path: Path) -> None:
-    """Data and objective go through the halves in order, updates back; its memory has its own spaces."""
-    stage = BrainStage(hosted, loader, tmp_path)
-    stage.setup(STACK)
-    thought = stage.think()
-
-    assert [("mine", 2.0, "mine", [16.0], [18.0], [15.0], [4])] == stage.brain.log
-    assert [WIDE, WIDE] == [stage.brain.sensors[0].space, stage.brain.actuators[0].space]
-    assert ([1, 10.0, 1.0], True) == (thought.update, thought.fresh)
-    assert ["brain", "declare", ("a/0", 1.0)] == stage.hosted.host._filters.filters[0].said
-
-
-def test_a_brain_of_arrays_sees_the_same(hosted: Any, loader: Any, tmp_path: Path) -> None:
-    """Rows of arrays have the filtered data, objectives and observations."""
-    stage = BrainStage(hosted, loader, tmp_path, ArrayBrain)
-    stage.setup(STACK)
-    stage.think()
-
-    assert [(["mine"], [2.0], [[16.0]], [[15.0]])] == stage.brain.log
-
-
-def test_arrays_go_out_once_to_each_muscle(hosted: Any, loader: Any, tmp_path: Path) -> None:
-    """What is published comes with the answer, with the news for others, and with the policy for who evaluates."""
-    stage = BrainStage(hosted, loader, tmp_path)
-    stage.setup(STACK)
-    joined = [stage.ask("brain.join", BrainJoin(worker), worker).filters for worker in (0, 1)]
-    first = stage.think()
-    stage.brain.thinking = lambda muscle, data: None
-    stage.hosted.host._filters.filters[1].publishes = False
-    second = stage.think()
-    other = stage.think(1)
-
-    assert [None, None] == joined
-    assert first.filters is not None
-    assert (first.filters, None) == (other.filters, second.filters)
-    assert ["1"] == list(first.filters)
-    assert first.filters == stage.ask("brain.policy", Nothing()).filters
-
-
 def test_arrays_are_stored_with_the_model_and_loaded(hosted: Any, loader: Any, tmp_path: Path) -> None:
     """Under the tag of their filter; a brain that loads the model gives them to its half and to who joins."""
     stage = BrainStage(hosted, loader, tmp_path)
@@ -533,26 +414,6 @@ def test_arrays_are_stored_with_the_model_and_loaded(hosted: Any, loader: Any, t
     again.setup([plugin(), plugin()], load=str(tmp_path / "own"))
     assert 11.0 == again.hosted.host._filters.filters[1].by
     assert ["1"] == list(again.ask("brain.join", BrainJoin(0)).filters or {})
-
-
-def test_a_checkpoint_has_the_filters(hosted: Any, loader: Any, tmp_path: Path) -> None:
-    """A brain's half goes on where it stood; what it had published still goes out, and not twice."""
-    stage = BrainStage(hosted, loader, tmp_path, GoesOn)
-    stage.setup([plugin(name="kept", publishes=True)], checkpoint_s=1.0)
-    host = stage.hosted.host
-    host._filters.filters[0].brain_pre_process = lambda muscle, data: data
-    stage.think()
-    assert isinstance(host._checkpoints, Checkpoints)
-    books = host._books()
-
-    again = BrainStage(hosted, loader, tmp_path, GoesOn)
-    again.setup([plugin(name="kept")], checkpoint_s=1.0)
-    successor = again.hosted.host._filters
-    successor.restore(books["filters"])
-    assert (2.0, 1, {0: {"by": np.array(2.0)}}) == (
-        successor.filters[0].by, successor.version, successor.published,
-    )  # fmt: skip
-    assert {"a/0": 1} == books["has_filters"]
 
 
 def test_a_half_that_cannot_be_kept_takes_no_checkpoints(hosted: Any, loader: Any, tmp_path: Path) -> None:
@@ -576,12 +437,3 @@ def test_an_id_is_declared_once(hosted: Any, loader: Any) -> None:
     stage.hosted.host._loader.classes["filter", "shift"] = Twice
     with pytest.raises(AuthorError, match=r"sensor 'w\.s' is declared twice"):
         stage.setup([plugin()])
-
-
-def test_shutdown_ends_the_filters(stage: MuscleStage) -> None:
-    """A phase ends for them with their muscle."""
-    stage.hosted.link.answers["brain.leave"] = lambda peer, message: Done()
-    stage.setup([plugin()])
-    stage.hosted.ask("muscle.shutdown", Nothing())
-
-    assert stage.muscle is None

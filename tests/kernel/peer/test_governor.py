@@ -9,13 +9,11 @@ import msgpack
 import pytest
 
 from ganglion.errors import RemoteProtocolError
-from ganglion.limits import DEADLINES_S
 from ganglion.peer.brain import BrainHost
 from ganglion.peer.controller import ControllerHost
 from ganglion.peer.conversation import Gone
 from ganglion.peer.environment import EnvironmentHost
 from ganglion.peer.governor import GovernorHost
-from ganglion.peer.models import read_shelf
 from ganglion.peer.muscle import MuscleHost
 from ganglion.peer.store import StoreHost
 from ganglion.run.effect import Event, Steer, read_cut
@@ -33,7 +31,6 @@ from ganglion.sdk import (
 )
 from ganglion.sdk.condition import PhaseView, TerminationCondition
 from ganglion.sdk.controller import Controller
-from ganglion.sdk.models import Models
 from ganglion.wire.codec import codec_of
 from ganglion.wire.messages import (
     Done,
@@ -233,36 +230,6 @@ def run(crowd: Any, loader: Any, tmp_path: Path) -> Callable[..., Run]:
 
 
 # -- whole runs -------------------------------------------------------------------------------------------------------
-def test_a_run_goes_through(run: Any, tmp_path: Path) -> None:
-    """From `governor.start` to `kernel.ended`: episodes, learning, records, the stored model."""
-    it = run()
-    values = [[row[4][0] for row in entry[-1]] for entry in it.rows("actions")]
-
-    assert ("finished", 0, None) == (it.ended.status, it.ended.exit_status, it.ended.failure)
-    # An update comes with the answer to each row; the first decision has seen none.
-    assert [[0, 1, 2, 3], [4, 5, 6, 7]] == values
-    assert [[1, 2, 3, 4]] * 2 == [[row[0] for row in entry[-1]] for entry in it.rows("steps")]
-    kinds = [record[0] for record in it.writer.records]
-    assert ("run", "end", 1, 2) == (kinds[0], kinds[-1], kinds.count("run"), kinds.count("episode"))
-    assert [["", "policy"]] == [sorted(r[3] for r in it.writer.records if r[0] == "brain")]
-    assert {"run": f"{len(kinds)} records"} == it.ended.heads
-    signals = [record for record in it.writer.records if record[0] == "signal"]
-    assert {12} == {len(record) for record in signals}
-    assert len(signals) == len({record[-1] for record in signals})
-    assert (tmp_path / "brains" / "0" / "one").is_dir()
-    shelf = read_shelf(tmp_path / "brains")
-    assert shelf is not None
-    assert ("finished", ["", "policy"]) == (shelf.status, sorted(kept.tag for kept in shelf.models))
-
-
-@pytest.mark.parametrize("workers", [1, 2])
-def test_every_question_to_a_condition_has_a_deadline(run: Any, workers: int) -> None:
-    """Controllers may wait for a verdict without a deadline, since the watchdog of the governor bounds each hook."""
-    FakeWatched.spans_s.clear()
-    run(workers=workers, condition="watched")
-
-    assert {DEADLINES_S["episode"], DEADLINES_S["boundary"]} >= set(FakeWatched.spans_s)
-    assert len(FakeWatched.spans_s) >= 2
 
 
 def test_an_index_of_models_that_cannot_be_written_fails_the_run(run: Any, tmp_path: Path) -> None:
@@ -274,17 +241,6 @@ def test_an_index_of_models_that_cannot_be_written_fails_the_run(run: Any, tmp_p
     assert "index of models" in it.ended.failure.message
 
 
-def test_a_phase_begins_with_the_model_that_load_names(run: Any, tmp_path: Path) -> None:
-    """The brain takes over a model of elsewhere, and its policy is what the first decision is made by."""
-    models = Models(tmp_path / "kept")
-    models.save({})
-    models.save_value({"value": 7}, "policy")
-    it = run(load={"base": str(tmp_path / "kept")})
-
-    assert "finished" == it.ended.status
-    assert [[7, 1, 2, 3], [4, 5, 6, 7]] == [[row[4][0] for row in entry[-1]] for entry in it.rows("actions")]
-
-
 def test_a_model_that_is_nowhere_fails_the_run(run: Any, tmp_path: Path) -> None:
     """The document is at fault: status 2, and no step is made."""
     it = run(load={"experiment_run": "cod", "base": str(tmp_path / "nowhere")})
@@ -292,17 +248,6 @@ def test_a_model_that_is_nowhere_fails_the_run(run: Any, tmp_path: Path) -> None
     assert ("failed", 2, "document") == (it.ended.status, it.ended.exit_status, it.ended.failure.kind)
     assert f"in base {tmp_path / 'nowhere'}: there is no such directory" in it.ended.failure.message
     assert [] == it.rows("steps")
-
-
-def test_two_workers_learn_in_lockstep(run: Any) -> None:
-    """The brain gets the rows of a round in worker order: both act on the update of the round before."""
-    it = run(workers=2)
-    values = [[row[4][0] for row in entry[-1]] for entry in it.rows("actions")]
-
-    assert "finished" == it.ended.status
-    # Rows 1 and 2 come with the second act, 3 and 4 with the third; the ends of worker 0 come before those of 1.
-    assert [0, 2, 4, 6] == values[0] == values[2]
-    assert values[1] == values[3]
 
 
 def test_workers_without_a_brain_go_their_own_ways(run: Any) -> None:
@@ -374,18 +319,6 @@ def stage(hosted: Any, loader: Any, tmp_path: Path) -> Stage:
     return Stage(hosted, loader, tmp_path)
 
 
-def test_a_start_asks_for_processes_and_waits_for_them(stage: Stage) -> None:
-    """The supervisor is asked for the phase, then everybody is watched; events say what happens."""
-    stage.start()
-    stage.settle()
-
-    assert ["r", 0] == [stage.link.asked("kernel.need")[0][1].run, stage.link.asked("kernel.need")[0][1].phase]
-    assert [process.name for process in processes_of("r", plan().phases[0])] + [STORE] == stage.link.asked(
-        "kernel.watch"
-    )[0][1].peers
-    assert ["run.started", "phase.started"] == [event.event for _, event in stage.link.told("event")]
-
-
 def test_a_start_may_go_on_with_a_cut(stage: Stage, tmp_path: Path) -> None:
     """The run began when it began first; signals are counted on; the cut is there once the store has all before it."""
     cut = {"phase": 0, "models": [], "started": "long ago", "signals": [[1, 5]], "shelves": [], "rows": []}
@@ -422,25 +355,6 @@ def test_start_comes_first(stage: Stage, call: str, message: Any) -> None:
     """Without a run there is nothing to steer."""
     with pytest.raises(RemoteProtocolError, match=r"expected governor\.start first"):
         stage.hosted.ask(call, message, "supervisor")
-
-
-def test_a_signal_without_a_phase_is_refused_in_words(stage: Stage) -> None:
-    """Before the first phase runs no signal can act."""
-    stage.start()
-    serial = stage.hosted.ask("governor.signal", FlowSignal("RESET", "operator"), "supervisor")
-    answer = stage.link.replied(serial, "governor.signal")
-
-    assert (False, "no phase is running") == (answer.accepted, answer.text)
-
-
-def test_who_never_joins_fails_the_run(stage: Stage) -> None:
-    """A process that does not join in its time ends the run by its name."""
-    stage.start(None)
-    stage.settle()
-    stage.hosted.clock.now_s += 40.0
-    stage.settle()
-
-    assert ("failed", "deadline") == (stage.ended().status, stage.ended().failure.kind)
 
 
 def test_a_lost_process_fails_the_run(stage: Stage) -> None:
@@ -548,12 +462,3 @@ def test_a_failing_store_fails_the_run(stage: Stage) -> None:
         stage.ended().failure.message,
         stage.ended().peer,
     )
-
-
-def test_a_stop_before_the_first_phase_ends_the_run(stage: Stage) -> None:
-    """Nothing has begun: it is interrupted at once."""
-    stage.start(None)
-    stage.hosted.ask("governor.stop", RunRequest("r", False, "Ctrl-C"), "supervisor")
-    stage.settle()
-
-    assert "interrupted" == stage.ended().status

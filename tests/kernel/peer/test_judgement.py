@@ -7,8 +7,7 @@ import pytest
 from ganglion.errors import AuthorError
 from ganglion.peer.excuse import Excuses
 from ganglion.peer.failure import failure_of
-from ganglion.peer.hooks import Hooks
-from ganglion.peer.judgement import Judgement, Once
+from ganglion.peer.judgement import Judgement
 from ganglion.sdk import (
     Discrete,
     EnvironmentBaseline,
@@ -66,42 +65,12 @@ def blamed(error: AuthorError) -> str:
     return failure_of(error).where or ""
 
 
-def test_without_parts_nothing_changes(loader: Any) -> None:
-    """A document that names neither leaves states and baselines as they are."""
-    it, given = judgement(loader), state()
-    baseline = EnvironmentBaseline([], [])
-
-    assert it.silent
-    assert (it.finish(given, None) is given, it.baseline(baseline) is baseline) == (True, True)
-
-
-def test_the_reward_comes_before_the_transformer(loader: Any) -> None:
-    """The one replaces rewards, the other what is seen; both have streams of their own."""
-    it = judgement(loader, Nine, Eight)
-    found = it.finish(state(), None)
-
-    assert ([8], [9]) == ([s.value for s in found.sensor_information], [r.value for r in found.rewards])
-    assert {"reward", "transformer"} == it.generators.keys()
-
-
 def test_a_transformer_may_see_baselines(loader: Any) -> None:
     """With `baseline` true it changes the readings of decision 0; time and declarations stay."""
     given = EnvironmentBaseline([SensorInformation(1, TEN, "s")], [], SimTime(5, None), {"a": 1})
     found = judgement(loader, None, Eight).baseline(given)
 
     assert (8, 5, {"a": 1}) == (found.sensors_available[0].value, found.simtime.simtime_ticks, found.static_world_model)
-
-
-@pytest.mark.parametrize("result", [None, 1.0, [1.0], [None], {"r": 1}])
-def test_what_is_no_reward_is_blamed_on_the_reward(loader: Any, result: Any) -> None:
-    """The class that returned it is named, not the environment's."""
-    kind = type("Strange", (Nine,), {"__call__": lambda self, state: result})
-    it = judgement(loader, kind)
-    it.show_step(3)
-
-    with pytest.raises(AuthorError, match="expected a RewardInformation, or a list of them, found") as caught:
-        it.finish(state(), None)
-    assert "reward of environment w (worker 2), class Strange, step 3, hook reward" == blamed(caught.value)
 
 
 @pytest.mark.parametrize("hook", ["__init__", "reset"])
@@ -152,33 +121,3 @@ def test_what_is_excused_leaves_the_environments_own(loader: Any) -> None:
         [r.value for r in found.rewards],
         it.own_rewards,
     )
-
-
-def test_who_gave_what_is_seen_is_known(loader: Any) -> None:
-    """The last who had a say is to blame for readings and rewards."""
-    own = Hooks("environment")
-    nobody, paid, both = judgement(loader), judgement(loader, Nine), judgement(loader, Nine, Eight)
-
-    assert (own, own) == (nobody.told_by(own), nobody.paid_by(own))
-    assert (own, "reward of") == (paid.told_by(own), paid.paid_by(own).where[:9])
-    assert both.told_by(own) is both.paid_by(own) is not own
-
-
-def test_a_reward_that_was_asked_is_not_asked_again(loader: Any) -> None:
-    """What it returned to the environment stands for this step, and is forgotten in the next."""
-    asked: list[int] = []
-
-    class Counts(Nine):
-        def __call__(self, state: EnvironmentState) -> Any:
-            asked.append(1)
-            return super().__call__(state)
-
-    it = judgement(loader, Counts)
-    assert isinstance(it.once, Once)
-    it.show_step(1)
-    it.once(state())
-    it.finish(state(), None)
-    it.show_step(2)
-    it.finish(state(), None)
-
-    assert 2 == len(asked)

@@ -148,30 +148,6 @@ def test_results_that_were_moved_are_found(found: Any, kept: Kept) -> None:
     assert "results/crop-1/brains/0/ada" == found({"experiment_run": "crop"}, "fake://here")
 
 
-def test_a_document_that_names_itself_means_its_newest_run(tmp_path: Path, found: Any, kept: Kept) -> None:
-    """It is this run where that has the model, else the one before."""
-    kept.run("farm-1", "farm")
-    save(tmp_path / "m0")
-    own = {(0, "ada"): str(tmp_path / "m0")}
-
-    assert "m0" == found({"experiment_run": "farm", "phase": 0}, own=own)
-    assert "results/farm-1/brains/0/ada" == found({"experiment_run": "farm", "phase": 0})
-
-
-def test_order_of_places(tmp_path: Path, found: Any, kept: Kept) -> None:
-    """First the base, then the agent's `models`, then the run's store: the first that has it gives it."""
-    kept.run("crop-1", "crop")
-    for place in ("kept", "base"):
-        other = Kept(tmp_path / place)
-        other.run("crop-7", "crop")
-        base = {"base": place} if place == "base" else {}
-        expected = f"{place}/crop-7/brains/0/ada"
-        assert expected == found({"experiment_run": "crop", **base}, "fake://here", models="kept")
-    nowhere = {"experiment_run": "crop", "base": "nowhere"}
-    assert "kept/crop-7/brains/0/ada" == found(nowhere, "fake://here", models="kept")
-    assert "results/crop-1/brains/0/ada" == found(nowhere, "fake://here", models="empty")
-
-
 BASES = [
     ("results", {}, "results/farm-1/brains/0/ada"),
     ("results/crop-1", {}, "results/crop-1/brains/0/ada"),  # who points at one run means that run
@@ -257,25 +233,6 @@ def test_a_damaged_model_is_refused_by_name(found: Any, kept: Kept, store: str |
         found({"experiment_run": "crop", "optional": True}, store)
 
 
-def test_a_file_that_is_gone_is_not_found(found: Any, kept: Kept) -> None:
-    """A model of which a file was removed is none: the next place is looked at."""
-    kept.run("crop-1", "crop")
-    file = kept.results / "crop-1" / "brains" / "0" / "ada" / "model.npz"
-    file.unlink()
-
-    with pytest.raises(DocumentError, match=f"in the results .*: the file {file} is gone"):
-        found({"experiment_run": "crop"})
-
-
-def test_a_damaged_index_is_a_reason(found: Any, kept: Kept) -> None:
-    """An index that cannot be read is told where it was in the way."""
-    kept.run("crop-1", "crop")
-    (kept.results / "crop-1" / "brains" / "models.json").write_text("{")
-
-    with pytest.raises(DocumentError, match=r"models\.json: the file is damaged"):
-        found({"experiment_run": "crop"})
-
-
 # -- what this run stores ---------------------------------------------------------------------------------------------
 def test_both_shelves_have_an_index(tmp_path: Path) -> None:
     """Models are noted in the index of the run's folder, those of an agent with `models` also in that directory's."""
@@ -298,21 +255,6 @@ def test_both_shelves_have_an_index(tmp_path: Path) -> None:
         assert shelf is not None
         assert ("farm-1", "farm", "finished", {0: "phase 0"}) == (shelf.run, shelf.uid, shelf.status, shelf.phases)
         assert names == list(dict.fromkeys(kept.agent for kept in shelf.models))
-
-
-def test_a_damaged_model_of_this_run_is_refused(tmp_path: Path) -> None:
-    """What this run has stored is checked, too, before a phase begins with it."""
-    mine = agent()
-    it = Library(plan(tmp_path, mine), "farm-1", str(tmp_path / "farm-1"), None, print)
-    for file in save(tmp_path / "m0"):
-        it.take(["brain", 0, "ada", file["tag"], 1, 1, "", file["bytes"], file["sha256"], file["path"]])
-    own = {(0, "ada"): str(tmp_path / "m0")}
-    phase = it._plan.phases[1]
-
-    assert str(tmp_path / "m0") == it.model(phase, mine, own)
-    save(tmp_path / "m0", 2)
-    with pytest.raises(StoreError, match="the file is damaged"):
-        it.model(phase, mine, own)
 
 
 def test_a_folder_that_was_made_in_vain_is_taken_away(tmp_path: Path) -> None:

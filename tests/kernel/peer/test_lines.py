@@ -12,7 +12,6 @@ from ganglion.peer import lines
 from ganglion.peer.lines import Lines, LinesLoader
 from ganglion.sdk import Environment, Muscle
 
-ECHO = "import sys\nfor line in sys.stdin: print(line, end='', flush=True)"
 Start = Callable[[str], Lines]
 
 
@@ -22,15 +21,6 @@ def start() -> Iterator[Start]:
     before = signal.getsignal(signal.SIGTERM)
     yield lambda source: Lines([sys.executable, "-c", source])
     signal.signal(signal.SIGTERM, before)
-
-
-def test_large_line_is_answered_while_it_is_written(start: Start) -> None:
-    """A line and an answer that are larger than the pipes' buffers do not block each other."""
-    program = start(ECHO)
-    text = "x" * 1_000_000
-
-    assert {"call": "act", "text": text} == program.ask("act", text=text)
-    program.end()
 
 
 @pytest.mark.parametrize(

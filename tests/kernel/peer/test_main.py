@@ -1,19 +1,17 @@
 from __future__ import annotations
 
-import os
 import signal
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ganglion.errors import PeerLost, UsageError
+from ganglion.errors import UsageError
 from ganglion.peer import main as program
 from ganglion.transport.curve import ClientKeys
 from ganglion.wire.codec import codec_of
 from ganglion.wire.envelope import Head
-from ganglion.wire.messages import Bye, Done, Failure, Hello, Nothing
-from ganglion.wire.name import Role
+from ganglion.wire.messages import Bye, Done, Failure, Nothing
 from ganglion.wire.verb import Verb
 
 VARIABLES = {
@@ -40,19 +38,6 @@ def leave(bus: Any, reason: str = "done") -> None:
     bus.idle.append(lambda: bus.deliver("", Head(Verb.BYE, 5), body))
 
 
-def test_a_participant_joins_serves_and_leaves(bus: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It says HELLO as the variables say, forgets its secrets, serves until BYE, says BYE and ends with 0."""
-    monkeypatch.setenv("GANGLION_TOKEN", "t0ken")
-    monkeypatch.setenv("GANGLION_SECRET_KEY", "k3y")
-    leave(bus)
-    status = program.main(VARIABLES)
-    hello = codec_of(Hello).decode(bus.sent[0].body)
-
-    assert (0, True, [Verb.HELLO, Verb.BYE]) == (status, bus.closed, [e.head.verb for e in bus.sent])
-    assert ("muscle", "a", "t0ken", 2) == (hello.role, hello.name, hello.token, hello.incarnation)
-    assert not {"GANGLION_TOKEN", "GANGLION_SECRET_KEY"} & set(os.environ)
-
-
 def test_keys_go_to_the_link(bus: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """With keys among its variables a participant connects by them; a broken one is named and nothing is sent."""
     keys = ClientKeys("s" * 40, "p" * 40, "k" * 40)
@@ -63,16 +48,6 @@ def test_keys_go_to_the_link(bus: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     assert 0 == program.main({**VARIABLES, **keys.variables()})
     assert 2 == program.main({**VARIABLES, **keys.variables(), "GANGLION_PUBLIC_KEY": "short"})
     assert [keys] == given
-
-
-def test_a_host_lives_on_any_link_and_clock(link: Any) -> None:
-    """Whoever has made link and clock gets the same life from HELLO to BYE, in the thread that asks for it."""
-    leave(link)
-    host = program.host_of(Role.MUSCLE, VARIABLES)
-    status = program.live(host, lambda: link, VARIABLES, lambda: 17.0, pulse=False)
-
-    assert (0, True, [Verb.HELLO, Verb.BYE]) == (status, link.closed, [e.head.verb for e in link.sent])
-    assert 17.0 == host.participant.clock()
 
 
 @pytest.mark.parametrize("name", ["GANGLION_ENDPOINT", "GANGLION_NAME", "GANGLION_ROLE"])
@@ -92,15 +67,6 @@ def test_usage_ends_with_two(bus: Any, capsys: pytest.CaptureFixture[str]) -> No
     )
 
 
-def test_a_refusal_ends_with_one(bus: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    """Who may not join says why and closes the connection."""
-    failure = codec_of(Failure).encode(Failure("refused", "the token is wrong"))
-    bus.send = lambda frames: bus.deliver("", Head(Verb.ERROR, 1), failure)
-    status = program.main(VARIABLES)
-
-    assert (1, True, "a: the kernel refuses 'a': the token is wrong\n") == (status, bus.closed, capsys.readouterr().err)
-
-
 def test_a_lost_broker_ends_with_one(bus: Any, capsys: pytest.CaptureFixture[str]) -> None:
     """A participant does not outlive its bus."""
     bus.idle.append(lambda: setattr(bus, "lost", "it closed the connection"))
@@ -116,20 +82,6 @@ def test_a_connection_that_the_kernel_ends_ends_with_one(bus: Any, capsys: pytes
     status = program.main(VARIABLES)
 
     assert (1, True) == (status, "ended the connection: protocol: too deep" in capsys.readouterr().err)
-
-
-def test_nobody_there_ends_with_one(
-    bus: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Where no broker listens, that is said."""
-
-    def nobody(endpoint: str, keys: object) -> Any:
-        raise PeerLost("broker", f"nobody listens at {endpoint}")
-
-    monkeypatch.setattr("ganglion.transport.link.connect_blocking", nobody)
-
-    assert 1 == program.main(VARIABLES)
-    assert "nobody listens at ipc:///nowhere" in capsys.readouterr().err
 
 
 def test_a_log_says_when_it_came_and_went(bus: Any, tmp_path: Path) -> None:

@@ -9,34 +9,12 @@ from hypothesis import strategies as st
 
 from ganglion.errors import RemoteProtocolError
 from ganglion.peer.layout import Layout
-from ganglion.peer.matrix import Columns, Readings, learns_arrays, takes_arrays
-from ganglion.sdk import Box, Brain, Discrete, MultiBinary, Muscle, Tuple
+from ganglion.peer.matrix import Columns, Readings
+from ganglion.sdk import Box, Discrete, MultiBinary, Tuple
 
 UNIT, TEN = Box(0.0, 1.0, ()), Discrete(10)
 GRID = Box(0, 9, (2, 2), dtype=np.int16)
 BOTH = Tuple([Discrete(3), MultiBinary(2)])
-
-
-@pytest.mark.parametrize(
-    ("spaces", "dtype"),
-    [
-        ([UNIT], np.float64),
-        ([TEN], np.int64),
-        ([TEN, GRID], np.int64),
-        ([GRID], np.int16),
-        ([TEN, Box(0.0, 1.0, (), np.float32)], np.float64),
-        ([Box(0.0, 1.0, (3,), np.float32)], np.float32),
-        ([], np.float64),
-    ],
-)
-def test_the_dtype_is_integer_only_if_all_spaces_are(spaces: list[Any], dtype: Any) -> None:
-    """The dtype of a matrix is numpy's result type of the spaces."""
-    layout = Layout([str(i) for i in range(len(spaces))], spaces)
-    columns = Columns(layout)
-    row = layout.to_row([space.default() for space in spaces])
-
-    assert dtype == columns.dtype == columns.matrix([row], "x").dtype
-    assert (2, columns.width) == columns.matrix([row, row], "x").shape
 
 
 @given(st.lists(st.tuples(st.floats(0, 1), st.integers(0, 9)), min_size=1, max_size=4))
@@ -77,16 +55,6 @@ def test_a_vector_of_another_length_is_refused_by_name(value: Any) -> None:
         columns.matrix([[0.5, value]], "x")
 
 
-def test_vectors_are_taken_as_they_travel() -> None:
-    """A row of arrays and scalars is the same with and without its values being made, bit by bit."""
-    layout = Layout(["s", "g", "n"], [UNIT, GRID, TEN])
-    rows = [layout.to_row([share, np.full((2, 2), i, np.int16), i]) for i, share in enumerate((0.25, 0.5))]
-    columns = Columns(layout)
-
-    slowly = columns.vectors([layout.from_row(row, "x") for row in rows])
-    assert (slowly.dtype, slowly.tobytes()) == (np.float64, columns.matrix(rows, "x").tobytes())
-
-
 def test_a_missing_reward_is_nan() -> None:
     """What is not there is NaN, also among integers."""
     columns = Columns(Layout(["r", "q"], [TEN, TEN], missing=True))
@@ -102,32 +70,3 @@ def test_what_is_no_row_is_refused_by_name(row: Any) -> None:
     columns = Columns(Layout(["a", "b"], [TEN, TEN]))
     with pytest.raises(RemoteProtocolError, match="x"):
         columns.matrix([row], "x")
-
-
-def test_who_says_batched_and_has_no_array_form_is_asked_by_objects() -> None:
-    """The default array form only asks the other one; the bus asks that itself."""
-
-    class Both(Muscle):
-        batched = True
-
-        def propose_actions(self, sensors: Any, actuators_available: Any) -> Any:
-            return []
-
-    class Arrays(Both):
-        def propose_batch(self, batch: Any) -> Any:
-            return batch.observations
-
-    class Thinks(Brain):
-        batched = True
-
-        def thinking(self, muscle_id: str, data_from_muscle: Any) -> Any:
-            return None
-
-    class Learns(Thinks):
-        def learn(self, batch: Any) -> Any:
-            return None
-
-    assert (False, True) == (takes_arrays(Both()), takes_arrays(Arrays()))
-    assert (False, True) == (learns_arrays(Thinks()), learns_arrays(Learns()))
-    Learns.batched = False
-    assert not learns_arrays(Learns())

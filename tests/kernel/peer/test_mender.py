@@ -74,27 +74,6 @@ def mending(worker: Any, world: Any) -> Any:
     return make
 
 
-def test_nothing_is_mended_where_nothing_is_lost(mending: Any) -> None:
-    """An undisturbed episode asks nothing twice, and nobody for help."""
-    frail = mending([])
-
-    assert (["start", "update", "update", "update"], []) == (frail.asked, frail.told)
-
-
-@pytest.mark.parametrize("lost", [2, 3, 4])
-def test_a_successor_is_led_to_where_the_lost_one_stood(mending: Any, lost: int) -> None:
-    """It is started, given the steps that were made, then the one that was not answered; rows are as if undisturbed."""
-    undisturbed, frail = mending([]), mending([lost])
-
-    before = ["update"] * (lost - 2)
-    again = ["start", *before, *["update"] * (4 - lost + 1)]
-    assert ["start", *before, "update", *again] == frail.asked
-    assert [(0, "r/environment/w/0")] == frail.told
-    assert [] == frail.it.failures
-    for kind in ("steps", "actions", "episode"):
-        assert undisturbed.it.records(kind) == frail.it.records(kind)
-
-
 def test_a_later_episode_begins_with_its_reset(mending: Any) -> None:
     """In the second episode the successor is started, reset, and given the steps of that episode only."""
     frail = mending([7], episodes=2)
@@ -102,14 +81,6 @@ def test_a_later_episode_begins_with_its_reset(mending: Any) -> None:
     first = ["start", "update", "update", "update", "reset", "update", "update"]
     assert [*first, "start", "reset", "update", "update", "update"] == frail.asked
     assert [] == frail.it.failures
-
-
-def test_a_reset_that_was_not_answered_is_asked_again(mending: Any) -> None:
-    """Between two episodes the successor is led through the one before."""
-    frail = mending([5], episodes=2)
-
-    first = ["start", "update", "update", "update", "reset"]
-    assert [*first, "start", "update", "update", "update", "reset", "update", "update", "update"] == frail.asked
 
 
 def test_another_answer_than_before_fails_by_place(mending: Any) -> None:

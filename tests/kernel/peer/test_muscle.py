@@ -9,16 +9,13 @@ import pytest
 
 from ganglion.errors import AuthorError, CallFailed, OutOfActionSpaceError, RemoteProtocolError
 from ganglion.peer.failure import failure_of
-from ganglion.peer.layout import freeze
 from ganglion.peer.muscle import MuscleHost
 from ganglion.sdk import ActuatorInformation, Box, Discrete, Muscle, Objective
-from ganglion.sdk.flow import Mode
 from ganglion.sdk.models import Models
 from ganglion.sdk.seed import words
 from ganglion.wire.messages import (
     Act,
     Acted,
-    BrainJoin,
     Done,
     Failure,
     MuscleReset,
@@ -169,20 +166,6 @@ def stage(hosted: Any, loader: Any) -> Stage:
 
 
 # -- a phase ----------------------------------------------------------------------------------------------------------
-def test_in_train_the_newest_update_comes_after_setup(stage: Stage) -> None:
-    """A muscle joins its brain once it is set up, and takes what the brain has for it."""
-    stage.thoughts = [Thought(42, True)]
-    stage.setup()
-
-    assert ["setup", ("update", 42)] == stage.muscle.log
-    assert [(BRAIN, BrainJoin(0))] == stage.link.asked("brain.join")
-
-
-def test_a_brain_that_has_nothing_updates_nothing(stage: Stage) -> None:
-    """Without a fresh update `update` is not called."""
-    stage.setup()
-
-    assert ["setup"] == stage.muscle.log
 
 
 def test_passing_keeps_the_round_going(stage: Stage) -> None:
@@ -208,52 +191,6 @@ def test_without_a_brain_passing_is_nothing(stage: Stage) -> None:
     assert [] == stage.link.calls()
 
 
-def test_null_may_be_an_update(stage: Stage) -> None:
-    """Whether there is an update is said apart from what it is."""
-    stage.thoughts = [Thought(None, True)]
-    stage.setup()
-
-    assert ["setup", ("update", None)] == stage.muscle.log
-
-
-@pytest.mark.parametrize("mode", ["test", "train"])
-def test_without_a_brain_the_model_is_prepared(stage: Stage, mode: str, tmp_path: Path) -> None:
-    """In test the stored policy, the brain's last update, is given to `update`; nobody is asked."""
-    Models(tmp_path).save_value({"w": [1.0, 2.0]}, "policy")
-    stage.setup(mode=mode, brain=None, models=str(tmp_path))
-    stage.act()
-    stage.close(1, [0.5])
-
-    assert ["setup", "prepare_model", ("update", {"w": [1.0, 2.0]}), ("propose", [0])] == stage.muscle.log
-    assert [] == stage.link.calls()
-
-
-def test_without_a_model_nothing_is_prepared(stage: Stage) -> None:
-    """Where `load` points at nothing there is no update."""
-    stage.setup(mode="test", brain=None)
-
-    assert ["setup", "prepare_model"] == stage.muscle.log
-
-
-def test_a_muscle_knows_itself(stage: Stage) -> None:
-    """Its uid has the worker, its name is the agent's; the actuators carry their no-op, the sensors no value."""
-    stage.setup(static_models={"w": {"width": 3}})
-    muscle = stage.muscle
-
-    assert ("a/0", "a", 0, Mode.TRAIN) == (muscle.uid, muscle.name, muscle.worker, muscle.mode)
-    assert [("w.s", None)] == [(it.uid, it.value) for it in muscle.sensors]
-    assert [("w.a", 3)] == [(it.uid, it.value) for it in muscle.actuators]
-    assert {"w": {"width": 3}} == muscle.static_world_models
-
-
-def test_muscle_and_objective_draw_from_streams_of_their_own(stage: Stage) -> None:
-    """One more draw of an objective changes no decision."""
-    stage.setup()
-
-    assert stage.muscle.seed != stage.objective.seed
-    assert ("a/0", 0) == (stage.objective.uid, stage.objective.worker)
-
-
 def test_shutdown_leaves_the_brain_and_tears_down(stage: Stage) -> None:
     """The brain is told, then `teardown` is called, once."""
     stage.setup()
@@ -273,57 +210,6 @@ def test_setup_comes_first(stage: Stage, call: str, message: Any) -> None:
 
 
 # -- decisions --------------------------------------------------------------------------------------------------------
-def test_the_first_decision_asks_for_the_newest_update(stage: Stage) -> None:
-    """Without a row the brain is asked for its update only, and it is applied before the decision."""
-    stage.setup()
-    stage.thoughts = [Thought("new", True)]
-    answer = stage.act(4, round=3, workers=[0, 1])
-
-    assert ["setup", ("update", "new"), ("propose", [4])] == stage.muscle.log
-    assert [(BRAIN, UpdateAsked(0, 3, [0, 1]))] == stage.link.asked("brain.update")
-    assert Acted([[1]]) == answer
-
-
-def test_a_decision_is_completed_by_the_next(stage: Stage) -> None:
-    """The next act brings rewards and readings: objective, row and data go to the brain, its update comes back."""
-    stage.setup()
-    stage.act(4)
-    stage.thoughts = [Thought("new", True, {"signal": "RESET", "reason": "enough"})]
-    answer = stage.act(5, [0.25], round=1, workers=[0])
-
-    assert [Think(0, 0, 0, [[4]], [[1]], [[0.25]], [0.25], [[5]], data={"number": 1}, round=1, workers=[0])] == [
-        replace_ids(think) for think in stage.thought()
-    ]
-    assert Acted([[2]], None, [0.25], {"signal": "RESET", "reason": "enough"}) == answer
-    assert [("update", "new"), ("propose", [5])] == stage.muscle.log[-2:]
-
-
-def replace_ids(think: Think) -> Think:
-    """Return the row without the declarations of its rewards."""
-    import dataclasses
-
-    return dataclasses.replace(think, reward_ids=None)
-
-
-def test_rewards_are_declared_to_the_brain_once(stage: Stage) -> None:
-    """The first row says what rewards there are, later ones do not."""
-    stage.setup()
-    stage.act()
-    stage.act(1, [0.1])
-    stage.act(2, [0.2])
-
-    assert [["w.r"], None] == [
-        think.reward_ids and [row["id"] for row in think.reward_ids] for think in stage.thought()
-    ]
-
-
-def test_rewards_may_come_with_the_first_act_that_brings_some(stage: Stage) -> None:
-    """Where environments declare their rewards by the first update, the second act tells them."""
-    stage.setup(rewards=None)
-    stage.act()
-    answer = stage.act(1, [0.5], reward_ids=[declared("w.late", UNIT)])
-
-    assert ([0.5], ["w.late"]) == (answer.objective, [row["id"] for row in stage.thought()[0].reward_ids or []])
 
 
 def test_rewards_that_were_never_declared_are_refused(stage: Stage) -> None:
@@ -332,51 +218,6 @@ def test_rewards_that_were_never_declared_are_refused(stage: Stage) -> None:
     stage.act()
     with pytest.raises(RemoteProtocolError, match=r"act\.rewards: they were not declared"):
         stage.act(1, [0.5])
-
-
-def test_the_row_is_complete_when_the_objective_is_asked(stage: Stage) -> None:
-    """`memory.tail(1)` is the decision: readings, applied setpoints, rewards, what came of it, data, numbers."""
-    stage.setup()
-    stage.act(4)
-    stage.act(5, [0.25])
-
-    assert [
-        {
-            "readings": [4],
-            "setpoints": [1],
-            "rewards": [0.25],
-            "next": [5],
-            "decision": 0,
-            "episode": 0,
-            "terminated": False,
-            "data": {"number": 1},
-            "tag": ["a/0"],
-        }
-    ] == stage.objective.rows
-
-
-def test_the_objective_stands_in_the_memory(stage: Stage) -> None:
-    """What `internal_reward` returned is in the row from then on; None is missing."""
-    stage.setup()
-    stage.act()
-    stage.act(1, [0.25])
-    stage.objective.result = lambda total: None
-    answer = stage.act(2, [0.5])
-    objective = stage.muscle.memory.tail(2).objective
-
-    assert ([None], 0.25, True) == (answer.objective, float(objective[0]), bool(np.isnan(objective[1])))
-
-
-@pytest.mark.parametrize("result", [float("nan"), "much", [1.0, 2.0]])
-def test_an_objective_is_a_number(stage: Stage, result: Any) -> None:
-    """Anything else that `internal_reward` returns is blamed on it."""
-    stage.setup()
-    stage.act()
-    stage.objective.result = lambda total: result
-    with pytest.raises(AuthorError, match="internal_reward: expected one number or None") as caught:
-        stage.act(1, [0.5])
-
-    assert (failure_of(caught.value).where or "").endswith("step 0, hook internal_reward")
 
 
 def test_a_failing_objective_is_blamed_on_its_class(stage: Stage) -> None:
@@ -390,44 +231,6 @@ def test_a_failing_objective_is_blamed_on_its_class(stage: Stage) -> None:
     assert (
         "objective of a (worker 0), class FakeObjective, step 0, hook internal_reward" == failure_of(caught.value).where
     )
-
-
-def test_statistics_go_with_their_decision(stage: Stage) -> None:
-    """What the muscle counted while it decided comes with the setpoints, once."""
-    stage.setup()
-
-    def proposal(muscle: Any, sensors: Any, actuators: Any) -> Any:
-        if len(muscle.log) < 3:
-            muscle.add_statistics("entropy", 0.5)
-        return echo(muscle, sensors, actuators)
-
-    stage.muscle.proposal = proposal
-
-    assert [{"entropy": 0.5}, None] == [stage.act().statistics, stage.act(1, [0.5]).statistics]
-
-
-def test_statistics_of_the_brain_go_with_the_decision_that_was_completed(stage: Stage) -> None:
-    """What came when nothing was completed waits for the next that is; the end of an episode has them, too."""
-    stage.thoughts = [Thought(statistics={"brain.first": 1.0}), Thought(statistics={"brain.loss": 2.0})]
-    stage.setup()
-    assert stage.act().learned is None
-    stage.thoughts = [Thought(statistics={"brain.loss": 3.0}), Thought(), Thought(statistics={"brain.loss": 4.0})]
-    found = [stage.act(1, [0.5]), stage.act(2, [0.5])]
-    closing = stage.act(3, [0.5], decide=False, closing=True, terminated=True)
-
-    assert {"brain.first": 1.0, "brain.loss": 3.0} == found[0].learned
-    assert (None, {"brain.loss": 4.0}) == (found[1].learned, closing.learned)
-
-
-def test_new_actuators_in_any_order_are_taken(stage: Stage) -> None:
-    """The proposal is known by id."""
-    stage.setup(actuators=[declared("w.a", TEN), declared("w.b", UNIT)])
-    stage.muscle.proposal = lambda muscle, sensors, actuators: [
-        ActuatorInformation(0.5, UNIT, "w.b"),
-        ActuatorInformation(7, TEN, "w.a"),
-    ]
-
-    assert [[7, 0.5]] == stage.act().setpoints
 
 
 @pytest.mark.parametrize(
@@ -452,61 +255,6 @@ def test_a_wrong_proposal_is_blamed(stage: Stage, proposal: Any, error: Any, tex
     assert "muscle a (worker 0), class FakeMuscle, step 0, hook propose_actions" == failure_of(caught.value).where
 
 
-def test_what_cannot_travel_is_refused_with_its_path(stage: Stage) -> None:
-    """Data for the brain that no message can hold are blamed on the hook that gave them."""
-    stage.setup()
-    stage.muscle.proposal = lambda muscle, sensors, actuators: (echo(muscle, sensors, actuators)[0], {"net": object()})
-    with pytest.raises(AuthorError, match=r"\Apropose_actions\[1\]\.net: a builtins\.object cannot travel"):
-        stage.act()
-
-
-def test_data_are_frozen_when_they_are_returned(stage: Stage) -> None:
-    """What an author changes later changes nothing of what the brain gets, and nothing of the muscle's memory."""
-    stage.setup()
-    kept = {"weights": [1.0], "array": np.zeros(2)}
-    stage.muscle.proposal = lambda muscle, sensors, actuators: (echo(muscle, sensors, actuators)[0], kept)
-    stage.act()
-    kept["weights"].append(2.0)  # type: ignore[union-attr]
-    kept["array"] += 1.0  # type: ignore[operator]
-    stage.act(1, [0.5])
-    remembered = stage.muscle.memory.tail(1).additional_data[0]
-
-    assert {"weights": [1.0], "array": {"dtype": "<f8", "shape": [2], "data": bytes(16)}} == stage.thought()[0].data
-    assert ([1.0], [0.0, 0.0]) == (remembered["weights"], remembered["array"].tolist())
-
-
-def test_large_arrays_travel_apart(stage: Stage) -> None:
-    """Data and updates with large arrays use frames of their own, in both directions; what comes is read-only."""
-    stage.setup()
-    array = np.arange(20_000.0)
-    stage.muscle.proposal = lambda muscle, sensors, actuators: (echo(muscle, sensors, actuators)[0], array)
-    blobs: list[bytes] = []
-    update = freeze({"w": array}, blobs, "update")
-    stage.act()
-    stage.link.answers["brain.think"] = lambda peer, message: (Thought(update, True), blobs)
-    stage.act(1, [0.5])
-    got = next(entry[1]["w"] for entry in reversed(stage.muscle.log) if entry[0] == "update")
-
-    assert (array.tobytes(),) == stage.link.calls("brain.think")[0].blobs
-    assert (array.tolist(), False) == (got.tolist(), got.flags.writeable)
-
-
-def test_a_reading_belongs_to_the_bus(stage: Stage) -> None:
-    """Arrays among the readings are read-only for the author: what is remembered is what was read."""
-    stage.setup(sensors=[declared("w.s", PAIR)])
-
-    def proposal(muscle: Any, sensors: Any, actuators: Any) -> Any:
-        with pytest.raises(ValueError, match="read-only"):
-            sensors[0].value[0] = 1.0
-        return echo(muscle, sensors, actuators)
-
-    stage.muscle.proposal = proposal
-    stage.act(bytes(16))
-    stage.act(bytes(16), [0.5])
-
-    assert [[bytes(16)]] == stage.thought()[0].readings
-
-
 @pytest.mark.parametrize("act", [Act([]), Act([[1], [1]]), Act([[1, 2]]), Act([["x"]])])
 def test_wrong_readings_are_the_callers_fault(stage: Stage, act: Act) -> None:
     """Readings that do not fit the declarations never reach the author."""
@@ -517,41 +265,7 @@ def test_wrong_readings_are_the_callers_fault(stage: Stage, act: Act) -> None:
     assert ["setup"] == stage.muscle.log
 
 
-def test_a_reward_that_was_not_given_is_missing_in_its_row(stage: Stage) -> None:
-    """Where an environment waits unstepped its reward is null: not a number in the memory, null for the brain."""
-    stage.setup(rewards=[declared("w.r", UNIT), declared("v.r", UNIT)])
-    stage.act()
-    answer = stage.act(1, [0.5, None])
-    row = stage.muscle.memory.tail(1).rewards.values[0]
-
-    assert ([0.5], [[0.5, None]], True) == (answer.objective, stage.thought()[0].rewards, bool(np.isnan(row[1])))
-
-
 # -- settling and closing ---------------------------------------------------------------------------------------------
-def test_settling_judges_at_once(stage: Stage) -> None:
-    """With `decide` false before the end only the objective is computed; the brain hears of it with the next act."""
-    stage.setup()
-    stage.act(4)
-    settled = stage.act(5, [0.5], decide=False)
-    before = len(stage.thought())
-    answer = stage.act(5)
-    think = stage.thought()[0]
-
-    assert (Acted(objective=[0.5]), 0, None) == (settled, before, answer.objective)
-    assert ([0.5], [[0.5]], 1) == (think.objective, think.rewards, len(stage.objective.rows))
-
-
-def test_closing_completes_the_last_decision(stage: Stage) -> None:
-    """The last act of an episode gives flags and rewards to the last decision; nothing is proposed."""
-    stage.setup()
-    stage.act(4)
-    stage.thoughts = [Thought(signal={"signal": "STOP_PHASE", "reason": "learned"})]
-    answer = stage.close(5, [0.5], terminated=True)
-    think = stage.thought()[0]
-
-    assert Acted(objective=[0.5], signal={"signal": "STOP_PHASE", "reason": "learned"}) == answer
-    assert (True, False, [[5]]) == (think.terminated, think.truncated, think.next_readings)
-    assert 1 == sum(entry[0] == "propose" for entry in stage.muscle.log)
 
 
 def test_closing_after_settling_judges_nothing_twice(stage: Stage) -> None:
@@ -564,43 +278,6 @@ def test_closing_after_settling_judges_nothing_twice(stage: Stage) -> None:
 
     assert (None, 1, 1) == (answer.objective, len(stage.objective.rows), len(stage.muscle.memory))
     assert (False, True, True) == (bool(row.terminated[0]), bool(row.truncated[0]), stage.thought()[0].truncated)
-
-
-def test_an_update_that_came_with_the_end_is_applied_before_the_next_decision(stage: Stage) -> None:
-    """What the brain answered to the last row of an episode is not lost: nothing newer has come in between."""
-    stage.setup()
-    stage.act()
-    stage.thoughts = [Thought("from the last row", True)]
-    stage.close(1, [0.5], terminated=True)
-    stage.hosted.ask("muscle.reset", MuscleReset(1))
-    stage.act()
-
-    assert ["setup", ("propose", [0]), "reset", ("update", "from the last row"), ("propose", [0])] == stage.muscle.log
-
-
-def test_a_newer_update_replaces_one_not_yet_applied(stage: Stage) -> None:
-    """Only the newest update is applied before a decision."""
-    stage.setup()
-    stage.act()
-    stage.thoughts = [Thought("old", True), Thought("new", True)]
-    stage.close(1, [0.5], terminated=True)
-    stage.hosted.ask("muscle.reset", MuscleReset(1))
-    stage.act()
-
-    assert [("update", "new")] == [entry for entry in stage.muscle.log if entry[0] == "update"]
-
-
-def test_reset_begins_the_next_episode(stage: Stage) -> None:
-    """Decisions count from 0 again, rows carry the episode; nothing of the old one is completed by the new."""
-    stage.setup()
-    stage.act()
-    stage.close(1, [0.5], terminated=True)
-    stage.hosted.ask("muscle.reset", MuscleReset(1))
-    stage.act()
-    stage.act(1, [0.75])
-
-    assert [(0, 0), (1, 0)] == [(think.episode, think.decision) for think in stage.thought()]
-    assert [(0, 0), (1, 0)] == [(row["episode"], row["decision"]) for row in stage.objective.rows]
 
 
 def test_a_failing_brain_is_named(stage: Stage) -> None:
@@ -636,43 +313,6 @@ def test_every_hook_is_named(hosted: Any, loader: Any, hook: str) -> None:
         play()
 
     assert f"muscle a (worker 0), class Breaks, hook {hook}" == failure_of(caught.value).where
-
-
-def test_hooks_may_be_async(hosted: Any, loader: Any) -> None:
-    """Every hook of muscle and objective may be `async def`."""
-
-    class Slow(FakeMuscle):
-        async def setup(self) -> None:  # type: ignore[override]
-            self.log.append("setup")
-
-        async def update(self, update: Any) -> None:  # type: ignore[override]
-            self.log.append(("update", update))
-
-        async def propose_actions(self, sensors: Any, actuators_available: Any) -> Any:
-            return super().propose_actions(sensors, actuators_available)
-
-        async def reset(self) -> None:  # type: ignore[override]
-            self.log.append("reset")
-
-        async def teardown(self) -> None:  # type: ignore[override]
-            self.log.append("teardown")
-
-    class SlowObjective(FakeObjective):
-        async def internal_reward(self, memory: Any, **kwargs: Any) -> Any:
-            return 0.125
-
-    it = Stage(hosted, loader)
-    it.hosted.host._loader.classes.update({("muscle", "own"): Slow, ("objective", "own"): SlowObjective})
-    it.thoughts = [Thought(1, True)]
-    it.setup()
-    muscle = it.muscle
-    it.act()
-    answer = it.close(1, [0.5])
-    it.hosted.ask("muscle.reset", MuscleReset(1))
-    it.hosted.ask("muscle.shutdown", Nothing())
-
-    assert [0.125] == answer.objective
-    assert ["setup", ("update", 1), ("propose", [0]), "reset", "teardown"] == muscle.log
 
 
 # -- evaluations ------------------------------------------------------------------------------------------------------
@@ -713,27 +353,6 @@ class ArrayMuscle(FakeMuscle):
 def arrays(hosted: Any, loader: Any) -> Stage:
     """Return a host of a muscle that decides on arrays."""
     return Stage(hosted, loader, ArrayMuscle)
-
-
-def test_a_batched_muscle_gets_arrays_and_returns_them(arrays: Stage) -> None:
-    """It sees one row per body, and never an object; what it proposes travels as in the form with objects."""
-    arrays.setup(sensors=[declared("w.s", TEN), declared("w.t", TEN)])
-    arrays.muscle.proposal = lambda muscle, batch, _: (batch.observations[:, :1] + 1.0, [{"n": 1}])
-    acted = arrays.hosted.ask("muscle.act", Act([[4, 5]]))
-    arrays.hosted.ask("muscle.act", Act([[6, 7]], [[0.5]]))
-
-    batch = arrays.muscle.log[1]
-    assert [[5]] == acted.setpoints
-    assert ([[4, 5]], np.int64) == (batch.observations.tolist(), batch.observations.dtype)
-    assert [5] == batch.readings["w.t"].tolist()
-    assert ([("a", 0)], [0], [0], Mode.TRAIN) == (
-        batch.bodies, batch.step.tolist(), batch.episode.tolist(), batch.mode,
-    )  # fmt: skip
-    (think,) = arrays.thought()
-    assert ([[4, 5]], [[5]], [[6, 7]], {"n": 1}) == (
-        think.readings, think.applied, think.next_readings, think.data,
-    )  # fmt: skip
-    assert [[4, 5], [5], {"n": 1}] == [arrays.objective.rows[0][k] for k in ("readings", "setpoints", "data")]
 
 
 @pytest.mark.parametrize(

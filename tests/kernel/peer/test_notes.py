@@ -23,22 +23,6 @@ def excuses() -> Excuses:
     return Excuses(lambda: None, "r")
 
 
-def test_what_was_noted_waits_for_its_worker(excuses: Excuses) -> None:
-    """Excuses add up, of a number the newest counts; both are given once, to the worker whose row they concern."""
-    notes, brain = Notes(excuses), FakeBrain()
-    for loss in (1.0, 2.0):
-        brain.add_statistics("loss", loss)
-        excuses.take("brain:a", "thinking", AuthorError("no"))
-        notes.take(1, brain)
-    brain.add_statistics("loss", 3.0)
-    notes.take(0, brain)
-
-    excused, noted = notes.pop(1)
-    assert (2, {"brain.loss": 2.0}) == (len(excused or ()), noted)
-    assert (None, {"brain.loss": 3.0}) == notes.pop(0)
-    assert (None, None) == notes.pop(0) == notes.pop(1)
-
-
 def test_a_successor_has_them(excuses: Excuses) -> None:
     """They are part of a checkpoint; what is left at the end is told by itself, once."""
     notes, brain, other = Notes(excuses), FakeBrain(), Notes(excuses)

@@ -63,30 +63,6 @@ def tell(hosted: Any, call: str, message: Any) -> None:
     hosted.host.told(Told("r/governor", head, codec_of(type(message)).encode(message), ()))
 
 
-def test_it_subscribes_to_its_topics_and_to_the_end(kit: Any) -> None:
-    """It asks for each of its topics once, and for the events, which tell when the run has ended."""
-    hosted, observer = kit(Waits)
-
-    hosted.host.joined()
-
-    wishes = [envelope.body for envelope in hosted.link.sent if envelope.head.call == "kernel.subscribe"]
-    assert [b"@r/waits", b"@r/events"] == [wish[wish.index(b"@") :] for wish in wishes]
-    assert ("r", ["setup"]) == (observer.run, observer.notes)
-
-
-def test_messages_come_with_topic_fields_and_time(kit: Any) -> None:
-    """An event that names no topic is of `events`; what was not asked for is not handed on."""
-    hosted, observer = kit()
-    hosted.host.joined()
-
-    tell(hosted, "event", RunEvent("episode.ended", {"episode": 3}, 1.5))
-    tell(hosted, "event", RunEvent("waiting", {"text": "x"}, 2.5, "waits"))
-    tell(hosted, "event", RunEvent("odd", {}, 3.5, "others"))
-
-    expected = [("events", "episode.ended", {"episode": 3}, 1.5), ("waits", "waiting", {"text": "x"}, 2.5)]
-    assert expected == observer.notes[1:]
-
-
 def test_a_gap_is_told_by_its_numbers(kit: Any) -> None:
     """After two messages a gap of three is 3 to 5."""
     hosted, observer = kit()

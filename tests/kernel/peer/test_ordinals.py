@@ -28,16 +28,6 @@ def test_no_ordinal_is_given_twice(said: list[int | None], orders: int) -> None:
     assert all(0 < number < 2**31 for number in found)
 
 
-def test_orders_shift_nothing() -> None:
-    """What an operator does between two signals changes the ordinal of neither."""
-    first, second = Ordinals(WORKERS, 1), Ordinals(WORKERS, 1)
-    first.number(0)
-    first.order()
-    second.number(0)
-
-    assert first.number(0) == second.number(0)
-
-
 @given(before=signals, after=signals)
 def test_it_counts_on(before: list[int | None], after: list[int | None]) -> None:
     """With the note of another it goes on where that one was."""

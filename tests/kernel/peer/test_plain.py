@@ -47,21 +47,6 @@ def test_arrays_and_times_become_plain(value: Any, expected: Any) -> None:
     assert expected == msgpack.unpackb(msgpack.packb(plain(value)))
 
 
-class Text(str):
-    """Be a text with a class of its own."""
-
-    __slots__ = ()
-
-
-class Real(float):
-    """Be a number with a class of its own."""
-
-
-def test_classes_of_authors_do_not_pass() -> None:
-    """Of subclasses the plain value is taken."""
-    assert [str, float] == [type(part) for part in plain([Text("a"), Real(1.0)])]
-
-
 @pytest.mark.parametrize(
     ("value", "error", "text"),
     [

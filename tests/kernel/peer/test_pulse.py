@@ -16,16 +16,6 @@ from ganglion.wire.verb import Verb
 A = "r/muscle/a/0"
 
 
-def test_without_a_pulse_there_is_one_thread(link: Any, clock: Any) -> None:
-    """Who steers all peers of a process from one thread gets no second one from them."""
-    before = threading.active_count()
-    made = Participant(lambda: link, {}, clock=clock, pulse=False)
-    made.join(made.hello("muscle", A, "t0ken"))
-
-    assert before == threading.active_count()
-    assert A == made.name
-
-
 class FakeWire:
     """Be a link that a test fills from another thread; time is real."""
 

@@ -8,24 +8,12 @@ import pytest
 from fakepeer import MemoryReel
 
 from ganglion.errors import DeadlineExceeded, PeerLost
-from ganglion.peer.conversation import Gone
 from ganglion.peer.participant import Participant
 from ganglion.peer.tape import Tape, TapeDiffers
 from ganglion.transport.memory import MemoryBus
 from ganglion.wire.codec import codec_of
 from ganglion.wire.envelope import Head, decode_head
-from ganglion.wire.messages import (
-    Bye,
-    Done,
-    Failure,
-    Lost,
-    MuscleReset,
-    Nothing,
-    Overdue,
-    RecordAck,
-    Thought,
-    UpdateAsked,
-)
+from ganglion.wire.messages import Bye, Done, Failure, MuscleReset, Overdue, Thought, UpdateAsked
 from ganglion.wire.name import Role
 from ganglion.wire.verb import Verb
 
@@ -120,34 +108,6 @@ def requests(link: Any, episodes: Iterable[int] = (0, 1, 2)) -> None:
     leave_when_idle(link)
 
 
-@pytest.mark.parametrize("sent", [False, True])
-@pytest.mark.parametrize("place", range(9))
-def test_successor_stands_where_the_lost_one_stood(link: Any, clock: Any, place: int, sent: bool) -> None:
-    """Whenever a process is killed, its successor ends with the same state, and repeats only what may be lost."""
-    executed = brain_of(link)
-    requests(link)
-    reel = MemoryReel()
-    with pytest.raises(_Dies):
-        Worker(lambda: MortalLink(link, place, sent), clock, reel).live()
-    before = len(link.sent)
-    answered = {s for s in (70, 71, 72) if link.replied(s) is not None}
-    link.inbox.clear()
-    link.idle.clear()
-    requests(link, [serial - 70 for serial in (70, 71, 72) if serial not in answered])  # who has no answer asks again
-    second = Worker(lambda: link, clock, reel)
-    second.live()
-
-    whole = Worker(lambda: link, clock, MemoryReel())
-    rounds = [0, 1, 10, 11, 20, 21]
-    assert rounds == executed
-    for n in rounds:
-        whole.total = 3 * whole.total + n
-    assert whole.total == second.total
-    assert all(link.replied(serial) == Done() for serial in (70, 71, 72))
-    spoken = [e for e in link.sent[before:] if e.head.verb in (Verb.CALL, Verb.REPLY)]
-    assert len(spoken) <= 9 - place + 3  # what is new, and what may have been lost
-
-
 def test_successor_that_does_otherwise_ends(link: Any, clock: Any) -> None:
     """Who does not do again what is on the tape ends by name and place, and has said nothing."""
     brain_of(link)
@@ -162,104 +122,6 @@ def test_successor_that_does_otherwise_ends(link: Any, clock: Any) -> None:
     with pytest.raises(TapeDiffers, match=r"muscle\.reset it says muscle\.reset otherwise"):
         other.live()
     assert before == len(link.sent)
-
-
-def test_what_was_told_can_be_read_from_the_tape(link: Any, clock: Any) -> None:
-    """Who needs only a part of it begins a tape anew with that; without a tape there is nothing to read."""
-    reel, heard = MemoryReel(), list[int]()
-    told = lambda it: heard.append(codec_of(RecordAck).decode(it.body).number)  # noqa: E731
-
-    def peer(tape: Tape | None) -> Participant:
-        made = Participant(lambda: link, {}, told, clock=clock, pulse=False, tape=tape)
-        made.join(made.hello("store", "r/store", "?"))
-        return made
-
-    first = peer(Tape(reel))
-    for number in (1, 2, 3):
-        link.tell("r/governor", "record.ack", RecordAck(number))
-        first.pump(0.01)
-    numbers = [codec_of(RecordAck).decode(it.body).number for it in first.told_on_tape()]
-    kept = [it for it in first.told_on_tape() if codec_of(RecordAck).decode(it.body).number != 2]
-    assert first.begin_tape([(it, None) for it in kept], "state")
-    size_bytes = first.tape_bytes
-    heard.clear()
-    second = peer(Tape(reel))
-    for _ in kept:
-        second.pump(0.01)
-
-    assert ([1, 2, 3], [1, 3], "state") == (numbers, heard, second.take_base())
-    assert (len(reel.data), 0) == (size_bytes, second.tape_bytes)
-    assert ([], 0) == (list(peer(None).told_on_tape()), peer(None).tape_bytes)
-
-
-def test_tape_begun_anew_is_all_that_is_heard_again(link: Any, clock: Any) -> None:
-    """Behind a new beginning a successor hears no more than what belongs to it, and gets the state that was left."""
-    brain_of(link)
-    reel = MemoryReel()
-    first = Worker(lambda: link, clock, reel)
-    begun: list[bool] = []
-
-    def setup(request: Any, it: Any) -> Done:
-        first.total = 0
-        begun.append(first.participant.begin_tape([(request, None)], {"kept": 5}))
-        return Done()
-
-    first.participant._handlers = {"muscle.reset": first.reset, "muscle.shutdown": setup}
-    for episode, serial in ((0, 70), (1, 71)):
-        link.idle.append(partial(link.request, "r/controller/0", "muscle.reset", MuscleReset(episode), serial))
-    link.idle.append(lambda: link.request("r/controller/0", "muscle.shutdown", Nothing(), 80))
-    link.idle.append(lambda: link.request("r/controller/0", "muscle.reset", MuscleReset(2), 81))
-    leave_when_idle(link)
-    first.live()
-    leave_when_idle(link)
-    heard: list[str] = []
-    second = Worker(lambda: link, clock, reel)
-    second.participant._handlers = {
-        "muscle.reset": lambda request, it: heard.append("reset") or second.reset(request, it),
-        "muscle.shutdown": lambda request, it: heard.append("setup") or Done(),
-    }
-    second.live()
-
-    assert [True] == begun
-    assert ["setup", "reset"] == heard
-    assert {"kept": 5} == second.participant.take_base()
-    assert second.participant.take_base() is None
-    assert first.total == second.total
-
-
-def test_absent_callee_is_waited_for_beyond_the_deadline(link: Any, clock: Any) -> None:
-    """The time of a call stands still while its callee is absent; once it is back the call is said again."""
-    participant = Participant(lambda: link, {}, clock=clock, pulse=False)
-    absent = Failure("busy", "absent", retry_after_ms=50, data={"absent": True})
-    tries = iter([absent] * 500)
-
-    def answer(peer: str, asked: UpdateAsked) -> Any:
-        found = next(tries, None)
-        if found is None:
-            return Thought(signal={"n": 1})
-        link.deliver("", Head(Verb.ERROR, link.sent[-1].head.serial), codec_of(Failure).encode(found))
-        return None
-
-    link.answers["brain.update"] = answer
-    began_s = clock()
-    thought = participant.call(A, "brain.update", UpdateAsked(0, 0), 5.0)
-
-    assert {"n": 1} == thought.signal
-    assert clock() - began_s > 5.0
-    assert 1 == len({e.head.serial for e in link.calls("brain.update")})
-
-
-def test_lost_callee_that_returns_is_asked_again(link: Any, clock: Any) -> None:
-    """A peer that is lost and will return fails no call: it is said again with its serial."""
-    gone: list[Gone] = []
-    participant = Participant(lambda: link, {}, gone=gone.append, clock=clock, pulse=False)
-    asked = participant.ask(A, "brain.update", UpdateAsked(0, 0), 5.0)
-    link.deliver("", Head(Verb.LOST), codec_of(Lost).encode(Lost(A, 1, "killed", True)))
-    link.answers["brain.update"] = lambda peer, it: Thought(signal={"n": 2})
-
-    assert {"n": 2} == participant.gather([asked])[0].signal
-    assert [True] == [one.returns for one in gone]
-    assert 2 == len(link.calls("brain.update"))
 
 
 @pytest.mark.parametrize("helps", [True, False])
@@ -328,43 +190,6 @@ def test_how_somebody_ends_who_has_lost_his_place_is_on_no_tape(link: Any, clock
     assert before == bytes(reel.data)
 
 
-def test_our_own_former_connection_is_waited_out(link: Any, clock: Any) -> None:
-    """A broker that has not noticed the end of a connection yet takes its peer for another; it is asked again."""
-    bus, token = MemoryBus(), "t" * 43
-    bus.admit(A, Role.MUSCLE, "r", token, worker=0)
-    cut: list[Any] = []
-    pauses: list[float] = []
-
-    def pause(span_s: float) -> None:
-        pauses.append(span_s)
-        if len(pauses) == 3:  # now it notices
-            cut[0].close()
-
-    class Cut:
-        """Be a link of which one side knows that it was cut."""
-
-        def __init__(self) -> None:
-            cut.append(bus.connect())
-            self.send, self.close = cut[-1].send, cut[-1].close
-
-        def receive(self, timeout_s: float | None) -> Any:
-            """Receive until WELCOME has come."""
-            found = cut[0].receive(timeout_s)
-            if found is None:
-                raise PeerLost("broker", "it was cut")
-            return found
-
-    participant = Participant(
-        lambda: bus.connect() if cut else Cut(), {}, clock=clock, pulse=False, tape=Tape(MemoryReel()), pause=pause
-    )
-    participant.join(participant.hello("muscle", A, token, 1))
-    participant.pump(0.1)
-
-    assert 3 == len(pauses)
-    assert {A} == set(bus.exchange.broker.joined)
-    assert participant.welcome is not None
-
-
 def test_who_joins_while_the_broker_is_lost_tries_again(clock: Any) -> None:
     """Whoever hears no answer to his first HELLO says it to the next broker, also where the former one has heard it."""
     bus, token = MemoryBus("s" * 43), "t" * 43
@@ -397,56 +222,6 @@ def test_who_joins_while_the_broker_is_lost_tries_again(clock: Any) -> None:
     assert 2 == len(pauses)
     assert {A} == set(bus.exchange.broker.joined)
     assert participant.welcome is not None
-
-
-def test_successor_goes_on_from_a_base_behind_what_is_always_heard(link: Any, clock: Any) -> None:
-    """What stands before the first stand is heard again; then the state is given, and what came later is heard."""
-    brain_of(link)
-    reel = MemoryReel()
-    heard: list[str] = []
-
-    class Standing(Worker):
-        """Take its sum for its state, and stand behind each reset."""
-
-        def live(self, often: bool) -> None:
-            self.often = often
-            self.participant.join(self.participant.hello("muscle", "a", "t"))
-            self.participant.serve(self.tick)
-
-        def reset(self, request: Any, reset: MuscleReset) -> Done:
-            heard.append(f"reset {reset.episode}")
-            return super().reset(request, reset)
-
-        def tick(self) -> None:
-            if not heard or self.participant.leaving:
-                return
-            state = self.participant.stand()
-            if state is not None:
-                heard.append("went on")
-                self.total = state
-            elif self.often:
-                self.participant.rebase(self.total)
-
-    for episode in (0, 1, 2):
-        link.idle.append(partial(link.request, "r/controller/0", "muscle.reset", MuscleReset(episode), 70 + episode))
-    leave_when_idle(link)
-    first = Standing(lambda: link, clock, reel)
-    first.live(often=True)
-    first.participant._closed.set()
-    before = list(heard)
-    heard.clear()
-    leave_when_idle(link)
-    second = Standing(lambda: link, clock, reel)
-    second.live(often=False)
-
-    assert (["reset 0", "reset 1", "reset 2"], ["reset 0", "went on"]) == (before, heard)
-    assert first.total == second.total
-    assert first.participant._conversation.serial == second.participant._conversation.serial
-    link.request("r/controller/0", "muscle.reset", MuscleReset(2), 72)  # it did not hear the answer
-    sent = len(link.sent)
-    second.participant.pump(0.0)
-    assert [Done()] == [link.replied(72)]
-    assert [Verb.REPLY] == [e.head.verb for e in link.sent[sent:]]
 
 
 def test_a_base_is_not_passed_by(link: Any, clock: Any) -> None:

@@ -5,12 +5,11 @@ from typing import Any
 import pytest
 from fakepeer import MemoryReel
 
-from ganglion.peer.conversation import Conversation, Request, Told
+from ganglion.peer.conversation import Conversation, Request
 from ganglion.peer.recorder import Recorder
 from ganglion.peer.tape import Tape, TapeDiffers
-from ganglion.wire.envelope import Head, encode_call, encode_head
+from ganglion.wire.envelope import encode_call
 from ganglion.wire.tape import Kind
-from ganglion.wire.verb import Verb
 
 HEARD = [b"r/controller/0", encode_call(7, "muscle.act", (0, 1, 2, 0, 4, 0), None), b"body"]
 
@@ -58,23 +57,3 @@ def test_what_waits_for_something_else_differs() -> None:
         second.hear_again(None)
     with pytest.raises(TapeDiffers, match="it hears WELCOME, and says less"):
         second.play(Kind.HEARD, "hears WELCOME")
-
-
-def test_a_tape_begins_anew_with_its_base() -> None:
-    """WELCOME, the base and what was told are all that a successor hears; the base is given once."""
-    reel = MemoryReel()
-    first = recorder(reel)
-    first.welcomed = (b"", b"welcome")
-    told = [b"r/store", encode_head(Head(Verb.TELL, 0, "record.ack")), b"1"]
-    first.tape.heard(1.0, told)
-    first.tape.flush()
-    (kept,) = first.told()
-    first.begin(3.0, [(kept, None)], {"state": 1})
-    second = recorder(reel)
-    welcome = second.play(Kind.HEARD, "hears WELCOME")
-    second.play_base()
-    (heard,) = second.hear_again(None) or [None]
-
-    assert 3.0 == welcome.time_s
-    assert isinstance(heard, Told)
-    assert ({"state": 1}, None) == (second.take_base(), second.take_base())

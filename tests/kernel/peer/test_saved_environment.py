@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 from fakepeer import MemoryReel
 
-from ganglion.errors import AuthorError
 from ganglion.peer import renewal
-from ganglion.peer.environment import EnvironmentHost, speaks
+from ganglion.peer.environment import EnvironmentHost
 from ganglion.peer.participant import Participant
 from ganglion.peer.tape import Tape, TapeDiffers
 from ganglion.sdk import (
@@ -242,48 +241,6 @@ def test_a_successor_goes_on_within_an_episode(live: Any, often: None, chosen: A
     assert (1, 0, 0 if killed == 1 else 1) == heard
 
 
-def test_between_two_states_the_tape_is_heard_and_compared(live: Any, monkeypatch: Any) -> None:
-    """What came behind the state is heard again; who does it otherwise than before ends."""
-    monkeypatch.setattr(renewal, "TAPE_BEGIN_BYTES", 1000)
-    monkeypatch.setattr(renewal, "_TIMES_SIZE", 0)
-    expected, reel = live(None, environment=Says).script(1, STEPS), MemoryReel()
-    live(reel, environment=Says).script(1, 37)
-    data = bytes(reel.data)
-    Says.updates = 0
-    successor = live(reel, environment=Says)
-    successor.hear()
-
-    assert 0 < Says.updates < 35
-    assert expected[37:] == successor.script(38, STEPS)
-    reel.data[:] = data
-    monkeypatch.setattr(Says, "last", lambda self: 0.5)
-    other = live(reel, environment=Says)
-    with pytest.raises(TapeDiffers, match="otherwise"):
-        other.hear()
-
-
-def test_its_tape_stays_short_in_one_long_episode(live: Any, monkeypatch: Any) -> None:
-    """An episode without end has a tape with an end; without the pair it grows with each step."""
-    monkeypatch.setattr(renewal, "TAPE_BEGIN_BYTES", 4000)
-    sizes = {}
-    for cls in (Drift, Says):
-        reel = MemoryReel()
-        life = live(reel, environment=cls)
-        life.script(1, 1)
-        for number in range(2, 600):
-            life.ask("update", EnvironmentUpdate([[0]]), number)
-        sizes[cls] = len(reel.data)
-
-    assert sizes[Says] * 3 < sizes[Drift]
-
-
-def test_without_a_tape_nobody_is_asked_what_it_is(live: Any, often: None, monkeypatch: Any) -> None:
-    """Who is not made good when it is lost is not asked for its state."""
-    monkeypatch.setattr(Says, "save_state", lambda self: pytest.fail("asked"))
-
-    assert len(live(None, environment=Says).script(1, STEPS)) == STEPS
-
-
 def test_a_reward_that_cannot_be_taken_leaves_tapes_that_begin_at_resets(
     live: Any, often: None, link: Any, clock: Any
 ) -> None:
@@ -368,41 +325,6 @@ def test_who_does_not_take_its_state_is_named(live: Any, often: None, monkeypatc
 
     assert "in fails" in printed
     assert "class Says, step 8, hook load_state" in printed
-
-
-class OnlySaves(Drift):
-    """Have one half."""
-
-    def save_state(self) -> Any:
-        return {}
-
-
-class OnlyLoads(Drift):
-    """Have the other."""
-
-    def load_state(self, state: Any) -> None:
-        """Take it."""
-
-
-@pytest.mark.parametrize(("cls", "has"), [(OnlySaves, "save_state"), (OnlyLoads, "load_state")])
-def test_one_half_of_the_pair_is_refused_at_the_start(live: Any, cls: Any, has: str) -> None:
-    """The message says which is there and which is not, and whose class it is."""
-    failure = live(None, environment=cls).script(1, 1)[0]
-
-    assert isinstance(failure, Failure)
-    assert f"found {has} without" in failure.message
-    assert cls.__qualname__ in failure.message
-
-
-def test_who_speaks_for_itself_has_both() -> None:
-    """Neither is no pair; an inherited one that a class has taken away is none."""
-
-    class Mute(Says):
-        save_state = load_state = None  # type: ignore[assignment]
-
-    assert [False, True, False] == [speaks(cls) for cls in (Drift, Says, Mute)]
-    with pytest.raises(AuthorError):
-        speaks(OnlyLoads)
 
 
 def test_shutdown_ends_it(live: Any, often: None) -> None:

@@ -307,31 +307,3 @@ def test_two_episodes_call_by_call(log_of: Log, controller: type[Any], settle: b
     expected = [*BEGIN, *episode, *JUDGE, *AGAIN, *episode, *JUDGE, *LEAVE]
 
     assert expected == stages(log_of(controller, settle))
-
-
-@pytest.mark.parametrize(
-    ("controller", "episode"),
-    [(AllAtOnce, AT_ONCE), (AllAtOnce, AT_ONCE_SETTLED), (InTurns, TURNS), (InTurns, TURNS_SETTLED)],
-)
-def test_in_test_no_brain_is_asked_anything(log_of: Log, controller: type[Any], episode: list[list[str]]) -> None:
-    """The calls are those of training without those of brains: no empty request, no initial update, no row."""
-    settle = episode in (AT_ONCE_SETTLED, TURNS_SETTLED)
-    found = stages(log_of(controller, settle, mode="test", episodes=1))
-    bare = [[row for row in stage if not row.startswith("brain")] for stage in [*BEGIN, *episode, *JUDGE]]
-
-    assert bare == found[: len(bare)]
-    assert [] == [row for stage in found for row in stage if row.startswith("brain")]
-
-
-def test_who_has_not_decided_hears_nothing_of_the_end(log_of: Log) -> None:
-    """An episode of one turn: the second agent is neither asked nor told, and has no row."""
-    found = stages(log_of(InTurns, ends=1, episodes=1))
-
-    assert [
-        *BEGIN,
-        ["brain One update", "muscle One act [0]: ask"],
-        UPDATE,
-        ["brain One think 0: [0] to [1], terminated", "muscle One act [1]: close, rewards [1], terminated"],
-        *JUDGE,
-        *LEAVE,
-    ] == found

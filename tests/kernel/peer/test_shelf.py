@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from ganglion.errors import StoreError
 from ganglion.peer.models import INDEX, Index, copy_model, files_of, give_back, hand_over, read_shelf, reserve, shelves
-from ganglion.sdk.models import Models, digest_of
+from ganglion.sdk.models import Models
 
 RUN: list[Any] = ["run", {"uid": "farm", "experiment": "farms", "started": "2026-01-01", "seed": "1", "document": ""}]
 
@@ -34,42 +34,6 @@ def shelf_of(folder: Path, run: str = "farm-1", started: str = "2026-01-01", sta
     index.take(["end", status, "completed", "2026-01-03"])
     index.flush()
     return folder
-
-
-def test_an_index_says_what_the_records_said(tmp_path: Path) -> None:
-    """Run, phases by name, status, and of each tag the newest file, with its place on the shelf."""
-    index = Index(tmp_path / "brains", "farm-1")
-    records: list[list[Any]] = [
-        RUN,
-        ["phase", 0, "warm", "train", "running", None],
-        brain(sha256="11"),
-        brain(tag="policy"),
-    ]
-    for record in [*records, ["signal", 0], brain(sha256="22")]:
-        index.take(record)
-    index.flush()
-    shelf = read_shelf(tmp_path / "brains")
-
-    assert shelf is not None
-    assert ("farm-1", "farm", "running", {0: "warm"}) == (shelf.run, shelf.uid, shelf.status, shelf.phases)
-    place = tmp_path / "brains" / "0" / "ada"
-    assert [("", "22", place / "model.npz"), ("policy", "00", place / "model-policy.npz")] == [
-        (kept.tag, kept.sha256, kept.path) for kept in shelf.models
-    ]
-
-
-def test_an_index_is_written_when_there_is_news(tmp_path: Path) -> None:
-    """Neither the begin of a run nor of a phase is news; a model and the end are."""
-    index = Index(tmp_path, "farm-1")
-    seen = []
-    for record in (RUN, ["phase", 0, "warm", "train", "running", None], brain(), ["end", "finished", "", ""]):
-        index.take(record)
-        index.flush()
-        shelf = read_shelf(tmp_path)
-        seen.append(None if shelf is None else shelf.status)
-
-    assert [None, None, "running", "finished"] == seen
-    assert [INDEX] == [path.name for path in tmp_path.iterdir()]  # nothing is left beside it
 
 
 def test_an_index_that_cannot_be_written_is_told(tmp_path: Path) -> None:
@@ -153,18 +117,6 @@ def test_a_folder_is_reserved_once(tmp_path: Path) -> None:
     assert 3 == len(shelves(tmp_path / "kept", "farm-1")[0])
 
 
-def test_who_takes_over_gets_the_folder_of_its_run(tmp_path: Path) -> None:
-    """It is noted with the run, by directory; one that was removed since is made anew."""
-    noted = tmp_path / "run" / "note"
-    first = [reserve(tmp_path / place, "farm-1", noted) for place in ("kept", "more")]
-    shelf_of(first[0])
-    first[1].rmdir()
-
-    assert first == [reserve(tmp_path / place, "farm-1", noted) for place in ("kept", "more")]
-    assert ["farm-1"] == [path.name for path in (tmp_path / "kept").iterdir()]
-    assert first[1].is_dir()
-
-
 def test_what_was_reserved_in_vain_is_free_again(tmp_path: Path) -> None:
     """The note goes with the folder; where others have put something it stays with it."""
     noted, other = tmp_path / "run" / "note", tmp_path / "other" / "note"
@@ -187,21 +139,6 @@ def test_a_damaged_note_is_named(tmp_path: Path, text: str) -> None:
     with pytest.raises(StoreError, match="note: cannot be read"):
         reserve(tmp_path / "kept", "farm-1", tmp_path / "note")
     assert not (tmp_path / "kept").exists()
-
-
-def test_a_copy_is_the_same_model(tmp_path: Path) -> None:
-    """All tags are copied unchanged, and told as when they were saved; that without a tag comes first."""
-    models = Models(tmp_path / "a")
-    models.save_value({"w": 1}, "policy")
-    models.save({"w": np.arange(3)}, "best one")
-    models.save({"w": np.arange(4)})
-    rows = copy_model(files_of(tmp_path / "a"), tmp_path / "b" / "c")
-
-    assert ["", "best one", "policy"] == [row["tag"] for row in rows]
-    assert [digest_of(path) for path in files_of(tmp_path / "a")] == [row["sha256"] for row in rows]
-    assert ["", "best one", "policy"] == Models(tmp_path / "b" / "c").tags()
-    assert all(Path(row["path"]).stat().st_size == row["bytes"] for row in rows)
-    assert 3 == len(list((tmp_path / "b" / "c").iterdir()))
 
 
 def test_a_copy_that_cannot_be_made_is_told(tmp_path: Path) -> None:

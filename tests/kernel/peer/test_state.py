@@ -54,24 +54,6 @@ def test_a_successor_draws_what_the_lost_one_would_have_drawn(before: list[str],
     assert expected == [DRAWS[name](own) for name in after]
 
 
-def test_what_was_not_used_does_not_travel() -> None:
-    """An object that draws from its own generator alone sends that one alone; one that draws nothing, nothing."""
-    generators, own = made()
-    assert {} == generators.save()
-
-    own["rng"].random()
-    assert ["rng"] == list(generators.save())
-
-
-def test_what_was_left_out_is_as_at_first() -> None:
-    """Restoring takes generators back that had been used meanwhile."""
-    generators, own = made()
-    first = own["rng"].random()
-    generators.restore({})
-
-    assert first == own["rng"].random()
-
-
 @pytest.mark.parametrize(
     "state",
     [

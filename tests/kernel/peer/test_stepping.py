@@ -5,7 +5,7 @@ import pytest
 
 from ganglion.errors import AuthorError
 from ganglion.peer.layout import Layout
-from ganglion.peer.stepping import arrays_of, flag_of, reward_layout, values_of
+from ganglion.peer.stepping import arrays_of, reward_layout, values_of
 from ganglion.sdk import Box, Discrete, MultiBinary, Tuple
 
 SPACES = [Discrete(5), Box(0.0, 1.0, (2,), np.float32), Tuple([Discrete(3), MultiBinary(2)])]
@@ -31,16 +31,3 @@ def test_rewards_without_declaration_are_boxes() -> None:
     assert [np.float32, np.float64] == [space.dtype for space in found.spaces]
     with pytest.raises(AuthorError, match="reward 'a'"):
         reward_layout({"a": 1.0})
-
-
-@pytest.mark.parametrize("flag", [True, np.True_, np.array([True]), [True]])
-def test_a_flag_is_a_boolean_or_one_per_body(flag: object) -> None:
-    """All of these are the flag of the one body."""
-    assert flag_of("terminated", flag) is True
-
-
-@pytest.mark.parametrize("flag", [1, "yes", None, np.array([True, True])])
-def test_what_is_no_flag_is_refused(flag: object) -> None:
-    """A number is none, nor are two."""
-    with pytest.raises(AuthorError, match="terminated: expected a boolean"):
-        flag_of("terminated", flag)

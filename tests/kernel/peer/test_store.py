@@ -7,7 +7,7 @@ import pytest
 from fakepeer import MemoryReel
 
 from ganglion.errors import GanglionError, StoreDamaged, StoreError, StoreUnavailable
-from ganglion.limits import BODY_BYTES, RETRY_S
+from ganglion.limits import RETRY_S
 from ganglion.peer import store as module
 from ganglion.peer.participant import Participant
 from ganglion.peer.store import COMMIT_S, StoreHost
@@ -15,7 +15,6 @@ from ganglion.peer.tape import Tape
 from ganglion.wire.codec import codec_of
 from ganglion.wire.envelope import Head
 from ganglion.wire.messages import Lost, RecordAck, RecordBatch, RunEvent
-from ganglion.wire.parcel import detach
 from ganglion.wire.verb import Verb
 
 SPAN_S = 10.0
@@ -99,108 +98,12 @@ def stage(hosted: Any) -> Stage:
     return Stage(hosted)
 
 
-def test_rows_are_applied_in_order_of_arrival(stage: Stage) -> None:
-    """Each batch is given to the writer at once, with whose it is."""
-    stage.batch(ONE, 1, [["a"]])
-    stage.batch(TWO, 1, [["b"], ["c"]])
-
-    assert [(ONE, [["a"]]), (TWO, [["b"], ["c"]])] == stage.writer.log
-
-
-def test_a_batch_beside_its_message_is_applied(stage: Stage) -> None:
-    """Rows that were too large for a body come as a blob, and are applied as if they stood in the message."""
-    records = [["run", {"document": "x" * BODY_BYTES}]]
-    batch, blobs = detach("record.batch", RecordBatch(1, records))
-    stage.link.tell(ONE, "record.batch", batch, blobs=blobs)
-    stage.hosted.participant.pump(0.01)
-
-    assert 1 == len(blobs)
-    assert [(ONE, records)] == stage.writer.log
-
-
-def test_nothing_is_acknowledged_before_its_commit(stage: Stage) -> None:
-    """A batch is acknowledged after fifty milliseconds, in one transaction with what came meanwhile."""
-    stage.batch(ONE, 1)
-    stage.pass_time(COMMIT_S * 0.5)
-    stage.batch(TWO, 1)
-    stage.batch(ONE, 2)
-    before = (list(stage.acks), stage.writer.log.count("commit"))
-    stage.pass_time(COMMIT_S)
-
-    assert ([], 0) == before
-    assert ([(ONE, 2, None), (TWO, 1, None)], "commit") == (stage.acks, stage.writer.log[-1])
-
-
-def test_the_wait_begins_with_the_first_batch(stage: Stage) -> None:
-    """After a commit the next batch waits its own fifty milliseconds."""
-    stage.batch(ONE, 1)
-    stage.pass_time(2 * COMMIT_S)
-    stage.pass_time(10.0)
-    stage.batch(ONE, 2)
-    stage.pass_time(COMMIT_S * 0.9)
-    before = list(stage.acks)
-    stage.pass_time(COMMIT_S * 0.2)
-
-    assert ([(ONE, 1, None)], [(ONE, 1, None), (ONE, 2, None)]) == (before, stage.acks)
-
-
-@pytest.mark.parametrize(
-    ("records", "commits"),
-    [
-        ([["steps", 0, "train", 0, "w", 0, [[1]] * 999]], 0),
-        ([["steps", 0, "train", 0, "w", 0, [[1]] * 999], ["episode", 0]], 1),
-        ([["actions", 0, "train", 0, "w", 0, [[1]] * 1000]], 1),
-    ],
-)
-def test_a_thousand_rows_are_committed_at_once(stage: Stage, records: list[Any], commits: int) -> None:
-    """Rows within a record count one by one."""
-    stage.batch(ONE, 1, records)
-
-    assert (commits, commits) == (stage.writer.log.count("commit"), len(stage.acks))
-
-
-def test_nothing_waits_means_no_commit(stage: Stage) -> None:
-    """An idle store commits nothing."""
-    stage.pass_time(10.0)
-    stage.host.commit()
-
-    assert [] == stage.writer.log
-
-
-@pytest.mark.parametrize("where", ["apply", "commit"])
-def test_a_failure_is_told_to_every_writer(stage: Stage, where: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """What the database refuses is told instead of an acknowledgement, from then on and to all; it is shown once."""
-    stage.writer.fails[where] = StoreError("disk full")
-    stage.batch(ONE, 1)
-    stage.batch(TWO, 1)
-    stage.pass_time(2 * COMMIT_S)
-    stage.writer.fails.clear()
-    stage.batch(ONE, 2)
-    stage.pass_time(2 * COMMIT_S)
-
-    assert [(ONE, 1, "disk full"), (TWO, 1, "disk full"), (ONE, 2, "disk full")] == stage.acks
-    assert ("commit" in stage.writer.log, 1) == (False, capsys.readouterr().err.count("disk full"))
-
-
-def test_closing_commits_first(stage: Stage) -> None:
-    """What has come is durable and acknowledged when the store is closed."""
-    stage.batch(ONE, 1)
-    stage.host.close()
-
-    assert ([(ONE, [["x"]]), "commit", "close"], [(ONE, 1, None)]) == (stage.writer.log, stage.acks)
-
-
 def test_other_tellings_are_not_records(stage: Stage) -> None:
     """What is no batch is passed over."""
     stage.link.tell(ONE, "record.ack", RecordAck(1))
     stage.hosted.participant.pump(0.01)
 
     assert ([], []) == (stage.writer.log, stage.acks)
-
-
-def test_nothing_is_asked_of_a_store(stage: Stage) -> None:
-    """It has no calls."""
-    assert {} == stage.host.handlers()
 
 
 def lost_governor(stage: Stage, before: Callable[[], Any] = lambda: None, returns: bool = False) -> list[Any]:
@@ -228,13 +131,6 @@ def test_a_run_that_never_began_is_not_ended(stage: Stage) -> None:
     """A governor that is lost before its first record leaves nothing that could be written to."""
     stage.host._begun = False
     assert [] == lost_governor(stage)
-
-
-def test_an_ended_run_stays_as_it_ended(stage: Stage) -> None:
-    """A governor that leaves after the end changes nothing."""
-    assert [] == lost_governor(
-        stage, lambda: stage.batch("r/governor", 1, [["run", {}], ["end", "finished", "completed", "now"]])
-    )
 
 
 # -- when nothing can be written --------------------------------------------------------------------------------------
@@ -273,16 +169,6 @@ def stuck(stage: Stage) -> Iterator[Stuck]:
     stuck.close()
 
 
-def test_a_full_disk_is_told_at_once(stage: Stage, stuck: Stuck) -> None:
-    """Nothing is acknowledged; writers hear that the store lives and tries, and those who look on hear why."""
-    [(peer, ack)] = stage.link.told("record.ack")
-
-    assert (ONE, 0, None, "the store cannot be written: disk full") == (peer, ack.number, ack.error, ack.waiting)
-    assert ["waiting 0.0 s for the store cannot be written: disk full; tries every second; gives up in 10 s"] == (
-        stuck.waits()
-    )
-
-
 def test_the_store_tries_every_second(stage: Stage, stuck: Stuck) -> None:
     """Once there is room it goes on where it stood, and acknowledges what it has written."""
     stage.pass_time(RETRY_S["store"])
@@ -292,21 +178,6 @@ def test_the_store_tries_every_second(stage: Stage, stuck: Stuck) -> None:
     stage.pass_time(RETRY_S["store"] * 0.2)
 
     assert (0, 1, (ONE, 1, None)) == (before, stage.writer.log.count("commit"), stage.acks[-1])
-
-
-def test_what_comes_meanwhile_is_held(stage: Stage, stuck: Stuck) -> None:
-    """Batches of all writers are applied in their order after the store has gone on, and acknowledged later."""
-    stage.batch(TWO, 1, [["b"]])
-    stage.batch(ONE, 2, [["c"]])
-    held = list(stage.writer.log)
-    stuck.free()
-    stage.pass_time(RETRY_S["store"])
-    first = stage.acks[-1]
-    stage.pass_time(2 * COMMIT_S)
-
-    assert [(ONE, [["run"]])] == held
-    assert [(ONE, [["run"]]), "commit", (TWO, [["b"]]), (ONE, [["c"]]), "commit"] == stage.writer.log
-    assert ((ONE, 1, None), [(TWO, 1, None), (ONE, 2, None)]) == (first, stage.acks[-2:])
 
 
 def test_a_store_that_stays_full_fails_by_name(stage: Stage, stuck: Stuck, capsys: pytest.CaptureFixture[str]) -> None:
@@ -321,15 +192,6 @@ def test_a_store_that_stays_full_fails_by_name(stage: Stage, stuck: Stuck, capsy
     assert [(ONE, [["run"]]), ("abandon", "failed", f"failed: {text}")] == stage.writer.log
     assert [(ONE, 1, text), (TWO, 1, text), (ONE, 2, text)] == [ack for ack in stage.acks if ack[1]]
     assert 1 == capsys.readouterr().err.count(text)
-
-
-def test_waits_are_told_ever_more_rarely(stage: Stage, stuck: Stuck) -> None:
-    """After two seconds, then after twice as long each time; writers hear of every try."""
-    for _ in range(9):
-        stage.pass_time(RETRY_S["store"])
-
-    assert ["0.0", "2.0", "4.0", "8.0"] == [text.split()[1] for text in stuck.waits()]
-    assert 10 == len(stage.link.told("record.ack"))
 
 
 def test_not_even_the_end_can_be_written(stage: Stage, stuck: Stuck) -> None:
@@ -371,16 +233,6 @@ def test_the_governor_may_be_lost_meanwhile(stage: Stage, stuck: Stuck) -> None:
     assert "commit" == stage.writer.log[-1]
 
 
-def test_the_end_is_acknowledged_with_what_protects_it(stage: Stage) -> None:
-    """Whoever writes the end of the run gets the heads of its chains."""
-    stage.batch(ONE, 1)
-    stage.pass_time(2 * COMMIT_S)
-    stage.batch(ONE, 2, [["end", "finished", "completed", "now"]])
-    stage.pass_time(2 * COMMIT_S)
-
-    assert [None, {"run": "4"}] == [ack.heads for _, ack in stage.link.told("record.ack")]
-
-
 def test_an_end_that_cannot_be_read_back_fails_by_name(stage: Stage) -> None:
     """The run is written down as failed, once, and its writers hear of the damage in place of the heads."""
     stage.writer.fails["heads"] = StoreDamaged("row 7: it is not what was sealed")
@@ -396,26 +248,6 @@ def test_an_end_that_cannot_be_read_back_fails_by_name(stage: Stage) -> None:
 
 
 # -- batches that come again ------------------------------------------------------------------------------------------
-def test_a_batch_that_comes_again_is_acknowledged_again(stage: Stage) -> None:
-    """It is not written again; its writer hears how far all is durable."""
-    stage.batch(ONE, 1, [["a"]])
-    stage.batch(ONE, 2, [["b"]])
-    stage.pass_time(2 * COMMIT_S)
-    stage.batch(ONE, 1, [["a"]])
-    stage.pass_time(2 * COMMIT_S)
-
-    assert [(ONE, [["a"]]), (ONE, [["b"]])] == [entry for entry in stage.writer.log if entry != "commit"]
-    assert [(ONE, 2, None), (ONE, 2, None)] == stage.acks
-
-
-def test_a_repeat_is_not_acknowledged_before_its_commit(stage: Stage) -> None:
-    """Also a batch that came twice is acknowledged only when it is durable."""
-    stage.batch(ONE, 1)
-    stage.batch(ONE, 1)
-    before = list(stage.acks)
-    stage.pass_time(2 * COMMIT_S)
-
-    assert ([], [(ONE, 1, None)]) == (before, stage.acks)
 
 
 def test_what_is_held_is_not_acknowledged_by_its_repeat(stage: Stage, stuck: Stuck) -> None:
@@ -427,14 +259,6 @@ def test_what_is_held_is_not_acknowledged_by_its_repeat(stage: Stage, stuck: Stu
     stage.pass_time(RETRY_S["store"])
 
     assert [1] == [number for _, number, _ in stage.acks if number]
-
-
-def test_a_missing_batch_is_waited_for(stage: Stage) -> None:
-    """What comes too early is not taken; said again in order, all is there once."""
-    for number in (1, 3, 2, 3):
-        stage.batch(ONE, number, [[number]])
-
-    assert [(ONE, [[1]]), (ONE, [[2]]), (ONE, [[3]])] == stage.writer.log
 
 
 def test_a_batch_that_stays_missing_is_told(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
@@ -449,31 +273,6 @@ def test_a_batch_that_stays_missing_is_told(stage: Stage, capsys: pytest.Capture
 
     assert (ONE, 1, f"records of {ONE}: expected batch 2, found 3") == stage.acks[-1]
     assert 1 == capsys.readouterr().err.count("expected batch 2")
-
-
-def test_who_lost_its_numbers_is_heard_from_its_first(stage: Stage) -> None:
-    """A writer without a memory counts above all before; nothing of it is taken for a repeat."""
-    stage.batch(ONE, 1, [["a"]])
-    stage.batch(ONE, (1 << 32) + 1, [["b"]])
-
-    assert [(ONE, [["a"]]), (ONE, [["b"]])] == stage.writer.log
-
-
-def test_a_governor_that_returns_ends_nothing(stage: Stage) -> None:
-    """Its successor writes how the run ends."""
-    written = lost_governor(stage, lambda: stage.batch("r/governor", 1, [["run", {}]]), returns=True)
-
-    assert [] == written
-
-
-def test_rows_wait_for_the_begin_of_their_run(stage: Stage) -> None:
-    """Where the first batch of the governor was lost on its way, all others are taken when they are said again."""
-    stage.host._begun = False
-    stage.batch(ONE, 1, [["a"]])
-    stage.batch("r/governor", 1, [["run", {}]])
-    stage.batch(ONE, 1, [["a"]])
-
-    assert [("r/governor", [["run", {}]]), (ONE, [["a"]])] == stage.writer.log
 
 
 def test_a_run_that_is_never_begun_is_told(stage: Stage) -> None:
@@ -540,22 +339,6 @@ def _pair(entry: Any) -> tuple[str, list[Any]]:
 def taped(link: Any, clock: Any) -> Taped:
     """Return a store with a tape."""
     return Taped(link, clock)
-
-
-def test_a_successor_writes_what_was_heard(taped: Taped) -> None:
-    """It hears all batches again in one transaction, acknowledges them all again, and goes on with the next."""
-    taped.batch(ONE, 1, [steps(0)])
-    taped.batch(TWO, 1, [steps(1)])
-    count = len(taped.link.told("record.ack"))
-    taped.begin()
-    log = list(taped.writer.log)
-    taped.batch(ONE, 1, [steps(0)])
-    taped.batch(ONE, 2, [steps(2)])
-
-    assert [(ONE, [steps(0)]), (TWO, [steps(1)]), "commit"] == log
-    again = [(peer, ack.number) for peer, ack in taped.link.told("record.ack")[count:]]
-    assert [(ONE, 1), (TWO, 1), (ONE, 1), (ONE, 2)] == again
-    assert [(ONE, steps(0)), (TWO, steps(1)), (ONE, steps(2))] == taped.rows
 
 
 def test_what_its_tape_does_not_tell_of_is_withdrawn(taped: Taped) -> None:

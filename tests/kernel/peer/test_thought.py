@@ -7,20 +7,6 @@ import pytest
 from ganglion.errors import AuthorError
 from ganglion.peer.thought import evaluated, signal_of
 from ganglion.sdk import EvaluationResult, Signal
-from ganglion.wire.messages import BrainEvaluated
-
-
-@pytest.mark.parametrize(
-    ("found", "reply"),
-    [
-        (None, BrainEvaluated({})),
-        ({"a": 1}, BrainEvaluated({"a": 1.0})),
-        (EvaluationResult({"a": 0.5}, "best", "ab"), BrainEvaluated({"a": 0.5}, "best", "ab")),
-    ],
-)
-def test_metrics_are_finite_numbers_by_name(found: Any, reply: BrainEvaluated) -> None:
-    """A map and a result are the same; nothing is no metrics."""
-    assert reply == evaluated(found)
 
 
 @pytest.mark.parametrize("found", [EvaluationResult([1.0]), {1: 1.0}, {"a": "x"}, {"a": float("nan")}])  # type: ignore[arg-type]

@@ -47,16 +47,6 @@ def order(tmp_path: Path) -> Order:
     return make
 
 
-def test_ids_are_those_that_the_environment_declares(order: Order) -> None:
-    """A plugin is made with its parameters; what it declares comes back in order, each id with its space."""
-    found = try_out(order("dummy", params={"max_iter": 3}), sys.stderr)
-    ids = {kind: [row["id"] for row in rows] for kind, rows in found.items()}
-
-    assert [str(i) for i in range(10)] == ids["sensors"] == ids["actuators"]
-    assert ["Dummy Reward"] == ids["rewards"]
-    assert {"type": "discrete", "n": 100, "start": 0} == found["actuators"][0]["space"]
-
-
 def test_rewards_of_the_first_update_are_unknown(order: Order) -> None:
     """An environment that does not declare its rewards at the start says so."""
     assert try_out(order(), sys.stderr)["rewards"] is None
@@ -93,18 +83,3 @@ def test_what_goes_wrong_is_the_answer(order: Order, lines: dict[str, Any], mess
 
     assert message in found["message"]
     assert "hill" in found["message"]
-
-
-def test_the_traceback_begins_in_the_authors_code(order: Order) -> None:
-    """The frames of the bus are left out."""
-    found = try_out(order(start="return 1 / 0"), sys.stderr)
-
-    assert "line 4, in start_environment" in found["traceback"].splitlines()[1]
-
-
-def test_a_constructor_that_refuses_is_told(order: Order) -> None:
-    """What the constructor raises names class and distribution."""
-    found = try_out(order("dummy", params={"max_iter": 0}), sys.stderr)
-
-    assert "class DummyEnvironment of ganglion-toys" in found["message"]
-    assert found["message"].endswith("hook __init__: ValueError: max_iter is at least 1, found 0")

@@ -29,55 +29,6 @@ def turn_of(controller: Controller) -> Turn:
     return Turn(controller, AGENTS, Hooks("controller (worker 0)"))
 
 
-def test_who_announces_nothing_may_ask_anybody() -> None:
-    """Without `turn` all may act; those who are not asked first pass."""
-    turn = turn_of(Silent())
-
-    assert AGENTS == turn.announced(0)
-    turn.call(["two"])
-    assert ["one", "three"] == turn.passing(AGENTS)
-    assert [] == turn.passing(AGENTS)
-    assert not turn.full
-
-
-def test_only_those_pass_who_are_awaited() -> None:
-    """Whom no brain awaits need not pass, and may act later in the step."""
-    turn = turn_of(Silent())
-    turn.call(["one"])
-
-    assert ["three"] == turn.passing(["one", "three"])
-    turn.call(["two"])
-
-
-def test_who_announces_lets_the_others_pass() -> None:
-    """By the word of the controller, before and whomever it asks; at the end of the step whoever was not asked."""
-    turn = turn_of(ByTurns())
-
-    assert ["two"] == turn.announced(4)
-    assert ["two", "three"] == turn.passing(AGENTS)
-    assert ["one"] == turn.passing(AGENTS, complete=True)
-
-
-def test_nobody_passes_where_all_act() -> None:
-    """All have acted: nothing is left."""
-    turn = turn_of(Silent())
-    turn.call(AGENTS)
-
-    assert turn.full
-    assert [] == turn.passing(AGENTS, complete=True)
-
-
-def test_a_step_ends() -> None:
-    """In the next step everybody may act again, and the next one is announced."""
-    turn = turn_of(ByTurns())
-    turn.call(["one"])
-    turn.passing(AGENTS)
-    turn.end()
-    turn.call(["two"])
-
-    assert ["one", "three"] == turn.passing(AGENTS)
-
-
 @pytest.mark.parametrize(
     ("controller", "calls", "text"),
     [

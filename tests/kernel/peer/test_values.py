@@ -36,25 +36,6 @@ def test_values_are_shown_in_their_spaces() -> None:
         shown["three"]
 
 
-def test_what_nobody_looked_at_travels_as_it_came() -> None:
-    """Rows are handed on without being read: here one that could not be."""
-    rows = {"one": [b"???", 77]}
-
-    assert rows is Values(rows, layout).travel()
-
-
-def test_what_is_shown_is_a_copy() -> None:
-    """An author who writes into readings changes his own copy, and no row."""
-    rows = {"one": [BYTES, 3]}
-    shown: Any = Values(rows, layout)
-    shown["one"][1] = 5
-    with pytest.raises(ValueError, match="read-only"):
-        shown["one"][0][0] = 1.0
-
-    assert {"one": [BYTES, 3]} == rows
-    assert 5 == shown["one"][1]
-
-
 def test_changed_setpoints_travel_changed() -> None:
     """In place, replaced, left out, or as a map of the author's own."""
     changed: Any = values()

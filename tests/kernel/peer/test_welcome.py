@@ -6,7 +6,7 @@ import pytest
 
 from ganglion.errors import GanglionError, PeerLost, RemoteProtocolError
 from ganglion.limits import RECONNECT_S
-from ganglion.peer.welcome import greet, insist, read_welcome
+from ganglion.peer.welcome import insist, read_welcome
 from ganglion.wire.codec import codec_of
 from ganglion.wire.envelope import Head, encode_head
 from ganglion.wire.messages import Failure, Hello
@@ -28,31 +28,6 @@ def test_a_name_that_is_taken_may_be_our_own(kind: str, again: bool, error: type
     """Only who joins again, and finds his name taken, has to wait for the end of his own former connection."""
     with pytest.raises(error, match="it is taken"):
         read_welcome(refusal(kind), HELLO, again)
-
-
-def test_who_is_refused_leaves_no_link(link: Any) -> None:
-    """The link of a handshake that fails is closed; one that succeeds gives it with the frames that were heard."""
-    found, frames = greet(lambda: link, HELLO, 1.0, False)
-    assert (link, "r/muscle/a/0", False) == (found, read_welcome(frames, HELLO, False).name, link.closed)
-
-    link.send = lambda frames: None
-    with pytest.raises(GanglionError, match="HELLO"):
-        greet(lambda: link, HELLO, 1.0, False)
-    assert link.closed
-
-
-@pytest.mark.parametrize("tries", [0, 1, 9])
-def test_a_lost_broker_is_tried_again_ever_more_rarely(clock: Any, tries: int) -> None:
-    """What is done with the broker is done anew while that is lost, after 10, 20, 40, at most 500 ms."""
-    pauses: list[float] = []
-
-    def act() -> str:
-        if len(pauses) < tries:
-            raise PeerLost("broker", "nobody listens")
-        return "welcome"
-
-    assert "welcome" == insist(act, clock, pauses.append, lambda: False)
-    assert [0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.5, 0.5, 0.5][:tries] == pauses
 
 
 def test_a_broker_that_does_not_come_back_is_given_up(clock: Any) -> None:

@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from ganglion.errors import DocumentError
-from ganglion.run.agents import declaration_rows, full_ids, misfits, resolve
-from ganglion.run.plan import EnvironmentPlan, PluginPlan
+from ganglion.run.agents import declaration_rows, resolve
 
 SPACE = {"type": "discrete", "n": 2, "start": 0}
 
@@ -26,39 +25,6 @@ def one(kit: Any, sensors: list[str], actuators: list[str], **more: Any) -> Any:
     """Return the only agent of a phase, resolved."""
     phase = kit.phase(agents=[kit.agent(sensors=sensors, actuators=actuators, **more)])
     return resolve(phase, DECLARED)[0]
-
-
-def test_ids_keep_the_order_of_the_document(kit: Any) -> None:
-    """Sensors and actuators come in the order in which the document names them, under full ids."""
-    agent = one(kit, ["lake.0", "hill.sun", "hill.0"], ["lake.1", "hill.0"])
-
-    assert ["lake.0", "hill.sun", "hill.0"] == [row["id"] for row in agent.sensors]
-    assert ["lake.1", "hill.0"] == [row["id"] for row in agent.actuators]
-    assert ["lake", "hill"] == agent.environments
-    assert all(row["space"] == SPACE for row in agent.sensors)
-
-
-def test_star_is_all_of_one_environment(kit: Any) -> None:
-    """`<uid>.*` is everything that this environment declares, in its order."""
-    agent = one(kit, ["hill.*"], ["lake.*", "hill.0"])
-
-    assert ["hill.0", "hill.1", "hill.sun"] == [row["id"] for row in agent.sensors]
-    assert ["lake.0", "lake.1", "hill.0"] == [row["id"] for row in agent.actuators]
-
-
-def test_agent_without_ids_touches_nothing(kit: Any) -> None:
-    """An agent may have neither sensors nor actuators."""
-    agent = one(kit, [], [])
-
-    assert ([], [], []) == (agent.sensors, agent.actuators, agent.environments)
-
-
-def test_full_ids_leave_declarations_alone() -> None:
-    """Full ids are made beside what was declared."""
-    declared = rows("0")
-
-    assert ["hill.0"] == [row["id"] for row in full_ids("hill", declared)]
-    assert rows("0") == declared
 
 
 FAULTS = [
@@ -93,58 +59,6 @@ def test_id_of_two_environments_is_a_fault(kit: Any) -> None:
     declared = {"a": {"sensors": rows("b.0"), "actuators": []}, "a.b": {"sensors": rows("0"), "actuators": []}}
     with pytest.raises(DocumentError, match=r"the sensor 'a\.b\.0' can belong to environment 'a' and to 'a\.b'"):
         resolve(kit.phase(agents=[]), declared)
-
-
-def test_uids_may_go_on_behind_a_dot(kit: Any) -> None:
-    """`a.*` has nothing of `a.b`; a local id may end as a wildcard does, and environments come first."""
-    declared = {"a": {"sensors": rows("b.1", "c.*"), "actuators": []}, "a.b": {"sensors": rows("0"), "actuators": []}}
-    agent = kit.agent(sensors=["a.b.*", "a.c.*", "a.b.1"], actuators=[])
-
-    [found] = resolve(kit.phase(agents=[agent]), declared)
-
-    assert ["a.b.0", "a.c.*", "a.b.1"] == [row["id"] for row in found.sensors]
-    assert ["a.b", "a"] == found.environments
-    twice = kit.agent(sensors=["a.*", "a.b.*", "a.b.1"], actuators=[])
-    assert ["agent ada: sensors: 'a.b.1' comes twice"] == [
-        text for _, text in misfits(kit.phase(agents=[twice]), declared)
-    ]
-
-
-def test_rewards_are_looked_up_once_they_are_known(kit: Any) -> None:
-    """A reward that is not declared is a fault at its line, unless its environment declares rewards later."""
-    agent = kit.agent(
-        sensors=["hill.0"],
-        actuators=[],
-        rewards=["lake", "lake.r", "lake.x", "hill.any", "hill"],
-        rewards_at=["f.yml:1:1", "f.yml:1:2", "f.yml:1:3", "f.yml:1:4", "f.yml:1:5"],
-    )
-
-    assert [
-        ("f.yml:1:3", "agent ada: rewards: 'lake.x' was not declared by its environment; did you mean 'lake.r'?")
-    ] == misfits(kit.phase(agents=[agent]), DECLARED)
-
-
-def test_ids_of_unknown_environments_pass(kit: Any) -> None:
-    """Of an environment that somebody else starts nobody knows the ids before it runs."""
-    agent = kit.agent(sensors=["wind.0", "wind.*", "hill.9"], actuators=["wind.1"], rewards=["wind", "wind.r"])
-    phase = kit.phase(agents=[agent])
-
-    assert ["agent ada: sensors: 'hill.9' was not declared by its environment"] == [
-        message.partition(";")[0] for _, message in misfits(phase, DECLARED, ["wind"])
-    ]
-    assert 6 == len(misfits(phase, DECLARED))
-
-
-def test_doubtful_ids_have_the_place_of_the_second_environment(kit: Any) -> None:
-    """An id of two environments is told where the second of them is defined, whatever it is an id of."""
-    plugin = PluginPlan("dummy", at="f.yml:9:9")
-    phase = kit.phase(agents=[], environments=[EnvironmentPlan("a"), EnvironmentPlan("a.b", plugin)])
-    declared = {
-        "a": {"sensors": [], "actuators": [], "rewards": rows("b.0")},
-        "a.b": {"sensors": [], "actuators": [], "rewards": rows("0")},
-    }
-
-    assert [("f.yml:9:9", "the reward 'a.b.0' can belong to environment 'a' and to 'a.b'")] == misfits(phase, declared)
 
 
 def test_what_an_environment_tells_of_itself_is_declared() -> None:

@@ -11,8 +11,6 @@ from ganglion.sdk.condition import PhaseView, TerminationCondition
 from ganglion.sdk.flow import Signal
 from ganglion.wire.messages import FlowSignal
 
-WORKERS = 2
-
 
 def training(kit: Any, **more: Any) -> Any:
     """Return a phase that trains and evaluates after every second episode."""
@@ -31,82 +29,11 @@ def story(farm: Any) -> list[tuple[str, int]]:
     return [(row.get("mode", "train"), row["episode"]) for row in rows if row["worker"] == 0]
 
 
-def signals(farm: Any) -> list[list[Any]]:
-    """Return the signals of the governor: worker, signal, issuer, reason."""
-    return [[r[1], *r[4:7]] for r in farm.records("signal") if r[5] == "governor"]
-
-
-def test_an_evaluation_comes_after_every_second_episode(kit: Any) -> None:
-    """With five episodes two evaluations run, between the episodes, numbered through the phase."""
-    farm = kit.Farm(kit.plan(training(kit)), limited(kit, 5)).begin().run()
-
-    train, evaluate = [[(mode, e) for e in range(5)] for mode in ("train", "evaluate")]
-    assert [*train[:2], evaluate[0], *train[2:4], evaluate[1], train[4]] == story(farm)
-    assert Finish("finished", "completed", 0) == farm.finish
-    pauses = [["PAUSE", 0], ["CONTINUE", 0], ["PAUSE", 1], ["CONTINUE", 1]]
-    assert [[None, s, "governor", f"evaluation {n}"] for s, n in pauses] == signals(farm)
-
-
 def test_an_evaluation_runs_before_the_last_verdict(kit: Any) -> None:
     """It runs also after the last episode, and the phase ends when it has come in."""
     farm = kit.Farm(kit.plan(training(kit, evaluate_every=3)), limited(kit, 3)).begin().run()
 
     assert [("train", 0), ("train", 1), ("train", 2), ("evaluate", 0)] == story(farm)
-
-
-def test_several_multiples_at_one_boundary_make_one_evaluation(kit: Any) -> None:
-    """Three workers that end together pass three multiples of 1: one evaluation is due."""
-    farm = kit.Farm(kit.plan(training(kit, evaluate_every=1, workers=3)), limited(kit, 1)).begin().run()
-
-    assert 1 == len({row[3] for row in farm.records("evaluation")})
-    assert [(w, 0) for w in range(3)] == sorted(row[:2] for row in farm.evaluation_episodes)
-
-
-def test_all_workers_evaluate_as_often_as_it_says(kit: Any) -> None:
-    """Each evaluation worker runs `evaluate_episodes` episodes; workers in mid-episode keep everything."""
-    lengths = lambda w, e: 3 if w == 0 else 7  # noqa: E731
-    phase = training(kit, evaluate_every=1, evaluate_episodes=2, workers=2)
-    farm = kit.Farm(kit.plan(phase), limited(kit, 2), lengths).begin().run()
-
-    ended = [(w, e, steps) for w, e, steps, _ in farm.episodes]
-    assert [(0, 0, 3), (0, 1, 3), (1, 0, 7), (1, 1, 7)] == sorted(ended)
-    numbers = sorted({row[2] for row in farm.records("evaluation")})
-    expected = [(w, e) for w in range(2) for e in range(2 * len(numbers))]
-    assert expected == sorted(row[:2] for row in farm.evaluation_episodes)
-
-
-def test_seeds_are_those_of_the_mode(kit: Any) -> None:
-    """Episodes of evaluations have seeds of their own, by worker and number."""
-    farm = kit.Farm(kit.plan(training(kit, workers=2, evaluate_episodes=2)), limited(kit, 2)).begin().run()
-    seeds = {
-        (w, e, mode): str(s) for mode in ("t", "e") for w, _, e, s in (farm.began if mode == "t" else farm.evaluated)
-    }
-
-    assert len(seeds) == len(set(seeds.values())) >= 8
-
-
-def test_metrics_are_means_overlaid_by_the_brain(kit: Any) -> None:
-    """`objective`, `return` and `steps` are means over the episodes; what the brain reports comes on top."""
-    farm = kit.Farm(kit.plan(training(kit)), limited(kit, 2))
-    farm.metrics = lambda number: {"skill": 0.5, "steps": 99.0}
-    farm.begin().run()
-
-    phase, agent, number, episodes, metrics, brain, _ = farm.records("evaluation")[0]
-    assert (0, "ada", 0, 2, None) == (phase, agent, number, episodes, brain)
-    assert {"objective": 1.0, "return": 3.0, "steps": 99.0, "skill": 0.5} == metrics
-    assert [ask.message.episodes for ask in farm.asks if ask.call == "brain.evaluate"] == [
-        [
-            {
-                "worker": 0,
-                "episode": 0,
-                "steps": 3,
-                "objective_mean": 1.0,
-                "objective_sum": 3.0,
-                "terminated": True,
-                "truncated": False,
-            }
-        ]
-    ]
 
 
 class Successful(TerminationCondition):
@@ -125,18 +52,6 @@ class Successful(TerminationCondition):
         return Signal.STOP_PHASE if done else Signal.CONTINUE
 
 
-def test_success_ends_the_phase_without_another_episode(kit: Any) -> None:
-    """A condition sees the evaluation at the boundary at which it was due; its verdict is carried out there."""
-    condition = Successful()
-    farm = kit.Farm(kit.plan(training(kit)), [("evaluation_objective", condition, "phase")])
-    farm.metrics = lambda number: {"skill": float(number)}
-    farm.begin().run()
-
-    assert 4 == len(farm.episodes)
-    assert "success" == farm.records("phase")[-2][4]
-    assert [((0,), 0), ((0,), 0), ((), 1), ((0,), 1), ((0,), 1), ((), 2)] == condition.views
-
-
 @pytest.mark.parametrize(("order", "reason"), [((0, 1), "max_episodes"), ((1, 0), "success")])
 def test_of_equal_signals_the_first_in_the_document_counts(kit: Any, order: Any, reason: str) -> None:
     """At a boundary that is judged twice the greatest signal wins, then document order."""
@@ -146,41 +61,6 @@ def test_of_equal_signals_the_first_in_the_document_counts(kit: Any, order: Any,
     farm.begin().run()
 
     assert reason == farm.records("phase")[-2][4]
-
-
-def test_rows_have_their_place_among_the_episodes(kit: Any) -> None:
-    """Signals of an evaluation stand behind its PAUSE and before its CONTINUE, by round and step."""
-    farm = kit.Farm(kit.plan(training(kit, workers=2)), limited(kit, 2)).begin().run()
-    rows = sorted(farm.records("signal"), key=lambda r: (r[8], r[9], 99 if r[1] is None else r[1]))
-    words = [(r[4], r[5], r[7] is not None) for r in rows if r[8] == 3]
-
-    reset, inside = ("RESET", "condition:environment", False), ("RESET", "condition:environment", True)
-    assert [reset, reset, ("PAUSE", "governor", False), inside, inside, ("CONTINUE", "governor", False)] == words
-
-
-def test_the_phase_has_a_second_row(kit: Any) -> None:
-    """It runs from the first evaluation to the end of the phase, without a reason."""
-    farm = kit.Farm(kit.plan(training(kit)), limited(kit, 2)).begin().run()
-
-    assert [["evaluate", "running", None], ["evaluate", "finished", None]] == [
-        row[2:5] for row in farm.records("phase") if row[2] == "evaluate"
-    ]
-
-
-def test_all_who_were_set_up_are_shut_down(kit: Any) -> None:
-    """Controllers of evaluation workers end their muscles and environments like the others."""
-    farm = kit.Farm(kit.plan(training(kit, workers=2)), limited(kit, 2)).begin().run()
-    shut = [ask.peer for ask in farm.asks if ask.call == "controller.shutdown"]
-
-    assert {f"farm-1/controller/{place}" for place in ("0", "1", "e0", "e1")} == set(shut)
-    assert 8 == len(shut)
-
-
-def test_without_an_evaluation_nobody_is_set_up(kit: Any) -> None:
-    """Workers that never evaluated were never asked for anything."""
-    farm = kit.Farm(kit.plan(training(kit, evaluate_every=9)), limited(kit, 2)).begin().run()
-
-    assert [] == [ask.call for ask in farm.asks if "/e0" in ask.peer and ask.call.startswith("controller")]
 
 
 def test_strange_declarations_fail_the_run(kit: Any) -> None:
@@ -213,35 +93,6 @@ def test_shutdown_cuts_an_evaluation(kit: Any, workers: int) -> None:
     assert workers == len(farm.evaluation_episodes)
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-def test_stop_phase_waits_for_the_evaluation(kit: Any, workers: int) -> None:
-    """An evaluation that runs comes to its end before the phase ends."""
-    farm = kit.Farm(kit.plan(training(kit, workers=workers)), limited(kit, 9), lambda w, e: 3 + w)
-    farm.begin().run(until=lambda: evaluating(farm))
-    made = len(farm.episodes)
-    farm.signal(FlowSignal("STOP_PHASE", "operator", "tea"))
-    farm.run()
-
-    assert Finish("finished", "completed", 0) == farm.finish
-    assert 1 == len(farm.records("evaluation"))
-    assert "operator: tea" == farm.records("phase")[-2][4]
-    assert len(farm.episodes) <= made + workers
-    assert farm.steps == sum(row[2] for row in (*farm.episodes, *farm.evaluation_episodes))
-
-
-@pytest.mark.parametrize("now", [False, True])
-def test_an_interrupted_evaluation_has_no_result(kit: Any, now: bool) -> None:
-    """The run ends with 130; nothing is recorded of an evaluation that was not whole."""
-    farm = kit.Farm(kit.plan(training(kit, evaluate_episodes=5)), limited(kit, 9))
-    farm.begin().run(until=lambda: evaluating(farm))
-    farm.obey(farm.governor.stop(now, "tea", farm.now_s))
-    farm.run()
-
-    assert 130 == farm.finish.exit_status
-    assert [] == farm.records("evaluation")
-    assert 1 == len(farm.evaluation_episodes)
-
-
 def test_pause_and_continue_reach_the_evaluation(kit: Any) -> None:
     """PAUSE stops the workers that run, which then are those that evaluate; CONTINUE lets them go on."""
     farm = kit.Farm(kit.plan(training(kit, workers=2)), limited(kit, 4), lambda w, e: 9)
@@ -258,16 +109,6 @@ def test_pause_and_continue_reach_the_evaluation(kit: Any) -> None:
     assert farm.answers["again"].accepted
     assert Finish("finished", "completed", 0) == farm.finish
     assert stood < farm.steps
-
-
-def test_who_waits_for_an_evaluation_is_not_paused(kit: Any) -> None:
-    """Workers of training stand while others evaluate, which is told as no pause."""
-    farm = kit.Farm(kit.plan(training(kit, workers=2)), limited(kit, 4))
-    farm.begin().run()
-
-    assert Finish("finished", "completed", 0) == farm.finish
-    assert farm.evaluation_episodes
-    assert not farm.events("phase.paused")
 
 
 def test_a_lost_evaluation_worker_fails_the_run(kit: Any) -> None:

@@ -7,12 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ganglion.errors import DocumentError, StoreError
 from ganglion.limits import LEAVE_EPISODE_S
-from ganglion.run.effect import Answer, Await, Cut, Event, Finish, Record, Stage, Steer
+from ganglion.run.effect import Answer, Await, Cut, Event, Finish, Stage
 from ganglion.run.plan import EnvironmentPlan, Recovery
 from ganglion.sdk.flow import Signal
-from ganglion.wire.messages import Failure, FlowSignal, Incident, Rebuild, Rebuilt, Signalled, WorkerFailed
+from ganglion.wire.messages import Rebuild, Rebuilt
 
 
 def learner(kit: Any, index: int = 0, **more: Any) -> Any:
@@ -39,105 +38,6 @@ def running(farm: Any) -> bool:
 
 
 # -- golden flows -----------------------------------------------------------------------------------------------------
-def test_one_worker(kit: Any) -> None:
-    """One worker, two phases: begin to end, with every call to everybody in order."""
-    farm = kit.Farm(kit.plan(learner(kit), kit.phase(1)), [("limit", kit.FakeLimit(2), "phase")], lambda w, e: 4 + e)
-    farm.begin().run()
-
-    assert Finish("finished", "completed", 0) == farm.finish
-    assert [(0, 0, 4, "terminated"), (0, 1, 5, "terminated")] * 2 == farm.episodes
-    calls = [(ask.peer.removeprefix("farm-1/"), ask.call) for ask in farm.asks]
-    assert calls == [
-        ("", "kernel.need"),
-        ("controller/0", "controller.setup"),
-        ("brain/ada", "brain.setup"),
-        ("controller/0", "controller.start"),
-        ("controller/0", "controller.shutdown"),
-        ("brain/ada", "brain.store"),
-        ("controller/0", "controller.shutdown"),
-        ("brain/ada", "brain.shutdown"),
-        ("", "kernel.need"),
-        ("controller/0", "controller.setup"),
-        ("controller/0", "controller.start"),
-        ("controller/0", "controller.shutdown"),
-        ("controller/0", "controller.shutdown"),
-    ]
-    assert [("running", None), ("finished", "max_episodes")] * 2 == [(r[3], r[4]) for r in farm.records("phase")]
-    assert ["finished", "completed"] == farm.records("end")[0][:2]
-    assert [0, 1, 0, 1] == [e["episode"] for e in farm.events("episode.ended")]
-
-
-def test_muscles_leave_before_brains_store_before_environments(kit: Any) -> None:
-    """At the end of a phase muscles leave, then brains store, then environments and brains are shut down."""
-    farm = kit.Farm(kit.plan(learner(kit, workers=2)), [("limit", kit.FakeLimit(1), "phase")]).begin().run()
-    ends = [(a.call, getattr(a.message, "muscles", None)) for a in farm.asks if a.call.endswith(("shutdown", "store"))]
-
-    assert [("controller.shutdown", True)] * 2 + [("brain.store", None)] == ends[:3]
-    assert [("controller.shutdown", False)] * 2 + [("brain.shutdown", None)] == ends[3:]
-
-
-@pytest.mark.parametrize("last", [False, True])
-def test_models_are_recorded_in_document_order(kit: Any, last: bool) -> None:
-    """Which brain has stored its model first is not seen in the records."""
-    names = ["cleo", "ada", "bob"]
-    phase = kit.phase(0, agents=[kit.agent(name, brain="dummy") for name in names], mode="train")
-    pick = (lambda count: count - 1) if last else (lambda count: 0)
-    farm = kit.Farm(kit.plan(phase), [("limit", kit.FakeLimit(1), "phase")], pick=pick).begin().run()
-
-    assert names == list(dict.fromkeys(row[1] for row in farm.records("brain")))
-
-
-def test_stored_model_is_where_the_next_phase_begins(kit: Any) -> None:
-    """A brain continues from its newest model unless it is to begin afresh; in test the muscle loads it."""
-    fresh = kit.agent(brain="dummy", load=False)
-    phases = [
-        learner(kit),
-        learner(kit, 1),
-        kit.phase(2, agents=[kit.agent(brain="dummy")]),
-        kit.phase(3, agents=[fresh]),
-    ]
-    farm = kit.Farm(kit.plan(*phases), [("limit", kit.FakeLimit(1), "phase")]).begin().run()
-    loads = [a.message.load for a in farm.asks if a.call == "brain.setup"]
-    models = [a.message.agents[0]["models"] for a in farm.asks if a.call == "controller.start"]
-
-    assert [None, "/results/brains/0/ada"] == loads
-    assert [None, "/results/brains/0/ada", "/results/brains/1/ada", None] == models
-    stored = [[index, "ada", "model", 1, 3] for index in (0, 1, 2)]  # in test the model is handed on unchanged
-    assert stored == [r[:5] for r in farm.records("brain")]
-    sources = [(a.message.source, a.message.models) for a in farm.asks if a.call == "brain.store"]
-    assert [(None, None), (None, None), ("/results/brains/1/ada", "/results/brains/2/ada")] == sources
-
-
-def test_an_agent_without_a_brain_keeps_the_model_that_it_acts_by(kit: Any) -> None:
-    """It stores nothing, and a later phase continues with what it had."""
-    phases = [learner(kit), kit.phase(1, agents=[kit.agent()]), learner(kit, 2)]
-    farm = kit.Farm(kit.plan(*phases), [("limit", kit.FakeLimit(1), "phase")]).begin().run()
-
-    assert [None, "/results/brains/0/ada"] == [a.message.load for a in farm.asks if a.call == "brain.setup"]
-    assert [0, 2] == [row[0] for row in farm.records("brain")]
-
-
-def test_a_second_folder_is_named_to_the_brain(kit: Any) -> None:
-    """Models of an agent with `models` are stored there too, below a folder of this run, per phase and agent."""
-    mine = {"agents": [kit.agent(brain="dummy", models="/kept"), kit.agent("bob", brain="dummy")]}
-    phases = [kit.phase(0, mode="train", **mine), kit.phase(1, **mine)]
-    farm = kit.Farm(kit.plan(*phases), [("limit", kit.FakeLimit(1), "phase")]).begin().run()
-
-    asked = [a.message.second for a in farm.asks if a.call == "brain.store"]
-    assert ["/kept/farm-1/0/ada", None, "/kept/farm-1/1/ada", None] == asked
-
-
-@pytest.mark.parametrize("index", [0, 1])
-def test_a_model_that_is_not_there_ends_the_run_before_anybody_is_started(kit: Any, index: int) -> None:
-    """The document is at fault, in a later phase too: status 2, and nothing is asked for that phase."""
-    asking = kit.phase(index, agents=[kit.agent(brain="dummy", load={"phase": 9})], mode="train")
-    phases = [asking] if index == 0 else [learner(kit), asking]
-    farm = kit.Farm(kit.plan(*phases), [("limit", kit.FakeLimit(1), "phase")]).begin().run()
-
-    assert ("failed", 2, "document") == (farm.finish.status, farm.finish.exit_status, farm.finish.failure.kind)
-    assert "failed: run.yml:3:4: no model of ada" == farm.finish.reason
-    assert index == sum(a.call == "kernel.need" for a in farm.asks)
-    assert ["failed", "failed"] == farm.records("phase")[-1][3:]
 
 
 # -- learning before acting -------------------------------------------------------------------------------------------
@@ -155,28 +55,6 @@ def test_brains_learn_from_recordings_before_any_worker_begins(kit: Any) -> None
     assert "finished" == farm.finish.status
 
 
-@pytest.mark.parametrize("last", [False, True])
-def test_what_was_excused_in_pretraining_is_a_signal_of_the_phase(kit: Any, last: bool) -> None:
-    """Exceptions that the document excuses stand in `signals`, in document order; they belong to no worker."""
-    agents = [kit.agent(name, brain="dummy", replay=[{}]) for name in ("cyd", "ada")]
-    pick = (lambda count: count - 1) if last else (lambda count: 0)
-    phase = kit.phase(0, agents=agents, mode="train")
-    farm = kit.Farm(kit.plan(phase), [("limit", kit.FakeLimit(1), "phase")], pick=pick).begin().run()
-
-    words = [0, None, None, None, "CONTINUE"]
-    assert [[*words, "brain:cyd", "KeyError: 7"], [*words, "brain:ada", "KeyError: 7"]] == [
-        row[:7] for row in farm.records("signal") if row[4] == "CONTINUE"
-    ]
-
-
-def test_a_phase_that_does_not_train_recalls_nothing(kit: Any) -> None:
-    """No brain learns in a phase that tests: nothing is fetched, no brain is asked."""
-    phase = kit.phase(0, agents=[kit.agent(brain="dummy", replay=[{}])])
-    farm = kit.Farm(kit.plan(phase), [("limit", kit.FakeLimit(1), "phase")]).begin().run()
-
-    assert [] == [ask.call for ask in farm.asks if ask.call == "brain.pretrain"]
-
-
 @pytest.mark.parametrize("index", [0, 1])
 def test_recordings_that_do_not_fit_end_the_run_before_a_brain_is_set_up(kit: Any, index: int) -> None:
     """The document is at fault, and no brain of the phase has been made."""
@@ -191,17 +69,6 @@ def test_recordings_that_do_not_fit_end_the_run_before_a_brain_is_set_up(kit: An
         farm.finish.reason,
     )
     assert index == sum(ask.call == "brain.setup" for ask in farm.asks)
-
-
-@pytest.mark.parametrize(("error", "status"), [(DocumentError("nowhere"), 2), (StoreError("damaged"), 1)])
-def test_recordings_that_cannot_be_had_end_the_run(kit: Any, error: Exception, status: int) -> None:
-    """What is nowhere is the document's fault, what is damaged is not."""
-    phase = kit.phase(0, agents=[kit.agent(brain="dummy", replay=[{}])], mode="train")
-    farm = kit.Farm(kit.plan(phase), [("limit", kit.FakeLimit(1), "phase")])
-    farm.obey(farm.governor.begin(farm.now_s)[:-1])
-    farm.obey(farm.governor.unprepared(error, farm.now_s))
-
-    assert ("failed", status, f"failed: {error}") == (farm.finish.status, farm.finish.exit_status, farm.finish.reason)
 
 
 def trace(farm: Any) -> tuple[Any, ...]:
@@ -316,208 +183,7 @@ def test_stop_phase_cuts_the_others(kit: Any) -> None:
     assert "enough" == farm.records("phase")[-1][4]
 
 
-def test_a_phase_condition_cuts_who_is_in_mid_episode(kit: Any) -> None:
-    """When the phase ends with one worker's episode, the others end theirs at the same boundary."""
-    farm = kit.Farm(
-        kit.plan(learner(kit, workers=3)), [("total", kit.FakeTotal(2), "phase")], lambda w, e: [5, 3, 3][w]
-    )
-    farm.begin().run()
-
-    assert [(1, 0, 3, "terminated"), (2, 0, 3, "terminated"), (0, 0, 3, "truncated: phase end")] == farm.episodes
-    assert "total: 2 episodes" == farm.records("phase")[-1][4]
-    assert [["condition:total", "total: 2 episodes"]] == [row[5:7] for row in farm.records("signal") if row[1] is None]
-
-
-def test_stop_simulation_ends_one_worker(kit: Any) -> None:
-    """STOP_SIMULATION takes one worker out; the phase goes on, and ends for its own reason."""
-    farm = kit.Farm(
-        kit.plan(learner(kit, workers=2)),
-        [("limit", kit.FakeLimit(3), "phase")],
-        lambda w, e: 4,
-        stop(0, 1, 2, Signal.STOP_SIMULATION, "condition:tired"),
-    )
-    # The limit asks for three episodes of every worker; worker 0 never has them, worker 1 stops for itself.
-    farm.begin().run()
-
-    stopped = [row for row in farm.verdicts if row[1] != "RESET"]
-    assert [(0, "STOP_SIMULATION", "enough"), (1, "STOP_SIMULATION", "max_episodes")] == stopped
-    assert [2, 3] == [sum(e[0] == w for e in farm.episodes) for w in (0, 1)]
-    assert "max_episodes" == farm.records("phase")[-1][4]
-
-
-@pytest.mark.parametrize("signal", [Signal.RESET, Signal.RESTART])
-def test_reset_and_restart_begin_the_next_episode(kit: Any, signal: Signal) -> None:
-    """RESET and RESTART end the episode; the next begins with its own seeds, by the same word."""
-    farm = kit.Farm(
-        kit.plan(kit.phase()),
-        [("limit", kit.FakeLimit(2), "phase")],
-        lambda w, e: 9,
-        stop(0, 0, 2, signal, "controller"),
-    )
-    farm.begin().run()
-
-    assert [("RESET", 0), (signal.name, 1)] == [(row[1], row[2]) for row in farm.began]
-    seeds = [row[3]["hill"]["seed"] for row in farm.began]
-    assert 2 == len(set(seeds))
-    assert [2, 9] == [e[2] for e in farm.episodes]
-
-
-def test_workers_begin_one_after_the_other_where_brains_learn(kit: Any) -> None:
-    """The order in which muscles join a brain does not vary: the next worker starts when the one before has."""
-    farm = kit.Farm(kit.plan(learner(kit, workers=3)), [("limit", kit.FakeLimit(1), "phase")])
-    farm.begin().run(until=lambda: farm.governor.stage is Stage.RUNNING)
-
-    assert [("start", 0)] == [ask.tag for ask in farm.asks if ask.tag[0] == "start"]
-    farm.run()
-    assert [("start", w) for w in range(3)] == [ask.tag for ask in farm.asks if ask.tag[0] == "start"]
-
-
 # -- operators --------------------------------------------------------------------------------------------------------
-REFUSED = [
-    (FlowSignal("HALT", "operator"), None, "unknown signal 'HALT'; there are CONTINUE, PAUSE"),
-    (FlowSignal("RESET", "operator"), "1", "the running phase is 0 (phase 0)"),
-    (FlowSignal("RESET", "operator"), "phase 1", "the running phase is 0 (phase 0)"),
-    (FlowSignal("RESET", "operator", worker=7), None, "no worker 7 is running; there are [0, 1]"),
-]
-
-
-@pytest.mark.parametrize(("wish", "phase", "text"), REFUSED)
-def test_refused_signal_is_recorded(kit: Any, wish: FlowSignal, phase: str | None, text: str) -> None:
-    """A signal for nobody, or of no kind, is refused with the reason, recorded so, and does nothing."""
-    farm = kit.Farm(kit.plan(kit.phase(workers=2)), [("max_episodes", kit.FakeLimit(2), "phase")])
-    farm.begin().run(until=lambda: running(farm))
-    answer = farm.signal(wish, phase)
-    farm.run()
-
-    assert not answer.accepted
-    assert answer.text.startswith(text)
-    assert [[wish.signal, "operator", f"refused: {answer.text}"]] == [
-        r[4:7] for r in farm.records("signal") if r[5] == "operator"
-    ]
-    assert 4 == len(farm.episodes)
-
-
-def test_signal_before_and_after_the_phase_is_refused(kit: Any) -> None:
-    """A signal acts on a running phase only."""
-    farm = kit.Farm(kit.plan(kit.phase()), [("limit", kit.FakeLimit(1), "phase")])
-    wish = FlowSignal("RESET", "operator")
-
-    assert (False, "no phase is running") == _answer(farm, wish)
-    farm.begin()
-    assert (False, "no phase is running") == _answer(farm, wish)
-    farm.run()
-    known = len(farm.records("signal"))
-    assert (False, "no phase is running") == _answer(farm, wish)
-    assert known == len(farm.records("signal")), "a run that has ended has another row"
-
-
-def _answer(farm: Any, wish: FlowSignal, phase: str | None = None) -> tuple[bool, str]:
-    answer = farm.signal(wish, phase)
-    return answer.accepted, answer.text
-
-
-@pytest.mark.parametrize("learns", [False, True])
-@pytest.mark.parametrize(
-    ("signal", "status", "reason"),
-    [("STOP_PHASE", "completed", "operator: tea"), ("SHUTDOWN", "shutdown", "operator: tea")],
-)
-def test_operator_stops(kit: Any, learns: bool, signal: str, status: str, reason: str) -> None:
-    """STOP_PHASE ends this phase and goes on with the next; SHUTDOWN ends the run, with success."""
-    made = learner(kit, workers=2) if learns else kit.phase(workers=2)
-    farm = kit.Farm(
-        kit.plan(made, kit.phase(1)), lambda p: [("limit", kit.FakeLimit(9 if p.index == 0 else 1), "phase")]
-    )
-    farm.begin().run(until=lambda: running(farm))
-    assert (True, "acts at the next step boundary of phase 0") == _answer(
-        farm, FlowSignal(signal, "operator", "tea"), "0"
-    )
-    farm.run()
-
-    assert Finish("finished", status, 0) == farm.finish
-    assert reason == farm.records("phase")[1][4]
-    assert (2 if signal == "STOP_PHASE" else 1) * 2 == len(farm.records("phase"))
-    assert [signal, "operator", "tea"] == farm.records("signal")[0][4:7]
-
-
-@pytest.mark.parametrize("learns", [False, True])
-def test_operator_resets_one_worker(kit: Any, learns: bool) -> None:
-    """RESET with a worker ends the running episode of that worker alone."""
-    made = learner(kit, workers=2) if learns else kit.phase(workers=2)
-    farm = kit.Farm(kit.plan(made), [("max_episodes", kit.FakeLimit(2), "phase")], lambda w, e: 20)
-    farm.begin().run(until=lambda: farm.workers[1].step == 5)
-    _answer(farm, FlowSignal("RESET", "operator", worker=1))
-    farm.run()
-
-    short = [e for e in farm.episodes if e[2] < 20]
-    assert [(1, 0)] == [e[:2] for e in short]
-    assert 4 == len(farm.episodes)
-
-
-def test_greatest_of_several_signals_wins(kit: Any) -> None:
-    """Of several signals for one worker before the same boundary the greatest acts, whichever came last."""
-    farm = kit.Farm(kit.plan(learner(kit, workers=2)), [("limit", kit.FakeLimit(2), "phase")], lambda w, e: 20)
-    farm.begin().run(until=lambda: farm.workers[1].step == 5 and farm.workers[0].state != "standing")
-    for signal in ("RESTART", "RESET"):
-        _answer(farm, FlowSignal(signal, "operator", worker=1))
-    farm.run()
-
-    assert [(1, "RESTART", 1)] == [row[:3] for row in farm.began if row[0] == 1 and row[2] == 1]
-
-
-@pytest.mark.parametrize("learns", [False, True])
-@pytest.mark.parametrize("end", ["CONTINUE", "RESET", "STOP_PHASE"])
-def test_pause_lasts_until_something_else(kit: Any, learns: bool, end: str) -> None:
-    """A paused phase stands still, however long; CONTINUE or a greater signal ends the pause."""
-    made = learner(kit, workers=2) if learns else kit.phase(workers=2)
-    farm = kit.Farm(kit.plan(made), [("max_episodes", kit.FakeLimit(2), "phase")], lambda w, e: 30)
-    farm.begin().run(until=lambda: running(farm))
-    assert farm.signal(FlowSignal("PAUSE", "operator")) is None, "who asks is told when they stand"
-    farm.run()
-    stood = farm.steps
-    farm.run()
-    farm.tick(1.0)
-    assert (None, stood) == (farm.finish, farm.steps)
-    assert stood < 30
-    steps = [worker.step for worker in farm.workers]
-    lines = [f"worker {w} is paused after step {step} of episode 0" for w, step in enumerate(steps)]
-    assert Signalled(True, "\n".join(lines)) == farm.answers["operator"]
-    assert {"phase": 0, "workers": [0, 1], "moving": False} == farm.events("phase.paused")[-1]
-    assert not farm.events("phase.resumed")
-
-    _answer(farm, FlowSignal(end, "operator"))
-    farm.run()
-    assert [{"phase": 0}] == farm.events("phase.resumed")
-    assert Finish("finished", "completed", 0) == farm.finish
-    assert {"CONTINUE": 120, "RESET": stood + 60, "STOP_PHASE": stood}[end] == farm.steps
-
-
-@pytest.mark.parametrize("learns", [False, True])
-@pytest.mark.parametrize("now", [False, True])
-def test_interrupt(kit: Any, learns: bool, now: bool) -> None:
-    """An interrupted run ends with 130: after the running episodes, or at the next boundary; brains still store."""
-    made = learner(kit, workers=2) if learns else kit.phase(workers=2)
-    farm = kit.Farm(kit.plan(made, kit.phase(1)), [("max_episodes", kit.FakeLimit(9), "phase")], lambda w, e: 12)
-    farm.begin().run(until=lambda: running(farm))
-    farm.obey(farm.governor.stop(now, "Ctrl-C", 0.0))
-    farm.run()
-
-    assert Finish("interrupted", "interrupted: Ctrl-C", 130) == farm.finish
-    assert ["interrupted" if now else "terminated"] * 2 == [e[3] for e in farm.episodes]
-    assert ["interrupted", "interrupted"] == farm.records("phase")[-1][3:]
-    assert 2 == len(farm.records("phase"))
-    assert learns == bool(farm.records("brain"))
-
-
-def test_second_interrupt_is_at_once(kit: Any) -> None:
-    """The first interrupt waits for the episodes; a second one does not."""
-    farm = kit.Farm(kit.plan(kit.phase(workers=2)), [("max_episodes", kit.FakeLimit(9), "phase")], lambda w, e: 50)
-    farm.begin().run(until=lambda: running(farm))
-    farm.obey(farm.governor.stop(False, "Ctrl-C", 0.0))
-    farm.run(until=lambda: farm.steps > 20)
-    farm.obey(farm.governor.stop(True, "Ctrl-C", 0.0))
-    farm.run()
-
-    assert ["interrupted"] * 2 == [e[3] for e in farm.episodes]
 
 
 @pytest.mark.parametrize("cut_before", [False, True])
@@ -538,127 +204,12 @@ def test_a_worker_that_does_not_answer_keeps_no_interrupted_run(kit: Any, cut_be
     assert ["end", "interrupted", reason] == farm.effects[-2].record[:3]
 
 
-def test_an_episode_that_never_ends_is_cut(kit: Any) -> None:
-    """After LEAVE_EPISODE_S an interrupted run does what a second interrupt would do."""
-    farm = kit.Farm(kit.plan(kit.phase(workers=2)), [("max_episodes", kit.FakeLimit(9), "phase")], lambda w, e: 10_000)
-    farm.begin().run(until=lambda: running(farm))
-    farm.obey(farm.governor.stop(False, "Ctrl-C", 0.0))
-    farm.obey(farm.governor.tick(LEAVE_EPISODE_S - 1.0))
-    before = farm.finish
-    farm.obey(farm.governor.tick(LEAVE_EPISODE_S))
-    farm.run()
-
-    assert before is None
-    assert Finish("interrupted", "interrupted: Ctrl-C", 130) == farm.finish
-
-
-@pytest.mark.parametrize("stage", [Stage.NEEDING, Stage.JOINING, Stage.SETTING_UP, Stage.BRAINS])
-def test_interrupt_before_the_first_step(kit: Any, stage: Stage) -> None:
-    """A run that is interrupted while it begins ends at once; what comes late is not heard."""
-    farm = kit.Farm(kit.plan(learner(kit, workers=2)))
-    farm.begin().run(until=lambda: farm.governor.stage is stage)
-    farm.obey(farm.governor.stop(False, "Ctrl-C", 0.0))
-    asked = len(farm.asks)
-    farm.run()
-
-    assert Finish("interrupted", "interrupted: Ctrl-C", 130) == farm.finish
-    assert asked == len(farm.asks)
-
-
-@pytest.mark.parametrize("stage", [Stage.MUSCLES_LEAVING, Stage.STORING, Stage.CLOSING])
-def test_interrupt_while_a_phase_ends(kit: Any, stage: Stage) -> None:
-    """A run that is interrupted while a phase ends lets it end, and begins no other."""
-    farm = kit.Farm(kit.plan(learner(kit), kit.phase(1)), [("limit", kit.FakeLimit(1), "phase")])
-    farm.begin().run(until=lambda: farm.governor.stage is stage)
-    farm.obey(farm.governor.stop(True, "", 0.0))
-    farm.run()
-
-    assert Finish("interrupted", "interrupted: operator", 130) == farm.finish
-    assert ["brain.shutdown"] == [a.call for a in farm.asks if a.peer == "farm-1/brain/ada"][-1:]
-
-
 # -- failing ----------------------------------------------------------------------------------------------------------
 def failing(kit: Any, learns: bool) -> Any:
     """Return a running farm of three workers."""
     made = learner(kit, workers=3) if learns else kit.phase(workers=3)
     farm = kit.Farm(kit.plan(made, kit.phase(1)), [("max_episodes", kit.FakeLimit(9), "phase")], lambda w, e: 12)
     return farm.begin().run(until=lambda: running(farm))
-
-
-@pytest.mark.parametrize("learns", [False, True])
-def test_failing_worker(kit: Any, learns: bool) -> None:
-    """A worker that cannot go on fails the run by name; the others close their episodes, and then it ends."""
-    farm = failing(kit, learns)
-    farm.workers[1].state = "gone"
-    farm.workers[1].inbox.clear()
-    failure = Failure("author", "ValueError: boom", "environment hill, hook update", "Traceback ...")
-    report = WorkerFailed(1, 0, 2, failure, "farm-1/environment/hill/1")
-    farm.tell_governor(1, lambda: farm.governor.worker_failed(object(), report, farm.now_s))
-    farm.run()
-
-    finish = farm.finish
-    assert finish is not None
-    assert ("failed", "failed: ValueError: boom", 1) == (finish.status, finish.reason, finish.exit_status)
-    assert "farm-1/environment/hill/1" == finish.peer
-    assert finish.failure is not None
-    assert "environment hill, hook update (worker 1, episode 0, step 2)" == finish.failure.where
-    assert "Traceback ..." == finish.failure.traceback
-    assert {(0, "failed"), (2, "failed")} == {(e[0], e[3]) for e in farm.episodes if e[3] != "terminated"}
-    assert ["failed", "failed"] == farm.records("phase")[-1][3:]
-
-
-@pytest.mark.parametrize("learns", [False, True])
-@pytest.mark.parametrize(
-    ("peer", "label"),
-    [
-        ("farm-1/controller/1", "controller (worker 1)"),
-        ("farm-1/environment/hill/0", "environment hill (worker 0)"),
-        ("farm-1/muscle/ada/2", "muscle ada (worker 2)"),
-    ],
-)
-def test_lost_peer(kit: Any, learns: bool, peer: str, label: str) -> None:
-    """A lost peer fails the run by name; the workers that are left close their episodes, and nobody else is awaited."""
-    farm = failing(kit, learns)
-    if peer == "farm-1/controller/1":
-        farm.workers[1].state = "gone"
-        farm.workers[1].inbox.clear()
-        farm.to_governor.pop(1, None)
-    farm.tell_governor("broker", lambda: farm.governor.lost(peer, "killed by SIGKILL", farm.now_s))
-    farm.run()
-
-    assert farm.finish is not None
-    assert (f"failed: {label} is gone: killed by SIGKILL", peer) == (farm.finish.reason, farm.finish.peer)
-    assert 1 == farm.finish.exit_status
-
-
-@pytest.mark.parametrize("peer", ["farm-1/controller/1", "farm-1/environment/hill/0", "farm-1/muscle/ada/2"])
-def test_who_returns_is_waited_for(kit: Any, peer: str) -> None:
-    """The loss of somebody who comes back ends nothing, at whatever stage, and neither does it when he has come."""
-    farm = failing(kit, False)
-    farm.obey(farm.governor.lost(peer, "killed by SIGKILL", farm.now_s, True))
-    stage = farm.governor.stage
-    farm.obey(farm.governor.tick(farm.now_s + 1000.0))
-    farm.obey(farm.governor.joined(peer, "msgpack", farm.now_s))
-
-    assert (stage, None) == (farm.governor.stage, farm.finish)
-
-
-def test_incidents_are_recorded_and_end_a_run_if_they_say_so(kit: Any) -> None:
-    """What is told of a process becomes a row; one that does not come back ends the run by its name."""
-    farm = failing(kit, False)
-    fields = ("2026-01-01T00:00:00.000+00:00", "muscle/ada/0", 1, "lost", "muscle.act", "killed")
-    effects = farm.governor.incident(Incident(*fields), farm.now_s)
-    assert [Record(["incident", *fields])] == effects
-    failure = Failure("lost", "poison: muscle ada (worker 0) died 3 times")
-    farm.obey(farm.governor.incident(Incident(*fields, failure), farm.now_s))
-    farm.run()
-
-    assert farm.finish is not None
-    assert ("failed: poison: muscle ada (worker 0) died 3 times", "farm-1/muscle/ada/0") == (
-        farm.finish.reason,
-        farm.finish.peer,
-    )
-    assert [] == farm.governor.incident(Incident(*fields), farm.now_s)
 
 
 def test_first_failure_counts(kit: Any) -> None:
@@ -683,43 +234,6 @@ def test_worker_that_does_not_close_is_not_awaited_for_ever(kit: Any) -> None:
 
     farm.tick(0.5)
     assert farm.finish is not None
-
-
-def test_stranger_s_loss_is_no_failure(kit: Any) -> None:
-    """The loss of a peer that the phase does not need is told and nothing more."""
-    farm = failing(kit, False)
-    farm.obey(farm.governor.lost("operator-1", "left", farm.now_s))
-
-    assert [{"name": "operator-1", "reason": "left"}] == farm.events("peer.lost")
-    assert Stage.RUNNING is farm.governor.stage
-
-
-@pytest.mark.parametrize("word", ["need", "setup", "brain", "start", "muscles", "store", "close"])
-def test_failed_call_fails_the_run(kit: Any, word: str) -> None:
-    """Whatever call of the governor fails, at whatever stage: the run ends as failed with that reason."""
-    farm = kit.Farm(kit.plan(learner(kit, workers=2), kit.phase(1)), [("limit", kit.FakeLimit(1), "phase")])
-    farm.begin().run(until=lambda: any(ask.tag[0] == word for ask in farm.asks))
-    ask = next(ask for ask in farm.asks if ask.tag[0] == word)
-    farm.obey(farm.governor.failed(ask.tag, Failure("author", "boom"), ask.peer, farm.now_s))
-    farm.run()
-    if farm.finish is None:
-        farm.tick(1.5)
-
-    assert farm.finish is not None
-    assert ("failed", "failed: boom", ask.peer) == (farm.finish.status, farm.finish.reason, farm.finish.peer)
-    assert "failed" == farm.records("phase")[-1][3]
-    assert (1, 1) == (len(farm.records("run")), len(farm.records("end")))
-
-
-@pytest.mark.parametrize(("kind", "status"), [("document", 2), ("plugin", 2), ("usage", 2), ("author", 1), ("lost", 1)])
-def test_exit_status_of_what_never_began(kit: Any, kind: str, status: int) -> None:
-    """A fault of document or plugin before the first step ends with 2: nothing was run."""
-    farm = kit.Farm(kit.plan(kit.phase())).begin()
-    farm.run(until=lambda: farm.governor.stage is Stage.SETTING_UP)
-    farm.obey(farm.governor.failed(("setup", 0), Failure(kind, "boom"), None, 0.0))
-
-    assert farm.finish is not None
-    assert status == farm.finish.exit_status
 
 
 def test_unknown_ids_fail_the_run_with_their_places(kit: Any) -> None:
@@ -749,75 +263,6 @@ def test_workers_that_declare_differently_fail_the_run(kit: Any) -> None:
 
 
 # -- waiting ----------------------------------------------------------------------------------------------------------
-def test_waits_are_told_and_end(kit: Any) -> None:
-    """Who does not join is told of by name at 2, 4, 8 ... seconds, and fails the run at the deadline."""
-    farm = kit.Farm(kit.plan(kit.phase(deadlines_s={"join": 10.0})))
-    farm.silent.add("farm-1/muscle/ada/0")
-    farm.begin().run()
-    for _ in range(39):
-        farm.tick(0.25)
-    texts = [event["text"] for event in farm.events("waiting")]
-
-    assert [
-        f"waiting {t:.1f} s for muscle ada (worker 0) to join; gives up in {10 - t:.1f} s" for t in (2.0, 4.0, 8.0)
-    ] == texts
-    assert farm.finish is None
-
-    farm.tick(0.25)
-    assert farm.finish is not None
-    assert "failed: waited 10.0 s for muscle ada (worker 0) to join" == farm.finish.reason
-    assert "farm-1/muscle/ada/0" == farm.finish.peer
-
-
-def test_who_attaches_is_awaited_by_name_for_ever(kit: Any) -> None:
-    """A program that somebody else starts is awaited without a deadline; the wait says what to do."""
-    from ganglion.run.plan import EnvironmentPlan
-
-    farm = kit.Farm(kit.plan(kit.phase(environments=[EnvironmentPlan("hill", attach=True)])))
-    farm.silent.add("farm-1/environment/hill/0")
-    farm.begin().run()
-    for _ in range(100):
-        farm.tick(60.0)
-
-    assert farm.finish is None
-    assert farm.events("waiting")[0]["text"].endswith(
-        "for environment hill (worker 0) to attach: start it with GANGLION_NAME=hill or ganglion attach"
-    )
-    farm.obey(farm.governor.joined("farm-1/environment/hill/0", "json", farm.now_s))
-    assert Stage.SETTING_UP is farm.governor.stage
-    assert "json" == farm.asks[-1].message.environments[0]["content"]
-
-
-def test_store_is_awaited_too(kit: Any) -> None:
-    """A run with a store does not begin before the store has joined, and fails when it is lost."""
-    farm = kit.Farm(kit.plan(kit.phase()), [("limit", kit.FakeLimit(1), "phase")], store="farm-1/store")
-    farm.silent.add("farm-1/store")
-    farm.begin().run()
-    assert Stage.JOINING is farm.governor.stage
-    farm.tick(2.0)
-    assert ["waiting 2.0 s for the store to join; gives up in 28.0 s"] == [e["text"] for e in farm.events("waiting")]
-
-    farm.obey(farm.governor.joined("farm-1/store", "msgpack", farm.now_s))
-    farm.run(until=lambda: running(farm))
-    farm.obey(farm.governor.lost("farm-1/store", "disk full", farm.now_s))
-    assert [Steer] == [type(e) for e in farm.effects if isinstance(e, Steer)]
-    farm.run()
-    assert farm.finish is not None
-    assert "failed: the store is gone: disk full" == farm.finish.reason
-
-
-def test_answers_after_the_end_are_not_heard(kit: Any) -> None:
-    """After the end nothing begins again: neither by an answer, nor by a join, a loss or the clock."""
-    farm = kit.Farm(kit.plan(kit.phase()), [("limit", kit.FakeLimit(1), "phase")]).begin().run()
-    before = len(farm.effects)
-    farm.obey(farm.governor.answered(("close", 0), None, 1.0))
-    farm.obey(farm.governor.lost("farm-1/controller/0", "left", 1.0))
-    farm.obey(farm.governor.stop(True, "", 1.0))
-    farm.tick(100.0)
-
-    assert Stage.ENDED is farm.governor.stage
-    assert [Event] == [type(effect) for effect in farm.effects[before:]]
-    assert Finish("finished", "completed", 0) == farm.finish
 
 
 # -- beginning again ---------------------------------------------------------------------------------------------------
@@ -827,32 +272,6 @@ def test_a_cut_is_made_at_the_begin_of_each_phase(kit: Any) -> None:
     cuts = [effect for effect in farm.effects if isinstance(effect, Cut)]
 
     assert [Cut(0, []), Cut(1, [[0, "ada", "/results/brains/0/ada"]])] == cuts
-
-
-def test_a_run_begins_again_at_a_cut(kit: Any) -> None:
-    """From there on everything is asked and recorded as in the run that was never cut; its begin is the former."""
-    phases = [learner(kit), kit.phase(1, agents=[kit.agent(brain="dummy")], mode="test"), learner(kit, 2)]
-    whole = kit.Farm(kit.plan(*phases), [("limit", kit.FakeLimit(2), "phase")]).begin().run()
-    places = [place for place, effect in enumerate(whole.effects) if isinstance(effect, Cut)]
-    cut = whole.effects[places[1]]
-    rest = kit.Farm(kit.plan(*phases), [("limit", kit.FakeLimit(2), "phase")]).begin(cut, "long ago").run()
-    again = next(place for place, effect in enumerate(rest.effects) if isinstance(effect, Cut))
-
-    assert cut == rest.effects[again]
-    assert ["long ago"] == [record[0]["started"] for record in rest.records("run")]
-    assert _after(whole, places[1]) == _after(rest, again)
-    assert whole.finish == rest.finish == Finish("finished", "completed", 0)
-
-
-def _after(farm: Any, place: int) -> list[Any]:
-    """Return what the governor decided behind a cut; who has joined in an earlier phase is there already."""
-    waits = ("Await", "Answer")
-    joins = ("peer.joined",)
-    return [
-        effect
-        for effect in farm.effects[place + 1 :]
-        if type(effect).__name__ not in waits and not (isinstance(effect, Event) and effect.name in joins)
-    ]
 
 
 # -- losses that cost an episode --------------------------------------------------------------------------------------
@@ -870,29 +289,6 @@ def test_who_is_lost_while_the_phase_is_set_up_is_awaited(kit: Any) -> None:
     assert [Event("peer.lost", {"name": HUT, "reason": "exit 9"})] == lost
     assert [] == asked
     assert Answer("token", Rebuilt(True)) in back
-
-
-@pytest.mark.parametrize("stage", [Stage.JOINING, Stage.RUNNING])
-def test_attached_program_that_is_lost_is_awaited_again(kit: Any, stage: Stage) -> None:
-    """Before and within episodes the run waits for the program by name, as long as `attach` grants; then it goes on."""
-    patient = Recovery(deadlines_s={"attach": 7.0})
-    hill = EnvironmentPlan("hill", attach=True, recovery=patient)
-    farm = kit.Farm(kit.plan(kit.phase(workers=2, environments=[hill])))
-    farm.silent.add("farm-1/environment/hill/1")
-    farm.begin().run()
-    if stage is Stage.RUNNING:
-        farm.silent.clear()
-        farm.obey(farm.governor.joined("farm-1/environment/hill/1", "msgpack", farm.now_s))
-        farm.run(until=lambda: running(farm))
-    farm.obey(farm.governor.lost(HUT, "left", farm.now_s))
-    farm.tick(3.0)
-
-    text = "environment hill (worker 0) to come back: start it again with GANGLION_NAME=hill or ganglion attach"
-    assert (stage, None) == (farm.governor.stage, farm.finish)
-    assert text in farm.events("waiting")[-1]["text"]
-    farm.obey(farm.governor.joined(HUT, "msgpack", farm.now_s))
-    farm.tick(3.0)
-    assert (stage, None) == (farm.governor.stage, farm.finish)
 
 
 @pytest.mark.parametrize("form", [{"attach": True}, {"command": ["hill"]}])

@@ -6,39 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ganglion.run.model import Keeper, continued, missing, own, pick_phase, pick_run, wish_of
-
-OTHER = {"here": False, "elsewhere": True, "uid": "other", "phase": None, "run": None}
-THIS = {"here": True, "elsewhere": False, "uid": "farm", "run": None}
-
-FILLED: list[tuple[Any, dict[str, Any] | None]] = [
-    (None, None),
-    (False, None),
-    ({"optional": True}, None),
-    ({"phase": None, "agent": None}, None),
-    ({"phase": 0}, {**THIS, "agent": "ada", "phase": 0, "bare": False}),
-    ({"agent": "bob"}, {**THIS, "agent": "bob", "phase": None, "named": True}),
-    ({"base": "kept"}, {**THIS, "base": "kept", "bare": True, "named": False}),
-    ({"base": "kept", "agent": "bob"}, {**THIS, "bare": True, "named": True}),
-    ({"experiment_run": "other"}, {**OTHER, "agent": "ada", "bare": False, "optional": False}),
-    ({"experiment_run": "other", "optional": True}, {**OTHER, "optional": True}),
-    # a document that names itself means its newest run: this one as far as it has come, else the one before
-    ({"experiment_run": "farm"}, {"here": True, "elsewhere": True, "uid": "farm", "run": None}),
-    ({"instance": "other-3"}, {"here": False, "elsewhere": True, "uid": None, "run": "other-3"}),
-    ({"instance": "other-3", "experiment_run": "other"}, {"here": False, "uid": "other", "run": "other-3"}),
-    ({"instance": "farm-1", "experiment_run": "farm"}, {"here": False, "elsewhere": True, "run": "farm-1"}),
-    ({"instance": "farm-2"}, {"here": True, "elsewhere": False, "run": "farm-2"}),
-]
-
-
-@pytest.mark.parametrize(("load", "filled"), FILLED)
-def test_missing_keys_are_filled_in(load: Any, filled: dict[str, Any] | None) -> None:
-    """Each key that `load` leaves out has its documented meaning; without a key that asks there is no wish."""
-    wish = wish_of(load, "ada", "farm", "farm-2")
-
-    assert (filled is None) == (wish is None)
-    assert (filled or {}).items() <= {name: getattr(wish, name) for name in filled or {}}.items()
-
+from ganglion.run.model import Keeper, continued, own, pick_phase, pick_run, wish_of
 
 WORDS = [
     ({"phase": 0}, "the model of agent `ada` from this run (phase 0)"),
@@ -68,24 +36,6 @@ def test_a_wish_is_told_in_words(load: Any, words: str) -> None:
 def phases(kit: Any, *agents: str) -> list[Any]:
     """Return phases with these agents, one letter for each."""
     return [kit.phase(index, agents=[kit.agent(name) for name in names]) for index, names in enumerate(agents)]
-
-
-CONTINUED = [
-    (("a", "a"), {(0, "a"): "m0"}, "m0"),
-    (("ab", "b", "a"), {(0, "a"): "m0", (1, "b"): "m1"}, "m0"),  # the phase between lacks the agent
-    (("a", "a", "a"), {(0, "a"): "m0", (1, "a"): "m1"}, "m1"),
-    (("a", "a", "a"), {(0, "a"): "m0"}, None),  # it began afresh in phase 1, and left nothing
-    (("b", "a"), {(0, "b"): "m0"}, None),
-    (("a",), {}, None),
-]
-
-
-@pytest.mark.parametrize(("agents", "models", "folder"), CONTINUED)
-def test_an_agent_continues_from_its_latest_earlier_phase(
-    kit: Any, agents: tuple[str, ...], models: dict[tuple[int, str], str], folder: str | None
-) -> None:
-    """It is the model of the latest earlier phase in which the agent took part, else none."""
-    assert folder == continued(phases(kit, *agents), len(agents) - 1, "a", models)
 
 
 @given(
@@ -176,18 +126,3 @@ def test_which_phase_of_another_run_is_meant(load: Any, having: list[int], picke
 
     assert wish is not None
     assert picked == pick_phase(wish, {0: "warm", 1: "rest", 2: "hot"}, having, "x-1")
-
-
-def test_what_is_missing_is_told_with_all_places(kit: Any) -> None:
-    """The sentence has the place in the document, what was looked for, and a line for each place."""
-    load = {"experiment_run": "x", "optional": True}
-    agent = kit.agent(load=load, load_at="run.yml:3:4: a.load")
-    wish = wish_of(load, "ada", "farm", "farm-1")
-    assert wish is not None
-    first, second = missing(agent, wish, [("base /b", "there is no such directory")]).splitlines()
-
-    assert f"run.yml:3:4: a.load: {wish} was not found; it starts fresh" == first
-    assert "  in base /b: there is no such directory" == second
-    insisting = wish_of({"experiment_run": "x"}, "ada", "farm", "farm-1")
-    assert insisting is not None
-    assert missing(agent, insisting, []).endswith("with `optional: true` it would start fresh")

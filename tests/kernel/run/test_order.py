@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ganglion.run.flow import order_record, refusal
+from ganglion.run.flow import refusal
 from ganglion.wire.messages import FlowSignal
 
 
@@ -21,22 +21,3 @@ from ganglion.wire.messages import FlowSignal
 def test_what_cannot_be_done_is_refused(kit: Any, wish: FlowSignal, wanted: str | None, text: str) -> None:
     """A signal, phase, worker or number that is not there is named."""
     assert text in refusal(wish, wanted, kit.phase(), [0, 1])
-
-
-def test_what_can_be_done_is_not_refused(kit: Any) -> None:
-    """An order for the running phase, by its index or name, is carried out."""
-    for wanted in (None, "0", "phase 0"):
-        assert "" == refusal(FlowSignal("RESET", "operator", "", worker=1), wanted, kit.phase(), [0, 1])
-    assert "" == refusal(FlowSignal("CONTINUE", "operator", "", steps=1), None, kit.phase(), [0])
-
-
-def test_without_a_phase_nothing_can_be_ordered() -> None:
-    """Where no phase is running all orders are refused."""
-    assert "no phase is running" == refusal(FlowSignal("RESET", "operator", ""), None, None, ())
-
-
-def test_the_row_says_when_an_order_came() -> None:
-    """Phase, worker, signal, issuer, reason, round and moment stand in the row."""
-    row = order_record(FlowSignal("RESET", "operator", "why", data={"a": 1}, worker=2), "because", 1, 5, 3).record
-
-    assert ["signal", 1, 2, None, None, "RESET", "operator", "because", {"a": 1}, 5, 3] == row

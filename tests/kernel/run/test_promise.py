@@ -11,28 +11,6 @@ def told(effects: list[Any]) -> dict[str, tuple[bool, str]]:
     return {effect.token: (effect.message.accepted, effect.message.text) for effect in effects}
 
 
-def test_it_is_kept_when_all_stand() -> None:
-    """Who asks for all workers is answered when the last one stands, with a line for each, and once."""
-    promises = Promises()
-    promises.give("all", None, 0.0)
-
-    assert {} == told(promises.keep({0: (3, 12), 1: None}, "worker", 1.0))
-    kept = promises.keep({0: (3, 12), 1: (0, 4)}, "worker", 2.0)
-    assert {
-        "all": (True, "worker 0 is paused after step 12 of episode 3\nworker 1 is paused after step 4 of episode 0")
-    } == told(kept)
-    assert {} == told(promises.keep({0: (3, 12), 1: (0, 4)}, "worker", 3.0))
-
-
-def test_one_worker_is_enough_where_it_was_meant() -> None:
-    """Who asks for one worker does not wait for the others."""
-    promises = Promises()
-    promises.give("one", 1, 0.0)
-
-    kept = promises.keep({0: None, 1: (0, 4)}, "evaluation worker", 1.0)
-    assert {"one": (True, "evaluation worker 1 is paused after step 4 of episode 0")} == told(kept)
-
-
 def test_nobody_waits_for_ever() -> None:
     """After its time a promise is kept with what is known: who does not stand is named."""
     promises = Promises()
@@ -42,11 +20,3 @@ def test_nobody_waits_for_ever() -> None:
     assert {} == told(promises.keep(workers, "worker", PAUSE_ANSWER_S - 0.1))
     text = told(promises.keep(workers, "worker", PAUSE_ANSWER_S))["all"][1]
     assert "worker 1 has not reached its next step boundary within 20 s" in text
-
-
-def test_without_workers_it_says_so() -> None:
-    """A phase that has ended meanwhile leaves nobody who could stand."""
-    promises = Promises()
-    promises.give("all", None, 0.0)
-
-    assert {"all": (False, "no worker runs any more")} == told(promises.keep({}, "worker", 1.0))

@@ -1,19 +1,16 @@
 from __future__ import annotations
 
-import io
 import struct
 import tracemalloc
-import zipfile
 import zlib
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from ganglion.errors import LimitExceeded, StoreError
 from ganglion.limits import MODEL_BYTES, MODEL_MEMBERS
-from ganglion.sdk.models import load_arrays, load_meta, save_arrays
+from ganglion.sdk.models import load_arrays, load_meta
 
 HEADER = "{'descr': '<f8', 'fortran_order': False, 'shape': (2,), }"
 
@@ -128,51 +125,3 @@ def test_large_files_are_not_read(tmp_path: Path) -> None:
     for read in (load_arrays, load_meta):
         with pytest.raises(LimitExceeded, match="model_bytes"):
             read(path)
-
-
-def test_only_what_is_asked_for_is_read(tmp_path: Path) -> None:
-    """The object beside large arrays is read without them."""
-    path = tmp_path / "m.npz"
-    save_arrays(path, {"a": np.zeros(4_000_000)}, {"tag": "x"})
-    tracemalloc.start()
-    assert {"tag": "x"} == load_meta(path)
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-
-    assert peak < 500_000
-
-
-@pytest.mark.parametrize(
-    ("shape", "order"),
-    [((), "C"), ((3,), "C"), ((0,), "C"), ((2, 3), "C"), ((2, 3), "F"), ((4, 0, 2), "C"), ((1,) * 16, "C")],
-)
-@pytest.mark.parametrize("kind", ["<f8", ">f4", "|b1", "|u1", "<c16", "|S3", "<i8", "<f2"])
-def test_arrays_that_numpy_writes_are_read(tmp_path: Path, shape: tuple[int, ...], order: Any, kind: str) -> None:
-    """Every dtype, shape and order of ours comes back as numpy wrote it, from any of its two versions."""
-    array = np.asarray(np.arange(np.prod(shape, dtype=int)).reshape(shape) % 2, dtype=kind, order=order)
-    for version in ((1, 0), (2, 0)):
-        with zipfile.ZipFile(tmp_path / "m.npz", "w") as archive, archive.open("a.npy", "w") as file:
-            np.lib.format.write_array(file, array, version=version)
-        found = load_arrays(tmp_path / "m.npz")["a"]
-
-        assert (array.dtype, array.shape) == (found.dtype, found.shape)
-        assert np.array_equal(array, found)
-
-
-def test_archives_of_other_writers_are_read(tmp_path: Path) -> None:
-    """Sizes behind the data, names in UTF-8, and fields of eight bytes are what other writers of archives leave."""
-
-    class Pipe(io.BytesIO):
-        """Be a file in which nobody can go back."""
-
-        def seekable(self) -> bool:
-            return False
-
-    pipe = Pipe()
-    with zipfile.ZipFile(pipe, "w") as archive:
-        archive.writestr("a.npy", npy())
-        with archive.open("ü.npy", "w", force_zip64=True) as member:
-            member.write(npy())
-    (tmp_path / "m.npz").write_bytes(pipe.getvalue())
-
-    assert {"a": [0.0, 0.0], "ü": [0.0, 0.0]} == {n: list(it) for n, it in load_arrays(tmp_path / "m.npz").items()}

@@ -90,35 +90,6 @@ def test_the_default_learn_says_that_it_cannot_await() -> None:
         Async().learn(_transitions(1))
 
 
-def test_a_muscle_that_joins_gets_the_last_update() -> None:
-    """Before there is one, it gets what `thinking` says to nothing."""
-    brain = Counting()
-    brain.initial_update("a/1")
-    brain.last_update = 7
-
-    assert brain.initial_update("a/2") == 7
-    assert [("a/1", None)] == brain.seen
-
-
-def test_models_are_kept_by_the_easy_pair(tmp_path: Path) -> None:
-    """`arrays` and `load_arrays` suffice for `store` and `load`."""
-    brain, other = Counting(), Counting()
-    brain.models = other.models = Models(tmp_path)
-    brain.weights = np.array([1.0, 2.0])
-    brain.store()
-    other.load()
-
-    assert [1.0, 2.0] == other.weights.tolist()
-
-
-def test_loading_nothing_is_an_error(tmp_path: Path) -> None:
-    """A brain that was told to load does not go on untrained in silence."""
-    brain = Counting()
-    brain.models = Models(tmp_path)
-    with pytest.raises(AuthorError, match="no model"):
-        brain.load()
-
-
 def test_arrays_may_be_async(tmp_path: Path) -> None:
     """The defaults of `store` and `load` wait for what their author made `async def`."""
     found: list[Any] = []

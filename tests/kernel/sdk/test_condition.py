@@ -6,32 +6,6 @@ from ganglion.sdk.condition import EpisodeView, PhaseView, TerminationCondition,
 from ganglion.sdk.flow import Mode, Signal
 
 
-class Steps(TerminationCondition):
-    def episode(self, view: EpisodeView) -> Signal:
-        self.reason = f"steps: {view.step}"
-        return Signal.RESET
-
-
-class Phase(TerminationCondition):
-    reads = frozenset({"objectives"})
-
-    def phase(self, view: PhaseView) -> Signal:
-        return Signal.STOP_PHASE
-
-
-class Inherits(Steps):
-    pass
-
-
-@pytest.mark.parametrize(
-    ("cls", "parts"),
-    [(TerminationCondition, (False, False)), (Steps, (True, False)), (Phase, (False, True)), (Inherits, (True, False))],
-)
-def test_a_class_has_the_parts_that_it_overrides(cls: type[TerminationCondition], parts: tuple[bool, bool]) -> None:
-    """Whoever asks conditions asks only those that have something to say."""
-    assert parts == (cls.has_episode_part(), cls.has_phase_part())
-
-
 def test_the_base_goes_on() -> None:
     """A part that is not overridden never ends anything, warns of nothing and keeps nothing."""
     condition = TerminationCondition()

@@ -31,10 +31,6 @@ class Open(Part):
         self.seen = anything
 
 
-class Bare(Part):
-    pass
-
-
 class Judge(Objective):
     def __init__(self, params: dict[str, Any] | None = None, a: int = 0) -> None:
         self.seen = (params, a)
@@ -58,35 +54,8 @@ class Fixed(Part):
         return "mine"
 
 
-class Raises(Part):
-    def __init__(self) -> None:
-        raise ZeroDivisionError("mine")
-
-
 def _make(cls: type[Any], params: dict[str, Any]) -> Any:
     return construct(cls, params, OFFERED, ATTRIBUTES)
-
-
-def test_attributes_are_there_before_the_constructor_and_after_it() -> None:
-    """A constructor reads what the bus has set, and what it overwrites is set again."""
-    made = _make(Keyword, {"a": 1})
-
-    assert (1, 2, "grid", 1, 7) == made.seen
-    assert (1, Mode.TEST, {"a": 1}) == (made.worker, made.mode, made.params)
-
-
-def test_what_is_offered_is_given_if_it_is_named() -> None:
-    """`uid`, `seed` and `broker_uri` come only to a constructor that names them; the document's own go first."""
-    assert ("grid", "", 7, 3) == _make(Offered, {"a": 3}).seen
-    assert ("grid", "", 5, 0) == _make(Offered, {"seed": 5}).seen
-    assert {"x": 1} == _make(Open, {"x": 1}).seen
-    assert {"a": 1} == _make(Bare, {"anything": "goes"}).params
-
-
-def test_an_objective_may_take_its_parameters_as_one_map() -> None:
-    """A constructor that names `params` gets all of them there, and by keyword those that it names."""
-    assert ({"a": 1, "b": 2}, 1) == _make(Judge, {"a": 1, "b": 2}).seen
-    assert ({"x": 1}, 0) == _make(Judge, {"params": {"x": 1}}).seen
 
 
 @pytest.mark.parametrize(
@@ -117,9 +86,3 @@ def test_an_attribute_that_cannot_be_set_is_named() -> None:
     """A class that occupies a name of the bus is refused instead of half made."""
     with pytest.raises(PluginInvalid, match="'name' belongs to the bus"):
         _make(Fixed, {})
-
-
-def test_what_a_constructor_raises_passes_through() -> None:
-    """It is the author's own error, told as it is by who called."""
-    with pytest.raises(ZeroDivisionError, match="mine"):
-        _make(Raises, {})

@@ -36,18 +36,6 @@ class Reversed(Controller):
         await self.update(await self.act(agents), agents)
 
 
-def test_simulate_advances_until_the_episode_ends() -> None:
-    """`EpisodeEnded` passes through; what is asked reaches the bus as it was said."""
-    controller = Reversed()
-    controller.agents, controller.bus = ["a", "b"], Bus()
-    with pytest.raises(EpisodeEnded) as caught:
-        asyncio.run(controller.simulate())
-
-    step = [("act", ["b", "a"]), ("update", {"b": [1], "a": [1]}, ["b", "a"])]
-    assert step * 3 == controller.bus.calls
-    assert caught.value.reason == "terminated"
-
-
 def test_signals_go_to_the_bus() -> None:
     """A number stands for the signal of that force."""
     controller = Reversed()

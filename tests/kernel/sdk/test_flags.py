@@ -77,11 +77,6 @@ def test_contradictions_raise(given: tuple[bool | None, bool | None, bool | None
         resolve_flags(*given)
 
 
-def test_flags_may_be_numbers_and_arrays_of_one() -> None:
-    """What has one truth becomes a boolean."""
-    assert (True, False) == resolve_flags(None, np.bool_(True), np.array([0]))
-
-
 @pytest.mark.parametrize("flag", [np.array([True, False]), np.zeros(0, bool)])
 def test_flags_without_one_truth_are_refused(flag: Any) -> None:
     """An array of several is no flag; the message names it."""

@@ -4,52 +4,9 @@ from typing import Any
 
 import pytest
 
-from ganglion.errors import OutOfActionSpaceError, OutOfObservationSpaceError, OutOfRewardSpaceError, SpaceError
-from ganglion.sdk.information import ActuatorInformation, Information, RewardInformation, SensorInformation, Template
+from ganglion.errors import OutOfActionSpaceError, OutOfRewardSpaceError, SpaceError
+from ganglion.sdk.information import ActuatorInformation, RewardInformation, SensorInformation, Template
 from ganglion.sdk.spaces import Box, Discrete
-
-KINDS = [
-    (SensorInformation, OutOfObservationSpaceError),
-    (ActuatorInformation, OutOfActionSpaceError),
-    (RewardInformation, OutOfRewardSpaceError),
-]
-
-
-@pytest.mark.parametrize(("kind", "error"), KINDS)
-def test_a_value_outside_the_space_is_refused(kind: type[Information], error: type[SpaceError]) -> None:
-    """Making and setting check at once; the error names id, value and space, and the value before stays."""
-    information = kind(1, Discrete(3), "grid.3")
-    for attempt in (lambda: kind(7, Discrete(3), "grid.3"), lambda: information(7), lambda: _set(information, 7)):
-        with pytest.raises(error, match=r"grid\.3.*Discrete\(3\).*7"):
-            attempt()
-
-    assert information() == 1
-    assert issubclass(error, TypeError)
-
-
-def _set(information: Information, value: Any) -> None:
-    information.value = value
-
-
-def test_calls_read_and_set() -> None:
-    """`x()` reads and `x(v)` sets; None is "not set"."""
-    information = ActuatorInformation(None, Box(0, 1), uid="3", value_ids=["volt"])
-    assert information() is None
-    assert information(0.5) is None
-    assert (0.5, 0.5, "3", ["volt"], None) == (
-        information(),
-        information.value,
-        information.uid,
-        information.value_ids,
-        information.body,
-    )
-    information(None)
-    assert information.value is None
-
-
-def test_an_integer_becomes_a_text_as_id() -> None:
-    """Ids are texts, whatever an author counts with."""
-    assert SensorInformation(0, Discrete(2), 3).uid == "3"
 
 
 def test_a_template_makes_independent_informations() -> None:
@@ -77,11 +34,6 @@ def test_a_template_checks_each_value() -> None:
         template.fill([3])
     with pytest.raises(SpaceError, match="expected 1 values"):
         template.fill([1, 1])
-
-
-def test_repr_says_what_it_is() -> None:
-    """The text of an information shows value, space and id."""
-    assert repr(SensorInformation(1, Discrete(3), "x")) == "SensorInformation(1, Discrete(3), uid='x')"
 
 
 @pytest.mark.parametrize("value", [None, 0.5])

@@ -194,73 +194,6 @@ TestMirror = Mirror.TestCase
 TestMirror.settings = settings(max_examples=60, stateful_step_count=30)
 
 
-def test_a_tail_of_blocks_is_a_slice() -> None:
-    """A thousand rows are shown without copying them, and cannot be written."""
-    memory = _memory()
-    _fill(memory, 2000)
-    shard = memory.tail(1000)
-    first, second = shard.observations, memory.tail(1000).observations
-
-    assert np.shares_memory(first, second)
-    assert not first.flags.writeable
-    with pytest.raises(ValueError, match="read-only"):
-        shard.objective[0] = 1.0
-
-
-def test_what_is_changed_later_changes_no_row() -> None:
-    """The objects and arrays that an author goes on with are not those of the rows."""
-    memory = _memory()
-    pair = np.array([0.25, 0.5])
-    readings = [SensorInformation(1, Discrete(100), "e.0"), SensorInformation(pair, Box(0, 1, (2,)), "e.1")]
-    memory.append("a/0", sensor_readings=readings, observations=pair)
-    readings[0](7)
-    pair[0] = 0.0
-    readings.clear()
-
-    assert [1] == memory.tail(1).sensor_readings["e.0"].tolist()
-    assert [[0.25, 0.5]] == memory.tail(1).sensor_readings["e.1"].tolist()
-    assert [[0.25, 0.5]] == memory.tail(1).observations.tolist()
-
-
-def test_ids_that_come_later_get_columns() -> None:
-    """A reward that turns up in a later row is NaN in the earlier ones; so is one that is gone."""
-    memory = Memory()
-    for rewards in ({"r": 1}, {"r": 2, "s": 3}, {"s": 4}, {}):
-        memory.append("a", rewards=[RewardInformation(v, Discrete(9), uid) for uid, v in rewards.items()])
-    table = memory.tail(4).rewards
-
-    assert ["r", "s"] == table.columns
-    np.testing.assert_array_equal([[1, np.nan], [2, 3], [np.nan, 4], [np.nan, np.nan]], table.values)
-    assert [3.0, 7.0] == table.sum().tolist()
-    assert 10.0 == memory.tail(9).rewards.sum(axis=None)
-
-
-def test_integers_stay_integers_where_none_is_missing() -> None:
-    """Readings of integer spaces are shown as integers; with a missing one among them as floats."""
-    memory = Memory()
-    memory.declare([SENSORS[0]])
-    memory.append("a", sensor_readings=[3])
-    assert memory.tail(1).sensor_readings.values.dtype.kind == "i"
-    for _ in range(2):
-        _fill_first = memory.tail(1).observations
-        memory.append("a")
-    assert _fill_first is not None
-    assert memory.tail(2).sensor_readings.values.dtype.kind == "f"
-    assert np.isnan(memory.tail(1).sensor_readings.values).all()
-
-
-def test_rows_before_the_first_value_are_missing() -> None:
-    """A column that is given late shifts nothing and invents no zeros."""
-    memory = Memory()
-    memory.declare([SENSORS[0]])
-    for _ in range(PENDING_ROWS):
-        memory.append("a")
-    memory.append("a", sensor_readings=[3], observations=np.array([1, 2]))
-    for shard in (memory.tail(2), memory.tail(PENDING_ROWS + 1)[-2:]):
-        np.testing.assert_array_equal([[np.nan], [3]], shard.sensor_readings.values)
-        np.testing.assert_array_equal([[np.nan] * 2, [1, 2]], shard.observations)
-
-
 @pytest.mark.parametrize(
     ("given", "match"),
     [
@@ -289,24 +222,6 @@ def test_a_memory_of_size_0_keeps_nothing() -> None:
         memory.size_limit = -1
 
 
-def test_blocks_do_not_grow_beyond_the_limit() -> None:
-    """After many rows the memory holds a small multiple of its limit, not all that ever came."""
-    memory = _memory(size_limit=100)
-    _fill(memory, 20_000)
-
-    assert memory._capacity <= 2 * (100 + PENDING_ROWS)
-    assert [19_900.0, 19_999.0] == memory.tail(100).objective[[0, -1]].tolist()
-
-
-def test_an_empty_memory_gives_empty_columns() -> None:
-    """A short memory gives fewer rows, never an error."""
-    for memory in (Memory(), _memory()):
-        shard = memory.tail(5)
-        sizes = [len(getattr(shard, name)) for name in ("objective", "dones", "observations", "rewards", "tag")]
-        assert [0] * 5 == sizes
-        assert shard.rewards.sum(axis=None) == 0
-
-
 def test_sampling_is_uniform_and_reproducible() -> None:
     """Every row comes about equally often; equal generators draw equal rows; without one there is no sample."""
     memory = _memory()
@@ -332,51 +247,3 @@ def test_positions_count_from_the_oldest() -> None:
     assert [[0.0], [4.0], [1.0, 2.0]] == [memory[i].objective.tolist() for i in (0, -1, slice(1, 3))]
     with pytest.raises(IndexError):
         _ = memory[5]
-
-
-def test_done_is_another_word_for_dones() -> None:
-    """Authors know both."""
-    memory = Memory()
-    memory.append("a", done=True)
-    memory.append("a", dones=False)
-
-    assert [True, False] == memory.tail(2).dones.tolist()
-
-
-def test_applied_setpoints_may_be_others_than_proposed() -> None:
-    """Where filters change actions, the two columns have ids and spaces of their own."""
-    own = [ActuatorInformation(None, Box(-1.0, 1.0, ()), "e.a")]
-    applied = [ActuatorInformation(None, Discrete(10), "e.a"), ActuatorInformation(None, Discrete(10), "e.b")]
-    memory = Memory()
-    memory.declare(actuators=own, applied=applied)
-    memory.append("x/0", actuator_setpoints=[0.5], applied_setpoints=[3, 4])
-
-    shard = memory.tail(1)
-    assert ([[0.5]], [[3, 4]]) == (shard.actuator_setpoints.values.tolist(), shard.applied_setpoints.values.tolist())
-    again = Memory()
-    again.declare(actuators=own, applied=applied)
-    again.restore(memory.export())
-    assert ["e.a", "e.b"] == again.tail(1).applied_setpoints.columns
-
-
-@pytest.mark.parametrize("data", [[], [1], [1, 2], [[1], [2, 3]], np.arange(3)])
-def test_data_may_be_a_list(data: Any) -> None:
-    """A list is one value in every view of the newest row: a tail, a sample, and the rows of one muscle."""
-    memory = Memory()
-    memory.append("a/0", additional_data="before")
-    memory.append("a/0", additional_data=data)
-    views = [memory.tail(2), memory.sample(2, rng=np.random.default_rng(0)), memory.tail(2, include_only="a/0")]
-    found = [value for view in views for value in view.additional_data if not isinstance(value, str)]
-
-    assert [np.asarray(data, dtype=object).tolist()] * 3 == [np.asarray(it, dtype=object).tolist() for it in found]
-
-
-def test_data_may_be_known_later() -> None:
-    """The newest row is given its data when they are there; without a row nothing happens."""
-    memory = Memory()
-    memory.annotate("nobody")
-    memory.append("x/0", additional_data="raw")
-    memory.append("x/0", additional_data="raw")
-    memory.annotate("mine")
-
-    assert ["raw", "mine"] == memory.tail(2).additional_data.tolist()

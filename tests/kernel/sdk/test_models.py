@@ -2,8 +2,6 @@ from __future__ import annotations
 
 import hashlib
 import io
-import json
-import os
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -16,7 +14,7 @@ from hypothesis.extra import numpy as npst
 
 from ganglion.errors import AuthorError, LimitExceeded, StoreError
 from ganglion.limits import MODEL_MEMBERS
-from ganglion.sdk.models import Models, digest_of, file_name, load_arrays, load_meta, percent_encoded, save_arrays
+from ganglion.sdk.models import Models, digest_of, file_name, load_arrays, save_arrays
 
 DTYPES = st.one_of(
     npst.boolean_dtypes(),
@@ -64,41 +62,6 @@ def test_arrays_read_back(tmp_path_factory: pytest.TempPathFactory, arrays: dict
     assert [path] == list(path.parent.iterdir())
 
 
-def test_equal_models_are_equal_bytes(tmp_path: Path) -> None:
-    """No clock and no process number is in a file."""
-    digests = {save_arrays(tmp_path / name, {"w": np.arange(3)}, {"b": 1}) for name in ("1.npz", "2.npz")}
-
-    assert len(digests) == 1
-
-
-def test_numpy_reads_our_files(tmp_path: Path) -> None:
-    """The format is numpy's: any tool that knows `.npz` can look."""
-    save_arrays(tmp_path / "m.npz", {"layer.0": np.arange(3)}, {"x": 1})
-    with np.load(tmp_path / "m.npz", allow_pickle=False) as found:
-        assert [0, 1, 2] == found["layer%2E0"].tolist()
-
-
-def test_numpys_files_are_read(tmp_path: Path) -> None:
-    """What numpy stored without objects is a model too, Fortran order and big-endian included."""
-    np.savez(tmp_path / "m.npz", a=np.asfortranarray(np.arange(6.0).reshape(2, 3)), b=np.arange(3, dtype=">i4"))
-    found = load_arrays(tmp_path / "m.npz")
-
-    assert [[0, 1, 2], [3, 4, 5]] == found["a"].tolist()
-    assert [0, 1, 2] == found["b"].tolist()
-    found["a"][0, 0] = 9  # a learner may go on with what it has loaded
-
-
-def test_a_failed_write_leaves_what_was_there(tmp_path: Path) -> None:
-    """The old file stands until the new one is complete, and nothing else is left."""
-    path = tmp_path / "m.npz"
-    save_arrays(path, {"a": np.zeros(1)})
-    with pytest.raises(AuthorError):
-        save_arrays(path, {"a": np.zeros(1), "b": [object()]})
-
-    assert [path] == list(tmp_path.iterdir())
-    assert ["a"] == list(load_arrays(path))
-
-
 @pytest.mark.parametrize(
     ("arrays", "meta", "match"),
     [
@@ -135,21 +98,6 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(StoreError, match=r"file/m\.npz"):
         save_arrays(tmp_path / "file" / "m.npz", {})
-
-
-@pytest.mark.parametrize("form", ["model.npz", ".model.npz.{}.part"])
-def test_planted_links_are_not_followed(tmp_path: Path, form: str) -> None:
-    """A link in the place of a model, or of what is written beside it, is replaced; what it leads to stays."""
-    victim = tmp_path / "victim"
-    victim.write_text("mine")
-    folder = tmp_path / "models"
-    folder.mkdir()
-    (folder / form.format(os.getpid())).symlink_to(victim)
-    Models(folder).save({"a": np.zeros(1)})
-
-    assert "mine" == victim.read_text()
-    assert ["model.npz"] == [path.name for path in folder.iterdir()]
-    assert not (folder / "model.npz").is_symlink()
 
 
 def test_linked_folder_is_refused(tmp_path: Path) -> None:
@@ -222,13 +170,6 @@ def test_hostile_archives_are_refused(tmp_path: Path, members: list[tuple[str, b
         load_arrays(path)
 
 
-def test_compressed_archives_are_refused(tmp_path: Path) -> None:
-    """A stored entry is never larger than its file; a compressed one can be a bomb."""
-    path = _zip(tmp_path / "bomb.npz", [("a.npy", _npy(np.zeros(100_000)))], zipfile.ZIP_DEFLATED)
-    with pytest.raises(StoreError, match="without compression"):
-        load_arrays(path)
-
-
 def test_every_damaged_byte_of_data_is_found(tmp_path: Path) -> None:
     """A flipped bit and a cut file are refused by name, with or without a digest from elsewhere."""
     path = tmp_path / "m.npz"
@@ -284,22 +225,6 @@ def test_names_cannot_meet_or_leave(a: str, b: str) -> None:
     assert not set(first[:100]) - set("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-%")
 
 
-@pytest.mark.parametrize(
-    ("name", "encoded"),
-    [
-        ("../../etc", "%2E%2E%2F%2E%2E%2Fetc"),
-        ("a b", "a%20b"),
-        ("%", "%25"),
-        ("ü", "%C3%BC"),
-        ("\0", "%00"),
-        ("A_z-9", "A_z-9"),
-    ],
-)
-def test_names_are_percent_encoded(name: str, encoded: str) -> None:
-    """Every byte but letters, digits, `_` and `-` is written as its number."""
-    assert encoded == percent_encoded(name) == file_name(name)
-
-
 def test_half_a_character_is_no_name(tmp_path: Path) -> None:
     """What UTF-8 cannot hold is refused as an author's error, as a tag, too."""
     with pytest.raises(AuthorError, match="expected text that can be written as UTF-8"):
@@ -311,15 +236,6 @@ def test_meta_is_a_map(tmp_path: Path, meta: Any) -> None:
     """Anything else is refused by its type."""
     with pytest.raises(AuthorError, match=f"meta: expected a JSON object, found {type(meta).__name__}"):
         Models(tmp_path).save({}, meta=meta)
-
-
-def test_long_names_are_cut_and_told_apart() -> None:
-    """A hundred characters and 16 digits of the digest are left."""
-    a, b = file_name("x" * 101), file_name("x" * 102)
-
-    assert (117, 117) == (len(a), len(b))
-    assert a != b
-    assert a[101:] == hashlib.sha256(b"x" * 101).hexdigest()[:16]
 
 
 # -- a folder ---------------------------------------------------------------------------------------------------------
@@ -356,23 +272,8 @@ def test_tags_are_models_of_their_own(tmp_path: Path) -> None:
     assert [] == models.written()
 
 
-def test_a_model_may_be_read_from_elsewhere(tmp_path: Path) -> None:
-    """A phase begins with the model of another place and writes to its own."""
-    Models(tmp_path / "old").save({"w": np.zeros(1)})
-    models = Models(tmp_path / "new", read_from=tmp_path / "old")
-    models.save({"w": np.ones(1)})
-
-    assert models.load()["w"] == 0.0
-    assert Models(tmp_path / "new").load()["w"] == 1.0
-
-
 @pytest.mark.parametrize(
-    ("value", "match"),
-    [
-        ({"a": [object()]}, r"value\.a\[0\]: a object"),
-        ({1: 2}, "keys"),
-        ({"f": test_names_are_percent_encoded}, "value.f"),
-    ],
+    ("value", "match"), [({"a": [object()]}, r"value\.a\[0\]: a object"), ({1: 2}, "keys"), ({"f": len}, "value.f")]
 )
 def test_values_that_cannot_be_kept_are_named(tmp_path: Path, value: Any, match: str) -> None:
     """The path to what cannot be kept stands in the error."""
@@ -388,13 +289,3 @@ def test_a_damaged_tree_is_named(tmp_path: Path, tree: Any) -> None:
     save_arrays(tmp_path / "model.npz", {}, {"tag": "", "tree": tree})
     with pytest.raises(StoreError, match=r"model\.npz"):
         Models(tmp_path).load()
-
-
-def test_meta_can_be_read_alone(tmp_path: Path) -> None:
-    """The object beside the arrays is JSON and nothing else."""
-    save_arrays(tmp_path / "m.npz", {"a": np.zeros(9)}, {"x": [1, None, "ü"]})
-    save_arrays(tmp_path / "n.npz", {})
-
-    assert ({"x": [1, None, "ü"]}, None) == (load_meta(tmp_path / "m.npz"), load_meta(tmp_path / "n.npz"))
-    with zipfile.ZipFile(tmp_path / "m.npz") as archive:
-        assert json.dumps({"x": [1, None, "ü"]}, separators=(",", ":")).encode() in archive.read(".meta.npy")

@@ -31,40 +31,11 @@ class Echo(Muscle):
         self.updates = [*getattr(self, "updates", []), update]
 
 
-class Stored:
-    def __init__(self, **tags: Any) -> None:
-        self.tags = tags
-
-    def load(self, tag: str = "") -> Any:
-        return self.tags.get(tag)
-
-
 def _muscle() -> Echo:
     muscle = Echo()
     muscle.sensors = [SensorInformation(None, Discrete(9), "e.s")]
     muscle.actuators = [_actuator("e.a", 0), _actuator("e.b", None, SPACE)]
     return muscle
-
-
-def test_a_policy_is_an_update() -> None:
-    """In test and evaluation the default acts by the stored policy, as by the last update; without one by nothing."""
-    muscle = _muscle()
-    assert muscle.prepare_model() is None
-    muscle.model_reader = Stored(policy=42)
-    muscle.prepare_model()
-
-    assert [42] == muscle.updates
-    assert (42, None) == (muscle.load("policy"), muscle.load())
-
-
-@pytest.mark.parametrize("extra", [True, False])
-def test_proposals_are_read_in_declared_order(extra: bool) -> None:
-    """Any order, given or new objects, with or without data."""
-    actuators = [_actuator("b", 2), _actuator("a", 1)]
-    result: Any = (actuators, "data") if extra else actuators
-
-    assert ([1, 2], "data" if extra else None) == read_proposal(result, ["a", "b"])
-    assert ([2, 1], "data" if extra else None) == read_proposal(result, ["b", "a"])
 
 
 @pytest.mark.parametrize(
@@ -98,14 +69,6 @@ def test_the_default_batch_asks_for_one_body_after_the_other() -> None:
     assert [0.5, 0.3] == rows[0][1].tolist()
 
 
-def test_batch_proposals_by_id() -> None:
-    """A map from ids to arrays is the same as the columns; integers are Python's."""
-    actuators = _muscle().actuators
-    rows, data = read_batch_proposal({"e.a": np.array([1.0, 2.0]), "e.b": np.zeros((2, 2))}, actuators, 2)
-
-    assert ([1, 2], [int, int], [None, None]) == ([r[0] for r in rows], [type(r[0]) for r in rows], data)
-
-
 @pytest.mark.parametrize(
     ("result", "error", "match"),
     [
@@ -123,10 +86,3 @@ def test_wrong_batch_proposals_are_named(result: Any, error: type[Exception], ma
     """Another shape, a missing id, a fraction for an integer: each with the actuator's id."""
     with pytest.raises(error, match=match):
         read_batch_proposal(result, _muscle().actuators, 2)
-
-
-def test_optional_hooks_do_nothing() -> None:
-    """A muscle needs `propose_actions` alone."""
-    muscle = _muscle()
-
-    assert [None] * 4 == [muscle.setup(), muscle.reset(), muscle.teardown(), Muscle.update(muscle, 3)]

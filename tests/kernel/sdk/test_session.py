@@ -62,30 +62,6 @@ def test_a_session_of_nothing_is_one() -> None:
     assert 0 == len(_session(0, final=False).transitions())
 
 
-def test_transitions_pair_each_observation_with_the_next() -> None:
-    """Each row's next observation is the observation of the next row; the last one's is the closing one."""
-    session = _session()
-    batch = session.transitions()
-
-    assert 3 == len(batch)
-    assert session.observations[1:].tolist() == batch.next_observations.tolist()
-    assert [1.0, 1.0, 1.0] == batch.bootstrap.tolist()  # truncated: what follows has a value
-    assert (["ada/2"] * 3, [("ada", 0)] * 3, [None] * 3) == (batch.muscle, batch.body, batch.data)
-    assert ([4, 4, 4], [0, 1, 2]) == (batch.episode.tolist(), batch.step.tolist())
-
-
-def test_transitions_come_in_parts() -> None:
-    """Parts one after the other are the whole, whatever their size; the muscle can be named."""
-    session = _session(7)
-    whole, parts = session.transitions(), [session.transitions(i, i + 3, "bob/0") for i in range(0, 9, 3)]
-
-    assert [3, 3, 1] == [len(part) for part in parts]
-    for name in ("observations", "actions", "next_observations", "rewards", "objectives", "step", "terminated"):
-        joined = np.concatenate([getattr(part, name) for part in parts])
-        assert getattr(whole, name).tolist() == joined.tolist()
-    assert ["bob/0"] * 3 == parts[0].muscle
-
-
 def test_without_closing_readings_the_last_decision_counts_only_if_it_terminated() -> None:
     """A decision whose outcome is not known gives no transition; of one that terminated no outcome is needed."""
     assert 2 == len(_session(final=False).transitions())
@@ -95,15 +71,6 @@ def test_without_closing_readings_the_last_decision_counts_only_if_it_terminated
     assert not ended.has_final
     assert [1.0, 1.0, 0.0] == batch.bootstrap.tolist()
     assert batch.observations[-1].tolist() == batch.next_observations[-1].tolist()
-
-
-def test_nobody_can_change_what_was_recorded() -> None:
-    """Arrays are read-only, also those of transitions: what one reader does cannot reach the next."""
-    session = _session()
-
-    for array in (session.observations, session.actions, session.transitions().rewards):
-        with pytest.raises(ValueError, match="read-only"):
-            array[0, 0] = 1.0
 
 
 @pytest.mark.parametrize(

@@ -6,15 +6,6 @@ from ganglion.errors import AuthorError
 from ganglion.sdk.statistic import Statistics
 
 
-def test_statistics_are_taken_once() -> None:
-    """`pop_statistics` gives what was noted since the last call, as floats."""
-    statistics = Statistics()
-    statistics.add_statistics("loss", 1)
-
-    assert {"loss": 1.0} == statistics.pop_statistics()
-    assert {} == statistics.pop_statistics()
-
-
 def test_a_key_given_twice_raises_unless_allowed() -> None:
     """A second value is refused and the first stays; with `allow_overwrite` it replaces it."""
     statistics = Statistics()
@@ -43,11 +34,3 @@ def test_what_cannot_be_noted_is_refused(key: object, value: object, text: str) 
         statistics.add_statistics(key, value)  # type: ignore[arg-type]
 
     assert {} == statistics.pop_statistics()
-
-
-def test_objects_do_not_share_statistics() -> None:
-    """What one notes, another does not have, also where no constructor ran."""
-    one, other = Statistics(), Statistics()
-    one.add_statistics("loss", 1)
-
-    assert {} == other.pop_statistics()

@@ -8,27 +8,6 @@ import pytest
 from ganglion.sdk.store import Store, StoreReader, StoreWriter
 
 
-class _Closed:
-    """Stand in for the abstract parts of both contracts; count how often it is closed."""
-
-    closed = 0
-
-    def close(self) -> None:
-        self.closed += 1
-
-
-@pytest.mark.parametrize("contract", [StoreWriter, StoreReader])
-def test_a_context_closes(contract: type) -> None:
-    """A writer or reader used as a context manager is closed at its end, also after an error."""
-    names = contract.__abstractmethods__ - {"close"}
-    opened = type("Opened", (_Closed, contract), dict.fromkeys(names))()
-    with pytest.raises(KeyError), opened:
-        raise KeyError
-
-    assert 1 == opened.closed
-    assert opened is opened.__enter__()
-
-
 @pytest.mark.parametrize(
     ("contract", "methods"),
     [

@@ -4,13 +4,10 @@ import builtins
 import importlib
 import math
 import sys
-from typing import Any
 
 import numpy as np
 import pytest
 
-from ganglion.sdk.information import ActuatorInformation, RewardInformation, SensorInformation
-from ganglion.sdk.memory import Memory
 from ganglion.sdk.spaces import Box, Dict, Discrete
 from ganglion.sdk.table import Layout, Table
 
@@ -53,25 +50,6 @@ def test_rows_by_position() -> None:
         _ = SCALARS.iloc[2]
 
 
-@pytest.mark.parametrize(
-    ("name", "axis", "expected"),
-    [
-        ("sum", 0, [4.0, 5.0]),
-        ("sum", 1, [1.0, 8.0]),
-        ("sum", None, 9.0),
-        ("mean", 0, [2.0, 5.0]),
-        ("mean", 1, [1.0, 4.0]),
-        ("min", None, 1.0),
-        ("max", 1, [1.0, 5.0]),
-    ],
-)
-def test_missing_values_do_not_count(name: str, axis: int | None, expected: Any) -> None:
-    """NaN is left out of sums, means and extremes, along either axis."""
-    found = getattr(SCALARS, name)(axis)
-
-    assert expected == (found.tolist() if isinstance(found, np.ndarray) else found)
-
-
 @pytest.mark.parametrize(("name", "expected"), [("sum", 0.0), ("mean", math.nan), ("min", math.nan), ("max", math.nan)])
 def test_reductions_of_nothing(name: str, expected: float) -> None:
     """The sum of no value is 0, everything else of no value is NaN; nothing is raised or warned."""
@@ -94,19 +72,6 @@ def test_a_table_is_a_collection_of_ids() -> None:
     assert repr(SCALARS) == "Table(2 rows of a, b)"
 
 
-def test_a_frame_has_the_columns_and_their_dtypes() -> None:
-    """Numbers stay numbers of their dtype, a missing one is NaN; columns stand in the order of the table."""
-    frame = SCALARS.to_frame()
-    assert (["a", "b"], [0, 1]) == (list(frame.columns), list(frame.index))
-    assert [np.float64] * 2 == frame.dtypes.tolist()
-    assert (1.0, True, 5.0) == (frame["a"][0], bool(frame["b"].isna()[0]), frame["b"][1])
-    assert 3.0 == frame["a"].max()
-
-    whole = Table(Layout(["n"], [Discrete(9)]), np.array([[1], [4]])).to_frame()
-    assert ([np.dtype(np.int64)], [1, 4]) == (whole.dtypes.tolist(), whole["n"].tolist())
-    assert ["b", "a"] == list(SCALARS[["b", "a"]].to_frame().columns)
-
-
 def test_a_cell_of_a_frame_may_be_an_array() -> None:
     """Values with a shape are one cell each, of dtype object; a Dict is a map."""
     frame = MIXED.to_frame()
@@ -115,47 +80,6 @@ def test_a_cell_of_a_frame_may_be_an_array() -> None:
     assert {"x": 2, "y": 0.5} == NESTED.to_frame()["d"][0]
     image = Table(Layout(["i"], [Box(0, 9, (2, 3))]), np.arange(12.0).reshape(2, 6)).to_frame()
     assert (2, 3) == image["i"][1].shape
-
-
-def test_a_frame_is_its_readers_own() -> None:
-    """Who writes into it changes nothing of the table, which is read-only."""
-    flat = np.array([[1.0, 2.0, 3.0]])
-    flat.flags.writeable = False
-    table = Table(MIXED.layout, flat)
-    frame = table.to_frame()
-    frame.loc[0, "n"] = 7.0
-    frame["v"][0][:] = 8.0
-
-    assert (7.0, [8.0, 8.0]) == (frame["n"][0], frame["v"][0].tolist())
-    assert [[1.0, 2.0, 3.0]] == table.flat.tolist()
-
-
-def test_an_empty_table_is_an_empty_frame() -> None:
-    """Without rows the columns have the dtypes that they would have; without columns the rows are still there."""
-    layout = Layout(["n", "v"], [Discrete(9), Box(0, 9, (2,))], dtypes=[np.dtype(np.int64)] * 2)
-    frame = Table(layout, np.zeros((0, 3), dtype=np.int64)).to_frame()
-    assert ((0, 2), [np.dtype(np.int64), np.dtype(object)]) == (frame.shape, frame.dtypes.tolist())
-    assert (3, 0) == Table(Layout((), ()), np.zeros((3, 0))).to_frame().shape
-
-
-def test_a_shard_of_a_memory_has_frames() -> None:
-    """Readings, setpoints and rewards of the newest rows are frames; what a row was not given is NaN."""
-    memory = Memory()
-    sensors = [SensorInformation(None, Box(0, 9), "e.x"), SensorInformation(None, Box(0, 9, (2,)), "e.y")]
-    memory.declare(sensors, [ActuatorInformation(0, Discrete(3), "e.a")])
-    empty = memory.tail(5)
-    assert (["e.x", "e.y"], 0) == (list(empty.sensor_readings.to_frame().columns), len(empty))
-    reward = RewardInformation(0.5, Box(0, 1), "e.r")
-    memory.append("a/0", sensor_readings=[1.0, [2.0, 3.0]], actuator_setpoints=[2], rewards=[reward])
-    memory.append("a/0", sensor_readings=[4.0, [5.0, 6.0]])
-    shard = memory.tail(2)
-    readings, setpoints, rewards = (
-        it.to_frame() for it in (shard.sensor_readings, shard.actuator_setpoints, shard.rewards)
-    )
-
-    assert ([1.0, 4.0], [5.0, 6.0]) == (readings["e.x"].tolist(), readings["e.y"][1].tolist())
-    assert (2.0, True) == (setpoints["e.a"][0], bool(setpoints["e.a"].isna()[1]))
-    assert (0.5, True) == (rewards["e.r"][0], bool(rewards["e.r"].isna()[1]))
 
 
 def test_a_table_needs_no_pandas(monkeypatch: pytest.MonkeyPatch) -> None:

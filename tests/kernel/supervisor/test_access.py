@@ -9,7 +9,7 @@ import pytest
 
 from ganglion.errors import UsageError
 from ganglion.supervisor.access import Access, advertised, remote_path
-from ganglion.supervisor.connection import RIGHTS, Connection, read_connection
+from ganglion.supervisor.connection import Connection, read_connection
 
 PLACE = Connection(1, 1, "ipc:///x/bus", "tcp://127.0.0.1:9", "", "", "", "demo-1", "/r", None)
 
@@ -17,30 +17,6 @@ PLACE = Connection(1, 1, "ipc:///x/bus", "tcp://127.0.0.1:9", "", "", "", "demo-
 def sha256(token: str) -> bytes:
     """Return what the broker keeps of a token."""
     return hashlib.sha256(token.encode()).digest()
-
-
-def test_secrets_are_of_one_kernel() -> None:
-    """No two kernels share a token or a key, and no two rights of one do."""
-    both = [Access(remote=True), Access(remote=True)]
-    tokens = [token for access in both for token in (*access.tokens.values(), access.supervisor_token)]
-    keys = [key for access in both for p in access.keys.values() for key in (p.public, p.secret)]
-
-    assert {43} == {len(token) for token in tokens}
-    assert 8 == len(set(tokens))
-    assert 12 == len(set(keys))
-
-
-def test_admissions_hold_digests_and_public_keys() -> None:
-    """Operators and observers are admitted by digests of their tokens and public keys; a place to attach only later."""
-    access = Access(remote=True)
-    operator, observer, attach = access.admissions()
-
-    assert (sha256(access.tokens["attach"]), None, None) == (attach.token_sha256, attach.curve_key, attach.attach)
-    assert ("operator/*", "operator", "observer/*") == (operator.name, operator.role, observer.name)
-    assert sha256(access.tokens["operator"]) == operator.token_sha256
-    assert access.keys["operator"].public == operator.curve_key
-    assert access.keys["observer"].public == observer.curve_key
-    assert [None] * 3 == [admit.curve_key for admit in Access().admissions()]
 
 
 def test_order() -> None:
@@ -52,16 +28,6 @@ def test_order() -> None:
     assert access.server is not None
     assert (["tcp://0.0.0.0:5555"], access.server.secret) == (order["remote"], order["secret_key"])
     assert {"endpoints", "supervisor_token_sha256"} == set(json.loads(Access().order(["ipc:///x"], [])))
-
-
-def test_a_file_of_this_machine_holds_no_keys(tmp_path: Path) -> None:
-    """Who is on this machine gets tokens and endpoints, and no keys."""
-    connection = Access(remote=True).local(PLACE)
-    connection.write(tmp_path / "c.json")
-    read = read_connection(tmp_path / "c.json")
-
-    assert connection == read
-    assert [None, None, None] == [read.keys(right) for right in RIGHTS]
 
 
 def test_a_file_for_other_machines_holds_all_that_is_needed(tmp_path: Path) -> None:

@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from ganglion import registry
 from ganglion.run.plan import AgentPlan, EnvironmentPlan, PhasePlan, Plan, PluginPlan
-from ganglion.supervisor.advice import advise, inspect, longest_episode
+from ganglion.supervisor.advice import advise, inspect
 
 HEAD = "from ganglion.sdk import Environment, TerminationCondition\n"
 CONDITION = HEAD + "class Told(TerminationCondition):\n    def {hook}:\n        {body}\n"
@@ -54,15 +53,6 @@ def _echo(folder: Path) -> PluginPlan:
     """Return a condition that warns of what it was shown."""
     name = _module(folder, CONDITION.format(hook="warnings(self, document)", body=ECHO))
     return PluginPlan(f"{name}:Told", at="x.yml:5:3: c")
-
-
-def test_warnings_have_the_place_of_their_condition(tmp_path: Path) -> None:
-    """What a condition warns of is told once, at its place, however many phases have it."""
-    steps = PluginPlan("max_steps", {"steps": 9}, at="x.yml:5:3: conditions.0")
-
-    assert [("warning", 5, "condition can never fire: max_steps 9, this environment ends after 7")] == _said(
-        advise(_plan(tmp_path, steps, phases=2))
-    )
 
 
 def test_parameters_that_a_constructor_refuses_are_faults(tmp_path: Path) -> None:
@@ -117,17 +107,6 @@ def test_environments_that_answer_nonsense_are_told(tmp_path: Path, body: str, m
     assert ("warning", 5, "longest None") == echo
 
 
-def test_each_worker_has_its_own_environments(tmp_path: Path) -> None:
-    """With `per_worker` the longest of all workers counts, of those that there are."""
-    entries = [{"max_iter": 3}, {"max_iter": 8}, {"max_iter": 9}]
-    world = EnvironmentPlan("hill", PluginPlan("dummy"), params={"max_iter": 50}, per_worker=entries)
-    told = _echo(tmp_path)
-
-    assert [("warning", 5, "longest 3")] == _said(advise(_plan(tmp_path, told, [world])))
-    assert [("warning", 5, "longest 8")] == _said(advise(_plan(tmp_path, told, [world], workers=2)))
-    assert [("warning", 5, "longest 9")] == _said(advise(_plan(tmp_path, told, [world], workers=7)))
-
-
 def test_an_unknown_program_has_unknown_episodes(tmp_path: Path) -> None:
     """An attached environment says nothing; beside it the first that ends still ends the episode."""
     told = _echo(tmp_path)
@@ -136,28 +115,3 @@ def test_an_unknown_program_has_unknown_episodes(tmp_path: Path) -> None:
 
     assert [("warning", 5, "longest None")] == _said(advise(_plan(tmp_path, told, [attached])))
     assert [("warning", 5, "longest 6")] == _said(advise(_plan(tmp_path, told, [attached, hill])))
-
-
-STEPS = {"a": 5, "b": 9, "c": None}
-WHEN = [
-    ([], 5),
-    (["vanilla"], 5),
-    (["any"], 5),
-    (["all"], None),
-    ([["b"]], 9),
-    ([["a", "b"]], 9),
-    ([["b", "c"]], None),
-    ([["c"]], None),
-    ([["b"], "all"], 9),
-    ([["b"], "any"], 5),
-    ([["nowhere"]], None),
-]
-
-
-@pytest.mark.parametrize(("when", "expected"), WHEN)
-def test_longest_episode(when: list[Any], expected: int | None) -> None:
-    """The environments of `when` must have ended, of several conditions the earliest counts."""
-    vanilla, environment = (registry.load("condition", name) for name in ("vanilla", "environment"))
-    conditions = [vanilla() if word == "vanilla" else environment(when=word) for word in when]
-
-    assert expected == longest_episode([*conditions, registry.load("condition", "max_episodes")()], STEPS)

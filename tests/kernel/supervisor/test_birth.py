@@ -15,9 +15,6 @@ from ganglion.supervisor.folder import RunFolder
 from ganglion.supervisor.runs import Home, Member, Run, argv_of, variables_of
 
 DUMMY = PluginPlan("dummy")
-WORDS = {"ENDPOINT", "NAME", "TOKEN", "ROLE", "INCARNATION", "RUN"}
-OURS = WORDS | {"FOLDER", "ALLOW", "LOG"}
-STORED = {"RESULTS", "STORE"}
 
 
 def plan(on_loss: str = "recover") -> Plan:
@@ -51,35 +48,6 @@ def born(tmp_path: Path) -> Callable[..., Any]:
         return asyncio.run(body())
 
     return carry_out
-
-
-def told(home: Home, run: Run, members: dict[str, Member]) -> dict[str, dict[str, str]]:
-    """Return what each process is told."""
-    found = {name: variables_of(home, run, member) for name, member in members.items()}
-    return {name: {key.removeprefix("GANGLION_"): value for key, value in row.items()} for name, row in found.items()}
-
-
-def test_each_is_told_what_it_needs(born: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only who keeps rows hears where they are; a program hears its place, and comes by an endpoint of any language."""
-    monkeypatch.setenv("PGPASSWORD", "secret")
-    found = born(told, plan("fail"))
-
-    assert found["mill"].keys() == found["bob"].keys() == WORDS
-    assert found["grid"].keys() == found["ada"].keys() == OURS
-    assert found["governor"].keys() == OURS | STORED | {"PGPASSWORD"}
-    assert found["store"].keys() == OURS | STORED | {"PGPASSWORD", "RECORD_S"}
-    assert ("tcp://127.0.0.1:5", "ipc:///socket") == (found["mill"]["ENDPOINT"], found["grid"]["ENDPOINT"])
-    assert ("mine,theirs", "1") == (found["ada"]["ALLOW"], found["ada"]["INCARNATION"])
-
-
-def test_who_comes_back_is_told_where_its_tape_is(born: Any) -> None:
-    """With `recover` each of ours has a tape of its own in a folder that nobody else enters; programs have none."""
-    found = born(told, plan())
-    tapes = [Path(row["TAPE"]) for row in found.values() if "TAPE" in row]
-
-    assert ["mill", "bob"] == [name for name in found if "TAPE" not in found[name]]
-    assert len(found) - 2 == len(set(tapes)) == len(tapes)
-    assert {0o700} == {stat.S_IMODE(tape.parent.stat().st_mode) for tape in tapes}
 
 
 def test_a_program_may_be_told_by_a_file(born: Any, tmp_path: Path) -> None:

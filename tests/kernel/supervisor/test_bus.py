@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ganglion.broker.core import Broker
-from ganglion.errors import CallFailed, DeadlineExceeded, PeerLost, RemoteProtocolError
+from ganglion.errors import DeadlineExceeded, PeerLost, RemoteProtocolError
 from ganglion.limits import QUEUE_MARK_BYTES
 from ganglion.supervisor.bus import Bus, Handler, Listener
 from ganglion.transport.asynclink import AsyncLink
@@ -18,20 +18,7 @@ from ganglion.transport.exchange import Exchange
 from ganglion.transport.native import NativeFront
 from ganglion.wire.codec import codec_of
 from ganglion.wire.envelope import Head, decode_head, encode_head
-from ganglion.wire.messages import (
-    Admit,
-    Hello,
-    Info,
-    Joined,
-    Lost,
-    Need,
-    Nothing,
-    RunEvent,
-    RunRequest,
-    Subscribe,
-    Watch,
-    Withdraw,
-)
+from ganglion.wire.messages import Admit, Hello, Info, Joined, Lost, Need, Nothing, RunEvent, RunRequest
 from ganglion.wire.verb import Verb
 
 TOKEN = "t" * 43
@@ -97,21 +84,6 @@ def test_question_gets_its_answer() -> None:
         return await asyncio.gather(*(bus.ask("", "kernel.info", Nothing()) for _ in range(5)))
 
     assert [os.getpid()] * 5 == [info.pid for info in _on_a_bus(body)]
-
-
-def test_refusal_is_raised_with_the_kernels_words() -> None:
-    """What the kernel refuses is raised here, and the next question is answered all the same."""
-
-    async def body(bus: Bus, heard: Heard, front: NativeFront) -> Info:
-        with pytest.raises(CallFailed, match=r"the broker answered kernel\.admit with protocol"):
-            await bus.ask("", "kernel.admit", Admit("x", "emperor", "r", b""))
-        with pytest.raises(CallFailed, match="unreachable"):
-            await bus.ask("r/governor", "governor.stop", RunRequest("r"))
-        info = await bus.ask("", "kernel.info", Nothing())
-        assert isinstance(info, Info)
-        return info
-
-    assert 1 == _on_a_bus(body).peers
 
 
 def test_a_busy_broker_is_asked_again() -> None:
@@ -187,32 +159,6 @@ def test_end_of_the_broker_answers_everything() -> None:
     assert ["it has gone"] == _on_a_bus(body)
 
 
-def test_events_come_from_their_tellers() -> None:
-    """A subscribed topic brings events with the name of who told them; names that are watched are heard of."""
-
-    async def body(bus: Bus, heard: Heard, front: NativeFront) -> list[tuple[str, str]]:
-        await bus.ask("", "kernel.subscribe", Subscribe("@r/events"))
-        await bus.ask("", "kernel.watch", Watch(["supervisor"]))
-        bus.tell("@r/events", RunEvent("run.started", {"seed": "1"}))
-        await bus.ask("", "kernel.info", Nothing())
-        assert ["supervisor"] == heard.joined
-        return heard.events
-
-    assert [("supervisor", "run.started")] == _on_a_bus(body)
-
-
-def test_beat_is_answered() -> None:
-    """The broker's answer to a beat is heard."""
-
-    async def body(bus: Bus, heard: Heard, front: NativeFront) -> bool:
-        bus.heard_s = 0.0
-        bus.beat()
-        await bus.ask("", "kernel.info", Nothing())
-        return bus.heard_s > 0.0
-
-    assert _on_a_bus(body)
-
-
 @pytest.mark.parametrize(
     ("call", "said"), [("kernel.need", "RuntimeError: boom"), ("kernel.ended", "the supervisor knows no call")]
 )
@@ -273,18 +219,3 @@ def test_who_is_absent_is_waited_for() -> None:
     calls = _on_a_bus(body)
     assert 2 == len(calls)
     assert 1 == len(set(calls))
-
-
-def test_who_is_given_up_is_not_waited_for() -> None:
-    """A question to somebody who was absent fails as soon as the name is withdrawn."""
-
-    async def body(bus: Bus, heard: Heard, front: NativeFront) -> None:
-        admit = Admit("r/governor", "governor", "r", hashlib.sha256(b"g").digest(), returns=True)
-        await bus.ask("", "kernel.admit", admit)
-        asked = asyncio.create_task(bus.ask("r/governor", "governor.stop", RunRequest("r"), 5.0))
-        await asyncio.sleep(0)
-        await bus.ask("", "kernel.withdraw", Withdraw(["r/governor"]))
-        with pytest.raises(CallFailed, match="unreachable"):
-            await asked
-
-    _on_a_bus(body)

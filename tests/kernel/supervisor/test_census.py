@@ -2,25 +2,12 @@ from __future__ import annotations
 
 import os
 import stat
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from ganglion.errors import StoreError
-from ganglion.supervisor.folder import (
-    CENSUS,
-    Census,
-    End,
-    Life,
-    boot_id,
-    forget,
-    life_of,
-    lives,
-    read_census,
-    write_census,
-)
+from ganglion.supervisor.folder import CENSUS, Census, End, Life, boot_id, forget, life_of, read_census, write_census
 
 
 def test_what_is_written_is_read(tmp_path: Path) -> None:
@@ -41,11 +28,6 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     assert 0o600 == stat.S_IMODE((tmp_path / CENSUS).stat().st_mode)
 
 
-def test_no_census_is_nothing_wrong(tmp_path: Path) -> None:
-    """A run that never began, or that has finished, has none."""
-    assert read_census(tmp_path) is None
-
-
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"boot": "b", "supervisor": {"pid": 1}, "lives": {}}'])
 def test_a_damaged_census_is_named(tmp_path: Path, text: str) -> None:
     """What cannot be read is an error with the file's name, and no empty census."""
@@ -53,18 +35,6 @@ def test_a_damaged_census_is_named(tmp_path: Path, text: str) -> None:
 
     with pytest.raises(StoreError, match=CENSUS):
         read_census(tmp_path)
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="when a process began is read from /proc")
-def test_a_number_that_was_given_again_is_another_process() -> None:
-    """A process lives while its number is borne by the one that began then; one that has ended does not."""
-    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
-    life = life_of(1, child.pid)
-    alive, other = lives(life), lives(Life(1, child.pid, (life.started or 0) - 1))
-    child.communicate()
-
-    assert (True, False, False) == (alive, other, lives(life))
-    assert not lives(Life(1))
 
 
 def test_who_has_finished_leaves_nothing_to_go_on_with(tmp_path: Path) -> None:

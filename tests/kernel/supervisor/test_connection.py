@@ -30,15 +30,6 @@ def _runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "runtime").mkdir(mode=0o700)
 
 
-def test_file_is_for_its_owner_alone(tmp_path: Path) -> None:
-    """A connection file has mode 0600 and reads as it was written."""
-    path = tmp_path / "deep" / "connection.json"
-    CONNECTION.write(path)
-
-    assert 0o600 == stat.S_IMODE(path.stat().st_mode)
-    assert CONNECTION == read_connection(path)
-
-
 def test_tokens_are_not_printed() -> None:
     """The text of a connection shows no token."""
     assert "secret" not in repr(CONNECTION)
@@ -52,19 +43,6 @@ def test_file_that_others_can_read_is_refused(tmp_path: Path) -> None:
 
     with pytest.raises(UsageError, match="mode 0600"):
         read_connection(path)
-
-
-def test_link_is_not_followed(tmp_path: Path) -> None:
-    """A link in the place of a connection file is refused by the reader and replaced by the writer."""
-    target, path = tmp_path / "target", tmp_path / "connection.json"
-    target.write_text("mine")
-    path.symlink_to(target)
-    with pytest.raises(UsageError, match="expected a connection file"):
-        read_connection(path)
-    CONNECTION.write(path)
-
-    assert "mine" == target.read_text()
-    assert not path.is_symlink()
 
 
 @pytest.mark.parametrize(
@@ -90,15 +68,6 @@ def test_noise_is_refused(tmp_path: Path, data: bytes) -> None:
         read_connection(path)
 
 
-def test_socket_folder_is_private(tmp_path: Path) -> None:
-    """The folder of the socket has mode 0700 and lies in the runtime folder."""
-    folder, endpoint = endpoint_folder("demo-1")
-
-    assert 0o700 == stat.S_IMODE(folder.stat().st_mode)
-    assert tmp_path / "runtime" / "ganglion" / "demo-1" == folder
-    assert f"ipc://{folder}/bus" == endpoint
-
-
 def test_folder_of_that_name_leads_elsewhere() -> None:
     """A left-over folder of the same name is not entered: the new one lies elsewhere."""
     first, _ = endpoint_folder("demo-1")
@@ -122,12 +91,3 @@ def test_living_kernels_are_found_newest_first(tmp_path: Path) -> None:
 
     assert [new, old] == [path for path, _ in find_connections(results)]
     assert [tmp_path / "runtime" / "ganglion", results] == places(results)
-
-
-def test_daemon_has_a_place_of_its_own(tmp_path: Path) -> None:
-    """Without a runtime folder the daemon's file lies in a hidden folder of the results, and is found there."""
-    path = connection_path(tmp_path / "elsewhere", tmp_path, None)
-    dataclasses.replace(CONNECTION, run=None).write(path)
-
-    assert [path] == [found for found, _ in find_connections(tmp_path)]
-    assert json.loads(path.read_text())["run"] is None

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 import stat
 from pathlib import Path
 
@@ -10,7 +9,7 @@ from hypothesis import given
 
 from ganglion.errors import UsageError
 from ganglion.run.plan import PhasePlan, Plan, PluginPlan, Process
-from ganglion.supervisor.folder import log_name, participants, read_manifest, reserve, run_id
+from ganglion.supervisor.folder import read_manifest, reserve, run_id
 from ganglion.supervisor.linux import may_change_user
 from ganglion.wire.name import Role, peer_name, safe
 
@@ -23,23 +22,6 @@ def test_id_is_a_plain_part_of_paths_and_names(uid: str) -> None:
     assert name == safe(name)
     assert name == Path(name).name
     assert name == peer_name(name, Role.GOVERNOR).split("/")[0]
-
-
-@pytest.mark.parametrize(
-    ("uid", "name"),
-    [("demo", "demo"), ("Dummy run/2", "dummy-run-2"), ("../../etc", "etc"), ("", "run"), ("ärger", "rger")],
-)
-def test_id_is_readable(uid: str, name: str) -> None:
-    """A plain uid stays as it is; of others the letters remain."""
-    assert name == run_id(uid)
-
-
-def test_numbers_are_never_given_twice(tmp_path: Path) -> None:
-    """Each reservation takes the first free number and nothing that exists."""
-    first, second = reserve(tmp_path, "demo"), reserve(tmp_path, "demo")
-    first.release()
-
-    assert ["demo-1", "demo-2", "demo-1"] == [first.run, second.run, reserve(tmp_path, "demo").run]
 
 
 def test_name_that_exists_is_refused(tmp_path: Path) -> None:
@@ -72,36 +54,6 @@ def test_release_keeps_what_is_not_ours(tmp_path: Path) -> None:
     assert ["notes.txt"] == [path.name for path in theirs.path.iterdir()]
 
 
-def test_manifest_tells_where_results_come_from(tmp_path: Path) -> None:
-    """The manifest holds versions, seed, machine and command; passwords of URIs are not in it."""
-    folder = reserve(tmp_path, "demo")
-    phase = PhasePlan(0, "train", [], [], PluginPlan("vanilla"), [], [])
-    plan = Plan("demo", "demo", "42", [phase], source="demo.yml", folder=str(tmp_path), document="uid: demo\n")
-    folder.fill(plan, ["run", "--store", "postgresql://me:geheim@host/db"], "postgresql://me:geheim@host/db")
-    text = (folder.path / "manifest.json").read_text()
-    manifest = json.loads(text)
-
-    assert "geheim" not in text
-    assert ("42", "postgresql://me:***@host/db") == (manifest["seed"], manifest["store"])
-    assert {"numpy", "msgpack", "ganglion-toys"} <= set(manifest["packages"])
-    assert "uid: demo\n" == (folder.path / "document.yml").read_text()
-
-
-def test_a_folder_is_sealed_at_the_end(tmp_path: Path) -> None:
-    """The manifest then tells how the run ended, and the digests of the documents; what it told before stays."""
-    folder = reserve(tmp_path, "demo")
-    phase = PhasePlan(0, "train", [], [], PluginPlan("vanilla"), [], [])
-    plan = Plan("demo", "demo", "42", [phase], source="demo.yml", folder=str(tmp_path), document="uid: demo\n")
-    folder.fill(plan, ["run"], None)
-    before, _ = read_manifest(folder.path)
-    folder.seal("finished", "completed", {"run": "00"})
-    manifest, wrong = read_manifest(folder.path)
-
-    assert ("", before) == (wrong, {key: manifest[key] for key in before})
-    assert ("finished", "completed", {"run": "00"}) == tuple(manifest[k] for k in ("status", "reason", "chain"))
-    assert ["document.yml", "resolved.yml", "plan.msgpack"] == list(manifest["files"])
-
-
 def test_a_folder_is_opened_again_when_its_run_goes_on(tmp_path: Path) -> None:
     """The seal is taken off, and each time it is noted how the run went on, and what was accepted for that."""
     folder = reserve(tmp_path, "demo")
@@ -121,33 +73,6 @@ def test_a_folder_is_opened_again_when_its_run_goes_on(tmp_path: Path) -> None:
     folder.seal("finished", "completed", None)
     sealed, wrong = read_manifest(folder.path)
     assert ("", resumed) == (wrong, sealed["resumed"])
-
-
-def test_log_names_differ(tmp_path: Path) -> None:
-    """No two processes of a run share a log file, whatever their uids."""
-    uids = ["a", "a.0", "a/0", "a-0", "A"]
-    places = [
-        Process(peer_name("r", Role.MUSCLE, uid, worker), Role.MUSCLE, uid, worker) for uid in uids for worker in (0, 1)
-    ]
-
-    assert len(places) == len({log_name(place) for place in places})
-    assert all("/" not in log_name(place) for place in places)
-
-
-def test_participants_in_words() -> None:
-    """Processes are counted by role, in the order of a run's life."""
-    places = [Process("x", role) for role in (Role.MUSCLE, Role.GOVERNOR, Role.BRAIN, Role.MUSCLE)]
-
-    assert "governor, 2 muscles, 1 brain" == participants(places)
-
-
-def test_a_process_of_ours_needs_nothing(tmp_path: Path) -> None:
-    """Who runs under our own name is given nothing, and writes his tape beside those of others."""
-    folder = reserve(tmp_path, "demo")
-    process = Process(peer_name("demo-1", Role.MUSCLE, "ada", 0), Role.MUSCLE, "ada", 0)
-
-    assert folder.give(process) is None
-    assert tmp_path / "demo-1" / "tapes" / "muscle.ada.0.tape" == folder.tape(process)
 
 
 @pytest.mark.skipif(not may_change_user(), reason="only root gives files away")

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -112,19 +111,6 @@ def test_runs_fare_each_by_itself(tmp_path: Path) -> None:
     _inside(body)
 
 
-def test_without_another_broker_everybody_fails(tmp_path: Path) -> None:
-    """Where a broker has died too often nobody goes on."""
-
-    def body() -> None:
-        house = House(tmp_path)
-        run = house.begin("r-1", plan("recover"))
-        house.guests.broker_lost("was killed by SIGKILL", [], False)
-        assert run.over.is_set()
-        assert not house.guests.wants_broker()
-
-    _inside(body)
-
-
 def test_a_run_that_is_to_come_wants_a_broker(tmp_path: Path) -> None:
     """While nothing has begun a lost broker is replaced; the run that begins meanwhile was never without one."""
 
@@ -173,20 +159,5 @@ def test_who_does_not_come_back_is_missed(tmp_path: Path, attach: bool) -> None:
             house.guests._miss(run, member)
         assert ["r-1/environment/grid/0"] == house.missed
         assert all(member.child.state is State.PLANNED for member in run.members.values())
-
-    _inside(body)
-
-
-def test_who_has_a_successor_is_not_missed(tmp_path: Path) -> None:
-    """Of a name that somebody else bears meanwhile nobody looks for the former bearer."""
-
-    def body() -> None:
-        house = House(tmp_path)
-        run = house.begin("r-1", plan("recover"))
-        former = run.members["r-1/governor"]
-        former.joined = False
-        run.members[former.name] = run.member(dataclasses.replace(run.governor), lambda one: None, lambda one: None)
-        house.guests._miss(run, former)
-        assert [] == house.missed
 
     _inside(body)

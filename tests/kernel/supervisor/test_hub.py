@@ -6,7 +6,6 @@ import hashlib
 import signal
 import tempfile
 from collections.abc import AsyncIterator, Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +18,7 @@ from ganglion.supervisor.bus import Bus, Hub, Listener
 from ganglion.supervisor.child import exit_text
 from ganglion.supervisor.launcher import Launcher
 from ganglion.transport.asynclink import AsyncLink
-from ganglion.transport.binding import bind_local
-from ganglion.transport.curve import ClientKeys
-from ganglion.transport.link import connect_blocking
-from ganglion.wire.codec import codec_of, decode_map
+from ganglion.wire.codec import codec_of
 from ganglion.wire.envelope import Head, decode_head, encode_head
 from ganglion.wire.messages import Admit, Done, Hello, Info, Joined, Need, Nothing, RunEvent, RunRequest
 from ganglion.wire.verb import Verb
@@ -237,29 +233,6 @@ def test_a_lost_broker_is_replaced(number: int) -> None:
     asyncio.run(body())
 
 
-def test_a_new_broker_has_not_forgotten_who_was_succeeded() -> None:
-    """Whoever has a successor is refused by a new broker, and who is awaited is absent, before anybody has joined."""
-
-    async def body() -> None:
-        async with _home() as (home, hub, bound):
-            home.table[0] = replace(home.table[0], incarnation=4)
-            stale, muscle = Peer(), Peer()
-            assert hub.process is not None
-            hub.process.signal(signal.SIGSTOP)  # it hears nobody until it is replaced
-            joining = asyncio.ensure_future(stale.join(bound["endpoints"][0], replace(GOVERNOR, incarnation=3)))
-            await asyncio.sleep(0)
-            await _killed(home, hub)
-            with contextlib.suppress(PeerLost):  # the first broker had accepted it
-                await joining
-            head, frames = await stale.join(bound["endpoints"][0], replace(GOVERNOR, incarnation=3))
-            assert (Verb.ERROR, "incarnation") == (head.verb, decode_map(frames[2])["kind"])
-            await muscle.join(bound["endpoints"][0], MUSCLE)
-            muscle.link.send([b"", encode_head(Head(Verb.CALL, 2, "kernel.info")), b""])
-            assert Verb.REPLY is (await muscle.next())[0].verb
-
-    asyncio.run(body())
-
-
 def test_what_was_asked_is_asked_again() -> None:
     """A question that a broker took with it is said again with its serial, and answered once."""
 
@@ -275,23 +248,6 @@ def test_what_was_asked_is_asked_again() -> None:
             assert (first.serial, "governor.stop") == (again.serial, again.call)
             governor.link.send([frames[0], encode_head(Head(Verb.REPLY, again.serial)), b""])
             assert isinstance(await asked, Done)
-
-    asyncio.run(body())
-
-
-def test_what_is_asked_meanwhile_waits() -> None:
-    """A question that is asked while there is no broker is answered by the next one."""
-
-    async def body() -> None:
-        async with _home() as (home, hub, _):
-            asked: list[asyncio.Future[Any]] = []
-            home.at_loss = lambda: asked.append(
-                asyncio.ensure_future(hub.bus.ask("", "kernel.info", Nothing(), WAIT_S))
-            )
-            await _killed(home, hub)
-            info = await asked[0]
-            assert hub.process is not None
-            assert hub.process.pid == info.pid
 
     asyncio.run(body())
 
@@ -318,82 +274,6 @@ def test_what_we_are_asked_twice_is_done_once() -> None:
 
     asyncio.run(body())
     assert 1 == len(needs)
-
-
-def test_topics_are_read_again() -> None:
-    """What is told by way of another broker is heard as before."""
-
-    async def body() -> None:
-        async with _home() as (home, hub, bound):
-            await _killed(home, hub)
-            governor = Peer()
-            await governor.join(bound["endpoints"][0], GOVERNOR)
-            event = codec_of(RunEvent).encode(RunEvent("episode.ended", {}, 1.0))
-            governor.link.send([b"@r/events", encode_head(Head(Verb.TELL, 0, "event")), event])
-            governor.link.send([b"", encode_head(Head(Verb.CALL, 2, "kernel.info")), b""])
-            await governor.next()
-            await hub.bus.ask("", "kernel.info", Nothing())
-            assert ["episode.ended"] == home.events
-
-    asyncio.run(body())
-
-
-def test_nobody_listens_there_meanwhile() -> None:
-    """While there is no broker its endpoints stay ours, and who connects waits for the next one."""
-
-    async def body() -> None:
-        async with _home() as (home, hub, bound):
-            refused: list[str] = []
-            joins: list[asyncio.Future[Any]] = []
-            peers = [Peer(), Peer()]
-
-            def intrude() -> None:
-                for endpoint in bound["endpoints"]:
-                    with pytest.raises(LaunchError, match="is in use") as raised:
-                        bind_local(endpoint)
-                    refused.append(str(raised.value))
-                for peer, hello, endpoint in zip(peers, (GOVERNOR, MUSCLE), bound["endpoints"], strict=True):
-                    joins.append(asyncio.ensure_future(peer.join(endpoint, hello)))
-
-            home.at_loss = intrude
-            await _killed(home, hub)
-            assert [Verb.WELCOME, Verb.WELCOME] == [(await join)[0].verb for join in joins]
-            assert 2 == len(refused)
-
-    asyncio.run(body())
-
-
-def _welcomed(endpoint: str, hello: Hello, keys: ClientKeys) -> Verb:
-    """Say HELLO through libzmq; return the verb of the first answer that is no BEAT."""
-    link = connect_blocking(endpoint, WAIT_S, keys)
-    try:
-        link.send([b"", encode_head(Head(Verb.HELLO, 1)), codec_of(Hello).encode(hello)])
-        while True:
-            frames = link.receive(WAIT_S)
-            assert frames is not None
-            verb = decode_head(frames[1]).verb
-            if verb is not Verb.BEAT:
-                return verb
-    finally:
-        link.close()
-
-
-def test_other_machines_find_it_again() -> None:
-    """The encrypted front comes back at its port with its key; keys that were admitted are admitted again."""
-
-    async def body() -> None:
-        async with _home(remote=True) as (home, hub, bound):
-            access = home.access
-            assert access.server is not None
-            pair = access.keys["operator"]
-            keys = ClientKeys(access.server.public, pair.public, pair.secret)
-            hello = Hello(1, "operator", "operator", access.tokens["operator"])
-            for number in range(2):
-                if number:
-                    await _killed(home, hub)
-                assert Verb.WELCOME is await asyncio.to_thread(_welcomed, bound["remote"][0], hello, keys)
-
-    asyncio.run(body())
 
 
 def test_a_broker_that_nobody_wants_is_not_replaced() -> None:
@@ -446,20 +326,5 @@ def test_the_end_comes_first(when: str) -> None:
             await lost.wait()
             for _ in range(0 if when == "at the loss" else 20):
                 await asyncio.sleep(0)
-
-    asyncio.run(body())
-
-
-def test_a_bus_that_is_lost_ends_its_broker() -> None:
-    """A broker that has left the supervisor is ended and replaced: nothing it says can be trusted."""
-
-    async def body() -> None:
-        async with _home() as (home, hub, _):
-            former = hub.process
-            hub.bus.lose("it said what no broker says")
-            async with asyncio.timeout(WAIT_S):
-                await home.returned.wait()
-            assert former is not hub.process
-            assert isinstance(await hub.bus.ask("", "kernel.info", Nothing()), Info)
 
     asyncio.run(body())

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ganglion.supervisor.linux import adopt_orphans, become, children_of, may_change_user, name_process, stopped, usage
+from ganglion.supervisor.linux import become, children_of, may_change_user, name_process, stopped, usage
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="these means are Linux's")
 
@@ -85,11 +85,6 @@ def test_name_is_shown() -> None:
         assert "environment.fie" == Path("/proc/self/comm").read_text().strip()
     finally:
         name_process(before)
-
-
-def test_orphans_can_be_adopted() -> None:
-    """The system lets a process become the parent of orphans."""
-    assert adopt_orphans()
 
 
 def test_what_was_adopted_is_ended_and_told() -> None:

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from ganglion.errors import StoreError
 from ganglion.supervisor.folder import MANIFEST, Files, file_digest, read_manifest, seal, text_of
 
 CHAIN = {"run": "00" * 32, "phases": [{"phase": 0, "mode": "train", "head": "11" * 32}]}
@@ -39,32 +38,6 @@ def found(folder: Path) -> list[str]:
     manifest, wrong = read_manifest(folder)
     names = [MANIFEST] if wrong or "sha256" not in manifest else []
     return names + [name for name, _ in Files(folder).sealed(manifest)]
-
-
-def test_a_sealed_folder_is_whole(folder: Path) -> None:
-    """Nothing is found in what nobody has touched; what was known before stays, heads are kept as they came."""
-    done(folder, CHAIN)
-    manifest, wrong = read_manifest(folder)
-
-    assert ("", []) == (wrong, found(folder))
-    assert ("demo-1", "finished", CHAIN) == (manifest["run"], manifest["status"], manifest["chain"])
-    assert ["document.yml", "resolved.yml", "brains/models.json"] == list(manifest["files"])
-
-
-def test_a_run_that_goes_on_is_sealed_again(folder: Path) -> None:
-    """A second seal replaces the first, and is no longer than that."""
-    done(folder)
-    first = (folder / MANIFEST).stat().st_size
-    done(folder)
-
-    assert (first, []) == ((folder / MANIFEST).stat().st_size, found(folder))
-
-
-def test_a_manifest_without_seal_is_nothing_wrong(folder: Path) -> None:
-    """The run goes on, or was killed with everything; who knows better decides."""
-    manifest, wrong = read_manifest(folder)
-
-    assert ("", False) == (wrong, "sha256" in manifest)
 
 
 @pytest.mark.parametrize("name", [MANIFEST, "document.yml", "resolved.yml", "brains/models.json"])
@@ -112,25 +85,12 @@ def test_a_thousand_flipped_bits_are_named(folder: Path) -> None:
     flips(folder, range(1000, 3000))
 
 
-@pytest.mark.parametrize("name", ["../secret", "/etc/passwd", "a/../../b", "a\0b"])
-def test_no_name_leads_out_of_the_folder(folder: Path, name: str) -> None:
-    """A name from a file or a database opens nothing elsewhere."""
-    assert [(name, "its path leaves the folder of the run")] == list(Files(folder).file(name, "00"))
-
-
 @pytest.mark.parametrize("path", ["/etc/passwd", "model.npz", "/x/brains/../../etc", "/r/brains/0/../x"])
 def test_models_lie_below_brains(folder: Path, path: str) -> None:
     """The path of a row counts only from `brains` on."""
     [(_, wrong)] = Files(folder).model(path, "00")
 
     assert "leaves the folder" in wrong
-
-
-def test_models_are_found_where_the_results_were_moved_to(folder: Path) -> None:
-    """The folder of a run may lie elsewhere than when the row was written."""
-    digest = file_digest(folder / "brains/0/ada/model.npz")
-
-    assert [] == list(Files(folder).model("/gone/demo-1/brains/0/ada/model.npz", digest))
 
 
 def test_links_and_pipes_are_not_read(folder: Path) -> None:
@@ -140,15 +100,6 @@ def test_links_and_pipes_are_not_read(folder: Path) -> None:
 
     wrong = [text for name in ("link", "pipe", "brains") for _, text in Files(folder).file(name, "00")]
     assert 3 == len([text for text in wrong if "cannot be read" in text])
-
-
-def test_a_seal_that_cannot_be_written_is_named(folder: Path) -> None:
-    """The manifest stays as it was, and nothing is left beside it."""
-    (folder / MANIFEST).write_text("[1]")
-    with pytest.raises(StoreError, match="cannot be sealed"):
-        done(folder)
-
-    assert ("[1]", []) == ((folder / MANIFEST).read_text(), list(folder.glob(".*")))
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "[" * 100_000])

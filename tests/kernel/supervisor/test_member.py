@@ -1,14 +1,12 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 from collections.abc import Callable
 from typing import Any
 
 from ganglion.run.plan import EnvironmentPlan, PluginPlan, Process
 from ganglion.supervisor.child import State
 from ganglion.supervisor.runs import Member
-from ganglion.wire.messages import Lost
 from ganglion.wire.name import Role
 
 PLUGIN = EnvironmentPlan("grid", PluginPlan("dummy"))
@@ -28,21 +26,6 @@ def _on_loop(body: Callable[[], Any]) -> Any:
     return asyncio.run(run())
 
 
-def test_admission_holds_the_digest_only() -> None:
-    """The broker gets the digest of the token; who attaches comes with the common token and the uid as his name."""
-
-    def body() -> None:
-        ours, _ = _member()
-        theirs, _ = _member(EnvironmentPlan("grid", attach=True))
-        own, attached = ours.admission("common"), theirs.admission("common")
-
-        assert hashlib.sha256(ours.token.encode()).digest() == own.token_sha256
-        assert (None, "grid") == (own.attach, attached.attach)
-        assert hashlib.sha256(b"common").digest() == attached.token_sha256
-
-    _on_loop(body)
-
-
 def test_definition_of_a_program_is_its_command() -> None:
     """A plugin's process serves whatever comes; a program stays only while its command is the same."""
 
@@ -53,43 +36,6 @@ def test_definition_of_a_program_is_its_command() -> None:
         assert _member()[0].definition == _member(other)[0].definition
         assert _member(first)[0].definition != _member(second)[0].definition
         assert _member(first)[0].definition == _member(first, worker=0)[0].definition
-
-    _on_loop(body)
-
-
-def test_what_the_broker_says_of_a_connection_is_kept_until_there_is_another() -> None:
-    """Whoever comes again has not been cut off; that he was here once is never forgotten."""
-
-    def body() -> None:
-        member, _ = _member()
-        states = []
-        for event in (lambda: None, member.came, lambda: member.cut_off(Lost("r", 1, "cut", True, True)), member.came):
-            event()
-            states.append((member.joined, member.here.is_set(), member.off.is_set(), member.lost_reason))
-
-        assert [
-            (False, False, False, ""),
-            (True, True, False, ""),
-            (False, True, True, "cut"),
-            (True, True, False, ""),
-        ] == states
-        assert member.idle
-
-    _on_loop(body)
-
-
-def test_who_could_not_be_started_is_lost() -> None:
-    """A failed start is the end of a life, with its reason."""
-
-    def body() -> None:
-        member, said = _member()
-        member.start()
-        member.failed("no such file")
-
-        assert ["over"] == said
-        assert member.child.lost
-        assert member.gone.is_set()
-        assert "could not be started: no such file" == member.end_text
 
     _on_loop(body)
 

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from ganglion.errors import StoreError
 from ganglion.supervisor.checkpoints import Moments
 
 
@@ -24,26 +23,6 @@ def keep(run: Path, stop: bool = False, **facts: object) -> None:
     moment = moments.note([], [run / "tapes" / "a.tape", run / "tapes" / "b.tape"], stop)
     assert moment is not None
     moments.keep(moment, facts)
-
-
-def test_tapes_come_back_as_they_were(run: Path) -> None:
-    """Whatever happens to a tape later (it grows, is begun anew, is removed): its beginning is put back."""
-    keep(run, phase=2)
-    with (run / "tapes" / "a.tape").open("ab") as file:
-        file.write(b"more")
-    fresh = run / "tapes" / "fresh"
-    fresh.write_bytes(b"anew")
-    fresh.rename(run / "tapes" / "b.tape")
-    (run / "tapes" / "c.tape").write_bytes(b"of later")
-    moments = Moments(run)
-    moment, wrong = moments.newest()
-    assert moment is not None
-    moments.restore(moment)
-    moments.restore(moment)
-
-    assert ([], 2, False) == (wrong, moment.facts["phase"], moment.stop)
-    tapes = {path.name: path.read_bytes() for path in (run / "tapes").iterdir()}
-    assert {"a.tape": b"a.tape" * 10, "b.tape": b"b.tape" * 10} == tapes
 
 
 def test_tapes_of_other_users_come_back_to_their_places(run: Path) -> None:
@@ -75,16 +54,6 @@ def test_what_was_put_back_is_no_link(run: Path) -> None:
 
     again, wrong = moments.newest()
     assert ([], moment) == (wrong, again)
-
-
-def test_what_was_not_kept_does_not_count(run: Path) -> None:
-    """Noted only, as when all ended at that moment: the one before it is the newest."""
-    keep(run, number=1)
-    Moments(run).note([], [run / "tapes" / "a.tape"])
-    moment, wrong = Moments(run).newest()
-
-    assert moment is not None
-    assert ([], 1, 1) == (wrong, moment.facts["number"], moment.number)
 
 
 @pytest.mark.parametrize("damage", ["short", "gone", "facts"])
@@ -119,21 +88,6 @@ def test_the_two_newest_are_kept(run: Path) -> None:
     assert ["moment-000000003", "moment-000000004"] == sorted(path.name for path in (run / "cuts").iterdir())
 
 
-def test_a_stop_is_one_until_the_run_goes_on(run: Path) -> None:
-    """Then it is a moment like others."""
-    keep(run)
-    keep(run, stop=True)
-    moments = Moments(run)
-    moment, _ = moments.newest()
-    assert moment is not None
-    assert (True, 2) == (moment.stop, moment.number)
-    moments.went_on(moment)
-
-    again, _ = moments.newest()
-    assert again is not None
-    assert (False, 2) == (again.stop, again.number)
-
-
 def test_no_moment_without_all_tapes_or_with_somebody_gone(run: Path) -> None:
     """A tape that is not there, a process that has ended: nothing is noted, and nothing lies around."""
     program = subprocess.Popen(["true"])
@@ -143,13 +97,6 @@ def test_no_moment_without_all_tapes_or_with_somebody_gone(run: Path) -> None:
     there, missing = run / "tapes" / "a.tape", run / "tapes" / "z.tape"
     assert [None, None] == [moments.note([], [there, missing]), moments.note([program.pid], [there])]
     assert [] == list((run / "cuts").iterdir())
-
-
-def test_what_cannot_be_written_is_named(run: Path) -> None:
-    """A file in the place of the folder is named."""
-    (run / "cuts").write_text("in the way")
-    with pytest.raises(StoreError, match="cannot be written"):
-        Moments(run).note([], [run / "tapes" / "a.tape"])
 
 
 def test_all_is_forgotten_when_a_phase_begins_again(run: Path) -> None:

@@ -19,7 +19,7 @@ from ganglion.transport.exchange import Exchange
 from ganglion.transport.native import NativeFront
 from ganglion.wire.codec import codec_of
 from ganglion.wire.envelope import Head, decode_head, encode_head
-from ganglion.wire.messages import Hello, Nothing, RunRequest, Runs
+from ganglion.wire.messages import Hello, RunRequest, Runs
 from ganglion.wire.name import Role
 from ganglion.wire.verb import Verb
 
@@ -52,14 +52,6 @@ def connection() -> Iterator[Connection]:
         yield Connection(1, os.getpid(), endpoint, None, "operator's", "", "", None, "", None)
         loop.call_soon_threadsafe(ended.set)
         thread.join()
-
-
-def test_operators_ask(connection: Connection) -> None:
-    """Any number of operators join with one token, and each is answered."""
-    with Operator(connection) as first, Operator(connection) as second:
-        infos = [operator.ask("kernel.info", Nothing()) for operator in (first, second, first)]
-
-    assert [2, 2, 2] == [info.peers for info in infos]
 
 
 def test_refusal_is_raised(connection: Connection) -> None:

@@ -18,14 +18,6 @@ def plan() -> Plan:
     return Plan("farm", "farms", str(2**80), [phase], document="uid: farm\n")
 
 
-def test_a_plan_comes_back_as_it_was(tmp_path: Path) -> None:
-    """Every value, infinity and the smallest number too, and the packages that were allowed beside it."""
-    data = origin_bytes(plan(), ["mine"])
-    (tmp_path / ORIGIN).write_bytes(data)
-
-    assert (plan(), ("mine",)) == read_origin(tmp_path, hashlib.sha256(data).hexdigest())
-
-
 def test_a_damaged_plan_is_named(tmp_path: Path) -> None:
     """Another byte, another file, none at all: the file is named, and no plan is returned."""
     data = origin_bytes(plan(), [])

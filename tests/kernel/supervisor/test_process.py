@@ -41,11 +41,6 @@ def test_end_is_told_once_with_all_output() -> None:
     assert (3, ["a", "b"], 1) == _watch("print('a'); print('b', end=''); raise SystemExit(3)")
 
 
-def test_signal_is_told_from_a_status() -> None:
-    """A process that a signal has ended has a negative code."""
-    assert -signal.SIGTERM == _watch("import time; time.sleep(600)", signal.SIGTERM)[0]
-
-
 def test_group_dies_with_its_leader() -> None:
     """What a process has left in its group is killed when it ends: the output is not held open by it."""
     code, lines, _ = _watch(GROUP)

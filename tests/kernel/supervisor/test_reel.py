@@ -29,31 +29,6 @@ def tape(tmp_path: Path) -> Path:
     return path
 
 
-def test_the_last_call_tells_where_a_process_stood(tape: Path) -> None:
-    """The position is what it heard last; a tape that is too long to be looked through has none."""
-    assert "after muscle.act, episode 7, step 118" == journal_position(tape)
-    assert journal_position(tape, 10) is None
-
-
-def test_the_place_changes_with_whatever_is_heard(tape: Path) -> None:
-    """Two moments are the same place if nothing was written in between, and no new tape was begun."""
-    before = journal_place(tape)
-    same = journal_place(tape)
-    tape.write_bytes(tape.read_bytes() + b"".join(block([heard_record(0.0, act(7, 119))])))
-    longer = journal_place(tape)
-    data = tape.read_bytes()
-    tape.with_suffix(".new").write_bytes(data)
-    tape.with_suffix(".new").rename(tape)
-
-    assert before == same
-    assert 4 == len({before, longer, journal_place(tape), (0, 0)})
-
-
-def test_a_tape_is_as_old_as_its_first_record(tape: Path) -> None:
-    """It may take a successor as long to hear as it took to write."""
-    assert 100.0 <= journal_age_s(tape)
-
-
 @pytest.mark.parametrize("data", [None, b"", MAGIC, b"something else, and more of it", MAGIC + b"\xff" * 40])
 def test_without_a_tape_nothing_is_known(tmp_path: Path, data: bytes | None) -> None:
     """No file, an empty one and one that is no tape have no age and no position."""

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -8,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from ganglion.errors import UsageError
 from ganglion.supervisor.folder import Census, Life, end_remains, life_of, lives
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="when a process was started is read in /proc")
@@ -36,17 +34,3 @@ def test_what_is_left_is_ended_with_its_group(program: subprocess.Popen[bytes]) 
     assert not lives(left)
     while Path(f"/proc/{child.pid}").exists() and lives(child):
         pass
-
-
-def test_a_number_that_was_given_again_is_spared(program: subprocess.Popen[bytes]) -> None:
-    """A process with the number of one of ours that was started at another time is somebody else's."""
-    assert [] == end_remains("r", Census("", GONE, lives={"r/store": Life(1, program.pid, 5)}))
-    assert program.poll() is None
-
-
-def test_a_run_whose_supervisor_lives_goes_on_already(program: subprocess.Popen[bytes]) -> None:
-    """It is refused, and nobody is touched."""
-    census = Census("", life_of(0, os.getpid()), lives={"r/store": life_of(1, program.pid)})
-    with pytest.raises(UsageError, match=f"goes on already .process {os.getpid()}."):
-        end_remains("r", census)
-    assert program.poll() is None

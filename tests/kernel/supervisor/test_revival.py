@@ -12,7 +12,7 @@ import pytest
 from ganglion.errors import RemoteProtocolError
 from ganglion.supervisor.process import Process
 from ganglion.supervisor.runs import Member, Run
-from ganglion.wire.messages import FlowSignal, Overdue
+from ganglion.wire.messages import Overdue
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="successors come from the warm parent")
 
@@ -38,24 +38,6 @@ def told(farm: Any) -> list[tuple[str, int, str]]:
     events = [fields for name, fields in farm.events if name in ("peer.lost", "peer.restarted")]
     events = [fields for fields in events if "label" in fields]
     return [(fields["label"], fields["incarnation"], fields["kind"]) for fields in events]
-
-
-LATER = [pytest.param(part, marks=pytest.mark.long) for part in ("brain", "controller", "environment")]
-
-
-@pytest.mark.parametrize("part", ["muscle", "governor", *LATER])
-def test_whoever_is_lost_comes_back(make_farm: Any, part: str) -> None:
-    """Killed between two episodes, he is started under his next incarnation; the run ends as if nothing had been."""
-    farm = make_farm()
-    farm.deeds["episode.ended", 1] = kill(part)
-    outcome = farm.carry_out()
-
-    assert ("finished", 0, []) == (outcome.status, outcome.exit_status, outcome.story)
-    label = told(farm)[0][0]
-    assert [(label, 1, "SIGKILL"), (label, 2, "SIGKILL")] == told(farm)
-    assert farm.count("episode.ended") == 4
-    assert farm.fields("peer.restarted")[0]["took_s"] > 0
-    assert not (farm.folder.path / "tapes").exists()
 
 
 def test_who_is_lost_before_he_has_joined_comes_back(make_farm: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -144,38 +126,6 @@ def test_equal_deaths_at_one_place_are_poison(make_farm: Any) -> None:
     assert (1, 3) == (outcome.exit_status, farm.count("peer.lost"))
 
 
-def test_who_is_killed_while_it_has_nothing_to_do_is_no_poison(make_farm: Any) -> None:
-    """Killed by somebody else as often as you like, at one place: it does not die of what it does there."""
-    farm = make_farm()
-
-    async def kill_idle(run: Run) -> None:
-        bus, controller = farm.supervisor.bus, member(run, "controller").process
-        assert controller is not None
-        controller.signal(signal.SIGSTOP)  # else the last episode may have ended before the governor is asked
-        pause = FlowSignal("PAUSE", "operator")
-        asked = asyncio.ensure_future(bus.ask(run.governor.name, "governor.signal", pause))
-        await asyncio.sleep(0.2)  # less than what a stopped process is given
-        controller.signal(signal.SIGCONT)
-        assert (await asked).accepted
-        for _ in range(3):
-            former = member(run, "environment")
-            await asyncio.wait_for(former.here.wait(), 30.0)
-            kill("environment")(run)
-            for _ in range(3000):
-                if member(run, "environment") is not former:
-                    break
-                await asyncio.sleep(0.01)
-        await asyncio.wait_for(member(run, "environment").here.wait(), 30.0)
-        await bus.ask(run.governor.name, "governor.signal", FlowSignal("CONTINUE", "operator"))
-
-    farm.deeds["episode.ended", 1] = lambda run: asyncio.ensure_future(kill_idle(run))
-    outcome = farm.carry_out()
-
-    assert ("finished", 0, []) == (outcome.status, outcome.exit_status, outcome.story)
-    assert (3, 4) == (farm.count("peer.lost"), farm.count("episode.ended"))
-    assert {"SIGKILL"} == {kind for _, _, kind in told(farm)}
-
-
 def test_who_does_not_answer_in_time_is_killed_and_comes_back(make_farm: Any) -> None:
     """An overdue call costs its callee the life, with a reason, and the run nothing; strangers are out of reach."""
     farm, refused = make_farm(), []
@@ -194,16 +144,6 @@ def test_who_does_not_answer_in_time_is_killed_and_comes_back(make_farm: Any) ->
     assert ("finished", 2) == (outcome.status, len(refused))
     assert "it did not answer muscle.act within 1.2 s" in farm.fields("peer.lost")[0]["reason"]
     assert [1, 2] == [incarnation for _, incarnation, _ in told(farm)]
-
-
-def test_with_fail_a_loss_ends_the_run(make_farm: Any) -> None:
-    """Nobody is started again where the document does not ask for it."""
-    farm = make_farm(on_loss="fail")
-    farm.deeds["episode.ended", 1] = kill("muscle")
-    outcome = farm.carry_out()
-
-    assert ("failed", 1, 0) == (outcome.status, outcome.exit_status, farm.count("peer.restarted"))
-    assert "muscle ada (worker 0) was killed by SIGKILL" == outcome.story[0]
 
 
 def test_the_warm_parent_is_replaced_and_told_of(make_farm: Any) -> None:

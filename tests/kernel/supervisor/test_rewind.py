@@ -16,25 +16,6 @@ from ganglion.supervisor.runs import Run
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processes are stopped and watched as on Linux")
 
 
-def test_a_run_goes_back_to_the_begin_of_its_phase_once(make_farm: Callable[..., Any]) -> None:
-    """Everybody is replaced, the phase comes again and no other, and the run finishes."""
-    farm = make_farm()
-    farm.deeds["episode.ended", 3] = lambda run: run.rewind("brain ada: it differs", run.governor.name)
-    outcome = farm.carry_out()
-
-    assert ("finished", 0) == (outcome.status, outcome.exit_status), outcome.story
-    started = [fields["phase"] for fields in farm.fields("phase.started")]
-    assert [0, 1, 1] == started
-    assert ["it goes back to the begin of phase 1: brain ada: it differs"] == [
-        fields["text"] for fields in farm.fields("warning")
-    ]
-    run = farm.supervisor.runs["farm-1"]
-    assert {2} == set(run.incarnations.values())
-    episodes = [(fields["phase"], fields["episode"]) for fields in farm.fields("episode.ended")]
-    assert [(0, 0), (0, 1), (1, 0)] == episodes[:3]
-    assert [(1, 0), (1, 1)] == episodes[-2:]
-
-
 def test_a_second_difference_ends_the_run_by_name(make_farm: Callable[..., Any]) -> None:
     """What does not do the same twice is a finding: exit 1, and nobody is left."""
     farm = make_farm()

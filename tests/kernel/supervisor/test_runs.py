@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from ganglion.errors import LaunchError, UsageError
+from ganglion.errors import UsageError
 from ganglion.limits import ATTACH_WAIT_REPORT_S, WAIT_REPORT_S
 from ganglion.run.plan import AgentPlan, EnvironmentPlan, PhasePlan, Plan, PluginPlan
 from ganglion.supervisor.folder import RunFolder
-from ganglion.supervisor.runs import Member, Run, check_size, check_store
+from ganglion.supervisor.runs import Member, Run, check_store
 from ganglion.wire.messages import Ended, Failure, RunEvent
 
 DUMMY = PluginPlan("dummy")
@@ -48,19 +48,6 @@ def _lose(run: Run, name: str, why: str) -> Member:
     member.failed(why)
     run.lost.append(member)
     return member
-
-
-def test_first_word_about_the_end_counts() -> None:
-    """What comes after the end changes nothing."""
-
-    def body(run: Run) -> None:
-        run.finish(Ended("r-1", "finished", "completed", 0))
-        run.fail("too late")
-        outcome = run.conclude()
-
-        assert ("finished", "completed", 0) == (outcome.status, outcome.reason, outcome.exit_status)
-
-    _on_loop(body)
 
 
 def test_failure_never_ends_with_zero() -> None:
@@ -116,20 +103,6 @@ def test_failure_without_a_peer_is_told_in_its_words() -> None:
     _on_loop(body)
 
 
-@pytest.mark.parametrize(
-    ("kind", "helps"), [("author", False), ("plugin", False), ("document", False), ("lost", True), ("store", True)]
-)
-def test_what_fails_again_cannot_be_resumed(kind: str, helps: bool) -> None:
-    """Where document and plugins are at fault a run that goes on fails again; where a process was lost it need not."""
-
-    def body(run: Run) -> None:
-        run.finish(dataclasses.replace(FAILED, failure=Failure(kind, "boom")))
-
-        assert helps == run.conclude().resumable
-
-    _on_loop(body)
-
-
 def test_waits_are_told_at_growing_intervals() -> None:
     """Governor and store are told at 2, 4, 8 ... seconds; how to attach is told once, sooner."""
 
@@ -148,14 +121,6 @@ def test_waits_are_told_at_growing_intervals() -> None:
     _on_loop(body)
 
 
-def test_typing_error_is_no_fork_bomb() -> None:
-    """More processes than a run may have are refused with the number of workers."""
-    plan = Plan("r", "r", "1", [dataclasses.replace(PHASE, workers=1000)])
-
-    with pytest.raises(LaunchError, match=r"found 4003 with 1000 workers"):
-        check_size("r-1", plan)
-
-
 def test_without_a_store_nothing_is_learned_from_recordings() -> None:
     """A run that keeps no rows is refused where its own were to be read, before anything is started."""
     ada = AgentPlan("ada", DUMMY, DUMMY, DUMMY, [], [], replay=[{}], replay_at=["run.yml:3:4: replay.0"])
@@ -164,27 +129,6 @@ def test_without_a_store_nothing_is_learned_from_recordings() -> None:
     check_store(plan, "sqlite:///somewhere.db")
     with pytest.raises(UsageError, match=r"run.yml:3:4: replay.0: recorded episodes .* \(--store none\)"):
         check_store(plan, None)
-
-
-def test_a_run_is_paused_when_all_its_workers_are() -> None:
-    """The governor tells who is paused; anything else that it tells of a phase ends the pause."""
-
-    def body(run: Run) -> list[tuple[str, set[int]]]:
-        told: list[tuple[str, dict[str, Any]]] = [
-            ("phase.paused", {"workers": [1], "moving": True}),
-            ("phase.paused", {"workers": [0, 1], "moving": False}),
-            ("episode.ended", {}),
-            ("phase.resumed", {}),
-            ("phase.paused", {"workers": "all"}),
-        ]
-        found = []
-        for name, fields in told:
-            run.heard(run.governor.name, RunEvent(name, {"phase": 0, **fields}), 0.0)
-            found.append((run.status, run.paused))
-        return found
-
-    paused = ("paused", {0, 1})
-    assert [("running", {1}), paused, paused, ("running", set()), ("running", set())] == _on_loop(body)
 
 
 def test_participants_tell_waits_and_warnings_only() -> None:
@@ -220,20 +164,5 @@ def test_excuses_are_counted_and_not_shown() -> None:
         for count in (1, 3, "many", 2):
             assert run.heard("r-1/muscle/ada/0", RunEvent("excused", {"count": count}), 0.0) is None
         assert {"r-1/muscle/ada/0": 3} == run.excused
-
-    _on_loop(body)
-
-
-def test_stories_are_plain_lines() -> None:
-    """What a peer says begins no line of ours, moves no cursor, and ends somewhere."""
-
-    def body(run: Run) -> None:
-        failure = Failure("author", "a\nfinished\x1b[2J" + "\n" * 10_000)
-        run.finish(Ended("r-1", "failed", "failed: a\nfinished\r", 1, failure, "r-1/brain/ada"))
-        outcome = run.conclude()
-        assert "failed: a finished\\x0d" == outcome.reason
-        assert all(line.isprintable() for line in outcome.story)
-        assert not [line for line in outcome.story if line.startswith("finished")]
-        assert len(outcome.story) <= 201
 
     _on_loop(body)

@@ -40,24 +40,6 @@ def writers(tmp_path: Path) -> Iterator[list[tuple[subprocess.Popen[bytes], Path
         program.wait()
 
 
-def test_nobody_writes_while_all_stand(writers: list[tuple[subprocess.Popen[bytes], Path]]) -> None:
-    """No thread of any process does anything meanwhile; what was written is whole; afterwards all go on."""
-    pids = [program.pid for program, _ in writers]
-    sizes = [0, 0]
-    for _ in range(5):
-        with standstill(pids, span_s=5.0) as stand:
-            assert stand
-            first = [file.stat().st_size for _, file in writers]
-            time.sleep(0.005)  # a span in which they would write
-            assert first == [file.stat().st_size for _, file in writers]
-        assert [0, 0] == [size % 100 for size in first]
-        assert all(now > before for now, before in zip(first, sizes, strict=True))
-        sizes = first
-        until_s = time.monotonic() + 20
-        while any(file.stat().st_size == size for (_, file), size in zip(writers, sizes, strict=True)):
-            assert time.monotonic() < until_s
-
-
 def test_who_was_stopped_by_others_stays_so(writers: list[tuple[subprocess.Popen[bytes], Path]]) -> None:
     """Then nobody is touched: a process that is stopped for another reason is not woken by us."""
     pids = [program.pid for program, _ in writers]

@@ -14,7 +14,7 @@ import pytest
 
 from ganglion.errors import LaunchError
 from ganglion.run.plan import AgentPlan, EnvironmentPlan, PhasePlan, Plan, PluginPlan
-from ganglion.supervisor.folder import RunFolder, read_manifest, reserve
+from ganglion.supervisor.folder import RunFolder, reserve
 from ganglion.supervisor.launcher import Launcher
 from ganglion.supervisor.linux import children_of
 from ganglion.supervisor.runs import Member, Outcome, Run
@@ -116,22 +116,6 @@ def _nobody_is_left(peers: Path) -> Any:
     assert set() == set(children_of(os.getpid())) - before
 
 
-def test_run_is_carried_out(tmp_path: Path) -> None:
-    """A run comes up, its governor's word is its end, its folder tells what was run, and everybody left in order."""
-    outcome, scene = _carry_out(tmp_path, plan("finish"))
-
-    assert ("finished", "completed", 0, []) == (outcome.status, outcome.reason, outcome.exit_status, outcome.story)
-    assert all(member.child.orderly for member in scene.run.members.values())
-    assert ["run.started", "run.ended"] == [scene.names()[0], scene.names()[-1]]
-    assert "phase.started" in scene.names()
-    folder = scene.folder.path
-    names = {"document.yml", "resolved.yml", "plan.msgpack", "manifest.json", "logs", "brains"}
-    assert names == {p.name for p in folder.iterdir()}
-    assert "hello from stand-in-1/muscle/ada/0\n" == (folder / "logs" / "muscle.ada.0.out").read_text()
-    manifest, wrong = read_manifest(folder)
-    assert ("", "finished", "completed") == (wrong, manifest["status"], manifest["reason"])
-
-
 def test_a_manifest_that_cannot_be_sealed_fails_the_run(tmp_path: Path) -> None:
     """A run whose files nobody could verify later does not end with 0."""
 
@@ -141,41 +125,6 @@ def test_a_manifest_that_cannot_be_sealed_fails_the_run(tmp_path: Path) -> None:
     outcome, _ = _carry_out(tmp_path, plan("finish"), prepare)
 
     assert ("finished", 1, True) == (outcome.status, outcome.exit_status, "cannot be sealed" in "".join(outcome.story))
-
-
-def test_next_phase_ends_who_is_not_needed(tmp_path: Path) -> None:
-    """A process that the next phase needs stays; one that it does not need leaves in order."""
-    stays: list[int] = []
-
-    def prepare(scene: Scene) -> None:
-        def remember() -> None:
-            process = scene.member("muscle/ada").process
-            assert process is not None
-            stays.append(process.pid)
-
-        scene.moments["phase.started"] = remember
-
-    outcome, scene = _carry_out(tmp_path, plan("second phase", ("ada", "bob"), phases=2), prepare)
-
-    assert ("finished", []) == (outcome.status, outcome.story)
-    process = scene.member("muscle/ada").process
-    assert process is not None
-    assert [process.pid] == stays
-    assert scene.member("muscle/bob").child.orderly
-
-
-def test_killed_participant_is_named_first(tmp_path: Path) -> None:
-    """SIGKILL of a muscle fails the run; the report begins with the muscle, its signal and its last words."""
-
-    def prepare(scene: Scene) -> None:
-        scene.moments["phase.started"] = lambda: scene.member("muscle").process.signal(signal.SIGKILL)  # type: ignore[union-attr]
-
-    outcome, scene = _carry_out(tmp_path, plan("wait"), prepare)
-
-    assert ("failed", 1) == (outcome.status, outcome.exit_status)
-    assert "muscle ada (worker 0) was killed by SIGKILL" == outcome.story[0]
-    assert "    hello from stand-in-1/muscle/ada/0" in outcome.story
-    assert "peer.lost" in scene.names()
 
 
 def test_stopped_participant_is_killed(tmp_path: Path) -> None:
@@ -188,14 +137,6 @@ def test_stopped_participant_is_killed(tmp_path: Path) -> None:
 
     assert "failed" == outcome.status
     assert outcome.story[0].startswith("muscle ada (worker 0) was killed by SIGKILL (it was stopped for 1.")
-
-
-def test_dead_governor_fails_the_run(tmp_path: Path) -> None:
-    """When the governor dies nobody else can tell the end: the supervisor fails the run by its name."""
-    outcome, _ = _carry_out(tmp_path, plan("die"))
-
-    assert ("failed", 1) == (outcome.status, outcome.exit_status)
-    assert "governor was killed by SIGKILL" == outcome.story[0]
 
 
 def test_dead_broker_fails_the_run(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from ganglion.errors import UsageError
 from ganglion.run.plan import AgentPlan, EnvironmentPlan, PhasePlan, Plan, PluginPlan, Recovery
-from ganglion.supervisor.linux import check_users, may_change_user, open_ways, user_of, users_of
+from ganglion.supervisor.linux import check_users, may_change_user, open_ways, user_of
 
 needs_right = pytest.mark.skipif(not may_change_user(), reason="only root gives files away")
 PLUGIN = PluginPlan("dummy")
@@ -23,17 +23,6 @@ def plan(first: str | None = None, hill: str | None = None, ada: str | None = No
     return Plan(
         "u", "u", "1", [replace(phase, environments=[EnvironmentPlan("hill")], agents=[]), replace(phase, run_as=first)]
     )
-
-
-def test_users_of_a_plan() -> None:
-    """All who are named anywhere, each once."""
-    assert [] == users_of(plan())
-    assert ["ann", "bob"] == users_of(plan("ann", "bob", "ann"))
-
-
-def test_nobody_needs_nothing(tmp_path: Path) -> None:
-    """Where all processes are ours nothing is asked of the machine."""
-    assert [] == check_users(plan(), tmp_path / "nowhere")
 
 
 def test_stranger_is_refused(tmp_path: Path) -> None:

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from ganglion.supervisor.linux import children_of
 from ganglion.supervisor.watchdog import Vigil
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the vigil reads /proc")
@@ -39,30 +38,6 @@ def _vigil(member: FakeMember) -> tuple[Vigil, Any]:
     return Vigil(supervisor), supervisor
 
 
-def test_stopped_process_is_shot_after_a_while() -> None:
-    """A process that stands at two looks a second apart is killed; one that stood for a moment is not."""
-    with subprocess.Popen(SLEEPER, stdin=subprocess.PIPE) as process:
-        member = FakeMember(process.pid)
-        vigil, _ = _vigil(member)
-        process.send_signal(signal.SIGSTOP)
-        os.waitid(os.P_PID, process.pid, os.WSTOPPED)
-        vigil.look(10.0)
-        vigil.look(10.5)
-        assert not member.why
-        process.send_signal(signal.SIGCONT)
-        os.waitid(os.P_PID, process.pid, os.WCONTINUED)
-        vigil.look(11.0)
-        process.send_signal(signal.SIGSTOP)
-        os.waitid(os.P_PID, process.pid, os.WSTOPPED)
-        vigil.look(11.5)
-        vigil.look(12.0)
-        assert not member.why
-        vigil.look(12.5)
-        process.kill()
-
-    assert "it was stopped for 1.0 s" == member.why
-
-
 @pytest.mark.parametrize("here", [False, True])
 def test_a_successor_comes_back_in_time_or_is_shot(here: bool) -> None:
     """Who is started again has until then to join; who has joined is let alone."""
@@ -76,35 +51,6 @@ def test_a_successor_comes_back_in_time_or_is_shot(here: bool) -> None:
 
     assert ("", "" if here else "it did not come back in time") == (early, member.why)
     assert member.due_s is None
-
-
-def test_debugger_is_let_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With GANGLION_LIVENESS=off nobody is killed for being stopped."""
-    monkeypatch.setenv("GANGLION_LIVENESS", "off")
-    with subprocess.Popen(SLEEPER, stdin=subprocess.PIPE) as process:
-        member = FakeMember(process.pid)
-        vigil, _ = _vigil(member)
-        process.send_signal(signal.SIGSTOP)
-        os.waitid(os.P_PID, process.pid, os.WSTOPPED)
-        for now_s in (1.0, 2.0, 3.0):
-            vigil.look(now_s)
-        process.kill()
-
-    assert not member.why
-
-
-def test_adopted_dead_are_reaped_at_the_second_look() -> None:
-    """A dead child that nobody knows is reaped; not at the first look: its number may be on its way to us."""
-    pid = os.fork()
-    if pid == 0:
-        os._exit(0)
-    os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
-    vigil, _ = _vigil(FakeMember(os.getpid()))
-    vigil.look(1.0)
-    assert pid in children_of(os.getpid())
-    vigil.look(1.5)
-
-    assert pid not in children_of(os.getpid())
 
 
 def test_silent_broker_is_shot() -> None:

@@ -31,57 +31,6 @@ def keep_moment(folder: Path, stop: bool = False) -> None:
     moments.keep(moment, {"run": "farm-1"})
 
 
-def test_an_interruption_is_known(tmp_path: Path) -> None:
-    """By its status, by its moment, or by the census where all was ended before either could be written."""
-    keep_phase(tmp_path, 1)
-    assert not way_on(tmp_path, "farm-1", None, True).stopped
-    assert not way_on(tmp_path, "farm-1", "failed", False).stopped
-    for status in (None, "failed", "interrupted"):
-        way = way_on(tmp_path, "farm-1", status, taped=True, stopping=True)
-        assert way.stopped
-        assert way.cut is not None
-    assert way_on(tmp_path, "farm-1", "interrupted", True).stopped
-    keep_moment(tmp_path)
-    assert not way_on(tmp_path, "farm-1", None, False).stopped
-    keep_moment(tmp_path, stop=True)
-    assert way_on(tmp_path, "farm-1", None, True).stopped
-
-
-WAYS = [
-    # status, tapes, moments (True: a stop) -> whether with a cut, with a moment
-    (None, True, [], (False, False)),
-    (None, True, [False], (False, False)),
-    (None, True, [False, True], (False, True)),
-    (None, False, [], (True, False)),
-    (None, False, [False], (False, True)),
-    ("interrupted", True, [False, True], (False, True)),
-    ("interrupted", False, [True], (False, True)),
-    ("interrupted", True, [], (True, False)),
-    ("failed", True, [], (True, False)),
-    ("failed", True, [False], (True, False)),
-]
-
-
-@pytest.mark.parametrize(("status", "taped", "moments", "expected"), WAYS)
-def test_each_end_has_its_way(
-    tmp_path: Path, status: str | None, taped: bool, moments: list[bool], expected: tuple[bool, bool]
-) -> None:
-    """Killed: with its tapes; rebooted or interrupted: from the newest moment; failed, or without one: from a phase."""
-    keep_phase(tmp_path, 1)
-    for stop in moments:
-        keep_moment(tmp_path, stop)
-    way = way_on(tmp_path, "farm-1", status, taped)
-
-    assert expected == (way.cut is not None, way.moment is not None)
-    assert [] == way.wrong
-    assert way.cut is None or 1 == way.cut["phase"]
-
-
-def test_without_any_cut_the_first_phase_begins(tmp_path: Path) -> None:
-    """A run that ended before anything was kept begins anew."""
-    assert ({"phase": 0, "models": []}, []) == newest_cut(tmp_path, "farm-1")
-
-
 @pytest.mark.parametrize("damage", ["text", "model", "gone", "run"])
 def test_a_damaged_cut_is_named_and_the_one_before_it_taken(tmp_path: Path, damage: str) -> None:
     """A changed cut, a changed or missing model, one of another run: it says so, and goes back one further."""

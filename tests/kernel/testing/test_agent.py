@@ -36,17 +36,6 @@ def test_an_agent_of_a_document_acts_and_learns(tmp_path: Path) -> None:
     assert list(tmp_path.rglob("*.npz"))
 
 
-def test_without_a_brain_nobody_learns(tmp_path: Path) -> None:
-    """`none`, null and nothing mean the same; the objective of a definition without one sums the rewards."""
-    for brain in ({}, {"brain": None}, {"brain": "none"}):
-        agent = make_agent({"muscle": "random", **brain}, mode="test", **WORLD)
-        agent.begin([0.5])
-
-        assert agent.brain is None
-        assert [0.25] == agent.step([0.25], [0.1], truncated=True).objective
-        agent.close()
-
-
 def test_what_is_not_there_is_named() -> None:
     """A key that no agent has and a name that means nothing are refused with what there is."""
     with pytest.raises(UsageError, match="found 'muscel'"):

@@ -8,7 +8,6 @@ import pytest
 
 from ganglion.errors import AuthorError
 from ganglion.sdk import ActuatorInformation, Box, Brain, Muscle, Objective, RewardInformation, SensorInformation
-from ganglion.sdk.models import Models
 from ganglion.testing import StagedAgent
 
 UNIT = Box(-1.0, 1.0, ())
@@ -61,36 +60,6 @@ def agent(models: Path, **chosen: Any) -> StagedAgent:
         models=models,
         **chosen,
     )
-
-
-def test_an_episode_goes_through_both_halves(tmp_path: Path) -> None:
-    """The muscle acts by the brain's updates, the brain learns from its rows, and the model lies in its folder."""
-    staged = agent(tmp_path / "models", brain=Teacher)
-    opened = staged.begin([0.1])
-    second = staged.step([0.25], [0.2])
-    last = staged.step([-0.75], [0.3], terminated=True)
-    again = staged.begin([0.4])
-    staged.store()
-    staged.close()
-
-    assert ([0.5], [0.25], None, [-0.75]) == (
-        staged.setpoints(opened),
-        staged.setpoints(second),
-        last.setpoints,
-        staged.setpoints(again),
-    )
-    assert [[0.25], [-0.75]] == [second.objective, last.objective]
-    assert [0.1, 0.2] == Models(str(tmp_path / "x"), str(tmp_path / "models")).load()["seen"].tolist()
-
-
-def test_without_a_brain_it_acts_alone(tmp_path: Path) -> None:
-    """In a test phase nobody is asked, and the memory of the muscle has its rows."""
-    staged = agent(tmp_path, mode="test")
-    staged.begin([0.1])
-    staged.step([0.5], [0.2])
-
-    assert staged.brain is None
-    assert [0.5] == staged.memory.tail(5).objective.tolist()
 
 
 def test_what_an_author_raises_passes_through(tmp_path: Path) -> None:

@@ -64,26 +64,6 @@ def test_join_and_call(station: Any, front: str) -> None:
     bus.close()
 
 
-def test_the_end_is_told_once(station: Any) -> None:
-    """When the broker closes the connection, the callback gets the reason, once."""
-
-    async def main() -> None:
-        ends: list[str] = []
-        closed = asyncio.Event()
-
-        def on_closed(reason: str) -> None:
-            ends.append(reason)
-            closed.set()
-
-        link = await AsyncLink.connect(station.endpoints["ipc"], lambda frames: None, on_closed)
-        link.send([b"", b"no head", b""])
-        await closed.wait()
-        await asyncio.sleep(0)
-        assert ["it closed the connection"] == ends
-
-    within(main())
-
-
 def test_nobody_or_nobody_fit(tmp_path: Path) -> None:
     """Where nobody listens, or somebody who says nothing or something else, connecting fails with the reason."""
 

@@ -1,31 +1,12 @@
 from __future__ import annotations
 
-import os
 import socket
-import stat
 from pathlib import Path
 
 import pytest
 
 from ganglion.errors import LaunchError
 from ganglion.transport.binding import bind_local
-
-
-@pytest.mark.parametrize("mask", [0o000, 0o077])
-def test_a_socket_file_is_for_its_owner(tmp_path: Path, mask: int) -> None:
-    """A socket file has mode 0600 whatever the mask of the process, and goes with its holder."""
-    before = os.umask(mask)
-    try:
-        bound = bind_local(f"ipc://{tmp_path}/new/bus")
-    finally:
-        os.umask(before)
-    path = tmp_path / "new" / "bus"
-
-    assert [path] == list(path.parent.iterdir())
-    assert 0o600 == stat.S_IMODE(path.stat().st_mode)
-    assert f"ipc://{path}" == bound.endpoint
-    bound.close()
-    assert [] == list(path.parent.iterdir())
 
 
 @pytest.mark.parametrize("where", ["ipc", "tcp", "tcp6", "localhost"])
@@ -37,19 +18,6 @@ def test_nobody_else_listens_there(tmp_path: Path, where: str) -> None:
         bind_local(bound.endpoint)
     bound.close()
     bind_local(bound.endpoint).close()
-
-
-def test_who_connects_meanwhile_waits(tmp_path: Path) -> None:
-    """A connection that nobody has accepted yet is served by whoever is handed the socket."""
-    bound = bind_local(f"ipc://{tmp_path}/bus")
-    with socket.socket(socket.AF_UNIX) as peer:
-        peer.connect(str(tmp_path / "bus"))
-        peer.sendall(b"hello")
-        with socket.socket(fileno=os.dup(bound.listening.fileno())) as handed:
-            accepted, _ = handed.accept()
-            with accepted:
-                assert b"hello" == accepted.recv(5)
-    bound.close()
 
 
 def test_what_a_dead_broker_left_is_replaced(tmp_path: Path) -> None:

@@ -9,10 +9,8 @@ import pytest
 
 from ganglion.errors import DeadlineExceeded, PeerLost
 from ganglion.transport.blocking import BlockingLink
-from ganglion.transport.frames import GREETING, encode, encode_command, encode_error
-from ganglion.wire.envelope import Head
+from ganglion.transport.frames import GREETING, encode, encode_command
 from ganglion.wire.name import Role
-from ganglion.wire.verb import Verb
 
 READY = encode_command(b"READY", b"\x0bSocket-Type\0\0\0\x06ROUTER")
 
@@ -83,36 +81,6 @@ def test_receive_and_its_timeouts(listener: socket.socket) -> None:
         with pytest.raises(PeerLost, match="closed"):
             link.receive(5.0)
     link.close()
-
-
-def test_the_brokers_error_is_the_reason(listener: socket.socket) -> None:
-    """When the broker ends the connection with an ERROR, its words are the reason."""
-    link, other = connect(listener, GREETING + READY)
-    with other:
-        other.sendall(encode_error("too many peers"))
-        with pytest.raises(PeerLost, match="too many peers"):
-            link.receive(5.0)
-    link.close()
-
-
-def test_both_sides_send_at_once(native: Any) -> None:
-    """Two peers that send more to each other than all buffers hold do not stand: sending takes in what comes."""
-    controller, environment = native.join(Role.CONTROLLER), native.join(Role.ENVIRONMENT)
-    blob = bytes(8 * 1024 * 1024)
-    asked = Head(Verb.CALL, 2, "environment.update")
-    controller.send(environment.name, Head(Verb.CALL, 1, "environment.update"))
-    environment.receive()
-    threads = [
-        threading.Thread(target=controller.send, args=(environment.name, asked, b"", blob)),
-        threading.Thread(target=environment.send, args=(controller.name, Head(Verb.REPLY, 1), b"", blob)),
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(20.0)
-
-    assert [blob] == list(controller.receive().blobs)
-    assert [blob] == list(environment.receive().blobs)
 
 
 def test_closed_link_says_so(native: Any) -> None:

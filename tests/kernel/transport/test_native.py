@@ -1,11 +1,8 @@
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import itertools
-import os
 import socket
-import stat
 import threading
 import time
 from collections.abc import Callable
@@ -13,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import zmq
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -21,7 +17,6 @@ from ganglion.broker.core import Broker
 from ganglion.broker.link import Admission
 from ganglion.errors import LaunchError, PeerLost
 from ganglion.limits import (
-    FRAME_BYTES,
     HANDSHAKE_S,
     MESSAGE_FRAMES,
     MESSAGES_PER_CALLBACK,
@@ -32,7 +27,7 @@ from ganglion.limits import (
 )
 from ganglion.transport import loop
 from ganglion.transport import native as native_module
-from ganglion.transport.exchange import LARGE_BYTES, Exchange
+from ganglion.transport.exchange import Exchange
 from ganglion.transport.frames import GREETING, encode, encode_command, frame_header
 from ganglion.transport.native import NativeConnection, NativeFront
 from ganglion.wire.codec import codec_of
@@ -78,57 +73,6 @@ def until(station: Any, condition: Callable[[], Any]) -> None:
     deadline_s = time.monotonic() + WAIT_S
     while not station.call(condition):
         assert time.monotonic() < deadline_s, "it did not come to pass"
-
-
-class Dealer:
-    """Be a link on an unmodified DEALER of libzmq."""
-
-    def __init__(self, endpoint: str, options: dict[int, Any]) -> None:
-        self.socket = zmq.Context.instance().socket(zmq.DEALER)
-        self.socket.linger = 0
-        self.socket.rcvtimeo = 10_000
-        for option, value in options.items():
-            self.socket.setsockopt(option, value)
-        self.socket.connect(endpoint)
-
-    def send(self, frames: list[bytes]) -> None:
-        """Send a message."""
-        self.socket.send_multipart(frames)
-
-    def receive(self, timeout_s: float) -> list[bytes]:
-        """Return the next message."""
-        return self.socket.recv_multipart()
-
-    def close(self) -> None:
-        """Close."""
-        self.socket.close()
-
-
-@pytest.mark.parametrize("front", ["ipc", "tcp"])
-@pytest.mark.parametrize(
-    "options",
-    # without a time of its own an answer to a heartbeat would have to come within its interval
-    [
-        {},
-        {zmq.IDENTITY: b"chosen by myself"},
-        {zmq.HEARTBEAT_IVL: 20, zmq.HEARTBEAT_TIMEOUT: 60_000, zmq.HEARTBEAT_TTL: 60_000},
-    ],
-    ids=["plain", "identity", "heartbeats"],
-)
-def test_unmodified_dealers_attach(station: Any, front: str, options: dict[int, Any]) -> None:
-    """A DEALER of libzmq joins and talks, with frames of all sizes, with or without an identity and heartbeats."""
-    bus = station.bus(front)
-    controller = bus.join(Role.CONTROLLER)
-    environment = bus.join(Role.ENVIRONMENT, 0, lambda: Dealer(station.endpoints[front], options))
-    for size in (0, 255, 256, 65_535, 65_536, 1024 * 1024, 8 * 1024 * 1024):
-        blob = os.urandom(size)
-        controller.send(environment.name, CALL, b"", blob)
-        asked = environment.receive()
-        environment.send(asked.peer, REPLY, b"", blob, b"", blob)
-
-        assert (blob,) == asked.blobs
-        assert (blob, b"", blob) == controller.receive().blobs
-    bus.close()
 
 
 STRANGERS = {
@@ -181,32 +125,6 @@ def test_the_oldest_stranger_makes_room(station: Any) -> None:
         stranger.close()
 
 
-def test_half_a_message_harms_nobody(native: Any, station: Any) -> None:
-    """A peer that dies within a message is lost; what he began never arrives, others go on."""
-    controller, environment = native.join(Role.CONTROLLER), native.join(Role.ENVIRONMENT)
-    muscle = native.join(Role.MUSCLE)
-    controller.send(muscle.name, Head(Verb.CALL, 5, "muscle.act"))
-    muscle.receive()
-    reply = b"".join(encode([controller.name.encode(), bytes((0x92, 4, 5)), bytes(100_000)]))
-    muscle.link._send_all(reply[:-1])
-    muscle.link.close()
-    controller.send(environment.name, CALL)
-
-    assert CALL == environment.receive().head
-    assert Verb.LOST is controller.receive().head.verb
-
-
-def test_the_verb_cannot_be_hidden(native: Any) -> None:
-    """A head that is no small array is not judged by its second byte, but refused."""
-    controller, environment = native.join(Role.CONTROLLER), native.join(Role.ENVIRONMENT)
-    for _ in range(2):
-        controller.send(environment.name, CALL)
-        assert CALL == environment.receive().head
-    controller.link.send([environment.name.encode(), b"\xdc\x03\x00\x07\x00\xa0", b""])
-
-    assert "protocol" == controller.failure()
-
-
 def test_too_many_frames_on_the_fast_way(native: Any) -> None:
     """A joined peer that sends a frame too many is cut off, though its message came in one chunk."""
     controller, environment = native.join(Role.CONTROLLER), native.join(Role.ENVIRONMENT)
@@ -237,22 +155,6 @@ def test_a_full_destination_is_busy(native: Any) -> None:
         passed += decode(frames).head.verb is Verb.CALL
 
     assert QUEUE_MARK_BYTES // len(blob) <= passed < sent
-
-
-def test_a_sender_that_goes_on_is_paused(native: Any) -> None:
-    """TELLs to a peer that does not read stop their sender, and all of them arrive once it reads."""
-    controller, store = native.join(Role.CONTROLLER), native.join(Role.STORE, None)
-    blob, count = bytes(100_000), 100
-    sending = threading.Thread(
-        target=lambda: [controller.send(store.name, Head(Verb.TELL, i), b"", blob) for i in range(count)]
-    )
-    sending.start()
-    sending.join(0.3)
-
-    assert sending.is_alive()  # ten megabytes have not vanished into buffers
-    assert list(range(count)) == [store.receive().head.serial for _ in range(count)]
-    sending.join(10.0)
-    assert not sending.is_alive()
 
 
 def test_urgent_messages_overtake(native: Any) -> None:
@@ -399,51 +301,6 @@ def test_a_message_that_does_not_grow(native: Any, station: Any, data: bytes, be
     assert any("unfinished_idle_s" in str(note.fields.get("reason")) for note in station.notes[known:])
 
 
-def test_slow_bytes_hold_no_room(native: Any, station: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who lets others wait for room and sends by single bytes is lost; those who waited go on."""
-    room = 2 * 1024 * 1024
-    monkeypatch.setattr(station.exchange.budget, "_bytes_max", room)
-    drips = [native.join(role) for role in (Role.ENVIRONMENT, Role.MUSCLE)]
-    controller = native.join(Role.CONTROLLER)
-    names = [drip.name for drip in drips]
-    for drip in drips:
-        drip.link._send_all(begun(room // 2 - 100))
-        drip.link._send_all(bytes(room // 2 - 200))
-    large = threading.Thread(target=controller.send, args=("", INFO, b"", bytes(room)))
-    large.start()
-    until(station, lambda: station.exchange.budget.tight)
-
-    def are_lost() -> bool:
-        return not set(names) & set(station.exchange.broker.joined)
-
-    deadline_s = time.monotonic() + WAIT_S
-    while not station.call(are_lost):
-        assert time.monotonic() < deadline_s
-        for drip in drips:
-            with contextlib.suppress(PeerLost):
-                drip.link._send_all(b"x")
-        if station.call(lambda: station.exchange.budget.tight):
-            station.pass_time(0.5)  # not else: there is room, and the controller has yet to use it
-    large.join(WAIT_S)  # before anything is received: BEATs are answered on the same link
-    answer = controller.receive()
-
-    assert (Verb.REPLY, 5) == (answer.head.verb, answer.head.serial)
-
-
-def test_brains_take_no_room_of_others(native: Any, station: Any) -> None:
-    """What a brain sends may be larger than the room that all others share."""
-    brain, environment = native.join(Role.BRAIN, None), native.join(Role.ENVIRONMENT)
-    brain.link._send_all(begun(FRAME_BYTES))
-    brain.link._send_all(bytes(FRAME_BYTES - 1))
-    environment.link._send_all(begun(LARGE_BYTES) + b"x")
-    link = station.exchange.broker.joined[environment.name]
-    until(station, lambda: link.sink._zmtp.taken_bytes)
-    sinks = station.call(lambda: list(station.exchange.budget._announced))
-
-    assert link.sink in sinks
-    assert station.exchange.broker.joined[brain.name].sink not in sinks
-
-
 def test_a_sleeping_broker_accuses_nobody(native: Any, station: Any) -> None:
     """A broker that was stopped for a minute finds nobody guilty who had begun a message, or promised to speak."""
     environment = native.join(Role.ENVIRONMENT)
@@ -473,19 +330,6 @@ def test_a_defect_ends_one_connection(native: Any, station: Any, monkeypatch: py
 
     assert Verb.REPLY is muscle.receive().head.verb
     assert any(note.event == "connection.failed" for note in station.notes)
-
-
-def test_refusals_are_counted(station: Any) -> None:
-    """Of many refused strangers the log gets a line or two, with how many they were."""
-    station.call(station.exchange.tick)
-    before = len(station.notes)
-    for _ in range(50):
-        until_end(raw(station, STRANGERS["http"]))
-    station.pass_time(1.5)
-    broken = [note for note in station.notes[before:] if note.event == "connection.broken"]
-
-    assert len(broken) < 10
-    assert 50 == sum(note.fields.get("count", 1) for note in broken)
 
 
 class Wire:
@@ -586,21 +430,6 @@ def test_turns_change_nothing(data: bytes, cuts: list[int]) -> None:
         found = play(data, cuts)
 
     assert expected == found
-
-
-def test_socket_file_is_private(tmp_path: Path, station: Any) -> None:
-    """The socket file can be used by its owner alone, in a folder made for him alone."""
-    folder = tmp_path / "made"
-
-    async def listen() -> tuple[int, int]:
-        front = NativeFront(station.exchange)
-        await front.listen(f"ipc://{folder}/a.sock")
-        modes = stat.S_IMODE(folder.stat().st_mode), stat.S_IMODE((folder / "a.sock").stat().st_mode)
-        front.close()
-        return modes
-
-    assert (0o700, 0o600) == loop.run(listen())
-    assert [] == list(folder.iterdir())
 
 
 def test_addresses_in_use_and_left_over(tmp_path: Path, station: Any) -> None:

@@ -7,7 +7,7 @@ import zmq
 from zmq.utils import z85
 
 from ganglion.transport.curve import new_pair
-from ganglion.transport.zmqfront import DOMAIN, ZapHandler, key_of
+from ganglion.transport.zmqfront import DOMAIN, ZapHandler
 
 LISTED = new_pair().public
 KEY = z85.decode(LISTED)
@@ -38,17 +38,6 @@ def judged(*questions: list[bytes]) -> tuple[list[list[bytes]], list[tuple[str, 
     return asyncio.run(serve()), refused
 
 
-def test_a_listed_key_passes() -> None:
-    """Each handshake with a key of the table passes and gets a User-Id of its own, which tells the key."""
-    answers, refused = judged(ASKED, ASKED)
-    users = [answer[4].decode() for answer in answers]
-
-    assert [[b"1.0", b"7", b"200"]] * 2 == [answer[:3] for answer in answers]
-    assert 2 == len(set(users))
-    assert [LISTED, LISTED] == [key_of(user) for user in users]
-    assert [] == refused
-
-
 @pytest.mark.parametrize(
     "question",
     [
@@ -72,8 +61,3 @@ def test_all_else_is_refused(question: list[bytes]) -> None:
     assert b"" == answers[0][4]
     assert b"200" == answers[1][2]
     assert 1 == len(refused)
-
-
-def test_no_key() -> None:
-    """A User-Id that is not ours stands for no key."""
-    assert "" == key_of("") == key_of("somebody")

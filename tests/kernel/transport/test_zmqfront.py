@@ -1,19 +1,14 @@
 from __future__ import annotations
 
-import contextlib
 import hashlib
-import select
-import socket
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 import zmq
-from zmq.utils.monitor import recv_monitor_message
 
 from ganglion.broker.link import Admission
 from ganglion.errors import LaunchError, PeerLost
-from ganglion.limits import MESSAGE_FRAMES, QUEUE_MARK_BYTES
 from ganglion.transport.curve import ClientKeys, KeyPair, new_pair
 from ganglion.transport.zmqfront import ZmqFront
 from ganglion.transport.zmqlink import ZmqBlockingLink
@@ -83,12 +78,6 @@ def dealer(
     return dealer, monitor
 
 
-def outcome(monitor: Any) -> zmq.Event:
-    """Return what became of the first connection of a DEALER."""
-    assert monitor.poll(int(1000 * WAIT_S))
-    return zmq.Event(recv_monitor_message(monitor)["event"])
-
-
 def with_keys(keys: ClientKeys) -> Callable[[Any], None]:
     """Return a function that gives keys to a socket."""
 
@@ -103,65 +92,6 @@ def with_keys(keys: ClientKeys) -> Callable[[Any], None]:
 def plain(dealer: Any) -> None:
     """Give a name and a password to a socket."""
     dealer.plain_username, dealer.plain_password = b"admin", b"admin"
-
-
-LISTED = new_pair()
-
-
-@pytest.mark.parametrize(
-    "set_up",
-    [
-        pytest.param(with_keys(client(new_pair())), id="unlisted"),
-        pytest.param(with_keys(client(LISTED, new_pair().public)), id="wrong-server"),
-        pytest.param(with_keys(ClientKeys(SERVER.public, LISTED.public, new_pair().secret)), id="half-a-pair"),
-        pytest.param(lambda dealer: None, id="null"),
-        pytest.param(plain, id="plain"),
-    ],
-)
-def test_intruders(station: Any, front: Any, set_up: Callable[[Any], None]) -> None:
-    """Without the two right keys no handshake ends well, and the broker sees nothing of it, right token or not."""
-    name = admit(station, "keys/environment/intruder", LISTED.public)
-    before = reached(station)
-    with zmq.Context() as context:
-        intruder, monitor = dealer(context, front.endpoint, set_up)
-        assert zmq.Event.DISCONNECTED is outcome(monitor)
-        intruder.disable_monitor()
-        monitor.close(0)
-        intruder.close()
-
-        assert before + 1 == reached(station)
-        friend, monitor = dealer(context, front.endpoint, with_keys(client(LISTED)))
-        assert zmq.Event.HANDSHAKE_SUCCEEDED is outcome(monitor)
-        assert friend.poll(int(1000 * WAIT_S))
-        assert before + 3 == reached(station)
-        friend.disable_monitor()
-        monitor.close(0)
-        friend.close()
-    station.call(lambda: station.exchange.broker.register.withdraw(name))
-
-
-@pytest.mark.parametrize(
-    "noise",
-    [
-        b"\x01\x00\x06\x00HELLO",
-        b"\xff\0\0\0\0\0\0\0\x01\x7f\x00\x05\x00\x00",
-        b"\xff\0\0\0\0\0\0\0\x01\x7f\x01\x05\x00\x00\x01\x01\x00\x00\x05HELLO",
-        b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n",
-        b"\x16\x03\x01\x02\x00" + bytes(range(256)),
-    ],
-    ids=["zmtp-1", "zmtp-1-long", "zmtp-2", "http", "tls"],
-)
-def test_old_and_other_protocols(station: Any, front: Any, noise: bytes) -> None:
-    """Old versions of ZMTP, which know no keys, and other protocols reach nobody."""
-    before = reached(station)
-    _, _, port = front.endpoint.rpartition(":")
-    with socket.create_connection(("127.0.0.1", int(port)), WAIT_S) as stranger, contextlib.suppress(OSError):
-        stranger.sendall(noise)
-        stranger.shutdown(socket.SHUT_WR)
-        while stranger.recv(4096):  # until it is closed
-            pass
-
-    assert before + 1 == reached(station)
 
 
 def test_a_dead_judge_admits_nobody(station: Any, front: Any) -> None:
@@ -221,37 +151,6 @@ def test_a_token_belongs_to_its_key(station: Any, front: Any, own: str | None) -
     assert b"token: it is not for the key of this connection" in answer[2]
     assert not station.call(lambda: name in station.exchange.broker.joined)
     link.close()
-
-
-def test_a_routing_id_is_no_authority(station: Any, front: Any) -> None:
-    """Who chooses the routing id of another gets nothing of his, and is not taken for him."""
-    pair, other = new_pair(), new_pair()
-    name = admit(station, "keys/environment/owner", pair.public)
-    admit(station, "keys/environment/thief", other.public)
-
-    def named(keys: ClientKeys) -> Callable[[Any], None]:
-        def set_up(dealer: Any) -> None:
-            dealer.routing_id = b"the same"
-            with_keys(keys)(dealer)
-
-        return set_up
-
-    with zmq.Context() as context:
-        owner, watch = dealer(context, front.endpoint, named(client(pair)), name)
-        assert Verb.WELCOME == owner.recv_multipart()[1][1]
-        before = reached(station)
-        thief, watch_too = dealer(context, front.endpoint, named(client(other)))
-        assert zmq.Event.HANDSHAKE_SUCCEEDED is outcome(watch_too)
-        thief.send_multipart(encode(Envelope("", Head(Verb.CALL, 5, "kernel.info"))))
-        owner.send_multipart(encode(Envelope("", Head(Verb.CALL, 6, "kernel.info"))))
-
-        assert 6 == owner.recv_multipart()[1][2]
-        assert not thief.poll(50)
-        assert before + 1 == reached(station)
-        for end, monitor in ((owner, watch), (thief, watch_too)):
-            end.disable_monitor()
-            monitor.close(0)
-            end.close()
 
 
 def test_a_successor_at_a_routing_id_is_somebody_else(station: Any, front: Any) -> None:
@@ -326,58 +225,4 @@ def test_a_strangers_bounds(station: Any) -> None:
     stranger.send("", Head(Verb.CALL, 1))
 
     assert "protocol" == stranger.failure()  # he is a new stranger
-    bus.close()
-
-
-@pytest.mark.parametrize("frames", [MESSAGE_FRAMES - 2, MESSAGE_FRAMES - 1, 100_000])
-def test_frames_are_counted(station: Any, frames: int) -> None:
-    """A message of too many frames ends its sender's place and is dropped to its last frame; others are not touched."""
-    bus = station.bus("zmq")
-    sender, peer = bus.join(Role.ENVIRONMENT), bus.join(Role.MUSCLE)
-    sender.send("", Head(Verb.CALL, 3, "kernel.info"), b"", *[b""] * (frames - 1))
-    for name in (peer, sender):
-        name.send("", Head(Verb.CALL, 4, "kernel.info"))
-    answers = [peer.receive().head.serial, sender.receive()]
-
-    assert 4 == answers[0]
-    if frames <= MESSAGE_FRAMES - 2:
-        assert (Verb.REPLY, 3) == (answers[1].head.verb, answers[1].head.serial)
-        assert 4 == sender.receive().head.serial
-    else:
-        assert Verb.ERROR is answers[1].head.verb  # he is a stranger, and did not begin with HELLO
-        assert sender.name not in station.call(lambda: dict(station.exchange.broker.joined))
-    bus.close()
-
-
-def test_a_send_of_the_kernel_swallows_no_message(station: Any) -> None:
-    """A message that arrives while the kernel sends by itself is taken, though libzmq then signals nothing."""
-    bus = station.bus("zmq")
-    peer = bus.join(Role.ENVIRONMENT)
-    router = station.zmq_front.router
-
-    def send_while_something_comes() -> None:
-        peer.send("", Head(Verb.CALL, 7, "kernel.info"))
-        assert select.select([router.fileno()], [], [], 10.0)[0]
-        link = station.exchange.broker.joined[peer.name]
-        while select.select([router.fileno()], [], [], 0.0)[0]:  # libzmq looks at its signals once in a while
-            station.exchange.perform([station.exchange.broker.say(link, Head(Verb.BEAT, 1), b"")])
-            station.exchange.flush()
-
-    station.call(send_while_something_comes)
-
-    assert 7 == peer.receive().head.serial
-    bus.close()
-
-
-def test_nothing_is_dropped_at_a_full_reader(station: Any) -> None:
-    """What libzmq does not take waits in our own queue, which is counted, and arrives."""
-    bus = station.bus("zmq")
-    controller, environment = bus.join(Role.CONTROLLER), bus.join(Role.ENVIRONMENT)
-    count, blob = 60, bytes(200_000)
-    for i in range(count):
-        controller.send(environment.name, Head(Verb.CALL, i, "environment.update"), b"", blob)
-    serials = [environment.receive().head.serial for _ in range(count)]
-
-    assert list(range(count)) == serials
-    assert count * len(blob) > QUEUE_MARK_BYTES
     bus.close()

@@ -22,7 +22,6 @@ from ganglion.transport.zmtp import TRANSITIONS, Broken, Connection, Event, Mess
 
 READY = encode_command(b"READY", b"\x0bSocket-Type\0\0\0\x06DEALER\x08Identity\0\0\0\x02me")
 SHAKEN = GREETING + READY
-SIZES = (0, 1, 255, 256, 65_535, 65_536, 1024 * 1024)
 
 
 def listening(joined: bool = True) -> Connection:
@@ -51,28 +50,6 @@ def reason(events: list[Event]) -> str:
     return events[-1].reason
 
 
-def test_two_sides_shake_hands() -> None:
-    """Our DEALER and our broker understand each other, and a message passes each way."""
-    broker, dealer = Connection(listening=True), Connection(listening=False)
-    for _ in range(3):
-        for source, target in ((broker, dealer), (dealer, broker)):
-            target.receive(bytes(source.outgoing))
-            source.outgoing.clear()
-
-    assert (State.HELLO, State.OPEN) == (broker.state, dealer.state)
-    assert [[b"", b"x"]] == plain(broker.receive(wire(b"", b"x")))
-    assert [[b"y"]] == dealer.messages(wire(b"y"), 0.0)
-
-
-def test_version_before_anything_has_come() -> None:
-    """The greeting goes out up to its version at once: the other side may wait for it, and says its own."""
-    connection = Connection(listening=True)
-    assert GREETING[:11] == bytes(connection.outgoing)
-    connection.receive(GREETING[:11])
-
-    assert GREETING == bytes(connection.outgoing)
-
-
 def test_one_who_waits_is_greeted() -> None:
     """Who says nothing gets the whole greeting when asked for it, once, and then cannot speak ZMTP 2.0."""
     connection = Connection(listening=True)
@@ -84,21 +61,6 @@ def test_one_who_waits_is_greeted() -> None:
 
 
 OLD = GREETING[:10] + b"\1\5"  # signature, revision and socket type of a DEALER of ZMTP 2.0
-
-
-@pytest.mark.parametrize("identity", [b"\0\0", b"\0\3joe", b"\2" + (3).to_bytes(8, "big") + b"joe"])
-@pytest.mark.parametrize("step", [1, 7, 1000])
-def test_a_dealer_of_version_2(identity: bytes, step: int) -> None:
-    """A DEALER of ZMTP 2.0 says type and identity, in any pieces, and then messages; it gets no command of ours."""
-    connection = Connection(listening=True)
-    data = OLD + identity + wire(b"", b"x" * 300)
-    events = [event for i in range(0, len(data), step) for event in connection.receive(data[i : i + step])]
-
-    assert Opened(0, b"joe" if b"joe" in identity else b"") == events[0]
-    assert [[b"", b"x" * 300]] == plain(events[1:])
-    assert GREETING[:11] + b"\6\0\0" == bytes(connection.outgoing)
-    assert connection.old
-    assert State.HELLO is connection.state
 
 
 @pytest.mark.parametrize(
@@ -118,64 +80,6 @@ def test_breaches_of_version_2(said: bytes, found: str) -> None:
 
     assert found in reason(connection.receive(said))
     assert bytes(connection.outgoing) in (GREETING[:11], GREETING[:11] + b"\6\0\0")
-
-
-@pytest.mark.parametrize("size", SIZES)
-def test_frame_sizes(size: int) -> None:
-    """A frame of any size comes out as it went in, whole or byte by byte, by the fast way too."""
-    data = wire(b"to", bytes(size), b"")
-    expected = [b"to", bytes(size), b""]
-    chunk = max(1, size // 50)
-    in_chunks = [event for i in range(0, len(data), chunk) for event in (data[i : i + chunk],)]
-    slow = listening()
-    found: list[list[bytes]] = []
-
-    assert [expected] == plain(listening().receive(data))
-    assert [expected] == plain([event for piece in in_chunks for event in slow.receive(piece)])
-    assert len(data) == split(data, 0, found)
-    assert [expected] == found
-
-
-def test_long_form_of_a_short_length() -> None:
-    """A length below 256 in nine bytes is accepted."""
-    data = b"\x03" + (2).to_bytes(8, "big") + b"to" + b"\x02" + bytes(8)
-
-    assert [[b"to", b""]] == plain(listening().receive(data))
-
-
-def test_pieces_are_forwarded_as_they_came() -> None:
-    """What goes out of a large frame is the chunks that came in, not a copy of them."""
-    connection = listening()
-    chunks = [bytes([i]) * 100_000 for i in range(3)]
-    header = frame_header(300_000, more=False)
-    events: list[Event] = []
-    for chunk in (b"\1\2to" + header, *chunks):
-        events += connection.receive(chunk)
-    (message,) = events
-    assert isinstance(message, Message)
-
-    assert [header, *chunks] == message.encode_tail(1)
-
-
-@pytest.mark.parametrize(
-    "stranger",
-    [
-        b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n",
-        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
-        b"\x01\x00",
-        b"\xff" + bytes(8) + b"\x00",
-        GREETING[:10] + b"\x00",
-        GREETING[:10] + b"\x02\x05\x00\x00",
-    ],
-    ids=["http", "tls", "zmtp1", "no 7f", "revision 0", "revision 2"],
-)
-def test_strangers_get_no_byte_more(stranger: bytes) -> None:
-    """Who speaks another protocol or an old version is broken off, and sees nothing but our version."""
-    connection = Connection(listening=True)
-
-    assert isinstance(connection.receive(stranger)[-1], Broken)
-    assert GREETING[:11] == bytes(connection.outgoing)
-    assert State.CLOSING is connection.state
 
 
 @pytest.mark.parametrize(
@@ -249,17 +153,6 @@ def test_limits_before_memory(joined: bool, sizes: list[int], text: str) -> None
     assert bool(text) == (connection.state is State.CLOSING)
 
 
-def test_ping_between_the_frames_of_a_message() -> None:
-    """A PING is answered with its context at once, also within a message; its time bounds our patience."""
-    connection = listening()
-    head, tail = wire(b"to", b"body")[:4], wire(b"to", b"body")[4:]
-    events = connection.receive(head + encode_command(b"PING", b"\0\x0fctx") + tail)
-
-    assert [[b"to", b"body"]] == plain(events)
-    assert encode_command(b"PONG", b"ctx") == bytes(connection.outgoing)
-    assert 1.5 == connection.silence_s
-
-
 def test_version_3_0_gets_no_pong() -> None:
     """A peer of minor version 0 knows no PONG and gets none."""
     connection = Connection(listening=True)
@@ -295,16 +188,6 @@ def test_single_bytes_cost_no_object_each() -> None:
 
     assert size // 65_536 == len(connection._frame)
     assert [[b"to", b"x" * size]] == plain(connection.receive(b"x"))
-
-
-def test_messages_raises_for_a_breach() -> None:
-    """The side that decides nothing gets messages, and an error for a breach."""
-    connection = Connection(listening=False)
-    ready = encode_command(b"READY", b"\x0bSocket-Type\0\0\0\x06ROUTER")
-
-    assert [[b"a"], [b"b"]] == connection.messages(GREETING + ready + wire(b"a") + wire(b"b"), 0.0)
-    with pytest.raises(RemoteProtocolError, match="expected flags"):
-        connection.messages(b"\x88", 0.0)
 
 
 def test_table_is_complete() -> None:

@@ -144,11 +144,6 @@ def test_envelope_round_trip(peer: str, head: Head, body: bytes, blobs: list[byt
         assert envelope == decode(frames)
 
 
-def test_body_may_be_left_out() -> None:
-    """Two frames are a message without a body."""
-    assert Envelope("", Head(Verb.BYE, 1)) == decode([b"", encode_head(Head(Verb.BYE, 1))])
-
-
 @pytest.mark.parametrize("frames", [[], [b"peer"]])
 def test_too_few_frames_are_refused(frames: list[bytes]) -> None:
     """A message has a peer and a head at least."""

@@ -35,28 +35,6 @@ def test_every_part_is_a_field() -> None:
         assert {"parcels", *names} <= fields
 
 
-def test_what_is_small_travels_as_it_is() -> None:
-    """A message without large parts, and any message of another call, is sent unchanged, without blobs."""
-    small = start(plugin=SMALL, params={"a": 1})
-
-    assert (small, []) == detach("environment.start", small)
-    act = Act([[0] * PARCEL_BYTES], None, True)
-    assert (act, []) == detach("muscle.act", act)
-    assert small is attach("environment.start", small, [])
-
-
-@pytest.mark.parametrize("part", [LARGE, DEEP])
-def test_large_and_deep_parts_travel_beside_the_body(part: dict[str, Any]) -> None:
-    """What is too large or too deep leaves the body, which then can be sent, and comes back as it was."""
-    whole = start(plugin=SMALL, reward=part, params=part)
-
-    sent, blobs = detach("environment.start", whole)
-
-    assert ({"params": 0, "reward": 1}, {}, {}, SMALL) == (sent.parcels, sent.params, sent.reward, sent.plugin)
-    body = codec_of(EnvironmentStart).encode(sent)
-    assert whole == attach("environment.start", codec_of(EnvironmentStart).decode(body), blobs)
-
-
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53) + 1, 2**53 - 1) | st.floats(allow_nan=False) | st.text(max_size=5),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
@@ -87,13 +65,6 @@ def test_a_batch_of_rows_may_be_large() -> None:
 
     assert ([], 1) == (sent.records, len(blobs))
     assert batch == attach("record.batch", sent, blobs)
-
-
-def test_programs_of_other_languages_get_no_parcels() -> None:
-    """What is sent to a program that brings itself stays in the body: it knows nothing of parcels."""
-    foreign = start(params=LARGE)
-
-    assert (foreign, []) == detach("environment.start", foreign)
 
 
 def test_a_part_is_bounded() -> None:

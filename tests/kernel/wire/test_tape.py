@@ -13,9 +13,7 @@ from hypothesis import strategies as st
 
 from ganglion.errors import RemoteProtocolError
 from ganglion.wire import tape
-from ganglion.wire.envelope import Head, encode_call, encode_head
 from ganglion.wire.tape import MAGIC, Kind
-from ganglion.wire.verb import Verb
 
 FRAMES = st.lists(st.binary(max_size=40), max_size=6)
 RECORDS = st.lists(st.tuples(st.floats(0, 1e6), FRAMES), max_size=6)
@@ -70,15 +68,6 @@ def test_damage_before_the_end_is_found(heard: list[tuple[float, list[bytes]]], 
 
     with pytest.raises(RemoteProtocolError, match="damaged"):
         list(tape.read_records(bytes(whole)))
-
-
-@pytest.mark.parametrize("time_s", [float("nan"), float("inf"), float("-inf"), 1e300])
-def test_a_time_that_is_none_is_damage(time_s: float) -> None:
-    """A clock never says such a time, and nothing is reckoned with it."""
-    whole = MAGIC + block([tape.record(Kind.TICK, time_s), tape.record(Kind.TICK, 1.0)])
-
-    with pytest.raises(RemoteProtocolError, match="damaged"):
-        list(tape.read_records(whole))
 
 
 @pytest.mark.parametrize(
@@ -145,12 +134,3 @@ def test_late_serials_come_back() -> None:
 def test_digest_tells_messages_apart(one: list[bytes], other: list[bytes]) -> None:
     """Equal frames have the same digest, others another one, also where they are cut elsewhere."""
     assert (one == other) == (tape.digest(one) == tape.digest(other))
-
-
-def test_last_request_says_where() -> None:
-    """Where a process stood is told by the last CALL that it heard."""
-    call = encode_call(7, "muscle.act", (0, 1, 4, 0, 118, 0), None)
-    heard = [(1.0, [b"a", call, b""]), (2.0, [b"b", encode_head(Head(Verb.REPLY, 3)), b""])]
-
-    assert "muscle.act, episode 4, step 118" == tape.last_request(written(heard))
-    assert not tape.last_request(MAGIC)

@@ -30,45 +30,6 @@ def _phase(*workers: WorkerView) -> PhaseView:
     return PhaseView(Mode.TRAIN, workers, asked=[worker.worker for worker in workers])
 
 
-def _first(condition: AgentObjective, values: Sequence[float]) -> int | None:
-    """Return after how many decisions the episode part fires."""
-    for t in range(1, len(values) + 1):
-        if condition.episode(_episode(values[:t])) is Signal.RESET:
-            return t
-    return None
-
-
-EPISODES = [
-    ("brain_avg10", 100, range(1, 1001), 105),
-    ("brain_avg5", 3, [1, 2, 3, 4, 5, 6, 0], 5),
-    ("brain_avg5", 0, [1, 2, 3, 0], None),
-    ("brain_avg5", 10, [1, 2, 3, 4, 0], None),
-    ("brain_avg1", 4, [1, 2, 3, 4, 5], 4),
-    ("brain_avg3", 0.1, [0.1, 0.1, 0.1], 3),
-    ("brain_avg2", 5, [5], None),
-    ("brain_avg2", 5, [9, 0, 1, 9], 4),
-    ("brain_avg1", 5, [float("-inf"), float("inf")], 2),
-]
-
-
-@pytest.mark.parametrize(("key", "threshold", "values", "expected"), EPISODES)
-def test_an_episode_ends_when_the_last_decisions_are_good_enough(
-    make: Make, key: str, threshold: float, values: Sequence[float], expected: int | None
-) -> None:
-    """`brain_avgN` fires at the first boundary at which N values are there and their mean reaches the threshold."""
-    assert expected == _first(make(AgentObjective, ada={key: threshold}), list(values))
-
-
-def test_the_reason_says_who_and_what(make: Make) -> None:
-    """The reason is the condition's word, then agent, criterion and mean."""
-    condition = make(AgentObjective, ada={"brain_avg10": 100})
-    condition.episode(_episode(range(96, 106)))
-
-    assert "agent_objective: ada brain_avg10 100.5 >= 100" == condition.reason
-    assert "agent_objective" == condition.issuer
-    assert "objectives" in condition.reads
-
-
 TEN = (10.0, 11.0, 6.0, 12.0, 15.0, 20.0, 17.0, 11.0, 9.0, 10.0)
 PHASES = [
     ("phase_avg10", 8.9, [_worker(0, *TEN)], True),
@@ -135,15 +96,6 @@ def test_without_a_criterion_of_its_own_for_phases(
     assert (Signal.STOP_PHASE if expected else Signal.CONTINUE) is signal
     if expected:
         assert "agent_objective: ada brain_avg10 50.5 >= 50 in worker 1" == condition.reason
-
-
-def test_one_criterion_suffices(make: Make) -> None:
-    """Of several N and several agents the first that is reached, in document order, ends the episode."""
-    condition = make(AgentObjective, ada={"brain_avg3": 9, "brain_avg2": 5}, bob={"brain_avg1": 1})
-    view = EpisodeView(0, Mode.TRAIN, 0, 3, objectives={ADA: [0.0, 5.0, 5.0], "bob": [1.0]})
-
-    assert Signal.RESET is condition.episode(view)
-    assert "agent_objective: ada brain_avg2 5 >= 5" == condition.reason
 
 
 def test_an_agent_that_the_phase_does_not_have_reaches_nothing(make: Make) -> None:

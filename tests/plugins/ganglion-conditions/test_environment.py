@@ -44,22 +44,6 @@ def test_truncation_is_an_end_too(make) -> None:
     assert "terminated" == condition.reason
 
 
-def test_the_reason_of_a_phase(make) -> None:
-    """A phase that an environment ends says so."""
-    condition = make(EnvironmentCondition)
-    condition.phase(PhaseView(Mode.TRAIN, [WorkerView(0, ended=("a",))], environments_ended={"a": True}))
-
-    assert "environment" == condition.reason
-
-
-def test_without_environments_nothing_ends(make) -> None:
-    """No environment has ended where there is none, also for `all`."""
-    condition = make(EnvironmentCondition, when="all")
-
-    assert Signal.CONTINUE is condition.episode(_view({}))
-    assert Signal.CONTINUE is condition.phase(PhaseView(Mode.TRAIN, []))
-
-
 @pytest.mark.parametrize("when", ["some", []])
 def test_refuses_what_can_mean_nothing(make, when) -> None:
     """Another word, or an empty list, is refused."""
@@ -76,14 +60,3 @@ def test_warns_of_an_unknown_environment(make) -> None:
     assert ["condition can never fire: the phase has no environment 'lak'"] == list(
         make(EnvironmentCondition, when=["lak"]).warnings(document)
     )
-
-
-def test_all_means_all_of_one_worker() -> None:
-    """Environments that end in different workers at one boundary are not all environments of a worker."""
-    condition = EnvironmentCondition("all")
-    apart = [WorkerView(0, ended=("a",)), WorkerView(1, ended=("b",))]
-    together = [WorkerView(0, ended=("a", "b")), WorkerView(1)]
-    ended = {"a": True, "b": True}
-
-    assert condition.phase(PhaseView(Mode.TRAIN, apart, (0, 1), ended)) is Signal.CONTINUE
-    assert condition.phase(PhaseView(Mode.TRAIN, together, (0, 1), ended)) is Signal.STOP_PHASE

@@ -9,17 +9,6 @@ def _view(finished: list[int], asked: list[int], episodes: int | None) -> PhaseV
     return PhaseView(Mode.TRAIN, workers, asked=asked, episodes=episodes)
 
 
-def test_each_worker_has_its_episodes(make) -> None:
-    """Who has its episodes stops; when all have them the phase does, and only that is said."""
-    condition = make(MaxEpisodes)
-
-    assert {} == condition.phase(_view([1, 0], [0], 2))
-    assert {0: Signal.STOP_SIMULATION} == condition.phase(_view([2, 1], [0, 1], 2))
-    assert Signal.STOP_PHASE is condition.phase(_view([2, 2], [1], 2))
-    assert Signal.STOP_PHASE is condition.phase(_view([2, 2], [0, 1], 2))
-    assert "max_episodes" == condition.reason
-
-
 def test_without_a_limit_it_never_fires(make) -> None:
     """`episodes: null` is no limit."""
     assert Signal.CONTINUE is make(MaxEpisodes).phase(_view([1000], [0], None))

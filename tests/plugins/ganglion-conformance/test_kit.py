@@ -17,16 +17,6 @@ SKIPPED_BY = {"errors.unknown-call": ["errors.kind"]}  # who answers no ERROR ca
 Maker = Callable[[str], Any]
 
 
-@pytest.mark.parametrize("role", ["environment", "muscle"])
-def test_peer_that_keeps_every_clause_conforms(role: str, puppet: Maker, order: Order) -> None:
-    """Nothing fails and nothing is skipped for a peer that does all that it must and should."""
-    report = judge(puppet(""), replace(order, role=role))
-
-    assert [] == [(v.case.name, v.text) for v in report.verdicts if v.state != "ok"]
-    assert report.conforms
-    assert [case.name for case in cases_of(role)] == [v.case.name for v in report.verdicts]
-
-
 @pytest.mark.parametrize(("role", "case"), BROKEN)
 def test_broken_clause_fails_its_own_case_and_no_other(role: str, case: str, puppet: Maker, order: Order) -> None:
     """A peer that breaks exactly one clause fails exactly the case of that clause."""
@@ -36,16 +26,6 @@ def test_broken_clause_fails_its_own_case_and_no_other(role: str, case: str, pup
     skipped = [v.case.name for v in report.verdicts if v.state == "skip"]
     assert case in ("join.declares", "join.sets-up") or skipped == SKIPPED_BY.get(case, [])
     assert report.conforms is not next(v.case.must for v in report.verdicts if v.case.name == case)
-
-
-@pytest.mark.parametrize(("role", "case"), BROKEN)
-def test_case_alone_finds_the_same(role: str, case: str, puppet: Maker, order: Order) -> None:
-    """A case that is asked again by itself fails as it did among all others."""
-    order = replace(order, role=role)
-    broken, whole = judge(puppet(case), order, [case]), judge(puppet(""), order, [case])
-
-    assert [(case, "fail")] == [(v.case.name, v.state) for v in broken.verdicts], broken.lines()
-    assert [(case, "ok")] == [(v.case.name, v.state) for v in whole.verdicts], whole.lines()
 
 
 def test_only_names_cases_and_groups() -> None:

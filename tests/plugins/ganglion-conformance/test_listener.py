@@ -19,24 +19,6 @@ def dealer() -> zmq.Socket[bytes]:
         yield made
 
 
-def test_dealer_of_libzmq_is_heard_and_told(dealer: zmq.Socket[bytes]) -> None:
-    """An unmodified DEALER speaks to the listener, in both directions, also with large frames."""
-    listener = NativeListener()
-    dealer.connect(listener.endpoint)
-    dealer.send_multipart([b"", b"hello"])
-
-    assert [b"", b"hello"] == listener.receive(10.0)
-    listener.send([b"", bytes(300_000)])
-    assert [b"", bytes(300_000)] == dealer.recv_multipart()
-    dealer.send_multipart([bytes(200_000), b"b"])
-    assert [bytes(200_000), b"b"] == listener.receive(10.0)
-    assert listener.receive(0.0) is None
-    dealer.close()
-    with pytest.raises(PeerLost, match="it closed the connection"):
-        listener.receive(10.0)
-    listener.close()
-
-
 def test_who_waits_for_the_whole_greeting_gets_it() -> None:
     """A client that says nothing before it has heard 64 bytes is greeted."""
     listener = NativeListener()
@@ -61,19 +43,6 @@ def test_other_socket_type_is_no_peer(dealer: zmq.Socket[bytes]) -> None:
         publisher.send_multipart([b"", b"hello"])
 
         assert listener.receive(0.3) is None
-    listener.close()
-
-
-def test_connection_that_said_nothing_is_followed_by_the_next(dealer: zmq.Socket[bytes]) -> None:
-    """A client that goes before its first message makes room for another one."""
-    listener = NativeListener()
-    host, port = listener.endpoint.removeprefix("tcp://").split(":")
-    with socket.create_connection((host, int(port))):
-        assert listener.receive(0.0) is None
-    dealer.connect(listener.endpoint)
-    dealer.send_multipart([b"", b"hello"])
-
-    assert [b"", b"hello"] == listener.receive(10.0)
     listener.close()
 
 

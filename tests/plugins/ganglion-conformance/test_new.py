@@ -77,17 +77,6 @@ def test_what_cannot_be_written_is_a_sentence(new: New, monkeypatch: pytest.Monk
     assert (2, True) == (status, "cannot be written: Permission denied" in said)
 
 
-def test_it_tells_what_it_wrote(new: New, tmp_path: Path) -> None:
-    """Files and the next step are printed; with --into they lie elsewhere."""
-    status, said, _ = new("objective", "tank", "--into", "deep/er")
-
-    assert 0 == status
-    assert "next: pip install -e deep/er · ganglion run deep/er/run.yml" in said
-    for path in ("pyproject.toml", "tank/objective.py", "tests/test_objective.py", "run.yml", "README.md"):
-        assert f"  deep/er/{path}\n" in said
-        assert (tmp_path / "deep/er" / path).is_file()
-
-
 def test_what_comes_next_can_be_pasted(new: New) -> None:
     """Folders with blanks and brackets are quoted for the shell."""
     _, said, _ = new("muscle", "tank", "--into", "odd folder (1)")

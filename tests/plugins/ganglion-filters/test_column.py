@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ganglion.sdk import Box, Dict, Discrete, MultiBinary, MultiDiscrete, SensorInformation, Space, Tuple
-from ganglion_filters.column import bounds, box_like, flat, shaped
+from ganglion_filters.column import bounds, flat
 
 SPACES = [
     Box(-1.0, 2.0, ()),
@@ -34,14 +34,3 @@ def test_columns_lie_within_their_bounds(space: Space, seed: int) -> None:
 def test_bounds_of_a_dict_are_in_the_order_of_its_vector() -> None:
     """Parts come by sorted names."""
     assert ([-5.0, 0.0], [-4.0, 1.0]) == tuple(bound.tolist() for bound in bounds(SPACES[-1]))
-
-
-def test_a_box_has_the_shape_of_the_space() -> None:
-    """A scalar stays one; a tuple becomes flat."""
-    scalar, row = SensorInformation(1.5, SPACES[0], "a"), SensorInformation((1, [0.5, 0.0]), SPACES[5], "b")
-    for it, shape, value in ((scalar, (), 1.5), (row, (3,), [1.0, 0.5, 0.0])):
-        box = box_like(it.space, *bounds(it.space))
-        found = shaped(flat(it), box, it, "other")
-
-        assert (shape, np.float64, "other") == (box.shape, box.dtype, found.uid)
-        assert value == (found.value if shape == () else found.value.tolist())

@@ -19,15 +19,6 @@ def brain_half(**params: Any) -> Norm:
     return made
 
 
-def test_at_first_readings_are_as_they_are(chain: Callable[..., Any]) -> None:
-    """Mean 0 and variance 1 change nothing but for epsilon, and clip; spaces become boxes."""
-    made = chain(Norm(epsilon=1e-30), SENSORS)
-
-    assert {"a": 3.0, "b": 8.0} == made.see(a=3.0, b=8)
-    assert {"a": -10.0, "b": 0.0} == made.see(a=-50.0, b=0)
-    assert [Box(-10.0, 10.0, ())] * 2 == [it.space for it in made.sensors]
-
-
 def test_the_brain_publishes_what_the_muscles_apply(chain: Callable[..., Any]) -> None:
     """Two rows of all muscles make a batch: a 1, 3 (mean 2, variance 1), b 0, 8 (mean 4, variance 16)."""
     muscle, brain = chain(Norm(epsilon=1e-30, batch_size=2), SENSORS), brain_half(batch_size=2)
@@ -61,32 +52,6 @@ def test_infinity_has_a_place_but_no_mean() -> None:
     found = [made.brain_objective("x/0", o) for o in (np.inf, 1.0, -np.inf, 3.0, 2.0)]
 
     assert [2.0, 1.0, -2.0, 1.0, 0.0] == found
-
-
-def test_objectives_may_stay() -> None:
-    """Without `normalise_objective` they are as they are."""
-    made = brain_half(normalise_objective=False, norm_objective_after=0, batch_size=1)
-
-    assert [5.0, 7.0] == [made.brain_objective("x/0", o) for o in (5.0, 7.0)]
-
-
-def test_a_brains_half_goes_on_from_its_state() -> None:
-    """With what was saved, rows that wait and count included, a successor does the same, bit by bit."""
-    one = brain_half(batch_size=3, norm_objective_after=2)
-    data = {"data": None, "readings": np.array([1.0, 2.0])}
-    for n in range(4):
-        one.brain_pre_process("x/0", data)
-        one.brain_objective("x/0", float(n))
-    other = brain_half(batch_size=3, norm_objective_after=2)
-    other.load_state(one.save_state())
-    ends = []
-    for made in (one, other):
-        for n in range(3):
-            made.brain_pre_process("x/0", {"data": None, "readings": np.array([n, 7.0])})
-            made.brain_objective("x/0", 2.0 * n)
-        ends.append({name: array.tobytes() for name, array in made.save_state().items()})
-
-    assert ends[0] == ends[1]
 
 
 @pytest.mark.parametrize(

@@ -77,40 +77,6 @@ def test_passes_gymnasiums_own_check() -> None:
     check_env(as_gymnasium(Walk), skip_render_check=True)
 
 
-def test_a_seed_repeats_everything() -> None:
-    """A reset by a seed repeats the episodes after it too, though they begin without one."""
-    environment = as_gymnasium(Walk)
-    found = []
-    for _ in range(2):
-        environment.reset(seed=3)
-        found.append([environment.reset()[0].tolist() for _ in range(3)])
-
-    assert found[0] == found[1]
-    assert 3 == len({tuple(it) for it in found[0]})
-
-
-def test_several_of_each_are_named() -> None:
-    """Several sensors and actuators are a Dict by id; rewards are summed, and told one by one."""
-    environment = as_gymnasium(Pair, {"end": 2})
-    observation, info = environment.reset(seed=0)
-    first, second = (environment.step({"left": 3, "right": right}) for right in (4, 8))
-
-    assert ({"a": 0, "b": 0}, 0) == (observation, info["simtime_ticks"])
-    assert ({"a": 3, "b": 4}, 7.0, False, False) == first[:4]
-    assert ({"a": 3, "b": 8}, 11.0, True, False) == second[:4]
-    assert {"rewards": {"left": 3.0, "right": 4.0}, "simtime_ticks": 1} == first[4]
-    assert environment.observation_space.contains(first[0])
-
-
-def test_truncation_is_told() -> None:
-    """An episode that is cut off is truncated and not terminated."""
-    environment = as_gymnasium(Walk)
-    environment.reset(seed=0)
-    flags = [environment.step(0)[2:4] for _ in range(3)]
-
-    assert [(False, False), (False, False), (False, True)] == flags
-
-
 class Plain(Pair):
     """Answer by tuples, as an environment may."""
 

@@ -107,19 +107,6 @@ def test_brains_keep_dumps_and_muscles_read_them(make: Make, tmp_path: Path) -> 
     assert b"\x07" == BrainDumper.load_brain_dump(muscle._model_loaders, "twin").read()
 
 
-def test_a_muscle_without_dumps_acts_by_the_last_update(make: Make, tmp_path: Path) -> None:
-    """A policy that the bus saved is no dump, and the default `prepare_model` gives it to `update` as it was."""
-    muscle = make(Arm)
-    muscle.model_reader = Models(str(tmp_path), str(tmp_path))
-    muscle.model_reader.save_value({"gain": 2}, "policy")
-    seen: list[Any] = []
-    muscle.update = seen.append
-    muscle.prepare_model()
-
-    assert [{"gain": 2}] == seen
-    assert [] == make(Arm)._model_loaders
-
-
 def test_private_names_of_old(make: Make) -> None:
     """Attributes that authors reached for are what the bus has set."""
     head, arm = make(Head, seed=5), make(Arm)

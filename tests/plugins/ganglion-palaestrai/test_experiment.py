@@ -95,20 +95,6 @@ def test_environments_are_asked_about(make: Make) -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("finished", "asked", "verdict"),
-    [
-        ([1, 1], [0, 1], {0: Signal.CONTINUE, 1: Signal.CONTINUE}),
-        ([2, 1], [0], {0: Signal.STOP_SIMULATION}),
-        ([2, 2], [0, 1], Signal.STOP_PHASE),
-        ([2, 2], [1], Signal.STOP_PHASE),
-    ],
-)
-def test_phases_are_asked_about_by_worker(make: Make, finished: list[int], asked: list[int], verdict: object) -> None:
-    """Workers at one boundary are asked about one after the other, counts are those before the episode that ended."""
-    assert verdict == make(Ends).phase(phase(finished, asked))
-
-
 def test_what_an_episode_ended_by_is_passed_on(make: Make) -> None:
     """The phase hears whether this condition ended the episode."""
     condition = make(Ends)
@@ -118,12 +104,3 @@ def test_what_an_episode_ended_by_is_passed_on(make: Make) -> None:
         found.append(condition.data)
 
     assert [{"Ends": (Signal.RESET, None)}, {"Ends": (Signal.CONTINUE, None)}] == found
-
-
-def test_a_reason_of_the_author_stands(make: Make) -> None:
-    """What the author gives as reason is not replaced by the name of the class."""
-    condition = make(Ends)
-    condition.reason = "dark: the lamp is broken"
-    condition.episode(view({"a": True}))
-
-    assert "dark: the lamp is broken" == condition.reason

@@ -5,9 +5,8 @@ from typing import Any
 
 import pytest
 
-from ganglion import sdk
-from ganglion.sdk import Box, Discrete, OutOfActionSpaceError, Template
-from ganglion_palaestrai.information import ActuatorInformation, RewardInformation, SensorInformation, adopt
+from ganglion.sdk import Box, Discrete
+from ganglion_palaestrai.information import ActuatorInformation, RewardInformation, SensorInformation
 
 SPACE = Discrete(5)
 OLD = [
@@ -15,19 +14,6 @@ OLD = [
     (ActuatorInformation, "setpoint", "action_space", "actuator_id"),
     (RewardInformation, "reward_value", "observation_space", "reward_id"),
 ]
-
-
-@pytest.mark.parametrize(("kind", "value", "space", "uid"), OLD)
-def test_old_names_read_and_set_and_say_so(kind: Any, value: str, space: str, uid: str) -> None:
-    """An old attribute is the new one, read and set, and each use is a deprecation warning that names the new one."""
-    information = kind(3, SPACE, "a")
-
-    for old, new, other in ((value, "value", 4), (space, "space", Discrete(9)), (uid, "uid", "b")):
-        with pytest.warns(DeprecationWarning, match=f"{kind.__name__}.{old} is called {new}"):
-            assert getattr(information, old) == getattr(information, new)
-        with pytest.warns(DeprecationWarning, match=old):
-            setattr(information, old, other)
-        assert other == getattr(information, new)
 
 
 @pytest.mark.parametrize(("kind", "value", "space", "uid"), OLD)
@@ -57,15 +43,6 @@ def test_wrong_arguments_are_refused(make: Callable[[], Any], message: str) -> N
         make()
 
 
-def test_a_value_outside_its_space_is_refused_by_any_name() -> None:
-    """Setting by an old name checks the space like setting by the new one; the value before stays."""
-    actuator = ActuatorInformation(1, SPACE, "a")
-
-    with pytest.warns(DeprecationWarning, match="is called"), pytest.raises(OutOfActionSpaceError):
-        actuator.setpoint = 7
-    assert 1 == actuator.value
-
-
 def test_more_of_the_old_ways() -> None:
     """`id` is the uid, a length is that of the space's vector, a reward plus a number is a number."""
     sensor = SensorInformation([0.0, 1.0], Box(0.0, 1.0, (2,)), "a")
@@ -74,16 +51,3 @@ def test_more_of_the_old_ways() -> None:
 
     assert (2, 1) == (len(sensor), len(ActuatorInformation(1, SPACE, "a")))
     assert 5 == RewardInformation(3, SPACE, "r") + 2
-
-
-def test_informations_of_the_bus_are_adopted() -> None:
-    """What the bus made learns the old names in place; nothing is copied, all else is left alone."""
-    declared = [sdk.SensorInformation(None, SPACE, "s"), sdk.ActuatorInformation(None, SPACE, "a")]
-    given = [*Template(declared).fill([2, 3]), sdk.RewardInformation(1, SPACE, "r"), 7]
-    kept = list(given)
-    adopt(given)
-
-    assert all(a is b for a, b in zip(kept, given, strict=True))
-    assert [SensorInformation, ActuatorInformation, RewardInformation, int] == [type(it) for it in given]
-    with pytest.warns(DeprecationWarning, match="is called"):
-        assert (2, 3, 1) == (given[0].sensor_value, given[1].setpoint, given[2].reward_value)

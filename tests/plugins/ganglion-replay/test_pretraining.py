@@ -11,10 +11,10 @@ import pytest
 from ganglion.errors import AuthorError, DocumentError, StoreError
 from ganglion.peer.brain import BrainHost
 from ganglion.peer.failure import failure_of
-from ganglion.sdk import Box, Brain, Discrete, Signal
+from ganglion.sdk import Box, Brain, Discrete
 from ganglion.sdk.models import Models
 from ganglion.sdk.seed import words
-from ganglion.wire.messages import BrainJoin, BrainPretrain, BrainPretrained, BrainSetup, Nothing, Think, Thought
+from ganglion.wire.messages import BrainJoin, BrainPretrain, BrainPretrained, BrainSetup, Thought
 from ganglion_replay import pretraining as module
 
 COUNT, LAMPS = Discrete(9), Box(-1.0, 1.0, (2,), np.float32)
@@ -44,16 +44,6 @@ class Thinker(Brain):
         return {"n": len(self.heard)}
 
 
-class Learner(Thinker):
-    """Take rows as arrays."""
-
-    batched = True
-
-    def learn(self, batch: Any) -> Any:
-        self.heard.append((batch.observations.tolist(), batch.actions.tolist(), len(self.memory), batch.data))
-        return {"n": len(self.heard)}
-
-
 class Own(Thinker):
     """Learn by itself."""
 
@@ -65,13 +55,6 @@ class Own(Thinker):
 
     def initial_update(self, muscle_id: str) -> Any:
         return self.last_update or {"first": len(self.heard)}
-
-
-class Patient(Own):
-    """Learn by itself, in an async hook."""
-
-    async def pretrain(self, sessions: Any) -> Any:
-        return super().pretrain(sessions)
 
 
 class Broken(Own):
@@ -135,46 +118,6 @@ def test_thinking_hears_of_every_decision(stage: Stage, spooled: Spooled, record
     assert (5, ["a/0", "a/1"]) == (len(stage.brain.memory), list(stage.brain.memory.tags))
 
 
-def test_the_newest_update_is_for_who_joins(stage: Stage, spooled: Spooled) -> None:
-    """What came of thinking is what muscles begin with; no initial update is asked for."""
-    stage.setup(Thinker).pretrain(spooled())
-    thought = stage.asked("brain.join", BrainJoin(0))
-
-    assert ({"n": 9}, True, None) == (thought.update, thought.fresh, thought.signal)
-    assert "asked" not in stage.brain.heard
-
-
-def test_learn_gets_each_row_as_arrays(stage: Stage, spooled: Spooled, recording: Any) -> None:
-    """As with one worker that acts: one row per call."""
-    source, episode = recording
-    stage.setup(Learner).pretrain(spooled((source(), [episode(0)])))
-
-    observations, actions, rows, data = stage.brain.heard[1]
-    assert np.allclose([[1, 0.1, -0.1]], observations)
-    assert ([[1]], 2, [None]) == (actions, rows, data)
-
-
-def test_own_pretrain_gets_the_sessions(stage: Stage, spooled: Spooled) -> None:
-    """It is called once, with a sequence that it may run through again; plain or async."""
-    for cls in (Own, Patient):
-        found = stage.setup(cls).pretrain(spooled())
-
-        assert BrainPretrained(3, 9) == found
-        assert [(0, 3), (1, 3), (2, 3)] * 2 == stage.brain.heard
-        assert 0 == len(stage.brain.memory)
-        stage.hosted.ask("brain.shutdown", Nothing())  # ends the loop of async hooks
-
-
-def test_what_pretrain_returns_is_the_update(stage: Stage, spooled: Spooled) -> None:
-    """Like what thinking returns; without any the initial update is asked for when a muscle joins."""
-    stage.setup(Own).brain.answer = {"w": 5}
-    stage.pretrain(spooled())
-    assert {"w": 5} == stage.asked("brain.join", BrainJoin(0)).update
-
-    stage.setup(Own).pretrain(spooled())
-    assert {"first": 6} == stage.asked("brain.join", BrainJoin(0)).update
-
-
 def test_a_loaded_policy_does_not_outlive_pretraining(stage: Stage, spooled: Spooled, tmp_path: Path) -> None:
     """What was loaded is of before: the brain is asked for its initial update anew."""
     models = Models(tmp_path / "old")
@@ -185,38 +128,6 @@ def test_a_loaded_policy_does_not_outlive_pretraining(stage: Stage, spooled: Spo
     assert {"first": 6} == stage.asked("brain.join", BrainJoin(0)).update
     stage.setup(Own, load=str(tmp_path / "old"))
     assert {"old": 1} == stage.asked("brain.join", BrainJoin(0)).update
-
-
-def test_live_rows_have_rewards_of_their_own(stage: Stage, spooled: Spooled) -> None:
-    """Rewards that are declared otherwise than recorded ones do not shift what was remembered."""
-    stage.setup(Thinker, muscles=1).pretrain(spooled())
-    rewards = [declared("w.more", Discrete(3)), declared("w.r", Box(-9.0, 9.0, ()))]
-    lamps = np.zeros(2, "<f4").tobytes()
-    row = Think(0, 0, 0, [[1, lamps]], [[2]], [[1, 4.5]], [None], [[2, lamps]], reward_ids=rewards)
-    stage.asked("brain.think", row)
-
-    assert 4.5 == stage.brain.heard[-1][2][3]
-    table = stage.brain.memory.tail(2).rewards
-    assert (1.0, 4.5) == (table["w.more"][1], table["w.r"][1])
-    assert (True, 3.0) == (bool(np.isnan(table["w.more"][0])), table["w.r"][0])
-
-
-def test_signals_concern_nobody(stage: Stage, spooled: Spooled) -> None:
-    """Nobody acts whom a signal of pre-training could concern."""
-
-    class Loud(Thinker):
-        def thinking(self, muscle_id: str, data_from_muscle: Any) -> Any:
-            self.signal(Signal.STOP_PHASE, "solved")
-            return super().thinking(muscle_id, data_from_muscle)
-
-    class LoudOwn(Own):
-        def pretrain(self, sessions: Any) -> Any:
-            self.signal(Signal.STOP_PHASE, "solved")
-
-    for cls in (Loud, LoudOwn):
-        stage.setup(cls, muscles=1).pretrain(spooled())
-        assert None is stage.asked("brain.join", BrainJoin(0)).signal
-        assert None is stage.brain.pop_signal()
 
 
 def test_an_exception_is_named_with_its_hook(stage: Stage, spooled: Spooled) -> None:

@@ -9,7 +9,7 @@ import pytest
 from ganglion.errors import DocumentError, StoreError
 from ganglion.run.agents import ResolvedAgent
 from ganglion.run.plan import AgentPlan, EnvironmentPlan, PhasePlan, Plan, PluginPlan
-from ganglion.sdk import ActuatorInformation, Box, Discrete, SensorInformation, Space
+from ganglion.sdk import Box, Discrete, Space
 from ganglion_replay.recordings import Recordings
 from ganglion_replay.sessions import Sessions
 
@@ -58,17 +58,6 @@ def test_an_earlier_phase_of_this_run_is_the_default(archive: Any, tmp_path: Pat
     assert [("farm-2", 1, 0), ("farm-2", 1, 1)] == Scene(archive, tmp_path, {}).prepare()
     both = Scene(archive, tmp_path, {"phase": "one"}, {"phase": 1})
     assert [0, 0, 1, 1] == [phase for _, phase, _ in both.prepare()]
-
-
-def test_another_run_is_its_newest_finished_one(archive: Any, tmp_path: Path) -> None:
-    """By uid the newest that has finished, by id as it is; of the last phase with the agent."""
-    archive.run("farm-2", status=None)
-    archive.run("far-1", uid="far", phases=TRAINED)
-    archive.run("far-2", uid="far", phases=TRAINED[:2])
-    archive.run("far-3", uid="far", status="failed")
-
-    assert {("far-2", 1)} == {x[:2] for x in Scene(archive, tmp_path, {"experiment_run": "far"}).prepare()}
-    assert {("far-3", 0)} == {x[:2] for x in Scene(archive, tmp_path, {"instance": "far-3"}).prepare()}
 
 
 def test_a_base_is_looked_at_first(archive: Any, tmp_path: Path) -> None:
@@ -209,19 +198,3 @@ def test_recorded_columns_that_the_agent_has_not_are_a_fault(archive: Any, tmp_p
 
     with pytest.raises(DocumentError, match=r"sensor `w.lamps`: found Box\(.*\), which the agent has not"):
         scene.recordings.fit([resolved])
-
-
-def test_a_brain_reads_what_was_written(archive: Any, tmp_path: Path) -> None:
-    """From rows to sessions nothing changes."""
-    archive.run("farm-2", status=None)
-    scene = Scene(archive, tmp_path, {})
-    scene.prepare()
-    told = scene.recordings.request("a")
-    assert told is not None
-    sensors = [SensorInformation(None, COUNT, "w.s"), SensorInformation(None, LAMPS, "w.lamps")]
-    sessions = Sessions(Path(told.folder), told.sha256, sensors, [ActuatorInformation(None, COUNT, "w.a")])
-
-    assert [0, 1, 2, 3] == sessions[1].readings["w.s"].tolist()
-    assert np.allclose([0.0, 0.1, 0.2, 0.3], sessions[1].readings["w.lamps"][:, 0])
-    assert [1, 2, 3] == sessions[1].setpoints["w.a"].tolist()
-    assert None is scene.recordings.request("bob")

@@ -111,28 +111,6 @@ def stage(hosted: Any, loader: Any, tmp_path: Path) -> Stage:
     return Stage(hosted, loader, tmp_path)
 
 
-LIVED = [[[0, 0], [1, 0], [3, 2], [6, 2]], [[1, 2], [3, 4], [6, 4], [10, 6]]]
-
-
-def test_episodes_are_seen_as_they_would_be_lived(stage: Stage, spooled: Spooled, recording: Any) -> None:
-    """Histories begin anew with each episode; what is published is there before the next decision."""
-    source, episode = recording
-    stage.setup(Reading, Summing).pretrain(spooled((source(repeat=2), [episode(0), episode(1)])))
-
-    assert LIVED * 4 == stage.brain.rows
-
-
-def test_thinking_hears_the_same(stage: Stage, spooled: Spooled, recording: Any) -> None:
-    """Rows of the memory are those of the sessions, with the objectives that filters have made; nothing twice."""
-    source, episode = recording
-    found = stage.setup(Hearing, Summing).pretrain(spooled((source(), [episode(0), episode(1)])))
-
-    assert BrainPretrained(2, 6) == found
-    assert LIVED[0][:3] + LIVED[1][:3] == [row[:2] for row in stage.brain.rows]
-    assert [10.0, 20.0] == [row[2] for row in stage.brain.rows[1:3]]
-    assert bool(np.isnan(stage.brain.rows[0][2]))
-
-
 def test_muscles_begin_with_what_was_published(stage: Stage, spooled: Spooled) -> None:
     """Arrays that the brain's half has published meanwhile go to who joins."""
     stage.setup(Hearing, Summing).pretrain(spooled())
@@ -150,14 +128,6 @@ def test_each_recorded_worker_has_halves_of_its_own(stage: Stage, spooled: Spool
     stage.setup(Reading, Summing).pretrain(told)
 
     assert [0, 2, 6] == [rows[0][1] for rows in stage.brain.rows[:3]]
-
-
-def test_an_episode_without_closing_readings_stays_so(stage: Stage, spooled: Spooled, recording: Any) -> None:
-    """There is nothing to show after its last decision."""
-    source, episode = recording
-    stage.setup(Reading, Summing).pretrain(spooled((source(), [episode(0, final=False)])))
-
-    assert LIVED[0][:3] == stage.brain.rows[0]
 
 
 class Shifting(Filter):
@@ -205,14 +175,3 @@ def test_filters_need_whole_rows(stage: Stage, spooled: Spooled, recording: Any)
 
     with pytest.raises(DocumentError, match=r"w.lamps was not recorded.*filters need whole rows"):
         stage.setup(Reading, Summing).pretrain(spooled((source(strict=False, sensors=sensors), [less])))
-
-
-def test_it_can_be_played_again(stage: Stage, spooled: Spooled) -> None:
-    """A successor plays the same episodes into the same place, whatever its predecessor has left there."""
-    told = spooled()
-    stage.setup(Reading, Summing).pretrain(told)
-    first = stage.brain.rows
-    (Path(told.folder) / "seen" / "00000.npz").write_bytes(b"half")
-
-    stage.setup(Reading, Summing).pretrain(told)
-    assert first == stage.brain.rows

@@ -15,34 +15,6 @@ from ganglion_replay.spool import INDEX, Spool, read_chunk, read_index
 Spooled = Callable[..., BrainPretrain]
 
 
-def test_what_was_spooled_is_read_again(spooled: Spooled) -> None:
-    """The index has what was asked for, the sources and their chunks; a chunk has the episodes, bit by bit."""
-    told = spooled()
-    folder = Path(told.folder)
-    found = read_index(folder, told.sha256)
-    assert found is not None
-    asked, (source,), digest = found
-    (chunk,) = source.chunks
-
-    assert ("asked", told.sha256) == (asked, digest)
-    assert ("old-1", [["w.a", "Discrete(9)"]], 3, 9) == (source.run, source.actuators, chunk.sessions, chunk.decisions)
-    arrays = read_chunk(folder, chunk)
-    assert [[1, 0, 0, i, 3, 4, 100 + i] for i in range(3)] == arrays["keys"].tolist()
-    assert [0, 1, 2, 3, 1, 2, 3, 4, 2, 3, 4, 5] == arrays["observations"][:, 0].tolist()
-    assert 0o700 == folder.stat().st_mode & 0o777
-
-
-def test_without_an_index_there_is_nothing(tmp_path: Path) -> None:
-    """A spool that was not closed is none, and who begins it again begins with an empty folder."""
-    left = tmp_path / "replay" / "00000.npz"
-    left.parent.mkdir()
-    left.write_bytes(b"half of it")
-
-    assert read_index(left.parent) is None
-    Spool(left.parent, None)
-    assert [] == list(left.parent.iterdir())
-
-
 def test_chunks_are_bounded(spooled: Spooled, monkeypatch: pytest.MonkeyPatch, recording: Any) -> None:
     """A chunk ends before it is too large, and with so many episodes; one that is larger has a chunk of its own."""
     source, episode = recording
@@ -58,16 +30,6 @@ def test_chunks_are_bounded(spooled: Spooled, monkeypatch: pytest.MonkeyPatch, r
     found = read_index(Path(told.folder))
     assert found is not None
     assert [2, 2, 1] == [chunk.sessions for chunk in found[1][0].chunks]
-
-
-def test_each_source_has_files_of_its_own(spooled: Spooled, recording: Any) -> None:
-    """Columns of two entries never lie in one file."""
-    source, episode = recording
-    told = spooled((source(), [episode(0)]), (source(run="old-2"), [episode(1)]), (source(run="empty"), []))
-    found = read_index(Path(told.folder))
-    assert found is not None
-
-    assert [["00000.npz"], ["00001.npz"], []] == [[c.file for c in one.chunks] for one in found[1]]
 
 
 def test_what_is_damaged_is_refused_by_its_name(spooled: Spooled) -> None:

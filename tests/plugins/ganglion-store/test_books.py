@@ -31,31 +31,6 @@ def _seal(tell: Any, episode: int, steps: int = 2) -> Seal:
     return Seal(segment.episode, "", steps, True, False, "environment", episode, 0, [segment])
 
 
-def test_a_transaction_changes_only_its_copy(cursor: Any, tell: Any) -> None:
-    """Books of which a copy was used know nothing of it, and segments get their number when it is settled."""
-    books, seal = Books(1), _seal(tell, 0)
-    copy = books.copy()
-    copy.seal(cursor, seal)
-    copy.insert_rows(cursor)
-
-    assert ({}, {}, {}, None) == (books.members, books.heads, books.newest, seal.segments[0].number)
-    copy.settle()
-    assert 1 == seal.segments[0].number
-    assert [] == seal.segments[0].rows
-
-
-def test_books_can_be_read_back(cursor: Any, tell: Any) -> None:
-    """What the database says of a run equals what was noted while it was written."""
-    books = Books(1)
-    books.place(cursor, (0, "agent", "ada"), "grid", 1)
-    for episode in range(3):
-        books.seal(cursor, _seal(tell, episode))
-    read = Books.read(cursor.connection, 1)
-
-    assert (books.members, books.heads, books.newest) == (read.members, read.heads, read.newest)
-    assert ("grid", 1) == read.places[books.members[0, "agent", "ada"]]
-
-
 def test_an_earlier_episode_is_too_late(cursor: Any, tell: Any) -> None:
     """An episode that was left out cannot be sealed after a later one of the same worker."""
     books = Books(1)

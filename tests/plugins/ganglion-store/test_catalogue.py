@@ -8,18 +8,6 @@ from ganglion_store.catalogue import Catalogue
 from ganglion_store.schema import SHOWN
 
 
-def test_declarations_are_found(writer: Any, tell: Any, uri: str) -> None:
-    """Declared lists come in their order, also those that a live run adds later; what is unknown is empty."""
-    engine = create_engine(uri)
-    with engine.connect() as connection:
-        catalogue = Catalogue(connection)
-        assert {"demo-1": 1} == catalogue.runs()
-        found = catalogue.declared(1, 0, "environment", "grid", "sensor")
-        assert ["grid.a", "grid.b"] == [declared.id for declared in found]
-        assert [] == catalogue.declared(1, 0, "agent", "bea", "sensor")
-    engine.dispose()
-
-
 def test_ids_are_listed_by_column(writer: Any, uri: str) -> None:
     """Each column of value lists has its ids in declared order; tables without value lists have none."""
     engine = create_engine(uri)

@@ -22,17 +22,6 @@ def uri(tmp_path: Path) -> str:
     return f"sqlite:///{tmp_path}/points.db"
 
 
-def test_points_come_back_as_they_were_planned(uri: str) -> None:
-    """What was planned is there for the next who opens the store, by number, factors and large seeds included."""
-    with SqlPointBook(uri, "grid") as book:
-        book.plan([point(1), point(0)])
-    with SqlPointBook(uri, "grid") as book:
-        expected = [{**point(n), "state": "planned", "run": None, "reason": None} for n in (0, 1)]
-        assert expected == book.points()
-    with SqlPointBook(uri, "other") as book:
-        assert [] == book.points()
-
-
 def test_states_change_one_by_one(uri: str) -> None:
     """A change is there for another reader at once, and concerns its point alone."""
     with SqlPointBook(uri, "grid") as book, SqlPointBook(uri, "grid") as other:
@@ -41,19 +30,6 @@ def test_states_change_one_by_one(uri: str) -> None:
         assert [("planned", None), ("running", "grid-1-1")] == [(p["state"], p["run"]) for p in other.points()]
         book.change(1, "failed", "grid-1-1", "it broke")
         assert "it broke" == other.points()[1]["reason"]
-
-
-def test_what_is_done_stays(uri: str) -> None:
-    """Planning again replaces points that are not done, and no other ones."""
-    with SqlPointBook(uri, "grid") as book:
-        book.plan([point(0), point(1)])
-        book.change(0, "done", "grid-0-1")
-        book.change(1, "failed", "grid-1-1", "it broke")
-        book.plan([point(0, digest="new"), point(1, digest="new")])
-
-        assert [("d0", "done", "grid-0-1"), ("new", "planned", None)] == [
-            (p["digest"], p["state"], p["run"]) for p in book.points()
-        ]
 
 
 def test_a_point_that_is_not_known_is_refused(uri: str) -> None:

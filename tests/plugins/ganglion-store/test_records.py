@@ -12,11 +12,6 @@ from ganglion.sdk.store import StoreError
 from ganglion_store.records import ACTIONS, STEPS, Rows, fields_of, to_json
 
 
-def test_known_fields_are_returned() -> None:
-    """A record gives its fields; those of a newer writer are left out."""
-    assert [0, "a", "train", "running", None] == fields_of(["phase", 0, "a", "train", "running", None, "new"])
-
-
 @pytest.mark.parametrize(
     ("record", "message"),
     [
@@ -50,17 +45,6 @@ def test_malformed_rows_are_refused(tell: Any, position: int, value: Any, name: 
         Rows.of(STEPS, [rows[0][:-1]])
     with pytest.raises(StoreError, match="rows of equal length"):
         Rows.of(STEPS, [rows[0], rows[1][:-1]])
-
-
-def test_rows_without_a_world_state_are_canonical(tell: Any) -> None:
-    """A writer that knows no world state says the same as one that has none; fields of a newer one are skipped."""
-    rows = tell.steps(0, 1, 3)[-1]
-    none, newer = [[*row, None] for row in rows], [[*row, None, "new"] for row in rows]
-
-    assert 9 == len(rows[0])
-    assert Rows.of(STEPS, rows).packed == Rows.of(STEPS, none).packed == Rows.of(STEPS, newer).packed
-    assert {10} == {len(row) for row in Rows.of(STEPS, rows).rows}
-    assert Rows.of(STEPS, rows).packed != Rows.of(STEPS, [[*row, b"\x01"] for row in rows]).packed
 
 
 def test_integers_for_floats_are_canonical(tell: Any) -> None:

@@ -7,19 +7,9 @@ from typing import Any
 
 import pytest
 
-from ganglion.sdk.store import Store, StoreError, StoreReader, StoreWriter
+from ganglion.sdk.store import StoreError
 from ganglion_store.store import SqlStore
 from ganglion_store.writer import SqlWriter
-
-
-def test_it_is_a_store(uri: str) -> None:
-    """The class opens writers and readers of the contract for its scheme."""
-    assert issubclass(SqlStore, Store)
-    assert ("sqlite",) == SqlStore.schemes
-    with SqlStore.writer(uri, "demo-1") as writer, SqlStore.reader(uri) as reader:
-        assert isinstance(writer, StoreWriter)
-        assert isinstance(reader, StoreReader)
-        assert [] == list(reader.rows("runs"))
 
 
 def test_a_writer_is_light(uri: str) -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ganglion.sdk.store import StoreError
-from ganglion_store.values import Declared, named, sums, unpack, unpack_plain
+from ganglion_store.values import Declared, named, sums
 
 pack = msgpack.packb
 SCALARS = [Declared(f"g.{n}", "<f8", ()) for n in range(3)]
@@ -20,21 +20,6 @@ SCALARS = [Declared(f"g.{n}", "<f8", ()) for n in range(3)]
 def test_scalars_survive(values: list[Any]) -> None:
     """Scalars are what they were, under their ids, in declared order."""
     assert dict(zip(["g.0", "g.1", "g.2"], values, strict=True)) == named(SCALARS, pack(values))
-
-
-@pytest.mark.parametrize(
-    ("dtype", "shape", "blob", "value"),
-    [
-        ("<f4", (2, 2), struct.pack("<4f", 1, 2, 3, 4), [[1.0, 2.0], [3.0, 4.0]]),
-        ("uint8", (3,), b"\x01\x02\xff", [1, 2, 255]),
-        ("<i8", (1,), struct.pack("<q", 2**60), [2**60]),
-        ("|b1", (2,), b"\x01\x00", [True, False]),
-        ("<f8", (0,), b"", []),
-    ],
-)
-def test_arrays_become_lists(dtype: str, shape: tuple[int, ...], blob: bytes, value: Any) -> None:
-    """The bytes of an array become nested lists by declared dtype and shape."""
-    assert {"g.a": value} == named([Declared("g.a", dtype, shape)], pack([blob]))
 
 
 def test_what_is_not_known() -> None:
@@ -73,11 +58,3 @@ def test_sums() -> None:
     for row in ("text", ["text"], [1.0, 2.0, b"1234"]):
         with pytest.raises(StoreError):
             sums([pack(row)], rewards)
-
-
-def test_plain_values_survive() -> None:
-    """Statistics are maps of plain values; what is no msgpack is refused."""
-    assert {"loss": 0.5} == unpack_plain(pack({"loss": 0.5}))
-    assert [1] == unpack(pack([1]))
-    with pytest.raises(StoreError):
-        unpack_plain(b"")

@@ -72,20 +72,6 @@ def edit(path: Path, *statements: str) -> None:
     connection.close()
 
 
-def test_what_was_written_is_whole(whole: Path) -> None:
-    """Nothing is found in a run that nobody has touched."""
-    assert [] == found(whole)
-
-
-def test_a_run_that_goes_on_is_whole(writer: SqlWriter, tell: Any, uri: str) -> None:
-    """Between two transactions of its writer a run can be verified too; what is open is not part of it."""
-    fill(writer, tell, ended=False)
-    writer.apply("c", [tell.steps(4, 1, 2)])
-    writer.commit()
-
-    assert [] == found(Path(uri.removeprefix("sqlite:///")))
-
-
 def test_heads_are_those_of_the_writer(writer: SqlWriter, tell: Any, uri: str) -> None:
     """What the writer gives at the end is what a reader finds; before the end there is nothing."""
     assert writer.heads() is None
@@ -99,19 +85,6 @@ def test_heads_are_those_of_the_writer(writer: SqlWriter, tell: Any, uri: str) -
     assert (told["run"], 64) == (heads["run"], len(heads["run"]))
     assert all(row in heads["phases"] for row in told["phases"])
     assert {("train", 0), ("evaluate", 0)} == {(row["mode"], row["phase"]) for row in told["phases"]}
-
-
-def test_equal_runs_have_equal_heads_of_phases(tmp_path: Path, tell: Any) -> None:
-    """Digests of episodes do not depend on run, time or store."""
-    heads = []
-    for number in range(2):
-        with SqlWriter(f"sqlite:///{tmp_path}/{number}.db", f"run-{number}") as writer:
-            writer.apply("g", tell.begin())
-            fill(writer, tell)
-            heads.append(writer.heads())
-
-    assert heads[0]["phases"] == heads[1]["phases"]
-    assert heads[0]["run"] != heads[1]["run"]
 
 
 def test_a_run_that_goes_on_after_its_end_is_sealed_anew(whole: Path, tell: Any) -> None:
@@ -254,24 +227,3 @@ def test_a_thousand_edits_are_named(whole: Path, tmp_path: Path) -> None:
     """The same, many times."""
     assert check_edits(whole, tmp_path, range(1000, 2000)) >= 800
     assert check_flips(whole, tmp_path, range(1000, 3000)) >= 500
-
-
-def test_memory_does_not_grow_with_the_run(uri: str, tell: Any) -> None:
-    """Of an episode with many rows few are held at a time."""
-    import tracemalloc
-
-    peaks = []
-    with SqlWriter(uri, RUN) as writer:
-        writer.apply("g", tell.begin())
-        for episode, rows in enumerate((2_000, 40_000)):
-            for first in range(0, rows, 2_000):
-                writer.apply("c", [tell.steps(episode, first + 1, 2_000)])
-                writer.commit()
-            writer.apply("c", [tell.seal(episode, rows)])
-            writer.commit()
-            tracemalloc.start()
-            assert [] == found(Path(uri.removeprefix("sqlite:///")))
-            peaks.append(tracemalloc.get_traced_memory()[1])
-            tracemalloc.stop()
-
-    assert peaks[1] < 2 * peaks[0]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ganglion.sdk.store import Nondeterministic, StoreUnavailable
+from ganglion.sdk.store import StoreUnavailable
 from ganglion_store.reader import SqlReader
 from ganglion_store.writer import SqlWriter
 
@@ -55,75 +55,12 @@ def cut(uri: str, tell: Any) -> str:
     return uri
 
 
-def test_what_was_cut_short_goes(cut: str, read: Callable[..., list[dict[str, Any]]]) -> None:
-    """Gone are episodes that were cut short, later signals and models, and the end; all else is there, and whole."""
-    with SqlWriter(cut, RUN, resume=True) as writer:
-        assert 3 == writer.withdraw(1)
-        assert writer.heads() is None
-
-    rows = read("episodes", columns=["phase", "mode", "worker", "episode", "reason"])
-    whole = [(0, 0, 0), (0, 0, 1), (1, 0, 0), (1, 1, 0)]
-    assert whole == [(row["phase"], row["worker"], row["episode"]) for row in rows]
-    assert [0] == [row["phase"] for row in read("signals")]
-    assert [0] == [row["phase"] for row in read("brains")]
-    assert 1 == len(read("evaluations"))
-    assert [("running", None, None)] == [(r["status"], r["reason"], r["ended"]) for r in read("runs")]
-    assert [("finished", "completed"), ("running", None), ("running", None)] == [
-        (row["status"], row["reason"]) for row in read("phases")
-    ]
-    assert [] == damages(cut)
-
-
-def test_a_run_that_goes_on_is_one_that_never_stopped(cut: str, tell: Any, tmp_path: Any) -> None:
-    """What comes again is compared, what was taken back is written anew: digests and heads are those of one run."""
-    rest = [record for worker in (0, 1) for record in of_phase(1, tell.whole(1, worker=worker))]
-    rest += of_phase(1, tell.whole(0, mode="evaluate"))
-    last = [signal(2, 1), brain(1), ["phase", 1, "second", "train", "finished", "completed"]]
-    last += [["phase", 1, "second", "evaluate", "finished", None], ["end", "finished", "completed", "now"]]
-    with SqlWriter(cut, RUN, resume=True) as writer:
-        writer.withdraw(1)
-        writer.apply("g", [*tell.begin()[:1], ["phase", 1, "second", "train", "running", None]])
-        writer.apply("c", [*of_phase(1, tell.whole(0)), *rest])
-        writer.apply("g", last)
-        writer.commit()
-        resumed = writer.heads()
-    other = f"sqlite:///{tmp_path}/other.db"
-    with SqlWriter(other, RUN) as writer:
-        writer.apply("g", tell.begin())
-        writer.apply("c", [*tell.whole(0), *tell.whole(1)])
-        writer.apply("g", [signal(1), brain(0), ["phase", 0, "first", "train", "finished", "completed"]])
-        writer.apply("g", [["phase", 1, "second", "train", "running", None]])
-        writer.apply("g", [["evaluation", 1, "ada", 1, 3, {"return": 1.0}, None, "now"]])
-        writer.apply("c", [*of_phase(1, tell.whole(0)), *of_phase(1, tell.whole(0, worker=1)), *rest])
-        writer.apply("g", last)
-        writer.commit()
-        undisturbed = writer.heads()
-
-    assert undisturbed is not None
-    assert undisturbed == resumed
-    assert [] == damages(cut)
-
-
 def test_earlier_phases_stay(cut: str, read: Callable[..., list[dict[str, Any]]]) -> None:
     """Who goes back to the first phase takes back what both have told, but whole episodes stay to be compared."""
     with SqlWriter(cut, RUN, resume=True) as writer:
         writer.withdraw(0)
 
     assert (4, 0, 0) == tuple(len(read(table)) for table in ("episodes", "signals", "brains"))
-
-
-@pytest.mark.parametrize(
-    "reason", ["interruption", "Failed: too hot", "failed:x", "condition: failed", "lost: muscle ada"]
-)
-def test_other_reasons_stay(uri: str, tell: Any, read: Callable[..., list[dict[str, Any]]], reason: str) -> None:
-    """An episode that ended by itself stays, whatever an author says."""
-    with SqlWriter(uri, RUN) as writer:
-        writer.apply("g", tell.begin())
-        writer.apply("c", tell.whole(0, reason=reason))
-        writer.commit()
-        taken = writer.withdraw()
-
-    assert (0, 1) == (taken, len(read("episodes")))
 
 
 def test_an_episode_that_others_follow_stays(uri: str, tell: Any) -> None:
@@ -134,25 +71,6 @@ def test_an_episode_that_others_follow_stays(uri: str, tell: Any) -> None:
         writer.commit()
         assert 1 == writer.withdraw()
         writer.apply("c", [*tell.whole(0, reason="failed"), *tell.whole(1), *tell.whole(2)])
-        writer.commit()
-
-    assert [] == damages(uri)
-
-
-def test_timelines_of_their_own_are_shortened_alone(uri: str, tell: Any) -> None:
-    """Where each environment has episodes of its own, those of each that were cut short go."""
-    with SqlWriter(uri, RUN) as writer:
-        writer.apply("g", tell.begin())
-        writer.apply("c", tell.declare(0, "lake", None))
-        for environment in ("grid", "lake"):
-            writer.apply("c", [tell.steps(0, 1, 2, environment=environment)])
-            writer.apply("c", [tell.seal(0, 2, environment=environment)])
-        for environment in ("grid", "lake"):
-            writer.apply("c", [tell.steps(1, 1, 1, environment=environment)])
-            writer.apply("c", [tell.seal(1, 1, environment=environment, reason="interrupted")])
-        writer.commit()
-        assert 2 == writer.withdraw()
-        writer.apply("c", [tell.steps(1, 1, 2, environment="lake"), tell.seal(1, 2, environment="lake")])
         writer.commit()
 
     assert [] == damages(uri)
@@ -175,24 +93,6 @@ def test_a_withdrawal_that_cannot_be_written_takes_nothing(cut: str, read: Calla
         writer._pending.clear()
 
     assert (7, "interrupted") == before
-
-
-def test_a_whole_episode_is_not_cut_short_again(uri: str, tell: Any, read: Callable[..., list[dict[str, Any]]]) -> None:
-    """A run that is interrupted once more, before it is where it was, leaves the whole episodes that are there."""
-    with SqlWriter(uri, RUN) as writer:
-        writer.apply("g", tell.begin())
-        writer.apply("c", [*tell.whole(0), *tell.whole(1)])
-        writer.commit()
-        writer.withdraw()
-        writer.apply("c", [*tell.whole(0)[:1], tell.seal(0, 3, reason="interrupted")])
-        writer.apply("g", [END])
-        writer.commit()
-        assert 0 == writer.withdraw()
-        writer.apply("c", [*tell.whole(0), *tell.whole(1)])
-        writer.commit()
-
-    assert ["environment"] * 2 == [row["reason"] for row in read("episodes")]
-    assert [] == damages(uri)
 
 
 def test_what_comes_behind_a_place_goes(cut: str, read: Callable[..., list[dict[str, Any]]]) -> None:
@@ -261,15 +161,3 @@ def test_what_is_kept_is_compared_with_nothing(uri: str, tell: Any, read: Callab
     assert [3, 2] == [row["steps"] for row in read("episodes")]
     assert [{"return": 1.0}] == [row["metrics"] for row in read("evaluations")]
     assert [] == damages(uri)
-
-
-def test_phases_before_the_kept_one_are_compared(uri: str, tell: Any) -> None:
-    """Only what cannot be repeated is not compared."""
-    with SqlWriter(uri, RUN) as writer:
-        writer.apply("g", tell.begin())
-        writer.apply("c", tell.whole(0))
-    with SqlWriter(uri, RUN, resume=True) as writer:
-        writer.keep(1)
-        writer.apply("c", [tell.steps(0, 1, 1), tell.seal(0, 1)])
-        with pytest.raises(Nondeterministic, match="other rows"):
-            writer.commit()

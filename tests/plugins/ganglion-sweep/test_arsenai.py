@@ -88,55 +88,6 @@ def test_two_levels_of_four_factors_are_sixteen_runs(read: Read) -> None:
     assert all(warning.severity == "warning" for warning in check_points(points))
 
 
-def test_a_run_is_written_out(read: Read) -> None:
-    """Each phase has its environments, agents with full ids, controller and configuration; requests are answered."""
-    solo, other, both, end = phases(read(EXPERIMENT), 15)
-
-    assert ["l"] * 4 == [phase["environments"][0]["environment"]["uid"] for phase in (solo, other, both, end)]
-    assert [["Crimson"], ["Navy"], ["Crimson", "Navy"], ["Crimson", "Navy"]] == [
-        [agent["name"] for agent in phase["agents"]] for phase in (solo, other, both, end)
-    ]
-    assert (["l.0", "l.1"], ["l.0"]) == (solo["agents"][0]["sensors"], solo["agents"][0]["actuators"])
-    assert (["l.9"], ["l.1"]) == (both["agents"][1]["sensors"], both["agents"][1]["actuators"])
-    assert [4, 4, 4, 1] == [phase["phase_config"]["episodes"] for phase in (solo, other, both, end)]
-    assert ["vanilla"] * 4 == [phase["simulation"]["name"] for phase in (solo, other, both, end)]
-
-
-def test_what_is_left_out_and_what_is_kept(read: Read) -> None:
-    """A reward without a name is none, `load` by phase is that of the phase, other keys are carried."""
-    solo, other, both, end = phases(read(EXPERIMENT), 4)
-
-    assert "reward" not in solo["environments"][0]
-    assert ("Crimson", {}) == (solo["agents"][0]["name"], solo["agents"][0]["load"])
-    assert "load" not in both["agents"][0]
-    assert end["agents"][0]["load"] is False
-    assert 2 == solo["phase_config"]["evaluate_episodes"]
-    assert "evaluate_episodes" not in end["phase_config"]
-    assert "Blue" == other["agents"][0]["name"]
-
-
-def test_a_forgotten_bracket_is_forgiven(read: Read) -> None:
-    """A request without its closing bracket is read, with one warning at its place."""
-    [warning] = read(EXPERIMENT).warnings
-
-    line = EXPERIMENT[: EXPERIMENT.index('index=0"')].count("\n") + 1
-    assert (line, "warning") == (warning.line, warning.severity)
-    assert "bracket" in warning.message
-
-
-def test_sets_of_ids_are_factors_too(read: Read) -> None:
-    """Several sets of sensors of one agent are the factor `<phase>.sensors.<agent>`."""
-    text = EXPERIMENT.replace(
-        "sensors: {red_1: [low], red_2: [low]}\n", "sensors: {red_1: [low, high], red_2: [low]}\n", 1
-    )
-    experiment = read(text)
-
-    assert "solo.sensors.red_1" in [factor.name for factor in experiment.factors]
-    assert 32 == len(points_of(experiment))
-    sensors = {tuple(phases(experiment, n)[0]["agents"][0]["sensors"]) for n in range(32)}
-    assert {("h.0", "h.1"), ("h.8", "h.9"), ("l.0", "l.1"), ("l.9",)} == sensors
-
-
 def test_max_runs_thins(read: Read) -> None:
     """Above `max_runs` the design is thinned; repetitions count; settings reach into the document."""
     experiment = read(EXPERIMENT, "max_runs=10", "repetitions=2", "definitions.phase_config.short.episodes=3")

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -46,34 +45,6 @@ def table(folder: Path, name: str, *columns: str) -> list[tuple[Any, ...]]:
     uri = f"sqlite:///{folder}/results/ganglion.db"
     with store_class(uri).reader(uri) as reader:
         return [tuple(row.values()) for row in reader.rows(name, columns=list(columns))]
-
-
-def test_a_sweep_from_end_to_end(ganglion: Ganglion, tmp_path: Path) -> None:
-    """Four real runs give what the dummies give; the second call has nothing to do; another document is refused."""
-    write(tmp_path)
-    done = ganglion("sweep", "tiny.yml", "--json")
-    events = [json.loads(line) for line in done.stdout.splitlines()]
-
-    assert 0 == done.returncode, done.stderr
-    assert {"done": 4, "failed": 0, "planned": 0} == events[-1]["states"]
-    returns = [row["returns"]["ada"] for row in events[-1]["rows"]]
-    assert [(3.0, 0.0, 2), (10.0, 0.0, 2)] == [(r["mean"], r["half"], r["runs"]) for r in returns]
-    assert [(f"tiny-{n}-1", f"tiny-{n}", "tiny", "finished") for n in range(4)] == sorted(
-        table(tmp_path, "runs", "run", "uid", "experiment", "status")
-    )
-    seeds = dict(table(tmp_path, "runs", "uid", "seed"))
-    assert seeds["tiny-0"] == seeds["tiny-1"] != seeds["tiny-2"] == seeds["tiny-3"]
-    folder = tmp_path / "results" / "sweeps" / "tiny"
-    assert (folder / "tiny_run-3.yml").read_text() == (tmp_path / "results/tiny-3-1/document.yml").read_text()
-
-    assert (2, 0) == (
-        ganglion("sweep", "tiny.yml").returncode,
-        ganglion("sweep", "tiny.yml", "--resume", "-q").returncode,
-    )
-    refused = ganglion("sweep", "tiny.yml", "--resume", "--set", "factors.length.levels=[3, 6]")
-    assert 2 == refused.returncode
-    assert "factor `length`: point 1 is done (run tiny-1-1) with 5 and would have 6 now" in refused.stderr
-    assert 4 == len(table(tmp_path, "runs", "run"))
 
 
 def test_plan_writes_and_starts_nothing(ganglion: Ganglion, tmp_path: Path) -> None:

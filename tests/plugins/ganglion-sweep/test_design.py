@@ -3,7 +3,6 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
-import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
@@ -21,11 +20,6 @@ def test_full_is_the_product_in_order(levels: list[int]) -> None:
 
     assert expected == full(levels).tolist()
     assert len(expected) == size(levels)
-
-
-def test_without_a_factor_there_is_one_point() -> None:
-    """An experiment of repetitions alone has one point."""
-    assert (1, 0) == full([]).shape
 
 
 @given(LEVELS, st.data(), SEEDS)
@@ -49,14 +43,6 @@ def test_thinning_goes_far(levels: list[int], seed: int) -> None:
     away = [np.linalg.norm(full(levels) / scale - point, axis=1).max() for point in pair]
 
     assert np.isclose(away, np.linalg.norm(pair[0] - pair[1])).any()
-
-
-def test_thinning_is_greedy_by_the_smallest_distance() -> None:
-    """On a line of nine levels from an end: the other end, the middle, then the quarters, the earlier one first."""
-    seed = next(s for s in itertools.count() if np.random.default_rng(s).integers(9) == 0)
-    kept = [thinned([9], n, np.random.default_rng(seed))[:, 0].tolist() for n in (2, 3, 4)]
-
-    assert [[0.0, 8.0], [0.0, 4.0, 8.0], [0.0, 2.0, 4.0, 8.0]] == kept
 
 
 @given(AXES, st.integers(1, 40), SEEDS)
@@ -86,12 +72,3 @@ def test_random_stays_on_its_axes(axes: list[int | None], samples: int, seed: in
         assert ((column >= 0) & (column < (levels or 1))).all()
         assert levels is None or (column == np.floor(column)).all()
     assert rows.tolist() == random(axes, samples, np.random.default_rng(seed)).tolist()
-
-
-@pytest.mark.parametrize("levels", [2, 3, 7])
-def test_random_draws_levels_evenly(levels: int) -> None:
-    """Each level comes with equal probability: counts of 7000 draws are within five standard errors."""
-    counts = np.bincount(random([levels], 7000, np.random.default_rng(1))[:, 0].astype(int))
-    expected = 7000 / levels
-
-    assert (abs(counts - expected) < 5 * np.sqrt(expected)).all()

@@ -5,42 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from ganglion.cli.extension import Node, Source, node_of
-from ganglion_sweep.experiment import CANDIDATES_MAX, RUNS_MAX, Experiment, bounded, composed, raised, repeated
+from ganglion.cli.extension import Node, Source
+from ganglion_sweep.experiment import CANDIDATES_MAX, RUNS_MAX, Experiment, bounded
 
 Faults = Callable[..., list[str]]
 Read = Callable[..., Experiment]
 
 MAX = 'schedule.train.environments."net.1".params.max_iter'
 LHS = "design: lhs\nsamples: 4\n"
-
-
-def test_keys_are_read(read: Read, grid: str) -> None:
-    """Factors, design and seeds come as they stand in the document."""
-    experiment = read(f"{grid}repetitions: 3\npairing: false\nmax_runs: 12\nx-note: anything\n")
-
-    assert ("grid", 7, "full", 3, False, 12) == (
-        experiment.uid,
-        experiment.seed,
-        experiment.design,
-        experiment.repetitions,
-        experiment.pairing,
-        experiment.max_runs,
-    )
-    assert [("length", 2), ("workers", 2)] == [(f.name, f.axis) for f in experiment.factors]
-
-
-def test_a_choice_of_levels_becomes_a_document(read: Read, grid: str) -> None:
-    """The values of the levels stand at their paths, all else is as in the run document."""
-    experiment = read(grid)
-    root, faults = experiment.assemble([factor.level(1.0) for factor in experiment.factors])
-    phase = root.plain()["schedule"][0]["train"]
-
-    assert [] == faults
-    assert 5 == phase["environments"][0]["environment"]["params"]["max_iter"]
-    assert {"mode": "train", "episodes": 2, "worker": 2} == phase["phase_config"]
-    again, _ = experiment.assemble([factor.level(0.0) for factor in experiment.factors])
-    assert 3 == again.plain()["schedule"][0]["train"]["environments"][0]["environment"]["params"]["max_iter"]
 
 
 def test_a_level_sets_several_things(read: Read, head: str) -> None:
@@ -72,17 +44,6 @@ def test_the_run_document_may_be_a_file(read: Read, faults: Faults, grid: str, t
     assert [f"5:6: there is no file {tmp_path}/nowhere.yml"] == faults(f"{head}run: nowhere.yml\n{factors}")
     (folder / "base.yml").write_text("a: [")
     assert ["1:5: not YAML"] == [fault[:13] for fault in faults(f"{head}run: runs/base.yml\n{factors}")]
-
-
-def test_settings(read: Read, grid: str) -> None:
-    """A setting names a key of the experiment, or a path in its run document, with or without `run.`."""
-    settings = ["repetitions=2", "run.schedule.train.phase_config.episodes=7", "schedule.train.agents.ada.brain=none"]
-    experiment = read(grid, *settings, "factors.length.levels=[4, 6, 8]")
-    root, _ = experiment.assemble([factor.level(0.0) for factor in experiment.factors])
-    phase = root.plain()["schedule"][0]["train"]
-
-    assert (2, 3) == (experiment.repetitions, experiment.factors[0].axis)
-    assert (7, "none") == (phase["phase_config"]["episodes"], phase["agents"][0]["brain"]["name"])
 
 
 @pytest.mark.parametrize("setting", ["nonsense", "a..b=1", "uid=[", "run.schedule.tran.x=1", "factors.lenght.set=a"])
@@ -151,17 +112,6 @@ def test_all_faults_come_together(faults: Faults, head: str) -> None:
     assert ["10:37", "12:31", "13:14"] == [fault.rpartition(": ")[0].split(": ")[0] for fault in faults(text)]
 
 
-def test_the_design_list(read: Read, head: str) -> None:
-    """Rows are the points; the values of a factor are its levels in order of appearance."""
-    factors = f"factors: {{a: {{set: '{MAX}'}}, b: {{set: run_config.x}}}}"
-    experiment = read(
-        f"{head}{factors}\ndesign: {{name: list, rows: [{{a: 3, b: x}}, {{b: y, a: 5}}, {{a: 3, b: y}}]}}\n"
-    )
-
-    assert ((0, 0), (1, 1), (0, 1)) == experiment.rows
-    assert [[3, 5], ["x", "y"]] == [[level.label for level in f.levels or ()] for f in experiment.factors]
-
-
 def test_pairing_beside_seeds_is_warned_of(read: Read, head: str) -> None:
     """Given seeds are given: `pairing: false` changes nothing then, and that is said."""
     [warning] = read(f"{head}seeds: [3, 4]\npairing: false\n").warnings
@@ -179,14 +129,3 @@ def test_bounds() -> None:
     assert 1 == len(bounded(mark, "lhs", RUNS_MAX, 2, None))
     assert [] == bounded(mark, "full", RUNS_MAX * 2, 1, 10)
     assert 1 == len(bounded(mark, "full", CANDIDATES_MAX + 1, 1, 10))
-
-
-def test_pieces() -> None:
-    """A setting is a path and a value; a seed that comes twice is told at its second place; faults come once."""
-    path, value = composed('a."b.c"=[1, x]')
-    seeds = node_of([1, 2, 1], Source("x", inline=True))
-    [fault] = repeated(seeds)
-
-    assert (["a", "b.c"], [1, "x"]) == (path, value.plain())
-    assert "the seed 1 comes twice" == fault.message
-    assert [fault] == list(raised([fault, fault]).faults)

@@ -3,18 +3,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ganglion.cli.extension import DocumentError, UsageError, load_tree, normalise, read_tree, registry, written
-from ganglion.sdk.seed import integer_from_words, stream, words
-from ganglion_sweep.design import lhs
+from ganglion.cli.extension import DocumentError, UsageError, read_tree, written
+from ganglion.sdk.seed import integer_from_words, words
 from ganglion_sweep.experiment import Experiment
 from ganglion_sweep.point import check_points, points_of, rows_of, seed_of
 
-Faults = Callable[..., list[str]]
 Read = Callable[..., Experiment]
 
 SAMPLED = """
@@ -23,18 +20,6 @@ factors:
   noise: {set: schedule.train.agents.ada.muscle.params.noise, normal: {mean: 0, std: 1}}
   workers: {set: schedule.train.phase_config.worker, levels: [1, 2, 3]}
 """
-
-
-def test_runs_are_numbered(read: Read, grid: str) -> None:
-    """Run i is row `i mod points` of repetition `i div points`, named after the experiment."""
-    points = points_of(read(f"{grid}repetitions: 3\n"))
-
-    assert list(range(12)) == [point.number for point in points]
-    assert [(n // 4, n % 4) for n in range(12)] == [(point.repetition, point.row) for point in points]
-    document = points[11].root.plain()
-    assert ("grid-11", "grid") == (document["uid"], document["experiment_uid"])
-    assert points[11].seed == document["seed"]
-    assert {"length": 5, "workers": 2} == points[11].factors
 
 
 def test_seeds(read: Read, grid: str) -> None:
@@ -67,25 +52,6 @@ def test_same_document_same_design(read: Read, head: str, design: str) -> None:
         assert [p.factors for p in points] != [p.factors for p in points_of(read(text, setting))]
 
 
-def test_a_golden_design(read: Read, head: str) -> None:
-    """The draws come from the path `experiment, <uid>, design` and from nowhere else."""
-    experiment = read(f"{head}{SAMPLED}design: lhs\nsamples: 5\n")
-    rng = np.random.default_rng(stream(7, ["experiment", "grid", "design"]))
-
-    assert lhs([None, None, 3], 5, rng).tolist() == rows_of(experiment).tolist()
-
-
-def test_a_full_design_above_the_bound_is_thinned(read: Read, head: str) -> None:
-    """`max_runs` bounds points times repetitions; what is left is the same for the same document, without doubles."""
-    factors = "".join(f"  f{n}: {{set: run_config.x{n}, levels: [0, 1, 2]}}\n" for n in range(4))
-    text = f"{head}factors:\n{factors}repetitions: 3\nmax_runs: 31\n"
-    points = points_of(read(text))
-
-    assert 30 == len(points)
-    assert 10 == len({tuple(point.factors.values()) for point in points})
-    assert [p.factors for p in points] == [p.factors for p in points_of(read(text))]
-
-
 PLAIN = st.recursive(
     st.none()
     | st.booleans()
@@ -107,19 +73,6 @@ def test_the_file_says_what_is_run(read: Read, head: str, value: Any) -> None:
     root["schedule"][0]["train"]["agents"][0]["muscle"]["params"]["a"] = value
     tree = read_tree("x.yml", written(root))
     assert root == tree.root.plain()
-
-
-def test_the_written_document_is_the_same_run(read: Read, grid: str) -> None:
-    """A run document that is read again has the same plan, but for places."""
-    for point in points_of(read(grid)):
-        tree = read_tree("x.yml", point.text)
-        again, _ = load_tree(
-            normalise(tree.root)[0], plugins=registry, source="x.yml", folder=tree.folder, text=point.text
-        )
-        plan, _ = point.plan()
-        assert plan.phases[0].environments[0].params == again.phases[0].environments[0].params
-        assert (plan.uid, plan.seed, plan.experiment) == (again.uid, again.seed, again.experiment)
-        assert (plan.phases[0].workers, plan.document) == (again.phases[0].workers, again.document)
 
 
 def test_faults_of_runs_lie_in_the_experiment(read: Read, grid: str) -> None:

@@ -33,21 +33,6 @@ def shown(read: Read, grid: str, settings: Settings) -> tuple[str, str]:
     return out.getvalue(), err.getvalue()
 
 
-def test_one_line_per_run(read: Read, grid: str) -> None:
-    """A run is a line when it ends; then the table, the sums, and failed runs with their commands."""
-    out, err = shown(read, grid, Settings())
-    lines = out.splitlines()
-
-    assert lines[0].endswith("experiment grid · seed 7 · 4 runs of 4 points, 2 to do · results/sweeps/grid")
-    assert "3/4  grid-2-1  done in 1.5 s  length=5 workers=1" == lines[1]
-    assert "4/4  grid-3-1  failed in 2.0 s  length=5 workers=2" == lines[2]
-    assert ["row  length  runs done  return.ada", "0    3       1/2        3", "3 done, 1 failed"] == lines[3:]
-    said = err.splitlines()
-    assert ["grid-3-1: it broke", "  here"] == said[:2]
-    assert said[2].endswith("waiting 4 s for b")
-    assert ["failed: grid-1-1: it broke", "  show it:   ganglion a", "  repeat it: ganglion b"] == said[3:]
-
-
 class _Terminal(io.StringIO):
     """Text that says it is a terminal."""
 
@@ -95,15 +80,3 @@ def test_json_lines(read: Read, grid: str) -> None:
     assert {"length": 5, "workers": 1} == events[2]["factors"]
     assert ("failed", ["it broke", "here"]) == (events[3]["state"], events[3]["story"])
     assert {"mean": 3.0, "half": None, "runs": 1} == events[4]["rows"][0]["returns"]["ada"]
-
-
-def test_names_of_strangers_are_harmless(read: Read, head: str) -> None:
-    """A level that would speak to the terminal is shown, not obeyed."""
-    text = f'{head}factors: {{a: {{set: run_config.x, levels: ["\\e[31mred"]}}}}\n'
-    out = io.StringIO()
-    progress = Progress(Settings(), out, io.StringIO())
-    points = points_of(read(text))
-    progress.begin("grid", 7, points, points, "x")
-    progress.ended(points[0], "grid-0-1", "done", Outcome("grid-0-1", "finished", "completed", 0))
-
-    assert "\x1b" not in out.getvalue()

@@ -28,15 +28,6 @@ def test_what_was_running_is_found_out() -> None:
     assert {0: "done", 1: "planned", 3: "planned"} == settled(known, {"r-0": "finished", "r-1": "running"})
 
 
-def test_what_is_to_be_done(read: Read, grid: str) -> None:
-    """All but what is done and, unless that is asked for, what has failed."""
-    points = points_of(read(grid))
-    known = rows(points, "done", "failed", "planned")
-
-    assert [2, 3] == [point.number for point in todo(points, known, retry_failed=False)]
-    assert [1, 2, 3] == [point.number for point in todo(points, known, retry_failed=True)]
-
-
 def test_begun_experiments_want_to_be_resumed(read: Read, grid: str) -> None:
     """What was only planned may begin; what was begun goes on by --resume only."""
     points = points_of(read(grid))

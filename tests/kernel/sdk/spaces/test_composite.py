@@ -34,24 +34,6 @@ def test_containment(space: Tuple | Dict, value: Any, contained: bool) -> None:
     assert contained is space.contains(value)
 
 
-def test_vectors_lie_side_by_side() -> None:
-    """A Tuple's columns come in order, a Dict's by sorted keys, in the common dtype of the parts."""
-    assert ([1.0, 0.25, 0.5], np.float64) == (
-        PAIR.to_vector((1, [0.25, 0.5])).tolist(),
-        PAIR.to_vector((1, [0.25, 0.5])).dtype,
-    )
-    assert [0.5, 2.0] == NAMED.to_vector({"b": 2, "a": 0.5}).tolist()
-    assert np.int64 == Tuple([Discrete(2), Discrete(3)]).to_vector((0, 1)).dtype
-
-
-def test_integers_come_back_as_integers() -> None:
-    """What passed a float vector is again what its space holds."""
-    found = PAIR.from_vector([2.0, 0.25, 0.5])
-
-    assert (2, int) == (found[0], type(found[0]))
-    assert np.float32 == found[1].dtype
-
-
 def test_an_integer_that_would_be_rounded_is_refused() -> None:
     """Beside floats an integer has 53 bits; more are refused instead of lost."""
     space = Tuple([Discrete(2**62), Box(0, 1)])
@@ -65,26 +47,6 @@ def test_parts_can_be_had() -> None:
     """A Tuple gives its parts by position, a Dict by key; both have a length."""
     assert (Discrete(3), 2, [Discrete(3), PAIR[1]]) == (PAIR[0], len(PAIR), list(PAIR))
     assert (Discrete(3), 2, ["a", "b"], ["a", "b"]) == (NAMED["b"], len(NAMED), list(NAMED), list(NAMED.keys()))
-
-
-def test_the_spaces_of_a_dict_are_frozen() -> None:
-    """Nobody adds a part to a space that others hold."""
-    with pytest.raises(TypeError):
-        NAMED.spaces["c"] = Discrete(2)  # type: ignore[index]
-
-
-def test_the_order_of_keys_does_not_matter() -> None:
-    """Two Dicts with the same parts are one space."""
-    assert NAMED == Dict({"a": Box(0, 1), "b": Discrete(3)}) == Dict(b=Discrete(3), a=Box(0, 1))
-
-
-@pytest.mark.parametrize("parts", [[Discrete(2), 3], ["Discrete(2)"]])
-def test_parts_are_spaces(parts: list[Any]) -> None:
-    """Anything else is refused."""
-    with pytest.raises(SpaceError):
-        Tuple(parts)
-    with pytest.raises(SpaceError):
-        Dict({str(i): part for i, part in enumerate(parts)})
 
 
 def test_keys_are_texts() -> None:

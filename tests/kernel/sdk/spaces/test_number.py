@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ganglion.sdk.spaces.space import from_form, integer_or_none, to_form, to_text
+from ganglion.sdk.spaces.space import from_form, integer_or_none, to_form
 
 
 @given(st.one_of(st.integers(-(2**63), 2**64 - 1), st.floats(allow_nan=False)))
@@ -17,13 +17,6 @@ def test_forms_read_back(number: float) -> None:
     found = from_form(to_form(number))
 
     assert (number, type(number)) == (found, type(found))
-
-
-@pytest.mark.parametrize("form", [None, True, [], {}, "nan", "Infinity", "1.5", "", "-", "+1", "1_0", "²", "9" * 21])
-def test_other_forms_are_refused(form: Any) -> None:
-    """What is neither a number nor a text that stands for one is refused."""
-    with pytest.raises(ValueError, match="expected"):
-        from_form(form)
 
 
 @pytest.mark.parametrize(
@@ -52,8 +45,3 @@ def test_integers_without_loss(value: Any, integer: int | None) -> None:
     found = integer_or_none(value)
 
     assert (integer, type(integer)) == (found, type(found))
-
-
-def test_texts_of_bounds() -> None:
-    """Nested lists keep their form; infinities have a word."""
-    assert to_text([[0.1, -math.inf], [math.inf, 2]]) == "[[0.1, -inf], [inf, 2]]"

@@ -5,7 +5,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ganglion.errors import SpaceError
-from ganglion.limits import SPACE_DEPTH
 from ganglion.sdk import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space, Tuple
 from ganglion.sdk.spaces.text import parse_space
 
@@ -77,10 +76,3 @@ def test_any_text_is_read_or_refused(text: str) -> None:
     except SpaceError:
         return
     assert space == parse_space(space.to_string())
-
-
-def test_nesting_goes_to_the_limit() -> None:
-    """The deepest space that may be written can be read."""
-    text = "Tuple(" * (SPACE_DEPTH - 1) + "Discrete(2)" + ")" * (SPACE_DEPTH - 1)
-
-    assert text == parse_space(text).to_string()

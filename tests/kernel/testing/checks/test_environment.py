@@ -191,12 +191,6 @@ def test_one_that_says_what_it_is_passes(cls: type[Environment]) -> None:
     check_environment(cls, episodes=2, steps=1)
 
 
-def test_one_that_keeps_the_contract_passes() -> None:
-    """Nothing is said of a right one, with or without params."""
-    check_environment(Right)
-    check_environment(Right, {"size": 5.0}, seed=7, episodes=4, steps=3)
-
-
 class Counts(Right):
     """Say in words how long its episodes are."""
 
@@ -232,9 +226,3 @@ def test_each_breach_is_named(cls: type[Environment], clause: str) -> None:
     """A class that breaks one clause is told that clause, by its own name."""
     with pytest.raises(ContractBroken, match=f"(?s){cls.__name__}.*{clause}"):
         check_environment(cls)
-
-
-def test_params_that_it_does_not_take_are_named() -> None:
-    """A wrong parameter is told as at the start of a run."""
-    with pytest.raises(ContractBroken, match="parameter 'sise' is not taken; expected size"):
-        check_environment(Right, {"sise": 1.0})

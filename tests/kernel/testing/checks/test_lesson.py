@@ -10,19 +10,6 @@ SENSORS = [SensorInformation(None, Box(0.0, np.inf, (2,)), "w.s"), SensorInforma
 ACTUATORS = [ActuatorInformation(5, Discrete(2, start=5), "w.a")]
 
 
-def test_episodes_end_in_all_three_ways() -> None:
-    """One terminates, one is truncated, and of one nobody knows how it went on; values lie in their spaces."""
-    lesson = Lesson(SENSORS, ACTUATORS, 1, 3, 4)
-
-    assert 3 == len(lesson)
-    assert [(True, False), (False, True), (False, False)] == [
-        (bool(it.terminated[-1]), bool(it.truncated[-1])) for it in lesson
-    ]
-    assert [(5, 3), (5, 3), (4, 3)] == [it.observations.shape for it in lesson]
-    assert {5, 6} >= set(np.concatenate([it.actions for it in lesson]).ravel().tolist())
-    assert all(SENSORS[0].space.contains(row[:2]) for it in lesson for row in it.observations)
-
-
 def test_each_look_gives_the_same_anew() -> None:
     """A second pass has equal episodes, by number, from behind or as a slice; of another seed they are others."""
     lesson, other = Lesson(SENSORS, ACTUATORS, 1, 3, 4), Lesson(SENSORS, ACTUATORS, 2, 3, 4)

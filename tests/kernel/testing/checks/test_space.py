@@ -123,7 +123,7 @@ def test_a_class_of_an_author_may_inherit_one() -> None:
     ("space", "clause"),
     [
         (Shifted(0.0, 1.0, ()), "it contains its samples"),
-        (OfWords(3), "equal after its way through text: .*expected one of Box"),
+        (OfWords(3), "equal after its way through text: .*expected a space"),
         (OfAnother(3), r"equal after its way through text: found Discrete\(4\)"),
         (OfAnotherWire(3), r"equal after its way through wire: found Discrete\(4\)"),
         (Stubborn(3), "`sample` draws from the generator that it is given"),

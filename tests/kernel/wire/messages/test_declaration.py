@@ -1,7 +1,6 @@
 import dataclasses
 import types
 import typing
-from dataclasses import MISSING
 from typing import Any
 
 import pytest
@@ -53,27 +52,9 @@ def whole(kind: type[Any]) -> st.SearchStrategy[Any]:
     return st.builds(kind, **fields)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_message_is_small(kind: type[Any]) -> None:
-    """A message has its declared fields and no dictionary; that nobody sets them is checked with the types."""
-    assert not hasattr(kind, "__dict__") or "__dict__" not in dir(kind)
-    assert [field.name for field in dataclasses.fields(kind)] == list(kind.__slots__)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_optional_fields_come_last(kind: type[Any]) -> None:
-    """What may be missing has an unchangeable default, behind what may not."""
-    defaults = [field.default for field in dataclasses.fields(kind)]
-    required = [default is MISSING for default in defaults]
-
-    assert sorted(required, reverse=True) == required
-    assert all(d is MISSING or d is None or type(d) in (int, float, str, bytes, bool) for d in defaults)
-    assert all(field.default_factory is MISSING for field in dataclasses.fields(kind))
-
-
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 @given(data=st.data())
-@settings(max_examples=8)
+@settings(max_examples=8, deadline=None)
 def test_round_trip(kind: type[Any], data: st.DataObject) -> None:
     """Every message of every class comes back as it was, in both encodings."""
     message = data.draw(whole(kind))
@@ -85,7 +66,7 @@ def test_round_trip(kind: type[Any], data: st.DataObject) -> None:
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 @given(data=st.data())
-@settings(max_examples=5)
+@settings(max_examples=5, deadline=None)
 def test_any_body_is_a_message_or_refused(kind: type[Any], data: st.DataObject) -> None:
     """No body leads to anything but a message or RemoteProtocolError that begins with the class or the body."""
     names = [field.name for field in dataclasses.fields(kind)] or ["none"]
@@ -98,14 +79,3 @@ def test_any_body_is_a_message_or_refused(kind: type[Any], data: st.DataObject) 
         complaint = kind.__name__.lower() + "."
         assert type(message) is kind
     assert complaint.startswith(kind.__name__.lower() + ".")
-
-
-@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
-def test_missing_fields_are_named(kind: type[Any]) -> None:
-    """A body without a required field is refused by the name of that field."""
-    required = [field.name for field in dataclasses.fields(kind) if field.default is MISSING]
-    if not required:
-        assert kind() == codec_of(kind).decode(b"")
-        return
-    with pytest.raises(RemoteProtocolError, match=f"{kind.__name__.lower()}.{required[0]}: expected a value"):
-        codec_of(kind).decode(b"")
