@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
@@ -110,8 +109,6 @@ _SUM = "aggregate_rewards"  # the objective that a program is asked for
 # Keys of `load` and `replay` that name something else than a phase of this run.
 _ELSEWHERE = frozenset({"experiment_run", "instance", "base", "path", "table"})
 
-AVERAGE = re.compile(r"(brain|phase)_avg([1-9][0-9]*)\Z")
-
 
 def check(root: Node, phases: list[Expanded], lookup: Lookup) -> list[Fault]:
     """Return the faults of a normalised document and its expanded phases.
@@ -120,14 +117,12 @@ def check(root: Node, phases: list[Expanded], lookup: Lookup) -> list[Fault]:
     """
     faults = [*_schedule(root), *recovery_faults([root.map.get("recovery")])]
     names = [phase.name for phase in phases]
-    hazy = not _is_sound(root) or any(_blurred(phase.given) for phase in phases)
-    agents = None if hazy else {a for p in phases for a in p.agents}
     sound, blurred = _sound_entries(root), False
     said: set[tuple[str, str]] = set()
     for index, phase in enumerate(phases):
         # From the first part on that could not be read nobody knows which environments and agents there are.
         blurred = blurred or index >= sound or _blurred(phase.given)
-        found = _Phase(root, index, phase, names, agents, lookup, blurred).check()
+        found = _Phase(root, index, phase, names, lookup, blurred).check()
         found += [] if blurred else _loads(phases[:index], phase)
         # What is wrong where it was given is as wrong in every phase that inherits it, and said once.
         faults += [fault for fault in found if (fault.place, fault.path) not in said]
@@ -190,12 +185,6 @@ def _is_empty(entry: Node) -> bool:
     return next((phase.value is None for phase in entry.map.values()), False)
 
 
-def _is_sound(root: Node) -> bool:
-    """Say whether every entry of the schedule is one phase."""
-    schedule = root.map.get("schedule")
-    return schedule is not None and _sound_entries(root) == len(schedule.items)
-
-
 def _sound_entries(root: Node) -> int:
     """Return how many entries of the schedule are one phase each, up to the first that is not."""
     schedule = root.map.get("schedule")
@@ -242,20 +231,12 @@ class _Phase:
     """Check one expanded phase."""
 
     def __init__(
-        self,
-        root: Node,
-        index: int,
-        phase: Expanded,
-        names: list[str],
-        agents: set[str] | None,
-        lookup: Lookup,
-        blurred: bool,
+        self, root: Node, index: int, phase: Expanded, names: list[str], lookup: Lookup, blurred: bool
     ) -> None:
         self.root = root
         self.index = index
         self.phase = phase
         self.names = names
-        self.agents = agents  # of all phases: a condition of the run may name one that comes later; None: unknown
         self.lookup = lookup
         self.blurred = blurred
         self.faults: list[Fault] = list(phase.faults)
@@ -276,7 +257,7 @@ class _Phase:
             self._plugin("controller", phase.simulation, optional=True)
         for conditions in conditions_of(self.root, phase):
             for condition in conditions:
-                self._condition(condition)
+                self._plugin("condition", condition)
         levels = [self.root.map.get("recovery"), phase.recovery]
         self.faults += recovery_faults(levels, repeats(phase))
         for entry in (*phase.environments.values(), *phase.agents.values()):
@@ -435,40 +416,6 @@ class _Phase:
             message = f"expected the index of a phase before this one, which is {self.index}, found {value}"
             self.faults.append(phase.fault(message))
 
-    def _condition(self, condition: Node) -> None:
-        """Check a condition, and the agents that it names."""
-        self._plugin("condition", condition)
-        params = condition.map.get("params")
-        name = condition.text("name")
-        if params is None:
-            return
-        if name == "agent_objective":
-            self._agents_named(params)
-            for criteria in params.map.values():
-                self._criteria(criteria)
-        elif name == "evaluation_objective" and "agents" in params.map:
-            self._agents_named(params.map["agents"])
-
-    def _agents_named(self, params: Node) -> None:
-        for agent, mark in params.keys.items():
-            if self.agents is not None and agent not in self.agents:
-                self.faults.append(mark.fault(f"there is no agent `{agent}`{nearest(agent, sorted(self.agents))}"))
-
-    def _criteria(self, criteria: Node) -> None:
-        for key, mark in criteria.keys.items():
-            if not AVERAGE.match(key):
-                like = nearest(key, ("brain_avg10", "phase_avg10"))
-                self.faults.append(
-                    mark.fault(f"expected `brain_avgN` or `phase_avgN` with N >= 1, found `{key}`{like}")
-                )
-            elif isinstance(criteria.map[key].value, bool | str | list | dict | None):
-                part = criteria.map[key]
-                self.faults.append(part.fault(f"expected a number, found {part.found()}"))
-
-
-_READS_EPISODES = frozenset({"max_episodes", "vanilla"})
-_NEVER = "condition can never fire"
-
 
 def warnings(root: Node, phases: list[Expanded], versions: frozenset[str] = frozenset()) -> list[Fault]:
     """Return the warnings of a normalised document without faults and its expanded phases.
@@ -478,9 +425,7 @@ def warnings(root: Node, phases: list[Expanded], versions: frozenset[str] = froz
     found = [_version(root, versions)]
     for index, phase in enumerate(phases):
         found += phase.faults
-        found += [*_episodes(root, phase), *_without_effect(phase), *_evaluations(phase)]
-        found += _objectives(root, phase)
-        found += _unread(phase)
+        found += [*_without_effect(phase), *_evaluations(phase)]
         found += _vain_loads(phases[:index], phase)
         found += in_vain(phase)
         found += _blind(phases[:index], phase)
@@ -517,20 +462,6 @@ def _version(root: Node, versions: frozenset[str]) -> Fault | None:
     return None if theirs == ours else _warn(node, f"written for version {node.value}, this is {__version__}")
 
 
-def _episodes(root: Node, phase: Expanded) -> Iterator[Fault]:
-    """Yield a warning where `episodes` is given and nothing reads it, or nothing will ever end the phase."""
-    episodes = _config(phase, "episodes")
-    conditions = conditions_of(root, phase)[1]
-    readers = [condition for condition in conditions if condition.text("name") in _READS_EPISODES]
-    if episodes is not None and episodes.value is not None and _number(episodes) is None:
-        return  # what it says is an error
-    if episodes is None or episodes.value is None:
-        if len(readers) == len(conditions):
-            yield _warn(phase.mark, f"nothing ends phase `{phase.name}`: neither `episodes` nor another condition")
-    elif not readers:
-        yield _warn(episodes, "`episodes` is read by the condition `max_episodes` only, which this phase has not")
-
-
 def _without_effect(phase: Expanded) -> Iterator[Fault]:
     """Yield warnings about keys of `phase_config` that change nothing, or give results that differ each time."""
     raw, sync = _config(phase, "store_raw_actuators"), _config(phase, "sync")
@@ -552,100 +483,6 @@ def _evaluations(phase: Expanded) -> Iterator[Fault]:
     most = (_number(_config(phase, "episodes")) or 0) * (_number(_config(phase, "worker")) or 1)
     if most and period > most:
         yield _warn(every, f"there is never an evaluation: this phase has at most {most:g} episodes")
-
-
-def _objectives(root: Node, phase: Expanded) -> Iterator[Fault]:
-    """Yield warnings about criteria on objectives that can never be met, or hardly in the way that was meant."""
-    steps, episodes = _longest(root, phase), _limit(root, phase)
-    brains = _brains(root, phase)
-    for conditions in conditions_of(root, phase):
-        for condition in conditions:
-            name = condition.text("name")
-            if name == "evaluation_objective" and _number(_config(phase, "evaluate_every")) is None:
-                yield _warn(condition, f"{_NEVER}: without `evaluate_every` there is no evaluation")
-            for agent, criteria in _criteria(condition):
-                decisions = _decisions(phase, agent, steps)
-                yield from _averages(criteria, brains.get(agent, []), steps, decisions, episodes)
-
-
-def _brains(root: Node, phase: Expanded) -> dict[str, list[float]]:
-    """Return the numbers of the `brain_avgN` of each agent, of all conditions: each ends the agent's episodes."""
-    found: dict[str, list[float]] = {}
-    for conditions in conditions_of(root, phase):
-        for condition in conditions:
-            for agent, criteria in _criteria(condition):
-                numbers = [_number(node) for key, node in criteria.map.items() if key.startswith("brain")]
-                found.setdefault(agent, []).extend(number for number in numbers if number is not None)
-    return found
-
-
-def _criteria(condition: Node) -> list[tuple[str, Node]]:
-    """Return agent and criteria of each agent in an `agent_objective`."""
-    if condition.text("name") != "agent_objective" or "params" not in condition.map:
-        return []
-    return list(condition.map["params"].map.items())
-
-
-def _limit(root: Node, phase: Expanded) -> float | None:
-    """Return after how many episodes of each worker the phase ends, None where nothing reads `episodes`."""
-    readers = [c for c in conditions_of(root, phase)[1] if c.text("name") in _READS_EPISODES]
-    return _number(_config(phase, "episodes")) if readers else None
-
-
-def _decisions(phase: Expanded, agent: str, steps: float | None) -> float | None:
-    """Return how many decisions an agent has in so many steps: under `taking_turns` each has a share of them."""
-    names = list(phase.agents)
-    turns = phase.simulation is not None and phase.simulation.text("name") == "taking_turns"
-    if steps is None or not turns or agent not in names:
-        return steps
-    return max(0, -(-(steps - names.index(agent)) // len(names)))
-
-
-def _averages(
-    criteria: Node, brain: list[float], steps: float | None, decisions: float | None, episodes: float | None
-) -> Iterator[Fault]:
-    """Yield warnings about one agent's `brain_avgN` and `phase_avgN`."""
-    found = [(m[1], int(m[2]), mark) for key, mark in criteria.keys.items() if (m := AVERAGE.match(key))]
-    numbers = {key: value for key, node in criteria.map.items() if (value := _number(node)) is not None}
-    for kind, n, mark in found:
-        key = str(mark.value)
-        if kind == "brain":
-            if decisions is not None and n > decisions:
-                share = "" if decisions == steps else f", {decisions:g} of them in this agent's turns"
-                needs = f"{key} needs {n} decisions per episode, max_steps ends it after {steps:g}{share}"
-                yield _warn(mark, f"{_NEVER}: {needs}")
-            continue
-        if episodes is not None and n > episodes:
-            yield _warn(mark, f"{_NEVER}: {key} needs {n} episodes, max_episodes ends the phase after {episodes:g}")
-        if not brain:
-            yield _warn(mark, f"{key} without a brain_avgN of this agent: palaestrAI needs one")
-        elif key in numbers and numbers[key] >= min(brain):
-            usual = "an episode ends when its last values reach that, the mean of all of them is usually below"
-            yield _warn(mark, f"{key}: {numbers[key]:g} beside a brain_avgN of {min(brain):g}: {usual}")
-
-
-def _longest(root: Node, phase: Expanded) -> float | None:
-    """Return after how many steps `max_steps` ends an episode, None where it does not."""
-    found = []
-    for conditions in conditions_of(root, phase):
-        for condition in conditions:
-            if condition.text("name") == "max_steps" and "params" in condition.map:
-                found.append(_number(condition.map["params"].map.get("steps")))
-    return min((steps for steps in found if steps is not None), default=None)
-
-
-def _unread(phase: Expanded) -> Iterator[Fault]:
-    """Yield a warning for each phase-level criterion among the episode-level conditions."""
-    conditions = phase.simulation.map.get("conditions") if phase.simulation is not None else None
-    for condition in conditions.items if conditions is not None else []:
-        name = condition.text("name")
-        if name in ("max_episodes", "evaluation_objective"):
-            yield _warn(condition, f"`{name}` is not read among `simulation.conditions`: it is phase-level")
-        if condition.text("name") == "agent_objective" and "params" in condition.map:
-            for criteria in condition.map["params"].map.values():
-                for key, mark in criteria.keys.items():
-                    if key.startswith("phase_avg"):
-                        yield _warn(mark, f"`{key}` is not read among `simulation.conditions`: it is phase-level")
 
 
 def _blind(earlier: list[Expanded], phase: Expanded) -> Iterator[Fault]:

@@ -125,7 +125,9 @@ Variables = Annotated[dict[str, str], Expect("a map of text", _is_map_of_text, {
 Command = Annotated[
     list[str], Expect("a list of text, not empty", lambda v: _is_texts(v) and bool(v), {**_TEXTS, "minItems": 1})
 ]
-Version = Annotated[str, Expect("text", lambda v: isinstance(v, str | int | float) and not isinstance(v, bool), _TEXT)]
+Version = Annotated[
+    str, Expect("text", lambda v: type(v) in (str, int, float), {"type": ["string", "number"]})  # of a number is warned
+]
 Deadline = Annotated[
     float | None, _or_null("a number of seconds > 0", _is_deadline, {"type": "number", "exclusiveMinimum": 0})
 ]

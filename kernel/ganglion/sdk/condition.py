@@ -164,8 +164,13 @@ class TerminationCondition(Part):
         """Return what looks like a mistake in an expanded phase of a document; nothing has been started.
 
         `document` is the phase with every default written out (`environments`, `agents`, `simulation`,
-        `phase_config`), and beside these `longest_episode`: after how many steps its environments have ended every
-        episode by what their classes say, None for unknown.
+        `phase_config`). Beside these there are `longest_episode`: after how many steps its environments have ended
+        every episode by what their classes say, None for unknown; `episode_limit`: after how many episodes of each
+        worker a condition ends the phase, None where none does; `known_agents`: the names of all phases; `part`:
+        `episode` or `phase`, by where this condition stands.
+
+        Raises:
+            ValueError: The phase cannot be carried out with this condition.
         """
         return ()
 

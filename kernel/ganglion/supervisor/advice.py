@@ -52,15 +52,28 @@ class _Adviser:
                 if error and environment.plugin is not None:
                     yield environment.plugin.at, error, "warning"
             spans.append(span)
-        plugins = (*phase.episode_conditions, *phase.phase_conditions)
-        made = [(plugin, *self._condition(plugin, phase)) for plugin in plugins]
-        conditions = [condition for _, condition, _ in made if condition is not None]
-        document = {**outline(phase), "longest_episode": _of_all(conditions, spans)}
-        for plugin, condition, error in made:
-            if error:
-                yield plugin.at, error, "error"
-            elif condition is not None:
-                yield from _warnings(plugin, condition, document)
+        listed = [("episode", plugin) for plugin in phase.episode_conditions]
+        listed += [("phase", plugin) for plugin in phase.phase_conditions]
+        made = [(part, plugin, *self._condition(plugin, phase)) for part, plugin in listed]
+        conditions = [condition for _, _, condition, _ in made if condition is not None]
+        enders = [condition for part, _, condition, _ in made if part == "phase"]
+        limits = any(condition is not None and "episodes" in condition.reads for condition in enders)
+        document = {
+            **outline(phase),
+            "longest_episode": _of_all(conditions, spans),
+            "episode_limit": phase.episodes if limits else None,
+            "known_agents": sorted({agent.name for other in self._plan.phases for agent in other.agents}),
+        }
+        for part, plugin, condition, error in made:
+            if condition is None:
+                yield from [(plugin.at, error, "error")] if error else []
+            elif part == "episode" and condition.has_phase_part() and not condition.has_episode_part():
+                text = f"`{plugin.name}` is not read among `simulation.conditions`: it is phase-level"
+                yield plugin.at, text, "warning"
+            else:
+                yield from _warnings(plugin, condition, {**document, "part": part})
+        if enders and None not in enders:
+            yield from _endless(phase, enders, limits)
 
     def _longest(self, environment: EnvironmentPlan, worker: int) -> tuple[int | None, str]:
         """Return the longest episode of an environment in a worker, and what its class did wrong when asked."""
@@ -92,10 +105,22 @@ class _Adviser:
             return None, f"condition `{plugin.name}`: {_text(error)}"
 
 
+def _endless(phase: PhasePlan, enders: Sequence[Any], limits: bool) -> Iterator[_Advice]:
+    """Yield a warning where `episodes` is given and nothing reads it, or nothing will ever end the phase."""
+    at = phase.phase_conditions[0].at
+    if phase.episodes is None and all("episodes" in condition.reads for condition in enders):
+        yield at, f"nothing ends phase `{phase.name}`: neither `episodes` nor another condition", "warning"
+    elif phase.episodes is not None and not limits:
+        yield at, f"no condition of phase `{phase.name}` reads `episodes`", "warning"
+
+
 def _warnings(plugin: PluginPlan, condition: Any, document: Mapping[str, Any]) -> Iterator[_Advice]:
     """Yield what a condition finds strange about a phase."""
     try:
         said = list(condition.warnings(document))
+    except ValueError as error:  # it refuses the phase
+        yield plugin.at, f"condition `{plugin.name}`: {_text(error)}", "error"
+        return
     except Exception as error:  # noqa: BLE001 - likewise
         yield plugin.at, f"condition `{plugin.name}`: its warnings raised {_text(error)}", "warning"
         return

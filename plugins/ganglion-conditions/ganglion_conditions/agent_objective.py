@@ -9,12 +9,13 @@ from typing import Any, ClassVar
 
 from ganglion.sdk import EpisodeView, PhaseView, Signal, TerminationCondition, WorkerView
 from ganglion_conditions.mean import mean
-from ganglion_conditions.parameter import number, table
+from ganglion_conditions.parameter import known, number, table
 
 __all__ = ["AgentObjective", "Criterion"]
 
 _KEY = re.compile(r"(brain|phase)_avg([1-9][0-9]*)\Z", re.ASCII)
 _NAME = "agent_objective"
+_NEVER = "condition can never fire"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +65,7 @@ class AgentObjective(TerminationCondition):
         super().__init__()
         table("params", criteria, "agents to their criteria")
         found = [pair for agent, given in criteria.items() for pair in _criteria(agent, given)]
+        self._agents = list(criteria)
         self.brain = tuple(criterion for kind, criterion in found if kind == "brain")
         self.whole = tuple(criterion for kind, criterion in found if kind == "phase")
 
@@ -98,20 +100,32 @@ class AgentObjective(TerminationCondition):
         return Signal.CONTINUE
 
     def warnings(self, document: Mapping[str, Any]) -> Sequence[str]:
-        """Return one warning for each `brain_avgN` for which no episode is long enough, by what its environments say.
+        """Return what can never be reached, or hardly in the way that was meant.
 
-        What `max_steps` has to do with it is told without us.
+        Raises:
+            ValueError: No phase has an agent of that name.
         """
-        longest = document.get("longest_episode")
-        if longest is None:
-            return ()
+        known(self._agents, document)
+        if document.get("part") == "episode":
+            unread = [f"`{c.key}` is not read among `simulation.conditions`: it is phase-level" for c in self.whole]
+        else:
+            unread = [text for criterion in self.whole for text in self._hardly(document, criterion)]
+        return [*(text for criterion in self.brain for text in _too_short(document, criterion)), *unread]
+
+    def _hardly(self, document: Mapping[str, Any], criterion: Criterion) -> list[str]:
+        """Return the warnings about a `phase_avgN`."""
+        key, limit = criterion.key, document.get("episode_limit")
         found = []
-        for criterion in self.brain:
-            decisions = _decisions(document, criterion.agent, longest)
-            if criterion.last > decisions and criterion.last <= _decisions(
-                document, criterion.agent, _max_steps(document, criterion.last)
-            ):
-                found.append(_too_short(document, criterion, longest, decisions))
+        if limit is not None and criterion.last > limit:
+            found.append(f"{_NEVER}: {key} needs {criterion.last} episodes, the phase ends after {limit}")
+        given = [pair for params in _listed(document, _NAME) for pair in params.get(criterion.agent, {}).items()]
+        brain = [threshold for other, threshold in given if other.startswith("brain")]
+        brain += [own.threshold for own in self.brain if own.agent == criterion.agent]
+        if not brain:
+            found.append(f"{key} without a brain_avgN of this agent: palaestrAI needs one")
+        elif criterion.threshold >= min(brain):
+            usual = "an episode ends when its last values reach that, the mean of all of them is usually below"
+            found.append(f"{key}: {criterion.threshold:g} beside a brain_avgN of {min(brain):g}: {usual}")
         return found
 
 
@@ -152,16 +166,25 @@ def _takes_turns(document: Mapping[str, Any]) -> bool:
     return str(document["simulation"]["name"]).rpartition(":")[2] == "taking_turns"
 
 
-def _max_steps(document: Mapping[str, Any], decisions: int) -> int:
-    """Return after how many steps `max_steps` ends an episode, else more than `decisions` of any agent need."""
+def _listed(document: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
+    """Return the parameters of all conditions of a name that a phase has."""
     listed = [*document["simulation"]["conditions"], *document["phase_config"]["conditions"]]
-    steps = [entry["params"].get("steps") for entry in listed if entry["name"] == "max_steps"]
-    return min([n for n in steps if isinstance(n, int)], default=(decisions + 1) * (len(document["agents"]) + 1))
+    return [entry["params"] for entry in listed if entry["name"] == name]
 
 
-def _too_short(document: Mapping[str, Any], criterion: Criterion, longest: int, decisions: int) -> str:
-    entries = document["environments"]
-    ends = f"this environment ends after {longest}" if len(entries) == 1 else f"the environments end it after {longest}"
-    if decisions != longest:
-        ends += f", {decisions} of them in this agent's turns"
-    return f"condition can never fire: {criterion.key} needs {criterion.last} decisions per episode, {ends}"
+def _too_short(document: Mapping[str, Any], criterion: Criterion) -> list[str]:
+    """Return the warning about a `brain_avgN` for which no episode is long enough."""
+    ends = "the environments end it" if len(document["environments"]) > 1 else "this environment ends"
+    spans = [
+        (steps, "max_steps ends it") for it in _listed(document, "max_steps") if type(steps := it.get("steps")) is int
+    ]
+    if document.get("longest_episode") is not None:
+        spans.append((document["longest_episode"], ends))
+    if not spans:
+        return []
+    steps, who = min(spans, key=lambda span: span[0])
+    decisions = _decisions(document, criterion.agent, steps)
+    if criterion.last <= decisions:
+        return []
+    share = "" if decisions == steps else f", {decisions} of them in this agent's turns"
+    return [f"{_NEVER}: {criterion.key} needs {criterion.last} decisions per episode, {who} after {steps}{share}"]

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from ganglion.sdk import PhaseView, Signal, TerminationCondition
-from ganglion_conditions.parameter import table
+from ganglion_conditions.parameter import known, table
 from ganglion_conditions.rule import Plateau, Rule, Success
 
 __all__ = ["EvaluationObjective"]
@@ -62,11 +62,17 @@ class EvaluationObjective(TerminationCondition):
                 rule.take(metrics.get(agent, {}))
 
     def warnings(self, document: Mapping[str, Any]) -> Sequence[str]:
-        """Return one warning for each rule that more evaluations need than the phase can have."""
-        config = document["phase_config"]
-        every, episodes = config["evaluate_every"], config["episodes"]
-        limited = any(entry["name"] in ("max_episodes", "vanilla") for entry in config["conditions"])
-        if every is None or episodes is None or not limited:
+        """Return one warning for each rule that more evaluations need than the phase can have.
+
+        Raises:
+            ValueError: No phase has an agent of that name.
+        """
+        known((agent for rules in self._rules.values() for agent in rules), document)
+        config, episodes = document["phase_config"], document.get("episode_limit")
+        every = config["evaluate_every"]
+        if every is None:
+            return ("condition can never fire: without `evaluate_every` there is no evaluation",)
+        if episodes is None:
             return ()
         most = episodes * config["worker"] // every
         return [

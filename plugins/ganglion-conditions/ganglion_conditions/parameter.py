@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import difflib
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-__all__ = ["choice", "count", "number", "table", "text"]
+__all__ = ["choice", "count", "known", "number", "table", "text"]
 
 
 def table(where: str, value: Any, what: str) -> Mapping[Any, Any]:
@@ -45,3 +46,12 @@ def choice(where: str, value: Any, words: Sequence[str]) -> str:
     if value not in words:
         raise ValueError(f"{where}: expected {' or '.join(words)}, found {value!r}")
     return str(value)
+
+
+def known(agents: Iterable[str], document: Mapping[str, Any]) -> None:
+    """Refuse a name that no phase has an agent of; the nearest one is told."""
+    names = document.get("known_agents")
+    for agent in agents:
+        if names is not None and agent not in names:
+            like = difflib.get_close_matches(agent, names, n=1)
+            raise ValueError(f"there is no agent `{agent}`" + (f"; did you mean `{like[0]}`?" if like else ""))

@@ -15,7 +15,7 @@ def plan(folder: Path, muscle: str) -> Plan:
     plugin = PluginPlan(muscle, at="run.yml:2:3: schedule.one.agents.ada.muscle")
     agent = AgentPlan("ada", plugin, None, PluginPlan("aggregate_rewards"), [], [])
     environments = [EnvironmentPlan("hill", attach=True)]
-    phase = PhasePlan(0, "one", environments, [agent], PluginPlan("vanilla"), [], [PluginPlan("max_episodes")])
+    phase = PhasePlan(0, "one", environments, [agent], PluginPlan("vanilla"), [], [PluginPlan("max_episodes")], episodes=1)
     return Plan("u", "u", "1", [phase], source="run.yml", folder=str(folder), document="first\nsecond line")
 
 
@@ -29,7 +29,7 @@ def test_a_warning_beside_an_error_is_left_out(tmp_path: Path, capsys: pytest.Ca
         "    def longest_episode(cls): raise ValueError('no such game')\n"
     )
     hill = EnvironmentPlan("hill", PluginPlan("mine:World", at="run.yml:2:3: schedule.one.environments.hill"))
-    phase = PhasePlan(0, "one", [hill], [], PluginPlan("vanilla"), [], [PluginPlan("max_episodes")])
+    phase = PhasePlan(0, "one", [hill], [], PluginPlan("vanilla"), [], [PluginPlan("max_episodes")], episodes=1)
     (fault,) = deeply(Plan("u", "u", "1", [phase], folder=str(tmp_path)))
 
     assert ("error", 2) == (fault.severity, fault.line)

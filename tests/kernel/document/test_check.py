@@ -165,23 +165,6 @@ CASES = [
     # controllers, conditions
     (phase(more="simulation: {name: x}"), ["9:26: schedule.one.simulation.name: there is no controller `x`"]),
     (phase(more="simulation: {conditions: [x]}"), ["9:33: schedule.one.simulation.conditions.0: there is no condition `x`"]),
-    (
-        phase(more="phase_config: {conditions: [{name: agent_objective, params: {adda: {brain_avg1: 1}}}]}"),
-        ["9:68: schedule.one.phase_config.conditions.0.params.adda: there is no agent `adda`; did you mean `ada`?"],
-    ),
-    (
-        phase(more="phase_config: {conditions: [{name: agent_objective, params: {ada: {brain_avg0: 1}}}]}"),
-        [("9:74: schedule.one.phase_config.conditions.0.params.ada.brain_avg0: expected `brain_avgN` or `phase_avgN` with "
-         "N >= 1, found `brain_avg0`; did you mean `brain_avg10`?")],
-    ),
-    (
-        phase(more="phase_config: {conditions: [{name: agent_objective, params: {ada: {phase_avg2: x}}}]}"),
-        ["9:86: schedule.one.phase_config.conditions.0.params.ada.phase_avg2: expected a number, found the text 'x'"],
-    ),
-    (
-        phase(more="phase_config: {conditions: [{name: evaluation_objective, params: {agents: {bob: {}}}}]}"),
-        ["9:82: schedule.one.phase_config.conditions.0.params.agents.bob: there is no agent `bob`"],
-    ),
     # bounds and deadlines
     (
         phase(more="phase_config: {worker: 100, episodes: 1}"),

@@ -126,7 +126,6 @@ SAID = [
     (30, 46, "schedule.one.phase_config.workers", "`workers` and `worker` mean the same: give one of them"),
     (30, 68, "schedule.one.phase_config.episodes", "expected an integer >= 1 or null, found the text 'many'"),
     (33, 37, "schedule.two.agents.ada.load.phase", "phase `tow` is unknown in phase `two`"),
-    (34, 74, "schedule.two.phase_config.conditions.0.params.ada.brain_avg0", "expected `brain_avgN` or `phase_avgN` with N >= 1, found `brain_avg0`; did you mean `brain_avg10`?"),
     (35, 5, "schedule.one", "duplicate phase `one`: names of phases are unique"),
     (37, 5, "schedule.three", "expected the name of one phase in each entry, found `three`, `four`"),
 ]  # fmt: skip

@@ -39,57 +39,15 @@ schedule:
     return [fault.message for fault in warnings(root, phases, frozenset(versions))]
 
 
-OBJECTIVE = "{name: agent_objective, params: {ada: {%s}}}"
-EVALUATION = "{name: evaluation_objective, params: {}}"
-NEVER = "condition can never fire"
-
 CASES = [
     ({"config": "episodes: 2"}, []),
-    ({"config": "episodes: 2", "run": "my_own"}, ["`episodes` is read by the condition `max_episodes` only, which this phase has not"]),
-    ({"config": "episodes: 2", "run": "vanilla"}, []),
     ({"config": "episodes: three"}, []),
-    ({"config": "episodes: ~"}, ["nothing ends phase `one`: neither `episodes` nor another condition"]),
-    ({"config": "episodes: ~", "run": "my_own"}, []),
     ({"config": "episodes: 2, store_raw_actuators: true"},
      ["`store_raw_actuators` has no effect: what a muscle proposed is always stored"]),
     ({"config": "episodes: 2, sync: async"}, ["`sync: async` is not reproducible: updates come in order of arrival"]),
     ({"config": "episodes: 2, evaluate_every: 3"}, ["there is never an evaluation: this phase has at most 2 episodes"]),
     ({"config": "episodes: 2, worker: 2, evaluate_every: 3"}, []),
     ({"config": "episodes: 2, evaluate_every: 1, mode: test"}, ["this phase does not train: there is never an evaluation"]),
-    ({"config": "episodes: 2", "run": f"max_episodes, {EVALUATION}"},
-     [f"{NEVER}: without `evaluate_every` there is no evaluation"]),
-    ({"config": "episodes: 2", "simulation": "conditions: [max_episodes]"},
-     ["`max_episodes` is not read among `simulation.conditions`: it is phase-level"]),
-    ({"config": "episodes: 9", "simulation": "conditions: [%s]" % (OBJECTIVE % "brain_avg2: 5, phase_avg2: 4")},
-     ["`phase_avg2` is not read among `simulation.conditions`: it is phase-level"]),
-    ({"config": "episodes: 9", "run": f"max_episodes, {OBJECTIVE % 'brain_avg2: 5, phase_avg9: 4'}"}, []),
-    ({"config": "episodes: 9", "run": f"max_episodes, {OBJECTIVE % 'brain_avg2: 5, phase_avg10: 4'}"},
-     [f"{NEVER}: phase_avg10 needs 10 episodes, max_episodes ends the phase after 9"]),
-    ({"config": "episodes: 9", "run": f"max_episodes, {OBJECTIVE % 'phase_avg2: 4'}"},
-     ["phase_avg2 without a brain_avgN of this agent: palaestrAI needs one"]),
-    ({"config": "episodes: 9", "run": f"max_episodes, {OBJECTIVE % 'brain_avg2: 5, phase_avg2: 5'}"},
-     [("phase_avg2: 5 beside a brain_avgN of 5: an episode ends when its last values reach that, the mean of all of them "
-      "is usually below")]),
-    ({"config": "episodes: 9", "run": f"max_episodes, {OBJECTIVE % 'brain_avg50: 5'}",
-      "simulation": "conditions: [{name: max_steps, params: {steps: 40}}]"},
-     [f"{NEVER}: brain_avg50 needs 50 decisions per episode, max_steps ends it after 40"]),
-    ({"config": "episodes: 9", "run": f"max_episodes, {OBJECTIVE % 'brain_avg40: 5'}",
-      "simulation": "conditions: [{name: max_steps, params: {steps: 40}}]"}, []),
-    ({"config": "episodes: 9", "run": f"max_episodes, {OBJECTIVE % 'brain_avg40: 5'}",
-      "simulation": "name: taking_turns, conditions: [{name: max_steps, params: {steps: 79}}]"}, []),
-    ({"config": "episodes: 9", "run": f"max_episodes, {OBJECTIVE % 'brain_avg41: 5'}",
-      "simulation": "name: taking_turns, conditions: [{name: max_steps, params: {steps: 80}}]"},
-     [f"{NEVER}: brain_avg41 needs 41 decisions per episode, max_steps ends it after 80, 40 of them in this agent's turns"]),
-    ({"config": "episodes: 9", "run": f"my_own, {OBJECTIVE % 'brain_avg2: 5, phase_avg10: 4'}"},
-     ["`episodes` is read by the condition `max_episodes` only, which this phase has not"]),
-    ({"config": "episodes: 9, evaluate_every: 1", "simulation": f"conditions: [{EVALUATION}]"},
-     ["`evaluation_objective` is not read among `simulation.conditions`: it is phase-level"]),
-    ({"config": "episodes: 9", "run": f"max_episodes, {OBJECTIVE % 'phase_avg2: 4'}",
-      "simulation": "conditions: [%s]" % (OBJECTIVE % "brain_avg2: 5")}, []),
-    ({"config": "episodes: 9", "run": f"max_episodes, {OBJECTIVE % 'phase_avg2: 6'}",
-      "simulation": "conditions: [%s]" % (OBJECTIVE % "brain_avg2: 5")},
-     [("phase_avg2: 6 beside a brain_avgN of 5: an episode ends when its last values reach that, the mean of all of them "
-      "is usually below")]),
     ({"config": "episodes: 1", "head": "x-a: 1"}, ["no `version`: expected the version of Ganglion it was written for, such as '0.1.0'"]),
     ({"config": "episodes: 1", "head": "version: 0.1"}, ["expected the version as text, found the number 0.1; write it in quotes"]),
     ({"config": "episodes: 1", "head": 'version: "0.2.0"'}, ["written for version 0.2.0, this is 0.1.0"]),

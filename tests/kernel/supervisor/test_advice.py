@@ -28,12 +28,15 @@ def _plan(
     environments: list[EnvironmentPlan] | None = None,
     workers: int = 1,
     phases: int = 1,
+    episodes: int | None = 1,
+    ends: str = "vanilla",
 ) -> dict[str, Any]:
     dummy = PluginPlan("dummy", at="x.yml:2:2: environment")
     worlds = environments or [EnvironmentPlan("hill", dummy, params={"max_iter": 7})]
     agent = AgentPlan("ada", dummy, None, dummy, [], [])
+    whole = [PluginPlan(ends, at="x.yml:7:3: ends")]
     phase = PhasePlan(
-        0, "one", worlds, [agent], PluginPlan("vanilla"), [condition], [PluginPlan("vanilla")], workers=workers
+        0, "one", worlds, [agent], PluginPlan("vanilla"), [condition], whole, workers=workers, episodes=episodes
     )
     return Plan("x", "x", "1", [phase] * phases, source="x.yml", folder=str(folder)).to_map()
 
@@ -115,3 +118,29 @@ def test_an_unknown_program_has_unknown_episodes(tmp_path: Path) -> None:
 
     assert [("warning", 5, "longest None")] == _said(advise(_plan(tmp_path, told, [attached])))
     assert [("warning", 5, "longest 6")] == _said(advise(_plan(tmp_path, told, [attached, hill])))
+
+
+def test_phases_that_nothing_ends_are_told(tmp_path: Path) -> None:
+    """So is a number of episodes that no condition reads."""
+    told = _echo(tmp_path)
+    endless = "nothing ends phase `one`: neither `episodes` nor another condition"
+    unread = "no condition of phase `one` reads `episodes`"
+
+    assert ("warning", 7, endless) in _said(advise(_plan(tmp_path, told, episodes=None)))
+    assert ("warning", 7, unread) in _said(advise(_plan(tmp_path, told, ends="environment")))
+
+
+def test_a_condition_without_an_episode_part_is_told_of(tmp_path: Path) -> None:
+    """Among the conditions of episodes nobody asks it."""
+    plugin = PluginPlan("max_episodes", at="x.yml:5:3: c")
+    text = "`max_episodes` is not read among `simulation.conditions`: it is phase-level"
+
+    assert [("warning", 5, text)] == _said(advise(_plan(tmp_path, plugin)))
+
+
+def test_a_condition_that_refuses_the_phase_is_a_fault(tmp_path: Path) -> None:
+    """An agent that is in no phase ends the check with an error."""
+    plugin = PluginPlan("agent_objective", {"adda": {"brain_avg1": 1}}, at="x.yml:5:3: c")
+    text = "condition `agent_objective`: there is no agent `adda`; did you mean `ada`?"
+
+    assert [("error", 5, text)] == _said(advise(_plan(tmp_path, plugin)))

@@ -211,7 +211,10 @@ SHORT = [
     (_document(None), []),
     (_document(50), []),
     (_document(40), [f"{NEVER}brain_avg50 needs 50 decisions per episode, this environment ends after 40"]),
-    (_document(40, steps=45), []),  # told without importing anything
+    (_document(40, steps=45), [f"{NEVER}brain_avg50 needs 50 decisions per episode, this environment ends after 40"]),
+    (_document(60, steps=40), [f"{NEVER}brain_avg50 needs 50 decisions per episode, max_steps ends it after 40"]),
+    (_document(None, "taking_turns", (ADA, "bob"), steps=90),
+     [f"{NEVER}brain_avg50 needs 50 decisions per episode, max_steps ends it after 90, 45 of them in this agent's turns"]),
     (_document(40, steps=50), [f"{NEVER}brain_avg50 needs 50 decisions per episode, this environment ends after 40"]),
     (_document(100, "taking_turns", (ADA, "bob")), []),
     (_document(99, "taking_turns", (ADA, "bob")), []),
@@ -226,5 +229,40 @@ SHORT = [
 
 @pytest.mark.parametrize(("document", "messages"), SHORT)
 def test_warns_where_no_episode_is_long_enough(make: Make, document: dict[str, Any], messages: list[str]) -> None:
-    """A `brain_avgN` that needs more decisions than an episode has is told, unless `max_steps` alone says so."""
-    assert messages == list(make(AgentObjective, ada={"brain_avg50": 1, "phase_avg99": 1}).warnings(document))
+    """A `brain_avgN` that needs more decisions than an episode has is told."""
+    assert messages == list(make(AgentObjective, ada={"brain_avg50": 1}).warnings(document))
+
+
+USUAL = "an episode ends when its last values reach that, the mean of all of them is usually below"
+HARDLY = [
+    ({"brain_avg2": 5, "phase_avg3": 4}, {}, []),
+    ({"brain_avg2": 5, "phase_avg4": 4}, {}, [f"{NEVER}phase_avg4 needs 4 episodes, the phase ends after 3"]),
+    ({"brain_avg2": 5, "phase_avg4": 4}, {"episode_limit": None}, []),
+    ({"phase_avg2": 4}, {}, ["phase_avg2 without a brain_avgN of this agent: palaestrAI needs one"]),
+    ({"brain_avg2": 5, "phase_avg2": 5}, {}, [f"phase_avg2: 5 beside a brain_avgN of 5: {USUAL}"]),
+    ({"brain_avg2": 5, "phase_avg2": 4}, {"part": "episode"},
+     ["`phase_avg2` is not read among `simulation.conditions`: it is phase-level"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("criteria", "more", "messages"), HARDLY)
+def test_warns_of_what_a_phase_hardly_reaches(make: Make, criteria: Any, more: Any, messages: list[str]) -> None:
+    """Criteria of the phase that never hold, or not in the way that was meant, are told."""
+    document = {**_document(None), "episode_limit": 3, "part": "phase", **more}
+
+    assert messages == list(make(AgentObjective, ada=criteria).warnings(document))
+
+
+def test_a_brain_criterion_of_another_condition_counts(make: Make) -> None:
+    """What ends the episodes may stand in another condition of the phase."""
+    document = _document(None)
+    document["simulation"]["conditions"] = [{"name": "agent_objective", "params": {"ada": {"brain_avg2": 5}}}]
+
+    assert [] == list(make(AgentObjective, ada={"phase_avg2": 4}).warnings(document))
+
+
+def test_an_agent_that_no_phase_has_is_refused(make: Make) -> None:
+    """The nearest name is told."""
+    document = {**_document(None), "known_agents": ["ada", "bob"]}
+    with pytest.raises(ValueError, match="there is no agent `adda`; did you mean `ada`"):
+        make(AgentObjective, adda={"brain_avg1": 1}).warnings(document)

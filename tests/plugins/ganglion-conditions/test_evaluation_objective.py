@@ -166,7 +166,7 @@ def test_against_the_definition(
 # -- warnings ---------------------------------------------------------------------------------------------------------
 def _document(every: int | None, episodes: int | None, worker: int = 1, ends: str = "max_episodes") -> dict[str, Any]:
     config = {"evaluate_every": every, "episodes": episodes, "worker": worker, "conditions": [{"name": ends}]}
-    return {"phase_config": config}
+    return {"phase_config": config, "episode_limit": episodes if ends == "max_episodes" else None}
 
 
 NEEDS = "condition can never fire: agents.ada.success needs 3 evaluations, this phase has at most 2"
@@ -180,7 +180,7 @@ NEEDS = "condition can never fire: agents.ada.success needs 3 evaluations, this 
         (_document(2, 5, worker=2), []),
         (_document(2, 5, ends="other"), []),
         (_document(2, None), []),
-        (_document(None, 5), []),
+        (_document(None, 5), ["condition can never fire: without `evaluate_every` there is no evaluation"]),
         (_document(9, 5), []),  # that there is none at all is told without importing anything
     ],
 )

@@ -185,7 +185,7 @@ WARNED: dict[str, list[str]] = {
         "no earlier phase has the agent `Silent`: it starts fresh",
         "`store_raw_actuators` has no effect: what a muscle proposed is always stored",
     ],
-    "objective": ["`episodes` is read by the condition `max_episodes` only, which this phase has not"],
+    "objective": [],
     "evaluation": [],
 }
 TRANSLATED = {"manual": 21, "turns": 16, "cascade": 7, "generated": 8, "objective": 8, "evaluation": 7}
