@@ -15,7 +15,8 @@ def plan(folder: Path, muscle: str) -> Plan:
     plugin = PluginPlan(muscle, at="run.yml:2:3: schedule.one.agents.ada.muscle")
     agent = AgentPlan("ada", plugin, None, PluginPlan("aggregate_rewards"), [], [])
     environments = [EnvironmentPlan("hill", attach=True)]
-    phase = PhasePlan(0, "one", environments, [agent], PluginPlan("vanilla"), [], [PluginPlan("max_episodes")], episodes=1)
+    ends = [PluginPlan("max_episodes")]
+    phase = PhasePlan(0, "one", environments, [agent], PluginPlan("vanilla"), [], ends, episodes=1)
     return Plan("u", "u", "1", [phase], source="run.yml", folder=str(folder), document="first\nsecond line")
 
 
