@@ -51,6 +51,7 @@ class Fresh:
         return {row["distribution"] for row in json.loads(self.ganglion("--json", "plugins").stdout)}
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_wheels_install_the_kernel_and_its_standard_plugins(tmp_path: Path) -> None:
     """The kernel alone says which command installs its plugins; with them from the folder of wheels, a run succeeds."""

@@ -270,6 +270,7 @@ def test_restart_costs_the_open_episode(tmp_path: Path) -> None:
     assert [4, 200, 200] == [e["steps"] for e in episodes]
 
 
+@pytest.mark.long
 def test_program_attaches_as_a_muscle(tmp_path: Path) -> None:
     """A run waits for a muscle that somebody else starts, who joins by its agent's name, though a world has it too."""
     path = _document(tmp_path, "{attach: true}")

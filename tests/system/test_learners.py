@@ -77,7 +77,11 @@ def equal_runs(folder: Path) -> str:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "workers"),
-    [pytest.param(DQN, 1, id="dqn-1"), pytest.param(PPO, 2, id="ppo-2"), pytest.param(SAC, 1, id="sac-1")],
+    [
+        pytest.param(DQN, 1, id="dqn-1", marks=pytest.mark.long),
+        pytest.param(PPO, 2, id="ppo-2"),
+        pytest.param(SAC, 1, id="sac-1", marks=pytest.mark.long),
+    ],
 )
 def test_models_are_trained_on_and_tested(tmp_path: Path, words: dict[str, str], workers: int) -> None:
     """Trained, trained on from the model, and tested from the policy.

@@ -86,6 +86,7 @@ def test_models_of_earlier_phases(fields: Fields) -> None:
     assert digests[1, "One", "policy"] == digests[2, "One", "policy"] == digests[4, "Two", "policy"]
 
 
+@pytest.mark.long
 def test_models_of_other_runs(fields: Fields) -> None:
     """They are found by uid and by id in the store, and in a folder and in `models` without one."""
     done = fields.field("{experiment_run: crop, agent: Two, phase: b}", "{instance: crop-1}")

@@ -34,6 +34,7 @@ def test_environment_of_lines_keeps_every_clause(folder: Path) -> None:
     assert 0 == asked.returncode, asked.stdout + asked.stderr
 
 
+@pytest.mark.long
 @pytest.mark.skipif(shutil.which("node") is None, reason="JavaScript: no command node")
 def test_muscle_of_lines_keeps_every_clause(folder: Path) -> None:
     """The kit judges a muscle behind the pipe as it judges every program, its brain included."""
@@ -93,6 +94,7 @@ def test_wrong_line_is_named(folder: Path, old: str, new: str, text: str) -> Non
     assert text in ran.stderr
 
 
+@pytest.mark.long
 @pytest.mark.skipif(shutil.which("node") is None, reason="JavaScript: no command node")
 def test_muscle_of_lines_learns_with_a_brain(folder: Path) -> None:
     """A muscle behind the pipe acts for a brain, which gets the rows and the data of each decision."""
@@ -108,6 +110,7 @@ def test_muscle_of_lines_learns_with_a_brain(folder: Path) -> None:
     assert 37 == len(found.stdout.splitlines())
 
 
+@pytest.mark.long
 def test_program_is_piped_by_hand(folder: Path) -> None:
     """`ganglion kernel env` prints the place of an attached environment, and `ganglion pipe` takes it."""
     _change(folder / "piped.yml", "command: [sh, counter.sh], speaks: lines", "attach: true")

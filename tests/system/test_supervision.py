@@ -294,6 +294,7 @@ def test_daemon_takes_documents(folder: Path) -> None:
     assert nothing_left(daemon)
 
 
+@pytest.mark.long
 def test_who_waits_for_a_submitted_run_sees_its_steps(folder: Path) -> None:
     """`submit --wait` is told within an episode how far it is, as `run` is."""
     daemon = Command(folder, "kernel", "--store", "none", output="plain")

@@ -103,7 +103,10 @@ def test_garbage_is_sent_away(station: Any, front: str, stranger: str) -> None:
     bus.close()
 
 
-@pytest.mark.parametrize("said", [b"", GREETING[:5], GREETING, GREETING + READY, GREETING + READY + b"\1\0\1\5he"])
+LATER = [pytest.param(said, marks=pytest.mark.long) for said in (b"", GREETING[:5], GREETING, GREETING + READY)]
+
+
+@pytest.mark.parametrize("said", [*LATER, GREETING + READY + b"\1\0\1\5he"])
 def test_silence_is_sent_away(station: Any, said: bytes) -> None:
     """Who does not get as far as HELLO in time is sent away, wherever he stopped."""
     connected = raw(station, said)

@@ -333,6 +333,7 @@ def test_a_run_as_the_manual_shows_it(tmp_path: Path) -> None:
     assert list((tmp_path / "kept").rglob("*.npz"))
 
 
+@pytest.mark.long
 def test_a_run_in_turns(tmp_path: Path) -> None:
     """Two agents in turns have 25 and 20 per episode; the second phase's join them: 15, 8, 10, 12."""
     found = carried_out(tmp_path, "turns", ["actions", "runs"])

@@ -36,7 +36,7 @@ CASES = [
     pytest.param("Pendulum-v1", PPO, 64, id="PPO-box"),
     pytest.param("CartPole-v1", A2C, 40, id="A2C", marks=pytest.mark.long),
     pytest.param("CartPole-v1", DQN, 70, id="DQN"),
-    pytest.param("Pendulum-v1", SAC, 40, id="SAC"),
+    pytest.param("Pendulum-v1", SAC, 40, id="SAC", marks=pytest.mark.long),
     pytest.param("Pendulum-v1", TD3, 40, id="TD3"),
     pytest.param("Pendulum-v1", {**TD3, "algorithm": "DDPG"}, 30, id="DDPG", marks=pytest.mark.long),
 ]
@@ -214,8 +214,18 @@ def test_a_class_without_torch_is_listed(make) -> None:
         pytest.param(PPO, ActuatorInformation(1, Discrete(3, start=1), "e.a"), id="PPO"),
         pytest.param(DQN, ActuatorInformation(1, Discrete(3, start=1), "e.a"), id="DQN"),
         pytest.param(SAC, ActuatorInformation(0.0, Box(-1.0, 1.0, ()), "e.a"), id="SAC"),
-        pytest.param({**PPO, **SEVERAL}, ActuatorInformation(1, Discrete(3, start=1), "e.a"), id="PPO-several"),
-        pytest.param({**DQN, **SEVERAL}, ActuatorInformation(1, Discrete(3, start=1), "e.a"), id="DQN-several"),
+        pytest.param(
+            {**PPO, **SEVERAL},
+            ActuatorInformation(1, Discrete(3, start=1), "e.a"),
+            id="PPO-several",
+            marks=pytest.mark.long,
+        ),
+        pytest.param(
+            {**DQN, **SEVERAL},
+            ActuatorInformation(1, Discrete(3, start=1), "e.a"),
+            id="DQN-several",
+            marks=pytest.mark.long,
+        ),
     ],
 )
 def test_keeps_its_contract(params, actuator) -> None:
