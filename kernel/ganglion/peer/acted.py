@@ -85,7 +85,7 @@ def _signal(actor: Actor, found: dict[str, Any] | None) -> dict[str, Any] | None
     if actor.setup.get("brain") is None:
         raise RemoteProtocolError(f"signal: there is no brain that could wish for it, found {found!r:.60}")
     name, reason = found.get("signal"), found.get("reason", "")
-    known = isinstance(name, str) and name in Signal.__members__ and Signal[name] <= Signal.STOP_PHASE
+    known = isinstance(name, str) and name in Signal.__members__ and Signal[name].effect.scope != "run"
     if not known or not isinstance(reason, str):
         text = f"expected a signal up to STOP_PHASE and a reason in text, found {found!r:.60}"
         raise RemoteProtocolError(f"signal: {text}")

@@ -114,7 +114,7 @@ class Boundaries:
             signal = signals.popleft()
             self._phase.steps_left, self._phase.heeded = signal.steps, signal.number
             cause = {"signal": signal.signal, "issuer": signal.issuer, "reason": signal.reason, "known": True}
-            if Signal[signal.signal] > Signal.PAUSE:
+            if Signal[signal.signal].effect.ends_episode:
                 found.append(cause)
             else:
                 mild = [cause]
@@ -135,7 +135,7 @@ class Boundaries:
     def _ask(self, episode: Episode, causes: list[dict[str, Any]]) -> Go:
         phase = self._phase
         winner = _greatest(causes)
-        ending = winner is not None and Signal[winner["signal"]] >= Signal.RESET
+        ending = winner is not None and Signal[winner["signal"]].effect.ends_episode
         report = Boundary(
             phase.setup.worker,
             phase.tick,

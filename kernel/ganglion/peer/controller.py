@@ -176,7 +176,7 @@ class ControllerHost:
                     self._lose(phase, running, error)
                 verdict = running.report()
                 signal = Signal[verdict.signal]
-                if signal > Signal.RESTART:
+                if signal.effect.stops:
                     phase.signals.clear()  # they came too late for these episodes, and are not for the next ones
                     phase.heeded = self._heard
                     phase.steps_left = None
@@ -198,7 +198,7 @@ class ControllerHost:
 
     def _next(self, phase: Phase, verdict: Verdict, signal: Signal, prepare: bool = False) -> None:
         """Begin an episode in place, or with new objects: by a signal, or because somebody was lost."""
-        if signal is not Signal.RESTART:
+        if not signal.effect.rebuilds:
             try:
                 self._reset(phase, verdict, prepare)
             except GanglionError as error:

@@ -52,6 +52,6 @@ def evaluated(found: Any) -> BrainEvaluated:
 
 def signal_of(signal: Signal, reason: str) -> dict[str, Any]:
     """Return a brain's wish as it travels; AuthorError if it may not wish for that."""
-    if signal > Signal.STOP_PHASE:
+    if signal.effect.scope == "run":
         raise AuthorError(f"a brain may signal up to STOP_PHASE, found {signal.name}")
     return {"signal": signal.name, "reason": reason}

@@ -161,7 +161,7 @@ class Judgement:
             return
         self.said.append((worker, signal, issuer, place))
         self.issued.append((worker, signal, issuer, reason))
-        if worker is not None and signal < Signal.STOP_PHASE:
+        if worker is not None and signal.effect.scope == "worker":
             if worker not in self.workers or signal > self.workers[worker][0]:
                 self.workers[worker] = (signal, issuer, reason)
         elif (signal, -place) > (self.phase, -self.place):
@@ -211,7 +211,7 @@ class Tally(Stateful):
         for worker, report in sorted(reports.items()):
             for cause in report.causes:
                 signal = Signal[cause["signal"]]
-                if signal >= Signal.STOP_SIMULATION and not cause.get("known"):
+                if signal.effect.stops and not cause.get("known"):
                     judgement.say(worker, signal, str(cause["issuer"]), str(cause["reason"]))
         judgement.issued.clear()  # they are recorded with their episodes
         view = self._view(reports)
@@ -369,7 +369,7 @@ class Flow(Stateful):
     def steer(self, wish: FlowSignal) -> list[Effect]:
         """Take an operator's signal."""
         signal = Signal[wish.signal]
-        if signal >= Signal.STOP_PHASE:
+        if signal.effect.scope != "worker":
             self._stop_phase(signal, f"operator: {wish.reason}" if wish.reason else "operator")
         self._paused = signal is Signal.PAUSE
         self._resumed = not self._paused
@@ -379,9 +379,9 @@ class Flow(Stateful):
         if not self._paused:
             self._forget_standing(None if wish.worker is None or self.common else wish.worker)
         if not self.common:
-            workers = self.active if wish.worker is None or signal >= Signal.STOP_PHASE else {wish.worker}
+            workers = self.active if wish.worker is None or signal.effect.scope != "worker" else {wish.worker}
             return [self._steer(worker, wish) for worker in sorted(workers)]
-        if signal > Signal.PAUSE:
+        if signal.effect.ends_episode:
             self._wished.append(wish)
         here = self._stood.keys() | self._ended.keys() >= self.active
         standing = here and not self._queue and not self._told and not self.evaluating
@@ -453,7 +453,7 @@ class Flow(Stateful):
         self._resumed = False
         self.standing = {}
         stop = self._greatest_stop()
-        mild = [w for w in self._wished if Signal[w.signal] < Signal.STOP_PHASE]
+        mild = [w for w in self._wished if Signal[w.signal].effect.scope == "worker"]
         wished = {w.worker: w for w in sorted(mild, key=lambda w: Signal[w.signal])}  # the greatest wins
         self._wished = []
         if stop is not None:
@@ -472,13 +472,13 @@ class Flow(Stateful):
     def _greatest_stop(self) -> tuple[Signal, str, str] | None:
         """Return the signal that ends the whole phase at this boundary, with issuer and reason, or None."""
         for wish in self._wished:
-            if Signal[wish.signal] >= Signal.STOP_PHASE:
+            if Signal[wish.signal].effect.scope != "worker":
                 return Signal[wish.signal], wish.issuer, wish.reason
         found: tuple[Signal, str, str] | None = None
         for _, (_, report) in sorted(self._stood.items()):
             for cause in report.causes:
                 signal = Signal[cause["signal"]]
-                if signal >= Signal.STOP_PHASE and (found is None or signal > found[0]):
+                if signal.effect.scope != "worker" and (found is None or signal > found[0]):
                     self._stop_phase(signal, _phase_reason(str(cause["issuer"]), str(cause["reason"])))
                     found = (signal, _PHASE_END, "")
         return found
@@ -582,7 +582,7 @@ class Flow(Stateful):
     def _conclude(self, judgement: Judgement) -> list[Effect]:
         """Carry out what was said about a boundary."""
         effects: list[Effect] = []
-        if judgement.phase >= Signal.STOP_PHASE and not self._stopping:
+        if judgement.phase.effect.scope != "worker" and not self._stopping:
             self._stop_phase(judgement.phase, _phase_reason(judgement.issuer, judgement.reason))
             effects += self._end_others(judgement.phase)
         elif self._stopping and self._stood:  # an operator has stopped the phase during an evaluation
@@ -607,7 +607,7 @@ class Flow(Stateful):
         effects: list[Effect] = []
         for worker, (token, report) in sorted(self._ended.items()):
             signal, reason = self._signal_for(worker, report, judgement)
-            if signal > Signal.RESTART:
+            if signal.effect.stops:
                 self.active.discard(worker)
                 self.tally.stop(worker)
                 effects.append(Answer(token, Verdict(signal.name, reason)))

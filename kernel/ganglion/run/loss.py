@@ -2,20 +2,41 @@
 
 from __future__ import annotations
 
+from enum import Enum, auto
+
 from ganglion.run.plan import FAIL, RECOVER, RESTART, EnvironmentPlan, PhasePlan, Plan, Process
 from ganglion.wire.name import Role
 
 _IN_EPISODES = frozenset({Role.ENVIRONMENT, Role.MUSCLE})
 
 
-def policy(phase: PhasePlan, process: Process) -> str:
-    """Return what the loss of a process means: `recover`, `restart` or `fail`.
+class Loss(Enum):
+    """Say what the end of a process means."""
 
-    `restart` gives up one episode of one worker: it is for those who take part in episodes. All others have more to
-    remember than an episode, and recover.
+    RETURNS = auto()
+    """Its successor goes on as if nothing had happened; others wait for it."""
+    LED = auto()
+    """It is a program, whose successor its controller leads to where the lost one stood."""
+    EPISODE = auto()
+    """Its worker loses the open episode, and begins another one with a successor."""
+    FAILS = auto()
+    """The run fails."""
+
+
+def loss_of(phase: PhasePlan, process: Process) -> Loss:
+    """Return what the loss of a process means.
+
+    To give up an episode is for those who take part in episodes. All others have more to remember, and recover.
+    Programs that act are never led: what a brain has told one is not told twice.
     """
-    found = phase.recovery_of(process).on_loss
-    return RECOVER if found == RESTART and process.role not in _IN_EPISODES else found
+    said = phase.recovery_of(process).on_loss
+    if said == RESTART and process.role in _IN_EPISODES:
+        return Loss.EPISODE
+    if said == FAIL:
+        return Loss.FAILS
+    if process.program is None:
+        return Loss.RETURNS
+    return Loss.LED if process.environment is not None and led(phase, process.environment) else Loss.FAILS
 
 
 def recovers(plan: Plan) -> bool:
@@ -42,16 +63,11 @@ def ours(process: Process) -> bool:
     return process.program is None
 
 
-def returns(phase: PhasePlan, process: Process) -> bool:
-    """Say whether a lost process comes back as if nothing had happened, so that others wait for it."""
-    return ours(process) and policy(phase, process) == RECOVER
-
-
 def led(phase: PhasePlan, environment: EnvironmentPlan) -> bool:
     """Say whether the successor of a program is led by its controller to where the lost one stood.
 
     Programs write nothing down. Not where updates come in order of arrival: nobody could say in which a successor has
-    to be led. Programs that act are never led: what a brain has told one is not told twice.
+    to be led.
     """
     said = (environment.recovery or phase).on_loss
     program = environment.command is not None or environment.attach
@@ -63,17 +79,11 @@ def mends(phase: PhasePlan) -> bool:
     return any(led(phase, environment) for environment in phase.environments)
 
 
-def restarts(phase: PhasePlan, process: Process) -> bool:
-    """Say whether a lost process costs its worker the open episode, and no more."""
-    return policy(phase, process) == RESTART
-
-
 def awaited(phase: PhasePlan, process: Process) -> bool:
     """Say whether those who notice the loss of a process wait for its successor, whoever starts it."""
-    program = process.environment is not None and led(phase, process.environment)
-    return program or restarts(phase, process)
+    return loss_of(phase, process) in (Loss.LED, Loss.EPISODE)
 
 
 def mended(phase: PhasePlan, process: Process) -> bool:
     """Say whether the supervisor starts the successor of a process that is lost."""
-    return not process.attached and (awaited(phase, process) or returns(phase, process))
+    return not process.attached and loss_of(phase, process) is not Loss.FAILS

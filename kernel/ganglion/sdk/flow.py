@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from enum import Enum, IntEnum
+from typing import NamedTuple
 
-__all__ = ["Mode", "Signal", "SimulationFlowControl"]
+__all__ = ["Mode", "Signal", "SignalEffect", "SimulationFlowControl"]
 
 
 class Mode(str, Enum):  # noqa: UP042 - StrEnum would print `train`; a `repr` in a message must show that it is a Mode
@@ -41,6 +42,35 @@ class Signal(IntEnum):
     STOP_SIMULATION = 4
     STOP_PHASE = 5
     SHUTDOWN = 6
+
+    @property
+    def effect(self) -> SignalEffect:
+        """Return what the signal does."""
+        return _EFFECTS[self]
+
+
+class SignalEffect(NamedTuple):
+    """Say what a signal does at the next step boundary.
+
+    `scope`: `worker` where one may be meant alone, else `phase` or `run`. `ends_episode`: the open episode ends.
+    `rebuilds`: the next one begins with new objects. `stops`: the worker takes no further part in the phase.
+    """
+
+    scope: str
+    ends_episode: bool = False
+    rebuilds: bool = False
+    stops: bool = False
+
+
+_EFFECTS = {
+    Signal.CONTINUE: SignalEffect("worker"),
+    Signal.PAUSE: SignalEffect("worker"),
+    Signal.RESET: SignalEffect("worker", ends_episode=True),
+    Signal.RESTART: SignalEffect("worker", ends_episode=True, rebuilds=True),
+    Signal.STOP_SIMULATION: SignalEffect("worker", ends_episode=True, stops=True),
+    Signal.STOP_PHASE: SignalEffect("phase", ends_episode=True, stops=True),
+    Signal.SHUTDOWN: SignalEffect("run", ends_episode=True, stops=True),
+}
 
 
 SimulationFlowControl = Signal

@@ -24,7 +24,5 @@ PHASE_RESUMED = "phase.resumed"
 EPISODE_ENDED = "episode.ended"
 EPISODES_ENDED = "episodes.ended"  # instead of single ones, once a second, when there are many
 EVALUATION_ENDED = "evaluation.ended"
-BRAIN_PRETRAINED = "brain.pretrained"
-BRAIN_STORED = "brain.stored"
 SIGNAL = "signal"
 WARNING = "warning"  # a sentence: something was asked for and is not there, and the run goes on

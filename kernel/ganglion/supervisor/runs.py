@@ -18,7 +18,7 @@ from pathlib import Path
 from ganglion.errors import LaunchError, UsageError
 from ganglion.limits import ATTACH_WAIT_REPORT_S, LOG_LINE_BYTES, PLAN_BYTES, WAIT_REPORT_S, processes_per_run
 from ganglion.run.agents import replaying
-from ganglion.run.loss import ours, recovers, restarts, returns, unrepeatable
+from ganglion.run.loss import Loss, loss_of, ours, recovers, unrepeatable
 from ganglion.run.plan import Plan, processes_of, span_s, widest
 from ganglion.run.plan import Process as Place
 from ganglion.supervisor.checkpoints import Checkpoints, Way
@@ -456,11 +456,11 @@ class Run:
         """Return the next one to bear the name of a place, with what the present phase says of its loss."""
         number = self.incarnations[place.name] = self.incarnations.get(place.name, 0) + 1
         member = Member(place, self.id, number, ask, over)
-        member.returns = returns(self.plan.phases[self.phase], place)
+        member.returns = loss_of(self.plan.phases[self.phase], place) is Loss.RETURNS
         member.tape = self.folder.tape(place).resolve() if self.taped and ours(place) else None
         if member.tape is not None and place.run_as is None:
             member.tape.parent.mkdir(mode=0o700, exist_ok=True)
-        if member.tape is not None and restarts(self.plan.phases[self.phase], place):
+        if member.tape is not None and loss_of(self.plan.phases[self.phase], place) is Loss.EPISODE:
             member.tape.unlink(missing_ok=True)  # who would not do the same again begins anew
         return member
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from ganglion.errors import DeadlineExceeded, GanglionError, LaunchError, PeerLost, StoreError, UsageError
 from ganglion.limits import DEADLINES_S, LEAVE_ASK_S, LEAVE_KILL_S, LEAVE_TERMINATE_S
-from ganglion.run.loss import returns
+from ganglion.run.loss import Loss, loss_of
 from ganglion.run.plan import Plan
 from ganglion.run.plan import Process as Place
 from ganglion.supervisor import event
@@ -328,7 +328,7 @@ class Supervisor(Listener):
                     continue
                 if former.definition == definition(place) and former.stays:
                     former.place = place
-                    if former.returns != returns(run.plan.phases[run.phase], place):
+                    if former.returns != (loss_of(run.plan.phases[run.phase], place) is Loss.RETURNS):
                         former.returns = not former.returns
                         others.append(former)
                     continue
