@@ -16,91 +16,50 @@ from ganglion.sdk.store import StoreError
 __all__ = ["ACTIONS", "STEPS", "RowKind", "Rows", "fields_of", "to_json"]
 
 _NONE = type(None)
-_TEXT, _COUNT, _FLAG, _ROWS = (str,), (int,), (bool,), (list, tuple)
-_MAYBE_TEXT, _MAYBE_COUNT = (str, _NONE), (int, _NONE)
+_TYPES: dict[str, tuple[type, ...]] = {
+    "text": (str,),
+    "count": (int,),
+    "flag": (bool,),
+    "rows": (list, tuple),
+    "map": (dict,),
+    "plain": (dict, list, str, int, float, bool, _NONE),
+    "blob": (bytes,),
+    "number": (float,),
+}
+
+
+def _typed(columns: str) -> dict[str, tuple[type, ...]]:
+    """Return columns with the types that each may have, from `name:type`, or `name:type?` where None may stand."""
+    found = {}
+    for column in columns.split():
+        name, _, kind = column.partition(":")
+        found[name] = _TYPES[kind.rstrip("?")] + ((_NONE,) if kind.endswith("?") else ())
+    return found
+
 
 # The fields of each kind of record, with the types that each may have; `bool` is no `int` here.
-FIELDS: dict[str, tuple[tuple[str, tuple[type, ...]], ...]] = {
-    "run": (("run", (dict,)),),
-    "declare": (
-        ("phase", _COUNT),
-        ("environment", _MAYBE_TEXT),
-        ("agent", _MAYBE_TEXT),
-        ("kind", _TEXT),
-        ("declarations", _ROWS),
+_EPISODE = "phase:count mode:text worker:count"
+FIELDS: dict[str, dict[str, tuple[type, ...]]] = {
+    "run": _typed("run:map"),
+    "declare": _typed("phase:count environment:text? agent:text? kind:text declarations:rows"),
+    "phase": _typed("phase:count name:text mode:text status:text reason:text?"),
+    "steps": _typed(f"{_EPISODE} environment:text episode:count rows:rows"),
+    "actions": _typed(f"{_EPISODE} agent:text episode:count rows:rows"),
+    "episode": _typed(
+        f"{_EPISODE} environment:text? episode:count steps:count terminated:flag truncated:flag reason:text "
+        "round:count inner:count"
     ),
-    "phase": (("phase", _COUNT), ("name", _TEXT), ("mode", _TEXT), ("status", _TEXT), ("reason", _MAYBE_TEXT)),
-    "steps": (
-        ("phase", _COUNT),
-        ("mode", _TEXT),
-        ("worker", _COUNT),
-        ("environment", _TEXT),
-        ("episode", _COUNT),
-        ("rows", _ROWS),
+    "signal": _typed(
+        "phase:count? worker:count? episode:count? step:count? signal:text issuer:text reason:text? data:plain "
+        "round:count inner:count ordinal:count?"
     ),
-    "actions": (
-        ("phase", _COUNT),
-        ("mode", _TEXT),
-        ("worker", _COUNT),
-        ("agent", _TEXT),
-        ("episode", _COUNT),
-        ("rows", _ROWS),
+    "evaluation": _typed("phase:count agent:text number:count episode:count? metrics:map brain:text? completed:text?"),
+    "brain": _typed(
+        "phase:count agent:text tag:text episode:count? updates:count? created:text? bytes:count? sha256:text? "
+        "path:text?"
     ),
-    "episode": (
-        ("phase", _COUNT),
-        ("mode", _TEXT),
-        ("worker", _COUNT),
-        ("environment", _MAYBE_TEXT),
-        ("episode", _COUNT),
-        ("steps", _COUNT),
-        ("terminated", _FLAG),
-        ("truncated", _FLAG),
-        ("reason", _TEXT),
-        ("round", _COUNT),
-        ("inner", _COUNT),
-    ),
-    "signal": (
-        ("phase", _MAYBE_COUNT),
-        ("worker", _MAYBE_COUNT),
-        ("episode", _MAYBE_COUNT),
-        ("step", _MAYBE_COUNT),
-        ("signal", _TEXT),
-        ("issuer", _TEXT),
-        ("reason", _MAYBE_TEXT),
-        ("data", (dict, list, str, int, float, bool, _NONE)),
-        ("round", _COUNT),
-        ("inner", _COUNT),
-        ("ordinal", _MAYBE_COUNT),
-    ),
-    "evaluation": (
-        ("phase", _COUNT),
-        ("agent", _TEXT),
-        ("number", _COUNT),
-        ("episode", _MAYBE_COUNT),
-        ("metrics", (dict,)),
-        ("brain", _MAYBE_TEXT),
-        ("completed", _MAYBE_TEXT),
-    ),
-    "brain": (
-        ("phase", _COUNT),
-        ("agent", _TEXT),
-        ("tag", _TEXT),
-        ("episode", _MAYBE_COUNT),
-        ("updates", _MAYBE_COUNT),
-        ("created", _MAYBE_TEXT),
-        ("bytes", _MAYBE_COUNT),
-        ("sha256", _MAYBE_TEXT),
-        ("path", _MAYBE_TEXT),
-    ),
-    "incident": (
-        ("time", _TEXT),
-        ("name", _TEXT),
-        ("incarnation", _COUNT),
-        ("kind", _TEXT),
-        ("position", _MAYBE_TEXT),
-        ("detail", _MAYBE_TEXT),
-    ),
-    "end": (("status", _TEXT), ("reason", _MAYBE_TEXT), ("ended", _TEXT)),
+    "incident": _typed("time:text name:text incarnation:count kind:text position:text? detail:text?"),
+    "end": _typed("status:text reason:text? ended:text"),
 }
 _DEFAULTS: dict[str, tuple[Any, ...]] = {
     "episode": (0,),
@@ -116,7 +75,7 @@ def _words(types: Iterable[type]) -> str:
 
 def fields_of(record: Sequence[Any]) -> Sequence[Any]:
     """Return the fields of a record after its kind, checked by type; fields that are not known are left out."""
-    kind = record[0] if type(record) in _ROWS and record else None
+    kind = record[0] if type(record) in _TYPES["rows"] and record else None
     declared = FIELDS.get(kind) if type(kind) is str else None
     if declared is None:
         raise StoreError(f"expected a record [{' | '.join(FIELDS)}, ...], found {record!r:.100}")
@@ -127,7 +86,7 @@ def fields_of(record: Sequence[Any]) -> Sequence[Any]:
     elif missing > 0:
         raise StoreError(f"record {kind}: expected {len(declared)} fields, found {len(record) - 1}")
     values = record[1 : len(declared) + 1]
-    for (name, types), value in zip(declared, values, strict=True):
+    for (name, types), value in zip(declared.items(), values, strict=True):
         if type(value) not in types:
             raise StoreError(f"record {kind}: expected {_words(types)} as `{name}`, found {value!r:.100}")
     return values
@@ -159,43 +118,24 @@ class RowKind:
     least: int  # so many columns each row has; what is missing behind them is None
 
 
-def _row_kind(table: str, member: str, least: int, **columns: tuple[type, ...]) -> RowKind:
-    return RowKind(table, member, tuple(columns), tuple(map(frozenset, columns.values())), least)
+def _row_kind(table: str, member: str, least: int, columns: str) -> RowKind:
+    typed = _typed(columns)
+    return RowKind(table, member, tuple(typed), tuple(map(frozenset, typed.values())), least)
 
-
-_BLOB = (bytes,)
-_FLOAT = (float, _NONE)
 
 STEPS = _row_kind(
     "steps",
     "environment",
     9,
-    step=_COUNT,
-    tick=_MAYBE_COUNT,
-    simtime_ticks=_MAYBE_COUNT,
-    simtime_timestamp=_MAYBE_TEXT,
-    sensors=_BLOB,
-    setpoints=_BLOB,
-    rewards=_BLOB,
-    terminated=_FLAG,
-    truncated=_FLAG,
-    world_state=(bytes, _NONE),
+    "step:count tick:count? simtime_ticks:count? simtime_timestamp:text? sensors:blob setpoints:blob rewards:blob "
+    "terminated:flag truncated:flag world_state:blob?",
 )
 ACTIONS = _row_kind(
     "actions",
     "agent",
     11,
-    body=_COUNT,
-    step=_COUNT,
-    tick=_MAYBE_COUNT,
-    sensors=_BLOB,
-    setpoints=_BLOB,
-    proposed=(bytes, _NONE),
-    rewards=_BLOB,
-    objective=_FLOAT,
-    terminated=_FLAG,
-    truncated=_FLAG,
-    statistics=(bytes, _NONE),
+    "body:count step:count tick:count? sensors:blob setpoints:blob proposed:blob? rewards:blob objective:number? "
+    "terminated:flag truncated:flag statistics:blob?",
 )
 
 

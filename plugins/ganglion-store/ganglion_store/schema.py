@@ -4,8 +4,7 @@ Rows rest in tables `stored_*`, which are joined by numbers; users see views wit
 `stored_steps` or `stored_actions` belongs to a *segment*: what one environment or one agent contributed to one
 episode. A segment without an episode is open, and no view shows it: the seal is the insertion of the episode.
 
-This is the only place where tables are described. `statements.py` is made from it by `python -m
-ganglion_store.generate`, so that a writer starts without the import of SQLAlchemy.
+This is the only place where tables are described.
 """
 
 from __future__ import annotations

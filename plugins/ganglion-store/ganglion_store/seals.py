@@ -16,18 +16,8 @@ __all__ = ["DIGEST_BYTES", "FORMER", "ROWS_PER_SEAL", "SEALED", "phase_head", "r
 DIGEST_BYTES = 16  # of a row: enough against accidents, and the head of the run is whole
 ROWS_PER_SEAL = 256  # 4 KiB in one row: a page of the database
 
-SEALED: Mapping[str, str] = {
-    "runs": sql.SELECT_ALL_RUNS,
-    "phases": sql.SELECT_ALL_PHASES,
-    "declarations": sql.SELECT_ALL_DECLARATIONS,
-    "members": sql.SELECT_ALL_MEMBERS,
-    "signals": sql.SELECT_ALL_SIGNALS,
-    "brains": sql.SELECT_ALL_BRAINS,
-    "evaluations": sql.SELECT_ALL_EVALUATIONS,
-    "incidents": sql.SELECT_ALL_INCIDENTS,
-}
+SEALED: Mapping[str, str] = sql.SELECT_ALL
 """Query for the rows of a run in each sealed table, in the order in which the run's head covers them."""
-
 
 FORMER = "kept"
 """What stores of revision 2 sealed beyond these: the models of a run. The head of a run without any is as if there had

@@ -13,8 +13,8 @@ __all__ = ["SqlStore"]
 class SqlStore(Store):
     """Keep results in a SQL database; SQLite is built in.
 
-    Writer and reader are imported when they are asked for: only the reader needs SQLAlchemy, whose import would delay
-    the start of a run.
+    Writer and reader are imported when they are asked for, so that SQLAlchemy is imported in the process of the store
+    and by commands that read results, and nowhere else.
     """
 
     schemes: ClassVar[tuple[str, ...]] = ("sqlite",)

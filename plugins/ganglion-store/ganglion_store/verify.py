@@ -137,7 +137,7 @@ class Verification:
 
     # -- heads and seals ----------------------------------------------------------------------------------------------
     def _phases(self) -> Iterator[Damage]:
-        for phase, mode, *_, head in self._connection.execute(sql.SELECT_ALL_PHASES, (self._run,)):
+        for phase, mode, *_, head in self._connection.execute(sql.SELECT_ALL["phases"], (self._run,)):
             found = ((c, d) for c, d in self._heads.items() if c[:2] == (phase, mode))
             chains = [(c[2], self._counts[c], digest) for c, digest in found]
             if head != phase_head(chains):
@@ -182,7 +182,7 @@ def heads_of(connection: sqlite3.Connection, run: int) -> dict[str, Any] | None:
     found = connection.execute(sql.SELECT_HEAD, (run,)).fetchone()
     if found is None or not isinstance(found[0], bytes):
         return None
-    rows = connection.execute(sql.SELECT_ALL_PHASES, (run,))
+    rows = connection.execute(sql.SELECT_ALL["phases"], (run,))
     phases = [
         {"phase": phase, "mode": mode, "head": head.hex() if isinstance(head, bytes) else None}
         for phase, mode, *_, head in rows

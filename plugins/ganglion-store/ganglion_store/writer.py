@@ -245,7 +245,7 @@ class SqlWriter(StoreWriter):
 
     def _on_end(self, fields: Sequence[Any]) -> None:
         def write(cursor: sqlite3.Cursor, books: Books) -> None:
-            found = cursor.execute(sql.SELECT_ALL_RUNS, (books.run,)).fetchone()
+            found = cursor.execute(sql.SELECT_ALL["runs"], (books.run,)).fetchone()
             if found is None or list(found[4:6]) != list(fields[:2]):  # else the first time stays
                 cursor.execute(sql.UPDATE_RUN, (*fields, books.run))
             books.ended = True
