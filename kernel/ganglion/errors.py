@@ -36,34 +36,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-__all__ = [
-    "AuthorError",
-    "CallFailed",
-    "ContractBroken",
-    "DeadlineExceeded",
-    "DiskError",
-    "DocumentError",
-    "GanglionError",
-    "LaunchError",
-    "LimitExceeded",
-    "LocalProtocolError",
-    "Nondeterministic",
-    "NotSetUp",
-    "OutOfActionSpaceError",
-    "OutOfObservationSpaceError",
-    "OutOfRewardSpaceError",
-    "PeerLost",
-    "PluginInvalid",
-    "ProtocolError",
-    "RemoteProtocolError",
-    "SpaceError",
-    "StoreDamaged",
-    "StoreError",
-    "StoreUnavailable",
-    "UsageError",
-]
-
-
 _CURES = {
     errno.ENOSPC: "free some space there",
     errno.EDQUOT: "free some space there, or ask for a larger quota",

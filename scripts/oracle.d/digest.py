@@ -24,8 +24,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["TABLES", "digests"]
-
 _EPISODE = ("phase", "mode", "worker", "environment", "episode")
 _ACTION = ("phase", "mode", "worker", "agent", "environment", "body", "episode", "step")
 _AGENT = ("phase", "agent")

@@ -18,8 +18,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-__all__ = ["install", "is_ours"]
-
 ROOT = str(Path(__file__).parents[2])
 OURS = (f"{ROOT}/kernel/", f"{ROOT}/plugins/")
 TESTS = (f"{ROOT}/tests/", f"{ROOT}/scripts/")

@@ -59,11 +59,6 @@ def test_drawn_tree_equals_the_classes() -> None:
     assert classes == _drawn()
 
 
-def test_all_errors_are_exported() -> None:
-    """`__all__` holds every class of the module."""
-    assert sorted(CLASSES) == sorted(errors.__all__)
-
-
 def test_every_error_is_raised_somewhere() -> None:
     """There is no class of errors that nothing raises."""
     raised = _raised()

@@ -22,17 +22,6 @@ if TYPE_CHECKING:
     from ganglion.sdk.models import Models
     from ganglion.sdk.session import Session
 
-__all__ = [
-    "Brain",
-    "CheckpointableBrain",
-    "EpisodeSummary",
-    "Evaluation",
-    "EvaluationResult",
-    "Transitions",
-    "Update",
-    "carries_update",
-]
-
 Array = NDArray[Any]
 
 

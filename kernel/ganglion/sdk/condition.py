@@ -10,8 +10,6 @@ from ganglion.sdk.construct import Part
 from ganglion.sdk.flow import Mode, Signal
 from ganglion.sdk.simtime import SimTime
 
-__all__ = ["EpisodeMeans", "EpisodeView", "EvaluationView", "PhaseView", "TerminationCondition", "WorkerView"]
-
 
 @dataclass(frozen=True, slots=True)
 class EpisodeView:

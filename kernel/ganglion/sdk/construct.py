@@ -14,8 +14,6 @@ from ganglion.sdk.flow import Mode
 if TYPE_CHECKING:
     from numpy.random import Generator
 
-__all__ = ["Part", "check_parameters", "construct", "parameters_of"]
-
 
 class Part:
     """Be the base of the classes that plugins offer.

@@ -10,8 +10,6 @@ from typing import Any, Protocol
 from ganglion.sdk.construct import Part
 from ganglion.sdk.flow import Signal
 
-__all__ = ["Controller", "ControllerBus", "EpisodeEnded", "Setpoints", "StepResult"]
-
 Setpoints = Mapping[str, Sequence[Any]]
 """Agent -> the values of its actuators in declared order."""
 

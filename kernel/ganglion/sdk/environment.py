@@ -15,17 +15,6 @@ from ganglion.sdk.construct import Part
 from ganglion.sdk.information import ActuatorInformation, RewardInformation, SensorInformation, resolve_flags
 from ganglion.sdk.simtime import SimTime
 
-__all__ = [
-    "Environment",
-    "EnvironmentBaseline",
-    "EnvironmentState",
-    "EnvironmentStateTransformer",
-    "ResetRequest",
-    "Reward",
-    "StateTransformer",
-    "StepBatch",
-]
-
 Array = NDArray[Any]
 Started = tuple[list[SensorInformation], list[ActuatorInformation]]
 Stepped = tuple[list[SensorInformation], list[RewardInformation], bool]

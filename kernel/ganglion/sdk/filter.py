@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from ganglion.sdk.brain import Brain
     from ganglion.sdk.muscle import Muscle
 
-__all__ = ["Filter"]
-
 Array = NDArray[Any]
 Sensors = list[SensorInformation]
 Actuators = list[ActuatorInformation]

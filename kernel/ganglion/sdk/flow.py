@@ -5,8 +5,6 @@ from __future__ import annotations
 from enum import Enum, IntEnum
 from typing import NamedTuple
 
-__all__ = ["Mode", "Signal", "SignalEffect", "SimulationFlowControl"]
-
 
 class Mode(str, Enum):  # noqa: UP042 - StrEnum would print `train`; a `repr` in a message must show that it is a Mode
     """Say what an episode is for.

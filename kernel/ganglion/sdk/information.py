@@ -17,17 +17,6 @@ from ganglion.errors import (
 )
 from ganglion.sdk.spaces.space import Space
 
-__all__ = [
-    "ActuatorInformation",
-    "Information",
-    "RewardInformation",
-    "SensorInformation",
-    "Template",
-    "bootstrap_mask",
-    "resolve_flags",
-]
-
-
 Coordinate = tuple[str, int]
 I = TypeVar("I", bound="Information")  # noqa: E741 - stands for Information
 

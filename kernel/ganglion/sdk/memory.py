@@ -16,22 +16,6 @@ from ganglion.sdk.information import Information
 from ganglion.sdk.spaces.space import Space
 from ganglion.sdk.table import NOTHING, Layout, Table
 
-__all__ = [
-    "Column",
-    "Flags",
-    "Integers",
-    "Memory",
-    "MemoryShard",
-    "Numbers",
-    "Objects",
-    "Rows",
-    "Source",
-    "Span",
-    "Tables",
-    "Texts",
-    "Vectors",
-]
-
 Array = NDArray[Any]
 Cell = tuple[Layout, Sequence[Any]]
 INT64_MIN = np.iinfo(np.int64).min

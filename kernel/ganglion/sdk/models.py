@@ -22,19 +22,6 @@ from numpy.typing import NDArray
 from ganglion.errors import AuthorError, LimitExceeded, StoreError
 from ganglion.limits import ARRAY_RANK, MODEL_BYTES, MODEL_HEADER_BYTES, MODEL_MEMBERS, MODEL_NAME_CHARACTERS
 
-__all__ = [
-    "KINDS",
-    "Models",
-    "digest_of",
-    "file_name",
-    "load_arrays",
-    "load_meta",
-    "percent_encoded",
-    "save_arrays",
-    "tag_file",
-    "written_beside",
-]
-
 Array = NDArray[Any]
 _NPY_HEADER_BYTES = 1024  # of an array of rank 16, thrice
 KINDS = "biufcS"  # booleans, numbers, bytes; no objects, which reading would have to execute, and no text

@@ -18,8 +18,6 @@ from ganglion.sdk.information import ActuatorInformation, Information, SensorInf
 from ganglion.sdk.memory import Memory
 from ganglion.sdk.statistic import Statistics
 
-__all__ = ["Batch", "ModelReader", "Muscle", "read_batch_proposal", "read_proposal"]
-
 Array = NDArray[Any]
 Proposal = tuple[list[ActuatorInformation], Any] | list[ActuatorInformation]
 BatchProposal = Array | Mapping[str, Array] | tuple[Array | Mapping[str, Array], Any]

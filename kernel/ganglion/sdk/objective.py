@@ -13,8 +13,6 @@ from ganglion.errors import AuthorError
 from ganglion.sdk.construct import Part
 from ganglion.sdk.memory import Memory
 
-__all__ = ["Objective", "objective_value"]
-
 
 class Objective(Part, ABC):
     """Judge each decision of one muscle, in its process.

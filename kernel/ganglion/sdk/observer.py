@@ -6,8 +6,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-__all__ = ["Observer"]
-
 
 class Observer(ABC):
     """Take what the participants of a run tell; have no influence on it.

@@ -10,8 +10,6 @@ from numpy.random import PCG64, Generator, SeedSequence
 from numpy.random.bit_generator import ISpawnableSeedSequence
 from numpy.typing import NDArray
 
-__all__ = ["derive", "generator_from_words", "integer_from_words", "key", "stream", "words"]
-
 Component = str | int
 
 # PCG64 asks for four 64-bit words: these, and nothing else of the run's seed, travel to a process.

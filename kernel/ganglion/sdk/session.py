@@ -16,8 +16,6 @@ from ganglion.sdk.brain import Transitions
 from ganglion.sdk.flow import Mode
 from ganglion.sdk.information import Information
 
-__all__ = ["Session"]
-
 Array = NDArray[Any]
 
 

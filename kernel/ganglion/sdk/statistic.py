@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from ganglion.errors import AuthorError
 
-__all__ = ["Statistics"]
-
 
 class Statistics:
     """Collect numbers by key until the bus takes them."""

@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 
 from ganglion.sdk.spaces.space import Space
 
-__all__ = ["NOTHING", "Layout", "Table", "TableRow"]
-
 Array = NDArray[Any]
 
 

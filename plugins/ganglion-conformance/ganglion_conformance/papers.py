@@ -198,7 +198,7 @@ def _value(value: Any) -> str:
 
 
 def _errors() -> str:
-    kinds = [getattr(errors, name) for name in errors.__all__]
+    kinds = [it for it in vars(errors).values() if isinstance(it, type) and issubclass(it, errors.GanglionError)]
     rows = {kind.kind: _reported(kind) for kind in kinds if "kind" in vars(kind)} | ERRORS
     return _table(("kind", "means"), ((f"`{kind}`", text) for kind, text in sorted(rows.items())))
 

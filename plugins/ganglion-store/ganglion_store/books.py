@@ -14,8 +14,6 @@ from ganglion_store.records import STEPS
 from ganglion_store.seals import phase_head, seal_run
 from ganglion_store.segment import Seal, Segment, is_cut
 
-__all__ = ["Books"]
-
 _UNDECLARED = 2**31 - 1  # position of a member that has rows, but has declared nothing yet: behind all others
 Chain = tuple[int, str, int]  # phase, mode, worker
 

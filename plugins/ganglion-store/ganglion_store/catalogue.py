@@ -11,8 +11,6 @@ from ganglion_store.declarations import shape_of
 from ganglion_store.schema import Shown
 from ganglion_store.values import Declared
 
-__all__ = ["Catalogue"]
-
 Key = tuple[int, str, str, str]  # phase, environment or agent, name, kind
 
 

@@ -16,18 +16,6 @@ from ganglion.sdk.store import DiskError, StoreDamaged, StoreError, StoreUnavail
 from ganglion_store import statements as sql
 from ganglion_store.making import make
 
-__all__ = [
-    "BUSY_S",
-    "check_schema",
-    "connect_again",
-    "connect_older",
-    "connect_reading",
-    "connect_writing",
-    "damaged",
-    "path_of",
-    "told",
-]
-
 _AGAIN_S = 0.01  # between two tries to set the journal mode
 BUSY_S = 30.0  # a checkpoint or the commit of another run holds the lock for milliseconds; a slow disk for seconds
 SCHEMES = ("sqlite",)

@@ -10,8 +10,6 @@ from ganglion.sdk.store import Nondeterministic, StoreError
 from ganglion_store.records import KINDS
 from ganglion_store.values import Declared
 
-__all__ = ["Declarations"]
-
 Key = tuple[int, str, str, str]  # phase, environment, agent (one of the two is empty), kind
 
 

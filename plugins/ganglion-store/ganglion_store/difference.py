@@ -11,8 +11,6 @@ from ganglion_store import statements as sql
 from ganglion_store.records import STEPS
 from ganglion_store.segment import Seal, Segment
 
-__all__ = ["OUTCOME", "first_difference"]
-
 OUTCOME = ("steps", "terminated", "truncated", "reason", "round", "inner")
 """What a seal says of its episode, in the order of its columns."""
 

@@ -11,8 +11,6 @@ from pathlib import Path
 
 from ganglion_store import statements as sql
 
-__all__ = ["make"]
-
 _BESIDE = ("", "-journal", "-wal", "-shm")
 _NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
 

@@ -13,8 +13,6 @@ from ganglion.sdk.store import StoreError
 from ganglion_store import statements as sql
 from ganglion_store.database import check_schema, connect_older, path_of, told
 
-__all__ = ["migrate"]
-
 _FIRST = 1
 _KEPT = "SELECT number, sha256 FROM stored_models ORDER BY number"
 _PIECES = "SELECT data FROM stored_pieces WHERE model = ? ORDER BY position"

@@ -5,8 +5,6 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-__all__ = ["nearest"]
-
 
 def nearest(name: str, names: Iterable[str]) -> str:
     """Return `, did you mean ...?` if one of the names is like this one, else the list of names."""

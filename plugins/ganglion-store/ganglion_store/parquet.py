@@ -9,8 +9,6 @@ from typing import Any, BinaryIO
 
 from ganglion.sdk.store import UsageError
 
-__all__ = ["write_parquet"]
-
 _BATCH_ROWS = 10_000
 _PROMOTE = "permissive"  # integer columns with a float in them become float columns, and maps get the keys of all
 

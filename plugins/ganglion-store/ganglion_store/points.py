@@ -10,8 +10,6 @@ from ganglion.sdk.store import PointBook, StoreError
 from ganglion_store import statements as sql
 from ganglion_store.database import connect_writing, told
 
-__all__ = ["SqlPointBook"]
-
 _NAMES = ("point", "row", "repetition", "seed", "factors", "digest", "state", "run", "reason")
 
 

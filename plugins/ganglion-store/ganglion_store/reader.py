@@ -24,8 +24,6 @@ from ganglion_store.values import named, unpack_plain
 from ganglion_store.verify import Verification, heads_of
 from ganglion_store.where import condition
 
-__all__ = ["SqlReader"]
-
 _FETCH = 500  # rows per call of the driver
 _HIDDEN = 3  # columns before the shown ones: number of the run, phase, environment or agent
 

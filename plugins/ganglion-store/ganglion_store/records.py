@@ -13,8 +13,6 @@ import msgpack
 
 from ganglion.sdk.store import StoreError
 
-__all__ = ["ACTIONS", "STEPS", "RowKind", "Rows", "fields_of", "to_json"]
-
 _NONE = type(None)
 _TYPES: dict[str, tuple[type, ...]] = {
     "text": (str,),

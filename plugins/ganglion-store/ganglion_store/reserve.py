@@ -8,8 +8,6 @@ import tempfile
 import weakref
 from pathlib import Path
 
-__all__ = ["Reserve"]
-
 _PIECE_BYTES = 1024 * 1024
 
 

@@ -35,8 +35,6 @@ from sqlalchemy import (
     select,
 )
 
-__all__ = ["REVISION", "SEALED", "SHOWN", "Shown", "metadata"]
-
 REVISION = 3  # counts changes of this file that an existing store does not have; each has a step in migration.py
 
 metadata = MetaData()

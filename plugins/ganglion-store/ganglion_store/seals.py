@@ -11,8 +11,6 @@ import msgpack
 
 from ganglion_store import statements as sql
 
-__all__ = ["DIGEST_BYTES", "FORMER", "ROWS_PER_SEAL", "SEALED", "phase_head", "row_digest", "run_head", "seal_run"]
-
 DIGEST_BYTES = 16  # of a row: enough against accidents, and the head of the run is whole
 ROWS_PER_SEAL = 256  # 4 KiB in one row: a page of the database
 

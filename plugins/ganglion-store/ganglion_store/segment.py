@@ -15,8 +15,6 @@ from ganglion_store.declarations import Declarations
 from ganglion_store.records import ACTIONS, RowKind, Rows
 from ganglion_store.values import sums
 
-__all__ = ["CUT", "Episode", "Return", "Seal", "Segment", "is_cut"]
-
 ROW_OVERHEAD_BYTES = 400  # measured: what Python needs for a row of small values beside their bytes
 
 

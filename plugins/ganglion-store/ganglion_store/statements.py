@@ -29,10 +29,8 @@ from sqlalchemy.dialects import sqlite
 from sqlalchemy.schema import CreateIndex, CreateTable
 
 from ganglion_store import schema
-from ganglion_store.schema import REVISION
 
-__all__ = ["REVISION"]  # of the schema; all other names are statements
-
+REVISION = schema.REVISION
 _DIALECT = sqlite.dialect(paramstyle="qmark")
 _OUTCOME = "steps terminated truncated reason round inner"
 _CHAIN = "run phase mode worker environment"

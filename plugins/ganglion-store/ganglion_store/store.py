@@ -7,8 +7,6 @@ from typing import ClassVar
 
 from ganglion.sdk.store import PointBook, Store, StoreError, StoreReader, StoreWriter
 
-__all__ = ["SqlStore"]
-
 
 class SqlStore(Store):
     """Keep results in a SQL database; SQLite is built in.

@@ -10,8 +10,6 @@ import msgpack
 
 from ganglion.sdk.store import StoreError
 
-__all__ = ["Declared", "named", "sums", "unpack", "unpack_plain"]
-
 
 class Declared(NamedTuple):
     """Declare one value of a list: its full id, and for arrays the numpy dtype and the shape of its bytes."""

@@ -16,8 +16,6 @@ from ganglion_store.seals import DIGEST_BYTES, FORMER, SEALED, phase_head, row_d
 from ganglion_store.segment import Episode, Return, Seal, Segment
 from ganglion_store.values import Declared
 
-__all__ = ["Verification", "heads_of"]
-
 _FETCH = 500  # rows that are held at a time
 _FINDINGS = 20  # of SQLite's own check of the file
 _ENDED = frozenset({"finished", "failed", "interrupted"})

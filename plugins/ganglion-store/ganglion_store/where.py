@@ -28,8 +28,6 @@ from sqlalchemy import Boolean, ColumnElement, Float, Integer, LargeBinary, Text
 from ganglion.sdk.store import UsageError
 from ganglion_store.nearest import nearest
 
-__all__ = ["condition"]
-
 _DEPTH_MAX = 64  # parentheses and `not`; SQLite itself stops at a depth of 1000
 _TOKENS_MAX = 1500  # a chain of `and` is as deep as it is long
 _TOKEN = re.compile(

@@ -10,8 +10,6 @@ from ganglion_store import statements as sql
 from ganglion_store.books import Books
 from ganglion_store.segment import CUT, is_cut
 
-__all__ = ["withdraw", "withdraw_behind"]
-
 _PATTERNS = (*CUT, *(f"{word}: %" for word in CUT))
 
 

@@ -29,8 +29,6 @@ from ganglion_store.values import Declared
 from ganglion_store.verify import Verification
 from ganglion_store.withdrawal import withdraw, withdraw_behind
 
-__all__ = ["SqlWriter"]
-
 Write = Callable[[sqlite3.Cursor, Books], None]
 _PATIENCE_MS = 1000  # for the lock of another run; after that the store says that it waits
 

@@ -6,8 +6,6 @@ from typing import Any
 
 from ganglion.sdk import Brain
 
-__all__ = ["Certain"]
-
 
 class Certain(Brain):
     """Learn nothing, and report the best score."""

@@ -6,8 +6,6 @@ from typing import Any
 
 from ganglion.sdk import ActuatorInformation, Discrete, Environment, RewardInformation, SensorInformation
 
-__all__ = ["Crumbling"]
-
 
 class Crumbling(Environment):
     """Count as the dummy does, and raise in `step`; 0 is never."""

@@ -19,8 +19,6 @@ from ganglion.sdk import (
     SensorInformation,
 )
 
-__all__ = ["Here", "Looking", "Mind", "Seeing", "World"]
-
 
 def note(part: Any, kind: str, **more: Any) -> None:
     """Write down the seed of a part and the first number of its generator; each part has a file of its own."""

@@ -14,8 +14,6 @@ from ganglion.wire.envelope import Envelope, Head, decode, encode
 from ganglion.wire.messages import CALL_BY_NAME, Failure, Lost, RecordAck, RecordBatch, RunEvent, Welcome
 from ganglion.wire.verb import Verb
 
-__all__ = ["FakeClock", "FakeLink", "Hosted", "MemoryReel"]
-
 _BODIES: dict[str, type[Any]] = {"record.batch": RecordBatch, "record.ack": RecordAck, "event": RunEvent}
 
 

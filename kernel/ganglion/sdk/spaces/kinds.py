@@ -17,8 +17,6 @@ from ganglion.errors import SpaceError
 from ganglion.limits import ARRAY_RANK, SPACE_ELEMENTS
 from ganglion.sdk.spaces.space import Space, Vector, integer_or_none, to_form, to_text
 
-__all__ = ["Box", "Dict", "Discrete", "MultiBinary", "MultiDiscrete", "Tuple"]
-
 Array = NDArray[Any]
 
 

@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 from ganglion.errors import SpaceError
 from ganglion.limits import INTEGER_MAX
 
-__all__ = ["Space", "from_form", "integer_or_none", "to_form", "to_text"]
-
 
 def integer_or_none(value: Any) -> int | None:
     """Return the integer that `value` is without loss, or None.

@@ -17,8 +17,6 @@ from ganglion.limits import ARRAY_RANK, SPACE_DEPTH, SPACE_ELEMENTS, SPACE_TEXT_
 from ganglion.sdk.spaces.kinds import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tuple
 from ganglion.sdk.spaces.space import Space, from_form
 
-__all__ = ["parse_space", "space_from_wire"]
-
 
 def space_from_wire(form: Mapping[str, Any]) -> Space:
     """Return the space that a map describes: the inverse of `Space.to_wire`.

@@ -23,8 +23,6 @@ from ganglion.wire.name import Role
 from ganglion.wire.parcel import attach
 from ganglion.wire.verb import Verb
 
-__all__ = ["TARGETS"]
-
 _READY = encode_command(b"READY", b"\x0bSocket-Type\0\0\0\x06DEALER\x08Identity\0\0\0\0")
 _TOKEN = "t" * 43
 _HELLO = Hello(1, "muscle", "run-1/muscle/ada/0", _TOKEN)

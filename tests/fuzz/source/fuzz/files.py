@@ -31,8 +31,6 @@ from ganglion.wire.envelope import Head, encode_head
 from ganglion.wire.tape import Kind
 from ganglion.wire.verb import Verb
 
-__all__ = ["TARGETS"]
-
 _FOLDER = Path(tempfile.mkdtemp(prefix="ganglion-fuzz-"))
 atexit.register(shutil.rmtree, _FOLDER, ignore_errors=True)
 

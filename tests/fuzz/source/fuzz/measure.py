@@ -10,8 +10,6 @@ from dataclasses import dataclass
 
 from fuzz.target import Target
 
-__all__ = ["CPU_S", "MEMORY_BYTES", "Finding", "search"]
-
 CPU_S = 0.05
 MEMORY_BYTES = 64 * 1024 * 1024
 _TRIES = 3  # a slow one is asked again: the machine may have been slow, not the reader

@@ -5,8 +5,6 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Sequence
 
-__all__ = ["mutations"]
-
 _BYTES = (0x00, 0x01, 0x0A, 0x22, 0x7F, 0x80, 0x90, 0xC0, 0xC1, 0xDD, 0xDF, 0xFE, 0xFF)
 _NUMBERS = (0, 1, 2**7, 2**8 - 1, 2**15, 2**16 - 1, 2**31 - 1, 2**31, 2**32 - 1, 2**53, 2**62, 2**63, 2**64 - 1)
 _DIGITS = (b"0", b"-1", b"4294967296", b"18446744073709551616", b"1e308", b"1e999", b"9" * 400, b"inf", b"nan")

@@ -21,8 +21,6 @@ from ganglion.sdk.store import UsageError
 from ganglion.wire.codec import decode_map, encode_map
 from ganglion_store.where import condition
 
-__all__ = ["TARGETS"]
-
 _DOCUMENTS = Path(__file__).parents[3] / "documents"
 
 

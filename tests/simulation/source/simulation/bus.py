@@ -41,8 +41,6 @@ from simulation.schedule import Schedule, Stuck
 from simulation.shortcuts import shortcuts
 from simulation.snare import Snare, snared
 
-__all__ = ["Act", "Disturbance", "Simulation", "read", "simulate"]
-
 _TICK_S = BEAT_AFTER_SILENCE_S / 2  # how often the broker looks at its clocks
 _SUPERVISOR_TOKEN = "s" * 43
 _SUPERVISOR_SHA256 = hashlib.sha256(_SUPERVISOR_TOKEN.encode()).digest()

@@ -20,9 +20,6 @@ from simulation.fault import Fault, drawn, staged
 from simulation.outcome import Outcome, read_episodes, read_rows
 from simulation.process import KILLED
 
-__all__ = ["Campaign", "Failure", "Verdict", "carry_out", "case_of", "shrunk"]
-
-
 _RUNS_PER_STORE = 200
 _EVENTS_MAX = 60_000  # the longest run takes a tenth of it
 _CUT = "truncated: signal RESET"  # the reason of such an episode

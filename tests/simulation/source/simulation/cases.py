@@ -16,8 +16,6 @@ from ganglion.run.plan import Plan
 from simulation.bus import Simulation
 from simulation.outcome import read_rows
 
-__all__ = ["CASES", "DICE", "Case", "case"]
-
 CASES = 41
 _CROWD = 40
 """The run in which rows of several workers reach a brain in one round."""

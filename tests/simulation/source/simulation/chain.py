@@ -20,8 +20,6 @@ from ganglion.sdk import (
     SimTime,
 )
 
-__all__ = ["ChainBrain", "ChainEnvironment", "ChainMuscle", "DiceEnvironment", "mix"]
-
 MODULUS = 1_000_003  # a prime, so that no factor loses anything
 FACTOR = 48_271
 SPACE = Discrete(MODULUS)

@@ -13,8 +13,6 @@ from ganglion.peer.conversation import Conversation, Told
 from ganglion.peer.store import StoreHost
 from ganglion.wire.verb import Verb
 
-__all__ = ["SOMETIMES", "UNJUST", "counting"]
-
 UNJUST = "overdue although nobody was slow"
 
 SOMETIMES = (

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from simulation.process import Process
 
-__all__ = ["Disk"]
-
 
 class Disk:
     """Disturb the transactions of a store, one for each of `faults`.

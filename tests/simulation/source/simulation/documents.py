@@ -10,8 +10,6 @@ from hypothesis import strategies as st
 
 from simulation.world import Agent, Environment, PhaseWorld
 
-__all__ = ["Document", "documents"]
-
 Draw = Any
 UIDS = ("a", "b", "net.1", "Küche 2", "c-3")
 NAMES = ("ada", "Bob", "c.d", "eve_2")

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from simulation.bus import Simulation
     from simulation.process import Process
 
-__all__ = ["KINDS", "ROLES", "Fault", "drawn", "staged"]
-
 ROLES = (Role.ENVIRONMENT, Role.MUSCLE, Role.BRAIN, Role.CONTROLLER, Role.GOVERNOR, Role.STORE)
 _SPANS_S = (0.05, 0.3, 1.0, 3.0, 20.0)
 _UNDEAD_S = 3.5  # until a stopped process is found silent, and its successor has joined

@@ -22,8 +22,6 @@ from ganglion.sdk import (
 )
 from ganglion.sdk.information import ActuatorInformation
 
-__all__ = ["Acts", "ActsOnArrays", "Changes", "Judges", "Learns", "Rewards", "Sieve", "Thinks", "World"]
-
 HUNDRED = Discrete(100)
 
 

@@ -8,8 +8,6 @@ import numpy as np
 
 from ganglion.sdk import Brain, Muscle
 
-__all__ = ["ArrayBrain", "ArrayMuscle", "ObjectBrain", "ObjectMuscle"]
-
 
 class ObjectMuscle(Muscle):
     """Set each actuator, a number, to a clipped product."""

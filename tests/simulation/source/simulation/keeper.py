@@ -43,8 +43,6 @@ if TYPE_CHECKING:
     from simulation.bus import Simulation
     from simulation.process import Process
 
-__all__ = ["Keeper"]
-
 _LOOK_S = 1.0  # it is woken when a process ends
 _STAGES: tuple[tuple[Role, ...], ...] = (  # who leaves first; the store after everybody who writes
     (Role.ENVIRONMENT, Role.MUSCLE, Role.CONTROLLER),

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from simulation.process import Process
     from simulation.schedule import Schedule
 
-__all__ = ["Arrivals", "Delay", "Wire"]
-
 Delay = Callable[[random.Random, str], float]
 """Return how many seconds the next message of a peer is on its way; it never overtakes those before it."""
 

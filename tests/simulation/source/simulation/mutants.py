@@ -42,8 +42,6 @@ from simulation.campaign import Campaign
 from simulation.cases import CASES, DICE, case
 from simulation.keeper import Keeper
 
-__all__ = ["CAUGHT", "MUTANTS", "SEEDS", "Mutant", "caught", "undisturbed"]
-
 Patch = pytest.MonkeyPatch
 SEEDS = 1000
 CAUGHT = {  # a seed that misses it

@@ -7,8 +7,6 @@ from typing import Any
 from ganglion.limits import STREAM_CREDIT_MESSAGES
 from ganglion.run.effect import Stage
 
-__all__ = ["check_governor", "check_host", "check_names", "check_store", "check_writer"]
-
 _OVER = (Stage.FAILING, Stage.ENDED)
 _IN_PHASE = (Stage.SETTING_UP, Stage.BRAINS, Stage.RUNNING)
 

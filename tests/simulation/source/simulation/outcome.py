@@ -13,8 +13,6 @@ from typing import Any
 from ganglion import registry
 from ganglion.wire.messages import Ended, RunEvent, Signalled
 
-__all__ = ["Outcome", "plain", "read_episodes", "read_rows", "read_tables", "story_of"]
-
 Rows = list[dict[str, Any]]
 
 _RESULTS = {  # as they lie in the file, without numbers of rows, run and wall clock

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from simulation.link import Wire
     from simulation.schedule import Schedule
 
-__all__ = ["KILLED", "Process"]
-
 FAILED = 1
 KILLED = -9
 

@@ -12,8 +12,6 @@ from ganglion.wire.tape import Kind, Record
 if TYPE_CHECKING:
     from simulation.process import Process
 
-__all__ = ["Reel", "SimulatedTape"]
-
 
 class Reel(MemoryReel):
     """Keep the tape of one name; `data` is what its predecessor has left.

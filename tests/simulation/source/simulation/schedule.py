@@ -6,8 +6,6 @@ import random
 from collections.abc import Callable
 from typing import Protocol
 
-__all__ = ["Runnable", "Schedule", "Stuck"]
-
 EVENT_S = 20e-6
 """Virtual time that each event takes, so that clocks go on while there is work, too."""
 

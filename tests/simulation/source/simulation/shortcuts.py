@@ -14,8 +14,6 @@ from ganglion.broker import rights
 from ganglion.peer import brain, controller, environment, muscle, records
 from ganglion_store import writer
 
-__all__ = ["shortcuts"]
-
 Patch = tuple[Any, str, Any]
 """A module, a name in it, what it means meanwhile."""
 

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from simulation.bus import Simulation
     from simulation.process import Process
 
-__all__ = ["MESSAGES", "Kind", "Snare", "snared"]
-
 
 @dataclass(frozen=True, slots=True)
 class Kind:

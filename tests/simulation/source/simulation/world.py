@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["UNKNOWN", "Agent", "Environment", "Expected", "PhaseWorld", "evaluated", "expected"]
-
 DUMMY_IDS = tuple(str(i) for i in range(10))
 KINDS: dict[str, tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]] = {  # sensors, actuators, rewards
     "dummy": (DUMMY_IDS, DUMMY_IDS, ("Dummy Reward",)),

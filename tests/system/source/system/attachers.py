@@ -13,8 +13,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-__all__ = ["Attachers"]
-
 _AGAIN_S = 0.1
 
 

@@ -14,8 +14,6 @@ from typing import IO, Any
 
 from system.reader import GANGLION, READING, RUNNING, reader
 
-__all__ = ["GANGLION", "SPAN_S", "Command", "ganglion", "private", "variables"]
-
 SPAN_S = 60.0  # what tests run takes a second or two; a machine under load has time
 
 _KEPT = ("GANGLION_AUDIT",)  # what the tests' own process tells those that it starts

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["dealer"]
-
 _SCRIPT = """\
 import msgpack, os, sys, zmq
 dealer = zmq.Context().socket(zmq.DEALER)

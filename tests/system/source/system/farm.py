@@ -8,8 +8,6 @@ from pathlib import Path
 from system.command import ganglion
 from system.results import Rows, table
 
-__all__ = ["Farm", "dummies"]
-
 _DUMMIES = """\
 uid: UID
 seed: 7

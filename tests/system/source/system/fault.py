@@ -9,8 +9,6 @@ from typing import Any
 
 from system.processes import ROLES
 
-__all__ = ["ASKED", "DEEDS", "SCENES", "Moment", "Scene", "Strike", "draw"]
-
 STOPS_S = (0.3, 1.0, 3.0, None)  # None: for ever
 DEEDS = ("kill", "stop", "hang", "hold", "cut", "exit", "crash")
 SCENES = ("one", "several", "everything", "supervisor", "interrupt", "store")

@@ -12,8 +12,6 @@ from _pytest.mark import ParameterSet
 
 from ganglion_conformance.recipes import Program, Recipe, build, lacking, read_recipes
 
-__all__ = ["ALL", "RECIPES", "command_of", "names", "program_of"]
-
 RECIPES: dict[str, Recipe] = read_recipes()
 ALL = "GANGLION_ALL_LANGUAGES"  # set on a machine with all toolchains: there, no language may be skipped
 _USUAL = ("python", "c", "c-muscle", "javascript")  # those of every run; the others are built by `scripts/test --long`

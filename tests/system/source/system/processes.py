@@ -9,8 +9,6 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["MARKER", "ROLES", "Seen", "below", "left_of", "marked", "memory_kib"]
-
 MARKER = "GANGLION_TESTS_MARKER"
 ROLES = ("environment", "muscle", "brain", "controller", "governor", "store", "broker", "warm")
 _PROC = Path("/proc")

@@ -23,8 +23,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NoReturn
 
-__all__ = ["GANGLION", "READING", "RUNNING", "Reader", "reader"]
-
 GANGLION = str(Path(sys.executable).with_name("ganglion"))
 READING = ("results", "runs", "show", "verify", "ps", "pause", "continue", "signal", "stop")
 RUNNING = ("run", "resume", "check", "submit")

@@ -10,8 +10,6 @@ from typing import Any
 
 from system.command import SPAN_S, ganglion
 
-__all__ = ["Failed", "Rows", "fail", "table", "unnamed"]
-
 Rows = list[dict[str, Any]]
 
 

@@ -21,8 +21,6 @@ from system.fault import Scene, Strike
 from system.processes import MARKER, Seen, below, left_of, marked, shared_memory
 from system.world import EPISODES, RUN, write_world
 
-__all__ = ["Reference", "Round", "Verdict", "reference"]
-
 SPAN_S = 90.0  # a run of these takes three seconds; five losses and a machine under load have time
 _PAUSE_S = 0.001
 _SEARCH_S = 2.0  # for a victim that is being started anew

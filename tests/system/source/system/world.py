@@ -9,8 +9,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-__all__ = ["DOCUMENT", "EPISODES", "FORMS", "OFTEN", "RUN", "Trip", "write_world"]
-
 RUN = "chaos"
 OFTEN = 4096
 """A length by which all tapes are begun anew so often that losses happen behind it."""
