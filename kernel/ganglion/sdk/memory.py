@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Self
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.random import Generator
@@ -18,17 +18,19 @@ from ganglion.sdk.table import NOTHING, Layout, Table
 
 Array = NDArray[Any]
 Cell = tuple[Layout, Sequence[Any]]
-INT64_MIN = np.iinfo(np.int64).min
 
 
-class Column(ABC):
-    """Keep one kind of value; a cell is a value or None, which is missing.
+class Column:
+    """Keep one kind of value, here floats; a cell is a value or None, which is missing (NaN).
 
     `array` has one entry per row of the memory's capacity and is None until a first value is given. Rows that have
     been written are never written again, so that a shard may keep a slice.
     """
 
     __slots__ = ("array",)
+
+    KIND: ClassVar[type] = np.float64
+    MISSING: ClassVar[Any] = np.nan
 
     array: Array | None
 
@@ -39,20 +41,20 @@ class Column(ABC):
         """Return an empty column that knows what this one knows."""
         return type(self)()
 
-    @abstractmethod
     def store(self, cells: Sequence[Any], gap: bool = False) -> Array:
         """Return cells in the form of storage; may change the dtype of `blank` for what follows.
 
         `gap` says that rows before them are missing, for which the dtype needs a sign.
         """
+        return np.array([self.MISSING if cell is None else cell for cell in cells], dtype=self.KIND)
 
-    @abstractmethod
     def blank(self, rows: int) -> Array:
         """Return storage for so many rows, all missing."""
+        return np.full(rows, self.MISSING, dtype=self.KIND)
 
-    @abstractmethod
     def show(self, stored: Array | None, rows: int) -> Any:
         """Return what an author sees of stored rows; None stands for `rows` missing ones."""
+        return self.blank(rows) if stored is None else stored
 
     def write(self, begin: int, cells: Sequence[Any], capacity: int, gap: bool) -> None:
         """Write cells from row `begin` on; `gap` says that rows came before them."""
@@ -72,11 +74,8 @@ class Column(ABC):
 
     def restore(self, state: Mapping[str, Any] | None, capacity: int) -> None:
         """Take over what `export` returned, from row 0 on."""
-        if state is None:
-            return
-        array = self.restored(state)
-        self.array = self.blank(capacity)
-        self.array[: len(array)] = array
+        if state is not None:
+            self._put(self.restored(state), capacity)
 
     def restored(self, state: Mapping[str, Any]) -> Array:
         """Return the rows of an exported state, and know again what the column knew."""
@@ -85,27 +84,12 @@ class Column(ABC):
 
     def move(self, rows: slice | Array, capacity: int) -> None:
         """Take some rows over into new storage, from its row 0 on."""
-        if self.array is None:
-            return
-        kept = self.fitted(len(self.array))[rows]
-        array = self.blank(capacity)
-        array[: len(kept)] = kept
-        self.array = array
+        if self.array is not None:
+            self._put(self.fitted(len(self.array))[rows], capacity)
 
-
-class Numbers(Column):
-    """Keep floats; missing is NaN."""
-
-    __slots__ = ()
-
-    def store(self, cells: Sequence[Any], gap: bool = False) -> Array:  # noqa: D102
-        return np.array([np.nan if cell is None else cell for cell in cells], dtype=np.float64)
-
-    def blank(self, rows: int) -> Array:  # noqa: D102
-        return np.full(rows, np.nan)
-
-    def show(self, stored: Array | None, rows: int) -> Array:  # noqa: D102
-        return self.blank(rows) if stored is None else stored
+    def _put(self, rows: Array, capacity: int) -> None:
+        self.array = self.blank(capacity)
+        self.array[: len(rows)] = rows
 
 
 class Integers(Column):
@@ -113,16 +97,13 @@ class Integers(Column):
 
     __slots__ = ()
 
-    def store(self, cells: Sequence[Any], gap: bool = False) -> Array:  # noqa: D102
-        return np.array([INT64_MIN if cell is None else cell for cell in cells], dtype=np.int64)
-
-    def blank(self, rows: int) -> Array:  # noqa: D102
-        return np.full(rows, INT64_MIN, dtype=np.int64)
+    KIND = np.int64
+    MISSING = np.iinfo(np.int64).min
 
     def show(self, stored: Array | None, rows: int) -> Array:  # noqa: D102
-        stored = self.blank(rows) if stored is None else stored
-        missing = stored == INT64_MIN
-        return np.where(missing, np.nan, stored) if bool(missing.any()) else stored
+        found: Array = super().show(stored, rows)
+        missing = found == self.MISSING
+        return np.where(missing, np.nan, found) if bool(missing.any()) else found
 
 
 class Flags(Column):
@@ -130,20 +111,16 @@ class Flags(Column):
 
     __slots__ = ()
 
-    def store(self, cells: Sequence[Any], gap: bool = False) -> Array:  # noqa: D102
-        return np.array([-1 if cell is None else bool(cell) for cell in cells], dtype=np.int8)
-
-    def blank(self, rows: int) -> Array:  # noqa: D102
-        return np.full(rows, -1, dtype=np.int8)
+    KIND = np.int8
+    MISSING = -1
 
     def show(self, stored: Array | None, rows: int) -> Array:  # noqa: D102
-        stored = self.blank(rows) if stored is None else stored
-        found = stored.astype(bool)
-        missing = stored < 0
+        found: Array = super().show(stored, rows)
+        missing, flags = found < 0, found.astype(bool)
         if bool(missing.any()):
-            found = found.astype(object)
-            found[missing] = None
-        return found
+            flags = flags.astype(object)
+            flags[missing] = None
+        return flags
 
 
 class Objects(Column):
@@ -151,14 +128,14 @@ class Objects(Column):
 
     __slots__ = ()
 
+    KIND = object
+    MISSING = None
+
     def store(self, cells: Sequence[Any], gap: bool = False) -> Array:  # noqa: D102
         found: Array = np.empty(len(cells), dtype=object)
         for i, cell in enumerate(cells):  # not by np.array, which would unpack lists and arrays
             found[i] = cell
         return found
-
-    def blank(self, rows: int) -> Array:  # noqa: D102
-        return np.full(rows, None, dtype=object)
 
     def export(self, rows: slice) -> dict[str, Any] | None:  # noqa: D102
         return None if self.array is None else {"array": list(self.array[rows])}
@@ -166,14 +143,14 @@ class Objects(Column):
     def restored(self, state: Mapping[str, Any]) -> Array:  # noqa: D102
         return self.store(state["array"])
 
-    def show(self, stored: Array | None, rows: int) -> Array:  # noqa: D102
-        return self.blank(rows) if stored is None else stored
-
 
 class Texts(Column):
     """Keep texts of which there are few, as numbers."""
 
     __slots__ = ("_numbers", "texts")
+
+    KIND = np.int32
+    MISSING = 0
 
     def __init__(self) -> None:
         super().__init__()
@@ -189,10 +166,7 @@ class Texts(Column):
         return found
 
     def store(self, cells: Sequence[Any], gap: bool = False) -> Array:  # noqa: D102
-        return np.array([self.number(cell) for cell in cells], dtype=np.int32)
-
-    def blank(self, rows: int) -> Array:  # noqa: D102
-        return np.zeros(rows, dtype=np.int32)
+        return np.array([self.number(cell) for cell in cells], dtype=self.KIND)
 
     def export(self, rows: slice) -> dict[str, Any] | None:  # noqa: D102
         found = super().export(rows)
@@ -205,7 +179,8 @@ class Texts(Column):
 
     def show(self, stored: Array | None, rows: int) -> Array:  # noqa: D102
         names = np.array([*self.texts, ""], dtype=object)
-        return names[self.blank(rows) if stored is None else stored]
+        found: Array = names[super().show(stored, rows)]
+        return found
 
 
 class Vectors(Column):
@@ -245,10 +220,7 @@ class Vectors(Column):
         return array
 
     def fitted(self, capacity: int) -> Array:  # noqa: D102
-        return self.blank(capacity) if self.array is None else self.array.astype(self.dtype, copy=False)
-
-    def show(self, stored: Array | None, rows: int) -> Array:  # noqa: D102
-        return self.blank(rows) if stored is None else stored
+        return super().fitted(capacity).astype(self.dtype, copy=False)
 
 
 class Tables(Column):
@@ -377,146 +349,64 @@ AMENDED = ("objective", "additional_data", "dones", "terminated", "truncated")
 """Columns in which a memory changes its newest row after it was appended."""
 
 
-class Source(ABC):
-    """Give the columns of a shard when they are asked for."""
-
-    __slots__ = ()
-
-    @abstractmethod
-    def __len__(self) -> int: ...
-
-    @abstractmethod
-    def read(self, name: str) -> Any:
-        """Return a column: an array or a Table."""
-
-
-class Rows(Source):
-    """Show rows that still wait in Python objects."""
-
-    __slots__ = ("_columns", "_fields", "_rows")
-
-    def __init__(self, columns: Mapping[str, Column], fields: Sequence[str], rows: list[list[Any]]) -> None:
-        self._columns = columns
-        self._fields = fields
-        self._rows = rows
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    def read(self, name: str) -> Any:
-        """Return a column, made from the rows alone."""
-        place = self._fields.index(name)
-        cells = [row[place] for row in self._rows]
-        column = self._columns[name]
-        if len(cells) == 1 and isinstance(column, Tables) and cells[0] is not None and cells[0][0].scalar:
-            layout, values = cells[0]  # the newest row, which every objective asks for
-            if None not in values:  # what is unknown has no place in an integer column
-                only = np.array([values], dtype=layout.dtype)
-                only.flags.writeable = False
-                return Table(layout, only)
-        if isinstance(column, Texts):
-            return np.array([*cells, ""], dtype=object)[:-1]
-        fresh = column.fresh()
-        stored = fresh.store(cells) if any(cell is not None for cell in cells) else None
-        return fresh.show(stored, len(cells))
+def _waiting(columns: Mapping[str, Column], rows: list[list[Any]], name: str) -> Any:
+    """Return a column of rows that still wait in Python objects, made from the rows alone."""
+    cells = [row[FIELDS.index(name)] for row in rows]
+    column = columns[name]
+    if len(cells) == 1 and isinstance(column, Tables) and cells[0] is not None and cells[0][0].scalar:
+        layout, values = cells[0]  # the newest row, which every objective asks for
+        if None not in values:  # what is unknown has no place in an integer column
+            only = np.array([values], dtype=layout.dtype)
+            only.flags.writeable = False
+            return Table(layout, only)
+    if isinstance(column, Texts):
+        return np.array([*cells, ""], dtype=object)[:-1]
+    fresh = column.fresh()
+    stored = fresh.store(cells) if any(cell is not None for cell in cells) else None
+    return fresh.show(stored, len(cells))
 
 
-class Span(Source):
-    """Show rows of the blocks: a slice without copying, or places by number.
+def _written(columns: Mapping[str, Column], rows: slice | Array, newest: int) -> MemoryShard:
+    """Return rows of the blocks: a slice without copying, or places by number.
 
-    Args:
-        columns: Where they are.
-        rows: Which.
-        newest: The place of the memory's newest row, the only one that may still be amended.
+    `newest` is the place of the memory's newest row, the only one that may still be amended.
     """
+    # The arrays are taken now: but for what is amended rows are never written twice, so they stay as they are.
+    arrays = {name: column.array for name, column in columns.items()}
+    place: Any  # where the newest row is among those
+    if isinstance(rows, slice):
+        count, first = rows.stop - rows.start, newest - rows.start
+        place, shown = slice(first, first + 1), 0 <= first < count
+    else:
+        count, place = len(rows), rows == newest
+        shown = bool(place.any())
+    then = {  # as an array of one row: a cell may be a list itself
+        name: array[newest : newest + 1].copy() for name in AMENDED if shown and (array := arrays[name]) is not None
+    }
 
-    __slots__ = ("_count", "_found", "_place", "_rows", "_then")
-
-    def __init__(self, columns: Mapping[str, Column], rows: slice | Array, newest: int) -> None:
-        # The arrays are taken now: but for what is amended rows are never written twice, so they stay as they are.
-        self._found = {name: (column, column.array) for name, column in columns.items()}
-        self._rows = rows
-        self._count = rows.stop - rows.start if isinstance(rows, slice) else len(rows)
-        self._place: Any  # where the newest row is among those
-        if isinstance(rows, slice):
-            first = newest - rows.start
-            self._place, shown = slice(first, first + 1), 0 <= first < self._count
-        else:
-            self._place = rows == newest
-            shown = bool(self._place.any())
-        self._then = {  # as an array of one row: a cell may be a list itself
-            name: array[newest : newest + 1].copy()
-            for name in AMENDED
-            if shown and (array := columns[name].array) is not None
-        }
-
-    def __len__(self) -> int:
-        return self._count
-
-    def read(self, name: str) -> Any:
-        """Return a column as it was when the shard was made."""
-        column, array = self._found[name]
+    def read(name: str) -> Any:
+        array = arrays[name]
         if array is None:
-            return column.show(None, self._count)
-        stored = array[self._rows]
-        if name in self._then:  # what has been looked at is not to change either
+            return columns[name].show(None, count)
+        stored = array[rows]
+        if name in then:  # what has been looked at is not to change either
             stored = stored.copy()
-            stored[self._place] = self._then[name]
-        return column.show(stored, self._count)
+            stored[place] = then[name]
+        return columns[name].show(stored, count)
+
+    return MemoryShard(count, read)
 
 
-class _Part(Source):
-    """Show some rows of a source."""
-
-    __slots__ = ("_rows", "_source")
-
-    def __init__(self, source: Source, rows: slice) -> None:
-        self._source = source
-        self._rows = rows
-
-    def __len__(self) -> int:
-        return len(range(len(self._source))[self._rows])
-
-    def read(self, name: str) -> Any:
-        column = self._source.read(name)
-        return column.rows(self._rows) if isinstance(column, Table) else column[self._rows]
-
-
-class _Whole(Source):
-    """Show a shard, with the columns that it has read already."""
-
-    __slots__ = ("_shard",)
-
-    def __init__(self, shard: MemoryShard) -> None:
-        self._shard = shard
-
-    def __len__(self) -> int:
-        return len(self._shard)
-
-    def read(self, name: str) -> Any:
-        return self._shard.column(name)
-
-
-class _Joined(Source):
-    """Show several sources as one."""
-
-    __slots__ = ("_sources",)
-
-    def __init__(self, sources: Sequence[Source]) -> None:
-        self._sources = sources
-
-    def __len__(self) -> int:
-        return sum(len(source) for source in self._sources)
-
-    def read(self, name: str) -> Any:
-        parts = [source.read(name) for source in self._sources]
-        if isinstance(parts[0], Table):
-            return Table.join(parts)
-        given = [part for part in parts if part.ndim == 1 or part.shape[1]]
-        if 0 < len(given) < len(parts):  # flat arrays that a whole source lacks
-            width = given[0].shape[1]
-            parts = [part if part.shape[1] else np.full((len(part), width), np.nan) for part in parts]
-        return np.concatenate(parts)
+def _joined(shards: Sequence[MemoryShard], name: str) -> Any:
+    """Return a column of several shards, one behind the other."""
+    parts = [shard.column(name) for shard in shards]
+    if isinstance(parts[0], Table):
+        return Table.join(parts)
+    given = [part for part in parts if part.ndim == 1 or part.shape[1]]
+    if 0 < len(given) < len(parts):  # flat arrays that a whole shard lacks
+        width = given[0].shape[1]
+        parts = [part if part.shape[1] else np.full((len(part), width), np.nan) for part in parts]
+    return np.concatenate(parts)
 
 
 class MemoryShard:
@@ -526,20 +416,27 @@ class MemoryShard:
     `shard[a:b]` are shards of some of the rows, `MemoryShard.concat(...)` joins several.
     """
 
-    __slots__ = ("_read", "_source")
+    __slots__ = ("_count", "_known", "_read")
 
-    def __init__(self, source: Source) -> None:
-        self._source = source
-        self._read: dict[str, Any] = {}
+    def __init__(self, count: int, read: Callable[[str], Any]) -> None:
+        self._count = count
+        self._read = read
+        self._known: dict[str, Any] = {}
 
     def __len__(self) -> int:
-        return len(self._source)
+        return self._count
 
     def __getitem__(self, key: int | slice) -> MemoryShard:
-        if isinstance(key, slice):
-            return MemoryShard(_Part(self._source, key))
-        place = range(len(self))[key]
-        return MemoryShard(_Part(self._source, slice(place, place + 1)))
+        if not isinstance(key, slice):
+            place = range(self._count)[key]
+            key = slice(place, place + 1)
+        rows = key
+
+        def read(name: str) -> Any:
+            column = self.column(name)
+            return column.rows(rows) if isinstance(column, Table) else column[rows]
+
+        return MemoryShard(len(range(self._count)[rows]), read)
 
     @staticmethod
     def concat(*shards: MemoryShard | Iterable[MemoryShard]) -> MemoryShard:
@@ -551,17 +448,17 @@ class MemoryShard:
         flat = [part for it in shards for part in ([it] if isinstance(it, MemoryShard) else it)]
         if not flat:
             raise AuthorError("concat needs at least one shard")
-        return MemoryShard(_Joined([_Whole(shard) for shard in flat]))
+        return MemoryShard(sum(map(len, flat)), partial(_joined, flat))
 
     def column(self, name: str) -> Any:
         """Return a column by name; KeyError or ValueError if there is none of this name."""
-        found = self._read.get(name)
+        found = self._known.get(name)
         if found is None:
-            found = self._source.read(name)
+            found = self._read(name)
             if isinstance(found, np.ndarray):
                 found = found.view()
                 found.flags.writeable = False
-            self._read[name] = found
+            self._known[name] = found
         return found
 
     @property
@@ -690,7 +587,7 @@ TABLES = {
 def _columns() -> dict[str, Column]:
     kinds: dict[str, type[Column]] = {
         "tag": Texts,
-        "objective": Numbers,
+        "objective": Column,
         "dones": Flags,
         "terminated": Flags,
         "truncated": Flags,
@@ -979,7 +876,7 @@ class Memory:
         if n <= len(self._pending):
             rows = self._pending[len(self._pending) - n :]
             if tags is None or all(row[0] in tags for row in rows):
-                return MemoryShard(Rows(self._columns, FIELDS, list(rows)))
+                return MemoryShard(len(rows), partial(_waiting, self._columns, list(rows)))
         self._flush()
         if tags is None:
             return self._shard(slice(self._end - n, self._end))
@@ -1025,7 +922,7 @@ class Memory:
         return found
 
     def _shard(self, rows: slice | Array) -> MemoryShard:
-        return MemoryShard(Span(self._columns, rows, self._end - 1))
+        return _written(self._columns, rows, self._end - 1)
 
 
 def _tags(include_only: str | Iterable[str] | None) -> frozenset[str] | None:

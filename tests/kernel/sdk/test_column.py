@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from ganglion.errors import AuthorError
-from ganglion.sdk.memory import Column, Flags, Integers, Numbers, Objects, Texts, Vectors
+from ganglion.sdk.memory import Column, Flags, Integers, Objects, Texts, Vectors
 
 
 def _shown(column: Column, cells: list[Any]) -> Any:
@@ -18,8 +18,8 @@ def _shown(column: Column, cells: list[Any]) -> Any:
 @pytest.mark.parametrize(
     ("column", "cells", "shown", "kind"),
     [
-        (Numbers(), [1, None], [1.0, math.nan], "f"),
-        (Numbers(), [None, None], [math.nan] * 2, "f"),
+        (Column(), [1, None], [1.0, math.nan], "f"),
+        (Column(), [None, None], [math.nan] * 2, "f"),
         (Integers(), [1, 2**62], [1, 2**62], "i"),
         (Integers(), [1, None], [1.0, math.nan], "f"),
         (Flags(), [True, False], [True, False], "b"),
