@@ -51,42 +51,8 @@ GROUPS: dict[str, Group] = {
     "alias": Group("ganglion.aliases", "", "table of aliases"),
 }
 
-# Where the names that we ship come from, so that a document that needs one says what to install.
-_SHIPPED: dict[str, dict[str, tuple[str, ...]]] = {
-    "ganglion-toys": {
-        "environment": ("cartpole", "counting", "dummy", "pendulum", "tic_tac_toe"),
-        "muscle": ("dummy", "echo", "random", "tic_tac_toe"),
-        "brain": ("dummy", "log", "none"),
-        "objective": ("aggregate_rewards", "dummy"),
-        "transformer": ("counting",),
-        "document": ("demo",),
-    },
-    "ganglion-controllers": {"controller": ("taking_turns", "vanilla")},
-    "ganglion-conditions": {
-        "condition": ("agent_objective", "environment", "evaluation_objective", "max_episodes", "max_steps", "vanilla")
-    },
-    "ganglion-filters": {
-        "filter": (
-            "absolute_deviation",
-            "action_time_shift",
-            "delta_action",
-            "delta_obs",
-            "delta_step",
-            "merge_steps",
-            "norm",
-            "quadratic_penalty",
-        )
-    },
-    "ganglion-gymnasium": {"environment": ("gymnasium",)},
-    "ganglion-learners": {"brain": ("sarsa",), "muscle": ("sarsa",)},
-    "ganglion-palaestrai": {"alias": ("palaestrai",)},
-    "ganglion-replay": {"replay": ("recorded",)},
-    "ganglion-store": {"store": ("sqlite",)},
-    "ganglion-sweep": {"command": ("sweep",), "design": ("halton", "lhs", "random", "sobol"), "schema": ("sweep",)},
-}
 STANDARD = "pip install 'ganglion[standard]', or in a checkout pip install . ./plugins/ganglion-*"
 _KERNEL_ALONE = f"the kernel is installed without plugins; install those that belong to it: {STANDARD}"
-_PREFIXES = {"palaestrai": "ganglion-palaestrai"}  # of import paths that a distribution offers as names
 
 _GYMNASIUM_ID = re.compile(r"([\w.-]+/)?[\w.-]+-v\d+", re.ASCII)
 _PATH = re.compile(r"(?P<module>[^\W\d]\w*(\.[^\W\d]\w*)*)[:.](?P<name>[^\W\d]\w*)\Z", re.ASCII)
@@ -219,8 +185,7 @@ def alias(kind: str, name: str) -> Alias | None:
 def _is_foreign(kind: str, name: str) -> bool:
     """Say whether a name belongs to another project, known or not."""
     top = re.split(r"[.:]", name)[0]
-    prefixes = {*_PREFIXES, *(prefix for _, table in _tables() for prefix in table.get("prefixes", ()))}
-    return top in prefixes or alias(kind, name) is not None
+    return alias(kind, name) is not None or any(top in table.get("prefixes", ()) for _, table in _tables())
 
 
 def find(kind: str, name: str) -> Entry:
@@ -248,24 +213,20 @@ def find(kind: str, name: str) -> Entry:
 
 
 def _advice(kind: str, name: str) -> str:
-    """Return which distribution to install, or the nearest name that is there."""
-    for distribution, groups in _SHIPPED.items():
-        if name in groups.get(kind, ()):
-            alone = not any(_table().values())
-            return f"; {_KERNEL_ALONE}" if alone else f"; install it: pip install {distribution}"
+    """Return what may have been meant, or how to install more plugins."""
+    if not any(_table().values()):
+        return f"; {_KERNEL_ALONE}"
     top = re.split(r"[.:]", name)[0]
     for _, table in _tables():
         if top in table.get("prefixes", ()):
             return _advice_of(table["names"], kind, _foreign(name))
-    if top in _PREFIXES:
-        return f"; names of {top} need another distribution: pip install {_PREFIXES[top]}"
     if kind == "environment" and _GYMNASIUM_ID.fullmatch(name):
         return f"; one of Gymnasium is {{name: gymnasium, params: {{id: {name}}}}}"
     others = [g.noun for other, g in GROUPS.items() if g.base and name in {e.name for e in entries(other)}]
     if others:
         return f": it is of kind {' and '.join(others)}"
     names = dict.fromkeys(entry.name for entry in entries(kind))
-    return _like(name, names) or f"; `ganglion plugins {kind}s` lists those that there are"
+    return _like(name, names) or f"; `ganglion plugins {kind}s` lists those that there are, more come with {STANDARD}"
 
 
 def _like(name: str, names: Iterable[str]) -> str:
