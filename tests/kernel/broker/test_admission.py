@@ -76,6 +76,14 @@ def test_attaching_programs_fill_the_places_in_order() -> None:
         register.entitled(said, taken)
 
 
+def test_numbers_are_not_given_twice() -> None:
+    """Peers under a pattern get ascending numbers, also when one has left in between."""
+    register = Register(REGISTER)
+    names = [register.entitled(hello("x", "observer", "look", {}), ()).name for _ in range(3)]
+
+    assert ["observer-1", "observer-2", "observer-3"] == names
+
+
 def test_withdrawn_name_does_not_join() -> None:
     """A withdrawn name is closed while others of the same token stay open; an unknown one is no fault."""
     register = Register(REGISTER)
@@ -85,6 +93,14 @@ def test_withdrawn_name_does_not_join() -> None:
     with pytest.raises(RemoteProtocolError, match=r"no run waits for an environment named 'lake'; awaited are: hill$"):
         register.entitled(hello("lake", "environment", "attach", {}), ())
     assert register.entitled(hello("hill", "environment", "attach", {}), ())
+
+
+def test_wrong_tokens_are_answered_once_per_second_and_origin() -> None:
+    """Each origin is answered once in a second; others, and the next second, are not concerned."""
+    strangers = Strangers()
+    asked = [("a", 0.0), ("a", 0.5), ("b", 0.5), ("a", 0.99), ("a", 1.0), ("b", 1.2), ("b", 1.6)]
+
+    assert [True, False, True, False, True, False, True] == [strangers.may_answer(*row) for row in asked]
 
 
 def test_strangers_are_bounded() -> None:

@@ -7,12 +7,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ganglion.broker import Broker, Link, Send
+from ganglion.broker import Broker, Link, Note, Send
 from ganglion.broker.link import Admission, State
-from ganglion.limits import PEERS, QUEUE_MARK_BYTES, UNJOINED_PEERS
+from ganglion.limits import (
+    BEAT_AFTER_SILENCE_S,
+    BEAT_ANSWER_S,
+    HANDSHAKE_S,
+    LATE_ANSWER_S,
+    OPEN_CALLS,
+    PEERS,
+    QUEUE_MARK_BYTES,
+    UNJOINED_PEERS,
+)
 from ganglion.wire.codec import codec_of
 from ganglion.wire.envelope import Head, encode_head
-from ganglion.wire.messages import Hello, Subscribe
+from ganglion.wire.messages import Hello, Subscribe, Watch
 from ganglion.wire.name import Role
 from ganglion.wire.verb import Verb
 
@@ -70,6 +79,30 @@ def test_bodies_are_not_opened(frames: list[bytes]) -> None:
     assert [(CONTROLLER.encode(), head, *frames)] == [e.frames for e in effects if isinstance(e, Send)]
 
 
+def test_open_calls_are_bounded(farm: Any) -> None:
+    """One open call too many between two peers is answered busy; after an answer there is room again."""
+    farm.join("farm/muscle/ada/1", Role.MUSCLE, uid="ada", worker=1)
+    asker, other = farm.peers[MUSCLE], farm.peers["farm/muscle/ada/1"]
+    for i in range(OPEN_CALLS):
+        assert [BRAIN] == [row[0] for row in farm.say(asker, BRAIN, Verb.CALL, i, "brain.think")]
+    said = farm.say(asker, BRAIN, Verb.CALL, 99, "brain.think")
+
+    assert ("busy", 50) == (said[0][5]["kind"], said[0][5]["retry_after_ms"])
+    assert [BRAIN] == [row[0] for row in farm.say(other, BRAIN, Verb.CALL, 1, "brain.think")]
+    farm.say(farm.peers[BRAIN], MUSCLE, Verb.ERROR, 0)
+    assert [BRAIN] == [row[0] for row in farm.say(asker, BRAIN, Verb.CALL, 99, "brain.think")]
+
+
+@pytest.mark.parametrize("verb", [Verb.TELL, Verb.SIGNAL])
+@pytest.mark.parametrize("to", [CONTROLLER, "@farm/events", ""])
+def test_forbidden_words_without_an_answer_are_noted(farm: Any, verb: Verb, to: str) -> None:
+    """An ERROR to what is no CALL would be taken for the end of the connection: it is noted, and counted."""
+    brain = farm.peers[BRAIN]
+
+    assert [] == farm.say(brain, to, verb)
+    assert ("message.forbidden", 1) == (farm.notes[-1].event, len(brain.refusals_s))
+
+
 def test_nothing_passes_from_who_has_been_ended(farm: Any) -> None:
     """A front that has more of an ended peer in its hands finds no route."""
     farm.say(farm.peers[CONTROLLER], MUSCLE, Verb.CALL, 1, "muscle.act")
@@ -81,6 +114,55 @@ def test_nothing_passes_from_who_has_been_ended(farm: Any) -> None:
 
 
 # -- absent, not gone --------------------------------------------------------------------------------------------------
+@pytest.fixture
+def recovering(bus: Any) -> Any:
+    """Return a bus with one worker whose muscle and brain return if they are lost."""
+    bus.join("supervisor", Role.SUPERVISOR)
+    bus.join("farm/governor", Role.GOVERNOR)
+    bus.join(CONTROLLER, Role.CONTROLLER, worker=0)
+    bus.join(MUSCLE, Role.MUSCLE, uid="ada", worker=0, returns=True)
+    bus.join(BRAIN, Role.BRAIN, uid="ada", returns=True)
+    return bus
+
+
+def _lose(bus: Any, name: str) -> list[tuple[Any, ...]]:
+    said: list[tuple[Any, ...]] = bus.take(bus.broker.disconnect(bus.peers[name], "killed", bus.now_s))
+    return said
+
+
+def _again(bus: Any, name: str, role: str, **more: Any) -> Link:
+    link: Link = bus.connect()
+    assert Verb.WELCOME in [row[2] for row in bus.hello(link, name, role, name, **more)]
+    bus.peers[name] = link
+    return link
+
+
+def test_it_is_told_whether_an_answer_of_who_is_lost_was_awaited(recovering: Any) -> None:
+    """Idle is of whom nobody has asked anything, or who has answered it; what he himself has asked does not matter."""
+    recovering.ask(recovering.peers["farm/governor"], "kernel.watch", Watch([BRAIN, MUSCLE, CONTROLLER]))
+    recovering.say(recovering.peers[CONTROLLER], MUSCLE, Verb.CALL, 5, "muscle.act")
+    recovering.say(recovering.peers[MUSCLE], BRAIN, Verb.CALL, 6, "brain.think")
+    recovering.say(recovering.peers[BRAIN], MUSCLE, Verb.REPLY, 6)
+
+    lost = {name: {row[5].get("idle") for row in _lose(recovering, name)} for name in (BRAIN, MUSCLE, CONTROLLER)}
+    assert {BRAIN: {True}, MUSCLE: {None}, CONTROLLER: {True}} == lost
+
+
+@pytest.mark.parametrize("joins", [CONTROLLER, MUSCLE])
+def test_late_answers_are_no_breach(recovering: Any, joins: str) -> None:
+    """For ten seconds after either side has joined an answer that nobody awaits is noted, then it is a breach."""
+    recovering.now_s += 100.0
+    _lose(recovering, joins)
+    _again(recovering, joins, joins.split("/")[1])
+    recovering.now_s += LATE_ANSWER_S
+    for _ in range(20):
+        assert [] == recovering.say(recovering.peers[MUSCLE], CONTROLLER, Verb.REPLY, 8)
+        assert ("answer.late", "info") == (recovering.notes[-1].event, recovering.notes[-1].level)
+    assert [] == recovering.peers[MUSCLE].refusals_s
+    recovering.now_s += 0.001
+    assert [] == recovering.say(recovering.peers[MUSCLE], CONTROLLER, Verb.REPLY, 8)
+
+    assert "message.forbidden" == recovering.notes[-1].event
 
 
 # -- losing -----------------------------------------------------------------------------------------------------------
@@ -110,6 +192,49 @@ def test_slow_reader_is_told_what_it_missed(farm: Any) -> None:
 
 
 # -- clocks -----------------------------------------------------------------------------------------------------------
+def wait_s(bus: Any, span_s: float) -> list[tuple[Any, ...]]:
+    """Let time pass in ticks; returns all that is said."""
+    said: list[tuple[Any, ...]] = []
+    for _ in range(int(span_s / 0.25)):
+        said += bus.tick()
+    return said
+
+
+def test_silent_peer_is_asked_once_then_lost(bus: Any) -> None:
+    """A silent peer is asked after half a second, once, and lost when it owes the answer for too long."""
+    link = bus.join(STORE, Role.STORE)
+    said = wait_s(bus, BEAT_AFTER_SILENCE_S + 0.25)
+    assert [(STORE, Verb.BEAT, "")] == [(row[0], row[2], row[4]) for row in said]
+    assert [] == wait_s(bus, BEAT_ANSWER_S)
+    assert [] == bus.closed
+
+    assert [] == wait_s(bus, 0.25)
+    assert [link] == bus.closed
+    assert "silent for 2.5 s" == bus.notes[-1].fields["reason"]
+
+
+def test_stranger_has_little_time(bus: Any) -> None:
+    """A connection that does not say HELLO in time is told so and ended."""
+    link = bus.connect()
+    said = wait_s(bus, HANDSHAKE_S)
+    assert [] == said
+
+    said = bus.tick()
+    assert ["deadline"] == [row[5]["kind"] for row in said]
+    assert [link] == bus.closed
+
+
+def test_sleeping_watcher_accuses_nobody(bus: Any) -> None:
+    """After a tick that came late all clocks begin anew: nobody is lost for what was not heard meanwhile."""
+    bus.join(STORE, Role.STORE)
+    stranger = bus.connect()
+    wait_s(bus, 1.0)
+    for _ in range(5):
+        assert [] == bus.tick(60.0)
+    assert [] == bus.closed
+
+    wait_s(bus, HANDSHAKE_S)
+    assert [stranger] == bus.closed
 
 
 # -- bounds -----------------------------------------------------------------------------------------------------------
@@ -151,6 +276,21 @@ def test_a_silent_stranger_keeps_no_place(bus: Any) -> None:
     assert [first] == bus.closed
     assert {second, third, fourth} == set(broker.links.values())
     assert "all 3 places are taken (peers)" in effects[0].reason
+
+
+def test_alarm_before_the_places_are_taken() -> None:
+    """At four of five places there is an alarm, once, and again after there was room."""
+    broker = Broker(b"", "", 0, 0.0, peers_max=10)
+    links, alarms = [], []
+    for least in (7, 6, 0):
+        while len(links) < 9:
+            link, effects = broker.connect(0.0)
+            links.append(link)
+            alarms += [effect.fields["connections"] for effect in effects if isinstance(effect, Note)]
+        while len(links) > least:
+            broker.disconnect(links.pop(), "", 0.0)
+
+    assert [9, 9] == alarms  # from seven it is not far enough down
 
 
 def test_a_gap_is_told_without_another_message(farm: Any) -> None:

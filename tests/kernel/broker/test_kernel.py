@@ -136,9 +136,30 @@ def test_watches_and_subscriptions_end_with_what_is_withdrawn(bus: Any) -> None:
 # -- what is the supervisor's business --------------------------------------------------------------------------------
 
 
+def test_without_supervisor_the_call_is_answered(bus: Any) -> None:
+    """A call to a supervisor that is not there yet, or again, is answered: it is to be said again."""
+    operator = bus.join("operator-1", Role.OPERATOR, "")
+    said = bus.ask(operator, "kernel.runs")
+
+    assert [("ERROR", "busy")] == kinds(said)
+    assert {"absent": True} == said[0][5]["data"]
+
+
 def overdue(peer: str) -> Overdue:
     """Return the accusation of a peer."""
     return Overdue(peer, "muscle.act", 30.5)
+
+
+def test_the_supervisor_answers_again_after_its_return(bus: Any) -> None:
+    """Who asked a supervisor that is lost hears that it returns, and asks it anew."""
+    supervisor = bus.join("supervisor", Role.SUPERVISOR)
+    operator = bus.join("operator-1", Role.OPERATOR, "")
+    bus.ask(operator, "kernel.runs", serial=4)
+    said = bus.take(bus.broker.disconnect(supervisor, "killed", bus.now_s))
+    assert [("operator-1", True)] == [(row[0], row[5]["returns"]) for row in said if row[2] is Verb.LOST]
+    bus.join("supervisor", Role.SUPERVISOR)
+
+    assert ["supervisor"] == [row[0] for row in bus.ask(operator, "kernel.runs", serial=4)]
 
 
 def test_calls_to_the_supervisor_are_bounded(bus: Any) -> None:

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from ganglion.broker.link import Peer
-from ganglion.broker.rights import may_publish
+from ganglion.broker.rights import allowed, bit, calls, may_publish
 from ganglion.wire.codec import Content
+from ganglion.wire.envelope import packed_call
 from ganglion.wire.messages import CALLS
 from ganglion.wire.name import Role
 from ganglion.wire.verb import Verb
@@ -73,9 +74,26 @@ def cells() -> dict[tuple[str, str], dict[str, str]]:
     return found
 
 
+CELLS = cells()
 ASKED = {(source, f"{to}.{word}") for source, to, words in rows(CALLS_TABLE)[1:] for word in words.split()}
 KERNEL_ASKED = {(source, f"kernel.{word}") for source, words in rows(KERNEL_TABLE)[1:] for word in words.split()}
 NAMES = sorted({name for _, name in ASKED | KERNEL_ASKED} | {call.name for call in CALLS} | {"", "muscle.fly"})
+
+
+def entitled(source: Peer, target: Peer, verb: str, call: str = "") -> bool:
+    """Say what the printed tables say."""
+    if verb in ("REPLY", "ERROR"):
+        return entitled(target, source, "CALL", call)
+    if call and (source.role.value, call) not in ASKED:
+        return False
+    if call and not call.startswith(f"{target.role.value}."):
+        return False
+    scope = CELLS.get((source.role.value, target.role.value), {}).get(verb)
+    if scope in (None, "any"):
+        return scope == "any"
+    worker = (source.worker, source.evaluation) == (target.worker, target.evaluation)
+    same = {"run": True, "worker": worker, "agent": source.uid == target.uid}
+    return source.run == target.run and same[scope]
 
 
 def peer(role: Role, name: str, run: str, worker: int, uid: str, evaluation: bool = False) -> Peer:
@@ -109,6 +127,17 @@ def everybody() -> list[Peer]:
 
 
 EVERYBODY = everybody()
+
+
+@pytest.mark.parametrize("role", Role)
+def test_bits_and_calls_are_those_of_the_tables(role: Role) -> None:
+    """The verbs and calls that may pass are those of the printed tables, for every pair of peers."""
+    for source, target in itertools.product(EVERYBODY, EVERYBODY):
+        if source.role is role:
+            verbs = sum(bit(verb) for verb in Verb if entitled(source, target, verb.name))
+            asked = {packed_call(name) for name in NAMES if name and entitled(source, target, "CALL", name)}
+
+            assert (verbs, asked) == (allowed(source, target), calls(source, target)), (source, target)
 
 
 def test_every_call_is_in_a_table() -> None:

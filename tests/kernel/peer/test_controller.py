@@ -111,6 +111,16 @@ def fail(it: Any) -> Any:
     return it.failures[0]
 
 
+def test_a_silent_peer_is_reported(worker: Any) -> None:
+    """An environment that does not answer in its time fails the worker by its name and the place."""
+    it = worker()
+    it.link.answers["environment.update"] = lambda peer, message: None
+    report = fail(it)
+
+    assert ("deadline", "r/environment/w/0") == (report.failure.kind, report.peer)
+    assert "environment w (worker 0) to answer environment.update (episode 0, step 1)" in report.failure.message
+
+
 def test_a_lost_store_is_reported(worker: Any) -> None:
     """Without a store nothing more can be written."""
     it = worker()

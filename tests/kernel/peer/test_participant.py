@@ -59,6 +59,19 @@ def test_leaving_a_dead_kernel_only_closes(participant: Participant, link: Any) 
 # -- asking -----------------------------------------------------------------------------------------------------------
 
 
+def test_a_late_answer_is_dropped(participant: Participant, link: Any, clock: Any) -> None:
+    """An answer that comes after its deadline is no answer to anything."""
+    asked = participant.ask(A, "muscle.reset", MuscleReset(1), 5.0)
+    with pytest.raises(DeadlineExceeded) as caught:
+        participant.gather([asked])
+    link.answer(link.calls()[0], Done())
+    link.answers["muscle.reset"] = lambda peer, message: Done()
+
+    assert (A, 105.0) == (caught.value.peer, clock.now_s)
+    assert "waited 5.0 s in vain for muscle a (worker 0) to answer muscle.reset" == str(caught.value)
+    assert Done() == participant.call(A, "muscle.reset", MuscleReset(2), 5.0)
+
+
 # -- pumping ----------------------------------------------------------------------------------------------------------
 
 

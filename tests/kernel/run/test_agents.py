@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from ganglion.errors import DocumentError
-from ganglion.run.agents import declaration_rows, resolve
+from ganglion.run.agents import declaration_rows, misfits, resolve
 
 SPACE = {"type": "discrete", "n": 2, "start": 0}
 
@@ -59,6 +59,20 @@ def test_id_of_two_environments_is_a_fault(kit: Any) -> None:
     declared = {"a": {"sensors": rows("b.0"), "actuators": []}, "a.b": {"sensors": rows("0"), "actuators": []}}
     with pytest.raises(DocumentError, match=r"the sensor 'a\.b\.0' can belong to environment 'a' and to 'a\.b'"):
         resolve(kit.phase(agents=[]), declared)
+
+
+def test_rewards_are_looked_up_once_they_are_known(kit: Any) -> None:
+    """A reward that is not declared is a fault at its line, unless its environment declares rewards later."""
+    agent = kit.agent(
+        sensors=["hill.0"],
+        actuators=[],
+        rewards=["lake", "lake.r", "lake.x", "hill.any", "hill"],
+        rewards_at=["f.yml:1:1", "f.yml:1:2", "f.yml:1:3", "f.yml:1:4", "f.yml:1:5"],
+    )
+
+    assert [
+        ("f.yml:1:3", "agent ada: rewards: 'lake.x' was not declared by its environment; did you mean 'lake.r'?")
+    ] == misfits(kit.phase(agents=[agent]), DECLARED)
 
 
 def test_what_an_environment_tells_of_itself_is_declared() -> None:

@@ -22,6 +22,16 @@ def test_what_is_written_is_read(cut: dict[str, Any]) -> None:
     assert cut == read_cut(cut_text(cut), "here")
 
 
+def test_every_damaged_byte_is_found() -> None:
+    """Whatever byte of a value or a name is another, the file is named as damaged."""
+    text = cut_text({"run": "farm-1", "phase": 3, "models": [[0, "ada", "/a"]]})
+    for place, letter in enumerate(text):
+        if letter.isalnum() or letter == "/":
+            broken = text[:place] + chr(ord(letter) ^ 1) + text[place + 1 :]
+            with pytest.raises(StoreError, match=r"cut x\.json: the file is damaged"):
+                read_cut(broken, "x.json")
+
+
 @pytest.mark.parametrize("text", ["", "[]", "3", "{}", '{"sha256": 1}', "[" * 100_000, cut_text({})[:-9]])
 def test_what_is_no_cut_is_refused(text: str) -> None:
     """Text of any other kind is named as damaged, and nothing else is raised."""

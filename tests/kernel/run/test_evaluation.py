@@ -36,6 +36,43 @@ def test_an_evaluation_runs_before_the_last_verdict(kit: Any) -> None:
     assert [("train", 0), ("train", 1), ("train", 2), ("evaluate", 0)] == story(farm)
 
 
+def test_all_workers_evaluate_as_often_as_it_says(kit: Any) -> None:
+    """Each evaluation worker runs `evaluate_episodes` episodes; workers in mid-episode keep everything."""
+    lengths = lambda w, e: 3 if w == 0 else 7  # noqa: E731
+    phase = training(kit, evaluate_every=1, evaluate_episodes=2, workers=2)
+    farm = kit.Farm(kit.plan(phase), limited(kit, 2), lengths).begin().run()
+
+    ended = [(w, e, steps) for w, e, steps, _ in farm.episodes]
+    assert [(0, 0, 3), (0, 1, 3), (1, 0, 7), (1, 1, 7)] == sorted(ended)
+    numbers = sorted({row[2] for row in farm.records("evaluation")})
+    expected = [(w, e) for w in range(2) for e in range(2 * len(numbers))]
+    assert expected == sorted(row[:2] for row in farm.evaluation_episodes)
+
+
+def test_metrics_are_means_overlaid_by_the_brain(kit: Any) -> None:
+    """`objective`, `return` and `steps` are means over the episodes; what the brain reports comes on top."""
+    farm = kit.Farm(kit.plan(training(kit)), limited(kit, 2))
+    farm.metrics = lambda number: {"skill": 0.5, "steps": 99.0}
+    farm.begin().run()
+
+    phase, agent, number, episodes, metrics, brain, _ = farm.records("evaluation")[0]
+    assert (0, "ada", 0, 2, None) == (phase, agent, number, episodes, brain)
+    assert {"objective": 1.0, "return": 3.0, "steps": 99.0, "skill": 0.5} == metrics
+    assert [ask.message.episodes for ask in farm.asks if ask.call == "brain.evaluate"] == [
+        [
+            {
+                "worker": 0,
+                "episode": 0,
+                "steps": 3,
+                "objective_mean": 1.0,
+                "objective_sum": 3.0,
+                "terminated": True,
+                "truncated": False,
+            }
+        ]
+    ]
+
+
 class Successful(TerminationCondition):
     """Stop the phase when an evaluation reports skill 1."""
 
@@ -61,6 +98,16 @@ def test_of_equal_signals_the_first_in_the_document_counts(kit: Any, order: Any,
     farm.begin().run()
 
     assert reason == farm.records("phase")[-2][4]
+
+
+def test_rows_have_their_place_among_the_episodes(kit: Any) -> None:
+    """Signals of an evaluation stand behind its PAUSE and before its CONTINUE, by round and step."""
+    farm = kit.Farm(kit.plan(training(kit, workers=2)), limited(kit, 2)).begin().run()
+    rows = sorted(farm.records("signal"), key=lambda r: (r[8], r[9], 99 if r[1] is None else r[1]))
+    words = [(r[4], r[5], r[7] is not None) for r in rows if r[8] == 3]
+
+    reset, inside = ("RESET", "condition:environment", False), ("RESET", "condition:environment", True)
+    assert [reset, reset, ("PAUSE", "governor", False), inside, inside, ("CONTINUE", "governor", False)] == words
 
 
 def test_strange_declarations_fail_the_run(kit: Any) -> None:

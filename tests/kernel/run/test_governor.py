@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ganglion.limits import LEAVE_EPISODE_S
-from ganglion.run.effect import Answer, Await, Cut, Event, Finish, Stage
+from ganglion.run.effect import Answer, Await, Cut, Event, Finish, Stage, Steer
 from ganglion.run.plan import EnvironmentPlan, Recovery
 from ganglion.sdk.flow import Signal
-from ganglion.wire.messages import Rebuild, Rebuilt
+from ganglion.wire.messages import Failure, FlowSignal, Rebuild, Rebuilt, Signalled
 
 
 def learner(kit: Any, index: int = 0, **more: Any) -> Any:
@@ -183,7 +183,119 @@ def test_stop_phase_cuts_the_others(kit: Any) -> None:
     assert "enough" == farm.records("phase")[-1][4]
 
 
+def test_a_phase_condition_cuts_who_is_in_mid_episode(kit: Any) -> None:
+    """When the phase ends with one worker's episode, the others end theirs at the same boundary."""
+    farm = kit.Farm(
+        kit.plan(learner(kit, workers=3)), [("total", kit.FakeTotal(2), "phase")], lambda w, e: [5, 3, 3][w]
+    )
+    farm.begin().run()
+
+    assert [(1, 0, 3, "terminated"), (2, 0, 3, "terminated"), (0, 0, 3, "truncated: phase end")] == farm.episodes
+    assert "total: 2 episodes" == farm.records("phase")[-1][4]
+    assert [["condition:total", "total: 2 episodes"]] == [row[5:7] for row in farm.records("signal") if row[1] is None]
+
+
+def test_stop_simulation_ends_one_worker(kit: Any) -> None:
+    """STOP_SIMULATION takes one worker out; the phase goes on, and ends for its own reason."""
+    farm = kit.Farm(
+        kit.plan(learner(kit, workers=2)),
+        [("limit", kit.FakeLimit(3), "phase")],
+        lambda w, e: 4,
+        stop(0, 1, 2, Signal.STOP_SIMULATION, "condition:tired"),
+    )
+    # The limit asks for three episodes of every worker; worker 0 never has them, worker 1 stops for itself.
+    farm.begin().run()
+
+    stopped = [row for row in farm.verdicts if row[1] != "RESET"]
+    assert [(0, "STOP_SIMULATION", "enough"), (1, "STOP_SIMULATION", "max_episodes")] == stopped
+    assert [2, 3] == [sum(e[0] == w for e in farm.episodes) for w in (0, 1)]
+    assert "max_episodes" == farm.records("phase")[-1][4]
+
+
 # -- operators --------------------------------------------------------------------------------------------------------
+
+
+def _answer(farm: Any, wish: FlowSignal, phase: str | None = None) -> tuple[bool, str]:
+    answer = farm.signal(wish, phase)
+    return answer.accepted, answer.text
+
+
+@pytest.mark.parametrize("learns", [False, True])
+@pytest.mark.parametrize(
+    ("signal", "status", "reason"),
+    [("STOP_PHASE", "completed", "operator: tea"), ("SHUTDOWN", "shutdown", "operator: tea")],
+)
+def test_operator_stops(kit: Any, learns: bool, signal: str, status: str, reason: str) -> None:
+    """STOP_PHASE ends this phase and goes on with the next; SHUTDOWN ends the run, with success."""
+    made = learner(kit, workers=2) if learns else kit.phase(workers=2)
+    farm = kit.Farm(
+        kit.plan(made, kit.phase(1)), lambda p: [("limit", kit.FakeLimit(9 if p.index == 0 else 1), "phase")]
+    )
+    farm.begin().run(until=lambda: running(farm))
+    assert (True, "acts at the next step boundary of phase 0") == _answer(
+        farm, FlowSignal(signal, "operator", "tea"), "0"
+    )
+    farm.run()
+
+    assert Finish("finished", status, 0) == farm.finish
+    assert reason == farm.records("phase")[1][4]
+    assert (2 if signal == "STOP_PHASE" else 1) * 2 == len(farm.records("phase"))
+    assert [signal, "operator", "tea"] == farm.records("signal")[0][4:7]
+
+
+def test_greatest_of_several_signals_wins(kit: Any) -> None:
+    """Of several signals for one worker before the same boundary the greatest acts, whichever came last."""
+    farm = kit.Farm(kit.plan(learner(kit, workers=2)), [("limit", kit.FakeLimit(2), "phase")], lambda w, e: 20)
+    farm.begin().run(until=lambda: farm.workers[1].step == 5 and farm.workers[0].state != "standing")
+    for signal in ("RESTART", "RESET"):
+        _answer(farm, FlowSignal(signal, "operator", worker=1))
+    farm.run()
+
+    assert [(1, "RESTART", 1)] == [row[:3] for row in farm.began if row[0] == 1 and row[2] == 1]
+
+
+@pytest.mark.parametrize("learns", [False, True])
+@pytest.mark.parametrize("end", ["CONTINUE", "RESET", "STOP_PHASE"])
+def test_pause_lasts_until_something_else(kit: Any, learns: bool, end: str) -> None:
+    """A paused phase stands still, however long; CONTINUE or a greater signal ends the pause."""
+    made = learner(kit, workers=2) if learns else kit.phase(workers=2)
+    farm = kit.Farm(kit.plan(made), [("max_episodes", kit.FakeLimit(2), "phase")], lambda w, e: 30)
+    farm.begin().run(until=lambda: running(farm))
+    assert farm.signal(FlowSignal("PAUSE", "operator")) is None, "who asks is told when they stand"
+    farm.run()
+    stood = farm.steps
+    farm.run()
+    farm.tick(1.0)
+    assert (None, stood) == (farm.finish, farm.steps)
+    assert stood < 30
+    steps = [worker.step for worker in farm.workers]
+    lines = [f"worker {w} is paused after step {step} of episode 0" for w, step in enumerate(steps)]
+    assert Signalled(True, "\n".join(lines)) == farm.answers["operator"]
+    assert {"phase": 0, "workers": [0, 1], "moving": False} == farm.events("phase.paused")[-1]
+    assert not farm.events("phase.resumed")
+
+    _answer(farm, FlowSignal(end, "operator"))
+    farm.run()
+    assert [{"phase": 0}] == farm.events("phase.resumed")
+    assert Finish("finished", "completed", 0) == farm.finish
+    assert {"CONTINUE": 120, "RESET": stood + 60, "STOP_PHASE": stood}[end] == farm.steps
+
+
+@pytest.mark.parametrize("learns", [False, True])
+@pytest.mark.parametrize("now", [False, True])
+def test_interrupt(kit: Any, learns: bool, now: bool) -> None:
+    """An interrupted run ends with 130: after the running episodes, or at the next boundary; brains still store."""
+    made = learner(kit, workers=2) if learns else kit.phase(workers=2)
+    farm = kit.Farm(kit.plan(made, kit.phase(1)), [("max_episodes", kit.FakeLimit(9), "phase")], lambda w, e: 12)
+    farm.begin().run(until=lambda: running(farm))
+    farm.obey(farm.governor.stop(now, "Ctrl-C", 0.0))
+    farm.run()
+
+    assert Finish("interrupted", "interrupted: Ctrl-C", 130) == farm.finish
+    assert ["interrupted" if now else "terminated"] * 2 == [e[3] for e in farm.episodes]
+    assert ["interrupted", "interrupted"] == farm.records("phase")[-1][3:]
+    assert 2 == len(farm.records("phase"))
+    assert learns == bool(farm.records("brain"))
 
 
 @pytest.mark.parametrize("cut_before", [False, True])
@@ -236,6 +348,17 @@ def test_worker_that_does_not_close_is_not_awaited_for_ever(kit: Any) -> None:
     assert farm.finish is not None
 
 
+@pytest.mark.parametrize(("kind", "status"), [("document", 2), ("plugin", 2), ("usage", 2), ("author", 1), ("lost", 1)])
+def test_exit_status_of_what_never_began(kit: Any, kind: str, status: int) -> None:
+    """A fault of document or plugin before the first step ends with 2: nothing was run."""
+    farm = kit.Farm(kit.plan(kit.phase())).begin()
+    farm.run(until=lambda: farm.governor.stage is Stage.SETTING_UP)
+    farm.obey(farm.governor.failed(("setup", 0), Failure(kind, "boom"), None, 0.0))
+
+    assert farm.finish is not None
+    assert status == farm.finish.exit_status
+
+
 def test_unknown_ids_fail_the_run_with_their_places(kit: Any) -> None:
     """Ids that no environment declares end the run before the first step, all of them at once."""
     bad = kit.agent(sensors=["hill.7"], actuators=["hil.0"], sensors_at=["farm.yml:9:3"])
@@ -263,6 +386,61 @@ def test_workers_that_declare_differently_fail_the_run(kit: Any) -> None:
 
 
 # -- waiting ----------------------------------------------------------------------------------------------------------
+def test_waits_are_told_and_end(kit: Any) -> None:
+    """Who does not join is told of by name at 2, 4, 8 ... seconds, and fails the run at the deadline."""
+    farm = kit.Farm(kit.plan(kit.phase(deadlines_s={"join": 10.0})))
+    farm.silent.add("farm-1/muscle/ada/0")
+    farm.begin().run()
+    for _ in range(39):
+        farm.tick(0.25)
+    texts = [event["text"] for event in farm.events("waiting")]
+
+    assert [
+        f"waiting {t:.1f} s for muscle ada (worker 0) to join; gives up in {10 - t:.1f} s" for t in (2.0, 4.0, 8.0)
+    ] == texts
+    assert farm.finish is None
+
+    farm.tick(0.25)
+    assert farm.finish is not None
+    assert "failed: waited 10.0 s for muscle ada (worker 0) to join" == farm.finish.reason
+    assert "farm-1/muscle/ada/0" == farm.finish.peer
+
+
+def test_who_attaches_is_awaited_by_name_for_ever(kit: Any) -> None:
+    """A program that somebody else starts is awaited without a deadline; the wait says what to do."""
+    from ganglion.run.plan import EnvironmentPlan
+
+    farm = kit.Farm(kit.plan(kit.phase(environments=[EnvironmentPlan("hill", attach=True)])))
+    farm.silent.add("farm-1/environment/hill/0")
+    farm.begin().run()
+    for _ in range(100):
+        farm.tick(60.0)
+
+    assert farm.finish is None
+    assert farm.events("waiting")[0]["text"].endswith(
+        "for environment hill (worker 0) to attach: start it with GANGLION_NAME=hill or ganglion attach"
+    )
+    farm.obey(farm.governor.joined("farm-1/environment/hill/0", "json", farm.now_s))
+    assert Stage.SETTING_UP is farm.governor.stage
+    assert "json" == farm.asks[-1].message.environments[0]["content"]
+
+
+def test_store_is_awaited_too(kit: Any) -> None:
+    """A run with a store does not begin before the store has joined, and fails when it is lost."""
+    farm = kit.Farm(kit.plan(kit.phase()), [("limit", kit.FakeLimit(1), "phase")], store="farm-1/store")
+    farm.silent.add("farm-1/store")
+    farm.begin().run()
+    assert Stage.JOINING is farm.governor.stage
+    farm.tick(2.0)
+    assert ["waiting 2.0 s for the store to join; gives up in 28.0 s"] == [e["text"] for e in farm.events("waiting")]
+
+    farm.obey(farm.governor.joined("farm-1/store", "msgpack", farm.now_s))
+    farm.run(until=lambda: running(farm))
+    farm.obey(farm.governor.lost("farm-1/store", "disk full", farm.now_s))
+    assert [Steer] == [type(e) for e in farm.effects if isinstance(e, Steer)]
+    farm.run()
+    assert farm.finish is not None
+    assert "failed: the store is gone: disk full" == farm.finish.reason
 
 
 # -- beginning again ---------------------------------------------------------------------------------------------------

@@ -11,6 +11,19 @@ def told(effects: list[Any]) -> dict[str, tuple[bool, str]]:
     return {effect.token: (effect.message.accepted, effect.message.text) for effect in effects}
 
 
+def test_it_is_kept_when_all_stand() -> None:
+    """Who asks for all workers is answered when the last one stands, with a line for each, and once."""
+    promises = Promises()
+    promises.give("all", None, 0.0)
+
+    assert {} == told(promises.keep({0: (3, 12), 1: None}, "worker", 1.0))
+    kept = promises.keep({0: (3, 12), 1: (0, 4)}, "worker", 2.0)
+    assert {
+        "all": (True, "worker 0 is paused after step 12 of episode 3\nworker 1 is paused after step 4 of episode 0")
+    } == told(kept)
+    assert {} == told(promises.keep({0: (3, 12), 1: (0, 4)}, "worker", 3.0))
+
+
 def test_nobody_waits_for_ever() -> None:
     """After its time a promise is kept with what is known: who does not stand is named."""
     promises = Promises()

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ganglion.errors import PeerLost, UsageError
+from ganglion.limits import OPEN_CALLS
 from ganglion.transport import link
 from ganglion.transport.blocking import BlockingLink
 from ganglion.transport.curve import ClientKeys, new_pair
@@ -30,6 +31,21 @@ def test_frame_sizes(bus: Any, size: int) -> None:
 
     assert (blob[:size], b"", blob[:size]) == asked.blobs
     assert blob[:size] == controller.receive().body
+
+
+def test_busy(bus: Any) -> None:
+    """One CALL more than may be open is answered busy; an answer makes room again."""
+    brain, muscle = bus.join(Role.BRAIN, None), bus.join(Role.MUSCLE)
+    think = Head(Verb.CALL, 1, "brain.think")
+    for _ in range(OPEN_CALLS + 1):
+        muscle.send(brain.name, think)
+    assert "busy" == muscle.failure()
+    brain.receive()
+    brain.send(muscle.name, Head(Verb.REPLY, think.serial))
+    assert Verb.REPLY is muscle.receive().head.verb
+    muscle.send(brain.name, think)
+    for _ in range(OPEN_CALLS):
+        assert think == brain.receive().head
 
 
 @pytest.mark.parametrize("serial", [0, 2, 200, 70_000, 2**40])
@@ -58,6 +74,20 @@ def test_calls_that_are_no_right_do_not_pass(bus: Any) -> None:
     muscle.send(brain.name, Head(Verb.CALL, 2**40, "brain.leave"))
 
     assert "brain.leave" == brain.receive().head.call
+
+
+def test_answers_need_a_call(bus: Any) -> None:
+    """A REPLY that nobody has asked for does not arrive."""
+    controller, environment = bus.join(Role.CONTROLLER), bus.join(Role.ENVIRONMENT)
+    controller.send(environment.name, CALL)
+    environment.send(environment.receive().peer, REPLY)
+    controller.receive()
+    environment.send(controller.name, REPLY)
+    for peer in (environment, controller):  # the kernel's answer to the one comes after the broker has judged
+        peer.send("", Head(Verb.CALL, 9, "kernel.info"))
+        answered = peer.receive()
+
+        assert ("", 9) == (answered.peer, answered.head.serial)
 
 
 def test_leave_and_come_back(bus: Any) -> None:

@@ -63,6 +63,21 @@ def test_one_who_waits_is_greeted() -> None:
 OLD = GREETING[:10] + b"\1\5"  # signature, revision and socket type of a DEALER of ZMTP 2.0
 
 
+@pytest.mark.parametrize("identity", [b"\0\0", b"\0\3joe", b"\2" + (3).to_bytes(8, "big") + b"joe"])
+@pytest.mark.parametrize("step", [1, 7, 1000])
+def test_a_dealer_of_version_2(identity: bytes, step: int) -> None:
+    """A DEALER of ZMTP 2.0 says type and identity, in any pieces, and then messages; it gets no command of ours."""
+    connection = Connection(listening=True)
+    data = OLD + identity + wire(b"", b"x" * 300)
+    events = [event for i in range(0, len(data), step) for event in connection.receive(data[i : i + step])]
+
+    assert Opened(0, b"joe" if b"joe" in identity else b"") == events[0]
+    assert [[b"", b"x" * 300]] == plain(events[1:])
+    assert GREETING[:11] + b"\6\0\0" == bytes(connection.outgoing)
+    assert connection.old
+    assert State.HELLO is connection.state
+
+
 @pytest.mark.parametrize(
     ("said", "found"),
     [
