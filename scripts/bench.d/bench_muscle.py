@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from measure import Options, Row, compare, interleave
 
+from ganglion.peer.author import Loader
 from ganglion.peer.conversation import Request
-from ganglion.peer.loader import Loader
 from ganglion.peer.muscle import MuscleHost
 from ganglion.peer.participant import Participant
 from ganglion.sdk import Batch, Box, Muscle, Objective

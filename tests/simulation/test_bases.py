@@ -16,9 +16,8 @@ from simulation.campaign import Campaign, case_of
 from simulation.cases import CASES, DICE, case
 
 from ganglion.peer import renewal
-from ganglion.peer.crossing import Crossing
 from ganglion.peer.records import Records
-from ganglion.peer.renewal import Renewal
+from ganglion.peer.renewal import Crossing, Renewal
 from ganglion.peer.snapshot import Snapshot
 from ganglion.sdk import Environment
 

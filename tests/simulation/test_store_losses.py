@@ -21,9 +21,9 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from ganglion.cli.verify import results_digest
 from ganglion.errors import StoreUnavailable
 from ganglion.limits import RETRY_S, STREAM_CREDIT_MESSAGES
+from ganglion.peer.journal import Tape
 from ganglion.peer.participant import Participant
 from ganglion.peer.store import StoreHost
-from ganglion.peer.tape import Tape
 from ganglion.wire.codec import codec_of
 from ganglion.wire.envelope import Envelope, Head, decode, encode
 from ganglion.wire.messages import RecordAck, RecordBatch, Welcome

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from ganglion.errors import GanglionError
+from ganglion.peer.journal import FileReel, Tape
 from ganglion.peer.models import Index, copy_model, shelves
-from ganglion.peer.tape import FileReel, Tape
 from ganglion.run.plan import Process
 from ganglion.sdk.models import Models, file_name, percent_encoded
 from ganglion.supervisor.folder import RunFolder, log_name, reserve, run_id

@@ -14,8 +14,7 @@ from ganglion.wire.messages import Boundary, FlowSignal, Go, Stands
 
 if TYPE_CHECKING:
     from ganglion.peer.episode import Episode
-    from ganglion.peer.phase import Phase
-    from ganglion.peer.world import World
+    from ganglion.peer.world import Phase, World
 
 _ENDED = "condition:environment"
 _PAUSE_LOOK_S = 0.5

@@ -11,24 +11,18 @@ from typing import Any
 import msgpack
 
 from ganglion.errors import AuthorError, GanglionError, RemoteProtocolError
-from ganglion.peer.checkpoint import Checkpoints, export, restore
+from ganglion.peer.author import Excuses, Hooks, Loader, Pardoned, continues, failure_of, identity, seed_process
 from ganglion.peer.conversation import Request
-from ganglion.peer.excuse import Excuses, Pardoned, continues
-from ganglion.peer.failure import failure_of
+from ganglion.peer.decision import Notes
 from ganglion.peer.filters import LearningFilters, tag_of
-from ganglion.peer.hooks import Hooks, identity, seed_process
-from ganglion.peer.layout import Layout, copied, freeze, thaw
-from ganglion.peer.loader import Loader
-from ganglion.peer.matrix import learns_arrays
 from ganglion.peer.models import copy_model, files_of
-from ganglion.peer.notes import Notes
 from ganglion.peer.participant import DEFERRED, Handler, Participant
 from ganglion.peer.renewal import Renewal
 from ganglion.peer.replay import Learner, provider
-from ganglion.peer.snapshot import Snapshot, State
-from ganglion.peer.state import Generators, streams_of
+from ganglion.peer.snapshot import Checkpoints, Generators, Snapshot, State, export, restore, streams_of
 from ganglion.peer.thought import Newest, Round, evaluated, signal_of
 from ganglion.peer.transitions import Layouts, Row, Stack, remember
+from ganglion.peer.values import Layout, copied, freeze, learns_arrays, thaw
 from ganglion.sdk.brain import Brain, CheckpointableBrain, EpisodeSummary, Evaluation, Update, carries_update
 from ganglion.sdk.flow import Mode
 from ganglion.sdk.information import RewardInformation

@@ -8,19 +8,15 @@ from dataclasses import replace
 from typing import Any
 
 from ganglion.errors import CallFailed, GanglionError, NotSetUp, RemoteProtocolError, StoreError
+from ganglion.peer.author import Hooks, Loader, failure_of, identity, is_loss, seed_process, show_failure
 from ganglion.peer.conversation import Gone, Pending, Request, Told
-from ganglion.peer.crossing import Crossing
 from ganglion.peer.episode import Episode
-from ganglion.peer.failure import failure_of, is_loss, show_failure
-from ganglion.peer.hooks import Hooks, identity, seed_process
-from ganglion.peer.journal import Journal
-from ganglion.peer.layout import Layout
-from ganglion.peer.loader import Loader
-from ganglion.peer.mender import Mender, await_successor, lost_between_calls
+from ganglion.peer.lost import Journal, Mender, await_successor, lost_between_calls
 from ganglion.peer.participant import Handler, Participant
-from ganglion.peer.phase import Phase
 from ganglion.peer.records import Records
-from ganglion.peer.world import Actor, World, select
+from ganglion.peer.renewal import Crossing
+from ganglion.peer.values import Layout
+from ganglion.peer.world import Actor, Phase, World, select
 from ganglion.run.plan import span_s
 from ganglion.sdk.controller import Controller
 from ganglion.sdk.flow import Mode, Signal

@@ -1,16 +1,66 @@
-"""Decisions: what a muscle's host knows of one whose outcome is open, and what it makes of proposals and updates."""
+"""Decisions: what a muscle's host knows of an open one, what an answer carries, and how it is held to declarations."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ganglion.errors import AuthorError
-from ganglion.peer.layout import Layout, thaw
+from ganglion.errors import AuthorError, RemoteProtocolError
+from ganglion.peer.author import Excuses, wrong_answer
+from ganglion.peer.contract import checked_row
+from ganglion.peer.values import Layout, thaw
+from ganglion.peer.world import Actor
+from ganglion.sdk.brain import Brain
+from ganglion.sdk.flow import Signal
 from ganglion.sdk.information import ActuatorInformation
 from ganglion.sdk.models import Models
-from ganglion.wire.messages import Thought
+from ganglion.wire.messages import Acted, Thought
+
+BRAIN = "brain."
+"""How the names of a brain's statistics begin, which lie in one column with those of its muscles."""
+
+
+class Notes:
+    """Keep excuses and statistics of a brain's host by the worker whose row they concern, until that is answered."""
+
+    def __init__(self, excuses: Excuses) -> None:
+        self._excuses = excuses
+        self._excused: dict[int, list[dict[str, Any]]] = {}
+        self._noted: dict[int, dict[str, float]] = {}
+
+    def take(self, worker: int, brain: Brain) -> None:
+        """Keep for a worker what has been excused and noted since the last call; of one key the newest number."""
+        noted = brain.pop_statistics()
+        if noted:
+            self._noted.setdefault(worker, {}).update({f"{BRAIN}{key}": noted[key] for key in noted})
+        excused = self._excuses.pop()
+        if excused:
+            self._excused.setdefault(worker, []).extend(excused)
+
+    def pop(self, worker: int) -> tuple[list[dict[str, Any]] | None, dict[str, float] | None]:
+        """Return the excuses and the statistics for a worker; None where there are none."""
+        return self._excused.pop(worker, None), self._noted.pop(worker, None)
+
+    def left(self) -> list[dict[str, Any]] | None:
+        """Return the excuses of which no worker was told, at the end of a phase; None if there are none."""
+        left = [excuse for excused in self._excused.values() for excuse in excused]
+        self._excused = {}
+        return left or None
+
+    def export(self) -> dict[str, Any]:
+        """Return all that `restore` needs, as plain values."""
+        return {
+            "excused": [[worker, excused] for worker, excused in self._excused.items()],
+            "noted": [[worker, noted] for worker, noted in self._noted.items()],
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take over what `export` returned."""
+        self._excused = {worker: list(excused) for worker, excused in state["excused"]}
+        self._noted = {worker: dict(noted) for worker, noted in state["noted"]}
+
 
 POLICY = "policy"  # the tag of the last update beside a model
 
@@ -82,3 +132,88 @@ def finite(layout: Layout, values: list[Any]) -> list[Any]:
     if infinite is not None:
         raise AuthorError(f"setpoint {infinite}: expected a finite number, found {values!r:.80}")
     return values
+
+
+_ACT = "muscle.act"
+
+
+def heard(actors: Sequence[Actor], answers: Sequence[Acted]) -> list[Acted]:
+    """Return the answers of these muscles as our own hosts would have sent them.
+
+    Our hosts have checked what they send. What a program sends that cannot be taken is blamed on it, by CallFailed.
+    """
+    return [
+        answer if actor.checks is None else _checked(actor, answer)
+        for actor, answer in zip(actors, answers, strict=True)
+    ]
+
+
+def setpoints_of(actor: Actor, answer: Acted) -> list[Any]:
+    """Return the one row of setpoints of an answer; CallFailed blames the muscle if there is none."""
+    rows = answer.setpoints
+    if rows is None or len(rows) != 1 or type(rows[0]) is not list or len(rows[0]) != len(actor.targets):
+        text = f"setpoints: expected one row of {len(actor.targets)} values, found {rows!r:.80}"
+        raise wrong_answer(actor.peer, _ACT, RemoteProtocolError(text))
+    row: list[Any] = rows[0]
+    return row
+
+
+def _checked(actor: Actor, answer: Acted) -> Acted:
+    if answer.setpoints is not None:
+        setpoints_of(actor, answer)
+    try:
+        return replace(
+            answer,
+            setpoints=_rows(actor, answer.setpoints, "setpoints"),
+            proposed=_rows(actor, answer.proposed, "proposed"),
+            objective=_objective(answer.objective),
+            signal=_signal(actor, answer.signal),
+            excused=_excused(answer.excused),
+        )
+    except RemoteProtocolError as error:
+        raise wrong_answer(actor.peer, _ACT, error) from error
+
+
+def _rows(actor: Actor, rows: list[Any] | None, name: str) -> list[Any] | None:
+    """Return the one row of values of the actuators, None where there is none."""
+    if rows is None:
+        return None
+    layout = actor.checks
+    assert layout is not None
+    if len(rows) != 1 or type(rows[0]) is not list or len(rows[0]) != len(layout):
+        raise RemoteProtocolError(f"{name}: expected one row of {len(layout)} values, found {rows!r:.80}")
+    row = checked_row(layout, rows[0], name)
+    infinite = layout.infinite(layout.from_row(row, name))
+    if infinite is not None:
+        raise RemoteProtocolError(f"{name}.{infinite}: expected a finite number")
+    return [row]
+
+
+def _objective(found: list[Any] | None) -> list[float | None] | None:
+    if found is None or found == [None]:
+        return found
+    value: Any = found[0] if len(found) == 1 else found
+    if type(value) not in (int, float) or not math.isfinite(value):
+        raise RemoteProtocolError(f"objective: expected a list of one finite number or nil, found {found!r:.60}")
+    return [float(value)]
+
+
+def _signal(actor: Actor, found: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Return the wish of a brain, which its muscle hands on."""
+    if found is None:
+        return None
+    if actor.setup.get("brain") is None:
+        raise RemoteProtocolError(f"signal: there is no brain that could wish for it, found {found!r:.60}")
+    name, reason = found.get("signal"), found.get("reason", "")
+    known = isinstance(name, str) and name in Signal.__members__ and Signal[name].effect.scope != "run"
+    if not known or not isinstance(reason, str):
+        text = f"expected a signal up to STOP_PHASE and a reason in text, found {found!r:.60}"
+        raise RemoteProtocolError(f"signal: {text}")
+    return found
+
+
+def _excused(found: list[dict[str, Any]] | None) -> list[dict[str, Any]] | None:
+    for excuse in found or ():
+        if not all(isinstance(excuse.get(key), str) for key in ("issuer", "hook", "reason")):
+            raise RemoteProtocolError(f"excused: expected issuer, hook and reason as text, found {excuse!r:.60}")
+    return found

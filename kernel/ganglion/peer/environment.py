@@ -8,20 +8,13 @@ from operator import index
 from typing import Any
 
 from ganglion.errors import AuthorError, LocalProtocolError, NotSetUp, RemoteProtocolError, SpaceError
-from ganglion.peer.contract import difference, layout_of, row_of, static_model
+from ganglion.peer.author import Excuses, Hooks, Loader, failure_of, identity, seed_process, show_failure
+from ganglion.peer.contract import Judgement, difference, layout_of, row_of, static_model
 from ganglion.peer.conversation import Request, episode_of
-from ganglion.peer.excuse import Excuses
-from ganglion.peer.failure import failure_of, show_failure
-from ganglion.peer.hooks import Hooks, identity, seed_process
-from ganglion.peer.judgement import Judgement
-from ganglion.peer.layout import Layout, declaration
-from ganglion.peer.loader import Loader
 from ganglion.peer.participant import Handler, Participant
-from ganglion.peer.plain import plain
 from ganglion.peer.renewal import Renewal
-from ganglion.peer.snapshot import NotPlain, Snapshot, State
-from ganglion.peer.state import Generators
-from ganglion.peer.stepping import arrays_of, flag_of, reward_layout, state_of, values_of
+from ganglion.peer.snapshot import Generators, NotPlain, Snapshot, State
+from ganglion.peer.values import Layout, arrays_of, declaration, flag_of, plain, reward_layout, state_of, values_of
 from ganglion.sdk.environment import Environment, EnvironmentBaseline, EnvironmentState, ResetRequest, StepBatch
 from ganglion.sdk.flow import Mode
 from ganglion.sdk.information import Template, resolve_flags

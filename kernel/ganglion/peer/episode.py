@@ -6,16 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ganglion.errors import AuthorError, GanglionError
-from ganglion.peer.acted import heard, setpoints_of
 from ganglion.peer.boundary import Boundaries, Ending
 from ganglion.peer.conversation import Pending
-from ganglion.peer.journal import Told
-from ganglion.peer.mender import Mender, lost_between_calls
-from ganglion.peer.phase import Phase
+from ganglion.peer.decision import heard, setpoints_of
+from ganglion.peer.lost import Mender, Told, lost_between_calls
 from ganglion.peer.records import pack
-from ganglion.peer.turn import Turn
-from ganglion.peer.values import Values, rows_of
-from ganglion.peer.world import Actor, Decision, World
+from ganglion.peer.world import Actor, Decision, Phase, Turn, Values, World, rows_of
 from ganglion.run.effect import record_of
 from ganglion.sdk.controller import Controller, EpisodeEnded, StepResult
 from ganglion.sdk.flow import Signal

@@ -10,10 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ganglion.errors import AuthorError
-from ganglion.peer.excuse import Excuses, Pardoned, continues
-from ganglion.peer.hooks import Hooks, identity
-from ganglion.peer.layout import Layout, freeze, thaw
-from ganglion.peer.loader import Loader
+from ganglion.peer.author import Excuses, Hooks, Loader, Pardoned, continues, identity
+from ganglion.peer.values import Layout, freeze, thaw
 from ganglion.sdk.filter import Filter
 from ganglion.sdk.information import ActuatorInformation, Information, SensorInformation, Template
 from ganglion.sdk.models import Models

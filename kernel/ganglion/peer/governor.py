@@ -19,17 +19,13 @@ from ganglion.errors import (
     RemoteProtocolError,
     StoreError,
 )
+from ganglion.peer.author import Hooks, Loader, failure_of, identity, show_failure
 from ganglion.peer.conversation import Answer as CallAnswer
 from ganglion.peer.conversation import Gone, Request, Told
-from ganglion.peer.cut import Cuts
-from ganglion.peer.failure import failure_of, show_failure
-from ganglion.peer.hooks import Hooks, identity
-from ganglion.peer.loader import Loader
 from ganglion.peer.models import Library
-from ganglion.peer.ordinals import Ordinals
 from ganglion.peer.participant import DEFERRED, Handler, Participant
-from ganglion.peer.records import Records, declaration_rows
-from ganglion.peer.reign import Reign
+from ganglion.peer.records import Cuts, Ordinals, Records, declaration_rows
+from ganglion.peer.renewal import Reign
 from ganglion.peer.replay import Recordings, recordings
 from ganglion.run.agents import ResolvedAgent
 from ganglion.run.effect import Answer, Ask, Await, Cut, Declare, Effect, Event, Finish, Recall, Record, Stage, Steer

@@ -1,38 +1,482 @@
-"""Journals: what an environment was told since its object was made, so that a successor can be told it again."""
+"""The journal of one participant: written while it lives, heard again by its successor, begun anew."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any
+import mmap
+import os
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
+from pathlib import Path
+from typing import Any, Protocol
 
-from ganglion.wire.messages import EnvironmentReset, EnvironmentUpdate
+from ganglion.errors import DiskError, RemoteProtocolError
+from ganglion.limits import EXIT_DIFFERS, TAPE_BYTES
+from ganglion.peer.conversation import Conversation, Incoming, Request, Told
+from ganglion.wire import tape as wire
+from ganglion.wire.envelope import Position, decode_head, encode_head
+from ganglion.wire.tape import Entry, Kind, Record
+from ganglion.wire.verb import Verb
+
+_HEARD, _SAID = int(Kind.HEARD), int(Kind.SAID)  # they are noted for each message
 
 
-@dataclass(frozen=True, slots=True)
-class Told:
-    """One step: what the environment was given, and what stands for its answer."""
+class TapeDiffers(SystemExit):
+    """End a process that does not do again what its predecessor did; the exit status says so to the supervisor."""
 
-    update: EnvironmentUpdate
-    answer: bytes
+    def __init__(self, text: str) -> None:
+        super().__init__(EXIT_DIFFERS)
+        self.text = text
+
+    def __str__(self) -> str:
+        return self.text
 
 
-@dataclass(slots=True)
-class Journal:
-    """Keep the open episode of one environment.
+class Reel(Protocol):
+    """Where a tape's bytes are."""
 
-    `start` is the message with which its object was made, in episode `made`; `reset` the one that opened the open
-    episode, with the state of its generators before that; None if the start opened it.
+    def read(self) -> Any:
+        """Return all of it: something with slices and a length."""
+
+    def cut(self, size: int) -> None:
+        """Forget what is behind `size`."""
+
+    def append(self, *pieces: bytes | memoryview) -> None:
+        """Write at its end; what is written survives the process."""
+
+    def replace(self, *pieces: bytes | memoryview) -> None:
+        """Begin it anew, at once: there is the old one or the new one, never a part."""
+
+
+class FileReel:
+    """Keep a tape in a file, which outlives a process that is killed; not synced to the disk."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file = self._open(path, 0)
+
+    @staticmethod
+    def _open(path: Path, flags: int) -> int:
+        try:
+            return os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC | flags, 0o600)
+        except OSError as error:
+            raise DiskError(path, error) from error
+
+    def read(self) -> Any:
+        """Return the file's bytes, mapped."""
+        size = os.fstat(self._file).st_size
+        return mmap.mmap(self._file, size, access=mmap.ACCESS_READ) if size else b""
+
+    def cut(self, size: int) -> None:
+        """Forget what is behind `size`."""
+        os.ftruncate(self._file, size)
+
+    def append(self, *pieces: bytes | memoryview) -> None:
+        """Write at the end."""
+        try:
+            for data in pieces:
+                written = os.write(self._file, data)
+                while written < len(data):  # the system takes all of it but in rare cases
+                    written += os.write(self._file, memoryview(data)[written:])
+        except OSError as error:
+            raise DiskError(self._path, error) from error
+
+    def replace(self, *pieces: bytes | memoryview) -> None:
+        """Begin a new file in the place of this one."""
+        fresh = self._path.with_suffix(".new")
+        try:
+            fresh.unlink(missing_ok=True)
+            file = self._open(fresh, os.O_EXCL)
+            former, self._file = self._file, file
+            self.append(*pieces)
+            fresh.rename(self._path)
+            os.close(former)
+        except OSError as error:
+            raise DiskError(fresh, error) from error
+
+
+class Tape:
+    """Write down what one participant hears and says; first, play what a predecessor wrote.
+
+    While `playing` the caller takes the records by `peek` and `take`; behind the last one it writes.
     """
 
-    start: Any
-    made: int
-    started: bytes
-    reset: EnvironmentReset | None = None
-    opened: bytes = b""
-    steps: list[Told] = field(default_factory=list)
-    losses: dict[int, int] = field(default_factory=dict)  # step -> how often it was lost there
+    def __init__(self, reel: Reel) -> None:
+        self._reel = reel
+        self._waiting: list[Entry] = []
+        self._given_up = self._ended = False
+        data = reel.read()
+        self._size = len(wire.MAGIC)
+        self._records: Iterator[Record] = wire.read_records(data)
+        self._next: Record | None = None
+        self.time_s = 0.0  # of the last record that was taken
+        self.where = "its beginning"  # what was heard last, in words
+        if len(data) < len(wire.MAGIC):
+            reel.replace(wire.MAGIC)
+        self._advance()
+        self.playing = self._next is not None
 
-    def began(self, reset: EnvironmentReset, answer: bytes) -> None:
-        """Begin the next episode; what was before is not needed any more."""
-        self.reset, self.opened = reset, answer
-        self.steps, self.losses = [], {}
+    # -- playing ------------------------------------------------------------------------------------------------------
+    def peek(self) -> Kind | None:
+        """Return the kind of the next record, None behind the last one."""
+        return None if self._next is None else self._next.kind
+
+    def take(self) -> Record:
+        """Take the next record; there is one."""
+        found = self._next
+        assert found is not None
+        self.time_s = max(self.time_s, found.time_s)
+        self._size = found.end
+        self._advance()
+        return found
+
+    def finish(self) -> None:
+        """Go over to writing, behind the last whole record."""
+        assert self._next is None
+        self.playing = False
+        self._records = iter(())
+        self._reel.cut(self._size)
+
+    def differs(self, text: str) -> TapeDiffers:
+        """Return what ends a process that does otherwise than is on its tape."""
+        return TapeDiffers(f"nondeterministic: after {self.where} {text} than before it was lost")
+
+    def _advance(self) -> None:
+        try:
+            self._next = next(self._records, None)
+        except RemoteProtocolError as error:
+            raise TapeDiffers(f"its tape cannot be played: {error}") from error
+        if self._next is not None and self._next.kind is Kind.GIVEN_UP:
+            raise TapeDiffers(f"its tape was given up: more than {TAPE_BYTES} bytes (tape_bytes)")
+
+    def place(self) -> int | None:
+        """Return how long it is up to here; None where it cannot be parted here, or was given up."""
+        if self.playing:
+            return None if self._next is not None and self._next.end == self._size else self._size
+        return None if self._waiting or self._given_up else self._size
+
+    # -- writing ------------------------------------------------------------------------------------------------------
+    @property
+    def given_up(self) -> bool:
+        """Say whether it became too long, and is not written any more."""
+        return self._given_up
+
+    @property
+    def size_bytes(self) -> int:
+        """Return how long it is."""
+        return self._size
+
+    def records(self) -> Iterator[Record]:
+        """Yield what is on it, while nothing is being written."""
+        self.flush()
+        return wire.read_records(self._reel.read())
+
+    def heard(self, time_s: float, frames: Sequence[bytes]) -> None:
+        """Note a message that is going to be acted on."""
+        self._waiting.append((_HEARD, time_s, frames))
+
+    def tick(self, time_s: float) -> None:
+        """Note that the clock was looked at."""
+        self._waiting.append(wire.record(Kind.TICK, time_s))
+
+    def late(self, time_s: float, serials: Sequence[int]) -> None:
+        """Note calls whose deadline has passed."""
+        self._waiting.append(wire.late_record(time_s, serials))
+
+    def said(self, time_s: float, digest: bytes) -> None:
+        """Note a message that is going to be sent."""
+        self._waiting.append((_SAID, time_s, digest))
+
+    def flush(self) -> bool:
+        """Write what was noted, so that what follows from it may leave; False if that was too much for a tape."""
+        if not self._waiting:
+            return True
+        at_once = self._size > len(wire.MAGIC)  # the first record is one that can be read without the others
+        data = wire.block(self._waiting) if at_once else _each(self._waiting)
+        self._waiting.clear()
+        if self._given_up or self._ended:
+            return True
+        self._size += sum(map(len, data))
+        if self._size > TAPE_BYTES:
+            self._given_up = True
+            self._reel.replace(wire.MAGIC, *wire.block([wire.record(Kind.GIVEN_UP, 0.0)]))
+            return False
+        self._reel.append(*data)
+        return True
+
+    def end(self) -> None:
+        """Write no more: what its writer does from now on is how it ends, and nothing that is to be done again."""
+        self._ended = True
+
+    def beginning(self, place: int) -> bytes:
+        """Return what is on it up to a place."""
+        return bytes(self._reel.read()[:place])
+
+    def begin_anew(self, records: Sequence[Entry], kept: bytes = wire.MAGIC) -> None:
+        """Write a new tape with these records, behind what is kept, in the place of what was noted so far."""
+        self._waiting.clear()
+        if self._ended:
+            return
+        data = [kept, *_each(records)]
+        self._given_up = False
+        self._size = sum(map(len, data))
+        self._reel.replace(*data)
+
+
+def _each(records: Sequence[Entry]) -> list[bytes | memoryview]:
+    """Return these records in a block each: so they can be read one by one, however large they are."""
+    return [piece for one in records for piece in wire.block([one])]
+
+
+class Recorder:
+    """Write down what one participant hears and says; first, let it hear and compare what its predecessor did.
+
+    Attributes:
+        welcomed: The frames of WELCOME, with which every tape begins.
+    """
+
+    def __init__(self, tape: Tape, conversation: Conversation) -> None:
+        self.tape = tape
+        self.welcomed: tuple[bytes, ...] = ()
+        self._conversation = conversation
+        self._base: Any = None
+        self._place: int | None = None  # what is on the tape up to here is heard before every base
+        self._placed_s = 0.0  # when that was
+
+    # -- playing ------------------------------------------------------------------------------------------------------
+    def play(self, kind: Kind, what: str) -> wire.Record:
+        """Take the next record, which must be of this kind."""
+        found = self.tape.peek()
+        if found is not kind:
+            other = "says less" if found is Kind.SAID else "says or waits for something else"
+            raise self.tape.differs(f"it {what}, and {other}")
+        return self.tape.take()
+
+    def play_base(self) -> None:
+        """Go on where the tape was begun anew, if it was."""
+        if self.tape.playing and self.tape.peek() is Kind.BASE:
+            serial, self._base, answers = wire.read_base(self.tape.take().payload)
+            self._conversation.go_on(serial, answers)
+
+    def stand(self) -> Any:
+        """Return the state with which the predecessor went on from here; None if it did not."""
+        if not self.tape.playing or self.tape.peek() is not Kind.BASE:
+            return None
+        self._place, self._placed_s = self.tape.place(), self.tape.time_s
+        serial, state, answers = wire.read_base(self.tape.take().payload)
+        self._conversation.go_on(serial, answers)
+        return state
+
+    @property
+    def marked(self) -> bool:
+        """Say whether it is known up to which place everything is heard before a base."""
+        return self._place is not None
+
+    def mark(self, now_s: float) -> None:
+        """Take this for the place up to which everything is heard before a base."""
+        self._place, self._placed_s = self.tape.place(), now_s
+
+    def unmark(self) -> None:
+        """Know of no such place."""
+        self._place = None
+
+    def take_base(self) -> Any:
+        """Return, once, the state with which a predecessor began its tape; None if there is none."""
+        found, self._base = self._base, None
+        return found
+
+    def hear_again(self, awaited: AbstractSet[int] | None) -> list[Incoming] | None:
+        """Return what was heard here before; None behind the end of the tape."""
+        tape = self.tape
+        kind = tape.peek()
+        if kind is None:
+            return None
+        if kind is Kind.SAID:
+            raise tape.differs("it says less")
+        if kind is Kind.BASE:
+            raise tape.differs("it does more")
+        if kind is Kind.TICK and awaited is not None:
+            raise tape.differs("it waits for an answer")
+        one = tape.take()
+        if kind is Kind.TICK:
+            return []
+        if kind is Kind.LATE:
+            late = self._conversation.open(wire.read_serials(one.payload))
+            return list(self._conversation.give_up(late, tape.time_s))
+        incoming, _ = self._conversation.receive(wire.frames_of(one.payload), tape.time_s)
+        for found in incoming:
+            if type(found) is Request:
+                place = "" if found.head.position is None else _words(found.head.position)
+                tape.where = f"{found.head.call}{place}"
+        return incoming
+
+    def compare(self, frames: Sequence[bytes], call: str) -> bytes | None:
+        """Return the digest of a message that is to be said; None if the predecessor has said the same here."""
+        digest = wire.digest(frames)
+        tape = self.tape
+        if not tape.playing or tape.peek() is None:
+            return digest
+        if self.play(Kind.SAID, f"says {call}").payload != digest:
+            raise tape.differs(f"it says {call} otherwise")
+        return None
+
+    # -- beginning anew -----------------------------------------------------------------------------------------------
+    def begin(self, now_s: float, heard: Sequence[tuple[Request | Told, bytes | None]], state: Any) -> None:
+        """Begin the tape with WELCOME, a base, and these messages with the digests of their answers."""
+        records = [wire.heard_record(now_s, self.welcomed)]
+        again = {(request.peer, request.head.serial, request.head.call) for request, _ in heard}
+        answers = [one for one in self._conversation.remembered() if tuple(one[:3]) not in again]
+        records.append(wire.base_record(now_s, self._conversation.serial, state, answers))
+        for request, answer in heard:
+            frames = [request.peer.encode(), encode_head(request.head), request.body, *request.blobs]
+            records.append(wire.heard_record(now_s, frames))
+            if answer is not None:
+                records.append(wire.record(Kind.SAID, now_s, answer))
+        self._place = None
+        self.tape.begin_anew(records)
+
+    def rebase(self, now_s: float, state: Any) -> bool:
+        """Begin the tape anew with what is on it up to the marked place, and a base; False if none is marked."""
+        conversation = self._conversation
+        if self._place is None or self.tape.given_up:
+            return False
+        base = wire.base_record(now_s, conversation.serial, state, conversation.remembered())
+        kept = self.tape.beginning(self._place)
+        first = next(wire.read_records(kept))
+        # By the time of its first record it is known how long a tape takes to be heard.
+        welcome = wire.heard_record(now_s - max(0.0, self._placed_s - first.time_s), self.welcomed)
+        self.tape.begin_anew([base], b"".join((wire.MAGIC, *wire.block([welcome]), kept[first.end :])))
+        return True
+
+    def answer_digest(self, request: Request) -> bytes | None:
+        """Return what stands on a tape for the answer to a request; None if it is not given, or forgotten."""
+        answer = self._conversation.answered(request)
+        return None if answer is None else wire.digest(answer)
+
+    def told(self) -> Iterator[Told]:
+        """Yield what was told since the tape was begun, read from there: it may be more than memory should hold."""
+        for record in self.tape.records():
+            if record.kind is Kind.HEARD:
+                peer, head, *rest = wire.frames_of(record.payload)
+                found = decode_head(head)
+                if found.verb is Verb.TELL:
+                    yield Told(peer.decode(), found, rest[0] if rest else b"", tuple(rest[1:]))
+
+
+def _words(position: Position) -> str:
+    return f" (phase {position[0]}, worker {position[1]}, episode {position[2]}, step {position[4]})"
+
+
+class Recorded(ABC):
+    """Be the part of a participant that has to do with its tape; without one nothing happens.
+
+    Attributes:
+        takes_attributes: Whether snapshots may be taken of objects without `save_state`.
+    """
+
+    def __init__(self, tape: Tape | None) -> None:
+        self.takes_attributes = True
+        self._tape = tape
+        self._conversation = Conversation()
+        self._recorder = None if tape is None else Recorder(tape, self._conversation)
+        self._inbox: deque[Incoming] = deque()
+
+    @abstractmethod
+    def clock(self) -> float:
+        """Return monotonic seconds; while a tape is heard, those of its records."""
+
+    @property
+    def playing(self) -> bool:
+        """Say whether what happens is heard from the tape of a predecessor, and nothing leaves."""
+        return self._tape is not None and self._tape.playing
+
+    @property
+    def played(self) -> bool:
+        """Say whether a tape has been heard to its end, and the bus is to be joined next."""
+        tape = self._tape
+        return tape is not None and tape.playing and tape.peek() is None and not self._inbox
+
+    def answer_digest(self, request: Request) -> bytes | None:
+        """Return what stands on a tape for the answer to a request; None if it is not given, or forgotten."""
+        return None if self._recorder is None else self._recorder.answer_digest(request)
+
+    def begin_tape(self, heard: Sequence[tuple[Request | Told, bytes | None]], state: Any = None) -> bool:
+        """Forget what was heard before these requests: a successor needs to hear no more than them.
+
+        With each goes the digest of its answer, None if that is still to be given, or if none is due. `state` is what
+        `take_base` gives the successor. Nothing happens, and False is returned, without a tape or where something else
+        is open.
+        """
+        if self._recorder is None or self.playing or not self.idle:
+            return False
+        self._recorder.begin(self.clock(), heard, state)
+        return True
+
+    def stand(self, anew: bool = False) -> Any:
+        """Return the state with which a predecessor went on from here; None if it did not.
+
+        Where this is called first with nothing open, or with `anew`, is the place that `rebase` returns to: a successor
+        hears what is on the tape up to there, and goes on from the state.
+        """
+        if self._recorder is None:
+            return None
+        state = self._recorder.stand()
+        if state is None and (anew or not self._recorder.marked):
+            if self.idle:
+                self.flush_tape()
+                self._recorder.mark(self.clock())
+            else:
+                self._recorder.unmark()
+        return state
+
+    def rebase(self, state: Any) -> bool:
+        """Forget what was heard since the place of `stand`; a successor goes on there with this state.
+
+        Nothing happens, and False is returned, without a tape or where something is open.
+        """
+        if self._recorder is None or self.playing or not self.idle:
+            return False
+        return self._recorder.rebase(self.clock(), state)
+
+    def differs(self, text: str) -> TapeDiffers:
+        """Return what ends a process that does otherwise than is on its tape."""
+        assert self._tape is not None
+        return self._tape.differs(text)
+
+    @abstractmethod
+    def flush_tape(self) -> None:
+        """Write what was noted; a tape that is too long then is given up, which is told."""
+
+    @property
+    def recorded(self) -> bool:
+        """Say whether there is a tape."""
+        return self._tape is not None
+
+    @property
+    def tapes(self) -> bool:
+        """Say whether a tape is being written."""
+        return self._tape is not None and not self._tape.playing
+
+    @property
+    def tape_bytes(self) -> int:
+        """Return how long the tape is that is being written; 0 without one."""
+        return self._tape.size_bytes if self._tape is not None and self.tapes else 0
+
+    def told_on_tape(self) -> Iterator[Told]:
+        """Yield what was told since the tape was begun, read from there: it may be more than memory should hold."""
+        return iter(()) if self._recorder is None else self._recorder.told()
+
+    @property
+    def idle(self) -> bool:
+        """Say whether nothing is asked, and nothing heard that is not answered but for one request."""
+        return not self._inbox and self._conversation.idle
+
+    @property
+    def calm(self) -> bool:
+        """Say whether nothing is asked, and nothing heard that is not answered."""
+        return not self._inbox and self._conversation.calm
+
+    def take_base(self) -> Any:
+        """Return, once, the state with which a predecessor began its tape; None if there is none."""
+        return None if self._recorder is None else self._recorder.take_base()

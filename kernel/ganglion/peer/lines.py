@@ -23,9 +23,9 @@ import numpy as np
 
 from ganglion.errors import AuthorError, RemoteProtocolError
 from ganglion.limits import LEAVE_KILL_S, LEAVE_TERMINATE_S, LINE_ANSWER_S, MESSAGE_BYTES
-from ganglion.peer.foreign import checked_row
-from ganglion.peer.layout import Layout
-from ganglion.peer.loader import Loader
+from ganglion.peer.author import Loader
+from ganglion.peer.contract import checked_row
+from ganglion.peer.values import Layout
 from ganglion.sdk.construct import Part
 from ganglion.sdk.environment import Environment, EnvironmentBaseline, EnvironmentState, ResetRequest
 from ganglion.sdk.information import ActuatorInformation, Information, RewardInformation, SensorInformation

@@ -15,10 +15,9 @@ from typing import Any
 from ganglion.errors import GanglionError, PeerLost, UsageError
 from ganglion.limits import EXIT_DIFFERS
 from ganglion.log import set_up
-from ganglion.peer.link import Connect
-from ganglion.peer.loader import Loader
-from ganglion.peer.participant import Participant
-from ganglion.peer.tape import FileReel, Tape, TapeDiffers
+from ganglion.peer.author import Loader
+from ganglion.peer.journal import FileReel, Tape, TapeDiffers
+from ganglion.peer.participant import Connect, Participant
 from ganglion.wire.name import Role
 
 _FAILED = 1

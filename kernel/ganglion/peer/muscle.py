@@ -9,17 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ganglion.errors import GanglionError, NotSetUp, RemoteProtocolError, SpaceError
+from ganglion.peer.author import Excuses, Hooks, Loader, Pardoned, continues, identity, seed_process
 from ganglion.peer.conversation import Request, episode_of
 from ganglion.peer.decision import Decision, Policy, Seen, alike, finite, thawed
-from ganglion.peer.excuse import Excuses, Pardoned, continues
 from ganglion.peer.filters import ActingFilters, tag_of
-from ganglion.peer.hooks import Hooks, identity, seed_process
-from ganglion.peer.layout import Layout, freeze, thaw
-from ganglion.peer.loader import Loader
-from ganglion.peer.matrix import Columns, Readings, takes_arrays
 from ganglion.peer.participant import Handler, Participant
 from ganglion.peer.renewal import Renewal
 from ganglion.peer.snapshot import Snapshot, State
+from ganglion.peer.values import Columns, Layout, Readings, freeze, takes_arrays, thaw
 from ganglion.run.plan import span_s
 from ganglion.sdk.flow import Mode
 from ganglion.sdk.information import ActuatorInformation, RewardInformation, Template

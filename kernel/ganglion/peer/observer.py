@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from ganglion.limits import DEADLINE_OTHER_S
+from ganglion.peer.author import Hooks, Loader
 from ganglion.peer.conversation import Leave, Told
-from ganglion.peer.hooks import Hooks
-from ganglion.peer.loader import Loader
 from ganglion.peer.participant import Handler, Participant
 from ganglion.sdk.observer import Observer
 from ganglion.wire.codec import codec_of

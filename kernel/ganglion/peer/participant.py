@@ -1,42 +1,196 @@
-"""One process joined to the bus: a thread that asks and answers, and a pulse that says it is there.
-
-The thread that runs the hooks also reads the link: a message costs no change of thread. While a hook runs for long, a
-second thread, the pulse, reads in its place: it answers BEAT and keeps everything else for later. A process whose
-interpreter hangs runs neither, and is found by its silence.
-
-With a tape a participant writes down what it hears before anything leaves that follows from it. Whoever finds a tape of
-a predecessor hears all that first, says nothing, and compares what it would say; where the tape ends it joins the bus.
-What the thread that runs the hooks hears, in this order, decides what it does: the pulse reads and hears nothing.
-"""
+"""One process joined to the bus: its link, a thread that asks and answers, and a pulse that says it is there."""
 
 from __future__ import annotations
 
+import faulthandler
+import os
+import sys
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from functools import partial
-from typing import Any
+from threading import Event
+from typing import Any, Protocol, TypeVar
 
-from ganglion.errors import GanglionError, PeerLost, RemoteProtocolError
-from ganglion.limits import HANDSHAKE_S, TAPE_BYTES
+from ganglion.errors import DeadlineExceeded, GanglionError, PeerLost, RemoteProtocolError
+from ganglion.limits import BEAT_AFTER_SILENCE_S, HANDSHAKE_S, RECONNECT_S, TAPE_BYTES
+from ganglion.peer.author import failure_of, show_failure, wrong_answer
 from ganglion.peer.conversation import Answer, Gone, Incoming, Leave, Pending, Request, Told
-from ganglion.peer.failure import failure_of, show_failure, wrong_answer
-from ganglion.peer.link import Connect, LinkLike, Unjoined
-from ganglion.peer.pulse import abort, asks_for_beat, pulse
-from ganglion.peer.recorded import Recorded
-from ganglion.peer.tape import Tape
+from ganglion.peer.journal import Recorded, Tape
 from ganglion.peer.wait import Accusations, Reports
-from ganglion.peer.welcome import greet, insist, read_welcome
 from ganglion.wire import tape as wire_tape
-from ganglion.wire.codec import Content, codec_of
+from ganglion.wire.codec import Content, codec_of, decode_map
 from ganglion.wire.envelope import Head, Position, decode_head, encode_head
 from ganglion.wire.messages import CALL_BY_NAME, PROTOCOL_VERSION, Failure, Hello, RunEvent, Welcome
 from ganglion.wire.name import topic
 from ganglion.wire.parcel import attach, detach, encoded, lower
 from ganglion.wire.tape import Kind
 from ganglion.wire.verb import Verb
+
+
+class LinkLike(Protocol):
+    """What a participant needs of a link."""
+
+    def send(self, frames: Sequence[bytes]) -> None:
+        """Send one message."""
+
+    def receive(self, timeout_s: float | None) -> list[bytes] | None:
+        """Return one message, or None after `timeout_s`; raise PeerLost when the other side is gone."""
+
+    def close(self) -> None:
+        """Close the link."""
+
+
+Connect = Callable[[], LinkLike]
+"""Connect to the broker; raise PeerLost or DeadlineExceeded if it cannot be reached."""
+
+
+class Unjoined:
+    """Be the link of who has not joined: made when it is used."""
+
+    def __init__(self, connect: Connect) -> None:
+        self._connect = connect
+        self._made: LinkLike | None = None
+
+    @property
+    def made(self) -> LinkLike:
+        """Return the link itself."""
+        if self._made is None:
+            self._made = self._connect()
+        return self._made
+
+    def send(self, frames: Sequence[bytes]) -> None:
+        """Send one message."""
+        self.made.send(frames)
+
+    def receive(self, timeout_s: float | None) -> list[bytes] | None:
+        """Return one message."""
+        return self.made.receive(timeout_s)
+
+    def close(self) -> None:
+        """Close what was made."""
+        if self._made is not None:
+            self._made.close()
+
+
+_PULSE_S = BEAT_AFTER_SILENCE_S / 2
+
+
+class Pulsed(Protocol):
+    """What the pulse needs of a participant."""
+
+    name: str
+    patience_s: float | None
+    hang: Callable[[], None]
+
+    def clock(self) -> float:
+        """Return monotonic seconds."""
+
+    def works_since_s(self) -> float | None:
+        """Return since when it has been working; None if it reads itself."""
+
+    def read_aside(self) -> bool:
+        """Read what is there, and keep it for later; says whether that can be done again."""
+
+
+def pulse(participant: Pulsed, closed: Event) -> None:
+    """Look again and again whether a participant works for long, until it is closed."""
+    since_s, looks = None, 0
+    while not closed.wait(_PULSE_S):
+        busy_s = participant.works_since_s()
+        # Looks are counted, since time passes for who is stopped, too.
+        looks = looks + 1 if busy_s is not None and busy_s == since_s else 0
+        since_s = busy_s
+        patience_s = participant.patience_s
+        if patience_s is not None and looks * _PULSE_S > patience_s:
+            text = f"a hook has run for {patience_s:g} s without an end, its deadline: the process hangs and is ended"
+            sys.stderr.write(f"{participant.name}: {text}\n")
+            participant.hang()
+        if busy_s is None or participant.clock() - busy_s < _PULSE_S:
+            continue
+        if not participant.read_aside():
+            return
+
+
+def abort() -> None:
+    """Print the stacks of all threads, and end this process."""
+    faulthandler.dump_traceback(all_threads=True)
+    faulthandler.disable()  # its handler would read the stacks again, without the lock of the interpreter
+    os.abort()
+
+
+def asks_for_beat(frames: Sequence[bytes]) -> bool:
+    """Say whether a message asks whether we are there; what is no message at all is read by who hears it."""
+    try:
+        head = decode_head(frames[1])
+    except (IndexError, RemoteProtocolError):
+        return False
+    return head.verb is Verb.BEAT and not head.call
+
+
+_FIRST_S, _MOST_S = 0.01, 0.5  # between two tries to reach a broker that is lost
+_T = TypeVar("_T")
+
+
+def greet(connect: Connect, hello: Hello, timeout_s: float, again: bool) -> tuple[LinkLike, list[bytes]]:
+    """Connect, say HELLO and return the link with the frames of WELCOME; `again` is that of `read_welcome`."""
+    link = connect()
+    try:
+        link.send([b"", encode_head(Head(Verb.HELLO, 1)), codec_of(Hello).encode(hello)])
+        frames = link.receive(timeout_s)
+        if frames is None:
+            raise DeadlineExceeded(f"the kernel did not answer HELLO within {timeout_s} s")
+        read_welcome(frames, hello, again)
+    except GanglionError:
+        link.close()
+        raise
+    return link, frames
+
+
+def read_welcome(frames: Sequence[bytes], hello: Hello, again: bool) -> Welcome:
+    """Return the answer to HELLO.
+
+    Raises:
+        PeerLost: Who joins `again` finds that the broker has not noticed yet that his former connection has ended.
+        RemoteProtocolError: Says why the kernel refuses.
+    """
+    head = decode_head(frames[1])
+    body = frames[2] if len(frames) > 2 else b""
+    if head.verb is Verb.ERROR:
+        tree = decode_map(body)
+        text = f"the kernel refuses {hello.name!r}: {tree.get('message', 'no reason given')}"
+        if again and tree.get("kind") == "name":
+            raise PeerLost("broker", text)
+        raise RemoteProtocolError(text)
+    if head.verb is not Verb.WELCOME:
+        raise RemoteProtocolError(f"expected WELCOME, found {head.verb.name}")
+    return codec_of(Welcome).decode(body)
+
+
+def insist(
+    act: Callable[[], _T], clock: Callable[[], float], pause: Callable[[float], None], closed: Callable[[], bool]
+) -> _T:
+    """Do something with the broker, anew while that is lost, after ever longer pauses; return what comes of it.
+
+    Raises:
+        PeerLost: The broker did not come back in time, or we are `closed`.
+        RemoteProtocolError: It refuses us.
+    """
+    until_s, delay_s = clock() + RECONNECT_S, _FIRST_S
+    while True:
+        try:
+            return act()
+        except RemoteProtocolError:
+            raise
+        except GanglionError as error:
+            if clock() >= until_s or closed():
+                text = f"it did not come back within {RECONNECT_S:g} s: {error}"
+                raise PeerLost("broker", text) from error
+        pause(delay_s)
+        delay_s = min(2 * delay_s, _MOST_S)
+
 
 _IDLE_S = 1.0  # how long a quiet peer sleeps between looks at its deadlines
 _BEAT_HERE = [b"", encode_head(Head(Verb.BEAT, 0, "here")), b""]

@@ -1,10 +1,13 @@
-"""Records: rows on their way to the store, in batches, under credit."""
+"""Records: rows on their way to the store, in numbered batches under credit; cuts that wait for them."""
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from enum import Enum
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgpack
@@ -12,14 +15,167 @@ import msgpack
 from ganglion.errors import DeadlineExceeded, StoreDamaged, StoreError
 from ganglion.limits import DEADLINES_S, RETRY_S, STREAM_CREDIT_BYTES, STREAM_CREDIT_MESSAGES, WAIT_REPORT_S
 from ganglion.peer.conversation import Told
-from ganglion.peer.layout import to_json
-from ganglion.peer.numbering import LIFE_BITS
 from ganglion.peer.participant import Participant
+from ganglion.peer.values import to_json
+from ganglion.run.effect import FOLDER, cut_text, phase_cut_name
 from ganglion.sdk.spaces import space_from_wire
+from ganglion.synced import write_synced
 from ganglion.wire.codec import codec_of
 from ganglion.wire.messages import RecordAck, RecordBatch, RunEvent
 from ganglion.wire.name import topic
 from ganglion.wire.parcel import detach
+
+LIFE_BITS = 32  # of a number, for the batches of one life of a writer; what is above counts its lives
+
+
+class Place(Enum):
+    """Where a batch stands among those that have come."""
+
+    NEXT = "next"
+    KNOWN = "known"  # it has come before
+    AHEAD = "ahead"  # one before it is missing
+
+
+class Numbering:
+    """Know the last number of each writer.
+
+    A writer counts its batches from one, without a gap. One that has lost what it knew begins a new life: its numbers
+    begin anew above all that it has used.
+    """
+
+    def __init__(self, last: Mapping[str, int] | None = None) -> None:
+        self.last = dict(last or {})
+
+    def expected(self, writer: str, number: int) -> int:
+        """Return the number that comes next of a writer which says `number`."""
+        life, last = number >> LIFE_BITS, self.last.get(writer)
+        if last is None or life > last >> LIFE_BITS:
+            return (life << LIFE_BITS) + 1
+        return last + 1
+
+    def place(self, writer: str, number: int) -> Place:
+        """Return where a batch stands; one that is next is noted as come."""
+        expected = self.expected(writer, number)
+        if number == expected:
+            self.last[writer] = number
+            return Place.NEXT
+        return Place.AHEAD if number > expected or writer not in self.last else Place.KNOWN
+
+
+_ORDERS, _ORDERS_PER_LIFE = 1 << 30, 1 << 16  # numbers of 31 bits, which all databases have
+
+
+class Ordinals:
+    """Number the rows of signals; equal ones may be said twice, and each is one of its own.
+
+    Each of up to `workers` is counted apart, as are signals for all: workers that race do not come in the same order
+    when a phase begins again. What operators did is counted apart, too: a phase that begins again does without it.
+    `life` is the incarnation of who began to count such orders; no other gives the same numbers.
+    """
+
+    def __init__(self, workers: int, life: int) -> None:
+        self._width, self._life = workers + 1, life
+        self._counts: dict[int, int] = {}  # worker + 1, or 0 for all of them
+        self.orders = 0  # of operators, so far
+
+    def number(self, worker: int | None) -> int:
+        """Return the next ordinal of a worker, or of all."""
+        lane = 0 if worker is None else worker + 1
+        count = self._counts[lane] = self._counts.get(lane, 0) + 1
+        return count * self._width + lane
+
+    def order(self) -> int:
+        """Return the next ordinal of an operator's order."""
+        self.orders += 1
+        return _ORDERS + self._life * _ORDERS_PER_LIFE + self.orders
+
+    def note(self) -> list[list[int]]:
+        """Return what `restore` needs; orders are not part of it."""
+        return [list(pair) for pair in self._counts.items()]
+
+    def restore(self, note: Iterable[Sequence[Any]]) -> None:
+        """Go on counting where `note` was taken."""
+        self._counts = {int(lane): int(count) for lane, count in note}
+
+
+class Sealed:
+    """Know how far the records have come that a store was told.
+
+    What else is in its database was written behind them: a run that goes on from here takes it back.
+
+    Attributes:
+        episodes: (phase, mode, worker, environment or empty) -> number of the last that was sealed.
+        evaluations: (phase, agent) -> number of the last.
+    """
+
+    def __init__(self, state: Mapping[str, Any] | None = None) -> None:
+        known = state or {"episodes": [], "evaluations": []}
+        self.episodes: dict[tuple[int, str, int, str], int] = {
+            (phase, mode, worker, environment): number for phase, mode, worker, environment, number in known["episodes"]
+        }
+        self.evaluations: dict[tuple[int, str], int] = {
+            (phase, agent): number for phase, agent, number in known["evaluations"]
+        }
+
+    def hear(self, record: Sequence[Any]) -> None:
+        """Take note of a record; what is no whole one is for the store to refuse."""
+        kind = record[0] if record else None
+        if kind == "episode" and len(record) > 5:
+            _, phase, mode, worker, environment, number, *_ = record
+            self.episodes[phase, mode, worker, environment or ""] = number
+        elif kind == "evaluation" and len(record) > 3:
+            _, phase, agent, number, *_ = record
+            self.evaluations[phase, agent] = number
+
+    def state(self, phase: int) -> dict[str, Any]:
+        """Return what is known of the phases from this one on, as plain values; earlier ones are over."""
+        return {
+            "episodes": [[*key, number] for key, number in self.episodes.items() if key[0] >= phase],
+            "evaluations": [[*key, number] for key, number in self.evaluations.items() if key[0] >= phase],
+        }
+
+
+_KEPT = 2
+
+
+class Cuts:
+    """Write the cuts of a run into its folder; the two newest are kept.
+
+    What is there already is not written again: a governor that is started anew comes to the same cuts.
+    """
+
+    def __init__(self, results: Path) -> None:
+        self._folder = results / FOLDER
+        self._due: deque[tuple[int, int, str]] = deque()  # number of a batch, phase, text
+
+    def take(self, number: int, cut: Mapping[str, Any]) -> None:
+        """Take a cut at the begin of its `phase`; it counts when the batch of rows with this number is durable."""
+        self._due.append((number, int(cut["phase"]), cut_text(cut)))
+
+    def settle(self, acknowledged: int) -> None:
+        """Write what is due; StoreError if that cannot be done, and it is not tried again."""
+        while self._due and self._due[0][0] <= acknowledged:
+            _, phase, text = self._due.popleft()
+            path = self._folder / phase_cut_name(phase)
+            try:
+                self._folder.mkdir(mode=0o700, exist_ok=True)
+                if not _holds(path, text):
+                    write_synced(path, text.encode())
+                self._forget()
+            except OSError as error:
+                raise StoreError(f"cut {path}: cannot be written: {error}") from error
+
+    def _forget(self) -> None:
+        """Take away the oldest cuts."""
+        for path in sorted(self._folder.glob("phase-*.json"))[:-_KEPT]:
+            path.unlink(missing_ok=True)
+
+
+def _holds(path: Path, text: str) -> bool:
+    with contextlib.suppress(OSError, UnicodeDecodeError):
+        return path.read_text(encoding="utf-8") == text
+    return False
+
 
 _ROWS_PER_BATCH = 250
 _BATCH_BYTES_MAX = 512 * 1024  # half of what a body may have

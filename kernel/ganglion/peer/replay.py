@@ -7,10 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from ganglion import registry
-from ganglion.peer.excuse import Excuses
+from ganglion.peer.author import Excuses, Hooks, Loader
 from ganglion.peer.filters import LearningFilters
-from ganglion.peer.hooks import Hooks
-from ganglion.peer.loader import Loader
 from ganglion.run.agents import ResolvedAgent, replaying
 from ganglion.run.plan import REPLAY, PhasePlan, Plan
 from ganglion.sdk.brain import Brain

@@ -1,12 +1,4 @@
-"""Snapshots: the authors' objects of a process between two requests, as bytes, put back into objects made alike.
-
-An object is what its `save_state` says, else its plain attributes: numbers, text, bytes, dates, arrays, generators of
-random numbers, members of enumerations, and lists, tuples, deques, dicts and dataclasses of these. What the bus has
-given to an object is named, and not packed; two names of one list stay two names of one list. Everything else is
-refused by its attribute. Nothing is imported, called or executed when a snapshot is read, but for the `load_state` of
-authors. Large arrays and bytes are parts of their own behind the tree and are not copied: a memory may be most of a
-machine's.
-"""
+"""Snapshots: authors' objects, generators and a brain's books as plain trees, put back into objects made alike."""
 
 from __future__ import annotations
 
@@ -18,7 +10,8 @@ import re
 import sys
 import types
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from enum import Enum
 from pathlib import PurePath
 from typing import Any, TypeAlias
@@ -26,12 +19,174 @@ from typing import Any, TypeAlias
 import msgpack
 import numpy as np
 from numpy.random import PCG64, Generator, SeedSequence
+from numpy.typing import NDArray
 
 from ganglion.errors import AuthorError, RemoteProtocolError, SpaceError
-from ganglion.peer.state import Generators
+from ganglion.peer.values import freeze, thaw
+from ganglion.sdk.brain import CheckpointableBrain
 from ganglion.sdk.condition import TerminationCondition
+from ganglion.sdk.information import Information
 from ganglion.sdk.memory import Memory
+from ganglion.sdk.seed import derive, generator_from_words
 from ganglion.sdk.spaces import Space
+
+_KIND = "PCG64"
+_WORD_BYTES = 16  # of PCG64's two integers of 128 bits
+_KEY_WORDS = 624  # of a Mersenne twister
+
+
+class Generators:
+    """Take and put back the state of an object's generators and of those of its process.
+
+    `save` leaves out what has not been drawn from since the object was made: most objects never use most of them.
+    """
+
+    def __init__(self, own: Mapping[str, Generator]) -> None:
+        self._own = dict(own)
+        self._fresh = self._all()
+
+    def save(self) -> dict[str, Any]:
+        """Return name -> state of every generator that has been used."""
+        now = self._all()
+        return {name: state for name, state in now.items() if state != self._fresh[name]}
+
+    def restore(self, saved: Mapping[str, Any]) -> None:
+        """Put back what `save` returned; what it left out is as it was at first. RemoteProtocolError if it is none."""
+        strange = [name for name in saved if name not in self._fresh]
+        if strange:
+            raise RemoteProtocolError(f"state: there is no generator {strange[0]!r}")
+        for name, fresh in self._fresh.items():
+            state = saved.get(name, fresh)
+            try:
+                self._put(name, state)
+            except (KeyError, TypeError, ValueError) as error:
+                raise RemoteProtocolError(f"state.{name}: {error}") from error
+
+    def _all(self) -> dict[str, Any]:
+        found: dict[str, Any] = {name: _pcg64(generator) for name, generator in self._own.items()}
+        return {**found, "random": _python(), "numpy": _numpy()}
+
+    def _put(self, name: str, state: Mapping[str, Any]) -> None:
+        if name == "random":
+            random.setstate((3, (*_key(state).tolist(), state["position"]), state["gauss"]))
+        elif name == "numpy":
+            words = ("MT19937", _key(state), state["position"], state["has_gauss"], state["gauss"])
+            np.random.set_state(words)  # noqa: NPY002 - authors may use it
+        else:
+            numbers = {word: int.from_bytes(state[word], "little") for word in ("state", "inc")}
+            half = {"has_uint32": state["has_half"], "uinteger": state["half"]}
+            self._own[name].bit_generator.state = {"bit_generator": _KIND, "state": numbers, **half}
+
+
+def streams_of(informations: Sequence[Information], words: bytes) -> dict[str, Generator]:
+    """Return the streams of the spaces of informations, by kind and id; those without one get theirs, out of `words`.
+
+    A space that a filter declares has none.
+    """
+    found = {}
+    for it in informations:
+        if it.space._rng is None:  # noqa: SLF001 - what it will draw next is part of what a process is
+            it.space.seed(generator_from_words(derive(words, "space", it.uid)))
+        stream = it.space._rng  # noqa: SLF001
+        assert stream is not None
+        found[f"{it.what} {it.uid}"] = stream
+    return found
+
+
+def _key(state: Mapping[str, Any]) -> NDArray[np.uint32]:
+    """Return the words of a Mersenne twister; ValueError if they are not as many as it has."""
+    words = np.frombuffer(state["key"], dtype="<u4")
+    if len(words) != _KEY_WORDS:
+        raise ValueError(f"expected a key of {_KEY_WORDS} words, found {len(words)}")
+    return words
+
+
+def _pcg64(generator: Generator) -> dict[str, Any]:
+    state: Any = generator.bit_generator.state
+    words = {name: state["state"][name].to_bytes(_WORD_BYTES, "little") for name in ("state", "inc")}
+    return {**words, "has_half": int(state["has_uint32"]), "half": int(state["uinteger"])}
+
+
+def _python() -> dict[str, Any]:
+    _, words, gauss = random.getstate()
+    key = np.array(words[:_KEY_WORDS], dtype="<u4").tobytes()
+    return {"key": key, "position": words[_KEY_WORDS], "gauss": gauss}
+
+
+def _numpy() -> dict[str, Any]:
+    _, key, position, has_gauss, gauss = np.random.get_state()  # noqa: NPY002 - authors may have drawn from it
+    words = np.asarray(key, dtype="<u4").tobytes()
+    return {"key": words, "position": int(position), "has_gauss": int(has_gauss), "gauss": float(gauss)}
+
+
+_TIMES_COST = 20.0  # a checkpoint may take a twentieth of the time
+
+
+@dataclass(slots=True)
+class Checkpoints:
+    """Say when a brain's next checkpoint is due: not before `every_s`, nor before 20 times what the last one took."""
+
+    every_s: float
+    clock: Callable[[], float]
+    last_s: float = 0.0
+    cost_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.last_s = self.clock()
+
+    @property
+    def due(self) -> bool:
+        """Say whether it is time for one."""
+        return self.clock() - self.last_s >= max(self.every_s, _TIMES_COST * self.cost_s)
+
+    def taken(self, began_s: float) -> None:
+        """Note that one was taken, or could not be."""
+        self.last_s = self.clock()
+        self.cost_s = self.last_s - began_s
+
+
+def export(brain: CheckpointableBrain, memory: Memory, generators: Generators, books: Mapping[str, Any]) -> list[Any]:
+    """Return what `restore` needs; `books` are the host's own.
+
+    Raises:
+        AuthorError: Something of it cannot travel.
+    """
+    state = brain.export_checkpoint_state()
+    tree = {
+        "format": brain.CHECKPOINT_FORMAT,
+        "schema": brain.CHECKPOINT_SCHEMA_VERSION,
+        "brain": state if isinstance(state, bytes) else dict(state),
+        "memory": memory.export(),
+        "generators": generators.save(),
+        "books": dict(books),
+    }
+    blobs: list[bytes] = []
+    # What authors sent stands deeper here than where it travelled, and no body holds it.
+    return [freeze(tree, blobs, "checkpoint", -8), blobs]
+
+
+def restore(brain: CheckpointableBrain, memory: Memory, generators: Generators, checkpoint: Any) -> Mapping[str, Any]:
+    """Put back what `export` returned; return the host's books.
+
+    Raises:
+        AuthorError: It is of another format than the brain's.
+        RemoteProtocolError: It is no checkpoint.
+    """
+    try:
+        tree, blobs = checkpoint
+        state = thaw(tree, blobs, "checkpoint")
+        found = (state["format"], state["schema"])
+        expected = (brain.CHECKPOINT_FORMAT, brain.CHECKPOINT_SCHEMA_VERSION)
+        if found != expected:
+            raise AuthorError(f"checkpoint: expected format and version {expected}, found {found}")
+        brain.restore_checkpoint_state(state["brain"])
+        memory.restore(state["memory"])
+        generators.restore(state["generators"])
+        books: Mapping[str, Any] = state["books"]
+    except (KeyError, TypeError, ValueError) as error:
+        raise RemoteProtocolError(f"checkpoint: {type(error).__name__}: {error}") from error
+    return books
+
 
 State: TypeAlias = list[bytes | memoryview]
 """The tree, and the large parts that it names by their numbers; these show the author's own arrays until written."""

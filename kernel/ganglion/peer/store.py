@@ -12,11 +12,10 @@ from typing import Any
 
 from ganglion.errors import GanglionError, StoreDamaged, StoreError, StoreUnavailable
 from ganglion.limits import DEADLINES_S, RETRY_S, STORE_TAPE_BYTES, WAIT_REPORT_S
+from ganglion.peer.author import failure_of, show_failure
 from ganglion.peer.conversation import Gone, Told
-from ganglion.peer.failure import failure_of, show_failure
-from ganglion.peer.numbering import Numbering, Place
 from ganglion.peer.participant import Handler, Participant
-from ganglion.peer.sealed import Sealed
+from ganglion.peer.records import Numbering, Place, Sealed
 from ganglion.sdk.store import StoreWriter
 from ganglion.wire.codec import codec_of
 from ganglion.wire.messages import RecordAck, RecordBatch, RunEvent, Watch

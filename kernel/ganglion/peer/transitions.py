@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ganglion.peer.layout import Layout, copied
-from ganglion.peer.matrix import Columns
+from ganglion.peer.values import Columns, Layout, copied
 from ganglion.sdk.brain import Transitions
 from ganglion.sdk.memory import Memory
 from ganglion.wire.messages import Think

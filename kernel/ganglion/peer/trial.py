@@ -7,10 +7,9 @@ from collections.abc import Mapping
 from typing import Any, TextIO
 
 from ganglion.limits import DEADLINE_OTHER_S, DEADLINES_S
+from ganglion.peer.author import Loader, failure_of
 from ganglion.peer.conversation import Request
 from ganglion.peer.environment import EnvironmentHost
-from ganglion.peer.failure import failure_of
-from ganglion.peer.loader import Loader
 from ganglion.run.outline import outline_plugin
 from ganglion.run.plan import Deadlines, EnvironmentPlan, PhasePlan, Plan, PluginPlan, span_s
 from ganglion.sdk.seed import integer_from_words, words

@@ -1,20 +1,114 @@
-"""What a controller knows of its environments and agents: columns, open decisions, flags."""
+"""What a controller knows of a phase in its worker: environments and agents, open decisions, who acts in a step."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from operator import itemgetter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ganglion.errors import CallFailed, RemoteProtocolError
-from ganglion.peer.failure import wrong_answer
-from ganglion.peer.foreign import Declared
-from ganglion.peer.journal import Journal
-from ganglion.peer.layout import Layout
-from ganglion.peer.records import pack
-from ganglion.wire.messages import EnvironmentDeclared, EnvironmentUpdated
+from ganglion.errors import AuthorError, CallFailed, RemoteProtocolError, SpaceError
+from ganglion.limits import STEPS_REPORT_S
+from ganglion.peer.author import Hooks, wrong_answer
+from ganglion.peer.contract import Declared
+from ganglion.peer.lost import Journal
+from ganglion.peer.participant import Participant
+from ganglion.peer.records import Records, declaration_rows, pack
+from ganglion.peer.values import Layout
+from ganglion.run.agents import full_ids
+from ganglion.run.plan import span_s
+from ganglion.sdk.controller import Controller
+from ganglion.sdk.information import ActuatorInformation
+from ganglion.wire.messages import (
+    ControllerSetup,
+    ControllerStart,
+    EnvironmentDeclared,
+    EnvironmentUpdated,
+    FlowSignal,
+    RunEvent,
+)
+from ganglion.wire.name import topic
+
+if TYPE_CHECKING:
+    from ganglion.peer.episode import Episode
+
+
+class Turn:
+    """Watch over the steps of an episode: each agent acts once in a step, and as was announced.
+
+    A controller that overrides `turn` announces who acts. Of one that does not, those act whom it asks first in a
+    step; the others pass.
+    """
+
+    def __init__(self, controller: Controller, agents: Sequence[str], hooks: Hooks) -> None:
+        self._controller, self._hooks = controller, hooks
+        self._agents = dict.fromkeys(agents)
+        self._announces = getattr(controller.turn, "__func__", None) is not Controller.turn
+        self._acted: set[str] = set()
+        self._passed: set[str] = set()
+        self._acting: frozenset[str] | None = None  # what was announced for the running step
+        self._step = 0  # steps that have been made
+
+    @property
+    def full(self) -> bool:
+        """Say whether everybody has acted in this step."""
+        return len(self._acted) == len(self._agents)
+
+    def announced(self, step: int) -> list[str]:
+        """Return who acts after `step` steps by the word of the controller; AuthorError if it names a stranger."""
+        if not self._announces:
+            return list(self._agents)
+        named: list[str] = self._hooks("turn", lambda: list(self._controller.turn(step)))
+        self.check(named)
+        return named
+
+    def check(self, agents: Iterable[str]) -> None:
+        """Refuse names that no agent has."""
+        for name in agents:
+            if name not in self._agents:
+                raise AuthorError(f"there is no agent {name!r}, expected some of {', '.join(self._agents)}")
+
+    def call(self, agents: Sequence[str]) -> None:
+        """Note whom the controller asks; AuthorError says who may not act now, and why."""
+        self.check(agents)
+        number = self._step + 1
+        for name in agents:
+            if name in self._acted:
+                raise AuthorError(f"agent {name} is asked twice in step {number}: an agent acts once in a step")
+            if name in self._passed:
+                raise AuthorError(
+                    f"agent {name} is asked in step {number} after others: with several workers those who act in a "
+                    "step are asked at once, or announced by turn()"
+                )
+            if self._announces and name not in self._announced():
+                raise AuthorError(f"agent {name} is asked in step {number}, but turn({self._step}) did not say so")
+            self._acted.add(name)
+
+    def passing(self, awaited: Iterable[str], complete: bool = False) -> list[str]:
+        """Return those of the awaited agents who will not act in this step, each once.
+
+        `complete` says that the controller asks nobody else in this step.
+        """
+        acting = self._announced() if self._announces and not complete else self._acted
+        found = [n for n in awaited if n not in acting and n not in self._acted and n not in self._passed]
+        self._passed.update(found)
+        return found
+
+    def end(self) -> None:
+        """Begin the next step."""
+        self._step += 1
+        self._acted.clear()
+        self._passed.clear()
+        self._acting = None
+
+    def _announced(self) -> frozenset[str]:
+        if self._acting is None:
+            self._acting = frozenset(self.announced(self._step))
+        return self._acting
 
 
 @dataclass(slots=True)
@@ -234,3 +328,219 @@ def _readings(world: World) -> list[Any]:
 
 def _earned(world: World) -> list[Any]:
     return world.earned
+
+
+class Phase:
+    """What stays the same over the episodes of a phase in this worker."""
+
+    def __init__(self, participant: Participant, records: Records, setup: ControllerSetup, worlds: list[World]) -> None:
+        self.participant, self.records, self.setup, self.worlds = participant, records, setup, worlds
+        self.governor = setup.governor
+        self.hooks = Hooks(f"controller (worker {setup.worker})")
+        self.conditions: list[tuple[str, Any]] = []
+        self.controller: Controller
+        self.start: ControllerStart | None = None
+        self.actors: list[Actor] = []
+        self.by_name: dict[str, Actor] = {}
+        self.episode: Episode | None = None
+        self.signals: deque[FlowSignal] = deque()
+        self.tick = self.heeded = 0  # steps of this worker, which are rounds; the last signal it acted on
+        self.common = self.settle = self.patient = False
+        self.evaluation: tuple[int, int] | None = None  # round of training, and `tick` when it began
+        self.missing: set[str] = set()  # environments that were lost and are not led to where they were
+        self.steps_left: int | None = None  # boundaries to go before the next PAUSE
+        self._tell_s: float | None = None
+        self._spans_s: dict[tuple[str, str], float | None] = {}
+        self._tables = {world.peer: world.setup.get("deadlines_s") for world in worlds}
+        self.layouts = Layouts({})
+
+    def begin(self, start: ControllerStart, actors: list[Actor]) -> None:
+        """Take the agents of the phase."""
+        self.start, self.actors = start, actors
+        self.by_name = {actor.name: actor for actor in actors}
+        self._tables |= {actor.peer: actor.setup.get("deadlines_s") for actor in actors}
+        self.layouts = Layouts(self.by_name)
+        self.common, self.settle, self.patient = start.common, start.settle, start.patient
+        if all(world.rewards is not None for world in self.worlds):
+            self.connect_rewards()
+            for actor in actors:
+                actor.told_rewards = True
+
+    def tell_steps(self, episode: int, steps: int) -> None:
+        """Tell those who look on how far the open episode is, once a second."""
+        now_s = self.participant.clock()
+        if self._tell_s is None:
+            self._tell_s = now_s + STEPS_REPORT_S
+        if now_s < self._tell_s:
+            return
+        self._tell_s = now_s + STEPS_REPORT_S
+        setup = self.setup
+        fields: dict[str, Any] = {"phase": setup.phase, "worker": setup.worker, "episode": episode, "steps": steps}
+        if setup.evaluation:
+            fields["mode"] = setup.mode
+        news = RunEvent("steps.taken", fields, time.time(), "waits")
+        self.participant.tell(topic(setup.run, "waits"), "event", news)
+
+    @property
+    def moment(self) -> tuple[int, int]:
+        """Return where a row of now stands: the round, and the steps of the evaluation within it."""
+        if self.evaluation is None:
+            return self.tick, 0
+        round_, began = self.evaluation
+        return round_, self.tick - began
+
+    @cached_property
+    def sensor_places(self) -> dict[str, tuple[int, int]]:
+        """Return where each sensor lies: full id -> (environment, position)."""
+        return _places(self.worlds, "sensors")
+
+    @cached_property
+    def actuator_places(self) -> dict[str, tuple[int, int]]:
+        """Return where each actuator lies: full id -> (environment, position)."""
+        return _places(self.worlds, "actuators")
+
+    def connect_rewards(self, declare: bool = True) -> None:
+        """Decide which rewards each agent gets, now that all are declared; RemoteProtocolError names a strange one."""
+        places = _places(self.worlds, "rewards")
+        for actor in self.actors:
+            wanted = _wanted_rewards(actor, self.worlds, places)
+            actor.rewards = select(wanted, places, "earned") if wanted else (lambda worlds: [])
+            actor.reward_declarations = [self._reward(uid, places[uid]) for uid in wanted]
+            if declare:
+                self._declare(None, actor.name, actor.reward_declarations)
+        for world in self.worlds if declare else ():
+            self._declare(world.uid, None, full_ids(world.uid, world.rewards or []))
+
+    def _declare(self, environment: str | None, agent: str | None, rewards: list[dict[str, Any]]) -> None:
+        """Record what rewards there are: they may be known only now."""
+        rows = declaration_rows(rewards)
+        self.records.add(["declare", self.setup.phase, environment, agent, "reward", rows])
+
+    def _reward(self, uid: str, place: tuple[int, int]) -> dict[str, Any]:
+        rewards = self.worlds[place[0]].rewards
+        assert rewards is not None
+        return {**rewards[place[1]], "id": uid}
+
+    def span_s(self, call: str, peer: str = "") -> float | None:
+        """Return how long a call may take: the document's number for this peer first, then that for all."""
+        key = (call, peer)
+        if key not in self._spans_s:
+            own = self._tables.get(peer)
+            self._spans_s[key] = span_s(call, self.setup.deadlines_s if own is None else own)
+        return self._spans_s[key]
+
+
+def _places(worlds: Sequence[World], what: str) -> dict[str, tuple[int, int]]:
+    found = {}
+    for i, world in enumerate(worlds):
+        for position, declared in enumerate(getattr(world, what) or []):
+            found[f"{world.uid}.{declared['id']}"] = (i, position)
+    return found
+
+
+def _wanted_rewards(actor: Actor, worlds: Sequence[World], places: Mapping[str, tuple[int, int]]) -> list[str]:
+    given = actor.setup.get("rewards")
+    if given is None:
+        touched = set(actor.setup["environments"])
+        return [uid for uid, (world, _) in places.items() if worlds[world].uid in touched]
+    uids = {world.uid for world in worlds}
+    wanted: list[str] = []
+    for name in given:
+        if name in places:
+            wanted.append(name)
+        elif name in uids:
+            wanted += [uid for uid, (world, _) in places.items() if worlds[world].uid == name]
+        else:
+            raise RemoteProtocolError(f"agent {actor.name}: rewards: {name!r} is no reward of {', '.join(places)}")
+    return wanted
+
+
+LayoutOf = Callable[[str], Layout]
+"""Agent -> the layout of its rows."""
+
+
+class Layouts:
+    """Know the layouts of agents' rows; each is made when a controller looks at values for the first time."""
+
+    def __init__(self, actors: Mapping[str, Actor]) -> None:
+        self._actors = actors
+        self._made: dict[tuple[str, str], Layout] = {}
+
+    def sensors(self, agent: str) -> Layout:
+        """Return the layout of an agent's readings."""
+        return self._layout("sensors", agent, self._actors[agent].setup["sensors"])
+
+    def actuators(self, agent: str) -> Layout:
+        """Return the layout of an agent's setpoints."""
+        return self._layout("actuators", agent, self._actors[agent].setup["actuators"])
+
+    def rewards(self, agent: str) -> Layout:
+        """Return the layout of an agent's rewards; there are none before they are declared."""
+        return self._layout("rewards", agent, self._actors[agent].reward_declarations or [])
+
+    def _layout(self, what: str, agent: str, declared: Sequence[Mapping[str, Any]]) -> Layout:
+        if (what, agent) not in self._made:
+            self._made[what, agent] = Layout.of(declared, missing=what == "rewards")
+        return self._made[what, agent]
+
+
+class Values(MutableMapping[str, Sequence[Any]]):
+    """Map agents to their values in declared order: numbers, and arrays of a space's shape.
+
+    Most controllers hand on what they get without a look at it; for them nothing is converted. What is shown is a copy.
+    """
+
+    __slots__ = ("_layouts", "_rows", "_shown")
+
+    def __init__(self, rows: dict[str, list[Any]], layouts: LayoutOf) -> None:
+        self._rows, self._layouts = rows, layouts
+        self._shown: dict[str, Sequence[Any]] = {}
+
+    def __getitem__(self, name: str) -> Sequence[Any]:
+        if name not in self._shown:
+            self._shown[name] = self._layouts(name).from_row(self._rows[name], name)
+        return self._shown[name]
+
+    def __setitem__(self, name: str, values: Sequence[Any]) -> None:
+        self._rows.setdefault(name, [])
+        self._shown[name] = values
+
+    def __delitem__(self, name: str) -> None:
+        del self._rows[name]
+        self._shown.pop(name, None)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._rows)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __repr__(self) -> str:
+        return repr(dict(self))
+
+    def travel(self) -> dict[str, list[Any]]:
+        """Return the rows; those that were looked at may have been changed, and are checked."""
+        if not self._shown:
+            return self._rows
+        changed = {name: _row(name, self._layouts(name), values) for name, values in self._shown.items()}
+        return {**self._rows, **changed}
+
+
+def rows_of(setpoints: Mapping[str, Sequence[Any]], layouts: LayoutOf) -> dict[str, list[Any]]:
+    """Return setpoints that an author gives as rows; AuthorError says which one does not fit."""
+    if isinstance(setpoints, Values):
+        return setpoints.travel()
+    return {name: _row(name, layouts(name), values) for name, values in setpoints.items()}
+
+
+def _row(name: str, layout: Layout, values: Sequence[Any]) -> list[Any]:
+    if isinstance(values, str | bytes) or not hasattr(values, "__len__") or len(values) != len(layout):
+        found = len(values) if hasattr(values, "__len__") else type(values).__name__
+        raise AuthorError(f"setpoints of agent {name}: expected {len(layout)} values, found {found}")
+    try:
+        for (uid, space), value in zip(layout.pairs(), values, strict=True):
+            if not space.contains(value):
+                ActuatorInformation(value, space, uid)  # refuses it by its id
+        return layout.to_row(values)
+    except SpaceError as error:
+        raise AuthorError(f"setpoints of agent {name}: {error}") from None

@@ -9,15 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from ganglion.errors import RemoteProtocolError
+from ganglion.peer.author import Loader
 from ganglion.peer.brain import BrainHost
-from ganglion.peer.checkpoint import export
 from ganglion.peer.conversation import Request
 from ganglion.peer.environment import EnvironmentHost
-from ganglion.peer.layout import Layout, declaration
-from ganglion.peer.loader import Loader
 from ganglion.peer.muscle import MuscleHost
 from ganglion.peer.participant import DEFERRED, Participant
-from ganglion.peer.snapshot import State
+from ganglion.peer.snapshot import State, export
+from ganglion.peer.values import Layout, declaration
 from ganglion.sdk.brain import Brain, CheckpointableBrain, EpisodeSummary
 from ganglion.sdk.environment import Environment, Reward, StateTransformer
 from ganglion.sdk.filter import Filter

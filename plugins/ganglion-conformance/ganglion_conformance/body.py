@@ -8,8 +8,8 @@ from dataclasses import asdict
 from typing import Any
 
 from ganglion.errors import RemoteProtocolError
-from ganglion.peer.foreign import Declared
-from ganglion.peer.layout import Layout
+from ganglion.peer.contract import Declared
+from ganglion.peer.values import Layout
 from ganglion.sdk.seed import words
 from ganglion.wire.codec import codec_of
 from ganglion.wire.envelope import Position

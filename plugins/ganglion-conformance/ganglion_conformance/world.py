@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ganglion.errors import RemoteProtocolError
-from ganglion.peer.foreign import Declared, layout_of
+from ganglion.peer.contract import Declared, declared_layout
 from ganglion.sdk.seed import integer_from_words, words
 from ganglion.sdk.spaces import Box, Space
 from ganglion.wire.envelope import Position
@@ -105,7 +105,7 @@ class World:
             for what in ("sensors", "actuators"):
                 self.checks.declare(what, fields[what])
             self.sensors = [row["id"] for row in fields["sensors"]]
-            layout = layout_of(fields["actuators"], "actuators")
+            layout = declared_layout(fields["actuators"], "actuators")
             self.actuators = layout.pairs()
             if fields.get("rewards") is not None:
                 self._declare_rewards(fields["rewards"])

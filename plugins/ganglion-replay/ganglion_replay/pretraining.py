@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ganglion.errors import AuthorError, DocumentError
 from ganglion.limits import REPLAY_EXCUSES
-from ganglion.peer.hooks import Hooks
+from ganglion.peer.author import Hooks
 from ganglion.sdk.brain import Brain, Transitions, carries_update
 from ganglion.sdk.information import Information
 from ganglion.sdk.session import Session

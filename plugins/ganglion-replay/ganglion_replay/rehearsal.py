@@ -10,11 +10,10 @@ from typing import Any
 import numpy as np
 
 from ganglion.errors import DocumentError
-from ganglion.peer.excuse import Pardoned
+from ganglion.peer.author import Pardoned
 from ganglion.peer.filters import ActingFilters
-from ganglion.peer.layout import Layout, freeze, thaw
-from ganglion.peer.matrix import Columns
 from ganglion.peer.replay import Learner
+from ganglion.peer.values import Columns, Layout, freeze, thaw
 from ganglion.sdk.flow import Mode
 from ganglion.sdk.information import Information, SensorInformation
 from ganglion.sdk.memory import Memory

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from ganglion.errors import CallFailed
-from ganglion.peer.acted import heard, setpoints_of
-from ganglion.peer.layout import Layout
+from ganglion.peer.decision import heard, setpoints_of
+from ganglion.peer.values import Layout
 from ganglion.peer.world import Actor
 from ganglion.wire.messages import Acted
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from ganglion.errors import AuthorError, RemoteProtocolError, StoreError
+from ganglion.peer.author import failure_of
 from ganglion.peer.brain import BrainHost
-from ganglion.peer.failure import failure_of
 from ganglion.sdk import Box, Brain, Discrete, EpisodeSummary, EvaluationResult, Signal, Update
 from ganglion.sdk.models import Models, digest_of
 from ganglion.sdk.seed import words

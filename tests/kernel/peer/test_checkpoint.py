@@ -11,10 +11,9 @@ from fakepeer import MemoryReel
 
 from ganglion.errors import AuthorError, RemoteProtocolError
 from ganglion.peer.brain import BrainHost
-from ganglion.peer.checkpoint import export, restore
+from ganglion.peer.journal import Tape
 from ganglion.peer.main import live
-from ganglion.peer.state import Generators
-from ganglion.peer.tape import Tape
+from ganglion.peer.snapshot import Generators, export, restore
 from ganglion.sdk import Box, Brain, CheckpointableBrain, Discrete
 from ganglion.sdk.memory import Memory
 from ganglion.sdk.seed import words

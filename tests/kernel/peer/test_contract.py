@@ -8,7 +8,7 @@ import pytest
 from ganglion.errors import AuthorError, OutOfActionSpaceError, OutOfObservationSpaceError
 from ganglion.limits import IDS_PER_ENVIRONMENT
 from ganglion.peer.contract import difference, layout_of, listed, row_of, static_model
-from ganglion.peer.layout import thaw
+from ganglion.peer.values import thaw
 from ganglion.sdk import ActuatorInformation, Box, Discrete, RewardInformation, SensorInformation, Space
 
 TEN = Discrete(10)

@@ -2,11 +2,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ganglion.peer.crossing import Crossing
-from ganglion.peer.journal import Journal, Told
-from ganglion.peer.phase import Phase
+from ganglion.peer.lost import Journal, Told
 from ganglion.peer.records import Records
-from ganglion.peer.world import World
+from ganglion.peer.renewal import Crossing
+from ganglion.peer.world import Phase, World
 from ganglion.sdk import Controller
 from ganglion.wire.messages import (
     ControllerSetup,

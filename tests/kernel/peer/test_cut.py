@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from ganglion.errors import StoreError
-from ganglion.peer.cut import Cuts
+from ganglion.peer.records import Cuts
 
 
 def test_the_two_newest_are_kept(tmp_path: Path) -> None:

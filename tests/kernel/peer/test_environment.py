@@ -15,8 +15,8 @@ from ganglion.errors import (
     OutOfRewardSpaceError,
     RemoteProtocolError,
 )
+from ganglion.peer.author import failure_of
 from ganglion.peer.environment import EnvironmentHost
-from ganglion.peer.failure import failure_of
 from ganglion.sdk import (
     ActuatorInformation,
     Box,

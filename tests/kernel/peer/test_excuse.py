@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from ganglion.errors import AuthorError, PeerLost, RemoteProtocolError
-from ganglion.peer.excuse import EXCUSED, Excuses
-from ganglion.peer.hooks import Hooks
+from ganglion.peer.author import EXCUSED, Excuses, Hooks
 from ganglion.supervisor import event
 
 

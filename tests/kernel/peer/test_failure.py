@@ -3,8 +3,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from ganglion.peer.failure import failure_of
-from ganglion.peer.hooks import Hooks
+from ganglion.peer.author import Hooks, failure_of
 from ganglion.wire.messages import Failure
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ganglion.errors import RemoteProtocolError
-from ganglion.peer.foreign import Declared, layout_of
+from ganglion.peer.contract import Declared, declared_layout
 
 UNIT = {"type": "box", "shape": [], "dtype": "<f8", "low": -1.0, "high": 1.0}
 PAIR = {"type": "box", "shape": [2], "dtype": "<f4", "low": -1.0, "high": 1.0}
@@ -70,7 +70,7 @@ def test_value_that_does_not_fit_is_named(row: list[Any], uid: str) -> None:
 def test_declaration_that_is_none_is_named(wrong: dict[str, Any], text: str) -> None:
     """A declaration without id or space, or of an id that is taken, is refused by its place."""
     with pytest.raises(RemoteProtocolError, match=text):
-        layout_of([{"id": "a", "space": UNIT}, wrong], "sensors")
+        declared_layout([{"id": "a", "space": UNIT}, wrong], "sensors")
 
 
 def test_no_op_lies_in_its_space() -> None:

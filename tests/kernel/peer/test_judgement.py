@@ -5,9 +5,8 @@ from typing import Any
 import pytest
 
 from ganglion.errors import AuthorError
-from ganglion.peer.excuse import Excuses
-from ganglion.peer.failure import failure_of
-from ganglion.peer.judgement import Judgement
+from ganglion.peer.author import Excuses, failure_of
+from ganglion.peer.contract import Judgement
 from ganglion.sdk import (
     Discrete,
     EnvironmentBaseline,

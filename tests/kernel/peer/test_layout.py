@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from ganglion.errors import AuthorError, RemoteProtocolError
-from ganglion.peer.layout import Layout, declaration, freeze, thaw, to_json
+from ganglion.peer.values import Layout, declaration, freeze, thaw, to_json
 from ganglion.sdk import spaces
 from ganglion.wire.codec import decode_map, encode_map
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ganglion.peer.link import Unjoined
+from ganglion.peer.participant import Unjoined
 
 
 def test_a_link_is_made_when_it_is_used(link: Any) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ganglion.errors import PluginInvalid
-from ganglion.peer.loader import Loader
+from ganglion.peer.author import Loader
 
 SOURCE = """
 from ganglion.sdk import Muscle

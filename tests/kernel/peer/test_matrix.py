@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ganglion.errors import RemoteProtocolError
-from ganglion.peer.layout import Layout
-from ganglion.peer.matrix import Columns, Readings
+from ganglion.peer.values import Columns, Layout, Readings
 from ganglion.sdk import Box, Discrete, MultiBinary, Tuple
 
 UNIT, TEN = Box(0.0, 1.0, ()), Discrete(10)

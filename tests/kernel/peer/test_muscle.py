@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ganglion.errors import AuthorError, CallFailed, OutOfActionSpaceError, RemoteProtocolError
-from ganglion.peer.failure import failure_of
+from ganglion.peer.author import failure_of
 from ganglion.peer.muscle import MuscleHost
 from ganglion.sdk import ActuatorInformation, Box, Discrete, Muscle, Objective
 from ganglion.sdk.models import Models

@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ganglion.peer.numbering import Numbering, Place
+from ganglion.peer.records import Numbering, Place
 
 
 @given(st.lists(st.integers(1, 6), max_size=40))

@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ganglion.peer.ordinals import Ordinals
+from ganglion.peer.records import Ordinals
 
 WORKERS = 3
 signals = st.lists(st.none() | st.integers(0, WORKERS - 1))

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ganglion.limits import INTEGER_MAX, WORLD_STATE_VALUES
-from ganglion.peer.plain import plain
+from ganglion.peer.values import plain
 
 PLAIN = st.recursive(
     st.none() | st.booleans() | st.integers(-INTEGER_MAX, INTEGER_MAX) | st.floats(allow_nan=False) | st.text(),

@@ -8,8 +8,8 @@ import pytest
 from fakepeer import MemoryReel
 
 from ganglion.errors import DeadlineExceeded, PeerLost
+from ganglion.peer.journal import Tape, TapeDiffers
 from ganglion.peer.participant import Participant
-from ganglion.peer.tape import Tape, TapeDiffers
 from ganglion.transport.memory import MemoryBus
 from ganglion.wire.codec import codec_of
 from ganglion.wire.envelope import Head, decode_head

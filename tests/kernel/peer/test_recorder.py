@@ -6,8 +6,7 @@ import pytest
 from fakepeer import MemoryReel
 
 from ganglion.peer.conversation import Conversation, Request
-from ganglion.peer.recorder import Recorder
-from ganglion.peer.tape import Tape, TapeDiffers
+from ganglion.peer.journal import Recorder, Tape, TapeDiffers
 from ganglion.wire.envelope import encode_call
 from ganglion.wire.tape import Kind
 

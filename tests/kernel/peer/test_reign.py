@@ -6,9 +6,8 @@ from typing import Any
 import pytest
 
 from ganglion.peer.models import Library
-from ganglion.peer.ordinals import Ordinals
-from ganglion.peer.records import Records
-from ganglion.peer.reign import Reign
+from ganglion.peer.records import Ordinals, Records
+from ganglion.peer.renewal import Reign
 from ganglion.run.flow import Flow
 from ganglion.run.governor import Governor
 from ganglion.run.plan import PhasePlan, Plan, PluginPlan

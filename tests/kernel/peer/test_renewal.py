@@ -7,9 +7,9 @@ import pytest
 from fakepeer import MemoryReel
 
 from ganglion.peer import renewal as module
+from ganglion.peer.journal import Tape
 from ganglion.peer.participant import Participant
 from ganglion.peer.renewal import Renewal
-from ganglion.peer.tape import Tape
 from ganglion.wire.messages import RecordAck
 
 LONG_BYTES = 100_000

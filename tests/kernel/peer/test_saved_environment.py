@@ -10,8 +10,8 @@ from fakepeer import MemoryReel
 
 from ganglion.peer import renewal
 from ganglion.peer.environment import EnvironmentHost
+from ganglion.peer.journal import Tape, TapeDiffers
 from ganglion.peer.participant import Participant
-from ganglion.peer.tape import Tape, TapeDiffers
 from ganglion.sdk import (
     ActuatorInformation,
     Box,

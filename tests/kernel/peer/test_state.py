@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ganglion.errors import RemoteProtocolError
-from ganglion.peer.hooks import seed_process
-from ganglion.peer.state import Generators, streams_of
+from ganglion.peer.author import seed_process
+from ganglion.peer.snapshot import Generators, streams_of
 from ganglion.sdk import ActuatorInformation, Box, Information, SensorInformation
 from ganglion.sdk.seed import generator_from_words, words
 

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from ganglion.errors import AuthorError
-from ganglion.peer.layout import Layout
-from ganglion.peer.stepping import arrays_of, reward_layout, values_of
+from ganglion.peer.values import Layout, arrays_of, reward_layout, values_of
 from ganglion.sdk import Box, Discrete, MultiBinary, Tuple
 
 SPACES = [Discrete(5), Box(0.0, 1.0, (2,), np.float32), Tuple([Discrete(3), MultiBinary(2)])]

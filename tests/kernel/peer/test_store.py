@@ -9,9 +9,9 @@ from fakepeer import MemoryReel
 from ganglion.errors import GanglionError, StoreDamaged, StoreError, StoreUnavailable
 from ganglion.limits import RETRY_S
 from ganglion.peer import store as module
+from ganglion.peer.journal import Tape
 from ganglion.peer.participant import Participant
 from ganglion.peer.store import COMMIT_S, StoreHost
-from ganglion.peer.tape import Tape
 from ganglion.wire.codec import codec_of
 from ganglion.wire.envelope import Head
 from ganglion.wire.messages import Lost, RecordAck, RecordBatch, RunEvent

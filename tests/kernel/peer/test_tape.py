@@ -10,8 +10,8 @@ from fakepeer import MemoryReel
 
 from ganglion.errors import DiskError
 from ganglion.limits import EXIT_DIFFERS
-from ganglion.peer import tape as module
-from ganglion.peer.tape import FileReel, Tape, TapeDiffers
+from ganglion.peer import journal as module
+from ganglion.peer.journal import FileReel, Tape, TapeDiffers
 from ganglion.wire.tape import Kind, base_record, frames_of, read_records
 
 

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import pytest
 
 from ganglion.errors import AuthorError
-from ganglion.peer.hooks import Hooks
-from ganglion.peer.turn import Turn
+from ganglion.peer.author import Hooks
+from ganglion.peer.world import Turn
 from ganglion.sdk.controller import Controller
 
 AGENTS = ["one", "two", "three"]

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from ganglion.errors import AuthorError
-from ganglion.peer.layout import Layout
-from ganglion.peer.values import Layouts, Values, rows_of
-from ganglion.peer.world import Actor
+from ganglion.peer.values import Layout
+from ganglion.peer.world import Actor, Layouts, Values, rows_of
 from ganglion.sdk.spaces import Box, Discrete
 
 PAIR = Layout(["w.p", "w.n"], [Box(0.0, 1.0, (2,)), Discrete(10)])

@@ -6,7 +6,7 @@ import pytest
 
 from ganglion.errors import GanglionError, PeerLost, RemoteProtocolError
 from ganglion.limits import RECONNECT_S
-from ganglion.peer.welcome import insist, read_welcome
+from ganglion.peer.participant import insist, read_welcome
 from ganglion.wire.codec import codec_of
 from ganglion.wire.envelope import Head, encode_head
 from ganglion.wire.messages import Failure, Hello

@@ -7,8 +7,8 @@ from typing import Any
 
 from ganglion.errors import ContractBroken
 from ganglion.peer.environment import speaks
-from ganglion.peer.layout import Layout
 from ganglion.peer.snapshot import State
+from ganglion.peer.values import Layout
 from ganglion.sdk.environment import Environment
 from ganglion.sdk.seed import generator_from_words, words
 from ganglion.testing.checks.clause import clause, encoded, expect, first_difference

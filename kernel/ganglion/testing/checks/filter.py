@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ganglion.peer.excuse import Excuses
+from ganglion.peer.author import Excuses
 from ganglion.peer.filters import ActingFilters, LearningFilters
-from ganglion.peer.layout import freeze, thaw
+from ganglion.peer.values import freeze, thaw
 from ganglion.sdk.filter import Filter
 from ganglion.sdk.flow import Mode
 from ganglion.sdk.information import ActuatorInformation, SensorInformation

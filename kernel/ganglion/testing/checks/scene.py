@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ganglion.peer.layout import freeze
+from ganglion.peer.values import freeze
 from ganglion.sdk.information import ActuatorInformation, RewardInformation, SensorInformation
 from ganglion.sdk.muscle import Muscle
 from ganglion.sdk.objective import Objective

@@ -26,13 +26,11 @@ from ganglion.peer import brain, environment, muscle
 from ganglion.peer.brain import BrainHost
 from ganglion.peer.controller import ControllerHost
 from ganglion.peer.conversation import Conversation
-from ganglion.peer.cut import Cuts
 from ganglion.peer.governor import GovernorHost
-from ganglion.peer.ordinals import Ordinals
+from ganglion.peer.journal import Tape
 from ganglion.peer.participant import Participant
-from ganglion.peer.records import Records
+from ganglion.peer.records import Cuts, Ordinals, Records
 from ganglion.peer.store import StoreHost
-from ganglion.peer.tape import Tape
 from ganglion.wire import tape as wire_tape
 from ganglion.wire.envelope import packed_serial
 from ganglion.wire.messages import Done

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from greenlet import GreenletExit, getcurrent, greenlet
 
 from ganglion.errors import GanglionError
-from ganglion.peer.tape import TapeDiffers
+from ganglion.peer.journal import TapeDiffers
 
 if TYPE_CHECKING:
     from ganglion.peer.participant import Participant

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from fakepeer import MemoryReel
 
-from ganglion.peer.tape import Tape
+from ganglion.peer.journal import Tape
 from ganglion.wire.tape import Kind, Record
 
 if TYPE_CHECKING:

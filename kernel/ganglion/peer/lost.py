@@ -1,16 +1,15 @@
-"""Menders: lead the successor of a lost environment through its open episode, to where the lost one stood."""
+"""Lost environments: what an environment was told in its open episode, and how a successor is led through it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from ganglion.errors import CallFailed, GanglionError, Nondeterministic, PeerLost
 from ganglion.limits import LOSSES_AT_ONE_STEP
+from ganglion.peer.author import is_loss, is_unreachable
 from ganglion.peer.conversation import Pending
-from ganglion.peer.failure import is_loss, is_unreachable
-from ganglion.peer.journal import Journal
 from ganglion.wire.codec import codec_of
 from ganglion.wire.messages import EnvironmentReset, EnvironmentUpdate, Rebuild, Rebuilt
 from ganglion.wire.name import label
@@ -18,8 +17,37 @@ from ganglion.wire.parcel import encoded
 from ganglion.wire.tape import digest
 
 if TYPE_CHECKING:
-    from ganglion.peer.phase import Phase
-    from ganglion.peer.world import World
+    from ganglion.peer.world import Phase, World
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """One step: what the environment was given, and what stands for its answer."""
+
+    update: EnvironmentUpdate
+    answer: bytes
+
+
+@dataclass(slots=True)
+class Journal:
+    """Keep the open episode of one environment.
+
+    `start` is the message with which its object was made, in episode `made`; `reset` the one that opened the open
+    episode, with the state of its generators before that; None if the start opened it.
+    """
+
+    start: Any
+    made: int
+    started: bytes
+    reset: EnvironmentReset | None = None
+    opened: bytes = b""
+    steps: list[Told] = field(default_factory=list)
+    losses: dict[int, int] = field(default_factory=dict)  # step -> how often it was lost there
+
+    def began(self, reset: EnvironmentReset, answer: bytes) -> None:
+        """Begin the next episode; what was before is not needed any more."""
+        self.reset, self.opened = reset, answer
+        self.steps, self.losses = [], {}
 
 
 def await_successor(phase: Phase, peer: str, error: GanglionError) -> None:

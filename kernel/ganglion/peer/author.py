@@ -1,0 +1,298 @@
+"""Authors' code: classes found by name, methods called so that what they raise is blamed on them, or noted."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import sys
+import time
+import traceback
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from itertools import dropwhile
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ganglion import registry
+from ganglion.errors import AuthorError, CallFailed, DeadlineExceeded, GanglionError, PeerLost
+from ganglion.sdk.construct import construct
+from ganglion.sdk.seed import derive, generator_from_words, integer_from_words
+from ganglion.wire.messages import Failure, RunEvent
+from ganglion.wire.name import topic
+
+if TYPE_CHECKING:
+    from ganglion.peer.participant import Participant
+
+
+@dataclass(frozen=True, slots=True)
+class Loader:
+    """Load classes as the document of this run may name them: by entry point, or import path from allowed packages."""
+
+    folder: str
+    allow: tuple[str, ...]
+
+    @classmethod
+    def of(cls, variables: Mapping[str, str]) -> Loader:
+        """Return the loader that the variables of a process describe."""
+        allow = tuple(name for name in variables.get("GANGLION_ALLOW", "").split(",") if name)
+        return cls(variables.get("GANGLION_FOLDER", ""), allow)
+
+    def load(self, kind: str, name: str) -> type[Any]:
+        """Return the class; PluginInvalid says what is wrong and whose it is."""
+        found: type[Any] = registry.load(kind, name, folder=self.folder, allow=self.allow)
+        return found
+
+    def make(
+        self,
+        kind: str,
+        plugin: Mapping[str, Any],
+        attributes: Mapping[str, Any],
+        params: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """Return a new object of the class that `plugin` names."""
+        cls = self.load(kind, str(plugin["name"]))
+        chosen = dict(plugin.get("params") or {}) if params is None else dict(params)
+        offered = {"uid": attributes.get("uid", ""), "seed": attributes.get("seed", 0), "broker_uri": ""}
+        return construct(cls, chosen, offered, {**attributes, "params": chosen})
+
+    def blame(self, kind: str, name: str) -> str:
+        """Return whose class it is, for error messages: `class Grid of ganglion-grid 0.3`."""
+        cls = self.load(kind, name)
+        distribution = registry.distribution_of(cls)
+        return f"class {cls.__qualname__}" + (f" of {distribution}" if distribution else "")
+
+
+_TEXT_CHARS_MAX = 4_000
+_TRACEBACK_CHARS_MAX = 16_000
+_BETWEEN = ("ganglion/peer/", "ganglion/sdk/construct.py", "/asyncio/")  # frames that lead to an author's hook
+
+
+def hook_failed(error: Exception | SystemExit, where: str) -> AuthorError:
+    """Return the error that stands for an exception of an author's hook; it keeps the exception as its cause."""
+    wrapped = AuthorError(f"{type(error).__name__}: {error}")
+    wrapped.add_note(where)
+    wrapped.__cause__ = error
+    return wrapped
+
+
+def failure_of(error: BaseException) -> Failure:
+    """Return the body of the ERROR that answers a call which raised `error`."""
+    notes = getattr(error, "__notes__", [])
+    where = "; ".join(notes) or None
+    if isinstance(error, CallFailed):  # somebody behind us failed: hand on who it was and what it said
+        culprit = {"peer": error.culprit}
+        message, shown = error.remote_message[:_TEXT_CHARS_MAX], error.remote_traceback
+        shown = None if shown is None else shown[-_TRACEBACK_CHARS_MAX:]
+        return Failure(error.remote_kind, message, error.where, shown, data=culprit)
+    text = str(error)[:_TEXT_CHARS_MAX]
+    if isinstance(error, AuthorError) and isinstance(error.__cause__, Exception | SystemExit):
+        return Failure(error.kind, text, where, _traceback(error.__cause__))
+    if isinstance(error, PeerLost | DeadlineExceeded):
+        return Failure(error.kind, text, where, data={"peer": error.peer})
+    if isinstance(error, AuthorError):
+        return Failure(error.kind, text, where, _traceback(error))
+    if isinstance(error, GanglionError):
+        return Failure(error.kind, text, where)
+    return Failure("internal", f"{type(error).__name__}: {text}", where, _traceback(error))
+
+
+def is_loss(error: GanglionError) -> bool:
+    """Say whether a call failed because its callee is not there any more."""
+    return isinstance(error, PeerLost) or is_unreachable(error)
+
+
+def is_unreachable(error: GanglionError) -> bool:
+    """Say whether a call failed because the broker has not met its callee."""
+    return isinstance(error, CallFailed) and error.remote_kind == "unreachable"
+
+
+def wrong_answer(peer: str, call: str, error: GanglionError) -> CallFailed:
+    """Return the error that blames a peer for an answer which cannot be taken."""
+    return CallFailed(peer, call, {"kind": error.kind, "message": f"its answer to {call}: {error}"})
+
+
+def show_failure(error: BaseException, failure: Failure) -> None:
+    """Print what went wrong where the supervisor keeps a process's last words.
+
+    What somebody else answered, or failed to answer, is his to print.
+    """
+    if isinstance(error, CallFailed | DeadlineExceeded | PeerLost):
+        return
+    text = failure.traceback or f"{type(error).__name__}: {failure.message}\n"
+    sys.stderr.write(f"{text}{failure.where}\n" if failure.where else text)
+    sys.stderr.flush()
+
+
+def _traceback(error: BaseException) -> str:
+    """Return the traceback from the first frame that is neither ours nor that of the loop of async hooks."""
+    frames = list(traceback.extract_tb(error.__traceback__))
+    shown = list(dropwhile(_between, frames)) or frames
+    lines = ["Traceback (most recent call last):\n", *traceback.format_list(shown)]
+    told = traceback.TracebackException(type(error), error, None)
+    if isinstance(error, AuthorError):
+        told.__notes__ = None  # they are `where`
+    lines += told.format_exception_only()
+    return "".join(lines)[-_TRACEBACK_CHARS_MAX:]
+
+
+def _between(frame: traceback.FrameSummary) -> bool:
+    path = frame.filename.replace("\\", "/")
+    return any(part in path for part in _BETWEEN)
+
+
+EXCUSED = "excused"
+"""The event that a process tells of itself: how often it has excused anything."""
+_REASON_CHARACTERS = 500
+
+
+class Pardoned(Exception):
+    """Say that a hook raised and was excused: there is no result."""
+
+
+@dataclass(frozen=True, slots=True)
+class Excuse:
+    """One exception that was excused: whose it is, which hook raised it, what it says, and its traceback."""
+
+    issuer: str
+    hook: str
+    reason: str
+    where: str
+    traceback: str | None
+
+    def to_map(self) -> dict[str, Any]:
+        """Return what travels to who keeps the tables."""
+        return {"issuer": self.issuer, "hook": self.hook, "reason": self.reason}
+
+
+def continues(plugin: Mapping[str, Any] | None) -> bool:
+    """Say whether the document excuses exceptions of a plugin."""
+    return plugin is not None and plugin.get("on_error") == "continue"
+
+
+class Excuses:
+    """Keep the excuses of one host until they are told; log each, and tell the supervisor how many there were."""
+
+    def __init__(self, participant: Callable[[], Participant | None], run: str) -> None:
+        self._participant, self._run = participant, run
+        self._due: list[Excuse] = []
+        self._count = 0
+
+    def take(self, issuer: str, hook: str, error: AuthorError) -> None:
+        """Excuse an exception; raise it again if it is none of its author's own."""
+        cause = error.__cause__
+        if isinstance(cause, GanglionError) and not isinstance(cause, AuthorError):
+            raise error
+        if isinstance(cause, SystemExit):  # which is no mistake in a step
+            raise error
+        failure = failure_of(error)
+        reason = str(error) if cause is not None else f"{type(error).__name__}: {error}"
+        excuse = Excuse(issuer, hook, reason[:_REASON_CHARACTERS], failure.where or "", failure.traceback)
+        self._due.append(excuse)
+        self._count += 1
+        participant = self._participant()
+        if participant is not None and not participant.playing:  # else a predecessor has said so
+            self._say(participant, excuse)
+
+    def _say(self, participant: Participant, excuse: Excuse) -> None:
+        if participant.on_excuse is not None:
+            participant.on_excuse(excuse)
+        else:
+            sys.stderr.write(f"{excuse.traceback or excuse.reason}\nexcused: {excuse.where}\n")
+            sys.stderr.flush()
+        news = RunEvent(EXCUSED, {"count": self._count}, time.time())
+        participant.tell(topic(self._run, "events"), "event", news)
+
+    def pop(self) -> list[dict[str, Any]] | None:
+        """Return those that were not told yet, None if there are none."""
+        due, self._due = self._due, []
+        return [excuse.to_map() for excuse in due] or None
+
+
+class Hooks:
+    """Call the hooks of one object.
+
+    `where` says whose they are (`environment grid (worker 1), class Grid of ganglion-grid 0.3`); `step` is added to
+    it when it is not None. With `excuses` what they raise is excused, in the name of `issuer`: `pardon` calls as the
+    object itself does, and raises Pardoned then.
+    """
+
+    def __init__(self, where: str, excuses: Excuses | None = None, issuer: str = "") -> None:
+        self.where = where
+        self.excuses, self.issuer = excuses, issuer
+        # Of one that is not excused they are the same, and cost the same.
+        self.pardon: Callable[..., Any] = self if excuses is None else self._pardon
+        self.step: int | None = None
+        self.hook = ""
+        """The one that was called last."""
+        self._runner: asyncio.Runner | None = None
+
+    def __call__(self, hook: str, function: Callable[..., Any], *args: Any) -> Any:
+        """Return what the hook returns; AuthorError stands for what it raises, also for an exit."""
+        self.hook = hook
+        try:
+            result = function(*args)
+            return self._wait(result) if hasattr(result, "__await__") else result
+        except AuthorError as error:
+            error.add_note(self._place(hook))
+            raise
+        except (Exception, SystemExit) as error:
+            raise hook_failed(error, self._place(hook)) from error
+
+    def excused(self, instead: Any, hook: str, function: Callable[..., Any], *args: Any) -> Any:
+        """Return what the hook returns, or `instead` if it raises what is excused."""
+        try:
+            return self.pardon(hook, function, *args)
+        except Pardoned:
+            return instead
+
+    def _pardon(self, hook: str, function: Callable[..., Any], *args: Any) -> Any:
+        """Return what the hook returns; Pardoned if it raises what is excused."""
+        assert self.excuses is not None
+        try:
+            return self(hook, function, *args)
+        except AuthorError as error:
+            self.excuses.take(self.issuer, hook, error)
+            raise Pardoned from error
+
+    def blame(self, hook: str, error: Exception) -> AuthorError:
+        """Return the error that stands for what a hook raised that was not called by us."""
+        if isinstance(error, AuthorError):
+            error.add_note(self._place(hook))
+            return error
+        return hook_failed(error, self._place(hook))
+
+    def _wait(self, awaitable: Any) -> Any:
+        if self._runner is None:
+            self._runner = asyncio.Runner()
+
+        async def wait() -> Any:
+            return await awaitable
+
+        return self._runner.run(wait())
+
+    @property
+    def place(self) -> str:
+        """Where it was when it was called last: whose it is, the step, the hook."""
+        return self._place(self.hook)
+
+    def _place(self, hook: str) -> str:
+        step = "" if self.step is None else f", step {self.step}"
+        return f"{self.where}{step}, hook {hook}"
+
+    def close(self) -> None:
+        """End the loop of the async hooks, if there is one."""
+        if self._runner is not None:
+            self._runner.close()
+            self._runner = None
+
+
+def identity(words: bytes) -> dict[str, Any]:
+    """Return the attributes `seed` and `rng` of an object that owns this stream."""
+    return {"seed": integer_from_words(words), "rng": generator_from_words(words)}
+
+
+def seed_process(words: bytes) -> None:
+    """Seed `random` and numpy's global generator from an object's stream."""
+    random.seed(derive(words, "random"))
+    np.random.seed(np.frombuffer(derive(words, "numpy"), dtype="<u4"))  # noqa: NPY002 - authors may use it
