@@ -1,4 +1,4 @@
-"""A child process that may run authors' code: asked once, and ended with all that it has started."""
+"""Child processes that may run authors' code, asked once; what they are asked: seeds, parameters."""
 
 from __future__ import annotations
 

@@ -61,6 +61,7 @@ if TYPE_CHECKING:
         Information,
         RewardInformation,
         SensorInformation,
+        Statistics,
         Template,
         bootstrap_mask,
         resolve_flags,
@@ -75,7 +76,6 @@ if TYPE_CHECKING:
     from ganglion.sdk.spaces.kinds import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tuple
     from ganglion.sdk.spaces.space import Space
     from ganglion.sdk.spaces.text import parse_space, space_from_wire
-    from ganglion.sdk.statistic import Statistics
     from ganglion.sdk.store import Store, StoreReader, StoreWriter
     from ganglion.sdk.table import Table, TableRow
 
@@ -182,7 +182,7 @@ _HOMES = {
     "ganglion.sdk.filter": "Filter",
     "ganglion.sdk.flow": "Mode Signal SimulationFlowControl",
     "ganglion.sdk.information": "ActuatorInformation Information RewardInformation "
-    "SensorInformation Template bootstrap_mask resolve_flags",
+    "SensorInformation Statistics Template bootstrap_mask resolve_flags",
     "ganglion.sdk.memory": "Memory MemoryShard",
     "ganglion.sdk.models": "Models digest_of file_name load_arrays load_meta save_arrays",
     "ganglion.sdk.muscle": "Batch ModelReader Muscle read_batch_proposal read_proposal",
@@ -193,7 +193,6 @@ _HOMES = {
     "ganglion.sdk.spaces.kinds": "Box Dict Discrete MultiBinary MultiDiscrete Tuple",
     "ganglion.sdk.spaces.space": "Space",
     "ganglion.sdk.spaces.text": "parse_space space_from_wire",
-    "ganglion.sdk.statistic": "Statistics",
     "ganglion.sdk.store": "Store StoreReader StoreWriter",
     "ganglion.sdk.table": "Table TableRow",
 }

@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 from ganglion.errors import AuthorError
 from ganglion.sdk.construct import Part
 from ganglion.sdk.flow import Signal
-from ganglion.sdk.information import ActuatorInformation, SensorInformation
+from ganglion.sdk.information import ActuatorInformation, SensorInformation, Statistics
 from ganglion.sdk.memory import Memory
-from ganglion.sdk.statistic import Statistics
 
 if TYPE_CHECKING:
     from ganglion.sdk.models import Models

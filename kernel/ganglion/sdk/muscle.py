@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 from ganglion.errors import AuthorError
 from ganglion.sdk.construct import Part
 from ganglion.sdk.flow import Mode
-from ganglion.sdk.information import ActuatorInformation, Information, SensorInformation, Template
+from ganglion.sdk.information import ActuatorInformation, Information, SensorInformation, Statistics, Template
 from ganglion.sdk.memory import Memory
-from ganglion.sdk.statistic import Statistics
 
 Array = NDArray[Any]
 Proposal = tuple[list[ActuatorInformation], Any] | list[ActuatorInformation]

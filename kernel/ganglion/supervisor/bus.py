@@ -32,9 +32,9 @@ from ganglion.limits import (
     RESTARTS_WITHIN_S,
 )
 from ganglion.supervisor.access import Access
+from ganglion.supervisor.child import Restarts
 from ganglion.supervisor.launcher import Launcher
 from ganglion.supervisor.process import Process, end
-from ganglion.supervisor.restarts import Restarts
 from ganglion.transport.asynclink import AsyncLink
 from ganglion.transport.binding import Bound, bind_local
 from ganglion.wire.codec import Content, codec_of, decode_map

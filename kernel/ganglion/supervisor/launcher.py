@@ -19,11 +19,10 @@ import msgpack
 
 from ganglion.errors import LaunchError, PeerLost
 from ganglion.limits import DEADLINES_S
-from ganglion.supervisor.child import exit_text
+from ganglion.supervisor.child import Restarts, exit_text
 from ganglion.supervisor.linux import LINUX, adopt_orphans
 from ganglion.supervisor.output import Output
 from ganglion.supervisor.process import Process
-from ganglion.supervisor.restarts import Restarts
 from ganglion.supervisor.warm import ORDER_BYTES
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from ganglion.run.loss import Loss, loss_of, ours, recovers, unrepeatable
 from ganglion.run.plan import Plan, processes_of, span_s, widest
 from ganglion.run.plan import Process as Place
 from ganglion.supervisor.checkpoints import Checkpoints, Way
-from ganglion.supervisor.child import Child, Effect, Event, State
+from ganglion.supervisor.child import Child, Effect, Event, Restarts, State
 from ganglion.supervisor.connection import Connection, write_private
 from ganglion.supervisor.event import EXCUSED, PHASE_PAUSED, PHASE_RESUMED, PHASE_STARTED, STEPS_TAKEN, WAITING, WARNING
 from ganglion.supervisor.folder import Census, End, RunFolder, boot_id, life_of, log_name
@@ -31,7 +31,6 @@ from ganglion.supervisor.linux import PRIVATE, User, users_of
 from ganglion.supervisor.output import printable
 from ganglion.supervisor.process import Process
 from ganglion.supervisor.restart import Story
-from ganglion.supervisor.restarts import Restarts
 from ganglion.wire.messages import PROTOCOL_VERSION, Admit, Ended, Failure, Lost, RunEvent
 from ganglion.wire.name import Role, peer_name
 from ganglion.wire.parcel import plan_bytes

@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ganglion.testing.agent import make_agent
-    from ganglion.testing.checks.agent import check_brain, check_muscle, check_objective
+    from ganglion.testing.checks.agent import check_brain, check_equivalence, check_muscle, check_objective
+    from ganglion.testing.checks.clause import check_space
     from ganglion.testing.checks.environment import check_environment
-    from ganglion.testing.checks.equivalence import check_equivalence
     from ganglion.testing.checks.filter import check_filter
-    from ganglion.testing.checks.space import check_space
     from ganglion.testing.clock import Clock
     from ganglion.testing.fakes import FakeBrain, FakeEnvironment, FakeMuscle, FakeObjective
     from ganglion.testing.stage import StagedAgent, StagedEnvironment
@@ -47,11 +46,11 @@ _PLACES = {
     "StagedEnvironment": "ganglion.testing.stage",
     "check_brain": "ganglion.testing.checks.agent",
     "check_environment": "ganglion.testing.checks.environment",
-    "check_equivalence": "ganglion.testing.checks.equivalence",
+    "check_equivalence": "ganglion.testing.checks.agent",
     "check_filter": "ganglion.testing.checks.filter",
     "check_muscle": "ganglion.testing.checks.agent",
     "check_objective": "ganglion.testing.checks.agent",
-    "check_space": "ganglion.testing.checks.space",
+    "check_space": "ganglion.testing.checks.clause",
     "make_agent": "ganglion.testing.agent",
 }
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from ganglion.errors import AuthorError
-from ganglion.sdk.statistic import Statistics
+from ganglion.sdk.information import Statistics
 
 
 def test_a_key_given_twice_raises_unless_allowed() -> None:

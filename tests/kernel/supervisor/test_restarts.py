@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from ganglion.supervisor.restarts import Restarts
+from ganglion.supervisor.child import Restarts
 
 
 def test_a_document_sets_the_bound() -> None:

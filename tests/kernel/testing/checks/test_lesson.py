@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from ganglion.sdk import ActuatorInformation, Box, Discrete, SensorInformation
-from ganglion.testing.checks.lesson import Lesson
+from ganglion.testing.checks.agent import Lesson
 
 SENSORS = [SensorInformation(None, Box(0.0, np.inf, (2,)), "w.s"), SensorInformation(None, Discrete(3), "w.n")]
 ACTUATORS = [ActuatorInformation(5, Discrete(2, start=5), "w.a")]

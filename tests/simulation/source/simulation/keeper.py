@@ -15,8 +15,8 @@ from ganglion.peer.participant import Participant
 from ganglion.run.plan import Plan, processes_of
 from ganglion.run.plan import Process as Place
 from ganglion.supervisor.checkpoints import newest_cut
+from ganglion.supervisor.child import Restarts
 from ganglion.supervisor.restart import _ASKED, _REJOIN_S, _WORD_S
-from ganglion.supervisor.restarts import Restarts
 from ganglion.wire.codec import codec_of
 from ganglion.wire.messages import (
     CALL_BY_NAME,
