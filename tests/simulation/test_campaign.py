@@ -67,6 +67,18 @@ FOUND = {
         406207,
         [Fault("undead", 114, Role.CONTROLLER, 48315, 9, 1.0), Fault("nap", 220, Role.BRAIN, 30879, 9, 3.0)],
     ),
+    "a supervisor that resumes a run uses the serials of its predecessor, and a signal is taken for a repetition": (
+        3109,
+        [Fault("snare", 27, Role.ENVIRONMENT, 38416, 29, 20.0), Fault("unanswered", 114, Role.GOVERNOR, 54223, 2, 0.3)],
+    ),
+    "a broker that is lost twice while processes are asked to leave": (
+        3096,
+        [
+            Fault("pause", 157, Role.BRAIN, 16126, 13, 20.0),
+            Fault("broker", 175, Role.CONTROLLER, 58031, 15, 20.0),
+            Fault("broker", 224, Role.GOVERNOR, 1863, 4, 3.0),
+        ],
+    ),
     "a worker says that it stands while it is told to go on": (
         700834,
         [Fault("doze", 303, Role.BRAIN, 18436, 8, 3.0), Fault("halt", 540, Role.MUSCLE, 40819, 24, 0.05)],

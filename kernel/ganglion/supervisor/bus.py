@@ -8,6 +8,7 @@ import json
 import math
 import os
 import signal
+import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -158,7 +159,9 @@ class Bus:
         self._listener = listener
         self._loop = asyncio.get_running_loop()
         self._link: AsyncLink | None = None
-        self._serial = 0
+        # Milliseconds since 1970, 1,024 serials each: no earlier supervisor has used them, so that the successor of a
+        # governor takes no signal of this supervisor for the repetition of one that its journal has.
+        self._serial = time.time_ns() // 1_000_000 << 10
         self._pending: dict[int, _Question] = {}
         self._answers = Answers()
         self._tasks: set[asyncio.Task[None]] = set()

@@ -280,6 +280,8 @@ class Simulation:
     def _end_broker(self) -> None:
         self._ticker.down = True
         self._ticker.asleep_s = self._ticker.nap_s = 0.0
+        for member in self.keeper.members.values():
+            member.process.excused |= member.asked  # while there is no broker nobody hears that it is to leave
         for process in self.processes:
             for wire in process.wires:
                 wire.orphan()

@@ -121,6 +121,7 @@ class Keeper:
         if before is not None:
             self.events, self.defects, self._went_back = before.events, before.defects, before._went_back
             self._incarnations = before._incarnations
+        self._lives = 1 if before is None else before._lives + 1
 
     # -- the life of a run --------------------------------------------------------------------------------------------
     def live(self, participant: Participant, token: str) -> int:
@@ -129,6 +130,7 @@ class Keeper:
         participant.on_answer = self._answered
         participant.on_return = self._returned
         participant.join(participant.hello(Role.SUPERVISOR.value, "supervisor", token))
+        participant._conversation.begin(self._lives)  # serials that no supervisor before it has used
         self._try_to_begin(self._before is None or self._cut is not None)
         while self.ended is None:
             if self._going_back:
