@@ -10,10 +10,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from ganglion.errors import CallFailed, DeadlineExceeded, PeerLost, RemoteProtocolError
 from ganglion.limits import ANSWERS_PER_CALLER
-from ganglion.peer.conversation import Answer, Conversation, Gone, Leave, Request
+from ganglion.peer.conversation import Answer, Conversation, Gone, Request
 from ganglion.wire.codec import codec_of
 from ganglion.wire.envelope import Head, decode_head, encode_head
-from ganglion.wire.messages import Bye, Failure, Lost
+from ganglion.wire.messages import Failure, Lost
 from ganglion.wire.verb import Verb
 
 MUSCLE, BRAIN = "farm/muscle/ada/0", "farm/brain/ada"
@@ -49,61 +49,6 @@ def test_error_of_any_body_settles_the_call(body: bytes) -> None:
     assert isinstance(answer.error, CallFailed)
     assert answer.error.where is None
     assert [] == conversation.waits()
-
-
-# (peer, head) of answers that nobody awaits while a call with serial 1 to the brain is open
-STRAY = [
-    (BRAIN, Head(Verb.REPLY, 2)),
-    (BRAIN, Head(Verb.REPLY, 0)),
-    (MUSCLE, Head(Verb.REPLY, 1)),
-    (MUSCLE, Head(Verb.ERROR, 1)),
-    ("supervisor", Head(Verb.REPLY, 1)),
-    (BRAIN, Head(Verb.ERROR, 0)),
-    ("", Head(Verb.ERROR, 7)),
-]
-
-
-@pytest.mark.parametrize(("peer", "head"), STRAY)
-def test_stray_answer_is_ignored(peer: str, head: Head) -> None:
-    """An answer that is late, doubled, crossed or forged settles nothing."""
-    conversation = Conversation()
-    pending, _ = conversation.call(BRAIN, "brain.think", b"", 0.0, None)
-
-    assert ([], []) == conversation.receive(sent(peer, head), 0.0)
-    assert [pending] == conversation.waits()
-
-
-BUSY = Failure("busy", "r/brain has 64 open calls of yours", retry_after_ms=50)
-
-
-def test_busy_is_no_answer() -> None:
-    """A CALL for which the kernel is busy is said again, unchanged and as often as needed; then it is answered."""
-    conversation = Conversation()
-    pending, said = conversation.call(BRAIN, "brain.think", b"body", 0.0, 2.0, None, [b"blob"])
-    for begin_s in (1.0, 1.5):
-        assert [] == heard(conversation, "", Head(Verb.ERROR, 1), BUSY, now_s=begin_s)
-        assert begin_s + 0.05 == conversation.deadline_before(begin_s + 0.06)
-        assert [] == conversation.repeat(begin_s + 0.04)
-        assert [tuple(said)] == conversation.repeat(begin_s + 0.05)
-        assert [] == conversation.repeat(begin_s + 0.06)
-    (answer,) = heard(conversation, BRAIN, Head(Verb.REPLY, 1))
-
-    assert (pending, None) == (answer.pending, answer.error)
-    assert conversation.next_deadline_s() is None
-
-
-@pytest.mark.parametrize("ended", ["lost", "answered"])
-def test_what_has_ended_is_not_repeated(ended: str) -> None:
-    """A CALL whose peer is lost, or that was answered after all, is not said again."""
-    conversation = Conversation()
-    conversation.call(BRAIN, "brain.think", b"", 0.0, None)
-    heard(conversation, "", Head(Verb.ERROR, 1), BUSY)
-    if ended == "lost":
-        heard(conversation, "", Head(Verb.LOST), lost(BRAIN))
-    else:
-        heard(conversation, BRAIN, Head(Verb.REPLY, 1))
-
-    assert [] == conversation.repeat(9.0)
 
 
 @given(
@@ -151,28 +96,6 @@ def ask(conversation: Conversation, serial: int, call: str = "brain.think", peer
     return conversation.receive(sent(peer, Head(Verb.CALL, serial, call), b"body"), 0.0)
 
 
-def test_repeat_is_answered_from_memory() -> None:
-    """A repeated CALL is answered from memory and not executed again; so is one that had failed."""
-    conversation = Conversation()
-    (request,), _ = ask(conversation, 1)
-    reply = conversation.reply(request, b"reply", [b"blob"])
-    assert ([], [reply]) == ask(conversation, 1)
-
-    (request,), _ = ask(conversation, 2)
-    failure = conversation.fail(request, Failure("author", "boom"))
-    assert ([], [failure]) == ask(conversation, 2)
-
-
-def test_repeat_of_what_is_done_now_is_dropped() -> None:
-    """Who asks again while we are at it gets the one answer, and nothing is done twice."""
-    conversation = Conversation()
-    (request,), _ = ask(conversation, 1)
-
-    assert ([], []) == ask(conversation, 1)
-    conversation.reply(request, b"")
-    assert 1 == len(ask(conversation, 1)[1])
-
-
 def test_memory_is_bounded() -> None:
     """So many last answers are remembered per caller, and not more."""
     conversation = Conversation()
@@ -185,18 +108,6 @@ def test_memory_is_bounded() -> None:
 
 
 # -- everything else --------------------------------------------------------------------------------------------------
-
-
-def test_bye_and_refusal_are_reasons_to_leave() -> None:
-    """BYE asks to leave, with a reason if there is one; an ERROR about no call says that the kernel ends it."""
-    conversation = Conversation()
-
-    assert [Leave("asked to leave", serial=3)] == heard(conversation, "", Head(Verb.BYE, 3))
-    assert [Leave("tea", serial=0)] == heard(conversation, "supervisor", Head(Verb.BYE), Bye("tea"))
-    refusal = heard(conversation, "", Head(Verb.ERROR, 0), Failure("limit", "too much"))
-    assert [Leave("limit: too much", refused=True)] == refusal
-    to, head, _ = conversation.bye()
-    assert (b"", Verb.BYE) == (to, decode_head(head).verb)
 
 
 @pytest.mark.parametrize("verb", [Verb.HELLO, Verb.WELCOME])
