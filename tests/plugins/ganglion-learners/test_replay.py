@@ -30,18 +30,6 @@ def test_draws_only_what_is_there() -> None:
     np.testing.assert_array_equal(*draws)
 
 
-@pytest.mark.parametrize("count", [0, 3, 4, 6])
-def test_goes_on_where_another_stood(count) -> None:
-    """What one holds another takes over: the same draws, and the same row makes room next."""
-    one, two = _filled(count), Replay(4, 2)
-    two.load(one.arrays())
-    for replay in (one, two):
-        replay.append(np.array([9, 9]))
-
-    np.testing.assert_array_equal(one.arrays()["replay.rows"], two.arrays()["replay.rows"])
-    np.testing.assert_array_equal(one.sample(9, np.random.default_rng(1)), two.sample(9, np.random.default_rng(1)))
-
-
 @pytest.mark.parametrize("before", [0, 3, 4, 5])
 @pytest.mark.parametrize("many", [0, 1, 3, 4, 9, 10])
 def test_many_at_once_are_as_one_by_one(before, many) -> None:
