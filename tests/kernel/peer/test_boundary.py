@@ -6,7 +6,7 @@ from typing import Any
 from ganglion.sdk import Signal
 from ganglion.sdk.condition import EpisodeView, TerminationCondition
 from ganglion.sdk.flow import Mode
-from ganglion.wire.messages import FlowSignal, Verdict
+from ganglion.wire.messages import FlowSignal, Go, Verdict
 from ganglion.wire.verb import Verb
 
 
@@ -20,6 +20,11 @@ def condition(
     return type(name, (TerminationCondition,), members)
 
 
+def at(step: int, signal: Signal = Signal.RESET) -> Callable[[EpisodeView], Signal]:
+    """Return what fires from a step on."""
+    return lambda view: signal if view.step >= step else Signal.CONTINUE
+
+
 def causes(report: Any) -> list[tuple[str, str, str]]:
     """Return the causes of an episode's end."""
     return [(cause["signal"], cause["issuer"], cause["reason"]) for cause in report.causes]
@@ -31,6 +36,48 @@ def steer(it: Any, signal: str, issuer: str = "operator", reason: str = "") -> N
 
 
 # -- conditions -------------------------------------------------------------------------------------------------------
+
+
+def test_an_environment_that_cuts_itself_truncates(worker: Any, world: Any) -> None:
+    """If none of those that ended terminated, the episode is truncated."""
+    it = worker({"w": world(truncates=2)})
+    it.run()
+    report = it.reports[0]
+
+    assert (False, True, "truncated: environment") == (report.terminated, report.truncated, report.reason)
+
+
+def test_its_end_is_said_once(worker: Any) -> None:
+    """However many conditions speak for environments, there is one cause."""
+    speaks = at(2)
+    it = worker(
+        conditions=[
+            condition("environment", speaks, "terminated"),
+            condition("vanilla", speaks, "terminated", "environment"),
+        ]
+    )
+    it.run()
+
+    assert [("RESET", "condition:environment", "terminated")] == causes(it.reports[0])
+
+
+def test_the_environments_condition_decides_when(worker: Any, world: Any) -> None:
+    """A condition that speaks for environments may wait; without it the first that ends is the end."""
+    it = worker(
+        {"v": world(ends=1), "w": world(ends=2)},
+        conditions=[condition("environment", lambda view: at(1)(view) if len(view.ended) == 2 else Signal.CONTINUE)],
+    )
+    it.run()
+
+    assert 2 == it.reports[0].steps
+
+
+def test_a_condition_without_a_reason_is_named(worker: Any, world: Any) -> None:
+    """Its name in the document stands for it."""
+    it = worker({"w": world()}, conditions=[condition("Bare", at(1))])
+    it.run()
+
+    assert "Bare" == it.reports[0].reason
 
 
 def test_a_condition_sees_the_episode(worker: Any, world: Any) -> None:
@@ -84,6 +131,14 @@ def test_a_pause_stands_until_continue(worker: Any) -> None:
     assert it.hosted.clock.now_s > 100.5
 
 
+def test_a_greater_signal_ends_a_pause(worker: Any, world: Any) -> None:
+    """RESET while it stands ends the episode there."""
+    it = worker({"w": world()})
+    paused(it, [lambda: steer(it, "RESET")])
+
+    assert (1, "truncated: signal RESET") == (it.reports[0].steps, it.reports[0].reason)
+
+
 def test_a_pause_ends_when_the_worker_is_told_to_leave(worker: Any, world: Any) -> None:
     """BYE during a pause ends the episode as interrupted."""
     from ganglion.wire.codec import codec_of
@@ -98,6 +153,17 @@ def test_a_pause_ends_when_the_worker_is_told_to_leave(worker: Any, world: Any) 
 
 
 # -- the common boundary ----------------------------------------------------------------------------------------------
+
+
+def test_the_governor_may_end_the_episode(worker: Any, world: Any) -> None:
+    """Its signal counts like any other, and it knows of it."""
+    it = worker({"w": world()})
+    it.goes = [Go(round=1), Go("STOP_PHASE", "phase end")]
+    it.run(common=True)
+    report = it.reports[0]
+
+    assert (2, "truncated: phase end", True) == (report.steps, report.reason, report.truncated)
+    assert [{"signal": "STOP_PHASE", "issuer": "phase end", "reason": "", "known": True}] == report.causes
 
 
 def test_continue_for_some_steps_stands_again(worker: Any, world: Any) -> None:

@@ -10,10 +10,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from ganglion.errors import CallFailed, DeadlineExceeded, PeerLost, RemoteProtocolError
 from ganglion.limits import ANSWERS_PER_CALLER
-from ganglion.peer.conversation import Answer, Conversation, Gone, Request
+from ganglion.peer.conversation import Answer, Conversation, Gone, Leave, Request
 from ganglion.wire.codec import codec_of
 from ganglion.wire.envelope import Head, decode_head, encode_head
-from ganglion.wire.messages import Failure, Lost
+from ganglion.wire.messages import Bye, Failure, Lost
 from ganglion.wire.verb import Verb
 
 MUSCLE, BRAIN = "farm/muscle/ada/0", "farm/brain/ada"
@@ -108,6 +108,18 @@ def test_memory_is_bounded() -> None:
 
 
 # -- everything else --------------------------------------------------------------------------------------------------
+
+
+def test_bye_and_refusal_are_reasons_to_leave() -> None:
+    """BYE asks to leave, with a reason if there is one; an ERROR about no call says that the kernel ends it."""
+    conversation = Conversation()
+
+    assert [Leave("asked to leave", serial=3)] == heard(conversation, "", Head(Verb.BYE, 3))
+    assert [Leave("tea", serial=0)] == heard(conversation, "supervisor", Head(Verb.BYE), Bye("tea"))
+    refusal = heard(conversation, "", Head(Verb.ERROR, 0), Failure("limit", "too much"))
+    assert [Leave("limit: too much", refused=True)] == refusal
+    to, head, _ = conversation.bye()
+    assert (b"", Verb.BYE) == (to, decode_head(head).verb)
 
 
 @pytest.mark.parametrize("verb", [Verb.HELLO, Verb.WELCOME])

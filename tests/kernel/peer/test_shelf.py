@@ -42,6 +42,8 @@ def test_an_index_that_cannot_be_written_is_told(tmp_path: Path) -> None:
         index.flush()
 
 
+LEADS = """{"format": 1, "run": "", "uid": "", "status": "", "started": "", "phases": {},
+    "models": [{"path": "PATH", "phase": 0, "agent": "a", "tag": "", "sha256": ""}]}"""
 DAMAGED = [
     "",
     "[]",
@@ -50,8 +52,8 @@ DAMAGED = [
     '{"format": 1, "run": 1, "uid": "", "status": "", "started": "", "phases": {}, "models": []}',
     '{"format": 1, "run": "", "uid": "", "status": "", "started": "", "phases": {"x": ""}, "models": []}',
     '{"format": 1, "run": "", "uid": "", "status": "", "started": "", "phases": [], "models": []}',
-    '{"format": 1, "run": "", "uid": "", "status": "", "started": "", "phases": {}, "models": [{"path": "../x"}]}',
-    '{"format": 1, "run": "", "uid": "", "status": "", "started": "", "phases": {}, "models": [{"path": "/x"}]}',
+    LEADS.replace("PATH", "../x"),
+    LEADS.replace("PATH", "/x"),
 ]
 
 
