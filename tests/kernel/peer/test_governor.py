@@ -6,9 +6,12 @@ from typing import Any
 import pytest
 
 from ganglion.errors import RemoteProtocolError
+from ganglion.peer.conversation import Gone
 from ganglion.peer.governor import GovernorHost
 from ganglion.run.plan import AgentPlan, EnvironmentPlan, PhasePlan, Plan, PluginPlan
-from ganglion.wire.messages import Done, FlowSignal, GovernorStart, RunRequest
+from ganglion.sdk.condition import TerminationCondition
+from ganglion.wire.codec import codec_of
+from ganglion.wire.messages import Done, Failure, FlowSignal, GovernorStart, Joined, RecordAck, RunRequest, Watch
 
 OWN = PluginPlan("own")
 STORE = "r/store"
@@ -24,7 +27,7 @@ class Stage:
     """Stand a governor's host on a fake link whose kernel and store answer by a script."""
 
     def __init__(self, hosted: Any, loader: Any, tmp_path: Path) -> None:
-        self.hosted = hosted(GovernorHost(loader(), str(tmp_path)))
+        self.hosted = hosted(GovernorHost(loader(condition=TerminationCondition), str(tmp_path)))
         self.link = self.hosted.link
         self.link.answers |= {
             "kernel.need": lambda peer, it: Done(),
@@ -35,6 +38,18 @@ class Stage:
     def start(self, store: str | None = STORE, resume: Any = None) -> Any:
         request = GovernorStart("r", plan().to_map(), store, None, resume)
         return self.hosted.ask("governor.start", request, "supervisor")
+
+    def settle(self) -> None:
+        """Take all that has come."""
+        participant = self.hosted.participant
+        while self.link.inbox or participant._inbox:
+            incoming = participant._next(0.0)
+            if incoming is not None:
+                participant._take(incoming)
+        self.hosted.host.tick()
+
+    def ended(self) -> Any:
+        return self.link.asked("kernel.ended")[0][1]
 
 
 @pytest.fixture
@@ -63,3 +78,77 @@ def test_start_comes_first(stage: Stage, call: str, message: Any) -> None:
     """Without a run there is nothing to steer."""
     with pytest.raises(RemoteProtocolError, match=r"expected governor\.start first"):
         stage.hosted.ask(call, message, "supervisor")
+
+
+def test_a_lost_process_fails_the_run(stage: Stage) -> None:
+    """LOST of somebody who is needed ends the run by his name and the reason."""
+    stage.start(None)
+    stage.settle()
+    stage.link.tell("", "kernel.joined", Joined("r/brain/one", 1, "brain"))
+    stage.link.lose("r/brain/one", "killed by signal 9")
+    stage.settle()
+
+    assert ("failed", "r/brain/one") == (stage.ended().status, stage.ended().peer)
+    assert "killed by signal 9" in stage.ended().failure.message
+
+
+def test_a_process_that_returns_fails_nothing(stage: Stage) -> None:
+    """LOST of somebody who will return is waited out."""
+    stage.start(None)
+    stage.settle()
+    stage.link.tell("", "kernel.joined", Joined("r/brain/one", 1, "brain"))
+    stage.hosted.host.gone(Gone("r/brain/one", 1, "killed by signal 9", True))
+    stage.settle()
+
+    assert [] == stage.link.asked("kernel.ended")
+
+
+def test_another_broker_is_asked_to_watch_again(stage: Stage) -> None:
+    """On each new connection everybody whom the phase needs is watched."""
+    stage.start()
+    stage.settle()
+    before = stage.link.calls("kernel.watch")
+    stage.hosted.host.reconnected()
+
+    assert len(before) + 1 == len(stage.link.calls("kernel.watch"))
+    names = codec_of(Watch).decode(stage.link.calls("kernel.watch")[-1].body).peers
+    assert {STORE, "r/brain/one"} <= set(names)
+
+
+def test_the_end_is_said_again_to_whoever_supervises_next(stage: Stage) -> None:
+    """That its word was answered is on the governor's tape, and who has answered may be gone: it says it anew."""
+    stage.start(None)
+    stage.hosted.ask("governor.stop", RunRequest("r", False, "Ctrl-C"), "supervisor")
+    stage.settle()
+    assert 1 == len(stage.link.asked("kernel.ended"))
+    stage.hosted.host.reconnected()
+
+    first, second = [message for _, message in stage.link.asked("kernel.ended")]
+    assert ("interrupted", first) == (second.status, second)
+
+
+def test_a_failing_kernel_call_fails_the_run(stage: Stage) -> None:
+    """What the supervisor cannot do ends the run."""
+    stage.link.answers["kernel.need"] = lambda peer, it: Failure("launch", "no such program")
+    stage.start(None)
+    stage.settle()
+
+    assert ("launch", "no such program") == (stage.ended().failure.kind, stage.ended().failure.message)
+
+
+def test_a_failing_store_fails_the_run(stage: Stage) -> None:
+    """What the store cannot write ends the run by the store's name, and the governor lives on to say it."""
+    stage.start()
+    stage.settle()
+    stage.link.tell(STORE, "record.ack", RecordAck(1, Failure("store", "disk full")))
+    stage.settle()
+    stage.hosted.ask("governor.signal", FlowSignal("RESET", "operator"), "supervisor")
+    stage.settle()
+    stage.settle()
+
+    assert ("failed", "store", "disk full", STORE) == (
+        stage.ended().status,
+        stage.ended().failure.kind,
+        stage.ended().failure.message,
+        stage.ended().peer,
+    )
