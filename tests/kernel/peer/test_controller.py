@@ -4,10 +4,20 @@ from typing import Any
 
 import pytest
 
-from ganglion.errors import RemoteProtocolError
+from ganglion.errors import CallFailed, RemoteProtocolError
 from ganglion.peer.conversation import Gone
 from ganglion.sdk.controller import Controller
-from ganglion.wire.messages import ControllerShutdown, ControllerStart, Done, Failure, Rebuilt, Verdict
+from ganglion.wire.messages import (
+    ControllerEvaluate,
+    ControllerShutdown,
+    ControllerStart,
+    Done,
+    Failure,
+    FlowSignal,
+    Rebuilt,
+    Verdict,
+)
+from ganglion.wire.verb import Verb
 
 
 def calls(it: Any) -> list[tuple[str, str]]:
@@ -25,6 +35,17 @@ def test_setup_comes_first(worker: Any) -> None:
         it.hosted.ask("controller.start", ControllerStart([], False, "lockstep", Verdict("RESET"), False))
 
     assert Done() == it.hosted.ask("controller.shutdown", ControllerShutdown(True, True))
+
+
+def test_a_failing_environment_fails_the_setup(worker: Any, world: Any) -> None:
+    """What an environment answers with ERROR at its start is handed on, with whose it is."""
+    broken = world()
+    broken.start = lambda: Failure("author", "ValueError: no", "environment w, hook __init__", "Traceback")
+    it = worker({"w": broken})
+    with pytest.raises(CallFailed) as caught:
+        it.setup()
+
+    assert ("r/environment/w/0", "ValueError: no") == (caught.value.culprit, caught.value.remote_message)
 
 
 def test_a_controller_that_cannot_be_made_fails_the_worker(worker: Any) -> None:
@@ -69,7 +90,35 @@ def test_a_restart_declares_as_before(worker: Any, world: Any) -> None:
 # -- the end of a phase -----------------------------------------------------------------------------------------------
 
 
+def test_a_second_phase_begins_anew(worker: Any) -> None:
+    """The same process serves the next phase; ticks count from 0, batches go on."""
+    it = worker()
+    it.run()
+    it.hosted.ask("controller.shutdown", ControllerShutdown(True, True))
+    it.run()
+
+    assert [0, 1, 0, 1] == [row[1] for record in it.records("steps") for row in record[-1]]
+    assert list(range(1, len(it.batches) + 1)) == [batch.number for batch in it.batches]
+
+
 # -- failures ---------------------------------------------------------------------------------------------------------
+def fail(it: Any) -> Any:
+    """Run a phase that fails, and return what the governor is told."""
+    it.setup()
+    it.start()
+    it.hosted.host.tick()
+    assert 1 == len(it.failures)
+    return it.failures[0]
+
+
+def test_a_silent_peer_is_reported(worker: Any) -> None:
+    """An environment that does not answer in its time fails the worker by its name and the place."""
+    it = worker()
+    it.link.answers["environment.update"] = lambda peer, message: None
+    report = fail(it)
+
+    assert ("deadline", "r/environment/w/0") == (report.failure.kind, report.peer)
+    assert "environment w (worker 0) to answer environment.update (episode 0, step 1)" in report.failure.message
 
 
 def test_a_lost_store_is_reported(worker: Any) -> None:
@@ -87,7 +136,53 @@ def test_a_lost_store_is_reported(worker: Any) -> None:
     )
 
 
+def test_a_failing_reset_is_reported(worker: Any, world: Any) -> None:
+    """Between two episodes, too, the culprit is named; the ended episode stays as it ended."""
+    w = world(ends=1)
+    w.reset = lambda: Failure("author", "ValueError: no")
+    it = worker({"w": w})
+    it.verdicts = [Verdict("RESET", episode=1)]
+    report = fail(it)
+
+    assert "r/environment/w/0" == report.peer
+    assert ["terminated"] == [record[9] for record in it.records("episode")]
+
+
 # -- evaluations ------------------------------------------------------------------------------------------------------
+def evaluated(worker: Any) -> Any:
+    """Return a worker that has made an evaluation of two episodes, and one of another."""
+    it = worker()
+    it.setup(evaluation=True)
+    it.start(verdict=Verdict("RESET", round=7))
+    it.verdicts = [Verdict("RESET", episode=1, round=7), Verdict("STOP_SIMULATION")]
+    it.hosted.host.tick()
+    it.hosted.ask("controller.evaluate", ControllerEvaluate(Verdict("RESET", episode=2, round=9)), "r/governor")
+    it.hosted.host.tick()
+    return it
+
+
+def test_rows_of_an_evaluation_stand_behind_the_round_of_training(worker: Any) -> None:
+    """An episode is recorded with that round and the steps since the evaluation began; ticks go on."""
+    it = evaluated(worker)
+
+    assert [[7, 2], [7, 4], [9, 2]] == [record[-2:] for record in it.records("episode")]
+    assert ["evaluate"] * 3 == [record[2] for record in it.records("episode")]
+    assert [[0, 1], [2, 3], [4, 5]] == [[row[1] for row in record[-1]] for record in it.records("steps")]
+
+
+def test_a_signal_that_comes_again_is_not_heard_twice(worker: Any) -> None:
+    """The governor says signals again where they may have been lost: those with a number that was heard are dropped."""
+    it = worker()
+    it.setup()
+    it.start()
+    for number in (1, 2, 1, 2, 3, 0, 0):
+        wish = FlowSignal("RESET", "operator", number=number)
+        it.link.tell("r/governor", "", wish, Verb.SIGNAL)
+    it.hosted.participant.pump(0.0)
+    while it.link.inbox:
+        it.hosted.participant.pump(0.0)
+
+    assert [1, 2, 3, 0, 0] == [signal.number for signal in it.hosted.host._phase.signals]
 
 
 # -- losses -----------------------------------------------------------------------------------------------------------

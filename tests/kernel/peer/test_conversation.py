@@ -51,6 +51,61 @@ def test_error_of_any_body_settles_the_call(body: bytes) -> None:
     assert [] == conversation.waits()
 
 
+# (peer, head) of answers that nobody awaits while a call with serial 1 to the brain is open
+STRAY = [
+    (BRAIN, Head(Verb.REPLY, 2)),
+    (BRAIN, Head(Verb.REPLY, 0)),
+    (MUSCLE, Head(Verb.REPLY, 1)),
+    (MUSCLE, Head(Verb.ERROR, 1)),
+    ("supervisor", Head(Verb.REPLY, 1)),
+    (BRAIN, Head(Verb.ERROR, 0)),
+    ("", Head(Verb.ERROR, 7)),
+]
+
+
+@pytest.mark.parametrize(("peer", "head"), STRAY)
+def test_stray_answer_is_ignored(peer: str, head: Head) -> None:
+    """An answer that is late, doubled, crossed or forged settles nothing."""
+    conversation = Conversation()
+    pending, _ = conversation.call(BRAIN, "brain.think", b"", 0.0, None)
+
+    assert ([], []) == conversation.receive(sent(peer, head), 0.0)
+    assert [pending] == conversation.waits()
+
+
+BUSY = Failure("busy", "r/brain has 64 open calls of yours", retry_after_ms=50)
+
+
+def test_busy_is_no_answer() -> None:
+    """A CALL for which the kernel is busy is said again, unchanged and as often as needed; then it is answered."""
+    conversation = Conversation()
+    pending, said = conversation.call(BRAIN, "brain.think", b"body", 0.0, 2.0, None, [b"blob"])
+    for begin_s in (1.0, 1.5):
+        assert [] == heard(conversation, "", Head(Verb.ERROR, 1), BUSY, now_s=begin_s)
+        assert begin_s + 0.05 == conversation.deadline_before(begin_s + 0.06)
+        assert [] == conversation.repeat(begin_s + 0.04)
+        assert [tuple(said)] == conversation.repeat(begin_s + 0.05)
+        assert [] == conversation.repeat(begin_s + 0.06)
+    (answer,) = heard(conversation, BRAIN, Head(Verb.REPLY, 1))
+
+    assert (pending, None) == (answer.pending, answer.error)
+    assert conversation.next_deadline_s() is None
+
+
+@pytest.mark.parametrize("ended", ["lost", "answered"])
+def test_what_has_ended_is_not_repeated(ended: str) -> None:
+    """A CALL whose peer is lost, or that was answered after all, is not said again."""
+    conversation = Conversation()
+    conversation.call(BRAIN, "brain.think", b"", 0.0, None)
+    heard(conversation, "", Head(Verb.ERROR, 1), BUSY)
+    if ended == "lost":
+        heard(conversation, "", Head(Verb.LOST), lost(BRAIN))
+    else:
+        heard(conversation, BRAIN, Head(Verb.REPLY, 1))
+
+    assert [] == conversation.repeat(9.0)
+
+
 @given(
     st.lists(st.tuples(st.none() | st.floats(0.0, 100.0), st.booleans()), max_size=8),
     st.lists(st.floats(0.0, 120.0), max_size=5),
@@ -94,6 +149,28 @@ def test_an_answer_that_comes_twice_is_doubted() -> None:
 def ask(conversation: Conversation, serial: int, call: str = "brain.think", peer: str = MUSCLE) -> Any:
     """Let a CALL come; returns what it means and what is sent at once."""
     return conversation.receive(sent(peer, Head(Verb.CALL, serial, call), b"body"), 0.0)
+
+
+def test_repeat_is_answered_from_memory() -> None:
+    """A repeated CALL is answered from memory and not executed again; so is one that had failed."""
+    conversation = Conversation()
+    (request,), _ = ask(conversation, 1)
+    reply = conversation.reply(request, b"reply", [b"blob"])
+    assert ([], [reply]) == ask(conversation, 1)
+
+    (request,), _ = ask(conversation, 2)
+    failure = conversation.fail(request, Failure("author", "boom"))
+    assert ([], [failure]) == ask(conversation, 2)
+
+
+def test_repeat_of_what_is_done_now_is_dropped() -> None:
+    """Who asks again while we are at it gets the one answer, and nothing is done twice."""
+    conversation = Conversation()
+    (request,), _ = ask(conversation, 1)
+
+    assert ([], []) == ask(conversation, 1)
+    conversation.reply(request, b"")
+    assert 1 == len(ask(conversation, 1)[1])
 
 
 def test_memory_is_bounded() -> None:

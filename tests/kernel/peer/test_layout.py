@@ -251,3 +251,23 @@ def test_bad_array_is_refused_by_its_path(form: dict[str, Any]) -> None:
     """What is no array of numbers is refused with its path, before numpy reads a word of it."""
     with pytest.raises(RemoteProtocolError, match=r"^update\.w\[0\]: not an array: "):
         thaw({"w": [form]}, [b"12345678"], "update")
+
+
+@given(arrays)
+def test_arrays_round_trip(array: Any) -> None:
+    """Arrays of numbers and booleans come back with shape, values and dtype, little-endian and read-only."""
+    back = round_trip({"w": array})["w"]
+
+    assert (array.shape, array.dtype.newbyteorder("<")) == (back.shape, back.dtype.newbyteorder("<"))
+    assert np.array_equal(array, back, equal_nan=array.dtype.kind == "f")
+    assert not back.flags.writeable
+
+
+@given(st.fixed_dictionaries({"dtype": st.text(max_size=6) | trees, "shape": trees, "data": trees}))
+def test_any_array_form_is_read_or_refused(form: dict[str, Any]) -> None:
+    """No form of an array leads to anything but an array or RemoteProtocolError."""
+    try:
+        array = thaw(form, [], "update")
+    except RemoteProtocolError:
+        return
+    assert array.dtype.kind in "biuf"
