@@ -198,4 +198,5 @@ def test_a_condition_that_fails_ends_the_run_by_its_name(results: Path) -> None:
     outcome = run(json.dumps(whole), results)
 
     assert ("failed", 1) == (outcome.status, outcome.exit_status)
-    assert "ValueError: phase 0" in outcome.reason
+    assert "failed: ValueError: phase 0" == outcome.reason
+    assert ["failed"] == [row["status"] for row in outcome.tables["runs"]]

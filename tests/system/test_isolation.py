@@ -206,7 +206,7 @@ def carry_out(folder: Path, steps: int) -> dict[str, bytes]:
     (folder / "recorder" / "sitecustomize.py").write_text(RECORDER)
     variables = {
         **os.environ,
-        "PYTHONPATH": str(folder / "recorder"),
+        "PYTHONPATH": os.pathsep.join([str(folder / "recorder"), os.environ["PYTHONPATH"]]),
         "AUDIT_FOLDER": str(AUDIT),
         "RECORD_FOLDER": str(folder / "frames"),
         "PGPASSWORD": PASSWORD,

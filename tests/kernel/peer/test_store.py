@@ -1,14 +1,21 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from fakepeer import MemoryReel
 
 from ganglion.errors import GanglionError, StoreDamaged, StoreError, StoreUnavailable
 from ganglion.limits import RETRY_S
+from ganglion.peer import store as module
+from ganglion.peer.journal import Tape
+from ganglion.peer.participant import Participant
 from ganglion.peer.store import COMMIT_S, StoreHost
-from ganglion.wire.messages import RecordBatch, RunEvent
+from ganglion.wire.codec import codec_of
+from ganglion.wire.envelope import Head
+from ganglion.wire.messages import Lost, RecordBatch, RunEvent
+from ganglion.wire.verb import Verb
 
 SPAN_S = 10.0
 ONE, TWO = "r/controller/0", "r/controller/1"
@@ -89,6 +96,27 @@ class Stage:
 def stage(hosted: Any) -> Stage:
     """Return a store's host."""
     return Stage(hosted)
+
+
+def lost_governor(stage: Stage, before: Callable[[], Any] = lambda: None, returns: bool = False) -> list[Any]:
+    """Let a store that has joined lose its governor; return what is written then."""
+    stage.hosted.participant.join(stage.hosted.participant.hello("store", "r/store", "?"))
+    stage.host.joined()
+    before()
+    count = len(stage.writer.log)
+    lost = Lost("r/governor", 1, "killed by signal 9", returns)
+    stage.link.deliver("", Head(Verb.LOST), codec_of(Lost).encode(lost))
+    stage.hosted.participant.pump(0.01)
+    stage.hosted.participant._closed.set()
+    return stage.writer.log[count:]
+
+
+def test_a_lost_governor_ends_its_run(stage: Stage) -> None:
+    """The store watches the governor; nobody else is left to write how the run ended."""
+    written = lost_governor(stage, lambda: stage.batch("r/governor", 1, [["run", {}]]))
+
+    assert [["r/governor"]] == [message.peers for _, message in stage.link.asked("kernel.watch")]
+    assert (["end", "failed", "lost: governor: killed by signal 9"], "commit") == (written[0][1][0][:3], written[1])
 
 
 # -- when nothing can be written --------------------------------------------------------------------------------------
@@ -200,3 +228,126 @@ def test_a_batch_that_stays_missing_is_told(stage: Stage, capsys: pytest.Capture
 
 
 # -- the tape ---------------------------------------------------------------------------------------------------------
+def steps(episode: int, size: int = 10) -> list[Any]:
+    """Return rows of an episode."""
+    return ["steps", 0, "train", 0, "w", episode, [[1, bytes(size)]]]
+
+
+class Taped:
+    """Let a store with a tape hear batches, die at any place, and come again on the same tape."""
+
+    def __init__(self, link: Any, clock: Any) -> None:
+        self.link, self.clock, self.reel = link, clock, MemoryReel()
+        self.open_episodes: set[int] = set()
+        self.behind: int | None = None
+        self.begin()
+
+    def begin(self, **fails: GanglionError) -> None:
+        """Begin a process; it hears its predecessor's tape, and comes back."""
+        self.writer = FakeWriter()
+        self.writer.fails |= fails
+        self.writer.open_episodes = self.open_episodes
+        self.host = StoreHost(self.writer, SPAN_S, self.behind)  # type: ignore[arg-type]
+        self.host._begun = True
+        participant = Participant(
+            lambda: self.link, {}, self.host.told, self.host.gone, self.clock, False, Tape(self.reel)
+        )
+        self.host.participant, participant.on_return = participant, self.host.reconnected
+        participant.join(participant.hello("store", "r/store", "?"))
+        self.host.joined()
+        while participant.playing:
+            participant.pump(0.01)
+            self.host.tick()
+        participant.pump(0.01)
+
+    def batch(self, writer: str, number: int, records: list[Any]) -> None:
+        """Let it hear a batch, and make it durable."""
+        self.link.tell(writer, "record.batch", RecordBatch(number, records))
+        self.host.participant.pump(0.01)
+        self.clock.now_s += 2 * COMMIT_S
+        self.host.tick()
+
+    @property
+    def rows(self) -> list[Any]:
+        """Return what the writer was given by whom, one by one."""
+        return [(peer, record) for peer, records in map(_pair, self.writer.log) for record in records]
+
+
+def _pair(entry: Any) -> tuple[str, list[Any]]:
+    return entry if type(entry) is tuple else ("", [])
+
+
+@pytest.fixture
+def taped(link: Any, clock: Any) -> Taped:
+    """Return a store with a tape."""
+    return Taped(link, clock)
+
+
+def test_what_its_tape_does_not_tell_of_is_withdrawn(taped: Taped) -> None:
+    """At the end of the tape, once, and before the bus is joined: all that was sealed behind it."""
+    sealed = [["episode", 0, "train", 0, None, n, 1, True, False, "environment", 1] for n in range(3)]
+    evaluation = ["evaluation", 0, "ada", 1, 3, {}, None, "now"]
+    taped.batch(ONE, 1, [["phase", 0, "p", "train", "running", None], *sealed[:2], evaluation])
+    taped.host._shorten_at_bytes = 1
+    taped.batch(ONE, 2, [["phase", 1, "q", "train", "running", None]])
+    taped.batch(TWO, 1, [["episode", 1, "train", 1, "grid", 4, 1, True, False, "environment", 1]])
+    taped.behind = 0
+    taped.begin()
+    [at] = [n for n, entry in enumerate(taped.writer.log) if entry[0] == "behind"]
+
+    kept = {(0, "train", 0, ""): 1, (1, "train", 1, "grid"): 4}
+    assert ("behind", 0, kept, {(0, "ada"): 1}) == taped.writer.log[at]
+    assert "commit" not in taped.writer.log[:at]
+    assert taped.writer.log.count("commit") == 1
+
+
+def test_a_long_tape_is_begun_anew(taped: Taped, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is left is rows of open episodes, and what is told of the newest phases; all else is known as heard."""
+    monkeypatch.setattr(module, "STORE_TAPE_BYTES", 50_000)
+    taped.host._shorten_at_bytes = 50_000
+    phases = [["phase", n, "p", "train", "running", None] for n in range(3)]
+    signals = [["signal", n, None, None, None, "RESET", "c", "", None, 0, 0, n + 1] for n in range(3)]
+    taped.batch("r/governor", 1, [["run", {}], *phases, *signals])
+    taped.open_episodes |= {0, 1}
+    taped.batch(ONE, 1, [steps(0), steps(1), steps(2)])
+    taped.batch(ONE, 1, [steps(0), steps(1), steps(2)])  # once more: it counts once
+    for number in range(2, 50):
+        taped.batch(ONE, number, [steps(2, 1000)])
+    taped.open_episodes -= {1}
+    for number in range(50, 110):
+        taped.batch(ONE, number, [steps(3, 1000)])
+    size_bytes = len(taped.reel.data)
+    sent = len(taped.link.told("record.ack"))
+    taped.begin()
+    kept = taped.rows[:6]
+    taped.batch(ONE, 109, [["again"]])
+    taped.batch(ONE, 110, [steps(4)])
+
+    assert size_bytes < 60_000
+    expected = [*phases[1:], *signals[1:]]
+    assert [*(("r/governor", row) for row in expected), (ONE, steps(0))] == kept[:5]
+    assert (ONE, 109) in [(peer, ack.number) for peer, ack in taped.link.told("record.ack")[sent:]]
+    assert (ONE, steps(4)) == taped.rows[-1]
+    assert (ONE, ["again"]) not in taped.rows
+
+
+def test_a_tape_that_is_needed_is_kept(taped: Taped) -> None:
+    """Where hardly anything can go the tape may grow to twice its length before it is looked at again."""
+    taped.host._shorten_at_bytes = 20_000
+    taped.open_episodes |= {0}
+    for number in range(1, 40):
+        taped.batch(ONE, number, [steps(0, 1000)])
+    taped.begin()
+
+    assert [(ONE, steps(0, 1000))] * 39 == taped.rows
+
+
+def test_a_store_that_cannot_write_what_it_heard_ends(taped: Taped, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The time of a tape is none to wait for a disk: the process ends, and its successor hears all once more."""
+    monkeypatch.setattr(module, "_REPLAY_ROWS", 1)
+    taped.batch(ONE, 1, [steps(0)])
+    with pytest.raises(StoreUnavailable, match="disk full"):
+        taped.begin(commit=FULL)
+    taped.begin()
+
+    assert [(ONE, steps(0))] == taped.rows
