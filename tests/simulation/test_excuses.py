@@ -15,7 +15,6 @@ PARTS = {
     "objective": "simulation.faulty:Judges",
     "filter": "simulation.faulty:Sieve",
 }
-HERE = Path(__file__).parent
 
 
 @pytest.fixture(autouse=True)
