@@ -15,7 +15,7 @@ import hypothesis
 import pytest
 
 # The default is the same search in every run, so that a red test is red again; scripts/test --all and --long explore.
-hypothesis.settings.register_profile("default", deadline=None, derandomize=True, max_examples=30)
+hypothesis.settings.register_profile("default", deadline=None, derandomize=True, max_examples=20)
 hypothesis.settings.register_profile("explore", deadline=None, max_examples=1000, print_blob=True)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 

@@ -145,14 +145,6 @@ def test_is_deterministic(make, loop) -> None:
     assert found[0][0] != found[2][0]
 
 
-def test_sends_few_updates(make, loop) -> None:
-    """An update goes out every eighth decision and at the end of each episode, not with every step."""
-    found = loop(make(CartPole), make(SarsaBrain), SarsaMuscle).run(10, LONGEST)
-    steps = sum(found.returns)
-
-    assert steps / 8 - 1 <= found.updates <= steps / 8 + 10
-
-
 def test_goes_on_from_a_stored_model(make, loop) -> None:
     """A new brain with the stored arrays has the same values, and acts as well."""
     first = loop(make(CartPole), make(SarsaBrain), SarsaMuscle)

@@ -21,10 +21,10 @@ from pathlib import Path
 
 import pytest
 from simulation.bus import Simulation
-from simulation.campaign import Campaign, carry_out, case_of
+from simulation.campaign import Campaign, carry_out
 from simulation.cases import CASES, DICE, case
 from simulation.counting import SOMETIMES
-from simulation.fault import KINDS, ROLES, Fault, drawn
+from simulation.fault import KINDS, ROLES, Fault
 from simulation.outcome import read_rows
 
 from ganglion.wire.name import Role
@@ -127,20 +127,6 @@ def test_faults_change_nothing(folder: Path, part: int) -> None:
 def test_one_seed(folder: Path) -> None:
     """The run of the seed in GANGLION_SEED goes well: to see again what a campaign has found."""
     Campaign(folder).go(int(os.environ.get("GANGLION_SEED", "0")))
-
-
-def test_a_seed_is_replayed(folder: Path) -> None:
-    """One seed draws the same faults, and the run takes the same course to the last event."""
-    for seed in (3, 5, 8):
-        faults = drawn(seed, case_of(seed, folder).length)
-        assert faults == drawn(seed, case_of(seed, folder).length)
-        first, second = (carry_out(seed, faults, folder) for _ in range(2))
-        assert (first.wrong, first.events, first.virtual_s, first.counts) == (
-            second.wrong,
-            second.events,
-            second.virtual_s,
-            second.counts,
-        )
 
 
 def test_cases_differ(folder: Path) -> None:

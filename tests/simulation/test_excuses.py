@@ -15,7 +15,6 @@ PARTS = {
     "objective": "simulation.faulty:Judges",
     "filter": "simulation.faulty:Sieve",
 }
-HERE = Path(__file__).parent
 
 
 @pytest.fixture(autouse=True)
@@ -189,3 +188,14 @@ def test_without_on_error_the_run_fails(results: Path) -> None:
     outcome = run(document("muscle", on_error="fail", fails="propose", at=[2]), results)
 
     assert ("failed", 1) == (outcome.status, outcome.exit_status)
+
+
+def test_a_condition_that_fails_ends_the_run_by_its_name(results: Path) -> None:
+    """What the governor asks is blamed on the condition; the governor lives on to say it."""
+    whole = json.loads(document("muscle"))
+    whole["run_config"]["condition"] = {"name": "simulation.faulty:Ends", "params": {"fails": "phase", "at": [0]}}
+    outcome = run(json.dumps(whole), results)
+
+    assert ("failed", 1) == (outcome.status, outcome.exit_status)
+    assert "failed: ValueError: phase 0" == outcome.reason
+    assert ["failed"] == [row["status"] for row in outcome.tables["runs"]]

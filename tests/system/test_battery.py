@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from ganglion.limits import HANDSHAKE_S, KERNEL_BODY_BYTES, MESSAGE_BYTES, MESSAGE_FRAMES, UNJOINED_MESSAGE_BYTES
+from ganglion.limits import KERNEL_BODY_BYTES, MESSAGE_BYTES, MESSAGE_FRAMES, UNJOINED_MESSAGE_BYTES
 from ganglion.transport.blocking import BlockingLink
 from ganglion.transport.frames import GREETING, encode, encode_command, frame_header
 from ganglion.wire.codec import codec_of
@@ -382,46 +382,6 @@ def test_treacherous_peers(broker: Broker) -> None:
     assert 0 == broker.process.returncode
 
     assert not [row for row in log if row["level"] == "error"]
-
-
-@pytest.mark.long
-def test_battery(broker: Broker) -> None:
-    """A hundred thousand connections of strangers, and of those who have joined a hundred times each kind."""
-    besiege(broker, 100_000 // len(STRANGERS), *STRANGERS)
-    for _ in range(25):
-        besiege(broker, 1, *JOINED)
-    broker.close()
-    assert 0 == broker.process.returncode
-
-
-@pytest.mark.long
-def test_silent_strangers_cost_no_time(broker: Broker) -> None:
-    """A thousand silent connections are all sent away in time; what the broker had to do for it is printed."""
-    attacker = Attacker(broker.endpoint, 1)
-    held = [attacker.connect() for _ in range(1000)]
-    began_s, used_s = time.monotonic(), 0.0
-    while time.monotonic() - began_s < HANDSHAKE_S + 2.0:
-        if time.monotonic() - began_s < HANDSHAKE_S:
-            used_s = _processor_s(broker.process.pid)
-        broker.supervisor.look(0.05)
-        broker.asker.look(0.0)
-        broker.answerer.look(0.0)
-    share = (_processor_s(broker.process.pid) - used_s) / 2.0
-    print(f"{share:.0%} of a processor")  # noqa: T201  # as above
-    ends = []
-    for made in held:
-        said = b""
-        while data := made.recv(4096):
-            said += data
-        ends.append(said.startswith(GREETING) and (b"(unjoined_peers)" in said or b"(handshake_s)" in said))
-        made.close()
-
-    assert [True] * 1000 == ends
-
-
-def _processor_s(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / 100
 
 
 if __name__ == "__main__":

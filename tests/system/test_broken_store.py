@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import resource
 import sys
 from pathlib import Path
 
@@ -50,40 +48,3 @@ def test_a_run_goes_on_when_its_database_is_back(tmp_path: Path) -> None:
     assert (0, "finished") == (status, command.events[-1]["status"]), err
     assert (0, "moved-1: whole\n") == command.verify("moved-1")
     assert quiet.verify("quiet-1", "--digest") == command.verify("moved-1", "--digest")
-
-
-def test_a_database_that_is_damaged_fails_the_run_by_name(tmp_path: Path) -> None:
-    """The run does not end as completed; with the file moved away, `resume` writes the same results."""
-    quiet = Stored(tmp_path, "quiet-1", 12)
-    assert 0 == quiet.end()[0]
-    digest = quiet.verify("quiet-1", "--digest")
-    database = tmp_path / "results" / "ganglion.db"
-    command = Stored(tmp_path, "hurt-1", 12)
-    command.until("episode.ended")
-    with database.open("r+b") as file:
-        file.truncate()
-    status, _ = command.end()
-
-    assert (1, "failed") == (status, command.events[-1]["status"])
-    assert "the database is damaged: move ganglion.db, " in command.events[-1]["reason"]
-    assert 1 == command.verify("hurt-1")[0]
-    for path in database.parent.glob("ganglion.db*"):
-        path.rename(tmp_path / path.name)
-    assert 0 == ganglion(tmp_path, "resume", "hurt-1").returncode
-    assert digest == command.verify("hurt-1", "--digest")
-
-
-@pytest.mark.long
-def test_a_run_whose_files_may_not_grow_stands_until_it_is_ended(tmp_path: Path) -> None:
-    """The run names the cause while it stands; interrupted, it ends with whole episodes, and not with status 0."""
-    command = Stored(tmp_path, "full-1", 1000)
-    command.until("phase.started")
-    size = os.stat(tmp_path / "results" / "ganglion.db-wal").st_size  # noqa: PTH116 - beside a running writer
-    resource.prlimit(command.store(), resource.RLIMIT_FSIZE, (size + 100_000, size + 100_000))
-    waiting = command.until("waiting")
-    ganglion(tmp_path, "stop", "full-1", "--now")
-    status, _ = command.end()
-
-    assert "cannot be written" in waiting["text"]
-    assert status in (1, 130)
-    assert [] == [line for line in command.verify("full-1")[1].splitlines() if "episode" in line or "phase" in line]

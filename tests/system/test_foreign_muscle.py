@@ -202,13 +202,8 @@ WRONG = {  # uid -> what is said otherwise, by what; how the story begins, and w
         "was killed by SIGKILL",
         "ouch",
     ),
-    "leaves": ("pass", "sys.exit('no more')", "ended with exit status 1", "no more"),
-    "garbage": ("pass", "answer = 7", "expected a map", ""),
     "late": ("pass", "continue", "muscle.act", ""),
-    "two": ("[[0.5]]", "[[0.5, 0.5]]", "setpoints: expected one row of 1 values, found [[0.5, 0.5]]", ""),
     "outside": ("[[0.5]]", "[[9.0]]", "setpoints.world.torque: expected a value of Box", ""),
-    "text": ("[1]", "['x']", "objective: expected a list of one finite number or nil, found ['x']", ""),
-    "wish": ("[1]}", "[1], 'signal': {'signal': 'SHUTDOWN'}}", "signal: there is no brain that could wish for it", ""),
     "version": ('"version": 1', '"version": 2', "ended with exit status 1", "this kernel speaks protocol 1, found 2"),
     "refuses": (
         "pass",

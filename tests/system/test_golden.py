@@ -1,72 +1,18 @@
-"""Real runs that are equal where they should be, and documents that must end with a clear error."""
+"""Documents that must end with a clear error."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
-from system.command import ganglion
 from system.farm import Farm
 from system.results import Failed, fail
-
-DUMMIES = """\
-uid: golden
-seed: 42
-version: "0.1"
-schedule:
-  - train:
-      environments: [{environment: {uid: field, name: dummy}}]
-      agents:
-        - {name: One, brain: dummy, muscle: dummy, objective: dummy, sensors: [field.0], actuators: [field.0]}
-        - {name: Two, brain: dummy, muscle: dummy, objective: dummy, sensors: [field.1], actuators: [field.1]}
-      simulation: {name: CONTROLLER, conditions: [{name: environment}]}
-      phase_config: {mode: train, worker: WORKERS, episodes: EPISODES}
-SECOND
-run_config: {condition: {name: vanilla}}
-"""
-TEST_PHASE = "  - test: {phase_config: {mode: test}}"
 
 
 @pytest.fixture
 def farm(tmp_path: Path) -> Farm:
     """Return a folder in which documents are run."""
     return Farm(tmp_path)
-
-
-def dummies(controller: str = "vanilla", workers: int = 1, episodes: int = 1, second: str = "") -> str:
-    """Return a document of dummies."""
-    return (
-        DUMMIES.replace("CONTROLLER", controller)
-        .replace("WORKERS", str(workers))
-        .replace("EPISODES", str(episodes))
-        .replace("SECOND", second)
-    )
-
-
-@pytest.fixture(scope="module")
-def equals(tmp_path_factory: pytest.TempPathFactory) -> Farm:
-    """Return a folder with runs of equal documents, by one command: `one-1`, `one-2`, `three-1` and `three-2`."""
-    farm = Farm(tmp_path_factory.mktemp("equals"))
-    for name, workers in (("one", 1), ("three", 3)):
-        text = dummies(workers=workers, episodes=2, second=TEST_PHASE).replace("uid: golden", f"uid: {name}")
-        (farm.folder / f"{name}.yml").write_text(text)
-    done = farm.ganglion("run", *[f"{name}.yml" for name in ("one", "three") for _ in range(2)], "--plain")
-    assert 0 == done.returncode, done.stdout + done.stderr
-    return farm
-
-
-@pytest.mark.parametrize(("name", "workers"), [("one", 1), ("three", 3)])
-def test_equal_documents_give_equal_tables(equals: Farm, name: str, workers: int) -> None:
-    """The same document and seed twice: no table differs, setpoints included."""
-    assert "no difference" == equals.ganglion("runs", "diff", f"{name}-1", f"{name}-2").stdout.strip()
-    assert 2 * 2 * 10 * workers == len(equals.rows("steps", f"{name}-2"))
-
-
-def test_another_seed_gives_other_setpoints(equals: Farm) -> None:
-    """The seed is what the setpoints come from."""
-    assert 0 == equals.ganglion("run", "one.yml", "--plain", "--seed", "43").returncode
-
-    assert 1 == equals.ganglion("runs", "diff", "one-1", "one-3").returncode
 
 
 MISFITS = """\
@@ -230,30 +176,7 @@ def test_a_store_that_cannot_be_opened_is_named(farm: Farm, path: str) -> None:
     """A folder that is not there, or a file that is no database: exit status 1 with path and cause."""
     (farm.folder / "junk.db").write_text("this is no database, and never was one")
 
-    done = farm.run(dummies(), "--store", f"sqlite:///{farm.folder / path}")
+    done = farm.run(clear(), "--store", f"sqlite:///{farm.folder / path}")
 
     assert 1 == done.returncode
     assert f"{farm.folder / path}: cannot be opened for writing" in done.stdout + done.stderr
-
-
-@pytest.mark.long
-def test_the_learner_learns_cartpole_of_gymnasium(farm: Farm) -> None:
-    """The mean return over the last 20 of 60 training episodes of CartPole-v1 is above 100."""
-    document = """\
-uid: pole
-seed: 1
-version: "0.1"
-schedule:
-  - train:
-      environments: [{environment: {uid: pole, name: gymnasium, params: {id: CartPole-v1}}}]
-      agents: [{name: scout, brain: sarsa, muscle: sarsa, sensors: [pole.observation], actuators: [pole.action]}]
-      phase_config: {mode: train, episodes: 60}
-run_config: {condition: {name: vanilla}}
-"""
-    (farm.folder / "pole.yml").write_text(document)
-    done = ganglion(farm.folder, "run", "pole.yml", "--plain", span_s=600.0)
-
-    assert 0 == done.returncode, done.stderr
-    returns = [row["return"] for row in farm.rows("returns", "pole-1")]
-    assert 60 == len(returns)
-    assert sum(returns[-20:]) / 20 > 100

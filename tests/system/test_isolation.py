@@ -206,7 +206,7 @@ def carry_out(folder: Path, steps: int) -> dict[str, bytes]:
     (folder / "recorder" / "sitecustomize.py").write_text(RECORDER)
     variables = {
         **os.environ,
-        "PYTHONPATH": str(folder / "recorder"),
+        "PYTHONPATH": os.pathsep.join([str(folder / "recorder"), os.environ["PYTHONPATH"]]),
         "AUDIT_FOLDER": str(AUDIT),
         "RECORD_FOLDER": str(folder / "frames"),
         "PGPASSWORD": PASSWORD,
@@ -235,10 +235,20 @@ def files_of(folder: Path, agent: str) -> dict[str, bytes]:
     }
 
 
-@pytest.mark.parametrize("steps", [10, pytest.param(8500, marks=pytest.mark.long)])
-def test_nothing_foreign_is_seen(tmp_path: Path, steps: int) -> None:
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder of the run."""
+    return tmp_path_factory.mktemp("isolation")
+
+
+@pytest.fixture(scope="module")
+def seen(folder: Path) -> dict[str, bytes]:
+    """Carry out the run once."""
+    return carry_out(folder, 10)
+
+
+def test_nothing_foreign_is_seen(folder: Path, seen: dict[str, bytes]) -> None:
     """No canary of another agent reaches an agent's muscles and brain, their logs, models or variables."""
-    seen = carry_out(tmp_path, steps)
     everything = {(agent, kind) for agent in AGENTS.values() for kind in KINDS.values()}
     expected = {"controller/0", "controller/1", "governor", "store"}
     expected |= {f"muscle/{agent}/{worker}" for agent in AGENTS.values() for worker in (0, 1)}
@@ -254,16 +264,15 @@ def test_nothing_foreign_is_seen(tmp_path: Path, steps: int) -> None:
         elif owner is not None:
             own = {kind for kind in everything if kind[0] == owner}
             assert own == found, name
-            for path, content in files_of(tmp_path, owner).items():
+            for path, content in files_of(folder, owner).items():
                 assert set() == {kind for kind in canaries(content) if kind[0] != owner}, path
     for agent in AGENTS.values():
-        assert any("npz" in path for path in files_of(tmp_path, agent))
-        assert any("log" in path for path in files_of(tmp_path, agent))
+        assert any("npz" in path for path in files_of(folder, agent))
+        assert any("log" in path for path in files_of(folder, agent))
 
 
-def test_nobody_outside_the_kernel_knows_the_run(tmp_path: Path) -> None:
+def test_nobody_outside_the_kernel_knows_the_run(folder: Path, seen: dict[str, bytes]) -> None:
     """Neither seed nor document nor database is in anything that environments, muscles and brains can read."""
-    seen = carry_out(tmp_path, 2)
     secrets = {
         "seed as text": str(SEED).encode(),
         "seed, big": SEED.to_bytes(8, "big"),
@@ -279,5 +288,5 @@ def test_nobody_outside_the_kernel_knows_the_run(tmp_path: Path) -> None:
             assert [] == found, name
     assert b"PATH" in seen["brain/ada"]  # variables were recorded
     assert any(secret in seen["governor"] for secret in list(secrets.values())[:3])  # where it has to be, it is found
-    manifest = (tmp_path / "results" / "isolation-1" / "manifest.json").read_text()
+    manifest = (folder / "results" / "isolation-1" / "manifest.json").read_text()
     assert str(SEED) == str(json.loads(manifest)["seed"])

@@ -5,15 +5,13 @@ from __future__ import annotations
 import shlex
 import struct
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from system.command import GANGLION, ganglion, variables
-from system.languages import RECIPES, command_of, names, program_of
-from system.results import Rows, table, unnamed
+from system.languages import RECIPES, names, program_of
 
 from ganglion.sdk import ActuatorInformation, Box, ResetRequest
 from ganglion.wire.envelope import decode_head
@@ -36,21 +34,6 @@ VECTORS = {  # c, s, w and the reward, big-endian; also those of the reference
 PROMISED = {"c", "cpp", "csharp", "fortran", "go", "java", "javascript", "lua", "octave", "perl", "php", "python"}
 PROMISED |= {"r", "ruby", "rust"}
 SUM = "c08a8b750b1cb799"  # of the rewards of seed 0, added one after the other
-DOCUMENT = """\
-uid: thousand
-seed: 7
-version: "0.1"
-schedule:
-  - act:
-      environments:
-        - environment: {uid: world, FORM}
-      agents:
-        - {name: scout, muscle: random, sensors: ["world.*"], actuators: ["world.*"]}
-      simulation: {name: vanilla, conditions: [{name: environment}]}
-      phase_config: {mode: test, worker: 1, episodes: 5}
-run_config: {condition: {name: vanilla}}
-"""
-LINUX = pytest.mark.skipif(sys.platform != "linux", reason="programs are started and watched as on Linux")
 
 
 def _torque(i: int) -> float:
@@ -145,34 +128,7 @@ def test_program_refuses_the_vectors(name: str, request: pytest.FixtureRequest) 
             assert i + 1 == world.update().fields.get("ticks", i + 1), row["name"]
 
 
-# == in runs, and as a beginning for others ===========================================================================
-def _run(folder: Path, name: str, form: str) -> Rows:
-    """Carry out a run of 1,000 steps; return what its table of steps has, but for the run's name."""
-    path = folder / f"{name}.yml"
-    path.write_text(DOCUMENT.replace("FORM", form))
-    done = ganglion(folder, "-q", "run", str(path), "--name", name, span_s=300.0)
-    assert (0, "") == (done.returncode, done.stderr)
-    return unnamed(table(folder, "steps", name))
-
-
-@pytest.fixture(scope="module")
-def plugin(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Rows]:
-    """Return folder and steps of a run of the Python plugin: five episodes of 200 steps."""
-    folder = tmp_path_factory.mktemp("plugin")
-    return folder, _run(folder, "plugin", "name: pendulum")
-
-
-@LINUX
-@pytest.mark.parametrize("name", names(mark=pytest.mark.long))
-def test_thousand_steps_of_a_run(name: str, plugin: tuple[Path, Rows], request: pytest.FixtureRequest) -> None:
-    """A run of 1,000 steps leaves the tables that the run of the Python environment leaves, to the last bit."""
-    program = program_of(name, request.config)
-    folder, expected = plugin
-    found = _run(folder, name, command_of(program))
-
-    assert (1000, 5) == (len(found), sum(bool(row["truncated"]) for row in found))
-    assert expected == found
-    assert 0 == ganglion(folder, "runs", "diff", "plugin", name).returncode
+# == as a beginning for others ========================================================================================
 
 
 @pytest.mark.parametrize("name", [one for one in names(usual=("c",)) if one.values != ("python",)])

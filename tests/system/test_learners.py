@@ -68,12 +68,6 @@ def run(folder: Path, *files: str, span_s: float = 120.0) -> None:
     assert 0 == done.returncode, done.stdout + done.stderr
 
 
-def equal_runs(folder: Path) -> str:
-    """Run the short document twice; return what differs."""
-    run(folder, "short.yml", "short.yml", span_s=600.0)
-    return ganglion(folder, "runs", "diff", "short-1", "short-2").stdout.strip()
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "workers"),
@@ -102,54 +96,6 @@ def test_models_are_trained_on_and_tested(tmp_path: Path, words: dict[str, str],
     assert 2 == len(select(tmp_path, "SELECT return FROM returns WHERE run = 'short-1' AND mode = 'test'"))
 
 
-@pytest.mark.long
-@pytest.mark.parametrize(
-    "words", [pytest.param(DQN, id="dqn"), pytest.param(PPO, id="ppo"), pytest.param(SAC, id="sac")]
-)
-@pytest.mark.parametrize("workers", [1, 2])
-def test_equal_seeds_have_equal_learning_curves(tmp_path: Path, words: dict[str, str], workers: int) -> None:
-    """Over a thousand decisions and more every setpoint is the same, with one worker and with two in lockstep."""
-    write(tmp_path, words, workers, episodes=60)
-
-    assert "no difference" == equal_runs(tmp_path)
-    (row,) = select(tmp_path, "SELECT count(*) AS n FROM actions WHERE run = 'short-1'")
-    assert row["n"] > 1000
-
-
-MORTAL = """\
-import os, signal
-from pathlib import Path
-from ganglion_learners.LEARNER.brain import BRAIN
-
-class Mortal(BRAIN):
-    def learn(self, batch):
-        if self.decisions >= 600 and not Path("grave").exists():
-            Path("grave").touch()
-            os.kill(os.getpid(), signal.SIGKILL)
-        return super().learn(batch)
-"""
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(
-    ("words", "cls"), [pytest.param(DQN, "DqnBrain", id="dqn"), pytest.param(PPO, "PpoBrain", id="ppo")]
-)
-def test_a_killed_brain_goes_on_bit_by_bit(tmp_path: Path, words: dict[str, str], cls: str) -> None:
-    """A brain that is killed in the midst of training costs nothing: all tables are those of an undisturbed run."""
-    (tmp_path / "mortal.py").write_text(MORTAL.replace("LEARNER", words["BRAIN"]).replace("BRAIN", cls))
-    write(tmp_path, {**words, "BRAIN": '"mortal:Mortal"'}, episodes=60)
-    text = (tmp_path / "short.yml").read_text()
-    recovery = "run_config: {condition: vanilla}\\nrecovery: {checkpoint_s: 0.2}\\n".replace("\\n", "\n")
-    (tmp_path / "short.yml").write_text(text.replace("run_config: {condition: vanilla}\n", recovery))
-    (tmp_path / "grave").touch()
-    run(tmp_path, "short.yml", span_s=300.0)
-    (tmp_path / "grave").unlink()
-    run(tmp_path, "short.yml", span_s=300.0)
-
-    assert (tmp_path / "grave").exists()
-    assert "no difference" == ganglion(tmp_path, "runs", "diff", "short-1", "short-2").stdout.strip()
-
-
 TASKS = [
     pytest.param(examples.PPO_CARTPOLE, 475.0, 100_000, id="ppo"),
     pytest.param(examples.DQN_CARTPOLE, 475.0, 100_000, id="dqn"),
@@ -170,64 +116,3 @@ def test_examples_learn_their_task(tmp_path: Path, document: Path, least: float,
     assert 100 == test["n"]
     assert test["mean"] >= least
     assert train["n"] <= most
-
-
-RECORDED = """\
-uid: UID
-seed: 1
-version: "0.1"
-schedule:
-  - train:
-      environments: [{environment: {uid: field, name: cartpole, params: {longest: 200}}}]
-      agents:
-        - name: scout
-          brain: {name: LEARNER, params: PARAMS}
-          muscle: {name: LEARNER}
-          sensors: [field.*]
-          actuators: [field.*]
-          REPLAY
-      simulation: {name: vanilla, conditions: [{name: max_steps, params: {steps: STEPS}}]}
-      phase_config: {mode: train, worker: WORKERS, episodes: EPISODES}
-  - record:
-      simulation: {name: vanilla, conditions: []}
-      phase_config: {mode: test, worker: 1, episodes: 10}
-run_config: {condition: vanilla}
-"""
-
-
-def write_recorded(folder: Path, uid: str, learner: str, **words: Any) -> None:
-    """Write a document whose agent may learn from what another one has recorded."""
-    text = RECORDED
-    given = {"PARAMS": "{}", "REPLAY": "", "STEPS": 1, "EPISODES": 1, "WORKERS": 1, **words}
-    for word, value in {"UID": uid, "LEARNER": learner, **given}.items():
-        text = text.replace(word, str(value))
-    (folder / f"{uid}.yml").write_text(text)
-
-
-@pytest.mark.long
-def test_learns_from_what_another_has_recorded(tmp_path: Path) -> None:
-    """After ten recorded episodes of `sarsa` each learner balances at once; of PPO the policy is that of two workers.
-
-    Measured on CartPole-v1 with 100 episodes of 500 steps by a trained PPO, 20 test episodes each: PPO 500 (untrained
-    114), DQN 500 (9.7), sarsa 500, PPO of Stable-Baselines3 500.
-    """
-    replay = "replay: [{experiment_run: teach, phase: record}]"
-    write_recorded(tmp_path, "teach", "sarsa", STEPS=200, EPISODES=40)
-    write_recorded(tmp_path, "none", "dqn")
-    write_recorded(tmp_path, "clone", "ppo", REPLAY=replay, PARAMS="{pretrain_epochs: 60}")
-    write_recorded(tmp_path, "twins", "ppo", REPLAY=replay, PARAMS="{pretrain_epochs: 60}", WORKERS=2)
-    write_recorded(tmp_path, "careful", "dqn", REPLAY=replay)
-    # It has no `pretrain`, hears it by `thinking`, and would think the best of actions that nobody took.
-    write_recorded(tmp_path, "pupil", "sarsa", REPLAY=replay, PARAMS="{initial_value: 0.0}")
-    run(tmp_path, *(f"{uid}.yml" for uid in ("teach", "none", "clone", "twins", "careful", "pupil")), span_s=900.0)
-    query = "select run, avg(steps) as steps from episodes where mode = 'test' group by run"
-    found = {row["run"].rpartition("-")[0]: row["steps"] for row in select(tmp_path, query)}
-
-    assert found["teach"] > 150
-    assert found["none"] < 100
-    assert all(found[uid] > 130 for uid in ("clone", "twins", "careful", "pupil")), found
-    policies = [
-        (tmp_path / "results" / f"{uid}-1" / "brains" / "0" / "scout" / "model-policy.npz").read_bytes()
-        for uid in ("clone", "twins")
-    ]
-    assert policies[0] == policies[1]

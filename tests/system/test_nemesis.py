@@ -115,6 +115,7 @@ def test_a_round_is_drawn_by_its_seed() -> None:
     assert {1, 3} == {scene.workers for scene in scenes}
 
 
+@pytest.mark.long
 def test_a_round_sees_a_run_that_fails(undisturbed: Reference, place: Path) -> None:
     """Where losses are not made good the run that ends with 1 is a defect, told with the name of who was lost."""
     scene = Scene("one", 2, [inside("brain.think", 5, "brain")])

@@ -61,11 +61,12 @@ def test_the_same_environment_in_another_language(folder: Path, command: str, to
     assert (0, "no difference\n") == (compared.returncode, compared.stdout)
 
 
-@pytest.mark.parametrize("death", ["kill -9 $$", "exit 3"])
-def test_program_that_dies_is_replaced(folder: Path, death: str) -> None:
+def test_program_that_dies_is_replaced(folder: Path) -> None:
     """A run whose script dies in a step has the tables of the undisturbed run."""
     assert 0 == ganglion(folder, "run", "-q", "piped.yml").returncode
-    _change(folder / "counter.sh", STEP, f"{STEP}        [ $step != 4 ] || [ -e died ] || {{ : > died; {death}; }}\n")
+    _change(
+        folder / "counter.sh", STEP, f"{STEP}        [ $step != 4 ] || [ -e died ] || {{ : > died; kill -9 $$; }}\n"
+    )
 
     ran = ganglion(folder, "run", "-q", "piped.yml")
     assert 0 == ran.returncode, ran.stdout + ran.stderr
@@ -74,24 +75,13 @@ def test_program_that_dies_is_replaced(folder: Path, death: str) -> None:
     assert (0, "no difference\n") == (compared.returncode, compared.stdout)
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "text"),
-    [
-        ('"count": %d}', '"count": "x%d"}', "line 1 of its standard output: readings.count: expected a value of"),
-        ('"Discrete(3)"', '"Discrete(x)"', "line 1 of its standard output: actuators.push.space: "),
-        ('"left": %d}, ', '"right": %d}, ', "rewards: expected a map with the keys left, found right"),
-        ('"terminated": %s', '"terminated": 1%.0s', "terminated: expected true or false, found 1"),
-        ('printf \'{%s, "rewards"', 'printf \'oops %s, "rewards"', "expected a JSON object, found b'oops"),
-        ("count=0 step=0\n", "count=0 step=0; echo {}\n", "the keys count, found None"),
-    ],
-)
-def test_wrong_line_is_named(folder: Path, old: str, new: str, text: str) -> None:
+def test_wrong_line_is_named(folder: Path) -> None:
     """What a program writes wrongly fails the run with the line and the field."""
-    _change(folder / "counter.sh", old, new)
+    _change(folder / "counter.sh", '"count": %d}', '"count": "x%d"}')
     ran = ganglion(folder, "run", "-q", "piped.yml")
 
     assert 1 == ran.returncode
-    assert text in ran.stderr
+    assert "line 1 of its standard output: readings.count: expected a value of" in ran.stderr
 
 
 @pytest.mark.long

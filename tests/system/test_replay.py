@@ -7,14 +7,13 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from system.command import Command, ganglion
-from system.processes import MARKER, below, left_of, marked
-from system.results import table, unnamed
+from system.processes import below
+from system.results import table
 
 from ganglion.sdk.models import load_arrays
 
@@ -120,32 +119,32 @@ class Learns(Thinks):
         return {**super().arrays(), "seen": np.array(self.seen)}
 """
 DOCUMENT = """
-uid: {uid}
+uid: school
 seed: 11
 version: "0.1"
-run_config: {{condition: max_episodes}}
+run_config: {condition: max_episodes}
 schedule:
   - record:
-      environments: [{{environment: {{uid: walk, name: school:Walk}}}}]
-      agents: [{{name: ada, muscle: school:Random, sensors: [walk.*], actuators: [walk.*]}}]
-      phase_config: {{mode: test, worker: {workers}, episodes: 6}}
+      environments: [{environment: {uid: walk, name: school:Walk}}]
+      agents: [{name: ada, muscle: school:Random, sensors: [walk.*], actuators: [walk.*]}]
+      phase_config: {mode: test, worker: 2, episodes: 6}
   - own:
       agents:
         - name: ada
           muscle: school:Greedy
-          brain: {{name: school:Learns, params: {{hold: true}}}}
-          replay: [{{repeat: 2}}]
-      phase_config: {{mode: train, episodes: 3}}
+          brain: {name: school:Learns, params: {hold: true}}
+          replay: [{repeat: 2}]
+      phase_config: {mode: train, episodes: 3}
   - thought:
-      agents: [{{name: ada, brain: school:Thinks, load: false, replay: [{{phase: record}}, {{phase: own, worker: 0}}]}}]
+      agents: [{name: ada, brain: school:Thinks, load: false, replay: [{phase: record}, {phase: own, worker: 0}]}]
 """
 
 
-def write(folder: Path, uid: str = "school", workers: int = 2) -> None:
+def write(folder: Path) -> None:
     """Write the module and the document of a run."""
     folder.mkdir(exist_ok=True)
     (folder / "school.py").write_text(MODULE)
-    (folder / f"{uid}.yml").write_text(DOCUMENT.format(uid=uid, workers=workers))
+    (folder / "school.yml").write_text(DOCUMENT)
 
 
 def digest(folder: Path) -> str:
@@ -168,37 +167,18 @@ def weights(folder: Path, phase: int, run: str = "school-1") -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], Path]:
-    """Return what gives the folder of a run of so many workers whom nobody disturbs."""
-    folders: dict[int, Path] = {}
-
-    def make(workers: int) -> Path:
-        if workers not in folders:
-            folder = tmp_path_factory.mktemp("whole")
-            write(folder, workers=workers)
-            (folder / "killed").touch()  # nobody holds its brain
-            assert (0, "") == carry_out(folder)
-            folders[workers] = folder
-        return folders[workers]
-
-    return make
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder of a run of two workers that is not disturbed."""
+    folder = tmp_path_factory.mktemp("whole")
+    write(folder)
+    (folder / "killed").touch()  # its brain is not held
+    assert (0, "") == carry_out(folder)
+    return folder
 
 
-@pytest.fixture(params=[2, pytest.param(1, marks=pytest.mark.long)])
-def whole(request: pytest.FixtureRequest, made: Callable[[int], Path]) -> tuple[Path, int]:
-    """Return the folder of a run that nobody disturbs, and how many workers it has."""
-    return made(request.param), request.param
-
-
-@pytest.fixture
-def undisturbed(made: Callable[[int], Path]) -> Path:
-    """Return the folder of the run that `held` would be, if nobody held it."""
-    return made(2)
-
-
-def test_brains_learn_before_they_act(whole: tuple[Path, int]) -> None:
+def test_brains_learn_before_they_act(undisturbed: Path) -> None:
     """All recorded decisions have come, each as often as asked for; their rows are in no table, live ones are."""
-    folder, workers = whole
+    folder = undisturbed
     rows = table(folder, "actions")
     recorded = [row for row in rows if row["phase"] == 0]
     live = [[row for row in rows if row["phase"] == phase] for phase in (1, 2)]
@@ -208,63 +188,17 @@ def test_brains_learn_before_they_act(whole: tuple[Path, int]) -> None:
     assert 4 * len(recorded) == int(float(str(seen)))  # two passes of an entry that is shown twice
     assert len(recorded) + len(first) + len(live[1]) == weights(folder, 2)["rows"]
     assert {3} == {sum(row["worker"] == 0 and row["step"] == 0 for row in rows) for rows in live}
-    assert workers == len({row["worker"] for row in live[0]})
-
-
-@pytest.mark.long
-def test_equal_runs_are_equal(whole: tuple[Path, int], tmp_path: Path) -> None:
-    """The same document gives the same tables, bit by bit."""
-    folder, workers = whole
-    write(tmp_path, workers=workers)
-    (tmp_path / "killed").touch()
-    assert (0, "") == carry_out(tmp_path)
-
-    assert digest(folder) == digest(tmp_path)
-    assert weights(folder, 1) == weights(tmp_path, 1)
-
-
-@pytest.mark.long
-def test_what_was_learned_decides(whole: tuple[Path, int], tmp_path: Path) -> None:
-    """Without `replay` the agent acts otherwise: the update of pre-training has reached its muscles."""
-    folder, workers = whole
-    write(tmp_path, workers=workers)
-    (tmp_path / "killed").touch()
-    path = tmp_path / "school.yml"
-    path.write_text(path.read_text().replace("          replay: [{repeat: 2}]\n", ""))
-    assert (0, "") == carry_out(tmp_path)
-
-    mine, theirs = (unnamed(table(f, "actions", where="phase = 1 and episode = 0")) for f in (folder, tmp_path))
-    assert mine != theirs
-    assert [1.0] == [row["rewards"]["walk.r"] for row in mine if row["worker"] == 0][-1:]
-
-
-def held(folder: Path, more: dict[str, str] | None = None) -> tuple[Command, int]:
-    """Begin a run whose brain stands in the midst of its pre-training; return it, and the brain's pid."""
-    write(folder)
-    for name in ("told", "held"):
-        os.mkfifo(folder / name)
-    command = Command(folder, "run", "school.yml", more=more)
-    pid = int((folder / "told").read_text())
-    (folder / "killed").touch()
-    return command, pid
-
-
-def cut_down(folder: Path) -> str:
-    """Kill all processes of a run whose brain stands in the midst of its pre-training; return what marked them."""
-    mark = f"{folder}-1"
-    command, _ = held(folder, more={MARKER: mark})
-    pids = list(marked(mark))
-    command.process.kill()
-    for pid in pids:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
-    command.output()
-    return mark
+    assert {0, 1} == {row["worker"] for row in live[0]}
 
 
 def test_a_brain_that_is_killed_learns_again(undisturbed: Path, tmp_path: Path) -> None:
     """Killed in the midst of its pre-training, and again after it: the results are the same."""
-    command, pid = held(tmp_path)
+    write(tmp_path)
+    for name in ("told", "held"):
+        os.mkfifo(tmp_path / name)
+    command = Command(tmp_path, "run", "school.yml")
+    pid = int((tmp_path / "told").read_text())
+    (tmp_path / "killed").touch()
     os.kill(pid, signal.SIGKILL)
     assert 18 <= command.until("brain.pretrained")["episodes"]
     again = next(seen for seen in below(command.process.pid) if seen.role == "brain")
@@ -278,17 +212,6 @@ def test_a_brain_that_is_killed_learns_again(undisturbed: Path, tmp_path: Path) 
     }
     assert digest(undisturbed) == digest(tmp_path)
     assert weights(undisturbed, 1) == weights(tmp_path, 1)
-
-
-@pytest.mark.long
-def test_a_run_goes_on_where_its_brain_learned(undisturbed: Path, tmp_path: Path) -> None:
-    """All processes killed meanwhile, and the run resumed: the results are the same."""
-    mark = cut_down(tmp_path)
-    assert {} == left_of(mark)
-    done = ganglion(tmp_path, "resume", "school-1", "--quiet")
-
-    assert 0 == done.returncode, done.stderr
-    assert digest(undisturbed) == digest(tmp_path)
 
 
 OTHER = """
@@ -327,28 +250,10 @@ def test_another_run_can_be_learned_from(undisturbed: Path) -> None:
 
 
 FAULTS = [
-    pytest.param(
-        {"replay": "agent: ada, experiment_run: nil"},
-        2,
-        "schedule.only.agents.bob.replay.0: recorded episodes of agent `ada` from the newest finished run of `nil`",
-        marks=pytest.mark.long,
-    ),
     (
         {"replay": "agent: ada, experiment_run: school, phase: record", "places": "places: 6"},
         2,
         "phase `record`, agent `ada`: sensor `walk.place`: expected Discrete(6), found Discrete(5)",
-    ),
-    pytest.param(
-        {"replay": "agent: ada, experiment_run: school, phase: record", "sensors": "walk.place"},
-        2,
-        "sensor `walk.field`: found Box(",
-        marks=pytest.mark.long,
-    ),
-    pytest.param(
-        {"replay": "agent: ada, experiment_run: school, worker: 7"},
-        2,
-        "worker 7: there are none in run school-1",
-        marks=pytest.mark.long,
     ),
     (
         {
@@ -368,15 +273,6 @@ def test_what_does_not_fit_ends_the_run(undisturbed: Path, given: dict[str, str]
 
     assert (status, True) == (found, said in text), text
     assert [] == table(undisturbed, "actions", "other")
-
-
-@pytest.mark.long
-def test_without_strictness_what_fits_is_taken(undisturbed: Path) -> None:
-    """Columns that the agent has not are left out, which is told."""
-    source = "agent: ada, experiment_run: school, phase: record, strict: false"
-    status, said = other(undisturbed, source, sensors="walk.place")
-
-    assert (0, True) == (status, "sensor `walk.field`: found Box(" in said and "the rest is taken" in said), said
 
 
 FILTERED = """
@@ -433,14 +329,3 @@ def test_a_run_without_a_store_has_recorded_nothing(tmp_path: Path) -> None:
     assert 3 == done.stderr.count("are read from a store, and this run has none (--store none)")
     assert "school.yml:16:20: schedule.own.agents.ada.replay.0: recorded episodes are read from a store" in done.stderr
     assert not (tmp_path / "results" / "school-1" / "tapes").exists()
-
-
-@pytest.mark.long
-def test_a_damaged_file_is_named(undisturbed: Path, tmp_path: Path) -> None:
-    """Who goes on with a run whose recordings were changed meanwhile is told which file it is."""
-    cut_down(tmp_path)
-    path = tmp_path / "results" / "school-1" / "replay" / "1" / "ada" / "00000.npz"
-    path.write_bytes(path.read_bytes()[:-1])
-    done = ganglion(tmp_path, "resume", "school-1", "--quiet")
-
-    assert (1, True) == (done.returncode, f"{path} is damaged: expected SHA-256" in done.stderr), done.stderr

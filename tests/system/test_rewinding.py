@@ -96,16 +96,3 @@ def test_one_difference_leads_back_to_the_begin_of_the_phase(run: Callable[..., 
     told = ganglion(folder, "results", "incidents", "odd-2", "--format", "json", more=private(folder))
     rows = [(row["name"], row["kind"]) for row in json.loads(told.stdout)]
     assert ("environment/hut/0", "rewound") == rows[-1], rows
-
-
-@pytest.mark.long
-def test_a_second_difference_ends_the_run_by_name(run: Callable[..., Command]) -> None:
-    """What differs again is no accident: exit 1 with the finding, whole episodes, and the command that goes on."""
-    disturbed = run(2)
-    status, said = disturbed.end()
-
-    assert 1 == status
-    assert "nondeterministic: " in disturbed.events[-1]["reason"], (disturbed.events, said)
-    verified = ganglion(disturbed.folder, "verify", "odd-1", "--json", more=private(disturbed.folder))
-    assert 0 == verified.returncode, verified.stdout
-    assert json.loads(verified.stdout)

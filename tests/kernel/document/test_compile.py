@@ -188,7 +188,7 @@ def documents(draw: st.DrawFn) -> dict[str, Any]:
     }
 
 
-@settings(max_examples=50)
+@settings(max_examples=25)
 @given(document=documents())
 def test_any_document_resolved_gives_the_same_plan(document: dict[str, Any]) -> None:
     """Whatever a sound document says, written out with all its defaults it reads as the same plan, and stays so."""
@@ -227,7 +227,7 @@ def is_refused(document: dict[str, Any]) -> bool:
     return False
 
 
-@settings(max_examples=100)
+@settings(max_examples=40)
 @given(document=documents())
 def test_any_document_fits_the_schema(document: dict[str, Any]) -> None:
     """Whatever a sound document says, the schema accepts it, and what it resolves to."""
@@ -236,7 +236,7 @@ def test_any_document_fits_the_schema(document: dict[str, Any]) -> None:
     SCHEMA.validate({**yaml.safe_load(resolved(plan)), "seed": document["seed"]})
 
 
-@settings(max_examples=100)
+@settings(max_examples=40)
 @given(document=documents(), data=st.data())
 def test_broken_documents_are_refused_by_both(document: dict[str, Any], data: st.DataObject) -> None:
     """A key that there is not, a missing one and a value of a wrong type are refused by schema and loader alike."""
@@ -255,7 +255,7 @@ def test_broken_documents_are_refused_by_both(document: dict[str, Any], data: st
     assert is_refused(broken)
 
 
-@settings(max_examples=100)
+@settings(max_examples=40)
 @given(document=documents(), data=st.data())
 def test_what_the_schema_refuses_is_refused(document: dict[str, Any], data: st.DataObject) -> None:
     """Whatever stands in the place of any value: an editor marks nothing that the loader would take."""

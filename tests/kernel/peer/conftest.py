@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgpack
@@ -11,12 +10,10 @@ import pytest
 from fakepeer import FakeClock, FakeLink, Hosted
 
 from ganglion.peer.controller import ControllerHost
-from ganglion.peer.participant import Participant
 from ganglion.sdk.controller import Controller
 from ganglion.sdk.seed import words
 from ganglion.sdk.spaces import Box, Discrete, Space
 from ganglion.testing.stage import Classes
-from ganglion.transport.memory import MemoryBus
 from ganglion.wire.codec import codec_of
 from ganglion.wire.messages import (
     Act,
@@ -37,129 +34,8 @@ from ganglion.wire.messages import (
     Verdict,
     WorkerFailed,
 )
-from ganglion.wire.name import Role
 
 STREAM = words(1, ["test"])
-WAIT_S = 10.0  # nothing here takes so long unless it is broken
-
-
-class StandingPeer:
-    """Be a participant whose tape is begun anew at every stand; keeps the state and the warnings."""
-
-    recorded = tapes = idle = takes_attributes = True
-    size_bytes = 0
-
-    def __init__(self, name: str, state: bytes | None = None) -> None:
-        self.state, self.warnings = state, list[str]()
-        self.welcome, self.name = None, name
-
-    def clock(self) -> float:
-        """Return ever later times."""
-        return float(self.tape_bytes)
-
-    @property
-    def tape_bytes(self) -> int:
-        """Return ever more bytes."""
-        self.size_bytes += 1 << 30
-        return self.size_bytes
-
-    def stand(self, anew: bool = False) -> bytes | None:
-        """Return what a predecessor left."""
-        return self.state
-
-    def rebase(self, state: bytes) -> bool:
-        """Keep a state."""
-        self.state = state
-        return True
-
-    def warn(self, text: str) -> None:
-        """Keep a warning."""
-        self.warnings.append(text)
-
-    def tell(self, *args: Any, **more: Any) -> None:
-        """Say nothing."""
-
-
-class ThreadLink:
-    """Be one peer's link to a bus in memory that threads share."""
-
-    def __init__(self, bus: MemoryBus, change: threading.Condition) -> None:
-        self._change = change
-        with change:
-            self._link = bus.connect()
-
-    def send(self, frames: Sequence[bytes]) -> None:
-        """Send one message."""
-        with self._change:
-            self._link.send(frames)
-            self._change.notify_all()
-
-    def receive(self, timeout_s: float | None) -> list[bytes] | None:
-        """Return one message, or None after `timeout_s`."""
-        link = self._link
-        with self._change:
-            self._change.wait_for(lambda: link.pending() or link._sink.ended, timeout_s)
-            return link.receive()
-
-    def close(self) -> None:
-        """Close the link."""
-        with self._change:
-            self._link.close()
-            self._change.notify_all()
-
-
-class Crowd:
-    """Join hosts to one broker in memory, each served by a thread of its own, and send them home at the end."""
-
-    def __init__(self) -> None:
-        self.bus = MemoryBus("supervisor")
-        self.change = threading.Condition(threading.RLock())
-        self.failures: list[BaseException] = []
-        self._threads: list[threading.Thread] = []
-        self._done = threading.Event()
-        self.supervisor = Participant(lambda: ThreadLink(self.bus, self.change), {})
-        self.supervisor.join(Participant.hello("supervisor", "supervisor", "supervisor"))
-        self._members: list[Participant] = [self.supervisor]
-
-    def add(self, host: Any, name: str, role: Role, uid: str | None = None, worker: int | None = None) -> Participant:
-        """Admit a host under a name, join it, serve it in a thread."""
-        with self.change:
-            self.bus.admit(name, role, "r", name, uid=uid, worker=worker)
-        told, gone = getattr(host, "told", None), getattr(host, "gone", None)
-        member = Participant(lambda: ThreadLink(self.bus, self.change), host.handlers(), told, gone)
-        host.participant = member
-        member.join(Participant.hello(role.value, name, name))
-        thread = threading.Thread(target=self._serve, args=(member, host), name=name, daemon=True)
-        thread.start()
-        self._members.append(member)
-        self._threads.append(thread)
-        return member
-
-    def _serve(self, member: Participant, host: Any) -> None:
-        tick = getattr(host, "tick", None)
-
-        def look() -> None:
-            if self._done.is_set():
-                member._closed.set()
-                raise KeyboardInterrupt
-            if tick is not None:
-                tick()
-
-        try:
-            member.serve(look, 0.02)
-        except KeyboardInterrupt:
-            pass
-        except BaseException as error:  # noqa: BLE001 - told to the test
-            self.failures.append(error)
-
-    def close(self) -> None:
-        """End all threads."""
-        self._done.set()
-        for thread in self._threads:
-            thread.join(WAIT_S)
-        for member in self._members:
-            member._closed.set()
-        assert [] == [thread.name for thread in self._threads if thread.is_alive()]
 
 
 def declared(uid: str, space: Space, value: Any = None) -> dict[str, Any]:
@@ -172,12 +48,6 @@ def declared(uid: str, space: Space, value: Any = None) -> dict[str, Any]:
 
 UNIT = Box(0.0, 1.0, ())
 TEN = Discrete(10)
-
-
-@pytest.fixture
-def standing() -> type[StandingPeer]:
-    """Return the class of a participant whose tape is begun anew at every stand."""
-    return StandingPeer
 
 
 @pytest.fixture
@@ -210,14 +80,6 @@ def loader() -> Callable[..., Classes]:
         return Classes(classes=found)
 
     return make
-
-
-@pytest.fixture
-def crowd() -> Iterator[Crowd]:
-    """Return hosts in threads around one broker in memory."""
-    made = Crowd()
-    yield made
-    made.close()
 
 
 # -- a worker whose environments and muscles are on the wire ----------------------------------------------------------

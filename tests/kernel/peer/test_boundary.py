@@ -80,6 +80,14 @@ def test_a_condition_without_a_reason_is_named(worker: Any, world: Any) -> None:
     assert "Bare" == it.reports[0].reason
 
 
+def test_the_greatest_signal_decides(worker: Any, world: Any) -> None:
+    """Of two conditions that fire at once the greater signal gives the reason; both are causes."""
+    it = worker({"w": world()}, conditions=[condition("Mild", at(1)), condition("Great", at(1, Signal.STOP_PHASE))])
+    it.run()
+
+    assert ("Great", 2) == (it.reports[0].reason, len(it.reports[0].causes))
+
+
 def test_a_condition_sees_the_episode(worker: Any, world: Any) -> None:
     """Worker, mode, numbers, flags, times; objectives of this episode only where they are settled."""
     views: list[EpisodeView] = []

@@ -10,12 +10,11 @@ import pytest
 from ganglion.errors import AuthorError, RemoteProtocolError, StoreError
 from ganglion.peer.author import failure_of
 from ganglion.peer.brain import BrainHost
-from ganglion.sdk import Box, Brain, Discrete, EpisodeSummary, EvaluationResult, Signal, Update
+from ganglion.sdk import Box, Brain, Discrete, EpisodeSummary, Signal, Update
 from ganglion.sdk.models import Models, digest_of
 from ganglion.sdk.seed import words
 from ganglion.wire.messages import (
     BrainEvaluate,
-    BrainEvaluated,
     BrainJoin,
     BrainSetup,
     BrainStore,
@@ -369,21 +368,6 @@ def test_what_a_late_thought_raises_fails_the_next_request(stage: Stage, call: s
 
 
 # -- evaluations ------------------------------------------------------------------------------------------------------
-def test_the_policy_is_the_newest_update(stage: Stage) -> None:
-    """A muscle that evaluates gets it as often as it asks; before there is one it gets none."""
-    stage.setup(lambda brain, muscle, data: data)
-    stage.think(data={"w": 1})
-    found = [stage.link.replied(stage.hosted.ask("brain.policy", Nothing()), "brain.policy") for _ in range(2)]
-
-    assert [(True, {"w": 1})] * 2 == [(thought.fresh, thought.update) for thought in found]
-    assert {"w": 2} == stage.think(data={"w": 2}).update, "who trains is not concerned"
-
-
-def test_before_any_update_there_is_no_policy(stage: Stage) -> None:
-    """Who asks then is told that there is none."""
-    stage.setup()
-
-    assert not stage.hosted.ask("brain.policy", Nothing()).fresh
 
 
 EPISODE = {
@@ -405,19 +389,6 @@ def evaluate(stage: Stage, result: Any) -> Any:
     found = stage.hosted.ask("brain.evaluate", BrainEvaluate(4, [dict(EPISODE)]))
     assert (4, (EpisodeSummary(**EPISODE),)) == (seen[0].number, seen[0].episodes)
     return found
-
-
-@pytest.mark.parametrize(
-    ("result", "expected"),
-    [
-        (None, BrainEvaluated({})),
-        ({"skill": np.float32(0.5)}, BrainEvaluated({"skill": 0.5})),
-        (EvaluationResult({"a": 1}, "best", "00ff"), BrainEvaluated({"a": 1.0}, "best", "00ff")),
-    ],
-)
-def test_a_brain_reports_metrics(stage: Stage, result: Any, expected: BrainEvaluated) -> None:
-    """It sees the episodes, and gives nothing, a map or a result; numbers travel as such."""
-    assert expected == evaluate(stage, result)
 
 
 # -- arrays -----------------------------------------------------------------------------------------------------------

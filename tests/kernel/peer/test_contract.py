@@ -102,24 +102,6 @@ def test_rows_stand_in_declared_order() -> None:
     assert [1, 2] == row_of("sensor", layout, [sensor(2, uid="t"), sensor(1, uid="s")])
 
 
-@pytest.mark.parametrize(
-    ("given", "error", "text"),
-    [
-        (None, AuthorError, "sensors: expected a list"),
-        ([1], AuthorError, r"sensors\[0\]: expected a SensorInformation, found 1"),
-        ([sensor(uid="z")], AuthorError, "sensor 'z' was not declared"),
-        ([], AuthorError, "sensor 's' is missing"),
-        ([sensor(), sensor()], AuthorError, "sensor 's' is given twice"),
-        ([sensor(None)], AuthorError, "sensor 's' has no value"),
-        ([sensor(30, Discrete(99))], OutOfObservationSpaceError, r"reading s: expected a value of Discrete\(10\)"),
-    ],
-)
-def test_a_row_that_does_not_fit_is_refused(given: Any, error: type[Exception], text: str) -> None:
-    """What is strange, missing, doubled, empty or outside its declared space is named."""
-    with pytest.raises(error, match=text):
-        row_of("sensor", layout_of("sensor", [sensor()]), given)
-
-
 def test_an_array_that_was_changed_after_it_was_set_is_refused_by_id() -> None:
     """A value is looked at when it leaves, not only when it was set."""
     array = np.zeros(2)

@@ -42,11 +42,3 @@ def test_async_hook_s_traceback_begins_in_the_author_s_file() -> None:
 
     assert "test_failure.py" in first_frame(failure)
     assert "asyncio" not in (failure.traceback or "")
-
-
-def test_a_mistake_of_ours_shows_its_traceback() -> None:
-    """Any other exception is internal: class, text and traceback."""
-    failure = failure_of(caught(boom))
-
-    assert ("internal", "ValueError: boom") == (failure.kind, failure.message)
-    assert "test_failure.py" in first_frame(failure)

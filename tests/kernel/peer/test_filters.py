@@ -219,18 +219,6 @@ def stage(hosted: Any, loader: Any, request: Any) -> MuscleStage:
 # -- the muscle's half ------------------------------------------------------------------------------------------------
 
 
-def test_what_nobody_takes_lets_no_reading_through_twice(stage: MuscleStage) -> None:
-    """Arrays of a filter that receives none leave what was seen as it is: histories count each reading once."""
-    stage.setup([plugin(name="deaf")])
-    stage.act(1)
-    arrays = {"by": {"dtype": "<f8", "shape": [], "data": np.array(20.0).tobytes()}}
-    stage.thoughts = [Thought(filters={"0": arrays})]
-    stage.act(2, 0)
-
-    assert [1, 2] == stage.filters[0].seen
-    assert [[2.0], [3.0]] == stage.muscle.log
-
-
 def test_an_excused_filter_is_not_asked_about_the_same_readings_again(stage: MuscleStage) -> None:
     """The decision that follows is made as before, and other filters see each reading once."""
     stage.setup([plugin(by=0.0), plugin(name="refusing", by=0.0, on_error="continue")])
@@ -250,19 +238,6 @@ def test_no_filter_has_seen_setpoints_that_were_not_applied(stage: MuscleStage) 
     assert [[4], [4], [7]] == [row.setpoints[0] for row in acted]
     assert 7.0 == stage.filters[1].total
     assert [None, 1, None] == [row.excused and len(row.excused) for row in acted]
-
-
-def test_an_excused_filter_is_asked_again_after_new_arrays(stage: MuscleStage) -> None:
-    """All go back to where they stood, and look at the readings anew."""
-    stage.setup([plugin(by=0.0), plugin(name="refusing", by=0.0, on_error="continue")])
-    stage.act(1)
-    arrays = {"by": {"dtype": "<f8", "shape": [], "data": np.array(5.0).tobytes()}}
-    stage.thoughts = [Thought(filters={"0": arrays})]
-    acted = stage.act(2, 0)
-
-    assert [1, 7] == stage.filters[1].seen
-    assert [[1.0], [7.0]] == stage.muscle.log
-    assert 1 == len(acted.excused or ())
 
 
 def test_an_episode_begins_with_the_newest_arrays(stage: MuscleStage) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from ganglion import registry
 from ganglion.errors import DocumentError, StoreError
-from ganglion.peer.models import Index, Library, read_shelf
+from ganglion.peer.models import Index, Library
 from ganglion.run.plan import AgentPlan, EnvironmentPlan, PhasePlan, Plan, PluginPlan
 from ganglion.sdk.models import Models
 
@@ -98,22 +98,14 @@ def found(tmp_path: Path, kept: Kept, monkeypatch: pytest.MonkeyPatch) -> Callab
 
     def look(load: Any, store: str | None = None, own: dict[tuple[int, str], str] = UNSET, **more: Any) -> str | None:
         mine = agent(load, **more)
-        it = Library(plan(tmp_path, mine), "farm-9", str(kept.results / "farm-9"), store, warnings.append)
-        folder = it.model(it._plan.phases[2], mine, own)
+        run = plan(tmp_path, mine)
+        it = Library(run, "farm-9", str(kept.results / "farm-9"), store, warnings.append)
+        folder = it.model(run.phases[2], mine, own)
         return None if folder is None else str(Path(folder).relative_to(tmp_path))
 
     warnings: list[str] = []
     look.warnings = warnings  # type: ignore[attr-defined]
     return look  # type: ignore[return-value]
-
-
-def test_without_a_wish(tmp_path: Path, found: Any) -> None:
-    """An agent continues from its phase before, or begins afresh; `load: false` always does."""
-    save(tmp_path / "m1")
-
-    assert "m1" == found(None, own={(1, "ada"): str(tmp_path / "m1")})
-    assert found(None) is None
-    assert found(False, own={(1, "ada"): str(tmp_path / "m1")}) is None
 
 
 BY_KEYS = [
@@ -234,27 +226,6 @@ def test_a_damaged_model_is_refused_by_name(found: Any, kept: Kept, store: str |
 
 
 # -- what this run stores ---------------------------------------------------------------------------------------------
-def test_both_shelves_have_an_index(tmp_path: Path) -> None:
-    """Models are noted in the index of the run's folder, those of an agent with `models` also in that directory's."""
-    mine, other = agent(models="kept"), agent(name="bob")
-    it = Library(plan(tmp_path, mine, other), "farm-1", str(tmp_path / "results" / "farm-1"), None, print)
-    it.take(["run", {"uid": "farm", "experiment": "farms", "started": "now"}])
-    second = Path(it.shelf(mine))
-    it.take(["phase", 0, "phase 0", "train", "running", None])
-    for name in ("ada", "bob"):
-        folder = tmp_path / "results" / "farm-1" / "brains" / "0" / name
-        for file in save(folder):
-            it.take(["brain", 0, name, file["tag"], 1, 1, "", file["bytes"], file["sha256"], file["path"]])
-    it.take(["end", "finished", "completed", "now"])
-    it.flush()
-    it.close()
-
-    assert (tmp_path / "kept" / "farm-1", str(second)) == (second, it.shelf(mine))
-    for folder, names in ((tmp_path / "results" / "farm-1" / "brains", ["ada", "bob"]), (second, ["ada"])):
-        shelf = read_shelf(folder)
-        assert shelf is not None
-        assert ("farm-1", "farm", "finished", {0: "phase 0"}) == (shelf.run, shelf.uid, shelf.status, shelf.phases)
-        assert names == list(dict.fromkeys(kept.agent for kept in shelf.models))
 
 
 def test_a_folder_that_was_made_in_vain_is_taken_away(tmp_path: Path) -> None:
@@ -275,37 +246,3 @@ def test_a_folder_that_cannot_be_made_is_a_fault(tmp_path: Path) -> None:
 
     with pytest.raises(DocumentError, match=r"run\.yml:3:9: a\.models: .* cannot be written"):
         it.shelf(mine)
-
-
-def test_a_library_goes_on_where_another_was_cut(tmp_path: Path) -> None:
-    """What was noted gives the same index, the same folder in a second directory, and the same model."""
-    mine = agent(models="second")
-    results = tmp_path / "results" / "farm-1"
-
-    def library() -> Library:
-        return Library(plan(tmp_path, mine), "farm-1", str(results), None, lambda text: None)
-
-    def store(it: Library, phase: int) -> None:
-        for file in save(results / "brains" / str(phase) / "ada", phase):
-            row = [file["bytes"], file["sha256"], file["path"]]
-            it.take(["brain", phase, "ada", file["tag"], 1, 1, "", *row])
-
-    whole, begin = library(), ["run", {"uid": "farm", "experiment": "farms", "started": "2026"}]
-    whole.take(begin)
-    folder = whole.shelf(mine)
-    whole.take(["phase", 0, "phase 0", "train", "running", None])
-    store(whole, 0)
-    note = whole.note()
-    again = library()
-    again.recall(note["shelves"], note["rows"])
-    again.take(begin)
-    for it in (whole, again):
-        it.take(["phase", 1, "phase 1", "train", "running", None])
-        store(it, 1)
-        it.flush()
-
-    assert (folder, note) == (again.shelf(mine), {**note, "rows": note["rows"][:3]})
-    assert whole.note() == again.note()
-    found = [read_shelf(place) for place in (results / "brains", Path(folder))]
-    assert [("2026", 4), ("2026", 4)] == [(shelf.started, len(shelf.models)) for shelf in found if shelf]
-    assert [Path(folder)] == list((tmp_path / "second").iterdir())

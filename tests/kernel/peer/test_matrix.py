@@ -4,8 +4,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from ganglion.errors import RemoteProtocolError
 from ganglion.peer.values import Columns, Layout, Readings
@@ -14,18 +12,6 @@ from ganglion.sdk import Box, Discrete, MultiBinary, Tuple
 UNIT, TEN = Box(0.0, 1.0, ()), Discrete(10)
 GRID = Box(0, 9, (2, 2), dtype=np.int16)
 BOTH = Tuple([Discrete(3), MultiBinary(2)])
-
-
-@given(st.lists(st.tuples(st.floats(0, 1), st.integers(0, 9)), min_size=1, max_size=4))
-def test_rows_are_vectors_side_by_side(values: list[tuple[float, int]]) -> None:
-    """Whatever the shortcut for numbers does, a row is the vectors of its values, bit by bit."""
-    layout = Layout(["a", "b"], [UNIT, TEN])
-    rows = [layout.to_row(row) for row in values]
-    found = Columns(layout).matrix(rows, "x")
-
-    slowly = [np.concatenate([UNIT.to_vector(a), TEN.to_vector(b)]) for a, b in values]
-    assert np.array(slowly).tobytes() == found.tobytes()
-    assert not found.flags.writeable
 
 
 def test_each_id_has_its_part_of_the_matrix() -> None:

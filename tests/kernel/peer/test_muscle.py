@@ -316,17 +316,6 @@ def test_every_hook_is_named(hosted: Any, loader: Any, hook: str) -> None:
 
 
 # -- evaluations ------------------------------------------------------------------------------------------------------
-def test_in_an_evaluation_the_brain_has_the_policy(stage: Stage) -> None:
-    """`prepare_model` gets the brain's newest update, before the first episode and wherever it is asked for again."""
-    policies = [Thought({"w": 1}, True), Thought({"w": 2}, True)]
-    stage.link.answers["brain.policy"] = lambda peer, message: policies.pop(0)
-    stage.setup(mode="evaluate", brain=None, policy=BRAIN)
-    stage.hosted.ask("muscle.reset", MuscleReset(1))
-    stage.hosted.ask("muscle.reset", MuscleReset(2, prepare=True))
-
-    first = ["setup", "prepare_model", ("update", {"w": 1})]
-    assert [*first, "reset", "prepare_model", ("update", {"w": 2}), "reset"] == stage.muscle.log
-    assert {"brain.policy"} == {e.head.call for e in stage.link.calls()}
 
 
 def test_without_a_policy_the_model_that_was_loaded_holds(stage: Stage, tmp_path: Path) -> None:

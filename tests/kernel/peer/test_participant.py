@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from ganglion.errors import DeadlineExceeded, RemoteProtocolError
-from ganglion.limits import HANDSHAKE_S
+from ganglion.errors import RemoteProtocolError
 from ganglion.peer.participant import Participant
 from ganglion.wire.codec import codec_of
 from ganglion.wire.envelope import Head
@@ -32,15 +31,6 @@ def leave_when_idle(link: Any) -> None:
 # -- joining and leaving ----------------------------------------------------------------------------------------------
 
 
-def test_joining_without_an_answer_ends(participant: Participant, link: Any, clock: Any) -> None:
-    """A kernel that does not answer HELLO is given up after the span."""
-    link.send = lambda frames: None
-    with pytest.raises(DeadlineExceeded, match="HELLO"):
-        participant.join(participant.hello("muscle", "a", "?"))
-
-    assert 100.0 + HANDSHAKE_S * 5 == clock.now_s
-
-
 def test_anything_else_than_a_welcome_is_refused(participant: Participant, link: Any) -> None:
     """An answer to HELLO that is neither WELCOME nor ERROR breaks the protocol."""
     link.send = lambda frames: link.deliver("", Head(Verb.BEAT))
@@ -57,19 +47,6 @@ def test_leaving_a_dead_kernel_only_closes(participant: Participant, link: Any) 
 
 
 # -- asking -----------------------------------------------------------------------------------------------------------
-
-
-def test_a_late_answer_is_dropped(participant: Participant, link: Any, clock: Any) -> None:
-    """An answer that comes after its deadline is no answer to anything."""
-    asked = participant.ask(A, "muscle.reset", MuscleReset(1), 5.0)
-    with pytest.raises(DeadlineExceeded) as caught:
-        participant.gather([asked])
-    link.answer(link.calls()[0], Done())
-    link.answers["muscle.reset"] = lambda peer, message: Done()
-
-    assert (A, 105.0) == (caught.value.peer, clock.now_s)
-    assert "waited 5.0 s in vain for muscle a (worker 0) to answer muscle.reset" == str(caught.value)
-    assert Done() == participant.call(A, "muscle.reset", MuscleReset(2), 5.0)
 
 
 # -- pumping ----------------------------------------------------------------------------------------------------------

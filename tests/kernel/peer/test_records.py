@@ -85,21 +85,6 @@ def test_a_store_that_waits_itself_has_time(stage: Stage) -> None:
     assert ("disk full", True) == (stage.records.waiting, stage.clock.now_s - begun_s >= 3.6 * span_s)
 
 
-def test_a_wait_for_the_store_is_told(link: Any, clock: Any) -> None:
-    """Those who look on hear for whom the writer waits, after 2, 4, 8 ... seconds, and until when."""
-    stage = Stage(link, clock)
-    stage.participant.join(stage.participant.hello("muscle", "r/muscle/a/0", "?"))
-    stage.participant._closed.set()
-    stage.records.span_s = 10.0
-    stage.records.add(["a"])
-    with pytest.raises(DeadlineExceeded, match=r"within 10.0 s \(record\)"):
-        stage.records.drain()
-
-    texts = [event.fields["text"] for _, event in link.told("event")]
-    assert ["waiting 2.", "waiting 6."] == [text[:10] for text in texts]
-    assert "s for the store to acknowledge rows; gives up in " in texts[0]
-
-
 def test_declarations_are_kept_in_words() -> None:
     """Each is id, space in text, unit, dtype and shape; what an environment tells of itself is JSON."""
     rows = [

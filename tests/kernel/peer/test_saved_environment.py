@@ -23,10 +23,9 @@ from ganglion.sdk import (
     SensorInformation,
     SimTime,
     StateTransformer,
-    StepBatch,
 )
 from ganglion.sdk.seed import words
-from ganglion.wire.messages import EnvironmentReset, EnvironmentStart, EnvironmentUpdate, Failure, Nothing
+from ganglion.wire.messages import EnvironmentReset, EnvironmentStart, EnvironmentUpdate, Failure
 
 STREAM = words(1, ["test"])
 LEVEL = Box(-1e9, 1e9, ())
@@ -93,17 +92,6 @@ class SaysLater(Says):
         super().load_state(state)
 
 
-class SaysOfMany(Says):
-    """Answer by arrays."""
-
-    batched = True
-
-    def update_batch(self, setpoints: Any) -> StepBatch:
-        self.push(setpoints["push"][0])
-        readings = {"level": np.array([self.level]), "last": np.array([self.last()])}
-        return StepBatch(readings, {"gain": np.array([self.level])})
-
-
 class Counts(Reward):
     """Pay what it has counted, which is all that it is."""
 
@@ -132,17 +120,6 @@ class Shifts(StateTransformer):
 
     def load_state(self, state: Any) -> None:
         self.sum = state["sum"]
-
-
-class Locked(Counts):
-    """Be what is no plain value."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.generator = (i for i in range(3))
-
-    def reset(self) -> None:
-        self.count = 0
 
 
 class Life:
@@ -218,14 +195,12 @@ def often(monkeypatch: pytest.MonkeyPatch) -> None:
 SPEAKERS: list[dict[str, Any]] = [
     {"environment": Says},
     {"environment": SaysLater},
-    {"environment": SaysOfMany},
-    {"environment": Says, "reward": Counts},
     {"environment": SaysLater, "reward": Counts, "transformer": Shifts},
 ]
 
 
 @pytest.mark.parametrize("chosen", SPEAKERS, ids=lambda chosen: "-".join(c.__name__ for c in chosen.values()))
-@pytest.mark.parametrize("killed", [1, 2, 30, 39, 40, 41, 55])
+@pytest.mark.parametrize("killed", [1, 2, 40, 55])
 def test_a_successor_goes_on_within_an_episode(live: Any, often: None, chosen: Any, killed: int) -> None:
     """Killed anywhere it goes on bit by bit, and hears no more than its start and what came since the last state."""
     expected = live(None, **chosen).script(1, STEPS)
@@ -239,27 +214,6 @@ def test_a_successor_goes_on_within_an_episode(live: Any, often: None, chosen: A
 
     assert expected[killed:] == successor.script(killed + 1, STEPS)
     assert (1, 0, 0 if killed == 1 else 1) == heard
-
-
-def test_a_reward_that_cannot_be_taken_leaves_tapes_that_begin_at_resets(
-    live: Any, often: None, link: Any, clock: Any
-) -> None:
-    """Then those who look on are told whose it is, and a long tape begins with an episode, as without the pair."""
-    chosen = {"environment": Says, "reward": Locked}
-    expected, reel = live(None, **chosen).script(1, STEPS), MemoryReel()
-    life = live(reel, **chosen)
-    found = life.script(1, 39)
-    clock.now_s += 10.0
-    found += life.script(40, 50)
-    told = [event.fields["text"] for _, event in link.told("event") if event.event == "warning"]
-    Says.updates = 0
-    successor = live(reel, **chosen)
-    successor.hear()
-
-    assert 1 == len(told)
-    assert "reward (Locked).generator" in told[0]
-    assert 10 == Says.updates
-    assert expected == [*found, *successor.script(51, STEPS)]
 
 
 class NoMap(Says):
@@ -325,15 +279,3 @@ def test_who_does_not_take_its_state_is_named(live: Any, often: None, monkeypatc
 
     assert "in fails" in printed
     assert "class Says, step 8, hook load_state" in printed
-
-
-def test_shutdown_ends_it(live: Any, often: None) -> None:
-    """Behind its shutdown nobody is asked any more."""
-    reel = MemoryReel()
-    life = live(reel, environment=Says)
-    life.script(1, 5)
-    life.ask("shutdown", Nothing(), 6)
-    successor = live(reel, environment=Says)
-    successor.hear()
-
-    assert successor.host._environment is None

@@ -228,18 +228,6 @@ def test_an_object_goes_on_bit_by_bit() -> None:
     assert (False, False) == (hasattr(other, "bus"), hasattr(other, "later"))
 
 
-def test_streams_that_an_author_gave_to_spaces_go_on() -> None:
-    """A space that was seeded anew goes on with that stream."""
-    actor, snapshot = made()
-    actor.sensors[0].space.seed(7)
-    actor.sensors[0].space.sample()
-    data = sent(snapshot.take({}))
-    other, fresh = made()
-    fresh.put(fresh.read(data))
-
-    assert list(actor.sensors[0].space.sample()) == list(other.sensors[0].space.sample())
-
-
 class Strange(Actor):
     """Have something that is not plain."""
 
@@ -276,14 +264,6 @@ class Mute(Speaks):
         raise OSError("the disk")
 
 
-def test_parts_that_know_each_other_are_named() -> None:
-    """A filter has its muscle as an attribute: the one of now stands there afterwards."""
-    actor, _ = made()
-    other, _ = made()
-    actor.friend, other.friend = other, actor
-    Snapshot({"muscle": (actor, ("memory", "sensors")), "filter": (other, ("memory", "sensors"))}).check()
-
-
 def test_objects_say_themselves_what_they_are() -> None:
     """By `save_state` and `load_state`, also where attributes are not taken any more; what they raise is theirs."""
     with pytest.raises(NotPlain, match=r"^muscle \(Actor\): this run has gone back before$"):
@@ -300,24 +280,6 @@ def test_objects_say_themselves_what_they_are() -> None:
         refuses.put(refuses.read(data))
     with pytest.raises(NotPlain, match=r"muscle \(Mute\): save_state: OSError: the disk"):
         made(Mute)[1].take({})
-
-
-def test_rows_without_declarations_are_refused() -> None:
-    """A memory that cannot be exported cannot be taken."""
-    actor, snapshot = made()
-    actor.memory.append("a/0", sensor_readings=[SensorInformation(1, Discrete(3), "strange")])
-    with pytest.raises(AuthorError, match="not declared"):
-        snapshot.take({})
-
-
-def test_depth_is_bounded() -> None:
-    """What is deeper than can be read again is refused."""
-    actor, snapshot = made()
-    actor.seen = {}
-    for _ in range(2000):
-        actor.seen = {"in": actor.seen}
-    with pytest.raises(NotPlain, match="muscle"):
-        snapshot.take({})
 
 
 @given(st.binary(max_size=40) | VALUES.map(lambda value: msgpack.packb(Packer({}).pack(value, ""))))

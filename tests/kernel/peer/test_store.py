@@ -14,7 +14,7 @@ from ganglion.peer.participant import Participant
 from ganglion.peer.store import COMMIT_S, StoreHost
 from ganglion.wire.codec import codec_of
 from ganglion.wire.envelope import Head
-from ganglion.wire.messages import Lost, RecordAck, RecordBatch, RunEvent
+from ganglion.wire.messages import Lost, RecordBatch, RunEvent
 from ganglion.wire.verb import Verb
 
 SPAN_S = 10.0
@@ -98,14 +98,6 @@ def stage(hosted: Any) -> Stage:
     return Stage(hosted)
 
 
-def test_other_tellings_are_not_records(stage: Stage) -> None:
-    """What is no batch is passed over."""
-    stage.link.tell(ONE, "record.ack", RecordAck(1))
-    stage.hosted.participant.pump(0.01)
-
-    assert ([], []) == (stage.writer.log, stage.acks)
-
-
 def lost_governor(stage: Stage, before: Callable[[], Any] = lambda: None, returns: bool = False) -> list[Any]:
     """Let a store that has joined lose its governor; return what is written then."""
     stage.hosted.participant.join(stage.hosted.participant.hello("store", "r/store", "?"))
@@ -125,12 +117,6 @@ def test_a_lost_governor_ends_its_run(stage: Stage) -> None:
 
     assert [["r/governor"]] == [message.peers for _, message in stage.link.asked("kernel.watch")]
     assert (["end", "failed", "lost: governor: killed by signal 9"], "commit") == (written[0][1][0][:3], written[1])
-
-
-def test_a_run_that_never_began_is_not_ended(stage: Stage) -> None:
-    """A governor that is lost before its first record leaves nothing that could be written to."""
-    stage.host._begun = False
-    assert [] == lost_governor(stage)
 
 
 # -- when nothing can be written --------------------------------------------------------------------------------------
@@ -167,40 +153,6 @@ def stuck(stage: Stage) -> Iterator[Stuck]:
     stuck = Stuck(stage)
     yield stuck
     stuck.close()
-
-
-def test_the_store_tries_every_second(stage: Stage, stuck: Stuck) -> None:
-    """Once there is room it goes on where it stood, and acknowledges what it has written."""
-    stage.pass_time(RETRY_S["store"])
-    stuck.free()
-    stage.pass_time(RETRY_S["store"] * 0.9)
-    before = stage.writer.log.count("commit")
-    stage.pass_time(RETRY_S["store"] * 0.2)
-
-    assert (0, 1, (ONE, 1, None)) == (before, stage.writer.log.count("commit"), stage.acks[-1])
-
-
-def test_a_store_that_stays_full_fails_by_name(stage: Stage, stuck: Stuck, capsys: pytest.CaptureFixture[str]) -> None:
-    """At its deadline it writes how the run ended and tells every writer, also those whose batches it held."""
-    stage.batch(TWO, 1, [["b"]])
-    for _ in range(int(SPAN_S) + 1):
-        stage.pass_time(RETRY_S["store"])
-    text = "store: it could not be written for 10 s (record): disk full"
-    stage.batch(ONE, 2)
-    stage.pass_time(2 * COMMIT_S)
-
-    assert [(ONE, [["run"]]), ("abandon", "failed", f"failed: {text}")] == stage.writer.log
-    assert [(ONE, 1, text), (TWO, 1, text), (ONE, 2, text)] == [ack for ack in stage.acks if ack[1]]
-    assert 1 == capsys.readouterr().err.count(text)
-
-
-def test_not_even_the_end_can_be_written(stage: Stage, stuck: Stuck) -> None:
-    """Then the writers hear that too."""
-    stage.writer.fails["abandon"] = StoreUnavailable("the file is gone")
-    for _ in range(int(SPAN_S) + 1):
-        stage.pass_time(RETRY_S["store"])
-
-    assert "disk full; nor can that be written: the file is gone" in str(stage.acks[-1][2])
 
 
 def test_a_run_that_is_ended_meanwhile_fails(stage: Stage, stuck: Stuck) -> None:
@@ -273,16 +225,6 @@ def test_a_batch_that_stays_missing_is_told(stage: Stage, capsys: pytest.Capture
 
     assert (ONE, 1, f"records of {ONE}: expected batch 2, found 3") == stage.acks[-1]
     assert 1 == capsys.readouterr().err.count("expected batch 2")
-
-
-def test_a_run_that_is_never_begun_is_told(stage: Stage) -> None:
-    """After a while the rows are taken all the same, and the database says what is wrong."""
-    stage.host._begun = False
-    stage.batch(ONE, 1, [["a"]])
-    stage.clock.now_s += 11.0
-    stage.batch(ONE, 1, [["a"]])
-
-    assert [(ONE, [["a"]])] == stage.writer.log
 
 
 # -- the tape ---------------------------------------------------------------------------------------------------------

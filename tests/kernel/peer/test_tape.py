@@ -26,14 +26,6 @@ def played(reel: Any) -> list[Any]:
     return [frames_of(r.payload) if r.kind is Kind.HEARD else r.payload for r in read_records(reel.read())]
 
 
-def test_new_tape_is_not_played(reel: Any) -> None:
-    """Where there was nothing a process begins, and writes."""
-    tape = Tape(reel)
-
-    assert not tape.playing
-    assert tape.peek() is None
-
-
 def test_nothing_is_written_behind_its_end(reel: Any) -> None:
     """Who has lost his place for good leaves his tape as it was then, also where he would begin it anew."""
     tape = Tape(reel)

@@ -52,16 +52,6 @@ def test_rewards_of_the_first_update_are_unknown(order: Order) -> None:
     assert try_out(order(), sys.stderr)["rewards"] is None
 
 
-def test_answers_are_equal_for_equal_declarations(order: Order) -> None:
-    """Another seed changes no declaration, another parameter may; each worker has its own parameters."""
-    declared = try_out(order("dummy"), sys.stderr)
-    entries = {"per_worker": [{}, {"max_iter": 4}]}
-
-    assert declared == try_out(order("dummy", seed="99"), sys.stderr)
-    assert declared == try_out(order("dummy", **entries), sys.stderr)
-    assert declared != try_out(order("dummy", worker=1, **entries), sys.stderr)
-
-
 BAD = [
     ({"start": "return 1 / 0"}, "hook start_environment: ZeroDivisionError: division by zero"),
     ({"start": "return 3"}, "expected an EnvironmentBaseline or (sensors, actuators), found int"),

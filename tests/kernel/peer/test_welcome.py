@@ -4,30 +4,18 @@ from typing import Any
 
 import pytest
 
-from ganglion.errors import GanglionError, PeerLost, RemoteProtocolError
+from ganglion.errors import PeerLost, RemoteProtocolError
 from ganglion.limits import RECONNECT_S
-from ganglion.peer.participant import insist, read_welcome
+from ganglion.peer.participant import insist
 from ganglion.wire.codec import codec_of
 from ganglion.wire.envelope import Head, encode_head
-from ganglion.wire.messages import Failure, Hello
+from ganglion.wire.messages import Failure
 from ganglion.wire.verb import Verb
-
-HELLO = Hello(1, "muscle", "a", "t", "python", "msgpack", 2, [])
 
 
 def refusal(kind: str) -> list[bytes]:
     """Return the frames with which a kernel refuses somebody."""
     return [b"", encode_head(Head(Verb.ERROR, 1)), codec_of(Failure).encode(Failure(kind, "it is taken"))]
-
-
-@pytest.mark.parametrize(
-    ("kind", "again", "error"),
-    [("name", True, PeerLost), ("name", False, RemoteProtocolError), ("refused", True, RemoteProtocolError)],
-)
-def test_a_name_that_is_taken_may_be_our_own(kind: str, again: bool, error: type[GanglionError]) -> None:
-    """Only who joins again, and finds his name taken, has to wait for the end of his own former connection."""
-    with pytest.raises(error, match="it is taken"):
-        read_welcome(refusal(kind), HELLO, again)
 
 
 def test_a_broker_that_does_not_come_back_is_given_up(clock: Any) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from ganglion.errors import CallFailed
-from ganglion.peer.world import World, select
+from ganglion.peer.world import World
 from ganglion.sdk import Discrete
 from ganglion.wire.messages import EnvironmentDeclared, EnvironmentUpdated
 
@@ -40,18 +40,3 @@ def test_a_wrong_answer_is_blamed_on_the_environment(own: World, answer: Environ
         own.updated(answer, 1)
 
     assert ("r/environment/w/0", "environment.update") == (caught.value.culprit, caught.value.call)
-
-
-@pytest.mark.parametrize(
-    ("ids", "found"), [(["w.a"], [1]), (["w.b", "w.a"], [2, 1]), (["v.a", "w.b", "w.a"], [7, 2, 1])]
-)
-def test_columns_are_picked_in_the_order_asked(own: World, ids: list[str], found: list[int]) -> None:
-    """Of one environment or of several; what comes is a list of its own."""
-    other = World("v", "r/environment/v/0", {"plugin": {"name": "own"}})
-    other.declare(EnvironmentDeclared([row("a")], [], [[7]], []))
-    pick = select(ids, {"w.a": (0, 0), "w.b": (0, 1), "v.a": (1, 0)}, "readings")
-    picked = pick([own, other])
-    picked_again = pick([own, other])
-    picked.append(0)
-
-    assert (found, [1, 2]) == (picked_again, own.readings)

@@ -98,22 +98,6 @@ def test_without_a_criterion_of_its_own_for_phases(
         assert "agent_objective: ada brain_avg10 50.5 >= 50 in worker 1" == condition.reason
 
 
-def test_an_agent_that_the_phase_does_not_have_reaches_nothing(make: Make) -> None:
-    """No values are no reason."""
-    condition = make(AgentObjective, bob={"brain_avg1": -9, "phase_avg1": -9})
-
-    assert Signal.CONTINUE is condition.episode(_episode([1.0]))
-    assert Signal.CONTINUE is condition.phase(_phase(_worker(0, 1.0)))
-
-
-def test_agents_may_have_any_name() -> None:
-    """Names that are words of Python, or no identifiers at all, are agents like others."""
-    for name in ("self", "cls", "uid", "params", "my agent 1"):
-        condition = AgentObjective(**{name: {"brain_avg1": 2}})
-
-        assert Signal.RESET is condition.episode(_episode([2.0], agent=name))
-
-
 BAD = [
     ({}, "params: expected a map of agents to their criteria, found an empty one"),
     ({"ada": 3}, "ada: expected a map of criteria such as brain_avg10 or phase_avg10 to numbers, found 3"),

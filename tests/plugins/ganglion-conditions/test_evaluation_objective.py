@@ -36,14 +36,6 @@ def test_success_goes_before_plateau(make: Make) -> None:
     assert "success: ada objective 1 >= 1 in 3 evaluations in a row" == condition.reason
 
 
-def test_an_evaluation_is_counted_once(make: Make) -> None:
-    """Asked again at a boundary without a new evaluation, nothing is counted."""
-    condition = make(EvaluationObjective, agents={"ada": {"plateau": PLATEAU}})
-    for _ in range(5):
-        assert Signal.CONTINUE is condition.phase(_view(*_objectives(0.5, 0.5)))
-    assert Signal.STOP_PHASE is condition.phase(_view(*_objectives(0.5, 0.5, 0.5)))
-
-
 BAD = [
     ({}, "agents: expected a map of agents to their rules, found an empty one"),
     ({"ada": {}}, "agents.ada: expected a map of success, plateau to their rules, found an empty one"),

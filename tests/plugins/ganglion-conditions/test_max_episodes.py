@@ -12,8 +12,3 @@ def _view(finished: list[int], asked: list[int], episodes: int | None) -> PhaseV
 def test_without_a_limit_it_never_fires(make) -> None:
     """`episodes: null` is no limit."""
     assert Signal.CONTINUE is make(MaxEpisodes).phase(_view([1000], [0], None))
-
-
-def test_has_no_episode_part() -> None:
-    """It ends phases and no episode."""
-    assert (False, True) == (MaxEpisodes.has_episode_part(), MaxEpisodes.has_phase_part())

@@ -15,11 +15,6 @@ def test_fires_at_exactly_n_steps(make) -> None:
     assert "truncated: max_steps 3" == condition.reason
 
 
-def test_has_no_phase_part(make) -> None:
-    """It ends episodes and no phase."""
-    assert (True, False) == (MaxSteps.has_episode_part(), MaxSteps.has_phase_part())
-
-
 @pytest.mark.parametrize("steps", [0, -1, 2.5, "3", True, None])
 def test_steps_are_counted_from_one(make, steps) -> None:
     """Anything but an integer of at least 1 is refused."""

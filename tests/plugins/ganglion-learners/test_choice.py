@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ganglion.sdk import ActuatorInformation, Box, Discrete, MultiBinary, MultiDiscrete
+from ganglion.sdk import ActuatorInformation, Discrete, MultiBinary, MultiDiscrete
 from ganglion_learners.choice import Choices
 
 
@@ -29,19 +29,6 @@ def test_combinations_and_columns_are_each_others_inverse() -> None:
     assert [0, 1, 2, 3, 4, 5] == choices.join(columns).tolist()
     assert [[5, -1], [5, 0], [5, 1], [6, -1], [6, 0], [6, 1]] == columns.tolist()
     assert all(space.contains(row) for row in columns)
-
-
-@pytest.mark.parametrize("spaces", [(), (Box(0.0, 1.0, ()),), (Discrete(2), Box(0.0, 1.0, ()))])
-def test_other_actuators_are_refused(spaces) -> None:
-    """Without a discrete actuator, or with another kind among them, all are named."""
-    with pytest.raises(ValueError, match=r"expected discrete actuators, found (none|.*Box)"):
-        Choices(_actuators(*spaces))
-
-
-def test_too_many_combinations_are_refused() -> None:
-    """More than 4096 combinations have no network with an output for each."""
-    with pytest.raises(ValueError, match=r"have 8192 combinations; .* at most 4096"):
-        _ = Choices(_actuators(MultiBinary(13))).joint
 
 
 def test_what_is_no_choice_is_named() -> None:

@@ -33,19 +33,6 @@ def _bits(update):
 
 
 @pytest.mark.parametrize(("cls", "params", "spaces"), LEARNERS)
-def test_equal_seeds_learn_equal_bits(halves, cls, params, spaces) -> None:
-    """The same seed and rows give the same updates bit by bit; another seed gives others; updates do come."""
-    halves.act_on(*spaces)
-    found = []
-    for seed in (1, 1, 2):
-        brain = halves.brain(cls, seed, **params)
-        found.append([_bits(brain.learn(batch)) for batch in halves.rows(30, muscles=2)])
-
-    assert found[0] == found[1] != found[2]
-    assert 2 <= sum(update is not None for update in found[0]) < 30
-
-
-@pytest.mark.parametrize(("cls", "params", "spaces"), LEARNERS)
 def test_both_forms_learn_alike(halves, cls, params, spaces) -> None:
     """Rows of a round together, and as objects out of the memory, give the same updates and model bit by bit."""
     halves.act_on(*spaces)
@@ -84,37 +71,6 @@ def _remember(brain, batch, i) -> None:
         decision_index=int(batch.step[i]),
         episode=int(batch.episode[i]),
     )
-
-
-@pytest.mark.parametrize(("cls", "params", "spaces"), LEARNERS)
-@pytest.mark.parametrize("at", [3, 17, 25])
-def test_goes_on_bit_by_bit_from_a_checkpoint(halves, cls, params, spaces, at) -> None:
-    """In the middle of rollouts and updates another brain takes over, and learns on as if it had been there."""
-    halves.act_on(*spaces)
-    one, two = halves.brain(cls, **params), halves.brain(cls, 9, **params)
-    rows = list(halves.rows(40, muscles=2))
-    for batch in rows[:at]:
-        one.learn(batch)
-    two.restore_checkpoint_state({name: array.copy() for name, array in one.export_checkpoint_state().items()})
-    two.rng.bit_generator.state = one.rng.bit_generator.state  # as the bus does
-    for batch in rows[at:]:
-        assert _bits(one.learn(batch)) == _bits(two.learn(batch))
-
-    assert _bits(one.export_checkpoint_state()) == _bits(two.export_checkpoint_state())
-
-
-@pytest.mark.parametrize(("cls", "params", "spaces"), LEARNERS)
-def test_a_stored_model_goes_on(halves, cls, params, spaces) -> None:
-    """Another brain has the same policy and model after loading, and counts on from there."""
-    halves.act_on(*spaces)
-    one, two = halves.brain(cls, **params), halves.brain(cls, 9, **params)
-    for batch in halves.rows(20):
-        one.learn(batch)
-    two.load_arrays(one.arrays())
-
-    assert _bits(one.policy()) == _bits(two.initial_update("a/0"))
-    assert _bits(one.arrays()) == _bits(two.arrays())
-    assert 20 == two.decisions
 
 
 @pytest.mark.parametrize(("cls", "params", "spaces"), LEARNERS)
@@ -172,36 +128,10 @@ def _learn_of_huge_objectives(brain, rows) -> None:
         brain.learn(batch)
 
 
-@pytest.mark.parametrize(("cls", "params", "spaces"), LEARNERS)
-def test_keeps_no_memory_of_its_own_rows_twice(halves, cls, params, spaces) -> None:
-    """Rows come as arrays, so the bus need not keep them too."""
-    halves.act_on(*spaces)
-
-    assert 0 == halves.brain(cls, **params).memory.size_limit
-
-
 def test_a_checkpoint_of_bytes_is_refused(halves) -> None:
     """Named arrays are what it takes."""
     with pytest.raises(ValueError, match="checkpoint of dqn: expected named arrays"):
         halves.brain(DqnBrain).restore_checkpoint_state(b"")
-
-
-@pytest.mark.parametrize(("cls", "params", "spaces"), LEARNERS)
-def test_equal_seeds_are_pretrained_to_equal_bits(halves, cls, params, spaces) -> None:
-    """However many muscles there are; another seed is pretrained to others. What learns on afterwards is equal, too."""
-    halves.act_on(*spaces)
-    sessions = [halves.session(7, seed=seed) for seed in range(4)]
-    found = []
-    for seed, muscles in ((1, 1), (1, 2), (2, 1)):
-        brain = halves.brain(cls, seed, **params)
-        brain.muscles = [f"a/{worker}" for worker in range(muscles)]
-        before = _bits(brain.policy())
-        brain.pretrain(sessions)
-        assert before != _bits(brain.policy())
-        assert all(np.isfinite(array).all() for array in brain.arrays().values())
-        found.append([_bits(brain.arrays()), *(_bits(brain.learn(batch)) for batch in halves.rows(30))])
-
-    assert found[0] == found[1] != found[2]
 
 
 @pytest.mark.parametrize(("cls", "params", "spaces"), LEARNERS)

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from ganglion_learners.parameter import expect_fraction, expect_hidden, expect_positive, expect_weight, expect_whole
+from ganglion_learners.parameter import expect_fraction, expect_positive, expect_weight, expect_whole
 
 
 @pytest.mark.parametrize(
@@ -23,19 +23,3 @@ def test_ranges(check, good, bad) -> None:
     for value in bad:
         with pytest.raises(ValueError, match=r"it: expected .* found"):
             check("it", value)
-
-
-@pytest.mark.parametrize(
-    ("hidden", "activation", "told"),
-    [
-        ([0], "tanh", "hidden: expected a list of widths"),
-        (64, "tanh", "hidden: expected a list of widths"),
-        ([64, 5000], "tanh", "hidden: expected a list of widths"),
-        ([8], "sine", "activation: expected tanh or relu, found 'sine'"),
-    ],
-)
-def test_layers(hidden, activation, told) -> None:
-    """Widths and activation are looked at before a network is made; no hidden layer is a network, too."""
-    expect_hidden([], "relu")
-    with pytest.raises(ValueError, match=told):
-        expect_hidden(hidden, activation)

@@ -1,23 +1,10 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from ganglion_learners.recording import Recording
-
-
-class _Once:
-    """Be sessions that are counted when they are looked at."""
-
-    def __init__(self, sessions: list[Any]) -> None:
-        self.sessions, self.read = sessions, 0
-
-    def __iter__(self) -> Iterator[Any]:
-        for session in self.sessions:
-            self.read += 1
-            yield session
 
 
 def _recording(halves: Any, sessions: Any) -> Recording:
@@ -37,15 +24,3 @@ def test_gives_episode_by_episode_what_can_be_learned_from(halves: Any) -> None:
     np.testing.assert_array_equal(found[0].next_observations, sessions[0].observations[1:])
     np.testing.assert_array_equal(found[1].next_observations, sessions[2].observations[1:])
     assert not found[1].truncated.any()
-
-
-def test_reads_one_session_after_the_other_and_again(halves: Any) -> None:
-    """No session is looked at before it is wanted; a second pass gives the same."""
-    once = _Once([halves.session(4, seed=seed) for seed in range(3)])
-    recording = _recording(halves, once)
-    first = next(iter(recording))
-
-    assert 1 == once.read
-    for _ in range(2):
-        np.testing.assert_array_equal(first.objectives, next(iter(recording)).objectives)
-    assert 3 == len(list(recording))

@@ -70,23 +70,6 @@ def test_adam_is_torchs() -> None:
         np.testing.assert_allclose(found, parameter.detach().numpy(), rtol=1e-5, atol=1e-6)
 
 
-def test_adam_goes_on_bit_by_bit() -> None:
-    """State and step count of one give another the same next step."""
-    one, two = _parameters(), _parameters()
-    adams = Adam(one), Adam(two)
-    rng = np.random.default_rng(3)
-    draw = lambda: torch.from_numpy(rng.normal(size=len(one.flat)).astype(np.float32))  # noqa: E731
-    for _ in range(3):
-        adams[0].step(draw(), 0.01)
-    two.load(one.arrays())
-    adams[1].load("adam", adams[0].arrays("adam"))
-    gradient = draw()
-    adams[0].step(gradient.clone(), 0.01)
-    adams[1].step(gradient.clone(), 0.01)
-
-    assert one.flat.numpy().tobytes() == two.flat.numpy().tobytes()
-
-
 def test_targets_follow() -> None:
     """A share of 1 makes equal, a smaller one goes that part of the way."""
     one, two = _parameters(1), Parameters(_parameters(2).arrays(), learned=False)

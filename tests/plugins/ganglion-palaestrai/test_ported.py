@@ -9,8 +9,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 GANGLION = str(Path(sys.executable).with_name("ganglion"))
 SPAN_S = 90.0  # a run of these takes a second or two; a machine under load has time
 
@@ -201,13 +199,6 @@ SECOND
       phase_config: {mode: test}
 run_config: {condition: {name: "ported:Full", params: {episodes: 2}}}
 """
-SECOND = """\
-        - name: two
-          brain: {name: "palaestrai.agent:NoneBrain", params: {}}
-          muscle: {name: "palaestrai.agent.dummy_muscle:DummyMuscle", params: {count_upwards: true}}
-          objective: {name: "palaestrai.agent:AggregateRewardsObjective", params: {rewards: level, factor: 2.0}}
-          sensors: [tank.level]
-          actuators: [tank.valve]"""
 
 
 def carried_out(folder: Path, document: str) -> dict[str, list[dict[str, Any]]]:
@@ -243,23 +234,4 @@ def test_ported_classes_train_and_test(tmp_path: Path) -> None:
     expected = [None if i in (0, 12) else float(level) for i, level in enumerate(levels)]
     assert expected == [row["objective"] for row in found["actions"]]
     assert [(6, "terminated")] * 4 == [(row["steps"], row["reason"]) for row in found["episodes"]]
-    assert ["Full"] * 2 == [row["reason"] for row in found["phases"]]
-
-
-@pytest.mark.long
-def test_ported_controllers_and_conditions(tmp_path: Path) -> None:
-    """A controller with a loop of its own lets two agents take turns in two workers; objectives end the episodes."""
-    document = DOCUMENT.replace("CONTROLLER", '"ported:OneByOne"').replace("SECOND", SECOND)
-    found = carried_out(tmp_path, document.replace("TOTAL", "10").replace("WORKERS", "2"))
-
-    train = [row for row in found["actions"] if row["phase"] == 0 and row["worker"] == 0]
-    two = [row for row in train if row["agent"] == "two"]
-    assert [0, 1] * 2 == [row["setpoints"]["tank.valve"] for row in two]
-    assert all(row["objective"] == 2.0 * row["rewards"]["tank.level"] for row in two)
-    # `two` has 4 * level per turn, which reaches 10 in its second turn: four steps, two decisions each.
-    ends = [(row["steps"], row["reason"], row["truncated"]) for row in found["episodes"] if row["phase"] == 0]
-    assert [(4, "Full", True)] * 4 == ends
-    assert {("one", 2), ("two", 2)} == {
-        (agent, sum(row["agent"] == agent and row["episode"] == 0 for row in train)) for agent in ("one", "two")
-    }
     assert ["Full"] * 2 == [row["reason"] for row in found["phases"]]

@@ -7,7 +7,6 @@ import pettingzoo
 import pytest
 
 from ganglion.sdk import ActuatorInformation, MultiBinary, ResetRequest
-from ganglion.testing import check_environment
 from ganglion_pettingzoo.environment import PettingZooEnvironment
 from ganglion_pettingzoo.source import make as make_theirs
 
@@ -154,21 +153,6 @@ def test_masks_may_come_with_infos(make, monkeypatch, counting) -> None:
     assert [0, 0] == _values(state.sensor_information)["b.action_mask"].tolist()
 
 
-def test_a_reading_does_not_change_with_the_next_one(make, monkeypatch, fading) -> None:
-    """Observations are copied: the environment writes all of them into one array. Without setpoint: the no-op."""
-    monkeypatch.setattr("ganglion_pettingzoo.source.make", lambda *given: fading())
-    environment = make(PettingZooEnvironment, seed=9, id="its own")
-    baseline = environment.start_environment()
-    states = [environment.update(_given(baseline, {"1": 2})) for _ in range(2)]
-
-    assert 9 == environment.game.world.seed
-    assert [1.0, 2.0] == [_values(it.sensor_information)["2.observation"][0] for it in states]
-    assert 1.0 == _values(states[1].sensor_information)["0.observation"][0]  # the dead keep their last
-    assert [{0: 1, 1: 2, 2: 1}, {1: 2, 2: 1}] == environment.game.world.given
-    environment.shutdown()
-    assert environment.game.world.closed
-
-
 def test_who_is_in_turn_must_act(make) -> None:
     """A controller that asks somebody else is told whose turn it is, and of the one that knows."""
     environment = make(PettingZooEnvironment, id="classic/tictactoe_v3")
@@ -180,13 +164,3 @@ def test_who_is_in_turn_must_act(make) -> None:
 def test_the_registry_is_that_of_the_installed_release() -> None:
     """The games that are tested are those that PettingZoo registers."""
     assert "classic/tictactoe-v3" in pettingzoo.aec_registry
-
-
-@pytest.mark.parametrize(
-    ("id", "api"), [("classic/rps_v2", "parallel"), ("classic/rps_v2", "aec"), ("classic/connect_four_v3", "aec")]
-)
-def test_keeps_its_contract(id, api) -> None:  # noqa: A002
-    """What the bus, the tables and recovery rely on holds, whatever setpoints come."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # PettingZoo warns of illegal moves
-        check_environment(PettingZooEnvironment, {"id": id, "api": api})

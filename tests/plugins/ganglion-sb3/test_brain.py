@@ -74,61 +74,6 @@ def test_learns_bit_by_bit_as_stable_baselines3(walk, id, params, steps) -> None
         np.testing.assert_array_equal(value.numpy(), model.policy.state_dict()[name].numpy(), err_msg=name)
 
 
-@pytest.mark.parametrize(("id", "params", "steps"), CASES)
-def test_equal_seeds_learn_equally(walk, id, params, steps) -> None:  # noqa: A002
-    """Two agents of one seed, with two workers, come to the same weights bit by bit; of another seed to others."""
-    found = [walk(id, steps // 2, workers=2, seed=seed, **params)[0].brain for seed in (7, 7, 8)]
-    one, two, other = (brain.arrays() for brain in found)
-
-    assert 0 < found[0].model._n_updates
-    assert {name: array.tobytes() for name, array in one.items()} == {
-        name: array.tobytes() for name, array in two.items()
-    }
-    assert any(one[name].tobytes() != other[name].tobytes() for name in one)
-
-
-@pytest.mark.parametrize(("id", "params", "steps"), CASES)
-def test_goes_on_bit_by_bit_from_a_checkpoint(walk, agent_of, round_of, id, params, steps) -> None:  # noqa: A002
-    """In the middle of it another brain takes over, and trains on as if it had been there from the start."""
-    agent, walks = walk(id, steps // 2 - 5, workers=2, **params)
-    other = agent_of(
-        [(it.uid, it.space) for it in agent.sensors],
-        [(it.uid, it.space) for it in agent.actuators],
-        seed=99,
-        workers=2,
-        **params,
-    )
-    state = {name: array.copy() for name, array in agent.brain.export_checkpoint_state().items()}
-    other.brain.restore_checkpoint_state(state)
-    for _ in range(steps // 4 + 10):
-        rows = round_of(agent, walks)
-        other.brain.learn(rows)
-
-    one, two = agent.brain.export_checkpoint_state(), other.brain.export_checkpoint_state()
-    assert list(one) == list(two)
-    for name, array in one.items():
-        assert array.tobytes() == two[name].tobytes(), name
-
-
-@pytest.mark.parametrize(("id", "params", "steps"), CASES)
-def test_a_stored_model_goes_on(walk, agent_of, tmp_path, id, params, steps) -> None:  # noqa: A002
-    """A brain that loads what another one stored has its weights and moments, and counts decisions anew."""
-    agent, _ = walk(id, steps // 2, **params)
-    agent.brain.models = Models(tmp_path)
-    agent.brain.store()
-    other = agent_of(
-        [(it.uid, it.space) for it in agent.sensors], [(it.uid, it.space) for it in agent.actuators], seed=3, **params
-    )
-    other.brain.models = Models(tmp_path)
-    other.brain.load()
-
-    one, two = dict(agent.brain.arrays()), dict(other.brain.arrays())
-    assert (steps // 2, 0) == (one.pop("count/num_timesteps"), two.pop("count/num_timesteps"))
-    assert {name: array.tobytes() for name, array in one.items()} == {
-        name: array.tobytes() for name, array in two.items()
-    }
-
-
 @pytest.mark.parametrize(
     ("params", "message"),
     [
@@ -186,18 +131,6 @@ class _Worthless(gymnasium.Wrapper):
     def step(self, action):
         observation, _, terminated, truncated, info = self.env.step(action)
         return observation, self.reward, terminated, truncated, info
-
-
-def test_an_update_does_not_change_later(walk, round_of) -> None:
-    """What was sent stays as it was when learning goes on; statistics tell of the training."""
-    agent, walks = walk("CartPole-v1", 16, **PPO)
-    sent = agent.brain.update_for_muscles()["parameters"]
-    copies = {name: array.copy() for name, array in sent.items()}
-    for _ in range(16):
-        round_of(agent, walks)
-
-    assert all((sent[name] == copies[name]).all() for name in sent)
-    assert 4 == agent.brain.pop_statistics()["train/n_updates"]
 
 
 def test_a_class_without_torch_is_listed(make) -> None:

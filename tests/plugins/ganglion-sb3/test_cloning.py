@@ -13,7 +13,6 @@ import torch
 from gymnasium import spaces
 
 from ganglion.sdk import Box, Discrete, Space
-from ganglion_sb3 import cloning
 from ganglion_sb3.algorithm import make_algorithm
 from ganglion_sb3.codec import Actions
 from ganglion_sb3.collector import Decision
@@ -44,18 +43,6 @@ def _episode(act: Any, length: int = 40, terminated: bool = True) -> list[Decisi
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("name", ["PPO", "A2C"])
-def test_choices_are_cloned(name: str) -> None:
-    """The most likely action is the recorded one; nothing is counted, and the algorithm's optimiser is as it was."""
-    rollout = _rollout(Discrete(2, start=5), name)
-    rollout.pretrain([_episode(lambda seen: 5 + (seen[0] > 0))] * 2, None, 40)
-    found, _ = rollout.model.policy.predict(np.array([[0.5, 0.0], [-0.5, 0.0]]), deterministic=True)
-
-    assert [1, 0] == found.tolist()
-    assert (0, 0) == (rollout.model.num_timesteps, rollout.model._n_updates)
-    assert not rollout.model.policy.optimizer.state
-
-
 def test_numbers_are_cloned_and_their_spread_stays() -> None:
     """The centre comes to the recorded setpoints; how far it spreads is as it was."""
     rollout = _rollout(Box(-2.0, 2.0, ()))
@@ -78,15 +65,3 @@ def test_values_come_to_the_returns(terminated: bool, expected: float) -> None:
         value = float(rollout.model.policy.predict_values(torch.as_tensor(decision.observation)))
 
     assert pytest.approx(expected, abs=0.9) == value
-
-
-def test_equal_seeds_clone_equal_bits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Weights are equal bit by bit, and of another seed others; it learns in parts where a recording is long."""
-    monkeypatch.setattr(cloning, "MIXED", 30)
-    found = []
-    for seed in (1, 1, 2):
-        rollout = _rollout(Discrete(2), seed=seed)
-        rollout.pretrain([_episode(lambda seen: seen[0] > 0)] * 2, None, 3)
-        found.append([it.numpy().tobytes() for it in rollout.model.policy.state_dict().values()])
-
-    assert found[0] == found[1] != found[2]

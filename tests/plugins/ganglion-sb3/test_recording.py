@@ -50,14 +50,6 @@ def test_an_episode_is_cut_where_nobody_knows_how_it_went_on() -> None:
     assert [False, False, False, True] == [it.done for it in ended]
 
 
-def test_it_can_be_looked_at_again() -> None:
-    """A second pass gives the same decisions."""
-    recording = _recording(_session(), _session())
-    found = [[it.objective for episode in recording for it in episode] for _ in range(2)]
-
-    assert found[0] == found[1] == [0.0, 1.0, 2.0] * 2
-
-
 HOLES = np.array([0.0, np.nan, 0.0, 0.0])
 OTHER = [SensorInformation(None, SEEN, "e.t")]
 

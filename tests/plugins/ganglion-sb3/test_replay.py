@@ -85,20 +85,6 @@ def test_when_it_trains(trainings, params, muscles, expected) -> None:
     assert expected == trainings
 
 
-def test_the_buffer_goes_on(trainings) -> None:
-    """Another collector that takes the rows over has the same buffer, and trains when the first would."""
-    one, two = _replay(train_freq=3, buffer_size=9), _replay(train_freq=3, buffer_size=9)
-    for seen in range(4):
-        one.add(_decision(seen, 0.5))
-    two.restore({name: array.copy() for name, array in one.arrays().items()})
-    two.model.num_timesteps = one.model.num_timesteps
-    found = [[replay.add(_decision(seen, 0.5)) for seen in (4, 5)] for replay in (one, two)]
-
-    assert [[False, True]] * 2 == found
-    for name, array in one.arrays().items():
-        np.testing.assert_array_equal(array, two.arrays()[name])
-
-
 def test_recorded_decisions_fill_the_buffer_and_are_trained_on() -> None:
     """The newest are kept as if they had been made, with a step for each; then learning has started, also elsewhere."""
     recorded = [[_decision(0), _decision(1), _decision(2, truncated=True)], [_decision(3), _decision(4)]]

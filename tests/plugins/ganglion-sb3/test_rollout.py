@@ -77,17 +77,3 @@ def test_who_has_finished_leaves_its_place(advantages) -> None:
         assert not rollout.add(_decision("a/0", seen, 1.0, first=seen == 0))
     assert rollout.add(_decision("a/0", 4, 1.0))
     assert [0.0, 1.0, 2.0, 3.0, 4.0, 5.0] == advantages[0][1]
-
-
-def test_what_is_half_collected_goes_on(advantages) -> None:
-    """Another collector that takes the rows over trains on the same."""
-    one, two = _rollout(["a/0", "a/1"]), _rollout(["a/0", "a/1"])
-    two.model.policy.load_state_dict(one.model.policy.state_dict())
-    one.add(_decision("a/0", 0, 1.0, first=True, value=0.25))
-    one.add(_decision("a/1", 5, 2.0, first=True))
-    two.restore({name: array.copy() for name, array in one.arrays().items()})
-    for rollout in (one, two):
-        for seen in range(1, 5):
-            rollout.add(_decision("a/0", seen, 1.0))
-
-    assert advantages[0] == advantages[1]

@@ -8,7 +8,7 @@ pytest.importorskip(
 import numpy as np
 import torch
 
-from ganglion_sb3.stream import Stream, generator_array, restore_generator
+from ganglion_sb3.stream import Stream
 
 
 def _draw(stream):
@@ -38,13 +38,3 @@ def test_goes_on_from_its_arrays() -> None:
     two.restore({name: array.copy() for name, array in one.arrays().items()})
 
     assert _draw(one) == _draw(two)
-
-
-def test_a_generator_goes_on_from_its_array() -> None:
-    """Also the half of a number that was drawn and not used yet is kept."""
-    one, two = np.random.default_rng(1), np.random.default_rng(2)
-    one.integers(5, dtype=np.int32)
-    restore_generator(two, generator_array(one).copy())
-
-    assert one.integers(1000, size=7, dtype=np.int32).tolist() == two.integers(1000, size=7, dtype=np.int32).tolist()
-    assert one.random() == two.random()

@@ -59,15 +59,6 @@ def test_ends(make, length, truncate_at, steps, flags) -> None:
     assert steps == CountingEnvironment.longest_episode(length=length, truncate_at=truncate_at)
 
 
-def test_anonymous_hides_the_place(make) -> None:
-    """Anonymous environments of different places say the same."""
-    environment = make(CountingEnvironment, length=1, anonymous=True)
-    environment.index = 3
-    environment.start_environment()
-
-    assert [([0, 0, 1, 0], 0.001, True, False, 1)] == _episode(environment)
-
-
 def test_verify_refuses_another_answer(make) -> None:
     """With verify the checksum of the last observation passes, and anything else raises and names the place."""
     environment = make(CountingEnvironment, verify=True)

@@ -7,18 +7,6 @@ from ganglion.sdk import ActuatorInformation, Box, Discrete, Memory, RewardInfor
 from ganglion_toys.dummy import DummyBrain, DummyEnvironment, DummyMuscle, DummyObjective
 
 
-def test_environment_declares_ten_of_each(make) -> None:
-    """The dummy has sensors and actuators 0 to 9 and one reward, in the spaces that its parameters give."""
-    baseline = make(DummyEnvironment, max_iter=7).start_environment()
-
-    assert [str(i) for i in range(10)] == [it.uid for it in baseline.sensors_available]
-    assert [str(i) for i in range(10)] == [it.uid for it in baseline.actuators_available]
-    assert {Discrete(8)} == {it.space for it in baseline.sensors_available}
-    assert {Discrete(100)} == {it.space for it in baseline.actuators_available}
-    assert [("Dummy Reward", Discrete(8))] == [(it.uid, it.space) for it in baseline.rewards_available]
-    assert {0} == {it.value for it in baseline.sensors_available + baseline.actuators_available}
-
-
 def test_environment_counts(make) -> None:
     """After update i all sensors and the reward read i mod max_iter, the clock i; update max_iter terminates."""
     environment = make(DummyEnvironment, max_iter=4)
@@ -31,16 +19,6 @@ def test_environment_counts(make) -> None:
     assert [False, False, False, True] == [state.terminated for state in states]
     assert [False] * 4 == [state.truncated for state in states]
     assert 4 == DummyEnvironment.longest_episode(max_iter=4)
-
-
-def test_environment_begins_anew(make) -> None:
-    """A started environment reads 0 again, whatever was before."""
-    environment = make(DummyEnvironment)
-    environment.start_environment()
-    environment.update([])
-
-    assert 0 == environment.start_environment().sensors_available[0].value
-    assert 1 == environment.update([]).rewards[0].value
 
 
 def test_environment_without_discrete_values(make) -> None:
@@ -82,17 +60,6 @@ def test_muscle_counts_upwards(make) -> None:
     assert all(0 <= actuators[1].value <= 1 for actuators, _ in first)
 
 
-def test_muscle_samples_from_its_stream(make) -> None:
-    """Without count_upwards equal seeds give equal setpoints, and others give others."""
-    chosen = [
-        [it.value for _ in range(20) for it in make_muscle.propose_actions([], _actuators())[0]]
-        for make_muscle in (make(DummyMuscle), make(DummyMuscle), make(DummyMuscle, seed=7))
-    ]
-
-    assert chosen[0] == chosen[1]
-    assert chosen[0] != chosen[2]
-
-
 def test_brain_keeps_the_last_number(make) -> None:
     """The state is 42 at first, then the last number plus one; it is the update and what is stored."""
     brain = make(DummyBrain)
@@ -117,8 +84,3 @@ def test_objective_sums_the_rewards_of_the_decision(make) -> None:
     memory.append("m/0", rewards=[RewardInformation(5.0, space, "e.a"), RewardInformation(None, space, "e.b")])
 
     assert (7.0, 5.0) == (both, objective.internal_reward(memory))
-
-
-def test_objective_takes_its_parameters_as_one_map(make) -> None:
-    """An objective that names `params` gets them as a map."""
-    assert isinstance(make(DummyObjective, anything=1), DummyObjective)

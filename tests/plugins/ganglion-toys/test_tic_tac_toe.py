@@ -20,16 +20,6 @@ def _rewards(state) -> dict[str, float]:
     return {it.uid: it.value for it in state.rewards}
 
 
-def test_begins_empty(make) -> None:
-    """A game begins with an empty board, all moves legal, an actuator and a reward per player."""
-    baseline = make(TicTacToe, players=["cross", "nought"]).start_environment()
-    board, legal = baseline.sensors_available
-
-    assert ([0] * 9, [1] * 9) == (board.value.tolist(), legal.value.tolist())
-    assert ["cross", "nought"] == [it.uid for it in baseline.actuators_available]
-    assert ["cross", "nought"] == [it.uid for it in baseline.rewards_available]
-
-
 LINES = [[0, 1, 2], [3, 4, 5], [6, 7, 8], [0, 3, 6], [1, 4, 7], [2, 5, 8], [0, 4, 8], [2, 4, 6]]
 
 
@@ -41,13 +31,6 @@ def test_three_in_a_line_win(make, line) -> None:
 
     assert [False] * 4 + [True] == [state.terminated for state in states]
     assert [{"x": 0.0, "o": 0.0}] * 4 + [{"x": 1.0, "o": -1.0}] == [_rewards(state) for state in states]
-
-
-def test_the_second_player_can_win(make) -> None:
-    """The second player's line is the first one's loss."""
-    last = _play(make(TicTacToe), [0, 3, 1, 4, 8, 5])[-1]
-
-    assert (True, {"x": -1.0, "o": 1.0}) == (last.terminated, _rewards(last))
 
 
 def test_a_full_board_is_a_draw(make) -> None:
@@ -98,12 +81,6 @@ def test_nobody_moves_twice_in_a_row(make) -> None:
     environment.update([ActuatorInformation(0, MOVE, "x")])
     with pytest.raises(ValueError, match="player x moves twice in a row"):
         environment.update([ActuatorInformation(2, MOVE, "x")])
-
-
-def test_players_have_two_names(make) -> None:
-    """One name for both is refused."""
-    with pytest.raises(ValueError, match="two distinct names"):
-        make(TicTacToe, players=["x", "x"])
 
 
 def _sensors(board: list[int]) -> list[SensorInformation]:

@@ -1,25 +1,11 @@
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
 from ganglion.sdk import Discrete
 from ganglion_learners.dqn.brain import DqnBrain
-from ganglion_learners.dqn.muscle import DqnMuscle
 
 PARAMS = {"warm_up": 8, "train_every": 4, "gradient_steps": 3, "target_every": 5, "minibatch": 8, "hidden": [16]}
-
-
-def test_learns_the_better_action(halves) -> None:
-    """Where one action of three brings 1 and the others nothing, it soon has the highest value."""
-    brain = halves.brain(DqnBrain, **PARAMS, discount=0.0, learning_rate=0.01)
-    for batch in halves.rows(300):
-        batch.objectives[:] = float(batch.actions[0, 0] == 6)
-        brain.learn(batch)
-    policy = {**brain.policy(), "exploration": 0.0}
-    chosen = halves.muscle(DqnMuscle, policy).propose_batch(halves.batch(bodies=50))[0]
-
-    assert (chosen == 6).mean() > 0.9
 
 
 def test_trains_when_it_is_due(halves) -> None:
@@ -43,29 +29,6 @@ def test_sends_what_has_changed_when_it_is_due(halves, every, expected) -> None:
     sent = [brain.learn(batch) is not None for batch in halves.rows(16)]
 
     assert expected == [i + 1 for i, it in enumerate(sent) if it]
-
-
-def test_an_update_does_not_change_later(halves) -> None:
-    """What was sent stays as it was when learning goes on."""
-    brain = halves.brain(DqnBrain, **PARAMS)
-    updates = [brain.learn(batch) for batch in halves.rows(8)]
-    sent = updates[-1]
-    assert sent is not None
-    copies = {name: array.copy() for name, array in sent.items() if isinstance(array, np.ndarray)}
-    for batch in halves.rows(8, seed=1):
-        brain.learn(batch)
-
-    assert all(np.array_equal(copy, sent[name]) for name, copy in copies.items())
-    assert not np.array_equal(brain.policy()["values.0.weight"], sent["values.0.weight"])
-
-
-def test_statistics_tell_how_it_goes(halves) -> None:
-    """Loss and exploration are noted beside the updates."""
-    brain = halves.brain(DqnBrain, **PARAMS)
-    for batch in halves.rows(8):
-        brain.learn(batch)
-
-    assert {"loss", "exploration"} == set(brain.pop_statistics())
 
 
 def test_two_actuators_are_refused(halves) -> None:

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import pytest
 
-from ganglion.sdk import PluginInvalid
 from ganglion_learners.dqn.brain import DqnBrain
 
 
@@ -37,13 +36,6 @@ def test_refuses_what_is_out_of_range(make, params, told) -> None:
     """Each parameter has its range, and the message names parameter and value."""
     with pytest.raises(ValueError, match=told):
         make(DqnBrain, **params)
-
-
-@pytest.mark.usefixtures("halves")
-def test_refuses_an_unknown_parameter(make) -> None:
-    """A misspelt parameter is refused by the constructor's signature."""
-    with pytest.raises(PluginInvalid, match="parameter 'learningrate' is not taken"):
-        make(DqnBrain, learningrate=0.1)
 
 
 @pytest.mark.usefixtures("halves")

@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("torch", reason="torch is not installed: scripts/setup --with torch")
 
-from ganglion.sdk import Batch, Box, Discrete, Mode, MultiDiscrete, Session
+from ganglion.sdk import Batch, Box, Mode, Session
 from ganglion_learners.ppo import cloning
 from ganglion_learners.ppo.brain import PpoBrain
 from ganglion_learners.ppo.muscle import PpoMuscle
@@ -27,22 +27,6 @@ def _sessions(halves: Any, act: Any, count: int = 4, length: int = 25, **more: A
 def _batch(rows: Any) -> Batch:
     numbers = np.zeros(len(rows), dtype=np.int64)
     return Batch(rows, {}, list(range(len(rows))), numbers, numbers, Mode.TEST)
-
-
-def test_choices_are_cloned(halves: Any) -> None:
-    """Where the first reading decides about both columns, the most likely choices are the recorded ones."""
-    halves.act_on(Discrete(3, start=5), MultiDiscrete([2, 2], start=[1, 0]))
-
-    def act(seen: Any) -> Any:
-        side = (seen[:, :1] > 0).astype(int)
-        return np.hstack([5 + 2 * side, 1 + side, 1 - side])
-
-    brain = halves.brain(PpoBrain, **PARAMS)
-    brain.pretrain(_sessions(halves, act))
-    rows = np.array([[0.5, 0.1, 1.0], [-0.5, 0.1, 2.0]])
-    found = halves.muscle(PpoMuscle, brain.policy(), mode=Mode.TEST).propose_batch(_batch(rows))[0]
-
-    assert [[7, 2, 0], [5, 1, 1]] == found.tolist()
 
 
 def test_numbers_are_cloned_and_something_is_left_to_chance(halves: Any) -> None:
@@ -91,14 +75,6 @@ def test_all_decisions_count_however_many_are_mixed(halves: Any, monkeypatch: py
     brain.pretrain([halves.session(25, seed=seed) for seed in range(4)])
 
     assert [30, 30, 30, 10] * 2 == sizes
-
-
-def test_nothing_of_it_counts(halves: Any) -> None:
-    """Decisions and the optimiser of improvements stand where they stood: nothing has been annealed."""
-    brain = halves.brain(PpoBrain, **PARAMS, anneal_decisions=10)
-    brain.pretrain([halves.session(25)])
-
-    assert (0, 0) == (brain.decisions, brain._adam.steps)
 
 
 def test_a_loss_that_is_none_is_told(halves: Any) -> None:

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import pytest
 
-from ganglion.sdk import PluginInvalid
 from ganglion_learners.ppo.brain import PpoBrain
 
 
@@ -30,13 +29,6 @@ def test_refuses_what_is_out_of_range(make, params, told) -> None:
     """Each parameter has its range, and the message names parameter and value."""
     with pytest.raises(ValueError, match=told):
         make(PpoBrain, **params)
-
-
-@pytest.mark.usefixtures("halves")
-def test_refuses_an_unknown_parameter(make) -> None:
-    """A misspelt parameter is refused by the constructor's signature."""
-    with pytest.raises(PluginInvalid, match="parameter 'gamma' is not taken"):
-        make(PpoBrain, gamma=0.9)
 
 
 @pytest.mark.usefixtures("halves")

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import pytest
 
-from ganglion.sdk import PluginInvalid
 from ganglion_learners.sac.brain import SacBrain
 
 
@@ -34,10 +33,3 @@ def test_refuses_what_is_out_of_range(make, params, told) -> None:
     """Each parameter has its range, and the message names parameter and value."""
     with pytest.raises(ValueError, match=told):
         make(SacBrain, **params)
-
-
-@pytest.mark.usefixtures("halves")
-def test_refuses_an_unknown_parameter(make) -> None:
-    """A misspelt parameter is refused by the constructor's signature."""
-    with pytest.raises(PluginInvalid, match="parameter 'alpha' is not taken"):
-        make(SacBrain, alpha=0.1)

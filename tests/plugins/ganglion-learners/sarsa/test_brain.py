@@ -129,36 +129,10 @@ def test_the_newest_row_may_be_anothers(make) -> None:
     np.testing.assert_array_equal(one.weights, two.weights)
 
 
-def test_an_update_does_not_change_later(make) -> None:
-    """What was sent stays as it was when learning goes on."""
-    brain = _brain(make, **PARAMS, send_every=1)
-    sent = _think(brain, "a/0", 0.0, 6, 1.0, 1.0)
-    copy = sent["weights"].copy()
-    _think(brain, "a/0", 1.0, 5, 4.0, 0.0)
-
-    np.testing.assert_array_equal(copy, sent["weights"])
-
-
-def test_begins_optimistic(make) -> None:
-    """Every action is worth 1 / (1 - discount) at first, or what is given."""
-    assert 4.0 == _brain(make, discount=0.75).weights[1, 0]
-    assert -1.0 == _brain(make, initial_value=-1.0).weights[0, 0]
-
-
 def test_a_decision_without_objective_is_an_error(make) -> None:
     """There is nothing to learn from None."""
     with pytest.raises(ValueError, match="sarsa needs an objective for each decision"):
         _think(_brain(make, **PARAMS), "a/0", 0.0, 5, None, 0.0)
-
-
-def test_a_stored_model_goes_on(make) -> None:
-    """Stored arrays give another brain the same values and exploration."""
-    one, two = _brain(make, **PARAMS), _brain(make, **PARAMS)
-    _think(one, "a/0", 0.0, 6, 1.0, 1.0, terminated=True)
-    two.load_arrays(one.arrays())
-
-    np.testing.assert_array_equal(one.weights, two.weights)
-    assert one.exploration == two.exploration == 0.9
 
 
 @pytest.mark.parametrize(
@@ -179,17 +153,3 @@ def test_the_model_of_another_brain_is_refused(make, params, change, told) -> No
     with pytest.raises(ValueError, match=told):
         brain.load_arrays({**_brain(make, **{**PARAMS, **params}).arrays(), **change})
     np.testing.assert_array_equal(before, brain.weights)
-
-
-def test_goes_on_bit_by_bit_from_a_checkpoint(make) -> None:
-    """In the middle of two episodes another brain takes over, and learns on as if it had been there from the start."""
-    one, two = _brain(make, **PARAMS), _brain(make, **PARAMS)
-    for i in range(7):
-        _think(one, f"a/{i % 2}", i / 10, 5 + i % 2, 0.3 * i, (i + 1) / 10, terminated=i == 3)
-    two.restore_checkpoint_state({name: array.copy() for name, array in one.export_checkpoint_state().items()})
-    for brain in (one, two):
-        _think(brain, "a/0", 0.2, 5, 1.0, 0.3, truncated=True)
-        _think(brain, "a/1", 0.4, 6, 1.0, 0.5)
-
-    assert one.weights.tobytes() == two.weights.tobytes()
-    assert (one.exploration, one.decisions, one._paths.keys()) == (two.exploration, two.decisions, two._paths.keys())

@@ -21,6 +21,7 @@ from ganglion.sdk import (
     StateTransformer,
 )
 from ganglion.sdk.information import ActuatorInformation
+from ganglion_conditions.vanilla import VanillaCondition
 
 HUNDRED = Discrete(100)
 
@@ -180,3 +181,16 @@ class Sieve(_Faulty, Filter):
     def publish(self) -> Any:
         """Publish a number."""
         return {"n": np.array(self.step("publish"))}
+
+
+class Ends(_Faulty, VanillaCondition):
+    """End phases as `vanilla` does."""
+
+    def __init__(self, **params: Any) -> None:
+        _Faulty.__init__(self, **params)
+        VanillaCondition.__init__(self)
+
+    def phase(self, view: Any) -> Any:
+        """Ask in the governor."""
+        self.step("phase")
+        return super().phase(view)
