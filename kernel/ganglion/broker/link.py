@@ -133,25 +133,6 @@ class Link:
     it, as the system tells; empty if it does not.
     """
 
-    __slots__ = (
-        "asked_s",
-        "born_s",
-        "curve_key",
-        "gaps",
-        "heard_s",
-        "joined_s",
-        "key",
-        "origin",
-        "peer",
-        "queued_bytes",
-        "refusals_s",
-        "routes",
-        "sink",
-        "state",
-        "topics",
-        "watches",
-    )
-
     def __init__(self, key: int, now_s: float, origin: str = "") -> None:
         self.key = key
         self.origin = origin

@@ -75,12 +75,11 @@ class MemoryLink:
             raise PeerLost(_BROKER, self._sink.ended)
 
 
-class MemorySink:
+class MemorySink(Sink):
     """Keep what has come for one link; `ended` says why no more will come, empty while it may."""
 
     def __init__(self, link: Link) -> None:
-        self.out: list[bytes] = []
-        self.large = False
+        super().__init__()
         self.inbox: deque[list[bytes]] = deque()
         self.ended = ""
         self._link = link
@@ -104,15 +103,6 @@ class MemorySink:
         for frames in messages:
             self.send(frames)
         return False
-
-    def hold(self, sender: Sink) -> None:
-        """Do nothing: nobody can be slowed down where nobody waits."""
-
-    def pause(self) -> None:
-        """Do nothing."""
-
-    def resume(self) -> None:
-        """Do nothing."""
 
     def finish(self, reason: str) -> None:
         """End the link; what is in the inbox can still be received."""

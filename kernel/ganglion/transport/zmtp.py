@@ -14,7 +14,6 @@ pieces in which it came, so that a large frame can be forwarded without ever bei
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum, auto
 
@@ -92,14 +91,6 @@ TRANSITIONS: dict[State, dict[Item, State]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
-    """Tell that the handshake is done; `minor` is the other side's minor version, `identity` what it calls itself."""
-
-    minor: int
-    identity: bytes
-
-
-@dataclass(frozen=True, slots=True)
 class Message:
     """Hold one complete message: of each frame the pieces in which it came."""
 
@@ -110,29 +101,23 @@ class Message:
         """Return the frames, each in one piece."""
         return [frame[0] if len(frame) == 1 else b"".join(frame) for frame in self.pieces]
 
-    def encode_tail(self, first: int) -> list[bytes]:
-        """Return the frames from `first` on as they go on the wire, without joining a large one."""
+    def encode_body(self) -> list[bytes]:
+        """Return the frames behind the head as they go on the wire, without joining a large one."""
         parts: list[bytes] = []
-        last = len(self.pieces) - 1
-        for index in range(first, last + 1):
-            frame = self.pieces[index]
-            parts.append(frame_header(sum(map(len, frame)), more=index < last))
-            parts.extend(frame)
+        body = self.pieces[2:]
+        for index, frame in enumerate(body, 1):
+            parts += [frame_header(sum(map(len, frame)), more=index < len(body)), *frame]
         return parts
 
 
 @dataclass(frozen=True, slots=True)
 class Broken:
-    """Tell that the connection is over: send what `outgoing` still holds, then close.
-
-    `remote` says that the other side told us so by an ERROR command, and `reason` is then its own text.
-    """
+    """Tell that the connection is over: send what `outgoing` still holds, then close."""
 
     reason: str
-    remote: bool = False
 
 
-Event = Opened | Message | Broken
+Event = Message | Broken
 
 
 # == bytes in: the whole table ========================================================================================
@@ -147,31 +132,6 @@ class Connection:
     (the time-to-live of its PING), or None. `taken_bytes` counts what has come of all messages: it stands still
     while a message does not grow, whatever commands come in between.
     """
-
-    __slots__ = (
-        "_command_count",
-        "_command_since_s",
-        "_frame",
-        "_frame_bytes_max",
-        "_frames",
-        "_frames_max",
-        "_held",
-        "_is_command",
-        "_left",
-        "_more",
-        "_size_max",
-        "_tail",
-        "greeted",
-        "listening",
-        "minor",
-        "old",
-        "outgoing",
-        "plain",
-        "silence_s",
-        "state",
-        "taken_bytes",
-        "unfinished_bytes",
-    )
 
     def __init__(self, listening: bool, message_bytes: int = MESSAGE_BYTES_LARGE) -> None:
         self.listening = listening
@@ -434,7 +394,7 @@ class Connection:
             self._frame.append(bytes(self._tail))
             self._tail = None
 
-    def _finish_frame(self) -> Message | Opened | None:
+    def _finish_frame(self) -> Message | None:
         self._seal_tail()
         self._frames.append(tuple(self._frame) or (b"",))
         self._frame = []
@@ -447,7 +407,7 @@ class Connection:
         self.unfinished_bytes = 0
         if self.state is State.IDENTITY:
             self._enter(Item.IDENTITY)
-            return Opened(0, message.frames[0])
+            return None
         return message
 
     # -- commands -----------------------------------------------------------------------------------------------------
@@ -465,13 +425,13 @@ class Connection:
             return None
         self._enter(item)
         if item is Item.READY:
-            return self._ready(data)
-        if item is Item.PING:
+            self._ready(data)
+        elif item is Item.PING:
             self._ping(data)
         elif item is Item.ERROR:
             reason = data[1 : 1 + data[0]].decode("ascii", "replace") if data else ""
             self.close()
-            return Broken(f"the other side says: {reason or 'nothing'}", remote=True)
+            return Broken(f"the other side says: {reason or 'nothing'}")
         return None
 
     def _count_command(self, now_s: float) -> None:
@@ -481,7 +441,7 @@ class Connection:
         if self._command_count > COMMANDS_PER_S:
             self._refuse(f"command: expected at most {COMMANDS_PER_S} in a second, found more")
 
-    def _ready(self, data: bytes) -> Opened:
+    def _ready(self, data: bytes) -> None:
         expected = b"DEALER" if self.listening else b"ROUTER"
         properties = self._properties(data)
         kind = properties.get(b"socket-type", b"")
@@ -492,7 +452,6 @@ class Connection:
             self._refuse(f"READY: expected an Identity of at most {IDENTITY_BYTES} bytes, found {len(identity)}")
         if not self.listening:
             self.state = State.OPEN
-        return Opened(self.minor, identity)
 
     def _properties(self, data: bytes) -> dict[bytes, bytes]:
         properties: dict[bytes, bytes] = {}
@@ -522,5 +481,4 @@ _COMMANDS = {b"READY": Item.READY, b"PING": Item.PING, b"PONG": Item.PONG, b"ERR
 
 
 def _words(state: State) -> str:
-    names: Iterable[str] = (item.name for item in TRANSITIONS[state])
-    return " or ".join(names)
+    return " or ".join(item.name for item in TRANSITIONS[state])

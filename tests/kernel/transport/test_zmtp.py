@@ -18,7 +18,7 @@ from ganglion.limits import (
     UNJOINED_MESSAGE_FRAMES,
 )
 from ganglion.transport.frames import GREETING, encode, encode_command, encode_error, frame_header, split
-from ganglion.transport.zmtp import TRANSITIONS, Broken, Connection, Event, Message, Opened, State
+from ganglion.transport.zmtp import Broken, Connection, Event, Message, State
 
 READY = encode_command(b"READY", b"\x0bSocket-Type\0\0\0\x06DEALER\x08Identity\0\0\0\x02me")
 SHAKEN = GREETING + READY
@@ -27,7 +27,8 @@ SHAKEN = GREETING + READY
 def listening(joined: bool = True) -> Connection:
     """Return the broker's side of a connection after its handshake."""
     connection = Connection(listening=True)
-    assert [Opened(1, b"me")] == connection.receive(SHAKEN)
+    assert [] == connection.receive(SHAKEN)
+    assert State.HELLO is connection.state
     if joined:
         connection.join(MESSAGE_BYTES_LARGE)
     connection.outgoing.clear()
@@ -71,8 +72,7 @@ def test_a_dealer_of_version_2(identity: bytes, step: int) -> None:
     data = OLD + identity + wire(b"", b"x" * 300)
     events = [event for i in range(0, len(data), step) for event in connection.receive(data[i : i + step])]
 
-    assert Opened(0, b"joe" if b"joe" in identity else b"") == events[0]
-    assert [[b"", b"x" * 300]] == plain(events[1:])
+    assert [[b"", b"x" * 300]] == plain(events)
     assert GREETING[:11] + b"\6\0\0" == bytes(connection.outgoing)
     assert connection.old
     assert State.HELLO is connection.state
@@ -168,19 +168,15 @@ def test_limits_before_memory(joined: bool, sizes: list[int], text: str) -> None
     assert bool(text) == (connection.state is State.CLOSING)
 
 
-def test_version_3_0_gets_no_pong() -> None:
-    """A peer of minor version 0 knows no PONG and gets none."""
-    connection = Connection(listening=True)
-    connection.receive(GREETING[:11] + b"\0" + GREETING[12:] + READY)
-    connection.outgoing.clear()
-
-    assert [] == connection.receive(encode_command(b"PING", b"\0\0"))
-    assert b"" == bytes(connection.outgoing)
-
-
-def test_error_command_ends_the_connection() -> None:
-    """An ERROR of the other side is the end, with its own words."""
-    assert [Broken("the other side says: no", remote=True)] == listening().receive(encode_error("no"))
+def test_ping_and_error() -> None:
+    """A PING is answered with its context, except to minor version 0, which knows no PONG; an ERROR is the end."""
+    for minor, answer in ((1, encode_command(b"PONG", b"ctx")), (0, b"")):
+        connection = Connection(listening=True)
+        connection.receive(GREETING[:11] + bytes((minor,)) + GREETING[12:] + READY)
+        connection.outgoing.clear()
+        assert [] == connection.receive(encode_command(b"PING", b"\0\0ctx"))
+        assert answer == bytes(connection.outgoing)
+        assert [Broken("the other side says: no")] == connection.receive(encode_error("no"))
 
 
 def test_commands_have_a_rate() -> None:
@@ -203,12 +199,6 @@ def test_single_bytes_cost_no_object_each() -> None:
 
     assert size // 65_536 == len(connection._frame)
     assert [[b"to", b"x" * size]] == plain(connection.receive(b"x"))
-
-
-def test_table_is_complete() -> None:
-    """Each state has its row, and CLOSING takes nothing."""
-    assert set(State) == set(TRANSITIONS)
-    assert {} == TRANSITIONS[State.CLOSING]
 
 
 pieces = st.one_of(
