@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import cast
 
-from ganglion.errors import DeadlineExceeded, PeerLost, RemoteProtocolError
+from ganglion.errors import PeerLost, RemoteProtocolError
 from ganglion.limits import RETRY_S
-from ganglion.transport.endpoint import parse_endpoint
+from ganglion.transport.endpoint import connecting, parse_endpoint
 from ganglion.transport.frames import encode
 from ganglion.transport.zmtp import Connection, State
 
@@ -44,19 +44,13 @@ class AsyncLink(asyncio.Protocol):
         where = parse_endpoint(endpoint)
         loop = asyncio.get_running_loop()
         link = cls(on_message, on_closed)
-        try:
+        with connecting(endpoint, timeout_s, link.close):
             async with asyncio.timeout(timeout_s):
                 if where.path:
                     await link._reach(where.path)
                 else:
                     await loop.create_connection(lambda: link, where.host, where.port)
                 await link._opened
-        except TimeoutError as error:
-            link.close()
-            raise DeadlineExceeded(f"{endpoint}: expected a broker's handshake within {timeout_s} s") from error
-        except OSError as error:
-            link.close()
-            raise PeerLost(_BROKER, f"{endpoint}: {error.strerror or error}") from error
         return link
 
     async def _reach(self, path: str) -> None:

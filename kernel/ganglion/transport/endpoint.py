@@ -6,10 +6,11 @@ import contextlib
 import errno
 import os
 import socket
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from ganglion.errors import LaunchError
+from ganglion.errors import DeadlineExceeded, LaunchError, PeerLost
 
 _BACKLOG = 128  # connections that the system holds until somebody accepts them
 _OWNER_ALONE = 0o600
@@ -60,6 +61,20 @@ def parse_endpoint(text: str) -> Endpoint:
             return Endpoint(host=host, port=int(port))
         raise LaunchError(f"endpoint {text!r}: expected tcp://host:port with a port of 0 to 65535")
     raise LaunchError(f"endpoint {text!r}: expected ipc:///path or tcp://host:port")
+
+
+@contextlib.contextmanager
+def connecting(endpoint: str, timeout_s: float, close: Callable[[], None]) -> Iterator[None]:
+    """Close what was begun where a connection does not come about; PeerLost or DeadlineExceeded says why."""
+    try:
+        yield
+    except BaseException as error:
+        close()
+        if isinstance(error, TimeoutError):
+            raise DeadlineExceeded(f"{endpoint}: expected a broker's handshake within {timeout_s} s") from error
+        if isinstance(error, OSError):
+            raise PeerLost("broker", f"{endpoint}: {error.strerror or error}") from error
+        raise
 
 
 @dataclass(frozen=True, slots=True)

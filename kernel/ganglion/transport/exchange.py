@@ -33,6 +33,7 @@ _COUNTED = frozenset(
     {
         "connection.broken",
         "connection.failed",
+        "handshake.refused",
         "listener.resting",
         "message.forbidden",
         "message.undeliverable",

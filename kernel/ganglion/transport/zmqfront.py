@@ -92,10 +92,8 @@ def key_of(user: str) -> str:
     return user.partition(" ")[2]
 
 
-_TELL_S = 1.0  # refused handshakes are counted and noted once in so long
 _RETRY_S = 0.01  # a ROUTER does not say when one of its connections takes more
 _MESSAGE_WORK_BYTES = 64  # what a message or frame without content counts as work
-_REFUSERS_MAX = 16  # addresses that a note tells
 
 
 class ZmqConnection(Served):
@@ -215,8 +213,6 @@ class ZmqFront:
         self._connections: dict[str, ZmqConnection] = {}
         self._users: dict[bytes, str] = {}  # who spoke last from a routing id
         self._bound: list[str] = []
-        self._refusals: dict[str, int] = {}
-        self._refused = ""
         self._waiting: list[ZmqConnection] = []
         self._pauses = 0
         self._drain_due = False
@@ -269,7 +265,6 @@ class ZmqFront:
                 self.router.unbind(text)
             self._bound = []
             self._look()  # libzmq may stand because we have not read
-            self._tell_refusals()
             self._closed = True
             for socket in (self.router, self._monitor):
                 self._loop.remove_reader(socket.fileno())
@@ -291,19 +286,8 @@ class ZmqFront:
         return self._exchange.broker.register.knows_key(key)
 
     def _refuse(self, address: str, reason: str) -> None:
-        """Count a refusal; a second's worth is noted at once, since libzmq's peers may try again for ever."""
-        if not self._refusals and not self._closed:
-            self._loop.call_later(_TELL_S, self._tell_refusals)
-        if len(self._refusals) < _REFUSERS_MAX or address in self._refusals:
-            self._refusals[address] = self._refusals.get(address, 0) + 1
-        self._refused = reason
-
-    def _tell_refusals(self) -> None:
-        if self._refusals:
-            count, addresses = sum(self._refusals.values()), ", ".join(sorted(self._refusals))
-            self._refusals = {}
-            fields = {"count": count, "addresses": addresses, "reason": self._refused}
-            self._exchange.perform([Note("warning", "handshake.refused", fields)])
+        """Note a refusal; the exchange says one a second, since libzmq's peers may try again for ever."""
+        self._exchange.note(Note("warning", "handshake.refused", {"address": address, "reason": reason}))
 
     def _look(self) -> None:
         """Let the listeners rest where the system has no descriptor for another connection.

@@ -9,10 +9,10 @@ from typing import cast
 import zmq
 from zmq.utils.monitor import recv_monitor_message
 
-from ganglion.errors import DeadlineExceeded, PeerLost
+from ganglion.errors import PeerLost
 from ganglion.limits import FRAME_BYTES, HANDSHAKE_S
 from ganglion.transport.curve import ClientKeys
-from ganglion.transport.endpoint import parse_endpoint
+from ganglion.transport.endpoint import connecting, parse_endpoint
 
 _BROKER = "broker"
 _QUEUE_MESSAGES = 1000  # libzmq's own default, finite, per connection and direction; what is more waits with the sender
@@ -79,15 +79,12 @@ class ZmqBlockingLink:
         """Connect and shake hands; PeerLost if nobody fit listens there, DeadlineExceeded after `timeout_s`."""
         link = cls(endpoint, keys)
         deadline_s = time.monotonic() + timeout_s
-        try:
+        with connecting(endpoint, timeout_s, link.close):
             while not link._open:
                 left_s = deadline_s - time.monotonic()
                 if left_s <= 0.0 or not link._monitor.poll(int(1000 * left_s) + 1):
-                    raise DeadlineExceeded(f"{endpoint}: expected a broker's handshake within {timeout_s} s")
+                    raise TimeoutError
                 link._look()
-        except (DeadlineExceeded, PeerLost):
-            link.close()
-            raise
         return link
 
     def send(self, frames: Sequence[bytes]) -> None:

@@ -168,9 +168,10 @@ class Connection:
         return self.unfinished_bytes - (0 if self._is_command else max(self._left, 0))
 
     def greet(self) -> None:
-        """Say all of our greeting to one who has not said his version: he may wait for it; 2.0 is refused then."""
+        """Say the rest of our greeting to who may wait for it before he says his version; 2.0 is refused then."""
         if not self.greeted and not self.old and self.state in (State.SIGNATURE, State.VERSION):
-            self._greet()
+            self.greeted = True
+            self.outgoing += GREETING[_VERSION_BYTES:]
 
     def join(self, message_bytes: int = MESSAGE_BYTES) -> None:
         """Give the other side the bounds of a peer that has joined."""
@@ -241,7 +242,10 @@ class Connection:
     # -- greeting -----------------------------------------------------------------------------------------------------
     def _take_greeting(self, data: bytes, position: int) -> int:
         held = self._held
-        fresh = data[position : position + self._greeting_bytes() - len(held)]
+        last = GREETING_BYTES if not self.old else _VERSION_BYTES + 1
+        known = _VERSION_BYTES if len(held) < _VERSION_BYTES else last
+        stop = _SIGNATURE_BYTES if self.state is State.SIGNATURE else known  # where the next decision is made
+        fresh = data[position : position + stop - len(held)]
         held += fresh
         if self.state is State.SIGNATURE:
             # Judged from the first byte on: a stranger's protocol may wait for us for ever.
@@ -260,26 +264,14 @@ class Connection:
             self._take_mechanism()
         return position + len(fresh)
 
-    def _greeting_bytes(self) -> int:
-        """Return up to where the greeting can be read before the next decision."""
-        if self.state is State.SIGNATURE:
-            return _SIGNATURE_BYTES
-        if len(self._held) < _VERSION_BYTES:
-            return _VERSION_BYTES
-        return _VERSION_BYTES + 1 if self.old else GREETING_BYTES
-
     def _take_version(self, major: int) -> None:
         if major == _OLD_VERSION and not self.greeted:
             self.old = True
             self.outgoing += bytes((_OLD_ROUTER, 0, 0))  # our type, and an identity of no bytes in one frame
         elif major < 3:
             raise RemoteProtocolError(f"version: expected ZMTP 3.0 or newer, or 2.0, found major version {major}")
-        elif not self.greeted:
-            self._greet()
-
-    def _greet(self) -> None:
-        self.greeted = True
-        self.outgoing += GREETING[_VERSION_BYTES:]
+        else:
+            self.greet()
 
     def _take_socket_type(self, kind: int) -> None:
         if kind != _OLD_DEALER:
