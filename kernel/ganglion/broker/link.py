@@ -77,28 +77,16 @@ class Peer:
     incarnation: int
     uid: str | None
     worker: int | None
-    content: Content
-    language: str
-    beats_in_call: bool
+    content: Content = Content.MSGPACK
+    language: str = ""
+    beats_in_call: bool = False
     evaluation: bool = False
 
     @classmethod
-    def of(
-        cls, admission: Admission, content: Content = Content.MSGPACK, language: str = "", beats_in_call: bool = False
-    ) -> Peer:
+    def of(cls, place: Admission) -> Peer:
         """Return who takes an admitted place."""
-        return cls(
-            admission.name,
-            admission.role,
-            admission.run,
-            admission.incarnation,
-            admission.uid,
-            admission.worker,
-            content,
-            language,
-            beats_in_call,
-            admission.evaluation,
-        )
+        known = (place.name, place.role, place.run, place.incarnation, place.uid, place.worker)
+        return cls(*known, evaluation=place.evaluation)
 
 
 class Route:

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ganglion.broker import Broker, Link, Note, Send
-from ganglion.broker.link import Admission, State
+from ganglion.broker.core import Broker
+from ganglion.broker.link import Admission, Link, Note, Send, State
 from ganglion.limits import (
     BEAT_AFTER_SILENCE_S,
     BEAT_ANSWER_S,
