@@ -1,10 +1,13 @@
-"""Opening of SQLite files: location, settings, whose file it is, and what went wrong in words."""
+"""SQLite files: where they are, whose they are, how they are made, opened and migrated, and what went wrong."""
 
 from __future__ import annotations
 
+import contextlib
 import errno
+import hashlib
 import os
 import re
+import secrets
 import sqlite3
 import time
 import urllib.parse
@@ -14,7 +17,6 @@ from pathlib import Path
 
 from ganglion.sdk.store import DiskError, StoreDamaged, StoreError, StoreUnavailable
 from ganglion_store import statements as sql
-from ganglion_store.making import make
 
 _AGAIN_S = 0.01  # between two tries to set the journal mode
 BUSY_S = 30.0  # a checkpoint or the commit of another run holds the lock for milliseconds; a slow disk for seconds
@@ -272,3 +274,150 @@ def check_schema(path: Path, connection: sqlite3.Connection, writing: bool) -> N
         if found.get(name) != text:
             what = "it is changed" if name in found else "found none"
             raise StoreError(f"{path}: expected {name} as revision {sql.REVISION} has it, {what}")
+
+
+_BESIDE = ("", "-journal", "-wal", "-shm")
+_NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
+
+
+def make(path: Path) -> None:
+    """Make an empty store unless there is a file; who is faster wins, and nobody sees a part of one.
+
+    It is written beside its place, synced, then linked there: a process that is killed leaves nothing at `path`, and
+    its successor begins anew. Where files cannot be linked nothing is made.
+
+    Raises:
+        OSError, sqlite3.Error: It cannot be written; nothing is there then.
+    """
+    if path.is_symlink() or path.exists():
+        return
+    _clear_away(path)
+    fresh = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.new")
+    try:
+        _write(fresh)
+        _sync(fresh)
+        os.link(fresh, path)
+        _sync(path.parent)
+    except FileExistsError:
+        pass  # another writer was faster
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+    finally:
+        for end in _BESIDE:
+            fresh.with_name(fresh.name + end).unlink(missing_ok=True)
+
+
+def _write(path: Path) -> None:
+    connection = sqlite3.connect(path, isolation_level=None)
+    try:
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("BEGIN IMMEDIATE")
+        for statement in sql.CREATE:
+            connection.execute(statement)
+        connection.execute(sql.INSERT_STORE, (sql.REVISION,))
+        connection.execute("COMMIT")
+        connection.execute("PRAGMA journal_mode = WAL")  # written into the file; the one beside goes with the close
+    finally:
+        connection.close()
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _clear_away(path: Path) -> None:
+    """Remove what processes have left that were killed while they made this store."""
+    first = f".{path.name}."
+    with contextlib.suppress(OSError):  # what is in the way of a store is found by who makes it
+        for left in path.parent.iterdir():
+            maker = left.name.removeprefix(first).partition("-")[0]
+            ours = left.name.startswith(first) and ".new" in left.name and maker.isdigit()
+            if ours and not _lives(int(maker)):
+                left.unlink(missing_ok=True)
+
+
+def _lives(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):
+        pass  # somebody else's
+    return True
+
+
+_FIRST = 1
+_KEPT = "SELECT number, sha256 FROM stored_models ORDER BY number"
+_PIECES = "SELECT data FROM stored_pieces WHERE model = ? ORDER BY position"
+_DROPPED = ("stored_kept", "stored_pieces", "stored_models")  # revision 2 had these: bytes of models
+
+
+def migrate(uri: str) -> tuple[int, int]:
+    """Bring a store to the newest revision; return the one that it had, and that one. See `Store.migrate`."""
+    path = path_of(uri)
+    if not path.exists():
+        raise StoreError(f"{path}: expected a result store, found nothing")
+    with told(path, "be migrated"), contextlib.closing(connect_older(path)) as connection:
+        found = _revision(path, connection)
+        if found < sql.REVISION:
+            _copy(connection, path.with_name(f"{path.name}.revision-{found}"))
+            if found == 2:
+                _write_models(connection, path.with_name("models"))
+            _raise(path, connection, found)
+        return found, sql.REVISION
+
+
+def _revision(path: Path, connection: sqlite3.Connection) -> int:
+    found: int = connection.execute(sql.SELECT_REVISION).fetchone()[0]
+    if not _FIRST <= found <= sql.REVISION:
+        raise StoreError(f"{path}: expected a store of a revision from {_FIRST} on, found {found}")
+    return found
+
+
+def _copy(connection: sqlite3.Connection, copy: Path) -> None:
+    """Copy the store beside itself; one that is there already stays, and nothing is done."""
+    if copy.exists() or copy.is_symlink():
+        raise StoreError(f"{copy}: expected no copy of an earlier migration; it would be overwritten")
+    part = copy.with_name(f".{copy.name}.{os.getpid()}.part")
+    try:
+        with contextlib.closing(sqlite3.connect(part)) as target:
+            connection.backup(target)
+        part.rename(copy)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _write_models(connection: sqlite3.Connection, folder: Path) -> None:
+    """Write the models that the database keeps as files named by their SHA-256; files that are there stay."""
+    for number, sha256 in connection.execute(_KEPT).fetchall():
+        if not re.fullmatch(r"[0-9a-f]{64}", str(sha256)):
+            raise StoreError(f"model {str(sha256)!r:.80}: expected a SHA-256: the store is damaged")
+        folder.mkdir(exist_ok=True)
+        file = folder / f"{sha256}.npz"
+        part = folder / f".{sha256}.{os.getpid()}.part"
+        digest = hashlib.sha256()
+        try:
+            with part.open("xb") as stream:
+                for (piece,) in connection.execute(_PIECES, (number,)):
+                    digest.update(piece)
+                    stream.write(piece)
+            if digest.hexdigest() != sha256:
+                raise StoreError(f"model {sha256}: found bytes with SHA-256 {digest.hexdigest()}: it is damaged")
+            part.replace(file)
+        finally:
+            part.unlink(missing_ok=True)
+
+
+def _raise(path: Path, connection: sqlite3.Connection, found: int) -> None:
+    with connection:  # one that fails leaves the store as it was
+        connection.execute("BEGIN IMMEDIATE")
+        if _revision(path, connection) == found:  # else somebody else has done it meanwhile
+            for name in _DROPPED if found == 2 else ():
+                connection.execute(f"DROP TABLE {name}")
+            connection.execute(sql.UPDATE_REVISION, (sql.REVISION,))
+        check_schema(path, connection, writing=True)

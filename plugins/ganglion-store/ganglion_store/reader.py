@@ -1,28 +1,75 @@
-"""The reader: rows of all runs in their documented order, with value lists made readable."""
+"""The reader: rows of all runs in their documented order, with value lists made readable; Parquet."""
 
 from __future__ import annotations
 
+import itertools
 import json
 import sqlite3
+import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, BinaryIO
 
-from sqlalchemy import ColumnElement, CursorResult, LargeBinary, Select, create_engine, func, select
+from sqlalchemy import ColumnElement, Connection, CursorResult, LargeBinary, Select, create_engine, func, select
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import StaticPool
 from sqlalchemy.types import Boolean
 
 from ganglion.sdk.store import Damage, StoreError, StoreReader, UsageError
 from ganglion_store import schema
-from ganglion_store.catalogue import Catalogue
 from ganglion_store.database import connect_reading, path_of, told
-from ganglion_store.nearest import nearest
-from ganglion_store.parquet import write_parquet
 from ganglion_store.schema import SHOWN, Shown
-from ganglion_store.values import named, unpack_plain
+from ganglion_store.values import Declared, named, shape_of, unpack_plain
 from ganglion_store.verify import Verification, heads_of
-from ganglion_store.where import condition
+from ganglion_store.where import condition, nearest
+
+Key = tuple[int, str, str, str]  # phase, environment or agent, name, kind
+
+
+class Catalogue:
+    """Look up declarations; those of a run are read when the first of its value lists is."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._of_run: dict[int, dict[Key, list[Declared]]] = {}
+
+    def runs(self) -> dict[str, int]:
+        """Return the numbers of all runs by their ids, in order of start."""
+        runs = schema.runs.c
+        rows = self._connection.execute(select(runs.run, runs.number).order_by(runs.number))
+        return {row[0]: row[1] for row in rows}
+
+    def declared(self, run: int, phase: int, member_kind: str, member: str, kind: str) -> Sequence[Declared]:
+        """Return what an environment or an agent declared; empty if nothing of this kind."""
+        key = (phase, member_kind, member, kind)
+        known = self._of_run.get(run, {}).get(key)
+        if known is None:  # not read yet, or declared since by a run that goes on
+            self._of_run[run] = self._read(run)
+            known = self._of_run[run].setdefault(key, [])
+        return known
+
+    def ids(self, shown: Shown, runs: Sequence[int]) -> dict[str, list[str]]:
+        """Return the ids in each column of value lists, of some runs or of all: in declared order, each once."""
+        d, r = schema.declarations.c, schema.runs.c
+        owner = d.environment if shown.member_kind == "environment" else d.agent
+        query = select(d.kind, d.id).join(schema.runs, d.run == r.number).where(owner != "")
+        if runs:
+            query = query.where(d.run.in_(runs))
+        found: dict[str, dict[str, None]] = {}
+        for kind, name in self._connection.execute(query.order_by(d.number)):
+            found.setdefault(kind, {})[name] = None
+        return {column: list(found.get(kind, ())) for column, kind in shown.decoded.items()}
+
+    def _read(self, run: int) -> dict[Key, list[Declared]]:
+        d = schema.declarations.c
+        query = select(d.phase, d.environment, d.agent, d.kind, d.id, d.dtype, d.shape)
+        lists: dict[Key, list[Declared]] = {}
+        rows = self._connection.execute(query.where(d.run == run).order_by(d.number))
+        for phase, environment, agent, kind, name, dtype, shape in rows:
+            member = ("environment", environment) if environment else ("agent", agent)
+            lists.setdefault((phase, *member, kind), []).append(Declared(name, dtype, shape_of(shape)))
+        return lists
+
 
 _FETCH = 500  # rows per call of the driver
 _HIDDEN = 3  # columns before the shown ones: number of the run, phase, environment or agent
@@ -288,3 +335,65 @@ def _widened(row: Mapping[str, Any], keys: Mapping[str, tuple[str, str | None]])
         value = row[name]
         wide[key] = value if part is None or value is None else value.get(part)
     return wide
+
+
+_BATCH_ROWS = 10_000
+_PROMOTE = "permissive"  # integer columns with a float in them become float columns, and maps get the keys of all
+
+
+def write_parquet(stream: BinaryIO, columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> None:
+    """Write rows as Parquet, compressed by zstd; value lists are structs with a field per full id.
+
+    The types of the columns are known after the last row, so the rows wait in a temporary file.
+
+    Raises:
+        UsageError: pyarrow is missing, or a column has values of different kinds.
+    """
+    try:
+        import pyarrow as pa
+        from pyarrow import parquet
+    except ImportError as error:
+        raise UsageError(f"Parquet needs pyarrow, which cannot be imported ({error}): pip install pyarrow") from error
+    schema = _table(pa, columns, []).schema
+    source, count = iter(rows), 0
+    with tempfile.TemporaryFile() as spool:
+        while batch := list(itertools.islice(source, _BATCH_ROWS)):
+            table = _table(pa, columns, batch)
+            schema = _unified(pa, schema, table.schema)
+            with pa.ipc.new_stream(spool, table.schema) as writer:
+                writer.write_table(table)
+            count += 1
+        spool.seek(0)
+        with parquet.ParquetWriter(stream, schema, compression="zstd") as file:
+            for _ in range(count):
+                table = pa.ipc.open_stream(spool).read_all()
+                file.write_table(pa.concat_tables([schema.empty_table(), table], promote_options=_PROMOTE))
+
+
+def _table(pa: Any, columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> Any:
+    arrays = []
+    for name in columns:
+        try:
+            # A struct without fields has no form in Parquet: an empty map is null.
+            arrays.append(pa.array([None if row[name] == {} else row[name] for row in rows]))
+        except (pa.ArrowException, OverflowError) as error:
+            raise _mixed(name, error) from error
+    return pa.table(arrays, list(columns))
+
+
+def _unified(pa: Any, one: Any, other: Any) -> Any:
+    fields = []
+    for field in one:
+        try:
+            pair = [pa.schema([field]), pa.schema([other.field(field.name)])]
+            fields.append(pa.unify_schemas(pair, promote_options=_PROMOTE).field(0))
+        except pa.ArrowException as error:
+            raise _mixed(field.name, error) from error
+    return pa.schema(fields)
+
+
+def _mixed(name: str, error: Exception) -> UsageError:
+    return UsageError(
+        f"column {name!r}: expected values of one kind, as Parquet has them: {error}; "
+        "choose other --columns, or --format jsonl"
+    )

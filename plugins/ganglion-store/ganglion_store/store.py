@@ -57,13 +57,13 @@ class SqlStore(Store):
     @classmethod
     def migrate(cls, uri: str) -> tuple[int, int]:
         """Bring a store of an older revision to this one; see `Store.migrate`."""
-        from ganglion_store.migration import migrate
+        from ganglion_store.database import migrate
 
         return migrate(uri)
 
     @classmethod
     def point_book(cls, uri: str, experiment: str) -> PointBook:
         """Open a store for the points of an experiment; see `Store.point_book`."""
-        from ganglion_store.points import SqlPointBook
+        from ganglion_store.writer import SqlPointBook
 
         return SqlPointBook(uri, experiment)

@@ -10,11 +10,20 @@ from typing import Any
 
 from ganglion.sdk.store import Damage, StoreError
 from ganglion_store import statements as sql
-from ganglion_store.declarations import Declarations, shape_of
 from ganglion_store.records import ACTIONS, STEPS
-from ganglion_store.seals import DIGEST_BYTES, FORMER, SEALED, phase_head, row_digest, run_head
-from ganglion_store.segment import Episode, Return, Seal, Segment
-from ganglion_store.values import Declared
+from ganglion_store.segment import (
+    DIGEST_BYTES,
+    FORMER,
+    SEALED,
+    Episode,
+    Return,
+    Seal,
+    Segment,
+    phase_head,
+    row_digest,
+    run_head,
+)
+from ganglion_store.values import Declarations, Declared, shape_of
 
 _FETCH = 500  # rows that are held at a time
 _FINDINGS = 20  # of SQLite's own check of the file

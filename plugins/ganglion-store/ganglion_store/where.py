@@ -18,15 +18,25 @@ character) and makes no difference between a and A.
 
 from __future__ import annotations
 
+import difflib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from sqlalchemy import Boolean, ColumnElement, Float, Integer, LargeBinary, Text, and_, literal, not_, or_
 
 from ganglion.sdk.store import UsageError
-from ganglion_store.nearest import nearest
+
+
+def nearest(name: str, names: Iterable[str]) -> str:
+    """Return `, did you mean ...?` if one of the names is like this one, else the list of names."""
+    known = list(names)
+    found = difflib.get_close_matches(name, known, 1, 0.6)
+    if found:
+        return f"; did you mean `{found[0]}`?"
+    return f"; there are: {', '.join(known)}" if known else ""
+
 
 _DEPTH_MAX = 64  # parentheses and `not`; SQLite itself stops at a depth of 1000
 _TOKENS_MAX = 1500  # a chain of `and` is as deep as it is long

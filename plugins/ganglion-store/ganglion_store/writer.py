@@ -1,8 +1,13 @@
-"""The writer: records in, whole episodes on disk, each in the transaction that seals it."""
+"""The writer: records in, whole episodes on disk, each in the transaction that seals it; points of experiments."""
 
 from __future__ import annotations
 
+import errno
+import json
+import os
 import sqlite3
+import tempfile
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from functools import partial
@@ -14,20 +19,52 @@ from ganglion.sdk.store import (
     OPEN_ROWS_BYTES,
     STORE_RESERVE_BYTES,
     Nondeterministic,
+    PointBook,
     StoreError,
     StoreUnavailable,
     StoreWriter,
 )
 from ganglion_store import statements as sql
-from ganglion_store.books import Books
+from ganglion_store.books import Books, withdraw, withdraw_behind
 from ganglion_store.database import check_schema, connect_again, connect_reading, connect_writing, damaged, told
-from ganglion_store.declarations import Declarations, checked, shape_of, shape_text
 from ganglion_store.records import ACTIONS, STEPS, RowKind, fields_of, to_json
-from ganglion_store.reserve import Reserve
 from ganglion_store.segment import Episode, Seal, Segment
-from ganglion_store.values import Declared
+from ganglion_store.values import Declarations, Declared, checked, shape_of, shape_text
 from ganglion_store.verify import Verification
-from ganglion_store.withdrawal import withdraw, withdraw_behind
+
+_PIECE_BYTES = 1024 * 1024
+
+
+class Reserve:
+    """Hold bytes on the disk of a folder in a file without a name: it vanishes with the process, however that ends.
+
+    OSError if there is no room for it.
+    """
+
+    def __init__(self, folder: Path, size_bytes: int) -> None:
+        descriptor, name = tempfile.mkstemp(prefix=".ganglion-", suffix=".reserve", dir=folder)
+        self._close = weakref.finalize(self, os.close, descriptor)
+        Path(name).unlink()
+        try:
+            _fill(descriptor, size_bytes)
+        except BaseException:
+            self._close()
+            raise
+
+    def release(self) -> None:
+        """Give the space back; a second call does nothing."""
+        self._close()
+
+
+def _fill(descriptor: int, size_bytes: int) -> None:
+    try:
+        os.posix_fallocate(descriptor, 0, size_bytes)
+    except OSError as error:
+        if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS):
+            raise
+        for _ in range(0, size_bytes, _PIECE_BYTES):  # a file system that cannot promise space: take it
+            os.write(descriptor, bytes(_PIECE_BYTES))
+
 
 Write = Callable[[sqlite3.Cursor, Books], None]
 _PATIENCE_MS = 1000  # for the lock of another run; after that the store says that it waits
@@ -497,3 +534,63 @@ def _stored_declarations(
         lists.setdefault((phase, environment, agent, kind), []).append(Declared(name, dtype, shape_of(shape)))
     for (phase, environment, agent, kind), declared in lists.items():
         yield phase, environment, agent, kind, declared
+
+
+_NAMES = ("point", "row", "repetition", "seed", "factors", "digest", "state", "run", "reason")
+
+
+class SqlPointBook(PointBook):
+    """Keep the points of one experiment in SQLite; see `PointBook`."""
+
+    def __init__(self, uri: str, experiment: str) -> None:
+        self._experiment = experiment
+        self._path, self._connection = connect_writing(uri)
+        self._closed = False
+
+    def points(self) -> list[dict[str, Any]]:
+        """Return the points that are known, by number."""
+        with told(self._path, "read points"):
+            rows = self._connection.execute(sql.SELECT_POINTS, (self._experiment,)).fetchall()
+        points = [dict(zip(_NAMES, row, strict=True)) for row in rows]
+        return [{**point, "factors": json.loads(point["factors"])} for point in points]
+
+    def plan(self, points: Sequence[Mapping[str, Any]]) -> None:
+        """Take points as planned; those that are done stay as they are."""
+        rows = [
+            (
+                self._experiment,
+                p["point"],
+                p["row"],
+                p["repetition"],
+                p["seed"],
+                json.dumps(p["factors"], ensure_ascii=False),
+                p["digest"],
+                "planned",
+                None,
+                None,
+            )
+            for p in points
+        ]
+        with told(self._path, "write points"):
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                self._connection.executemany(sql.UPSERT_POINT, rows)
+                self._connection.execute("COMMIT")
+            except BaseException:
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+                raise
+
+    def change(self, point: int, state: str, run: str | None, reason: str | None = None) -> None:
+        """Note the state of a point, in a transaction of its own."""
+        row = (state, run, reason, self._experiment, point)
+        with told(self._path, "write a point"):
+            changed = self._connection.execute(sql.UPDATE_POINT, row).rowcount
+        if changed != 1:
+            raise StoreError(f"{self._path}: expected point {point} of {self._experiment}, found none")
+
+    def close(self) -> None:
+        """Let go of the store."""
+        if not self._closed:
+            self._closed = True
+            self._connection.close()

@@ -4,7 +4,7 @@ from typing import Any
 
 from sqlalchemy import create_engine
 
-from ganglion_store.catalogue import Catalogue
+from ganglion_store.reader import Catalogue
 from ganglion_store.schema import SHOWN
 
 

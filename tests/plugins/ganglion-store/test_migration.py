@@ -9,10 +9,9 @@ import pytest
 
 from ganglion.sdk.store import StoreError
 from ganglion_store import statements as sql
-from ganglion_store.database import connect_reading
-from ganglion_store.migration import migrate
+from ganglion_store.database import connect_reading, migrate
 from ganglion_store.reader import SqlReader
-from ganglion_store.seals import FORMER, SEALED, row_digest, run_head
+from ganglion_store.segment import FORMER, SEALED, row_digest, run_head
 from ganglion_store.writer import SqlWriter
 
 MODELS = """
