@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import chain, zip_longest
 from typing import Any
 
 from ganglion.sdk.store import Nondeterministic, StoreError
 from ganglion_store import statements as sql
 from ganglion_store.records import STEPS
-from ganglion_store.segment import CUT, Seal, Segment, is_cut, phase_head, seal_run
+from ganglion_store.segment import CUT, OUTCOME, Seal, Segment, is_cut, phase_head, seal_run
 
 _UNDECLARED = 2**31 - 1  # position of a member that has rows, but has declared nothing yet: behind all others
 Chain = tuple[int, str, int]  # phase, mode, worker
@@ -56,17 +56,16 @@ class Books:
 
     def copy(self) -> Books:
         """Return the books for a transaction."""
-        return Books(
-            self.run,
-            dict(self.members),
-            dict(self.places),
-            dict(self.heads),
-            dict(self.newest),
-            dict(self.counts),
-            self.commits,
-            self.head,
-            self.ended,
-            self.kept_from,
+        return replace(
+            self,
+            members=dict(self.members),
+            places=dict(self.places),
+            heads=dict(self.heads),
+            newest=dict(self.newest),
+            counts=dict(self.counts),
+            stale=set(),
+            numbered={},
+            _rows={},
         )
 
     def settle(self) -> None:
@@ -128,9 +127,8 @@ class Books:
             return
         predecessor = self.heads.get(links, b"")
         digest = seal.digest(predecessor)
-        outcome = (seal.steps, seal.terminated, seal.truncated, seal.reason, seal.round, seal.inner)
         phase, mode, worker, episode = seal.episode
-        row = (self.run, phase, mode, worker, seal.environment, episode, *outcome, digest, predecessor)
+        row = (self.run, phase, mode, worker, seal.environment, episode, *seal.outcome, digest, predecessor)
         number = _number(cursor.execute(sql.INSERT_EPISODE, row))
         for segment in seal.segments:
             if segment.number is None:
@@ -230,10 +228,6 @@ def _number(cursor: sqlite3.Cursor) -> int:
     return number
 
 
-OUTCOME = ("steps", "terminated", "truncated", "reason", "round", "inner")
-"""What a seal says of its episode, in the order of its columns."""
-
-
 def first_difference(connection: sqlite3.Connection, number: int, outcome: Sequence[Any], seal: Seal) -> str:
     """Return in words where a seal differs from the episode with this number and outcome; nothing is held of it."""
     query = {segment: name for segment, *name in connection.execute(sql.SELECT_SEGMENTS, (number,)).fetchall()}
@@ -247,14 +241,10 @@ def first_difference(connection: sqlite3.Connection, number: int, outcome: Seque
             return found
     for kind, name in before:
         return f"rows of {kind} {name}: some before, now none"
-    for what, old, new in zip(OUTCOME, outcome, _outcome(seal), strict=True):
+    for what, old, new in zip(OUTCOME, outcome, seal.outcome, strict=True):
         if old != new:
             return f"{what}: {old!r:.100} before, now {new!r:.100}"
     return "its rows are of other types"
-
-
-def _outcome(seal: Seal) -> Iterator[Any]:
-    return (getattr(seal, name) for name in OUTCOME)
 
 
 def _rows_differ(connection: sqlite3.Connection, stored: int, segment: Segment) -> str:

@@ -11,8 +11,9 @@ import secrets
 import sqlite3
 import time
 import urllib.parse
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from ganglion.sdk.store import DiskError, StoreDamaged, StoreError, StoreUnavailable
@@ -119,34 +120,39 @@ def connect_writing(
     path = path_of(uri)
     with told(path, "be opened for writing"):
         make(path)
-        connection = sqlite3.connect(
-            path, timeout=BUSY_S, isolation_level=None, check_same_thread=False, factory=factory
-        )
-        try:
-            _prepare(path, connection)
-        except BaseException:
-            connection.close()
-            raise
-    return path, connection
+        return path, _connect(path, "", _prepare, factory)
 
 
 def connect_again(path: Path, factory: type[sqlite3.Connection] = sqlite3.Connection) -> sqlite3.Connection:
     """Open a store for writing that was open before; a file that is gone is not made anew."""
     with told(path, "be opened again"):
-        return _connect_there(path, writing=True, factory=factory)
+        return _connect(path, "?mode=rw", partial(_prepare_there, writing=True), factory)
 
 
 def connect_older(path: Path) -> sqlite3.Connection:
     """Open a store that is there for a change of its schema; its revision may be an older one."""
     with told(path, "be opened for writing"):
-        return _connect_there(path, writing=False)
+        return _connect(path, "?mode=rw", partial(_prepare_there, writing=False))
 
 
-def _connect_there(
-    path: Path, writing: bool, factory: type[sqlite3.Connection] = sqlite3.Connection
+def connect_reading(path: Path) -> sqlite3.Connection:
+    """Open a store on a connection that can write nothing."""
+    if not path.exists():
+        raise StoreError(f"{path}: expected a result store, found nothing")
+    with told(path, "be opened for reading"):
+        # WAL needs a file beside; where nobody can write, nobody does.
+        fixed = not os.access(path.parent, os.W_OK) and not path.with_name(path.name + "-wal").exists()
+        return _connect(path, "?mode=ro&immutable=1" if fixed else "?mode=ro", _prepare_reading)
+
+
+def _connect(
+    path: Path,
+    options: str,
+    prepare: Callable[[Path, sqlite3.Connection], None],
+    factory: type[sqlite3.Connection] = sqlite3.Connection,
 ) -> sqlite3.Connection:
     connection = sqlite3.connect(
-        f"file:{urllib.parse.quote(str(path))}?mode=rw",
+        f"file:{urllib.parse.quote(str(path))}{options}",
         timeout=BUSY_S,
         isolation_level=None,
         uri=True,
@@ -154,12 +160,25 @@ def _connect_there(
         factory=factory,
     )
     try:
-        _check_revision(path, connection, writing)
-        _harden(connection)
+        prepare(path, connection)
     except BaseException:
         connection.close()
         raise
     return connection
+
+
+def _prepare_there(path: Path, connection: sqlite3.Connection, writing: bool) -> None:
+    _check_revision(path, connection, writing)
+    _harden(connection)
+
+
+def _prepare_reading(path: Path, connection: sqlite3.Connection) -> None:
+    connection.execute("PRAGMA query_only = ON")
+    connection.execute("PRAGMA trusted_schema = OFF")
+    connection.execute("PRAGMA cell_size_check = ON")
+    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _VALUE_BYTES)
+    _check_revision(path, connection, writing=False)
+    connection.set_authorizer(_authorize)
 
 
 def _harden(connection: sqlite3.Connection) -> None:
@@ -175,13 +194,18 @@ def _prepare(path: Path, connection: sqlite3.Connection) -> None:
     _switch_to_wal(connection)
     _harden(connection)
     if _is_empty(connection):
-        connection.execute("BEGIN IMMEDIATE")
-        if _is_empty(connection):  # another writer may have been faster
-            for statement in sql.CREATE:
-                connection.execute(statement)
-            connection.execute(sql.INSERT_STORE, (sql.REVISION,))
-        connection.execute("COMMIT")
+        _create(connection)
         _check_revision(path, connection, writing=True)
+
+
+def _create(connection: sqlite3.Connection) -> None:
+    """Make the tables, unless another writer was faster."""
+    connection.execute("BEGIN IMMEDIATE")
+    if _is_empty(connection):
+        for statement in sql.CREATE:
+            connection.execute(statement)
+        connection.execute(sql.INSERT_STORE, (sql.REVISION,))
+    connection.execute("COMMIT")
 
 
 def _switch_to_wal(connection: sqlite3.Connection) -> None:
@@ -196,28 +220,6 @@ def _switch_to_wal(connection: sqlite3.Connection) -> None:
             time.sleep(_AGAIN_S)
         else:
             return
-
-
-def connect_reading(path: Path) -> sqlite3.Connection:
-    """Open a store on a connection that can write nothing."""
-    if not path.exists():
-        raise StoreError(f"{path}: expected a result store, found nothing")
-    with told(path, "be opened for reading"):
-        address = f"file:{urllib.parse.quote(str(path))}?mode=ro"
-        if not os.access(path.parent, os.W_OK) and not path.with_name(path.name + "-wal").exists():
-            address += "&immutable=1"  # WAL needs a file beside; where nobody can write, nobody does
-        connection = sqlite3.connect(address, timeout=BUSY_S, isolation_level=None, uri=True, check_same_thread=False)
-        try:
-            connection.execute("PRAGMA query_only = ON")
-            connection.execute("PRAGMA trusted_schema = OFF")
-            connection.execute("PRAGMA cell_size_check = ON")
-            connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _VALUE_BYTES)
-            _check_revision(path, connection, writing=False)
-            connection.set_authorizer(_authorize)
-        except BaseException:
-            connection.close()
-            raise
-    return connection
 
 
 def _authorize(action: int, first: str | None, second: str | None, *_: str | None) -> int:
@@ -312,11 +314,7 @@ def _write(path: Path) -> None:
     connection = sqlite3.connect(path, isolation_level=None)
     try:
         connection.execute("PRAGMA synchronous = FULL")
-        connection.execute("BEGIN IMMEDIATE")
-        for statement in sql.CREATE:
-            connection.execute(statement)
-        connection.execute(sql.INSERT_STORE, (sql.REVISION,))
-        connection.execute("COMMIT")
+        _create(connection)
         connection.execute("PRAGMA journal_mode = WAL")  # written into the file; the one beside goes with the close
     finally:
         connection.close()

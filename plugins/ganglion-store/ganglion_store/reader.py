@@ -10,66 +10,19 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, BinaryIO
 
-from sqlalchemy import ColumnElement, Connection, CursorResult, LargeBinary, Select, create_engine, func, select
+from sqlalchemy import ColumnElement, CursorResult, LargeBinary, Select, create_engine, func, select
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import StaticPool
 from sqlalchemy.types import Boolean
 
 from ganglion.sdk.store import Damage, StoreError, StoreReader, UsageError
 from ganglion_store import schema
+from ganglion_store import statements as sql
 from ganglion_store.database import connect_reading, path_of, told
 from ganglion_store.schema import SHOWN, Shown
-from ganglion_store.values import Declared, named, shape_of, unpack_plain
+from ganglion_store.values import Declared, Key, declared_lists, named, unpack_plain
 from ganglion_store.verify import Verification, heads_of
 from ganglion_store.where import condition, nearest
-
-Key = tuple[int, str, str, str]  # phase, environment or agent, name, kind
-
-
-class Catalogue:
-    """Look up declarations; those of a run are read when the first of its value lists is."""
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-        self._of_run: dict[int, dict[Key, list[Declared]]] = {}
-
-    def runs(self) -> dict[str, int]:
-        """Return the numbers of all runs by their ids, in order of start."""
-        runs = schema.runs.c
-        rows = self._connection.execute(select(runs.run, runs.number).order_by(runs.number))
-        return {row[0]: row[1] for row in rows}
-
-    def declared(self, run: int, phase: int, member_kind: str, member: str, kind: str) -> Sequence[Declared]:
-        """Return what an environment or an agent declared; empty if nothing of this kind."""
-        key = (phase, member_kind, member, kind)
-        known = self._of_run.get(run, {}).get(key)
-        if known is None:  # not read yet, or declared since by a run that goes on
-            self._of_run[run] = self._read(run)
-            known = self._of_run[run].setdefault(key, [])
-        return known
-
-    def ids(self, shown: Shown, runs: Sequence[int]) -> dict[str, list[str]]:
-        """Return the ids in each column of value lists, of some runs or of all: in declared order, each once."""
-        d, r = schema.declarations.c, schema.runs.c
-        owner = d.environment if shown.member_kind == "environment" else d.agent
-        query = select(d.kind, d.id).join(schema.runs, d.run == r.number).where(owner != "")
-        if runs:
-            query = query.where(d.run.in_(runs))
-        found: dict[str, dict[str, None]] = {}
-        for kind, name in self._connection.execute(query.order_by(d.number)):
-            found.setdefault(kind, {})[name] = None
-        return {column: list(found.get(kind, ())) for column, kind in shown.decoded.items()}
-
-    def _read(self, run: int) -> dict[Key, list[Declared]]:
-        d = schema.declarations.c
-        query = select(d.phase, d.environment, d.agent, d.kind, d.id, d.dtype, d.shape)
-        lists: dict[Key, list[Declared]] = {}
-        rows = self._connection.execute(query.where(d.run == run).order_by(d.number))
-        for phase, environment, agent, kind, name, dtype, shape in rows:
-            member = ("environment", environment) if environment else ("agent", agent)
-            lists.setdefault((phase, *member, kind), []).append(Declared(name, dtype, shape_of(shape)))
-        return lists
-
 
 _FETCH = 500  # rows per call of the driver
 _HIDDEN = 3  # columns before the shown ones: number of the run, phase, environment or agent
@@ -89,7 +42,7 @@ class SqlReader(StoreReader):
         )
         with told(self._path, "be opened for reading"):
             self._session = engine.connect()
-        self._catalogue = Catalogue(self._session)
+        self._declared: dict[int, dict[Key, list[Declared]]] = {}  # of a run, read when the first of its lists is
         self._closed = False
         self._file_verified = False
         self._results: list[CursorResult[Any]] = []  # that are being read
@@ -173,13 +126,16 @@ class SqlReader(StoreReader):
 
     def _values(self, shown: Shown, run: int, phase: int, member: str, name: str, blob: bytes) -> dict[str, Any]:
         kind = shown.decoded[name]
-        with self._readable():
-            declared = self._catalogue.declared(run, phase, shown.member_kind, member, kind)
+        owner = (member, "") if shown.member_kind == "environment" else ("", member)
+        key = (phase, *owner, kind)
+        if key not in self._declared.get(run, ()):  # not read yet, or declared since by a run that goes on
+            with self._readable():
+                self._declared[run] = declared_lists(self._connection.execute(sql.SELECT_DECLARATIONS, (run,)))
+        declared = self._declared[run].setdefault(key, [])
         try:
             return named(declared, blob, given_only=kind == "actuator")
         except StoreError as error:
-            owner = f"{shown.member_kind} {member}"
-            raise StoreError(f"{self._path}: {name} of {owner}, phase {phase}: {error}") from error
+            raise StoreError(f"{self._path}: {name} of {shown.member_kind} {member}, phase {phase}: {error}") from error
 
     def _keys(
         self, shown: Shown, table: str, runs: Sequence[str], columns: Sequence[str] | None, wide: bool
@@ -189,9 +145,7 @@ class SqlReader(StoreReader):
         narrow = [name for name in asked if name in shown.columns]
         parts: dict[str, list[str]] = {}
         if shown.decoded and (wide or len(narrow) < len(asked)):
-            numbers = self.run_numbers(runs)
-            with self._readable():
-                parts = self._catalogue.ids(shown, numbers)
+            parts = self._ids(shown, self.run_numbers(runs))
         known = dict.fromkeys(shown.columns) | {f"{name}.{part}": None for name in parts for part in parts[name]}
         keys: dict[str, tuple[str, str | None]] = {}
         for name in asked:
@@ -206,12 +160,23 @@ class SqlReader(StoreReader):
                 keys[name] = (name, None)
         return keys
 
+    def _ids(self, shown: Shown, runs: Sequence[int]) -> dict[str, list[str]]:
+        """Return the ids in each column of value lists, of some runs or of all: in declared order, each once."""
+        d = schema.declarations.c
+        query = select(d.kind, d.id).where((d.environment if shown.member_kind == "environment" else d.agent) != "")
+        if runs:
+            query = query.where(d.run.in_(runs))
+        found: dict[str, dict[str, None]] = {}
+        for kind, name in self._execute(query.order_by(d.number)):
+            found.setdefault(kind, {})[name] = None
+        return {column: list(found.get(kind, ())) for column, kind in shown.decoded.items()}
+
     # -- runs ---------------------------------------------------------------------------------------------------------
 
     def run_numbers(self, runs: Sequence[str]) -> list[int]:
         """Return the numbers of runs by their ids; none means all, and gives none."""
-        with self._readable():
-            known = self._catalogue.runs() if runs else {}
+        r = schema.runs.c
+        known = dict(map(tuple, self._execute(select(r.run, r.number).order_by(r.number)))) if runs else {}
         for run in runs:
             if run not in known:
                 raise UsageError(f"{self._path}: there is no run `{run}`{nearest(run, known)}")

@@ -135,6 +135,9 @@ class Segment:
             found.add(reward, objective)
 
 
+OUTCOME = ("steps", "terminated", "truncated", "reason", "round", "inner")
+
+
 @dataclass(slots=True)
 class Seal:
     """Say that an episode is over: its row, and the segments that belong to it."""
@@ -152,21 +155,16 @@ class Seal:
     def __str__(self) -> str:
         return f"{self.episode}, environment {self.environment}" if self.environment else str(self.episode)
 
+    @property
+    def outcome(self) -> tuple[Any, ...]:
+        """Return what is said of the episode, in the order of its columns."""
+        return tuple(getattr(self, name) for name in OUTCOME)
+
     def digest(self, predecessor: bytes) -> bytes:
         """Return the SHA-256 that stands for the episode and, through its predecessor, for all before it."""
         # By name: the digest may not depend on which of two workers was first to declare.
         segments = sorted((s.kind.table, s.name, s.digest()) for s in self.segments)
-        content = [
-            *self.episode,
-            self.environment,
-            self.steps,
-            self.terminated,
-            self.truncated,
-            self.reason,
-            self.round,
-            self.inner,
-            segments,
-        ]
+        content = [*self.episode, self.environment, *self.outcome, segments]
         return hashlib.sha256(predecessor + msgpack.packb(content)).digest()
 
 

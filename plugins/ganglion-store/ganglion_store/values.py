@@ -188,6 +188,14 @@ def _words(declared: Declared) -> str:
     return f"{declared.id} ({declared.dtype}, {list(declared.shape)})"
 
 
+def declared_lists(rows: Iterable[Sequence[Any]]) -> dict[Key, list[Declared]]:
+    """Return the lists that a run has declared, from rows of `SELECT_DECLARATIONS`."""
+    lists: dict[Key, list[Declared]] = {}
+    for phase, environment, agent, kind, name, dtype, shape in rows:
+        lists.setdefault((phase, environment, agent, kind), []).append(Declared(name, dtype, shape_of(shape)))
+    return lists
+
+
 def checked(values: Sequence[Any]) -> tuple[Key, list[tuple[Any, ...]]]:
     """Return the key of a record `declare`, and its rows: id, space, unit, dtype, shape (a tuple)."""
     phase, environment, agent, kind, rows = values

@@ -23,7 +23,7 @@ from ganglion_store.segment import (
     row_digest,
     run_head,
 )
-from ganglion_store.values import Declarations, Declared, shape_of
+from ganglion_store.values import Declarations, declared_lists, shape_of
 
 _FETCH = 500  # rows that are held at a time
 _FINDINGS = 20  # of SQLite's own check of the file
@@ -84,16 +84,15 @@ class Verification:
 
     def _declared(self) -> Iterator[Damage]:
         """Read the declarations, by which rewards are summed; whether they are what was sealed is seen later."""
-        lists: dict[tuple[int, str, str, str], list[Declared]] = {}
-        for *key, name, dtype, shape in self._connection.execute(sql.SELECT_DECLARATIONS, (self._run,)):
-            phase, environment, agent, kind = key
+        whole = []
+        for row in self._connection.execute(sql.SELECT_DECLARATIONS, (self._run,)):
             try:
-                declared = Declared(name, dtype, shape_of(shape))
+                shape_of(row[-1])
+                whole.append(row)
             except (TypeError, ValueError, RecursionError):
+                *_, kind, name, _, shape = row
                 yield Damage("row", f"declarations, {kind} {name!r:.60}", f"its shape is {shape!r:.40}")
-                continue
-            lists.setdefault((phase, environment, agent, kind), []).append(declared)
-        for owner, found in lists.items():
+        for owner, found in declared_lists(whole).items():
             self._declarations.add(owner, found)
 
     # -- episodes -----------------------------------------------------------------------------------------------------

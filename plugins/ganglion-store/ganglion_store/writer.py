@@ -29,7 +29,7 @@ from ganglion_store.books import Books, withdraw, withdraw_behind
 from ganglion_store.database import check_schema, connect_again, connect_reading, connect_writing, damaged, told
 from ganglion_store.records import ACTIONS, STEPS, RowKind, fields_of, to_json
 from ganglion_store.segment import Episode, Seal, Segment
-from ganglion_store.values import Declarations, Declared, checked, shape_of, shape_text
+from ganglion_store.values import Declarations, Declared, checked, declared_lists, shape_text
 from ganglion_store.verify import Verification
 
 _PIECE_BYTES = 1024 * 1024
@@ -137,8 +137,9 @@ class SqlWriter(StoreWriter):
             return  # it was lost before it had written anything
         self._books = Books.read(self._connection, found[0])
         self._books.fence(self._connection.cursor(), self._run)
-        for phase, environment, agent, kind, declared in _stored_declarations(self._connection, found[0]):
-            self._declarations.add((phase, environment, agent, kind), declared)
+        rows = self._connection.execute(sql.SELECT_DECLARATIONS, found)
+        for key, declared in declared_lists(rows).items():
+            self._declarations.add(key, declared)
         self._connection.execute(sql.DELETE_OPEN, found)
 
     # -- taking -------------------------------------------------------------------------------------------------------
@@ -260,23 +261,11 @@ class SqlWriter(StoreWriter):
 
     def _on_brain(self, fields: Sequence[Any]) -> None:
         phase, agent, tag, episode, updates, _, _, sha256, path = fields
-
-        def write(cursor: sqlite3.Cursor, books: Books) -> None:
-            key = (books.run, phase, agent, tag, episode, updates, sha256, path)
-            if cursor.execute(sql.SELECT_BRAIN, key).fetchone() is None:
-                cursor.execute(sql.INSERT_BRAIN, (books.run, *fields))
-
-        self._pending.append(write)
+        key = (phase, agent, tag, episode, updates, sha256, path)
+        self._pending.append(partial(_insert_once, sql.SELECT_BRAIN, key, sql.INSERT_BRAIN, fields))
 
     def _on_incident(self, fields: Sequence[Any]) -> None:
-        time, name, incarnation, kind, *_ = fields
-
-        def write(cursor: sqlite3.Cursor, books: Books) -> None:
-            key = (books.run, time, name, incarnation, kind)
-            if cursor.execute(sql.SELECT_INCIDENT, key).fetchone() is None:
-                cursor.execute(sql.INSERT_INCIDENT, (books.run, *fields))
-
-        self._pending.append(write)
+        self._pending.append(partial(_insert_once, sql.SELECT_INCIDENT, fields[:4], sql.INSERT_INCIDENT, fields))
 
     def _on_end(self, fields: Sequence[Any]) -> None:
         def write(cursor: sqlite3.Cursor, books: Books) -> None:
@@ -418,23 +407,19 @@ class SqlWriter(StoreWriter):
 
     def withdraw(self, phase: int = 0) -> int:
         """Withdraw what keeps a run that was cut short from going on; see `StoreWriter.withdraw`."""
-        if self._books.run is None:
-            return 0
-        episodes: list[int] = []
-        self._pending.append(lambda cursor, books: episodes.append(withdraw(cursor, books, phase)))
-        self.commit()
-        return episodes[-1]
+        return self._take_back(lambda cursor, books: withdraw(cursor, books, phase))
 
     def withdraw_behind(
         self, phase: int, episodes: Mapping[tuple[int, str, int, str], int], evaluations: Mapping[tuple[int, str], int]
     ) -> int:
         """Withdraw, from a phase on, what comes behind those named; see `StoreWriter.withdraw_behind`."""
+        return self._take_back(lambda cursor, books: withdraw_behind(cursor, books, phase, episodes, evaluations))
+
+    def _take_back(self, work: Callable[[sqlite3.Cursor, Books], int]) -> int:
         if self._books.run is None:
             return 0
         taken: list[int] = []
-        self._pending.append(
-            lambda cursor, books: taken.append(withdraw_behind(cursor, books, phase, episodes, evaluations))
-        )
+        self._pending.append(lambda cursor, books: taken.append(work(cursor, books)))
         self.commit()
         return taken[-1]
 
@@ -510,6 +495,13 @@ class SqlWriter(StoreWriter):
             self._connection.close()
 
 
+def _insert_once(
+    query: str, key: Sequence[Any], statement: str, row: Sequence[Any], cursor: sqlite3.Cursor, books: Books
+) -> None:
+    if cursor.execute(query, (books.run, *key)).fetchone() is None:
+        cursor.execute(statement, (books.run, *row))
+
+
 def _drop(segment: Segment, cursor: sqlite3.Cursor, books: Books) -> None:
     books.drop(cursor, segment)
 
@@ -522,18 +514,6 @@ def _place(path: Path) -> tuple[int, int]:
 def _compare(what: str, found: Sequence[Any], row: Sequence[Any]) -> None:
     if tuple(found) != tuple(row):
         raise Nondeterministic(f"nondeterministic: {what}: {found!r:.200} before, now {row!r:.200}")
-
-
-def _stored_declarations(
-    connection: sqlite3.Connection, run: int
-) -> Iterator[tuple[int, str, str, str, list[Declared]]]:
-    """Yield the lists that a run has declared."""
-    lists: dict[tuple[int, str, str, str], list[Declared]] = {}
-    for *key, name, dtype, shape in connection.execute(sql.SELECT_DECLARATIONS, (run,)):
-        phase, environment, agent, kind = key
-        lists.setdefault((phase, environment, agent, kind), []).append(Declared(name, dtype, shape_of(shape)))
-    for (phase, environment, agent, kind), declared in lists.items():
-        yield phase, environment, agent, kind, declared
 
 
 _NAMES = ("point", "row", "repetition", "seed", "factors", "digest", "state", "run", "reason")
