@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import hashlib
 import os
 import re
 import secrets
@@ -350,8 +349,6 @@ def _lives(pid: int) -> bool:
 
 
 _FIRST = 1
-_KEPT = "SELECT number, sha256 FROM stored_models ORDER BY number"
-_PIECES = "SELECT data FROM stored_pieces WHERE model = ? ORDER BY position"
 _DROPPED = ("stored_kept", "stored_pieces", "stored_models")  # revision 2 had these: bytes of models
 
 
@@ -363,9 +360,11 @@ def migrate(uri: str) -> tuple[int, int]:
     with told(path, "be migrated"), contextlib.closing(connect_older(path)) as connection:
         found = _revision(path, connection)
         if found < sql.REVISION:
+            if found == 2 and connection.execute("SELECT count(*) FROM stored_models").fetchone()[0]:
+                raise StoreError(
+                    f"{path}: expected a store without models, found some of revision 2, which are not kept"
+                )
             _copy(connection, path.with_name(f"{path.name}.revision-{found}"))
-            if found == 2:
-                _write_models(connection, path.with_name("models"))
             _raise(path, connection, found)
         return found, sql.REVISION
 
@@ -388,27 +387,6 @@ def _copy(connection: sqlite3.Connection, copy: Path) -> None:
         part.rename(copy)
     finally:
         part.unlink(missing_ok=True)
-
-
-def _write_models(connection: sqlite3.Connection, folder: Path) -> None:
-    """Write the models that the database keeps as files named by their SHA-256; files that are there stay."""
-    for number, sha256 in connection.execute(_KEPT).fetchall():
-        if not re.fullmatch(r"[0-9a-f]{64}", str(sha256)):
-            raise StoreError(f"model {str(sha256)!r:.80}: expected a SHA-256: the store is damaged")
-        folder.mkdir(exist_ok=True)
-        file = folder / f"{sha256}.npz"
-        part = folder / f".{sha256}.{os.getpid()}.part"
-        digest = hashlib.sha256()
-        try:
-            with part.open("xb") as stream:
-                for (piece,) in connection.execute(_PIECES, (number,)):
-                    digest.update(piece)
-                    stream.write(piece)
-            if digest.hexdigest() != sha256:
-                raise StoreError(f"model {sha256}: found bytes with SHA-256 {digest.hexdigest()}: it is damaged")
-            part.replace(file)
-        finally:
-            part.unlink(missing_ok=True)
 
 
 def _raise(path: Path, connection: sqlite3.Connection, found: int) -> None:

@@ -13,62 +13,42 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from sqlalchemy import (
-    BigInteger,
-    Boolean,
-    Column,
-    ColumnElement,
-    Float,
-    ForeignKey,
-    FromClause,
-    Index,
-    Integer,
-    LargeBinary,
-    MetaData,
-    PrimaryKeyConstraint,
-    Select,
-    Table,
-    Text,
-    UniqueConstraint,
-    case,
-    func,
-    select,
-)
+import sqlalchemy as sa
 from sqlalchemy.schema import SchemaItem
 
 REVISION = 3  # counts changes of this file that an existing store does not have; each has a step in migration.py
 
-metadata = MetaData()
-Number = BigInteger().with_variant(Integer, "sqlite")  # SQLite numbers rows only where the type is exactly INTEGER
-
+metadata = sa.MetaData()
+# SQLite numbers rows only where the type is exactly INTEGER.
+Number = sa.BigInteger().with_variant(sa.Integer, "sqlite")
 
 _TYPES: Mapping[str, Any] = {
-    "text": Text,
-    "int": Integer,
-    "big": BigInteger,
-    "real": Float,
-    "flag": Boolean,
-    "blob": LargeBinary,
+    "text": sa.Text,
+    "int": sa.Integer,
+    "big": sa.BigInteger,
+    "real": sa.Float,
+    "flag": sa.Boolean,
+    "blob": sa.LargeBinary,
     "number": Number,
 }
 
 
-def _table(name: str, columns: str, *more: SchemaItem, **options: Any) -> Table:
+def _table(name: str, columns: str, *more: SchemaItem, **options: Any) -> sa.Table:
     """Return a table; its columns are `name:type`, with `?` where NULL may stand, and `*` for parts of the key.
 
     `>runs` is a number of a row of that table; a row goes when the row that it refers to goes.
     """
-    made: list[Column[Any]] = []
+    made: list[sa.Column[Any]] = []
     for column in columns.split():
         title, _, kind = column.partition(":")
         known: dict[str, Any] = {"primary_key": True} if kind.endswith("*") else {"nullable": kind.endswith("?")}
         kind = kind.rstrip("*?")
         if kind.startswith(">"):
-            parent = ForeignKey(f"stored_{kind[1:]}.number", ondelete="CASCADE")
-            made.append(Column(title, Number, parent, **known))
+            parent = sa.ForeignKey(f"stored_{kind[1:]}.number", ondelete="CASCADE")
+            made.append(sa.Column(title, Number, parent, **known))
         else:
-            made.append(Column(title, _TYPES[kind], **known))
-    return Table(name, metadata, *made, *more, **options)
+            made.append(sa.Column(title, _TYPES[kind], **known))
+    return sa.Table(name, metadata, *made, *more, **options)
 
 
 store = _table("ganglion_store", "revision:int*")  # says whose file this is
@@ -78,7 +58,7 @@ runs = _table(
     "stored_runs",
     "number:number* run:text uid:text experiment:text seed:text status:text reason:text? started:text? ended:text? "
     "document:text? plan_digest:text? head:blob?",
-    UniqueConstraint("run"),
+    sa.UniqueConstraint("run"),
 )
 
 # `head` is the digest of the newest episodes of all workers, in every transaction.
@@ -93,7 +73,7 @@ declarations = _table(
     "stored_declarations",
     "number:number* run:>runs phase:int environment:text agent:text kind:text position:int id:text space:text? "
     "unit:text? dtype:text? shape:text",
-    UniqueConstraint("run", "phase", "environment", "agent", "kind", "position"),
+    sa.UniqueConstraint("run", "phase", "environment", "agent", "kind", "position"),
 )
 
 # The environments and agents of a phase. `environment` is the one that an agent is in, if it is only one; `position` is
@@ -101,7 +81,7 @@ declarations = _table(
 members = _table(
     "stored_members",
     "number:number* run:>runs phase:int kind:text name:text environment:text? position:int",
-    UniqueConstraint("run", "phase", "kind", "name"),
+    sa.UniqueConstraint("run", "phase", "kind", "name"),
 )
 
 # `environment` is empty where an episode spans several; `inner` are the steps of an evaluation within its round;
@@ -110,15 +90,15 @@ episodes = _table(
     "stored_episodes",
     "number:number* run:>runs phase:int mode:text worker:int environment:text episode:int steps:int terminated:flag "
     "truncated:flag reason:text round:int inner:int digest:blob predecessor:blob",
-    UniqueConstraint("run", "phase", "mode", "worker", "environment", "episode"),
+    sa.UniqueConstraint("run", "phase", "mode", "worker", "environment", "episode"),
 )
 
 # A segment without an episode is open.
 segments = _table(
     "stored_segments",
     "number:number* member:>members episode:>episodes?",
-    Index("ix_stored_segments_member", "member"),
-    Index("ix_stored_segments_episode", "episode"),
+    sa.Index("ix_stored_segments_member", "member"),
+    sa.Index("ix_stored_segments_episode", "episode"),
 )
 
 # Rows are clustered by segment: reading an episode reads neighbouring pages, and no second index is written.
@@ -135,7 +115,7 @@ actions = _table(
     "stored_actions",
     "segment:>segments body:int step:int tick:big? sensors:blob setpoints:blob proposed:blob? rewards:blob "
     "objective:real? terminated:flag truncated:flag statistics:blob?",
-    PrimaryKeyConstraint("segment", "step", "body"),
+    sa.PrimaryKeyConstraint("segment", "step", "body"),
     sqlite_with_rowid=False,
 )
 
@@ -149,14 +129,14 @@ signals = _table(
     "stored_signals",
     "number:number* run:>runs phase:int? worker:int? episode:int? step:int? signal:text issuer:text reason:text? "
     "data:text? round:int inner:int ordinal:int?",
-    Index("ix_stored_signals_run", "run", "ordinal"),
+    sa.Index("ix_stored_signals_run", "run", "ordinal"),
 )
 
 brains = _table(
     "stored_brains",
     "number:number* run:>runs phase:int agent:text tag:text episode:int? updates:int? created:text? bytes:big? "
     "sha256:text? path:text?",
-    Index("ix_stored_brains_run", "run"),
+    sa.Index("ix_stored_brains_run", "run"),
 )
 
 # `metrics` is a JSON object of finite numbers.
@@ -164,14 +144,14 @@ evaluations = _table(
     "stored_evaluations",
     "number_of_row:number* run:>runs phase:int agent:text number:int episode:int? metrics:text brain:text? "
     "completed:text?",
-    UniqueConstraint("run", "phase", "agent", "number"),
-    Index("ix_stored_evaluations_run", "run"),
+    sa.UniqueConstraint("run", "phase", "agent", "number"),
+    sa.Index("ix_stored_evaluations_run", "run"),
 )
 
 incidents = _table(
     "stored_incidents",
     "number:number* run:>runs time:text name:text incarnation:int? kind:text position:text? detail:text?",
-    Index("ix_stored_incidents_run", "run"),
+    sa.Index("ix_stored_incidents_run", "run"),
 )
 
 # Tells after a commit whose outcome is unknown whether it was carried out.
@@ -203,35 +183,35 @@ class Shown:
     environment or agent the value lists belong to.
     """
 
-    source: FromClause
-    columns: Mapping[str, ColumnElement[Any]]
-    order: tuple[ColumnElement[Any], ...]
-    number: ColumnElement[Any] = field(default_factory=lambda: runs.c.number)
+    source: sa.FromClause
+    columns: Mapping[str, sa.ColumnElement[Any]]
+    order: tuple[sa.ColumnElement[Any], ...]
+    number: sa.ColumnElement[Any] = field(default_factory=lambda: runs.c.number)
     decoded: Mapping[str, str] = field(default_factory=dict)
     packed: frozenset[str] = frozenset()
     json: frozenset[str] = frozenset()
-    member: ColumnElement[Any] | None = None
+    member: sa.ColumnElement[Any] | None = None
     member_kind: str = ""
 
-    def select(self, *columns: ColumnElement[Any]) -> Select[Any]:
+    def select(self, *columns: sa.ColumnElement[Any]) -> sa.Select[Any]:
         """Return a query for the given columns, without condition or order."""
-        return select(*columns).select_from(self.source)
+        return sa.select(*columns).select_from(self.source)
 
-    def view(self) -> Select[Any]:
+    def view(self) -> sa.Select[Any]:
         """Return the query that is the view: all shown columns under their names."""
         return self.select(*(column.label(name) for name, column in self.columns.items()))
 
 
-def _columns(source: FromClause, names: str) -> dict[str, ColumnElement[Any]]:
+def _columns(source: sa.FromClause, names: str) -> dict[str, sa.ColumnElement[Any]]:
     return {name: source.c[name] for name in names.split()}
 
 
-def _of_runs(table: Table) -> FromClause:
+def _of_runs(table: sa.Table) -> sa.FromClause:
     return table.join(runs, table.c.run == runs.c.number)
 
 
-def _evaluate_last(mode: ColumnElement[Any]) -> ColumnElement[Any]:
-    return case((mode == "evaluate", 1), else_=0)
+def _evaluate_last(mode: sa.ColumnElement[Any]) -> sa.ColumnElement[Any]:
+    return sa.case((mode == "evaluate", 1), else_=0)
 
 
 RUN = {"run": runs.c.run}
@@ -239,7 +219,7 @@ EPISODE_KEY = _columns(episodes, "phase mode worker")
 VALUES = {"sensors": "sensor", "setpoints": "actuator", "rewards": "reward"}
 
 
-def _of_segments(table: Table) -> FromClause:
+def _of_segments(table: sa.Table) -> sa.FromClause:
     # From the small to the large: runs, their episodes, their segments, rows.
     joined = table.join(segments, table.c.segment == segments.c.number)
     joined = joined.join(episodes, segments.c.episode == episodes.c.number)
@@ -273,7 +253,7 @@ SHOWN: dict[str, Shown] = {
         _of_runs(episodes),
         RUN
         | EPISODE_KEY
-        | {"environment": func.nullif(episodes.c.environment, "", type_=Text)}
+        | {"environment": sa.func.nullif(episodes.c.environment, "", type_=sa.Text)}
         | _columns(episodes, "episode steps terminated truncated reason"),
         (runs.c.number, episodes.c.phase, episodes.c.round, episodes.c.inner, episodes.c.worker, episodes.c.number),
     ),
@@ -300,7 +280,7 @@ SHOWN: dict[str, Shown] = {
         | {"body": actions.c.body, "episode": episodes.c.episode}
         | _columns(actions, "step tick sensors setpoints proposed rewards objective terminated truncated statistics")
         # Proposals are kept where filters changed them; elsewhere what was proposed is what was applied.
-        | {"proposed": func.coalesce(actions.c.proposed, actions.c.setpoints)},
+        | {"proposed": sa.func.coalesce(actions.c.proposed, actions.c.setpoints)},
         (*_EPISODE_ORDER, actions.c.step, actions.c.body),
         decoded=VALUES | {"proposed": "actuator"},
         packed=frozenset({"statistics"}),
@@ -312,10 +292,10 @@ SHOWN: dict[str, Shown] = {
         RUN | _columns(signals, "phase worker episode step signal issuer reason data"),
         (
             runs.c.number,
-            func.coalesce(signals.c.phase, -1),
+            sa.func.coalesce(signals.c.phase, -1),
             signals.c.round,
             signals.c.inner,
-            func.coalesce(signals.c.worker, 2**31),  # of a phase: after those of its workers
+            sa.func.coalesce(signals.c.worker, 2**31),  # of a phase: after those of its workers
             signals.c.number,
         ),
         json=frozenset({"data"}),
@@ -336,8 +316,8 @@ SHOWN: dict[str, Shown] = {
         RUN
         | {
             "phase": declarations.c.phase,
-            "environment": func.nullif(declarations.c.environment, "", type_=Text),
-            "agent": func.nullif(declarations.c.agent, "", type_=Text),
+            "environment": sa.func.nullif(declarations.c.environment, "", type_=sa.Text),
+            "agent": sa.func.nullif(declarations.c.agent, "", type_=sa.Text),
         }
         | _columns(declarations, "kind position id space unit dtype shape"),
         (runs.c.number, declarations.c.number),

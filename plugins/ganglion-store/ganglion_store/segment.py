@@ -174,10 +174,6 @@ ROWS_PER_SEAL = 256  # 4 KiB in one row: a page of the database
 SEALED: Mapping[str, str] = sql.SELECT_ALL
 """Query for the rows of a run in each sealed table, in the order in which the run's head covers them."""
 
-FORMER = "kept"
-"""What stores of revision 2 sealed beyond these: the models of a run. The head of a run without any is as if there had
-been no such table."""
-
 
 def row_digest(row: Sequence[Any]) -> bytes:
     """Return the digest of one row as it rests; another type of a value is another digest."""
@@ -194,13 +190,8 @@ def run_head(tables: Iterable[tuple[str, Iterable[bytes]]]) -> bytes:
     """Return the digest of a run from the digests of its rows: table by table, pieces in their order."""
     digest = hashlib.sha256()
     for name, pieces in tables:
-        named = name != FORMER
-        if named:
-            digest.update(msgpack.packb(name))
+        digest.update(msgpack.packb(name))
         for piece in pieces:
-            if not named:
-                digest.update(msgpack.packb(name))
-                named = True
             digest.update(piece)
     return digest.digest()
 

@@ -536,30 +536,22 @@ class SqlPointBook(PointBook):
 
     def plan(self, points: Sequence[Mapping[str, Any]]) -> None:
         """Take points as planned; those that are done stay as they are."""
+        names = ("point", "row", "repetition", "seed")
         rows = [
             (
                 self._experiment,
-                p["point"],
-                p["row"],
-                p["repetition"],
-                p["seed"],
-                json.dumps(p["factors"], ensure_ascii=False),
-                p["digest"],
+                *(point[name] for name in names),
+                json.dumps(point["factors"], ensure_ascii=False),
+                point["digest"],
                 "planned",
                 None,
                 None,
             )
-            for p in points
+            for point in points
         ]
-        with told(self._path, "write points"):
+        with told(self._path, "write points"), self._connection:
             self._connection.execute("BEGIN IMMEDIATE")
-            try:
-                self._connection.executemany(sql.UPSERT_POINT, rows)
-                self._connection.execute("COMMIT")
-            except BaseException:
-                if self._connection.in_transaction:
-                    self._connection.execute("ROLLBACK")
-                raise
+            self._connection.executemany(sql.UPSERT_POINT, rows)
 
     def change(self, point: int, state: str, run: str | None, reason: str | None = None) -> None:
         """Note the state of a point, in a transaction of its own."""
