@@ -98,3 +98,9 @@ class Bus:
 def bus() -> Bus:
     """Return a broker that nobody has joined."""
     return Bus()
+
+
+@pytest.fixture(scope="session")
+def new_bus() -> type[Bus]:
+    """Return what makes a broker, for tests of many examples."""
+    return Bus
