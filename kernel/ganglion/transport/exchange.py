@@ -270,8 +270,7 @@ class Budget:
 
     def __init__(self, bytes_max: int = UNFINISHED_BYTES) -> None:
         self._bytes_max = bytes_max
-        self._arrived: dict[Sink, int] = {}
-        self._announced: dict[Sink, int] = {}
+        self._open: dict[Sink, tuple[int, int]] = {}  # bytes that have come, and that were announced
         self._stopped: list[Sink] = []
         self.pressed = False  # somebody waited for room when the clocks were last looked at
 
@@ -283,21 +282,21 @@ class Budget:
     def account(self, sink: Sink, arrived: int, announced: int) -> None:
         """Note how many bytes a connection has sent, and announced, of a message that is not complete."""
         if announced < LARGE_BYTES:
-            if sink in self._announced:
+            if sink in self._open:
                 self.forget(sink)
             return
-        self._arrived[sink], self._announced[sink] = arrived, announced
-        first = next(iter(self._announced))
+        self._open[sink] = arrived, announced
+        first = next(iter(self._open))
         if first is sink or sink in self._stopped:
             return
-        if sum(self._arrived.values()) - self._arrived[first] + self._announced[first] > self._bytes_max:
+        came, whole = self._open[first]
+        if sum(size for size, _ in self._open.values()) - came + whole > self._bytes_max:
             self._stopped.append(sink)
             sink.pause()
 
     def forget(self, sink: Sink) -> None:
         """Let a finished or ended message make room; who waits may go on, and be stopped again."""
-        if self._announced.pop(sink, None) is not None:
-            del self._arrived[sink]
+        if self._open.pop(sink, None) is not None:
             stopped, self._stopped = self._stopped, []
             for other in stopped:
                 other.resume()

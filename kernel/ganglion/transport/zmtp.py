@@ -122,7 +122,7 @@ Event = Message | Broken
 
 # == bytes in: the whole table ========================================================================================
 class Connection:
-    """Decode one side of one connection; `advance` is its only way in.
+    """Decode one side of one connection; `advance` is its only way in, for a client by way of `messages`.
 
     `outgoing` collects what must be sent (greeting, READY, PONG, ERROR): send it and clear it after each `advance`.
     `listening` is the broker's side, which takes DEALERs and begins with the bounds of a stranger; the other side is a
@@ -190,16 +190,6 @@ class Connection:
         self._frame, self._frames, self._tail = [], [], None
         self._left = -1
         self.unfinished_bytes = 0
-
-    def receive(self, data: bytes, now_s: float = 0.0) -> list[Event]:
-        """Return all events of `data`; see `advance`. Nothing follows a `Broken`."""
-        events: list[Event] = []
-        position = 0
-        while position < len(data):
-            event, position = self.advance(data, position, now_s)
-            if event is not None:
-                events.append(event)
-        return events
 
     def messages(self, data: bytes, now_s: float) -> list[list[bytes]]:
         """Return the messages that are complete with `data`, for the side that has nothing else to decide.

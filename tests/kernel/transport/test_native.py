@@ -23,7 +23,6 @@ from ganglion.limits import (
     PROGRESS_S,
     QUEUE_MARK_BYTES,
     UNFINISHED_IDLE_S,
-    UNJOINED_PEERS,
 )
 from ganglion.transport import exchange as exchange_module
 from ganglion.transport import native as native_module
@@ -115,17 +114,6 @@ def test_silence_is_sent_away(station: Any, said: bytes) -> None:
 
     assert answer.startswith(GREETING)
     assert b"(handshake_s)" in answer
-
-
-def test_the_oldest_stranger_makes_room(station: Any) -> None:
-    """Of too many silent strangers the oldest goes, and a peer still joins."""
-    strangers = [raw(station) for _ in range(UNJOINED_PEERS + 1)]
-    until_end(strangers.pop(0))
-    bus = station.bus("ipc")
-    bus.join(Role.ENVIRONMENT)
-    bus.close()
-    for stranger in strangers:
-        stranger.close()
 
 
 def test_too_many_frames_on_the_fast_way(native: Any) -> None:
@@ -312,7 +300,7 @@ def test_brains_take_no_room_of_others(native: Any, station: Any) -> None:
     environment.link._send_all(begun(LARGE_BYTES) + b"x")
     link = station.exchange.broker.joined[environment.name]
     until(station, lambda: link.sink._zmtp.taken_bytes)
-    sinks = station.call(lambda: list(station.exchange.budget._announced))
+    sinks = station.call(lambda: list(station.exchange.budget._open))
 
     assert link.sink in sinks
     assert station.exchange.broker.joined[brain.name].sink not in sinks
