@@ -111,11 +111,8 @@ class Books:
         """Make an episode count; one that counts already is only compared.
 
         Where a run that goes on is cut short before it is where it was, the whole episode that counts stays. What is
-        not repeatable is not compared.
-
-        Raises:
-            Nondeterministic: It counts already, with other rows.
-            StoreError: It does not count, but a later one of the same worker does.
+        not repeatable is not compared. Nondeterministic if it counts already with other rows, StoreError if it does not
+        but a later one of the same worker does.
         """
         links: Chain = seal.episode[:3]
         newest = self.newest.get((links, seal.environment), -1)
@@ -161,11 +158,7 @@ class Books:
                 cursor.executemany(statement, ((number, *row) for number, segment in parts for row in segment.rows))
 
     def conclude(self, cursor: sqlite3.Cursor, run: str) -> None:
-        """Write what protects the rows of this transaction, and its number; to be called at its end.
-
-        Raises:
-            StoreError: Somebody else writes the same run.
-        """
+        """Write what protects the rows of this transaction, at its end; StoreError if somebody else writes the run."""
         for phase, mode in sorted(self.stale):
             cursor.execute(sql.UPDATE_PHASE_HEAD, (self.phase_head(phase, mode), self.run, phase, mode))
         if self.ended:

@@ -20,50 +20,27 @@ from ganglion_store import statements as sql
 
 _AGAIN_S = 0.01  # between two tries to set the journal mode
 BUSY_S = 30.0  # a checkpoint or the commit of another run holds the lock for milliseconds; a slow disk for seconds
-SCHEMES = ("sqlite",)
+
+
+def _codes(names: str) -> frozenset[int]:
+    return frozenset(getattr(sqlite3, f"SQLITE_{name}") for name in names.split())
+
+
 # What may pass by itself or by somebody's hand: the disk is full, read-only, out of reach, held by somebody else.
-_PASSING = frozenset(
-    {
-        sqlite3.SQLITE_BUSY,
-        sqlite3.SQLITE_CANTOPEN,
-        sqlite3.SQLITE_FULL,
-        sqlite3.SQLITE_IOERR,
-        sqlite3.SQLITE_LOCKED,
-        sqlite3.SQLITE_PROTOCOL,
-        sqlite3.SQLITE_READONLY,
-    }
-)
-_DAMAGED = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
+_PASSING = _codes("BUSY CANTOPEN FULL IOERR LOCKED PROTOCOL READONLY")
+_DAMAGED = _codes("CORRUPT NOTADB")
 _VALUE_BYTES = 64 * 1024 * 1024  # in one row that is read: sixteen times the longest document
 _CREATED = re.compile(r"CREATE (TABLE|VIEW|INDEX) (\w+)")
 # What a query may do. A connection that cannot write can still make files (ATTACH, VACUUM INTO), or lift its own bar.
-_READING = frozenset(
-    {
-        sqlite3.SQLITE_SELECT,
-        sqlite3.SQLITE_READ,
-        sqlite3.SQLITE_FUNCTION,
-        sqlite3.SQLITE_RECURSIVE,
-        sqlite3.SQLITE_TRANSACTION,
-    }
-)
-_HARMLESS = frozenset(
-    {
-        "index_info",
-        "index_list",
-        "integrity_check",
-        "read_uncommitted",
-        "schema_version",
-        "table_info",
-        "table_list",
-        "table_xinfo",
-    }
-)
+_READING = _codes("SELECT READ FUNCTION RECURSIVE TRANSACTION")
+_SHAPES = frozenset({"index_info", "index_list", "table_info", "table_list", "table_xinfo"})
+_HARMLESS = _SHAPES | {"integrity_check", "read_uncommitted", "schema_version"}
 
 
 def path_of(uri: str) -> Path:
     """Return the file that a URI names: `sqlite:///relative`, `sqlite:////absolute`."""
     scheme, colon, rest = uri.partition("://")
-    if not colon or scheme not in SCHEMES:
+    if not colon or scheme != "sqlite":
         raise StoreError(f"expected a store URI such as sqlite:///results/ganglion.db, found {uri!r}")
     if not rest.startswith("/") or rest == "/":
         raise StoreError(f"expected sqlite:///FILE (three slashes, four for an absolute path), found {uri!r}")
@@ -286,9 +263,6 @@ def make(path: Path) -> None:
 
     It is written beside its place, synced, then linked there: a process that is killed leaves nothing at `path`, and
     its successor begins anew. Where files cannot be linked nothing is made.
-
-    Raises:
-        OSError, sqlite3.Error: It cannot be written; nothing is there then.
     """
     if path.is_symlink() or path.exists():
         return

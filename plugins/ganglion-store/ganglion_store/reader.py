@@ -10,9 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, BinaryIO
 
-from sqlalchemy import ColumnElement, CursorResult, LargeBinary, Select, create_engine, func, select
-from sqlalchemy.exc import DBAPIError
-from sqlalchemy.pool import StaticPool
+from sqlalchemy import ColumnElement, LargeBinary, Select, func, select
 from sqlalchemy.types import Boolean
 
 from ganglion.sdk.store import Damage, StoreError, StoreReader, UsageError
@@ -25,7 +23,6 @@ from ganglion_store.verify import Verification, heads_of
 from ganglion_store.where import condition, nearest
 
 _FETCH = 500  # rows per call of the driver
-_HIDDEN = 3  # columns before the shown ones: number of the run, phase, environment or agent
 
 Decode = Callable[[Any], Any]
 
@@ -36,25 +33,12 @@ class SqlReader(StoreReader):
     def __init__(self, uri: str) -> None:
         self._path = path_of(uri)
         self._connection = connect_reading(self._path)
-        # One connection, whose settings make it read-only; SQLAlchemy never makes another.
-        engine = create_engine(
-            "sqlite://", creator=lambda: self._connection, poolclass=StaticPool, isolation_level="AUTOCOMMIT"
-        )
-        with told(self._path, "be opened for reading"):
-            self._session = engine.connect()
         self._declared: dict[int, dict[Key, list[Declared]]] = {}  # of a run, read when the first of its lists is
-        self._closed = False
         self._file_verified = False
-        self._results: list[CursorResult[Any]] = []  # that are being read
 
     def close(self) -> None:
         """Let go of the store; what is left of a table is not read."""
-        if not self._closed:
-            self._closed = True
-            for result in self._results:
-                result.close()
-            self._session.close()
-            self._connection.close()
+        self._connection.close()
 
     # -- tables -------------------------------------------------------------------------------------------------------
 
@@ -72,9 +56,7 @@ class SqlReader(StoreReader):
         """Return how many rows a table has."""
         shown = _shown(table)
         query = self._of_runs(shown.select(func.count()), shown, runs)
-        for row in self._execute(query):
-            return int(row[0])
-        raise AssertionError("count() gives one row")
+        return int(next(self._execute(query))[0])
 
     def rows(
         self,
@@ -116,7 +98,10 @@ class SqlReader(StoreReader):
                     row[name] = self._values(shown, run, phase, member, name, value)
                 else:
                     row[name] = value
-            yield row if plain else _widened(row, keys)
+            if not plain:
+                parts = ((key, row[name], part) for key, (name, part) in keys.items())
+                row = {key: value if part is None or value is None else value.get(part) for key, value, part in parts}
+            yield row
 
     def _decode(self, decode: Decode, name: str, value: Any) -> Any:
         try:
@@ -176,7 +161,7 @@ class SqlReader(StoreReader):
     def run_numbers(self, runs: Sequence[str]) -> list[int]:
         """Return the numbers of runs by their ids; none means all, and gives none."""
         r = schema.runs.c
-        known = dict(map(tuple, self._execute(select(r.run, r.number).order_by(r.number)))) if runs else {}
+        known = dict(self._execute(select(r.run, r.number).order_by(r.number))) if runs else {}
         for run in runs:
             if run not in known:
                 raise UsageError(f"{self._path}: there is no run `{run}`{nearest(run, known)}")
@@ -248,19 +233,20 @@ class SqlReader(StoreReader):
                 yield from rows
 
     def _execute(self, query: Select[Any]) -> Iterator[Any]:
-        with self._readable(), self._session.execution_options(yield_per=_FETCH).execute(query) as result:
-            self._results.append(result)
-            yield from result
-            self._results.remove(result)
+        compiled = query.compile(dialect=sql.DIALECT, compile_kwargs={"render_postcompile": True})
+        parameters = [compiled.params[name] for name in compiled.positiontup or ()]
+        with self._readable():
+            cursor = self._connection.execute(str(compiled), parameters)
+            while rows := cursor.fetchmany(_FETCH):
+                yield from rows
 
     @contextmanager
     def _readable(self) -> Iterator[None]:
         """Turn what the database says into a StoreError with its file."""
         try:
             yield
-        except (DBAPIError, sqlite3.Error, TypeError, ValueError, RecursionError) as error:
-            cause = error.orig if isinstance(error, DBAPIError) else error
-            raise StoreError(f"{self._path}: cannot be read: {cause}") from error
+        except (sqlite3.Error, TypeError, ValueError, RecursionError) as error:
+            raise StoreError(f"{self._path}: cannot be read: {error}") from error
 
 
 def _shown(table: str) -> Shown:
@@ -294,14 +280,6 @@ def _decoder(shown: Shown, name: str) -> Decode | None:
     return bool if isinstance(shown.columns[name].type, Boolean) else None
 
 
-def _widened(row: Mapping[str, Any], keys: Mapping[str, tuple[str, str | None]]) -> dict[str, Any]:
-    wide = {}
-    for key, (name, part) in keys.items():
-        value = row[name]
-        wide[key] = value if part is None or value is None else value.get(part)
-    return wide
-
-
 _BATCH_ROWS = 10_000
 _PROMOTE = "permissive"  # integer columns with a float in them become float columns, and maps get the keys of all
 
@@ -309,10 +287,8 @@ _PROMOTE = "permissive"  # integer columns with a float in them become float col
 def write_parquet(stream: BinaryIO, columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> None:
     """Write rows as Parquet, compressed by zstd; value lists are structs with a field per full id.
 
-    The types of the columns are known after the last row, so the rows wait in a temporary file.
-
-    Raises:
-        UsageError: pyarrow is missing, or a column has values of different kinds.
+    The types of the columns are known after the last row, so the rows wait in a temporary file. UsageError if pyarrow
+    is missing, or if a column has values of different kinds.
     """
     try:
         import pyarrow as pa

@@ -227,6 +227,11 @@ def _of_segments(table: sa.Table) -> sa.FromClause:
     return joined.join(runs, episodes.c.run == runs.c.number)
 
 
+def _agents(table: sa.Table) -> dict[str, sa.ColumnElement[Any]]:
+    agent = {"agent": members.c.name, "environment": members.c.environment}
+    return RUN | EPISODE_KEY | agent | {"body": table.c.body, "episode": episodes.c.episode}
+
+
 _EPISODE_ORDER = (
     runs.c.number,
     episodes.c.phase,
@@ -274,10 +279,7 @@ SHOWN: dict[str, Shown] = {
     ),
     "actions": Shown(
         _of_segments(actions),
-        RUN
-        | EPISODE_KEY
-        | {"agent": members.c.name, "environment": members.c.environment}
-        | {"body": actions.c.body, "episode": episodes.c.episode}
+        _agents(actions)
         | _columns(actions, "step tick sensors setpoints proposed rewards objective terminated truncated statistics")
         # Proposals are kept where filters changed them; elsewhere what was proposed is what was applied.
         | {"proposed": sa.func.coalesce(actions.c.proposed, actions.c.setpoints)},
@@ -330,11 +332,7 @@ SHOWN: dict[str, Shown] = {
     ),
     "returns": Shown(
         _of_segments(returns),
-        RUN
-        | EPISODE_KEY
-        | {"agent": members.c.name, "environment": members.c.environment}
-        | {"body": returns.c.body, "episode": episodes.c.episode}
-        | _columns(returns, "steps return objective"),
+        _agents(returns) | _columns(returns, "steps return objective"),
         (*_EPISODE_ORDER, returns.c.body),
     ),
     "points": Shown(

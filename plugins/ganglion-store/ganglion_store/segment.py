@@ -17,8 +17,6 @@ from ganglion_store.records import ACTIONS, RowKind, Rows
 from ganglion_store.values import Declarations, sums
 
 ROW_OVERHEAD_BYTES = 400  # measured: what Python needs for a row of small values beside their bytes
-
-
 CUT = ("interrupted", "failed")
 """Reasons of episodes that were cut short, or how these begin; what an author says never begins like that."""
 

@@ -14,7 +14,7 @@ from sqlalchemy.schema import CreateIndex, CreateTable
 from ganglion_store import schema
 
 REVISION = schema.REVISION
-_DIALECT = sqlite.dialect(paramstyle="qmark")
+DIALECT = sqlite.dialect(paramstyle="qmark")
 _OUTCOME = "steps terminated truncated reason round inner"
 _CHAIN = "run phase mode worker environment"
 
@@ -26,7 +26,7 @@ _a, _b, _d, _m, _v = schema.seals, schema.brains, schema.declarations, schema.me
 
 
 def _sql(statement: sa.ClauseElement | CreateTable | CreateIndex, literal: bool = False) -> str:
-    compiled = statement.compile(dialect=_DIALECT, compile_kwargs={"literal_binds": True} if literal else {})
+    compiled = statement.compile(dialect=DIALECT, compile_kwargs={"literal_binds": True} if literal else {})
     return " ".join(str(compiled).split())
 
 

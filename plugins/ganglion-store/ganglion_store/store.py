@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import closing
 from typing import ClassVar
 
 from ganglion.sdk.store import PointBook, Store, StoreError, StoreReader, StoreWriter
@@ -41,17 +42,14 @@ class SqlStore(Store):
             raise StoreError(f"{path_of(uri)}: expected a result store, found nothing")
         path, connection = connect_writing(uri)
         removed: dict[str, int] = {}
-        try:
-            with told(path, "remove runs"), connection:
-                connection.execute("BEGIN IMMEDIATE")
-                for run in runs:
-                    found = connection.execute(sql.SELECT_RUN, (run,)).fetchone()
-                    if found is None:
-                        raise StoreError(f"{path}: expected results of run {run}, found none")
-                    removed[run] = connection.execute(sql.COUNT_EPISODES, found).fetchone()[0]
-                    connection.execute(sql.DELETE_RUN, (run,))
-        finally:
-            connection.close()
+        with told(path, "remove runs"), closing(connection), connection:
+            connection.execute("BEGIN IMMEDIATE")
+            for run in runs:
+                found = connection.execute(sql.SELECT_RUN, (run,)).fetchone()
+                if found is None:
+                    raise StoreError(f"{path}: expected results of run {run}, found none")
+                removed[run] = connection.execute(sql.COUNT_EPISODES, found).fetchone()[0]
+                connection.execute(sql.DELETE_RUN, (run,))
         return removed
 
     @classmethod

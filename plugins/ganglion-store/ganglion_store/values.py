@@ -85,13 +85,7 @@ _BOOLEANS = frozenset({"|b1", "bool", "?", "b1"})
 
 
 def named(declared: Sequence[Declared], blob: bytes, given_only: bool = False) -> dict[str, Any]:
-    """Return a value list as a map full id -> plain value, in declared order.
-
-    Args:
-        declared: Declarations of all values.
-        blob: The list as it rests.
-        given_only: Leave out what is not given; otherwise it is None, unknown.
-    """
+    """Return a value list as a map full id -> plain value, in declared order, if asked without unknown ones."""
     values = unpack(blob)
     if len(values) != len(declared):
         raise StoreError(f"expected {len(declared)} values as declared, found {len(values)}")
@@ -142,11 +136,7 @@ class Declarations:
         self._environment_of: dict[tuple[int, str], str] = {}  # phase, full id
 
     def add(self, key: Key, declared: Sequence[Declared]) -> bool:
-        """Take a list; return whether it is new.
-
-        Raises:
-            Nondeterministic: Another list was declared before under this key.
-        """
+        """Take a list; return whether it is new. Nondeterministic if another one was declared under this key."""
         phase, environment = key[:2]
         known = self._lists.get(key)
         if known is not None:
@@ -214,11 +204,6 @@ def _row(row: Any) -> tuple[Any, ...]:
         if type(name) is str and texts and sizes:
             return (name, space, unit, dtype, tuple(shape))
     raise StoreError(f"record declare: expected [id, space, unit, dtype, shape], found {row!r:.100}")
-
-
-def shape_text(shape: Sequence[int]) -> str:
-    """Return a shape as it rests."""
-    return json.dumps(list(shape))
 
 
 def shape_of(text: str) -> tuple[int, ...]:

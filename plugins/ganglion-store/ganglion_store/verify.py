@@ -34,14 +34,9 @@ Chain = tuple[Any, Any, Any]  # phase, mode, worker
 
 
 class Verification:
-    """Verify one run on a connection that reads; nothing of a run is held but a few rows and the heads of its chains.
+    """Verify the run with a number on a connection that reads, and the whole file too if that is asked.
 
-    Args:
-        connection: To the store.
-        path: Of its file, for messages.
-        run: Number of the run.
-        name: Its id.
-        whole_file: Let SQLite check its file too; once is enough for all runs in it.
+    Nothing of the run is held but a few rows and the heads of its chains.
     """
 
     def __init__(
@@ -124,9 +119,9 @@ class Verification:
         rows_of, query = _KINDS[kind]
         segment = Segment(rows_of, name, episode, "")
         rows = self._connection.execute(query, (number,))
-        flags = [rows_of.columns.index(flag) for flag in ("terminated", "truncated")]
+        flags = {rows_of.columns.index(flag) for flag in ("terminated", "truncated")}
         while found := rows.fetchmany(_FETCH):
-            segment.take([_flagged(row, flags) for row in found])
+            segment.take([[_flag(v) if at in flags else v for at, v in enumerate(row)] for row in found])
             segment.absorb(self._declarations)
             segment.release()
         return segment
@@ -151,7 +146,7 @@ class Verification:
 
     def _seals(self) -> Iterator[Damage]:
         """Compare the rows that belong to no episode with the seals that were made at the end."""
-        head = self._head()
+        head = self._connection.execute(sql.SELECT_HEAD, (self._run,)).fetchone()[0]
         if head is None:
             status = self._connection.execute(SEALED["runs"], (self._run,)).fetchone()[4]
             if status in _ENDED:
@@ -161,9 +156,6 @@ class Verification:
             yield from self._sealed(name, query)
         if run_head((name, self._pieces(name)) for name in SEALED) != head:
             yield Damage("row", f"runs, {self._name}", "the seals are not those of this run")
-
-    def _head(self) -> Any:
-        return self._connection.execute(sql.SELECT_HEAD, (self._run,)).fetchone()[0]
 
     def _pieces(self, name: str) -> Iterator[bytes]:
         for expected, (position, piece) in enumerate(self._connection.execute(sql.SELECT_SEALS, (self._run, name))):
@@ -198,13 +190,6 @@ def heads_of(connection: sqlite3.Connection, run: int) -> dict[str, Any] | None:
 def _flag(value: Any) -> Any:
     """Return what rests as 0 or 1 as a boolean; anything else stays, and is no boolean."""
     return bool(value) if type(value) is int and value in (0, 1) else value
-
-
-def _flagged(row: Sequence[Any], flags: Sequence[int]) -> list[Any]:
-    values = list(row)
-    for position in flags:
-        values[position] = _flag(values[position])
-    return values
 
 
 def _resting(summed: Return) -> tuple[int, float | None, float | None]:

@@ -81,11 +81,7 @@ class _Operand:
 
 
 def condition(text: str, columns: Mapping[str, ColumnElement[Any]]) -> ColumnElement[bool]:
-    """Return a condition over the columns of a table; its literals are bound parameters.
-
-    Raises:
-        UsageError: It cannot be read, names a column that is not there, or compares what cannot be compared.
-    """
+    """Return a condition over the columns of a table, its literals as parameters; UsageError says what is wrong."""
     return _Parser(text, columns).whole()
 
 

@@ -29,7 +29,7 @@ from ganglion_store.books import Books, withdraw, withdraw_behind
 from ganglion_store.database import check_schema, connect_again, connect_reading, connect_writing, damaged, told
 from ganglion_store.records import ACTIONS, STEPS, RowKind, fields_of, to_json
 from ganglion_store.segment import Episode, Seal, Segment
-from ganglion_store.values import Declarations, Declared, checked, declared_lists, shape_text
+from ganglion_store.values import Declarations, Declared, checked, declared_lists
 from ganglion_store.verify import Verification
 
 _PIECE_BYTES = 1024 * 1024
@@ -206,7 +206,7 @@ class SqlWriter(StoreWriter):
 
         def write(cursor: sqlite3.Cursor, books: Books) -> None:
             values = (
-                (books.run, *key, position, name, space, unit, dtype, shape_text(shape))
+                (books.run, *key, position, name, space, unit, dtype, json.dumps(list(shape)))
                 for position, (name, space, unit, dtype, shape) in enumerate(rows)
             )
             cursor.executemany(sql.INSERT_DECLARATION, values)
@@ -436,11 +436,7 @@ class SqlWriter(StoreWriter):
         return heads
 
     def _verify(self) -> None:
-        """Read the run back over another connection, as a reader finds it: this one may still hold whole pages.
-
-        Raises:
-            StoreDamaged: A row, an episode or the file itself is not what was written.
-        """
+        """Read the run back over another connection, as readers do; StoreDamaged if it is not what was written."""
         with closing(connect_reading(self._path)) as connection, told(self._path, "be read"):
             found = connection.execute(sql.SELECT_RUN, (self._run,)).fetchone()
             if found is None:
@@ -456,7 +452,7 @@ class SqlWriter(StoreWriter):
                 self._reconnect()
                 self._read_back()
         begin = [] if self._begin is None else [self._begin]
-        drops = [partial(_drop, segment) for segment in self._open_segments()]
+        drops = list(map(_dropping, self._open_segments()))
         self._open, self._open_bytes = {}, 0
         self._pending = [*begin, *drops]
         self._on_end((status, reason, ended))
@@ -475,7 +471,7 @@ class SqlWriter(StoreWriter):
                 del self._open[episode]
             for segment in gone.values():
                 self._open_bytes -= segment.size_bytes
-                self._pending.append(partial(_drop, segment))
+                self._pending.append(_dropping(segment))
 
     def close(self) -> None:
         """Commit, forget the rows of open episodes, and let go of the store."""
@@ -502,8 +498,8 @@ def _insert_once(
         cursor.execute(statement, (books.run, *row))
 
 
-def _drop(segment: Segment, cursor: sqlite3.Cursor, books: Books) -> None:
-    books.drop(cursor, segment)
+def _dropping(segment: Segment) -> Write:
+    return lambda cursor, books: books.drop(cursor, segment)
 
 
 def _place(path: Path) -> tuple[int, int]:
@@ -525,7 +521,6 @@ class SqlPointBook(PointBook):
     def __init__(self, uri: str, experiment: str) -> None:
         self._experiment = experiment
         self._path, self._connection = connect_writing(uri)
-        self._closed = False
 
     def points(self) -> list[dict[str, Any]]:
         """Return the points that are known, by number."""
@@ -563,6 +558,4 @@ class SqlPointBook(PointBook):
 
     def close(self) -> None:
         """Let go of the store."""
-        if not self._closed:
-            self._closed = True
-            self._connection.close()
+        self._connection.close()
