@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
+from dataclasses import fields
 
 from ganglion.broker.link import Admission
 from ganglion.errors import GanglionError, LimitExceeded, RemoteProtocolError
@@ -29,19 +30,8 @@ def admission_of(request: Admit) -> Admission:
     if request.name.startswith("@"):
         raise RemoteProtocolError(f"admit.name: {request.name[:80]!r} is the name of a topic")
     checked(request.name.removesuffix("*") or "x")
-    return Admission(
-        request.name,
-        Role(request.role),
-        request.run,
-        request.token_sha256,
-        request.incarnation,
-        request.uid,
-        request.worker,
-        request.attach,
-        request.evaluation,
-        request.curve_key,
-        request.returns,
-    )
+    known = {one.name: getattr(request, one.name) for one in fields(Admission)}
+    return Admission(**{**known, "role": Role(request.role)})
 
 
 class Strangers:
@@ -76,9 +66,6 @@ class Register:
         self._left: set[str] = set()  # who said that it goes: nobody waits for it
         for admission in first:
             self.admit(admission)
-
-    def __len__(self) -> int:
-        return len(self._by_name)
 
     def admit(self, admission: Admission) -> None:
         """Take in a name, or its next incarnation; LimitExceeded when the register is full."""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
-from ganglion.broker.admission import Register, Strangers
-from ganglion.broker.kernel import Kernel
+from ganglion.broker.admission import Register, Strangers, admission_of, checked
 from ganglion.broker.link import TRANSITIONS, Admission, Close, Effect, Link, Note, Peer, Route, Send, State
 from ganglion.broker.rights import allowed, bit, calls, may_publish, open_calls
-from ganglion.errors import RemoteProtocolError
+from ganglion.errors import GanglionError, RemoteProtocolError
 from ganglion.limits import (
     BEAT_AFTER_SILENCE_S,
     BEAT_ANSWER_S,
@@ -17,17 +17,38 @@ from ganglion.limits import (
     FRAME_BYTES,
     HANDSHAKE_S,
     INTEGER_MAX,
+    KERNEL_BODY_BYTES,
+    KERNEL_BODY_CONTAINERS,
     LATE_ANSWER_S,
     MESSAGE_BYTES,
     MESSAGE_FRAMES,
     PEERS,
     QUEUE_MARK_BYTES,
     RETRY_S,
+    SUBSCRIPTIONS,
     UNJOINED_PEERS,
+    WATCHES,
 )
-from ganglion.wire.codec import Content, codec_of
+from ganglion.wire.codec import Content, codec_of, openings
 from ganglion.wire.envelope import Head, decode_head, encode_head, packed_call, packed_serial
-from ganglion.wire.messages import PROTOCOL_VERSION, Failure, Gap, Hello, Lost, Welcome
+from ganglion.wire.messages import (
+    CALL_BY_NAME,
+    PROTOCOL_VERSION,
+    Admit,
+    Call,
+    Done,
+    Failure,
+    Gap,
+    Hello,
+    Info,
+    Joined,
+    Lost,
+    Peers,
+    Subscribe,
+    Watch,
+    Welcome,
+    Withdraw,
+)
 from ganglion.wire.name import Role
 from ganglion.wire.verb import Verb
 
@@ -73,8 +94,15 @@ class Broker:
         self.watchers: dict[str, dict[int, Link]] = {}
         self.topics: dict[bytes, dict[int, Link]] = {}
         self.version, self.pid, self.born_s = version, pid, now_s
-        self._kernel = Kernel(self)
         self._strangers = Strangers()
+        self._handlers: dict[str, Callable[[Link, Any, float], tuple[Any, list[Effect]]]] = {
+            "kernel.info": self._info,
+            "kernel.peers": self._peers,
+            "kernel.watch": self._watch,
+            "kernel.subscribe": self._subscribe,
+            "kernel.admit": self._admit,
+            "kernel.withdraw": self._withdraw,
+        }
         self._peers_max = peers_max
         self._crowded = False
         self._keys = 0
@@ -135,7 +163,7 @@ class Broker:
             return self._hello(link, head, frames, now_s)
         to = bytes(frames[0])
         if not to:
-            return self._kernel.receive(link, link.peer, head, frames, now_s)
+            return self._to_kernel(link, link.peer, head, frames, now_s)
         if to[:1] == b"@":
             return self._publish(link, link.peer, head, to, frames)
         return self._forward(link, link.peer, head, to, frames, now_s)
@@ -204,7 +232,7 @@ class Broker:
                 return self._refuse(link, head.serial, "name", text, now_s)
             effects += [*self._end(former, "succeeded by a newer incarnation", now_s), Close(former, "succeeded")]
         beats = hello.features is not None and "beats_in_call" in hello.features
-        peer = Peer.of(admission, content, hello.language[:32], beats)
+        peer = replace(Peer.of(admission), content=content, language=hello.language[:32], beats_in_call=beats)
         return effects + self._join(link, head, peer, now_s)
 
     def _join(self, link: Link, head: Head, peer: Peer, now_s: float) -> list[Effect]:
@@ -223,11 +251,11 @@ class Broker:
             _NEXT.get(peer.role, ""),
         )
         effects: list[Effect] = [
-            self.tell(link, Head(Verb.WELCOME, head.serial), welcome),
+            self._tell(link, Head(Verb.WELCOME, head.serial), welcome),
             Note("info", "peer.joined", {"name": peer.name, "language": peer.language}),
         ]
         for watcher in self.watchers.get(peer.name, {}).values():
-            effects.append(self._kernel.joined(watcher, peer))
+            effects.append(self._tell_joined(watcher, peer))
         return effects
 
     def _end(self, link: Link, reason: str, now_s: float) -> list[Effect]:
@@ -242,7 +270,7 @@ class Broker:
             return []
         peer = link.peer
         del self.joined[peer.name]
-        name, idle = peer.name.encode(), not self.working(link)
+        name, idle = peer.name.encode(), not self._working(link)
         told = dict(self.watchers.get(peer.name, {}))
         for route in link.routes.values():
             back = route.target.routes.pop(name, None)
@@ -252,17 +280,11 @@ class Broker:
         returns = self.register.awaited(peer.name) is not None
         lost = Lost(peer.name, peer.incarnation, reason, returns, idle)
         effects: list[Effect] = [Note("info", "peer.lost", {"name": peer.name, "reason": reason})]
-        effects += [self.tell(other, Head(Verb.LOST), lost) for other in told.values()]
+        effects += [self._tell(other, Head(Verb.LOST), lost) for other in told.values()]
         return effects
 
-    def leave(self, link: Link, head: Head, now_s: float) -> list[Effect]:
-        """Answer BYE and end the connection in order."""
-        answer = self.say(link, Head(Verb.BYE, head.serial), b"")
-        self.register.left(link.name)
-        return [answer, *self._end(link, "left", now_s), Close(link, "left")]
-
     def _refuse(self, link: Link, serial: int, kind: str, text: str, now_s: float) -> list[Effect]:
-        answer = self.error(link, serial, kind, text)
+        answer = self._error(link, serial, kind, text)
         note = Note("warning", "peer.refused", {"name": link.name, "kind": kind, "reason": text[:300]})
         return [answer, note, *self._end(link, text, now_s), Close(link, text)]
 
@@ -273,18 +295,17 @@ class Broker:
             if now_s - link.heard_s <= BEAT_AFTER_SILENCE_S:
                 return []
             link.asked_s = now_s
-            return [self.say(link, Head(Verb.BEAT, 1), b"")]
-        if now_s - link.asked_s <= BEAT_ANSWER_S or (not peer.beats_in_call and self.working(link)):
+            return [self._say(link, Head(Verb.BEAT, 1), b"")]
+        if now_s - link.asked_s <= BEAT_ANSWER_S or (not peer.beats_in_call and self._working(link)):
             return []
         reason = f"silent for {now_s - link.heard_s:.1f} s"
         return [*self._end(link, reason, now_s), Close(link, reason)]
 
-    def working(self, link: Link) -> bool:
-        """Say whether a peer has a CALL to answer."""
+    def _working(self, link: Link) -> bool:
         return any(route.back is not None and route.back.open for route in link.routes.values())
 
     # -- routing ------------------------------------------------------------------------------------------------------
-    def route(self, link: Link, peer: Peer, to: bytes) -> Route | None:
+    def _route(self, link: Link, peer: Peer, to: bytes) -> Route | None:
         """Return the route from a peer to a name, made if it is missing; None if nobody has that name."""
         route = link.routes.get(to)
         if route is not None:
@@ -303,19 +324,19 @@ class Broker:
     def _forward(
         self, link: Link, peer: Peer, head: Head, to: bytes, frames: Sequence[bytes], now_s: float
     ) -> list[Effect]:
-        route = self.route(link, peer, to)
+        route = self._route(link, peer, to)
         verb = head.verb
         if route is None:
             return self._nobody(link, peer, head, to, now_s)
         if not route.allowed & bit(verb):
-            return self.forbidden(link, head, f"{peer.role} may not say {verb.name} to {_show(to)}", now_s)
+            return self._forbidden(link, head, f"{peer.role} may not say {verb.name} to {_show(to)}", now_s)
         if verb is _CALL:
             if packed_call(head.call) not in route.calls:
                 text = f"{peer.role} may not call {head.call[:80]!r} of {_show(to)}"
-                return self.forbidden(link, head, text, now_s)
+                return self._forbidden(link, head, text, now_s)
             if len(route.open) >= route.limit or route.target.queued_bytes > QUEUE_MARK_BYTES:
                 text = f"{_show(to)} has {len(route.open)} open calls of yours, {route.target.queued_bytes} bytes wait"
-                return [self.busy(link, head.serial, text)]
+                return [self._again(link, head.serial, text)]
             route.open.append(packed_serial(head.serial))
         elif verb in _ANSWERS:
             serials = [] if route.back is None else route.back.open
@@ -323,14 +344,14 @@ class Broker:
             if serial is None:
                 if now_s - max(link.joined_s, route.target.joined_s) <= LATE_ANSWER_S:
                     return [Note("info", "answer.late", {"source": link.name, "to": _show(to)})]
-                return self.forbidden(link, head, f"{_show(to)} has no open call {head.serial}", now_s)
+                return self._forbidden(link, head, f"{_show(to)} has no open call {head.serial}", now_s)
             serials.remove(serial)
         return [Send(route.target, (route.source, *frames[1:]))]
 
     def _publish(self, link: Link, peer: Peer, head: Head, to: bytes, frames: Sequence[bytes]) -> list[Effect]:
         topic = to.decode(errors="replace")
         if head.verb is not Verb.TELL or not may_publish(peer, topic):
-            return self.forbidden(link, head, f"{peer.role} may not say {head.verb.name} to {_show(to)}", link.heard_s)
+            return self._forbidden(link, head, f"{peer.role} may not say {head.verb.name} to {_show(to)}", link.heard_s)
         effects: list[Effect] = []
         source = peer.name.encode()
         for reader in self.topics.get(to, {}).values():
@@ -344,7 +365,7 @@ class Broker:
 
     def _tell_gap(self, reader: Link, to: bytes) -> Effect:
         gap = Gap(to.decode(errors="replace"), reader.gaps.pop(to))
-        return self.tell(reader, Head(Verb.TELL, 0, "kernel.gap"), gap)
+        return self._tell(reader, Head(Verb.TELL, 0, "kernel.gap"), gap)
 
     def _nobody(self, link: Link, peer: Peer, head: Head, to: bytes, now_s: float) -> list[Effect]:
         """Answer a CALL to who is not there: it is to be said again if its bearer will come; note all else."""
@@ -354,13 +375,13 @@ class Broker:
         name = to.decode(errors="replace")
         awaited = self.register.awaited(name) if name not in self.joined else None
         if awaited is None:
-            return [self.error(link, head.serial, "unreachable", f"nobody named {_show(to)} has joined")]
+            return [self._error(link, head.serial, "unreachable", f"nobody named {_show(to)} has joined")]
         if packed_call(head.call) not in calls(peer, Peer.of(awaited)):
             text = f"{peer.role} may not call {head.call[:80]!r} of {_show(to)}"
-            return self.forbidden(link, head, text, now_s)
-        return [self.absent(link, head.serial, name)]
+            return self._forbidden(link, head, text, now_s)
+        return [self._again(link, head.serial, f"{name} is absent and will return", {"absent": True})]
 
-    def forbidden(self, link: Link, head: Head, text: str, now_s: float) -> list[Effect]:
+    def _forbidden(self, link: Link, head: Head, text: str, now_s: float) -> list[Effect]:
         """Refuse what a peer may not say; the tenth within ten seconds ends its connection.
 
         A CALL is answered. All else is noted: nobody awaits an answer, and an ERROR would hit a call of the sender's
@@ -373,33 +394,141 @@ class Broker:
             return self._refuse(link, serial, "forbidden", text, now_s)
         if head.verb is not _CALL:
             return [Note("warning", "message.forbidden", {"name": link.name, "reason": text[:300]})]
-        return [self.error(link, serial, "forbidden", text)]
+        return [self._error(link, serial, "forbidden", text)]
 
     # -- the kernel's own words ---------------------------------------------------------------------------------------
-    def say(self, link: Link, head: Head, body: bytes) -> Send:
-        """Return the effect that tells a connection something in the kernel's name."""
+    def _say(self, link: Link, head: Head, body: bytes) -> Send:
         return Send(link, (b"", encode_head(head), body))
 
-    def tell(self, link: Link, head: Head, message: Any) -> Send:
-        """Return the effect that tells a connection a message in the encoding that it chose."""
-        return self.say(link, head, codec_of(type(message)).encode(message, _content_of(link)))
+    def _tell(self, link: Link, head: Head, message: Any) -> Send:
+        content = Content.MSGPACK if link.peer is None else link.peer.content
+        return self._say(link, head, codec_of(type(message)).encode(message, content))
 
-    def error(self, link: Link, serial: int, kind: str, text: str) -> Send:
-        """Return the effect that answers with an ERROR."""
-        return self.tell(link, Head(Verb.ERROR, serial), Failure(kind, text))
+    def _error(self, link: Link, serial: int, kind: str, text: str) -> Send:
+        return self._tell(link, Head(Verb.ERROR, serial), Failure(kind, text))
 
-    def busy(self, link: Link, serial: int, text: str) -> Send:
-        """Return the effect that answers a CALL for which there is no room now: it is to be said again."""
-        return self.tell(link, Head(Verb.ERROR, serial), Failure("busy", text, retry_after_ms=_AGAIN_MS))
+    def _again(self, link: Link, serial: int, text: str, data: dict[str, Any] | None = None) -> Send:
+        """Answer a CALL which cannot be delivered now: it is to be said again."""
+        return self._tell(link, Head(Verb.ERROR, serial), Failure("busy", text, retry_after_ms=_AGAIN_MS, data=data))
 
-    def absent(self, link: Link, serial: int, name: str) -> Send:
-        """Return the effect that answers a CALL to who is lost and will come again: it is to be said again."""
-        failure = Failure("busy", f"{name} is absent and will return", retry_after_ms=_AGAIN_MS, data={"absent": True})
-        return self.tell(link, Head(Verb.ERROR, serial), failure)
+    def _tell_joined(self, watcher: Link, peer: Peer) -> Send:
+        message = Joined(peer.name, peer.incarnation, peer.role.value, peer.content.value, peer.language)
+        return self._tell(watcher, Head(Verb.TELL, 0, "kernel.joined"), message)
 
     def admit(self, admission: Admission) -> None:
         """Let a name join from now on; LimitExceeded when the register is full."""
         self.register.admit(admission)
+
+    # -- messages to the kernel ---------------------------------------------------------------------------------------
+    def _to_kernel(self, link: Link, peer: Peer, head: Head, frames: Sequence[bytes], now_s: float) -> list[Effect]:
+        """Decide about one message to the empty name: answer it, or hand it on to the supervisor."""
+        if head.verb is Verb.BEAT:
+            return [] if head.call else [self._say(link, Head(Verb.BEAT, head.serial, "here"), b"")]
+        if head.verb is Verb.BYE:
+            answer = self._say(link, Head(Verb.BYE, head.serial), b"")
+            self.register.left(link.name)
+            return [answer, *self._end(link, "left", now_s), Close(link, "left")]
+        if head.verb is not Verb.CALL:
+            return self._forbidden(link, head, f"the kernel takes no {head.verb.name}", now_s)
+        call = CALL_BY_NAME.get(head.call)
+        if call is None or call.callee is not None:
+            return [self._error(link, head.serial, "unknown_call", f"the kernel knows no call {head.call[:80]!r}")]
+        if peer.role not in call.callers:
+            return self._forbidden(link, head, f"{peer.role} may not call {call.name}", now_s)
+        handler = self._handlers.get(call.name)
+        try:
+            if handler is not None:
+                reply, effects = handler(link, _decoded(call, frames), now_s)
+                return [self._tell(link, Head(Verb.REPLY, head.serial), reply), *effects]
+            if call.name == "kernel.overdue":
+                accused = link.routes.get(_decoded(call, frames).peer.encode(errors="replace"))
+                if accused is None or not accused.open:
+                    return [self._error(link, head.serial, "forbidden", "you await no answer of that peer")]
+        except GanglionError as error:
+            return [self._error(link, head.serial, error.kind, str(error))]
+        return self._hand_on(link, peer, head, frames)
+
+    def _hand_on(self, link: Link, peer: Peer, head: Head, frames: Sequence[bytes]) -> list[Effect]:
+        supervisor = self.joined.get("supervisor")
+        if supervisor is None or supervisor.peer is None:  # a new broker's first peers may be here before it
+            return [self._again(link, head.serial, "supervisor is absent and will return", {"absent": True})]
+        route = self._route(supervisor, supervisor.peer, peer.name.encode())
+        assert route is not None
+        assert route.back is not None
+        if len(route.back.open) >= open_calls(peer):
+            return [self._again(link, head.serial, "too many open calls to the kernel")]
+        route.allowed |= bit(Verb.REPLY) | bit(Verb.ERROR)  # the supervisor may answer a peer that asked the kernel
+        route.back.open.append(packed_serial(head.serial))
+        return [Send(supervisor, (peer.name.encode(), encode_head(head), *frames[2:]))]
+
+    def _info(self, link: Link, request: Any, now_s: float) -> tuple[Info, list[Effect]]:
+        info = Info(self.version, PROTOCOL_VERSION, self.pid, len(self.joined), now_s - self.born_s)
+        return info, []
+
+    def _peers(self, link: Link, request: Any, now_s: float) -> tuple[Peers, list[Effect]]:
+        rows = []
+        for name, other in self.joined.items():
+            peer = other.peer
+            assert peer is not None
+            waits = [to.decode() for to, route in other.routes.items() if route.open]
+            rows.append(
+                {
+                    "name": name,
+                    "role": peer.role.value,
+                    "run": peer.run,
+                    "incarnation": peer.incarnation,
+                    "language": peer.language,
+                    "remote": other.curve_key is not None,
+                    "worker": peer.worker,
+                    "heard_ms": int(1000 * (now_s - other.heard_s)),
+                    "waiting_for": waits,
+                    "queued_bytes": other.queued_bytes,
+                }
+            )
+        return Peers(rows), []
+
+    def _watch(self, link: Link, request: Watch, now_s: float) -> tuple[Done, list[Effect]]:
+        if len(link.watches) + len(request.peers) > WATCHES:
+            raise RemoteProtocolError(f"watch.peers: expected at most {WATCHES} in all (watches)")
+        effects: list[Effect] = []
+        for name in request.peers:
+            checked(name)
+        for name in dict.fromkeys(request.peers):
+            link.watches.add(name)
+            self.watchers.setdefault(name, {})[link.key] = link
+            there = self.joined.get(name)
+            if there is not None and there.peer is not None:
+                effects.append(self._tell_joined(link, there.peer))
+        return Done(), effects
+
+    def _subscribe(self, link: Link, request: Subscribe, now_s: float) -> tuple[Done, list[Effect]]:
+        if len(link.topics) >= SUBSCRIPTIONS:
+            raise RemoteProtocolError(f"subscribe.topic: expected at most {SUBSCRIPTIONS} (subscriptions)")
+        if not request.topic.startswith("@"):
+            raise RemoteProtocolError(f"subscribe.topic: expected @<run>/<topic>, found {request.topic[:80]!r}")
+        topic = checked(request.topic).encode()
+        link.topics.add(topic)
+        self.topics.setdefault(topic, {})[link.key] = link
+        return Done(), []
+
+    def _admit(self, link: Link, request: Admit, now_s: float) -> tuple[Done, list[Effect]]:
+        self.register.admit(admission_of(request))
+        return Done(), []
+
+    def _withdraw(self, link: Link, request: Withdraw, now_s: float) -> tuple[Done, list[Effect]]:
+        effects: list[Effect] = []
+        for name in request.names:
+            self.register.withdraw(name)
+            there = self.joined.get(name)
+            if there is not None:
+                effects += [*self.disconnect(there, "withdrawn", now_s), Close(there, "withdrawn")]
+            for watcher in self.watchers.pop(name, {}).values():  # nobody will bear the name
+                watcher.watches.discard(name)
+            topic = name.encode()
+            for reader in self.topics.pop(topic, {}).values():
+                reader.topics.discard(topic)
+                reader.gaps.pop(topic, None)
+        return Done(), effects
 
 
 _NEXT = {
@@ -419,8 +548,16 @@ def _content(text: str) -> Content:
         raise RemoteProtocolError(f"hello.content: expected msgpack or json, found {text[:40]!r}") from error
 
 
-def _content_of(link: Link) -> Content:
-    return link.peer.content if link.peer is not None else Content.MSGPACK
+def _decoded(call: Call, frames: Sequence[bytes]) -> Any:
+    """Return a request; RemoteProtocolError for one that is no such message, or more than we would decode."""
+    body = frames[2] if len(frames) > 2 else b""
+    if len(body) > KERNEL_BODY_BYTES:
+        text = f"expected at most {KERNEL_BODY_BYTES} bytes (kernel_body_bytes), found {len(body)}"
+        raise RemoteProtocolError(f"body: {text}")
+    if openings(body) > KERNEL_BODY_CONTAINERS:
+        text = f"expected at most {KERNEL_BODY_CONTAINERS} maps and lists (kernel_body_containers)"
+        raise RemoteProtocolError(f"body: {text}, found what may be {openings(body)}")
+    return codec_of(call.request).decode(body)
 
 
 def _show(to: bytes) -> str:

@@ -77,28 +77,16 @@ class Peer:
     incarnation: int
     uid: str | None
     worker: int | None
-    content: Content
-    language: str
-    beats_in_call: bool
+    content: Content = Content.MSGPACK
+    language: str = ""
+    beats_in_call: bool = False
     evaluation: bool = False
 
     @classmethod
-    def of(
-        cls, admission: Admission, content: Content = Content.MSGPACK, language: str = "", beats_in_call: bool = False
-    ) -> Peer:
+    def of(cls, place: Admission) -> Peer:
         """Return who takes an admitted place."""
-        return cls(
-            admission.name,
-            admission.role,
-            admission.run,
-            admission.incarnation,
-            admission.uid,
-            admission.worker,
-            content,
-            language,
-            beats_in_call,
-            admission.evaluation,
-        )
+        known = (place.name, place.role, place.run, place.incarnation, place.uid, place.worker)
+        return cls(*known, evaluation=place.evaluation)
 
 
 class Route:
@@ -132,25 +120,6 @@ class Link:
     `queued_bytes` are kept by the front. `sink` belongs to the front alone. `origin` is the process or address behind
     it, as the system tells; empty if it does not.
     """
-
-    __slots__ = (
-        "asked_s",
-        "born_s",
-        "curve_key",
-        "gaps",
-        "heard_s",
-        "joined_s",
-        "key",
-        "origin",
-        "peer",
-        "queued_bytes",
-        "refusals_s",
-        "routes",
-        "sink",
-        "state",
-        "topics",
-        "watches",
-    )
 
     def __init__(self, key: int, now_s: float, origin: str = "") -> None:
         self.key = key

@@ -33,11 +33,10 @@ def _anyone(source: Peer, target: Peer) -> bool:
 
 RIGHTS: dict[tuple[Role, Role], tuple[frozenset[Verb], Relation]] = {
     (Role.SUPERVISOR, Role.GOVERNOR): (frozenset({Verb.CALL, Verb.BYE}), _anyone),
-    (Role.SUPERVISOR, Role.CONTROLLER): (frozenset({Verb.BYE}), _anyone),
-    (Role.SUPERVISOR, Role.ENVIRONMENT): (frozenset({Verb.BYE}), _anyone),
-    (Role.SUPERVISOR, Role.MUSCLE): (frozenset({Verb.BYE}), _anyone),
-    (Role.SUPERVISOR, Role.BRAIN): (frozenset({Verb.BYE}), _anyone),
-    (Role.SUPERVISOR, Role.STORE): (frozenset({Verb.BYE}), _anyone),
+    **{
+        (Role.SUPERVISOR, role): (frozenset({Verb.BYE}), _anyone)
+        for role in (Role.CONTROLLER, Role.ENVIRONMENT, Role.MUSCLE, Role.BRAIN, Role.STORE)
+    },
     (Role.GOVERNOR, Role.CONTROLLER): (frozenset({Verb.CALL, Verb.SIGNAL}), _same_run),
     (Role.GOVERNOR, Role.BRAIN): (frozenset({Verb.CALL}), _same_run),
     (Role.GOVERNOR, Role.STORE): (frozenset({Verb.TELL}), _same_run),
@@ -57,11 +56,7 @@ _CALLS = {
     )
     for caller, callee in RIGHTS
 }
-_NO_CALLS: frozenset[bytes] = frozenset()
-
-_PUBLISHERS = frozenset(
-    {Role.SUPERVISOR, Role.GOVERNOR, Role.CONTROLLER, Role.ENVIRONMENT, Role.MUSCLE, Role.BRAIN, Role.STORE}
-)
+_PUBLISHERS = frozenset(Role) - {Role.OPERATOR, Role.OBSERVER}
 _NOBODY: tuple[frozenset[Verb], Relation] = (frozenset(), _anyone)
 
 
@@ -85,9 +80,7 @@ def allowed(source: Peer, target: Peer) -> int:
 
 def calls(source: Peer, target: Peer) -> frozenset[bytes]:
     """Return the names of the calls that `source` may ask of `target`, as they stand in a head."""
-    if Verb.CALL not in _own(source, target):
-        return _NO_CALLS
-    return _CALLS[source.role, target.role]
+    return _CALLS[source.role, target.role] if Verb.CALL in _own(source, target) else frozenset()
 
 
 def may_publish(source: Peer, topic: str) -> bool:

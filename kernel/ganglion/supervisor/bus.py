@@ -37,7 +37,7 @@ from ganglion.supervisor.child import Restarts
 from ganglion.supervisor.launcher import Launcher
 from ganglion.supervisor.process import Process, end
 from ganglion.transport.asynclink import AsyncLink
-from ganglion.transport.binding import Bound, bind_local
+from ganglion.transport.endpoint import Bound, bind_local
 from ganglion.wire.codec import Content, codec_of, decode_map
 from ganglion.wire.envelope import Head, decode_head, encode_head
 from ganglion.wire.messages import (

@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import cast
 
-from ganglion.errors import DeadlineExceeded, PeerLost, RemoteProtocolError
+from ganglion.errors import PeerLost, RemoteProtocolError
 from ganglion.limits import RETRY_S
-from ganglion.transport.endpoint import parse_endpoint
+from ganglion.transport.endpoint import connecting, parse_endpoint
 from ganglion.transport.frames import encode
 from ganglion.transport.zmtp import Connection, State
 
@@ -28,7 +28,6 @@ class AsyncLink(asyncio.Protocol):
         self._connection = Connection(listening=False)
         self._transport: asyncio.Transport | None = None
         self._opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._writable: asyncio.Future[None] | None = None
         self._time = asyncio.get_running_loop().time
         self._reason = ""
         self._closed = False
@@ -45,19 +44,13 @@ class AsyncLink(asyncio.Protocol):
         where = parse_endpoint(endpoint)
         loop = asyncio.get_running_loop()
         link = cls(on_message, on_closed)
-        try:
+        with connecting(endpoint, timeout_s, link.close):
             async with asyncio.timeout(timeout_s):
                 if where.path:
                     await link._reach(where.path)
                 else:
                     await loop.create_connection(lambda: link, where.host, where.port)
                 await link._opened
-        except TimeoutError as error:
-            link.close()
-            raise DeadlineExceeded(f"{endpoint}: expected a broker's handshake within {timeout_s} s") from error
-        except OSError as error:
-            link.close()
-            raise PeerLost(_BROKER, f"{endpoint}: {error.strerror or error}") from error
         return link
 
     async def _reach(self, path: str) -> None:
@@ -73,13 +66,6 @@ class AsyncLink(asyncio.Protocol):
             raise PeerLost(_BROKER, self._reason or "the connection is closed")
         self._transport.write(b"".join(encode(frames)))
 
-    async def drain(self) -> None:
-        """Wait until the system has taken most of what was sent; PeerLost when the connection ends before."""
-        if self._closed:
-            raise PeerLost(_BROKER, self._reason or "the connection is closed")
-        if self._writable is not None:
-            await asyncio.shield(self._writable)
-
     def close(self) -> None:
         """Close after what was sent has been written; no callback follows."""
         self._closed = True
@@ -91,7 +77,7 @@ class AsyncLink(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin the handshake."""
         self._transport = cast(asyncio.Transport, transport)  # uvloop's is one in all but its type
-        self._speak(self._connection)
+        self._speak()
 
     def data_received(self, data: bytes) -> None:
         """Decode a chunk and hand on its messages."""
@@ -100,11 +86,11 @@ class AsyncLink(asyncio.Protocol):
             messages = connection.messages(data, self._time())
         except RemoteProtocolError as error:
             self._reason = str(error)
-            self._speak(connection)
-            self._abort()
+            self._speak()
+            if self._transport is not None:
+                self._transport.close()
             return
-        if connection.outgoing:
-            self._speak(connection)
+        self._speak()
         if connection.state is State.OPEN and not self._opened.done():
             self._opened.set_result(None)
         for frames in messages:
@@ -112,36 +98,21 @@ class AsyncLink(asyncio.Protocol):
                 return
             self._on_message(frames)
 
-    def pause_writing(self) -> None:
-        """Remember that the broker does not take what we send."""
-        self._writable = asyncio.get_running_loop().create_future()
-
-    def resume_writing(self) -> None:
-        """Wake who waits in `drain`."""
-        if self._writable is not None:
-            if not self._writable.done():
-                self._writable.set_result(None)
-            self._writable = None
-
     def connection_lost(self, error: Exception | None) -> None:
         """Tell who waits, once."""
         reason = self._reason or (str(error) if error else "it closed the connection")
         self._reason = reason
         joined = self._opened.done()  # before that, `connect` raises
-        for waiting in (self._opened, self._writable):
-            if waiting is not None and not waiting.done():
-                waiting.set_exception(PeerLost(_BROKER, reason))
-                waiting.exception()  # nobody may be waiting
+        if not joined:
+            self._opened.set_exception(PeerLost(_BROKER, reason))
+            self._opened.exception()  # nobody may be waiting
         if not self._closed:
             self._closed = True
             if joined:
                 self._on_closed(reason)
 
-    def _speak(self, connection: Connection) -> None:
-        if self._transport is not None and connection.outgoing:
-            self._transport.write(bytes(connection.outgoing))
-            connection.outgoing.clear()
-
-    def _abort(self) -> None:
-        if self._transport is not None:
-            self._transport.close()
+    def _speak(self) -> None:
+        outgoing = self._connection.outgoing
+        if self._transport is not None and outgoing:
+            self._transport.write(bytes(outgoing))
+            outgoing.clear()

@@ -11,9 +11,9 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
-from ganglion.errors import DeadlineExceeded, PeerLost, RemoteProtocolError
+from ganglion.errors import PeerLost, RemoteProtocolError
 from ganglion.limits import RETRY_S
-from ganglion.transport.endpoint import parse_endpoint
+from ganglion.transport.endpoint import connecting, parse_endpoint
 from ganglion.transport.frames import encode
 from ganglion.transport.zmtp import Connection, State
 
@@ -55,22 +55,13 @@ class BlockingLink:
         deadline_s = time.monotonic() + timeout_s
         family = socket.AF_UNIX if where.path else socket.AF_INET6 if ":" in where.host else socket.AF_INET
         connected = socket.socket(family, socket.SOCK_STREAM)
-        try:
+        with connecting(endpoint, timeout_s, connected.close):
             connected.settimeout(timeout_s)
             _reach(connected, where.path or (where.host, where.port), deadline_s)
             if not where.path:
                 connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             link = cls(connected)
             link._shake_hands(deadline_s)
-        except TimeoutError as error:
-            connected.close()
-            raise DeadlineExceeded(f"{endpoint}: expected a broker's handshake within {timeout_s} s") from error
-        except OSError as error:
-            connected.close()
-            raise PeerLost(_BROKER, f"{endpoint}: {error.strerror or error}") from error
-        except (DeadlineExceeded, PeerLost):
-            connected.close()
-            raise
         return link
 
     def _shake_hands(self, deadline_s: float) -> None:
@@ -78,7 +69,7 @@ class BlockingLink:
         while self._connection.state is not State.OPEN:
             left_s = deadline_s - time.monotonic()
             if left_s <= 0.0 or not self._take(left_s):
-                raise DeadlineExceeded("the broker did not answer the handshake in time")
+                raise TimeoutError
 
     def send(self, frames: Sequence[bytes]) -> None:
         """Send one message; PeerLost when the connection has ended."""

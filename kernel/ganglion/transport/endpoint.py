@@ -1,12 +1,19 @@
-"""Endpoints: `ipc:///path` and `tcp://host:port`, and which of them stay on this machine."""
+"""Endpoints: `ipc:///path` and `tcp://host:port`, which of them stay on this machine, and sockets bound there."""
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import os
 import socket
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
-from ganglion.errors import LaunchError
+from ganglion.errors import DeadlineExceeded, LaunchError, PeerLost
 
+_BACKLOG = 128  # connections that the system holds until somebody accepts them
+_OWNER_ALONE = 0o600
 _LOOPBACK_4, _LOOPBACK_6 = 127, bytes(15) + b"\1"
 _PATH_BYTES_MAX = 107  # sun_path of Linux holds 108 with its zero; macOS 104, where bind says so itself
 
@@ -54,3 +61,105 @@ def parse_endpoint(text: str) -> Endpoint:
             return Endpoint(host=host, port=int(port))
         raise LaunchError(f"endpoint {text!r}: expected tcp://host:port with a port of 0 to 65535")
     raise LaunchError(f"endpoint {text!r}: expected ipc:///path or tcp://host:port")
+
+
+@contextlib.contextmanager
+def connecting(endpoint: str, timeout_s: float, close: Callable[[], None]) -> Iterator[None]:
+    """Close what was begun where a connection does not come about; PeerLost or DeadlineExceeded says why."""
+    try:
+        yield
+    except BaseException as error:
+        close()
+        if isinstance(error, TimeoutError):
+            raise DeadlineExceeded(f"{endpoint}: expected a broker's handshake within {timeout_s} s") from error
+        if isinstance(error, OSError):
+            raise PeerLost("broker", f"{endpoint}: {error.strerror or error}") from error
+        raise
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """Hold a socket that listens, and the endpoint as it was bound.
+
+    As long as one process holds it nobody else can listen there. Whoever connects while nobody accepts waits: a
+    broker that is handed the socket after another one has died finds its peers waiting, and no stranger came between.
+    """
+
+    listening: socket.socket
+    endpoint: str
+    _inode: int = 0
+
+    def close(self) -> None:
+        """Listen no more, and remove the socket file unless a successor has put its own there."""
+        self.listening.close()
+        path = parse_endpoint(self.endpoint).path
+        if path:
+            with contextlib.suppress(OSError):
+                if Path(path).lstat().st_ino == self._inode:
+                    Path(path).unlink()
+
+
+def bind_local(text: str) -> Bound:
+    """Listen at an endpoint that only this machine can reach; LaunchError says why it cannot be.
+
+    A socket file has mode 0600, a folder that is missing is made with 0700. A file that nobody listens at any more is
+    replaced; it belongs to a broker that has died.
+    """
+    endpoint = parse_endpoint(text)
+    if not endpoint.local:
+        raise LaunchError(f"endpoint {text!r}: expected one that only this machine can reach, without encryption")
+    try:
+        if endpoint.path:
+            return _bind_ipc(endpoint)
+        listening = _bind_tcp(endpoint)
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            raise LaunchError(f"{text} is in use: somebody listens there already") from error
+        raise LaunchError(f"{text} cannot be bound: {error.strerror or error}") from error
+    return Bound(listening, str(Endpoint(host=endpoint.host, port=listening.getsockname()[1])))
+
+
+def _bind_ipc(endpoint: Endpoint) -> Bound:
+    path = Path(endpoint.path)
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    _check_unused(path)
+    fresh = path.with_name(f".{os.getpid()}.new")  # renamed when it listens: nobody finds one that does not
+    fresh.unlink(missing_ok=True)
+    listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        listening.bind(str(fresh))
+        fresh.chmod(_OWNER_ALONE)  # before it listens: until then nobody can connect, whatever the mode
+        listening.listen(_BACKLOG)
+        fresh.rename(path)
+    except OSError:
+        listening.close()
+        fresh.unlink(missing_ok=True)
+        raise
+    return Bound(listening, str(endpoint), path.lstat().st_ino)
+
+
+def _bind_tcp(endpoint: Endpoint) -> socket.socket:
+    host = "127.0.0.1" if endpoint.host == "localhost" else endpoint.host
+    listening = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((host, endpoint.port))
+        listening.listen(_BACKLOG)
+    except OSError:
+        listening.close()
+        raise
+    return listening
+
+
+def _check_unused(path: Path) -> None:
+    """Raise LaunchError if somebody listens at `path`, or something else than a socket is there."""
+    if not path.exists():
+        return
+    if not path.is_socket():
+        raise LaunchError(f"ipc://{path} cannot be bound: a file that is no socket is there")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as trial:
+        try:
+            trial.connect(str(path))
+        except (ConnectionRefusedError, FileNotFoundError):
+            return
+    raise LaunchError(f"ipc://{path} is in use: somebody listens there already")

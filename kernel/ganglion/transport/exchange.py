@@ -1,152 +1,86 @@
-"""Exchange: what both fronts share: routes, queues, room, turns, shares of time."""
+"""Exchange: what the fronts share: the fast path, routes, queues, room, turns, shares of time."""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from ganglion.broker.core import Broker
-from ganglion.broker.link import Close, Effect, Link, Note, Route, Send
-from ganglion.limits import DECISION_SHARE, HEAD_BYTES, PEERS, QUEUE_MARK_BYTES, UNFINISHED_BYTES
+from ganglion.broker.link import Close, Effect, Link, Note, Send
+from ganglion.limits import (
+    DECISION_SHARE,
+    MESSAGE_BYTES,
+    MESSAGE_BYTES_LARGE,
+    MESSAGE_FRAMES,
+    MESSAGES_PER_CALLBACK,
+    PEERS,
+    QUEUE_MARK_BYTES,
+    UNFINISHED_BYTES,
+    URGENT_MESSAGES,
+)
+from ganglion.transport.frames import encode, frame_header
 from ganglion.wire.name import Role
 from ganglion.wire.verb import Verb
 
+LARGE_BYTES = 65_536  # pieces from here on are worth not being copied
 _SPAN_S = 1.0
+_SAVED_S = 0.1
+_WAIT_MAX_S = 0.25  # much less than a peer may be silent
+_UNBOUNDED = frozenset({Role.SUPERVISOR, Role.GOVERNOR, Role.CONTROLLER, Role.STORE})
+_LARGE_ROLES = frozenset({Role.BRAIN, Role.GOVERNOR})
 _COUNTED = frozenset(
     {
         "connection.broken",
         "connection.failed",
+        "handshake.refused",
         "listener.resting",
         "message.forbidden",
         "message.undeliverable",
         "peer.refused",
     }
 )
+_CALL, _TELL = int(Verb.CALL), int(Verb.TELL)  # as they stand in a head: an enum would cost a call each time
+_ANSWERS = (int(Verb.REPLY), int(Verb.ERROR))
+_URGENT = frozenset({Verb.SIGNAL, Verb.BEAT, Verb.LOST, Verb.BYE})  # these overtake data that wait
+_SERIAL_BYTES = bytes({0xCC: 2, 0xCD: 3, 0xCE: 5, 0xCF: 9}.get(first, first < 0x80) for first in range(256))
+"""The length of a serial, by its first byte; 0 for what no serial begins with, and for unusual encodings."""
+_BODY_FRAMES = range(MESSAGE_FRAMES - 2)
+_WALK = range(MESSAGES_PER_CALLBACK)
 
 
-@dataclass(slots=True)
-class _Held:
-    since_s: float
-    count: int = 0
-    last: Note | None = None
-
-
-class Tally:
-    """Hand notes on; of those that anybody can cause as often as he likes, one a second.
-
-    The first of its kind passes at once, the others of the next second are counted: `tick` then says the last of them
-    with the `count`. Of one kind are notes of one event, about one peer; all strangers together are one.
-    """
-
-    def __init__(self, note: Callable[[Note], None], clock: Callable[[], float]) -> None:
-        self._note = note
-        self._clock = clock
-        self._held: dict[tuple[str, str, str], _Held] = {}
-
-    def __call__(self, note: Note) -> None:
-        """Hand a note on, or count it."""
-        if note.event not in _COUNTED:
-            self._note(note)
-            return
-        key = _kind(note)
-        held = self._held.get(key)
-        if held is None:
-            self._held[key] = _Held(self._clock())
-            self._note(note)
-        else:
-            held.count += 1
-            held.last = note
-
-    def tick(self, now_s: float) -> None:
-        """Say what was counted for a second."""
-        for key, held in list(self._held.items()):
-            if now_s - held.since_s < _SPAN_S:
-                continue
-            if held.last is None:
-                del self._held[key]
-                continue
-            said, count = held.last, held.count
-            self._held[key] = _Held(now_s)
-            self._note(Note(said.level, said.event, {**said.fields, "count": count}))
-
-
-def _kind(note: Note) -> tuple[str, str, str]:
-    name = str(note.fields.get("name", note.fields.get("source", "")))
-    return note.event, str(note.fields.get("kind", "")), "" if name.startswith("stranger ") else name
-
-
-CALL, TELL = int(Verb.CALL), int(Verb.TELL)  # as they stand in a head: an enum would cost a call each time
-ANSWERS = (int(Verb.REPLY), int(Verb.ERROR))
-LARGE_BYTES = 65_536  # pieces from here on are worth not being copied
-_UNBOUNDED = frozenset({Role.SUPERVISOR, Role.GOVERNOR, Role.CONTROLLER, Role.STORE})
-_SAVED_S = 0.1
-_WAIT_MAX_S = 0.25  # much less than a peer may be silent
-URGENT = frozenset({Verb.SIGNAL, Verb.BEAT, Verb.LOST, Verb.BYE})
-"""What overtakes data where data wait."""
-SERIAL_BYTES = bytes({0xCC: 2, 0xCD: 3, 0xCE: 5, 0xCF: 9}.get(first, first < 0x80) for first in range(256))
-"""How long a serial is, by its first byte; 0 for what no serial begins with, and for detours."""
-
-
-def passes(route: Route, head: bytes) -> bool:
-    """Say whether a message with this head may take a known route without a decision, and count it.
-
-    The broker decides about what may not; the native front's walk holds the same rules once more.
-    """
-    # Only an array of 1 to 5 elements has the verb in its second byte; the receiver reads what we have judged by.
-    if not 2 <= len(head) <= HEAD_BYTES or not 0x90 < head[0] < 0x96:
-        return False
-    verb = head[1]
-    if not route.allowed >> verb & 1:
-        return False
-    if verb == CALL:
-        if len(route.open) >= route.limit or route.target.queued_bytes > QUEUE_MARK_BYTES:
-            return False
-        if called(head) not in route.calls:
-            return False
-        route.open.append(serial_of(head))
-        return True
-    if verb in ANSWERS:
-        back, serial = route.back, serial_of(head)
-        if back is None or serial not in back.open:
-            return False
-        back.open.remove(serial)
-        return True
-    return verb == TELL
-
-
-def serial_of(head: bytes) -> bytes:
-    """Return the serial of a head, as it stands there; empty if it stands in no usual way."""
-    return head[2 : 2 + SERIAL_BYTES[head[2]]] if len(head) > 2 and head[0] > 0x91 else b""
-
-
-def called(head: bytes) -> bytes:
-    """Return the name of the call in a head, as it stands there; something else if it stands in no usual way."""
-    if len(head) < 4 or head[0] < 0x93:  # of fewer than three elements none is a name
-        return b""
-    start = 2 + SERIAL_BYTES[head[2]]
-    return head[start : start + 1 + (head[start] & 31)] if start < len(head) else b""
-
-
-class Sink(Protocol):
-    """Be what a front keeps for one connection: where messages to it go.
+class Sink:
+    """Take the messages to one connection; each front has a kind of its own.
 
     `out` holds messages as they go on the wire (ZMTP frames), in any pieces. Whoever appends to an empty `out` puts
     the sink into `Exchange.dirty`; `Exchange.flush` then has it written. `large` says that a piece in `out` is worth
     not being copied.
     """
 
-    out: list[bytes]
-    large: bool
+    def __init__(self) -> None:
+        self.out: list[bytes] = []
+        self.large = False
+        self._held: list[Sink] = []
 
     def send(self, frames: Sequence[bytes]) -> None:
         """Take one message of the kernel's decision; like an append to `out`, it is written by `flush`."""
+        raise NotImplementedError
 
     def flush(self) -> bool:
-        """Write what `out` holds; True if more than the mark was waiting before: slow down who sent it."""
+        """Write what `out` holds; return whether more than the mark was waiting before: the sender is to slow down."""
+        raise NotImplementedError
 
     def hold(self, sender: Sink) -> None:
-        """Stop reading from `sender` until half of what waits here is written."""
+        """Stop reading from `sender`, unless it is stopped already, until half of what waits here is written."""
+        if sender not in self._held:
+            self._held.append(sender)
+            sender.pause()
+
+    def release(self) -> None:
+        """Go on reading from all senders that were stopped for this destination."""
+        held, self._held = self._held, []
+        for sender in held:
+            sender.resume()
 
     def pause(self) -> None:
         """Stop reading, until `resume` was called as often."""
@@ -156,30 +90,175 @@ class Sink(Protocol):
 
     def finish(self, reason: str) -> None:
         """Write what is waiting, for half a second at most, then close."""
+        raise NotImplementedError
 
     def look(self, now_s: float) -> None:
         """Look at the clock; called with each tick."""
 
 
-class Waiting:
-    """Keep the senders that wait until one destination has less to take; none is stopped twice."""
+class Served(Sink):
+    """Serve one connection of a front: forward what needs no decision, give the broker all else.
 
-    __slots__ = ("_senders",)
+    `tired` says that `walk` has forwarded as much as one turn allows.
+    """
 
-    def __init__(self) -> None:
-        self._senders: list[Sink] = []
+    def __init__(self, exchange: Exchange) -> None:
+        super().__init__()
+        self._exchange = exchange
+        self._prefix = b""  # the `from` frame of what this peer sends; empty until it has joined
+        self._urgent: deque[list[bytes]] = deque()
+        self._backlog: deque[list[bytes]] = deque()
+        self.link: Link
+        self.tired = False
 
-    def stop(self, sender: Sink) -> None:
-        """Stop reading from a sender, unless it waits already."""
-        if sender not in self._senders:
-            self._senders.append(sender)
-            sender.pause()
+    def walk(self, data: bytes, start: int) -> int:
+        """Forward the messages at `start` that need no decision; return where the first other one begins.
 
-    def release(self) -> None:
-        """Let all go on."""
-        senders, self._senders = self._senders, []
-        for sender in senders:
-            sender.resume()
+        This is the hot path: per message one look at the table of routes, one at the verb, and two appends to the
+        destination's list. What is not plain, allowed and complete is left to `Broker.receive`, which knows all rules.
+        No function is called per message: a call costs as much as all of it.
+        """
+        end = len(data)
+        routes = self.link.routes
+        dirty = self._exchange.dirty
+        prefix = self._prefix
+        try:
+            for _ in _WALK:
+                if start == end:
+                    return start
+                if data[start] != 1:  # [to]: short, more follows
+                    return start
+                head = start + 2 + data[start + 1]
+                route = routes.get(data[start + 2 : head])
+                # [head]: short, more follows, an array of 1 to 5 that begins with the verb
+                if route is None or data[head] != 1 or data[head + 1] < 2 or not 0x90 < data[head + 2] < 0x96:
+                    return start
+                stop = head + 2 + data[head + 1]
+                for _ in _BODY_FRAMES:
+                    flags = data[stop]
+                    if flags < 2:
+                        stop += 2 + data[stop + 1]
+                    elif flags < 4:
+                        stop += 9 + int.from_bytes(data[stop + 1 : stop + 9], "big")
+                    else:
+                        return start
+                    if not flags & 1:
+                        break
+                else:
+                    return start
+                if stop > end:
+                    return start
+                verb = data[head + 3]
+                if not route.allowed >> verb & 1:
+                    return start
+                if verb == _CALL:
+                    if len(route.open) >= route.limit or route.target.queued_bytes > QUEUE_MARK_BYTES:
+                        return start
+                    # the name of the call: behind the serial, of an array of three or more, within its frame
+                    named = head + 4 + _SERIAL_BYTES[data[head + 4]]
+                    tail = named + 1 + (data[named] & 31)
+                    if data[head + 2] < 0x93 or tail > head + 2 + data[head + 1] or data[named:tail] not in route.calls:
+                        return start
+                    route.open.append(data[head + 4 : named])
+                elif verb in _ANSWERS:
+                    back = route.back
+                    # the serial: of an array of two or more, within its frame
+                    named = head + 4 + _SERIAL_BYTES[data[head + 4]]
+                    serial = data[head + 4 : named]
+                    if (
+                        back is None
+                        or serial not in back.open
+                        or data[head + 2] < 0x92
+                        or named > head + 2 + data[head + 1]
+                    ):
+                        return start
+                    back.open.remove(serial)
+                elif verb != _TELL:
+                    return start
+                sink = route.target.sink
+                out = sink.out
+                if not out:
+                    dirty.append(sink)
+                out.append(prefix)
+                out.append(data[head:stop])
+                start = stop
+            self.tired = True
+        except IndexError:  # the chunk ends within a header
+            pass
+        return start
+
+    def forward(self, to: bytes, head: bytes, body: Sequence[bytes]) -> bool:
+        """Forward one message that needs no decision, its body in pieces as they go on the wire; say whether it did."""
+        short = encode([to, head, b""])  # what `walk` judges
+        data = b"".join(short)
+        if self.walk(data, 0) < len(data):
+            return False
+        sink: Sink = self.link.routes[to].target.sink
+        sink.out[-1:] = [*short[2:4], *body]
+        sink.large = sink.large or any(len(piece) >= LARGE_BYTES for piece in body)
+        return True
+
+    def joined(self) -> int:
+        """Take note of the name of a peer that has just joined; return how large its messages may be, 0 before that."""
+        peer = self.link.peer
+        if peer is None or self._prefix:
+            return 0
+        name = peer.name.encode()
+        self._prefix = frame_header(len(name), more=True) + name
+        return MESSAGE_BYTES_LARGE if peer.role in _LARGE_ROLES else MESSAGE_BYTES
+
+    def overtakes(self, frames: Sequence[bytes], item: list[bytes]) -> bool:
+        """Queue a message before all data if it is urgent; too many of them end the connection."""
+        if frames[1][1] not in _URGENT:
+            return False
+        self._urgent.append(item)
+        if len(self._urgent) > URGENT_MESSAGES:
+            self.lose(f"it left {URGENT_MESSAGES} urgent messages unread")
+        return True
+
+    def lose(self, reason: str) -> None:
+        """End the connection at once."""
+        exchange = self._exchange
+        exchange.perform(exchange.broker.disconnect(self.link, reason, exchange.clock()))
+        self._end()
+
+    def _end(self) -> None:
+        raise NotImplementedError
+
+
+class Tally:
+    """Hand notes on; of those that anybody can cause at will, one a second.
+
+    The first of its kind passes at once, the others of the next second are counted: `tick` then says the last of them
+    with the `count`. Of one kind are notes of one event, about one peer; all strangers together are one.
+    """
+
+    def __init__(self, note: Callable[[Note], None], clock: Callable[[], float]) -> None:
+        self._note = note
+        self._clock = clock
+        self._held: dict[tuple[str, ...], tuple[float, int, Note]] = {}  # since when, how many, the last
+
+    def __call__(self, note: Note) -> None:
+        """Hand a note on, or count it."""
+        name = str(note.fields.get("name", note.fields.get("source", "")))
+        key = (note.event, str(note.fields.get("kind", "")), "" if name.startswith("stranger ") else name)
+        if key in self._held:
+            since_s, count, _ = self._held[key]
+            self._held[key] = since_s, count + 1, note
+            return
+        if note.event in _COUNTED:
+            self._held[key] = self._clock(), 0, note
+        self._note(note)
+
+    def tick(self, now_s: float) -> None:
+        """Say what was counted for a second."""
+        for key, (since_s, count, last) in list(self._held.items()):
+            if now_s - since_s < _SPAN_S:
+                continue
+            del self._held[key]
+            if count:
+                self._held[key] = now_s, 0, last
+                self._note(Note(last.level, last.event, {**last.fields, "count": count}))
 
 
 class Budget:
@@ -191,8 +270,7 @@ class Budget:
 
     def __init__(self, bytes_max: int = UNFINISHED_BYTES) -> None:
         self._bytes_max = bytes_max
-        self._arrived: dict[Sink, int] = {}
-        self._announced: dict[Sink, int] = {}
+        self._open: dict[Sink, tuple[int, int]] = {}  # bytes that have come, and that were announced
         self._stopped: list[Sink] = []
         self.pressed = False  # somebody waited for room when the clocks were last looked at
 
@@ -204,21 +282,21 @@ class Budget:
     def account(self, sink: Sink, arrived: int, announced: int) -> None:
         """Note how many bytes a connection has sent, and announced, of a message that is not complete."""
         if announced < LARGE_BYTES:
-            if sink in self._announced:
+            if sink in self._open:
                 self.forget(sink)
             return
-        self._arrived[sink], self._announced[sink] = arrived, announced
-        first = next(iter(self._announced))
+        self._open[sink] = arrived, announced
+        first = next(iter(self._open))
         if first is sink or sink in self._stopped:
             return
-        if sum(self._arrived.values()) - self._arrived[first] + self._announced[first] > self._bytes_max:
+        came, whole = self._open[first]
+        if sum(size for size, _ in self._open.values()) - came + whole > self._bytes_max:
             self._stopped.append(sink)
             sink.pause()
 
     def forget(self, sink: Sink) -> None:
         """Let a finished or ended message make room; who waits may go on, and be stopped again."""
-        if self._announced.pop(sink, None) is not None:
-            del self._arrived[sink]
+        if self._open.pop(sink, None) is not None:
             stopped, self._stopped = self._stopped, []
             for other in stopped:
                 other.resume()

@@ -4,27 +4,22 @@ from __future__ import annotations
 
 import hashlib
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from ganglion.broker.core import Broker
 from ganglion.broker.link import Admission, Link, Note
 from ganglion.errors import PeerLost
 from ganglion.transport.exchange import Exchange, Sink
-from ganglion.transport.frames import split
 from ganglion.wire.name import Role
 
 _BROKER = "broker"
 
 
 class MemoryLink:
-    """Be one peer's link; the same calls as `BlockingLink`, and it never waits.
+    """Be one peer's link; the same calls as `BlockingLink`, and it never waits."""
 
-    With `on_message` messages are handed on by `MemoryBus.pump`, else they are fetched by `receive`.
-    """
-
-    def __init__(self, bus: MemoryBus, on_message: Callable[[list[bytes]], None] | None = None) -> None:
+    def __init__(self, bus: MemoryBus) -> None:
         self._bus = bus
-        self._on_message = on_message
         exchange = bus.exchange
         self._link, effects = exchange.broker.connect(bus.now_s)
         self._sink = self._link.sink = MemorySink(self._link)
@@ -40,8 +35,6 @@ class MemoryLink:
 
     def receive(self, timeout_s: float | None = None) -> list[bytes] | None:
         """Return the next message; None when there is none, whatever the timeout; PeerLost after the end."""
-        if not self._sink.inbox:
-            self._bus.pump()
         if self._sink.inbox:
             return self._sink.pop()
         self._check()
@@ -63,24 +56,16 @@ class MemoryLink:
             exchange.perform(exchange.broker.disconnect(self._link, "it closed the connection", self._bus.now_s))
             exchange.flush()
 
-    def dispatch(self) -> bool:
-        """Hand one message to `on_message`; False if there is none, or nobody to take it."""
-        if self._on_message is None or not self._sink.inbox:
-            return False
-        self._on_message(self._sink.pop())
-        return True
-
     def _check(self) -> None:
         if self._sink.ended:
             raise PeerLost(_BROKER, self._sink.ended)
 
 
-class MemorySink:
+class MemorySink(Sink):
     """Keep what has come for one link; `ended` says why no more will come, empty while it may."""
 
     def __init__(self, link: Link) -> None:
-        self.out: list[bytes] = []
-        self.large = False
+        super().__init__()
         self.inbox: deque[list[bytes]] = deque()
         self.ended = ""
         self._link = link
@@ -97,29 +82,12 @@ class MemorySink:
         self._link.queued_bytes += sum(map(len, frames))
 
     def flush(self) -> bool:
-        """Take what another front has put into `out`."""
-        messages: list[list[bytes]] = []
-        split(b"".join(self.out), 0, messages)
-        self.out = []
-        for frames in messages:
-            self.send(frames)
+        """Do nothing: what is sent has arrived, and no other front leads here."""
         return False
-
-    def hold(self, sender: Sink) -> None:
-        """Do nothing: nobody can be slowed down where nobody waits."""
-
-    def pause(self) -> None:
-        """Do nothing."""
-
-    def resume(self) -> None:
-        """Do nothing."""
 
     def finish(self, reason: str) -> None:
         """End the link; what is in the inbox can still be received."""
         self.ended = self.ended or f"it closed the connection: {reason}"
-
-    def look(self, now_s: float) -> None:
-        """Do nothing: there is no socket to get stuck."""
 
 
 class MemoryBus:
@@ -132,8 +100,7 @@ class MemoryBus:
         self.now_s = now_s
         self.notes: list[Note] = []
         broker = Broker(hashlib.sha256(supervisor_token.encode()).digest(), "memory", 0, now_s)
-        self.exchange = Exchange(broker, self.notes.append, lambda: self.now_s, self._later)
-        self._links: list[MemoryLink] = []
+        self.exchange = Exchange(broker, self.notes.append, lambda: self.now_s, lambda seconds, call: None)
 
     def admit(
         self,
@@ -150,28 +117,11 @@ class MemoryBus:
         digest = hashlib.sha256(token.encode()).digest()
         self.exchange.broker.admit(Admission(name, role, run, digest, incarnation, uid, worker, returns=returns))
 
-    def connect(self, on_message: Callable[[list[bytes]], None] | None = None) -> MemoryLink:
+    def connect(self) -> MemoryLink:
         """Return a new connection, which has not joined."""
-        link = MemoryLink(self, on_message)
-        self._links.append(link)
-        return link
-
-    def pump(self) -> int:
-        """Hand on messages to those who take them by a callback until none is left; returns how many it were."""
-        count = 0
-        busy = True
-        while busy:
-            busy = False
-            for link in list(self._links):
-                while link.dispatch():
-                    count += 1
-                    busy = True
-        return count
+        return MemoryLink(self)
 
     def advance(self, seconds: float) -> None:
         """Let time pass; the broker looks at its clocks once, at the end."""
         self.now_s += seconds
         self.exchange.tick()
-
-    def _later(self, seconds: float, call: Callable[[], None]) -> None:
-        raise AssertionError("nothing of a memory bus asks to be called later")

@@ -6,7 +6,6 @@ import asyncio
 import os
 import socket
 import struct
-from collections import deque
 from collections.abc import Callable, Sequence
 from typing import cast
 
@@ -16,29 +15,14 @@ from ganglion.limits import (
     CLOSING_UNJOINED_S,
     GREETING_PAUSE_S,
     LISTENER_REST_S,
-    MESSAGE_BYTES,
-    MESSAGE_BYTES_LARGE,
-    MESSAGE_FRAMES,
     MESSAGES_PER_CALLBACK,
     PROGRESS_S,
     QUEUE_MARK_BYTES,
     UNFINISHED_IDLE_S,
-    URGENT_MESSAGES,
 )
-from ganglion.transport.binding import Bound, bind_local
-from ganglion.transport.exchange import (
-    ANSWERS,
-    CALL,
-    LARGE_BYTES,
-    SERIAL_BYTES,
-    TELL,
-    URGENT,
-    Exchange,
-    Sink,
-    Waiting,
-    passes,
-)
-from ganglion.transport.frames import encode, encode_error, frame_header
+from ganglion.transport.endpoint import Bound, bind_local
+from ganglion.transport.exchange import LARGE_BYTES, Exchange, Served
+from ganglion.transport.frames import encode, encode_error
 from ganglion.transport.zmtp import Broken, Connection, Message, State
 from ganglion.wire.name import Role
 
@@ -107,61 +91,27 @@ class Listener:
         self._accept()
 
 
-_LARGE_ROLES = (Role.BRAIN, Role.GOVERNOR)
-_BODY_FRAMES = range(MESSAGE_FRAMES - 2)
-_WALK = range(MESSAGES_PER_CALLBACK)
 _DECISIONS_PER_CALLBACK = MESSAGES_PER_CALLBACK // 16  # a decision takes as long as so many that need none
 _FULL_READ_BYTES = 250_000  # uvloop reads 256,000 at once, up to 32 times before anybody else has a turn
 _SLEEPER_S = 0.75  # a look that comes so late accuses nobody: it was us who slept
 _SHAKING_HANDS = (State.SIGNATURE, State.VERSION, State.IDENTITY, State.READY)
 
 
-class NativeConnection(asyncio.Protocol):
+class NativeConnection(Served, asyncio.Protocol):
     """Serve one connection: walk what arrives, forward it, ask the broker about everything else.
 
     It is also the sink of its peer. At most one write of the event loop is under way; what comes after it waits in a
     backlog of our own, where urgent messages go first.
     """
 
-    __slots__ = (
-        "_arrived_s",
-        "_backlog",
-        "_closing",
-        "_coming",
-        "_exchange",
-        "_going",
-        "_held",
-        "_link",
-        "_looked_s",
-        "_pauses",
-        "_prefix",
-        "_rest",
-        "_tired",
-        "_transport",
-        "_urgent",
-        "_wait_s",
-        "_waiting_bytes",
-        "_writing",
-        "_zmtp",
-        "large",
-        "out",
-    )
-
     def __init__(self, exchange: Exchange) -> None:
+        super().__init__(exchange)
         now_s = exchange.clock()
-        self._exchange = exchange
         self._zmtp = Connection(listening=True)
-        self.out: list[bytes] = []
-        self.large = False
-        self._prefix = b""  # the `from` frame of what this peer sends; empty until it has joined
-        self._urgent: deque[list[bytes]] = deque()
-        self._backlog: deque[list[bytes]] = deque()
-        self._waiting_bytes = 0  # in these two
+        self._waiting_bytes = 0  # in the backlog
         self._rest: tuple[bytes, int] | None = None  # of a chunk: what was too much for one turn
-        self._tired = False  # the walk has forwarded as much as one turn allows
         self._writing = False  # the event loop has not written all that we gave it
         self._closing = False
-        self._held = Waiting()  # for less to wait here
         self._pauses = 0
         self._wait_s = 0.0  # before more of it is taken: it has used up its share of our time
         self._arrived_s = now_s
@@ -178,28 +128,34 @@ class NativeConnection(asyncio.Protocol):
         self._transport.set_write_buffer_limits(high=0)
         begun_s = exchange.clock()
         user, origin = _other_end(self._transport)
-        self._link, effects = exchange.broker.connect(begun_s, origin)
-        self._link.sink = self
+        self.link, effects = exchange.broker.connect(begun_s, origin)
+        self.link.sink = self
         if user not in (None, 0, os.getuid()):  # root may be anybody
-            self._lose("it belongs to another user")
+            self.lose("it belongs to another user")
         else:
             self._speak()
             exchange.perform(effects)
         exchange.flush()
         ended_s = exchange.clock()
-        self._wait_s = exchange.shares.spend(self._link, ended_s - begun_s, ended_s)
+        self._wait_s = exchange.shares.spend(self.link, ended_s - begun_s, ended_s)
         if self._wait_s:
             self._yield(b"", 0)
 
     def data_received(self, data: bytes) -> None:
         """Take a chunk, as much of it as one turn allows; the rest when everybody else has had his."""
         self._arrived_s = self._exchange.clock()
+        self._turn(data, 0, len(data) >= _FULL_READ_BYTES)
+
+    def _turn(self, data: bytes, position: int, full: bool = False) -> None:
         try:
-            position = self._work(data, 0)
+            position = self._work(data, position)
         except Exception as error:  # noqa: BLE001  # a defect of ours ends this connection and no other
-            self._fail(error)
+            reason = f"{type(error).__name__}: {error}"[:300]
+            self._exchange.note(Note("error", "connection.failed", {"name": self.link.name, "reason": reason}))
+            if not self._closing:
+                self.lose("we failed at what it sent")
             return
-        if position < len(data) or len(data) >= _FULL_READ_BYTES or self._wait_s:
+        if position < len(data) or full or self._wait_s:
             self._yield(data, position)
 
     def _work(self, data: bytes, position: int) -> int:
@@ -211,10 +167,10 @@ class NativeConnection(asyncio.Protocol):
         decisions = 0
         while position < end and not self._closing:
             if zmtp.plain:
-                start, position = position, self._walk(data, position)
+                start, position = position, self.walk(data, position)
                 if position > start:
-                    self._link.heard_s = now_s
-                if position == end or self._tired:
+                    self.link.heard_s = now_s
+                if position == end or self.tired:
                     break
             if decisions == _DECISIONS_PER_CALLBACK:
                 break
@@ -229,18 +185,18 @@ class NativeConnection(asyncio.Protocol):
             self._account()
             if self._wait_s:
                 break
-        self._tired = False
+        self.tired = False
         if zmtp.taken_bytes > taken_bytes:
-            self._link.heard_s = now_s  # who sends a large message cannot answer a BEAT in its midst
+            self.link.heard_s = now_s  # who sends a large message cannot answer a BEAT in its midst
         answered = bool(self.out)
         if exchange.dirty:
             exchange.flush(self)
-        if answered and self._link.queued_bytes > QUEUE_MARK_BYTES and not self._closing:
+        if answered and self.link.queued_bytes > QUEUE_MARK_BYTES and not self._closing:
             self.hold(self)  # who does not read our answers may wait with his questions
         return position
 
     def _account(self) -> None:
-        peer = self._link.peer
+        peer = self.link.peer
         if (peer is None or peer.role is not Role.BRAIN) and not self._closing:
             self._exchange.budget.account(self, self._zmtp.arrived_bytes, self._zmtp.unfinished_bytes)
 
@@ -253,105 +209,13 @@ class NativeConnection(asyncio.Protocol):
             self._wait_s = 0.0
 
     def _go_on(self) -> None:
-        """Take the rest of a chunk, unless somebody wants us to wait; he will call again."""
-        rest = self._rest
-        if rest is None or self._pauses:
+        """Take the rest of a chunk, unless somebody wants us to wait: then `resume` calls again."""
+        if self._rest is None or self._pauses:
             return
-        self._rest = None
-        data, position = rest
-        try:
-            position = self._work(data, position)
-        except Exception as error:  # noqa: BLE001  # as in `data_received`
-            self._fail(error)
-            return
-        if position < len(data) or self._wait_s:
-            self._yield(data, position)
-        else:
+        rest, self._rest = self._rest, None
+        self._turn(*rest)
+        if self._rest is None:
             self._read_on()
-
-    def _fail(self, error: Exception) -> None:
-        """End the connection at which we failed."""
-        reason = f"{type(error).__name__}: {error}"[:300]
-        self._exchange.note(Note("error", "connection.failed", {"name": self._link.name, "reason": reason}))
-        if not self._closing:
-            self._lose("we failed at what it sent")
-
-    def _walk(self, data: bytes, start: int) -> int:
-        """Forward the messages at `start` that need no decision; return where the first other one begins.
-
-        This is the hot path: per message one look at the table of routes, one at the verb, and two appends to the
-        destination's list. What is not plain, allowed and complete is left to the slow way, which knows all rules;
-        `exchange.passes` is the readable twin of the conditions here. No function is called per message: a call costs
-        as much as all of it.
-        """
-        end = len(data)
-        routes = self._link.routes
-        dirty = self._exchange.dirty
-        prefix = self._prefix
-        try:
-            for _ in _WALK:
-                if start == end:
-                    return start
-                if data[start] != 1:  # [to]: short, more follows
-                    return start
-                head = start + 2 + data[start + 1]
-                route = routes.get(data[start + 2 : head])
-                # [head]: short, more follows, an array of 1 to 5 that begins with the verb
-                if route is None or data[head] != 1 or data[head + 1] < 2 or not 0x90 < data[head + 2] < 0x96:
-                    return start
-                stop = head + 2 + data[head + 1]
-                for _ in _BODY_FRAMES:
-                    flags = data[stop]
-                    if flags < 2:
-                        stop += 2 + data[stop + 1]
-                    elif flags < 4:
-                        stop += 9 + int.from_bytes(data[stop + 1 : stop + 9], "big")
-                    else:
-                        return start
-                    if not flags & 1:
-                        break
-                else:
-                    return start
-                if stop > end:
-                    return start
-                verb = data[head + 3]
-                if not route.allowed >> verb & 1:
-                    return start
-                if verb == CALL:
-                    if len(route.open) >= route.limit or route.target.queued_bytes > QUEUE_MARK_BYTES:
-                        return start
-                    # the name of the call: behind the serial, of an array of three or more, within its frame
-                    named = head + 4 + SERIAL_BYTES[data[head + 4]]
-                    tail = named + 1 + (data[named] & 31)
-                    if data[head + 2] < 0x93 or tail > head + 2 + data[head + 1] or data[named:tail] not in route.calls:
-                        return start
-                    route.open.append(data[head + 4 : named])
-                elif verb in ANSWERS:
-                    back = route.back
-                    # the serial: of an array of two or more, within its frame
-                    named = head + 4 + SERIAL_BYTES[data[head + 4]]
-                    serial = data[head + 4 : named]
-                    if (
-                        back is None
-                        or serial not in back.open
-                        or data[head + 2] < 0x92
-                        or named > head + 2 + data[head + 1]
-                    ):
-                        return start
-                    back.open.remove(serial)
-                elif verb != TELL:
-                    return start
-                sink = route.target.sink
-                out = sink.out
-                if not out:
-                    dirty.append(sink)
-                out.append(prefix)
-                out.append(data[head:stop])
-                start = stop
-            self._tired = True
-        except IndexError:  # the chunk ends within a header
-            pass
-        return start
 
     def pause_writing(self) -> None:
         """Remember that the other side does not take what we write."""
@@ -362,58 +226,48 @@ class NativeConnection(asyncio.Protocol):
         """Write on: urgent messages first."""
         self._writing = False
         self._pump()
-        if self._link.queued_bytes <= QUEUE_MARK_BYTES // 2:
-            self._held.release()
+        if self.link.queued_bytes <= QUEUE_MARK_BYTES // 2:
+            self.release()
 
     def connection_lost(self, error: Exception | None) -> None:
         """Tell the broker."""
-        exchange, link = self._exchange, self._link
-        self._closing = True
-        self._zmtp.close()
-        exchange.budget.forget(self)
-        self._held.release()
-        self._rest = None
+        exchange, link = self._exchange, self.link
+        self._shut()
         reason = str(error) if error else "it closed the connection"
         exchange.perform(exchange.broker.disconnect(link, reason, exchange.clock()))
         exchange.flush()
         link.sink = None
 
+    def _shut(self) -> None:
+        """Take nothing more, and let nobody wait."""
+        self._closing = True
+        self._zmtp.close()
+        self._exchange.budget.forget(self)
+        self.release()
+        self._rest = None
+
     # -- the slow way in ----------------------------------------------------------------------------------------------
     def _take(self, message: Message, now_s: float) -> None:
         """Take one message that the walk has left over."""
-        link, exchange = self._link, self._exchange
-        if self._prefix and self._forward(message):
+        link, exchange = self.link, self._exchange
+        pieces = message.pieces
+        to = b"".join(pieces[0])
+        if to in link.routes and len(pieces) > 2 and self.forward(to, b"".join(pieces[1]), message.encode_body()):
             link.heard_s = now_s
             return
         begun_s = exchange.clock()
         exchange.perform(exchange.broker.receive(link, message.frames, now_s))
         ended_s = exchange.clock()
         self._wait_s = exchange.shares.spend(link, ended_s - begun_s, ended_s)
-        if not self._prefix and link.peer is not None:
-            name = link.peer.name.encode()
-            self._prefix = frame_header(len(name), more=True) + name
-            self._zmtp.join(MESSAGE_BYTES_LARGE if link.peer.role in _LARGE_ROLES else MESSAGE_BYTES)
-
-    def _forward(self, message: Message) -> bool:
-        """Forward a message whose way is known, its frames in the pieces in which they came."""
-        pieces = message.pieces
-        route = self._link.routes.get(b"".join(pieces[0]))
-        head = b"".join(pieces[1]) if len(pieces) > 2 else b""
-        if route is None or not passes(route, head):
-            return False
-        sink: Sink = route.target.sink
-        if not sink.out:
-            self._exchange.dirty.append(sink)
-        sink.out.append(self._prefix)
-        sink.out += message.encode_tail(1)
-        sink.large = sink.large or any(len(piece) >= LARGE_BYTES for piece in sink.out)
-        return True
+        message_bytes = self.joined()
+        if message_bytes:
+            self._zmtp.join(message_bytes)
 
     def _break(self, reason: str) -> None:
         """End the connection of one who broke the protocol of the transport."""
         exchange = self._exchange
-        effects = exchange.broker.disconnect(self._link, reason, exchange.clock())
-        exchange.perform([Note("warning", "connection.broken", {"name": self._link.name, "reason": reason}), *effects])
+        effects = exchange.broker.disconnect(self.link, reason, exchange.clock())
+        exchange.perform([Note("warning", "connection.broken", {"name": self.link.name, "reason": reason}), *effects])
         self.finish(reason)
 
     def _speak(self) -> None:
@@ -429,11 +283,8 @@ class NativeConnection(asyncio.Protocol):
         if self._zmtp.state in _SHAKING_HANDS:
             return  # a message before READY would be a breach of ours; `finish` says what there is to say
         parts = encode(frames)
-        if self._writing and frames[1][1] in URGENT:
-            self._urgent.append(parts)
+        if self._writing and self.overtakes(frames, parts):
             self._waiting_bytes += sum(map(len, parts))
-            if len(self._urgent) > URGENT_MESSAGES:
-                self._lose(f"it left {URGENT_MESSAGES} urgent messages unread")
         else:
             self.out += parts
 
@@ -446,7 +297,7 @@ class NativeConnection(asyncio.Protocol):
             self._transport.write(b"".join(out))
             out.clear()
             return False
-        above = self._link.queued_bytes > QUEUE_MARK_BYTES
+        above = self.link.queued_bytes > QUEUE_MARK_BYTES
         item = out if self.large else [b"".join(out)]
         self._backlog.append(item)
         self._waiting_bytes += sum(map(len, item))
@@ -465,11 +316,7 @@ class NativeConnection(asyncio.Protocol):
             self._transport.close()
 
     def _count(self) -> None:
-        self._link.queued_bytes = self._waiting_bytes + self._transport.get_write_buffer_size()
-
-    def hold(self, sender: Sink) -> None:
-        """Stop reading from `sender` until half of what may wait here is left."""
-        self._held.stop(sender)
+        self.link.queued_bytes = self._waiting_bytes + self._transport.get_write_buffer_size()
 
     def pause(self) -> None:
         """Stop reading, until `resume` was called as often."""
@@ -498,11 +345,7 @@ class NativeConnection(asyncio.Protocol):
         if self._zmtp.state in _SHAKING_HANDS and self._zmtp.greeted:
             self.out.append(encode_error(reason))
         self.flush()
-        self._closing = True
-        self._zmtp.close()
-        self._exchange.budget.forget(self)
-        self._held.release()
-        self._rest = None
+        self._shut()
         self._exchange.later(CLOSING_S if self._prefix else CLOSING_UNJOINED_S, self._transport.abort)
         if self._writing:
             if not self._pauses:
@@ -510,15 +353,8 @@ class NativeConnection(asyncio.Protocol):
         else:
             self._transport.close()
 
-    def _lose(self, reason: str) -> None:
-        """End the connection at once."""
-        exchange = self._exchange
-        exchange.perform(exchange.broker.disconnect(self._link, reason, exchange.clock()))
-        self._closing = True
-        self._zmtp.close()
-        self._rest = None
-        exchange.budget.forget(self)
-        self._held.release()
+    def _end(self) -> None:
+        self._shut()
         self._transport.abort()
 
     def look(self, now_s: float) -> None:
@@ -543,13 +379,13 @@ class NativeConnection(asyncio.Protocol):
         if late:
             self._arrived_s = now_s
         if self._pauses:
-            self._link.heard_s, self._link.asked_s = now_s, None  # it is we who do not listen
+            self.link.heard_s, self.link.asked_s = now_s, None  # it is we who do not listen
         if now_s - self._coming[0] > UNFINISHED_IDLE_S:
-            self._lose(f"it began a message and sent nothing of it for {UNFINISHED_IDLE_S} s (unfinished_idle_s)")
+            self.lose(f"it began a message and sent nothing of it for {UNFINISHED_IDLE_S} s (unfinished_idle_s)")
         elif now_s - self._going[0] > PROGRESS_S:
-            self._lose(f"it took nothing of {self._link.queued_bytes} bytes for {PROGRESS_S} s (progress_s)")
+            self.lose(f"it took nothing of {self.link.queued_bytes} bytes for {PROGRESS_S} s (progress_s)")
         elif zmtp.silence_s is not None and now_s - self._arrived_s > zmtp.silence_s and not self._pauses:
-            self._lose(f"it was silent for longer than the {zmtp.silence_s} s that its PING allowed")
+            self.lose(f"it was silent for longer than the {zmtp.silence_s} s that its PING allowed")
 
 
 def _other_end(transport: asyncio.Transport) -> tuple[int | None, str]:

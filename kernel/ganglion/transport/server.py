@@ -100,7 +100,10 @@ async def serve(order: Order) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         running.add_signal_handler(number, ended.set)
     try:
-        answer = {"endpoints": await _listen(front, order)}
+        for listening in order.listening:
+            front.adopt(listening)
+        bound = order.endpoints if order.listening else [await front.listen(text) for text in order.endpoints]
+        answer = {"endpoints": bound}
         if remote is not None:
             answer["remote"] = [remote.listen(endpoint) for endpoint in order.remote]
         _answer(answer)
@@ -118,13 +121,6 @@ async def serve(order: Order) -> None:
             remote.close()
         exchange.note.tick(math.inf)  # what has been counted and not said
         notes.open()
-
-
-async def _listen(front: NativeFront, order: Order) -> list[str]:
-    """Listen where it is ordered; return the endpoints as bound."""
-    for listening in order.listening:
-        front.adopt(listening)
-    return order.endpoints if order.listening else [await front.listen(text) for text in order.endpoints]
 
 
 def _remote_front(exchange: Exchange, order: Order) -> ZmqFront | None:
@@ -165,63 +161,39 @@ def _read_order() -> Order:
         line += chunk
     try:
         order = json.loads(line)
-        endpoints, digest = order["endpoints"], bytes.fromhex(order["supervisor_token_sha256"])
-        remote, secret_key = order.get("remote", []), order.get("secret_key", "")
-        listening, admissions = order.get("listening", []), order.get("admissions", [])
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        codec = codec_of(Admit)
+        made = Order(
+            order["endpoints"],
+            bytes.fromhex(order["supervisor_token_sha256"]),
+            order.get("remote", []),
+            order.get("secret_key", ""),
+            [socket.socket(fileno=number) for number in order.get("listening", [])],
+            [admission_of(codec.decode(json.dumps(row).encode())) for row in order.get("admissions", [])],
+        )
+    except (ValueError, TypeError, KeyError, AttributeError, OSError) as error:
         raise LaunchError(f"expected one line of JSON with endpoints and supervisor_token_sha256: {error}") from error
-    for name, texts in (("endpoints", endpoints), ("remote", remote)):
-        if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
-            raise LaunchError(f"{name}: expected a list of texts")
-    if not endpoints:
-        raise LaunchError("endpoints: expected at least one")
-    if remote:
-        check_key(secret_key, "secret_key")
-    sockets = _inherited(listening, len(endpoints))
-    return Order(endpoints, digest, remote, secret_key, sockets, _admissions(admissions))
-
-
-def _inherited(numbers: Any, count: int) -> list[socket.socket]:
-    if numbers == []:
-        return []
-    if not isinstance(numbers, list) or len(numbers) != count or not all(type(n) is int for n in numbers):
-        raise LaunchError("listening: expected the number of a descriptor for each of the endpoints")
-    try:
-        return [socket.socket(fileno=number) for number in numbers]
-    except OSError as error:
-        raise LaunchError(f"listening: expected sockets: {error.strerror}") from error
-
-
-def _admissions(rows: Any) -> list[Admission]:
-    if not isinstance(rows, list):
-        raise LaunchError("admissions: expected a list")
-    codec = codec_of(Admit)
-    return [admission_of(codec.decode(json.dumps(row).encode())) for row in rows]
-
-
-def _raise_descriptors() -> None:
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = PEERS + _DESCRIPTORS_SPARE
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        limit = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
+    if made.remote:
+        check_key(made.secret_key, "secret_key")
+    return made
 
 
 def _peers_max() -> int:
-    """Return how many connections the descriptors of this process suffice for, at most PEERS."""
-    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft == resource.RLIM_INFINITY:
+    """Raise the limit of descriptors; return how many connections it suffices for, at most PEERS."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = PEERS + _DESCRIPTORS_SPARE
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
         return PEERS
+    soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     if soft <= _DESCRIPTORS_SPARE:
         raise LaunchError(f"expected more than {_DESCRIPTORS_SPARE} descriptors (ulimit -n), found {soft}")
-    return min(PEERS, soft - _DESCRIPTORS_SPARE)
+    return soft - _DESCRIPTORS_SPARE
 
 
 def main() -> int:
     """Be the broker's process; returns its exit status."""
     try:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a core file would hold tokens and keys
-        _raise_descriptors()
         loop.run(serve(_read_order()))
     except GanglionError as error:
         _answer({"error": str(error)})

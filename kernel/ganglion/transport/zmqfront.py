@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Callable, Sequence
 
 import zmq
@@ -13,24 +12,18 @@ from zmq.utils.monitor import recv_monitor_message
 from ganglion.broker.link import Note
 from ganglion.errors import LaunchError
 from ganglion.limits import (
-    FRAME_BYTES,
-    HANDSHAKE_S,
     LISTENER_REST_S,
-    MESSAGE_BYTES,
-    MESSAGE_BYTES_LARGE,
     MESSAGE_FRAMES,
     PROGRESS_S,
     QUEUE_MARK_BYTES,
     UNJOINED_MESSAGE_BYTES,
     UNJOINED_MESSAGE_FRAMES,
-    URGENT_MESSAGES,
     WORK_PER_CALLBACK_BYTES,
 )
 from ganglion.transport.endpoint import parse_endpoint
-from ganglion.transport.exchange import URGENT, Exchange, Sink, Waiting, passes
-from ganglion.transport.frames import encode, frame_header, split
-from ganglion.transport.zmqlink import readable
-from ganglion.wire.name import Role
+from ganglion.transport.exchange import Exchange, Served
+from ganglion.transport.frames import encode, split
+from ganglion.transport.zmqlink import readable, set_options
 
 DOMAIN = b"ganglion"
 _ENDPOINT = "inproc://zeromq.zap.01"  # fixed by ZeroMQ; one for each context
@@ -99,58 +92,49 @@ def key_of(user: str) -> str:
     return user.partition(" ")[2]
 
 
-_QUEUE_MESSAGES = 1000  # per connection and direction, within libzmq; what is more waits here
-_HEARTBEAT_MS, _HEARTBEAT_TIMEOUT_MS = 500, 1500
-_LINGER_MS = 500
-_TELL_S = 1.0  # refused handshakes are counted and noted once in so long
 _RETRY_S = 0.01  # a ROUTER does not say when one of its connections takes more
 _MESSAGE_WORK_BYTES = 64  # what a message or frame without content counts as work
-_REFUSERS_MAX = 16  # addresses that a note tells
-_LARGE_ROLES = (Role.BRAIN, Role.GOVERNOR)
 
 
-class ZmqConnection:
-    """Be the sink of one connection of a ROUTER.
+class ZmqConnection(Served):
+    """Serve one connection of a ROUTER.
 
     It is known by the User-Id of its handshake, which libzmq puts on each of its messages. Its routing id, which a
     peer may have chosen, leads messages to it and proves nothing.
     """
 
     def __init__(self, front: ZmqFront, exchange: Exchange, user: str, identity: bytes, address: str = "") -> None:
+        super().__init__(exchange)
         self.user = user
         self.identity = identity
-        self.out: list[bytes] = []
-        self.large = False
-        self.prefix = b""  # the `from` frame of what this peer sends; empty until it has joined
         self.bytes_max = UNJOINED_MESSAGE_BYTES
         self.frames_max = UNJOINED_MESSAGE_FRAMES
         self._front = front
-        self._exchange = exchange
-        self._backlog: deque[list[bytes]] = deque()
-        self._urgent: deque[list[bytes]] = deque()
-        self._held = Waiting()
         self._progress_s = exchange.clock()
         self.link, effects = exchange.broker.connect(self._progress_s, address)
         self.link.sink = self
         self.link.curve_key = key_of(user)
         exchange.perform(effects)
 
-    def joined(self) -> None:
-        """Give the peer the bounds of one who has joined."""
-        peer = self.link.peer
-        if peer is not None and not self.prefix:
-            name = peer.name.encode()
-            self.prefix = frame_header(len(name), more=True) + name
-            self.bytes_max = MESSAGE_BYTES_LARGE if peer.role in _LARGE_ROLES else MESSAGE_BYTES
-            self.frames_max = MESSAGE_FRAMES
+    def take(self, frames: Sequence[bytes]) -> None:
+        """Take one message of this peer."""
+        exchange, link = self._exchange, self.link
+        now_s = exchange.clock()
+        size = sum(map(len, frames))
+        if len(frames) > self.frames_max or size > self.bytes_max:
+            self.lose(f"it sent a message of {len(frames)} frames and {size} bytes")
+            return
+        if frames[0] in link.routes and len(frames) > 2 and self.forward(frames[0], frames[1], encode(frames[2:])):
+            link.heard_s = now_s
+            return
+        exchange.perform(exchange.broker.receive(link, frames, now_s))
+        message_bytes = self.joined()
+        if message_bytes:
+            self.bytes_max, self.frames_max = message_bytes, MESSAGE_FRAMES
 
     def send(self, frames: Sequence[bytes]) -> None:
         """Take one message of the kernel's decision; an urgent one overtakes what waits."""
-        if self._backlog and frames[1][1] in URGENT:
-            self._urgent.append(list(frames))
-            if len(self._urgent) > URGENT_MESSAGES:
-                self.lose(f"it left {URGENT_MESSAGES} urgent messages unread")
-        else:
+        if not self._backlog or not self.overtakes(frames, list(frames)):
             self.out += encode(frames)
 
     def flush(self) -> bool:
@@ -187,11 +171,7 @@ class ZmqConnection:
             self._progress_s = self._exchange.clock()
         self.link.queued_bytes = sum(len(part) for item in (*self._urgent, *self._backlog) for part in item)
         if self.link.queued_bytes <= QUEUE_MARK_BYTES // 2:
-            self._held.release()
-
-    def hold(self, sender: Sink) -> None:
-        """Stop reading from `sender` until half of what may wait here is left."""
-        self._held.stop(sender)
+            self.release()
 
     def pause(self) -> None:
         """Stop reading; a ROUTER can only stop reading from all."""
@@ -205,17 +185,14 @@ class ZmqConnection:
         """Forget the connection; a ROUTER cannot close one, its other side is told by what is sent before."""
         self.pump()
         self._front.forget(self)
-        self._held.release()
+        self.release()
 
-    def lose(self, reason: str) -> None:
-        """Tell the broker that the connection is gone."""
+    def _end(self) -> None:
         self._backlog.clear()
         self._urgent.clear()
         self.out = []
-        exchange = self._exchange
-        exchange.perform(exchange.broker.disconnect(self.link, reason, exchange.clock()))
         self._front.forget(self)
-        self._held.release()
+        self.release()
 
     def look(self, now_s: float) -> None:
         """End the connection of one who takes nothing."""
@@ -236,8 +213,6 @@ class ZmqFront:
         self._connections: dict[str, ZmqConnection] = {}
         self._users: dict[bytes, str] = {}  # who spoke last from a routing id
         self._bound: list[str] = []
-        self._refusals: dict[str, int] = {}
-        self._refused = ""
         self._waiting: list[ZmqConnection] = []
         self._pauses = 0
         self._drain_due = False
@@ -255,14 +230,8 @@ class ZmqFront:
 
     def _set_up(self, secret_key: str) -> None:
         router = self.router
+        set_options(router)
         router.setsockopt(zmq.ROUTER_MANDATORY, 1)  # what cannot be delivered is answered, never dropped
-        router.setsockopt(zmq.SNDHWM, _QUEUE_MESSAGES)
-        router.setsockopt(zmq.RCVHWM, _QUEUE_MESSAGES)
-        router.setsockopt(zmq.MAXMSGSIZE, FRAME_BYTES)
-        router.setsockopt(zmq.HANDSHAKE_IVL, int(1000 * HANDSHAKE_S))
-        router.setsockopt(zmq.HEARTBEAT_IVL, _HEARTBEAT_MS)
-        router.setsockopt(zmq.HEARTBEAT_TIMEOUT, _HEARTBEAT_TIMEOUT_MS)
-        router.setsockopt(zmq.LINGER, _LINGER_MS)
         router.setsockopt(zmq.CURVE_SERVER, 1)
         router.setsockopt(zmq.CURVE_SECRETKEY, secret_key.encode())
         router.setsockopt(zmq.ZAP_DOMAIN, DOMAIN)
@@ -296,7 +265,6 @@ class ZmqFront:
                 self.router.unbind(text)
             self._bound = []
             self._look()  # libzmq may stand because we have not read
-            self._tell_refusals()
             self._closed = True
             for socket in (self.router, self._monitor):
                 self._loop.remove_reader(socket.fileno())
@@ -318,19 +286,8 @@ class ZmqFront:
         return self._exchange.broker.register.knows_key(key)
 
     def _refuse(self, address: str, reason: str) -> None:
-        """Count a refusal; a second's worth is noted at once, since libzmq's peers may try again for ever."""
-        if not self._refusals and not self._closed:
-            self._loop.call_later(_TELL_S, self._tell_refusals)
-        if len(self._refusals) < _REFUSERS_MAX or address in self._refusals:
-            self._refusals[address] = self._refusals.get(address, 0) + 1
-        self._refused = reason
-
-    def _tell_refusals(self) -> None:
-        if self._refusals:
-            count, addresses = sum(self._refusals.values()), ", ".join(sorted(self._refusals))
-            self._refusals = {}
-            fields = {"count": count, "addresses": addresses, "reason": self._refused}
-            self._exchange.perform([Note("warning", "handshake.refused", fields)])
+        """Note a refusal; the exchange says one a second, since libzmq's peers may try again for ever."""
+        self._exchange.note(Note("warning", "handshake.refused", {"address": address, "reason": reason}))
 
     def _look(self) -> None:
         """Let the listeners rest where the system has no descriptor for another connection.
@@ -409,7 +366,7 @@ class ZmqFront:
                 connection, frames = self._receive()
                 taken += sum(map(len, frames)) + _MESSAGE_WORK_BYTES
                 if connection is not None:
-                    self._take(connection, frames)
+                    connection.take(frames)
                 self._exchange.flush(connection)
         finally:
             self._draining = False
@@ -458,25 +415,6 @@ class ZmqFront:
             connection = ZmqConnection(self, self._exchange, user, identity, address)
             self._connections[user] = connection
         return connection
-
-    def _take(self, connection: ZmqConnection, frames: list[bytes]) -> None:
-        exchange, link = self._exchange, connection.link
-        now_s = exchange.clock()
-        size = sum(map(len, frames))
-        if len(frames) > connection.frames_max or size > connection.bytes_max:
-            connection.lose(f"it sent a message of {len(frames)} frames and {size} bytes")
-            return
-        route = link.routes.get(frames[0])
-        if route is not None and len(frames) > 2 and passes(route, frames[1]):
-            link.heard_s = now_s
-            sink: Sink = route.target.sink
-            if not sink.out:
-                exchange.dirty.append(sink)
-            sink.out.append(connection.prefix)
-            sink.out += encode(frames[1:])
-            return
-        exchange.perform(exchange.broker.receive(link, frames, now_s))
-        connection.joined()
 
 
 def _said(frame: zmq.Frame, name: str) -> str:

@@ -9,15 +9,15 @@ from typing import cast
 import zmq
 from zmq.utils.monitor import recv_monitor_message
 
-from ganglion.errors import DeadlineExceeded, PeerLost
+from ganglion.errors import PeerLost
 from ganglion.limits import FRAME_BYTES, HANDSHAKE_S
 from ganglion.transport.curve import ClientKeys
-from ganglion.transport.endpoint import parse_endpoint
+from ganglion.transport.endpoint import connecting, parse_endpoint
 
 _BROKER = "broker"
-_QUEUE_MESSAGES = 1000  # libzmq's own default, finite; what the broker does not read stops us here
+_QUEUE_MESSAGES = 1000  # libzmq's own default, finite, per connection and direction; what is more waits with the sender
 _HEARTBEAT_MS, _HEARTBEAT_TIMEOUT_MS = 500, 1500  # notices a half-open connection, which TCP alone does not
-_LINGER_S = 0.5
+_LINGER_MS = 500
 _SETTLE_S = 0.02  # libzmq tells of the end of a connection before it hands over what came last
 _NEVER_MS = 24 * 60 * 60 * 1000  # the connection is given up long before
 _EVENTS = zmq.Event.HANDSHAKE_SUCCEEDED | zmq.Event.DISCONNECTED
@@ -29,16 +29,21 @@ _FAILURES = (
 )
 
 
+def set_options(zmq_socket: zmq.Socket[bytes]) -> None:
+    """Set what both sides of a connection have in common."""
+    zmq_socket.setsockopt(zmq.SNDHWM, _QUEUE_MESSAGES)
+    zmq_socket.setsockopt(zmq.RCVHWM, _QUEUE_MESSAGES)
+    zmq_socket.setsockopt(zmq.MAXMSGSIZE, FRAME_BYTES)
+    zmq_socket.setsockopt(zmq.HANDSHAKE_IVL, int(1000 * HANDSHAKE_S))
+    zmq_socket.setsockopt(zmq.HEARTBEAT_IVL, _HEARTBEAT_MS)
+    zmq_socket.setsockopt(zmq.HEARTBEAT_TIMEOUT, _HEARTBEAT_TIMEOUT_MS)
+    zmq_socket.setsockopt(zmq.LINGER, _LINGER_MS)
+
+
 def _dealer(endpoint: str, keys: ClientKeys) -> tuple[zmq.Socket[bytes], zmq.Socket[bytes]]:
     """Return a DEALER that connects to `endpoint`, and the socket that tells what becomes of the connection."""
     dealer: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.DEALER)
-    dealer.setsockopt(zmq.SNDHWM, _QUEUE_MESSAGES)
-    dealer.setsockopt(zmq.RCVHWM, _QUEUE_MESSAGES)
-    dealer.setsockopt(zmq.MAXMSGSIZE, FRAME_BYTES)
-    dealer.setsockopt(zmq.HANDSHAKE_IVL, int(1000 * HANDSHAKE_S))
-    dealer.setsockopt(zmq.HEARTBEAT_IVL, _HEARTBEAT_MS)
-    dealer.setsockopt(zmq.HEARTBEAT_TIMEOUT, _HEARTBEAT_TIMEOUT_MS)
-    dealer.setsockopt(zmq.LINGER, int(1000 * _LINGER_S))
+    set_options(dealer)
     # To connect again is the peer's own decision: it must join again, which libzmq does not know. Never (-1) is not
     # used here, for libzmq would then drop what has come and is not yet received.
     dealer.setsockopt(zmq.RECONNECT_IVL, _NEVER_MS)
@@ -50,13 +55,6 @@ def _dealer(endpoint: str, keys: ClientKeys) -> tuple[zmq.Socket[bytes], zmq.Soc
     monitor: zmq.Socket[bytes] = dealer.get_monitor_socket(int(_EVENTS | _FAILURES))
     dealer.connect(endpoint)
     return dealer, monitor
-
-
-def _close(dealer: zmq.Socket[bytes], monitor: zmq.Socket[bytes], linger_s: float) -> None:
-    if not dealer.closed:
-        dealer.disable_monitor()
-        monitor.close(0)
-        dealer.close(int(1000 * linger_s))
 
 
 def readable(zmq_socket: zmq.Socket[bytes]) -> bool:
@@ -81,15 +79,12 @@ class ZmqBlockingLink:
         """Connect and shake hands; PeerLost if nobody fit listens there, DeadlineExceeded after `timeout_s`."""
         link = cls(endpoint, keys)
         deadline_s = time.monotonic() + timeout_s
-        try:
+        with connecting(endpoint, timeout_s, link.close):
             while not link._open:
                 left_s = deadline_s - time.monotonic()
                 if left_s <= 0.0 or not link._monitor.poll(int(1000 * left_s) + 1):
-                    raise DeadlineExceeded(f"{endpoint}: expected a broker's handshake within {timeout_s} s")
+                    raise TimeoutError
                 link._look()
-        except (DeadlineExceeded, PeerLost):
-            link.close()
-            raise
         return link
 
     def send(self, frames: Sequence[bytes]) -> None:
@@ -120,7 +115,10 @@ class ZmqBlockingLink:
     def close(self, linger_s: float = 0.5) -> None:
         """Close; what was sent is still delivered for at most `linger_s`."""
         self._lost = self._lost or "we closed the connection"
-        _close(self._socket, self._monitor, linger_s)
+        if not self._socket.closed:
+            self._socket.disable_monitor()
+            self._monitor.close(0)
+            self._socket.close(int(1000 * linger_s))
 
     def _check(self) -> None:
         if not self._lost and readable(self._monitor):

@@ -14,7 +14,6 @@ pieces in which it came, so that a large frame can be forwarded without ever bei
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum, auto
 
@@ -92,14 +91,6 @@ TRANSITIONS: dict[State, dict[Item, State]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
-    """Tell that the handshake is done; `minor` is the other side's minor version, `identity` what it calls itself."""
-
-    minor: int
-    identity: bytes
-
-
-@dataclass(frozen=True, slots=True)
 class Message:
     """Hold one complete message: of each frame the pieces in which it came."""
 
@@ -110,34 +101,28 @@ class Message:
         """Return the frames, each in one piece."""
         return [frame[0] if len(frame) == 1 else b"".join(frame) for frame in self.pieces]
 
-    def encode_tail(self, first: int) -> list[bytes]:
-        """Return the frames from `first` on as they go on the wire, without joining a large one."""
+    def encode_body(self) -> list[bytes]:
+        """Return the frames behind the head as they go on the wire, without joining a large one."""
         parts: list[bytes] = []
-        last = len(self.pieces) - 1
-        for index in range(first, last + 1):
-            frame = self.pieces[index]
-            parts.append(frame_header(sum(map(len, frame)), more=index < last))
-            parts.extend(frame)
+        body = self.pieces[2:]
+        for index, frame in enumerate(body, 1):
+            parts += [frame_header(sum(map(len, frame)), more=index < len(body)), *frame]
         return parts
 
 
 @dataclass(frozen=True, slots=True)
 class Broken:
-    """Tell that the connection is over: send what `outgoing` still holds, then close.
-
-    `remote` says that the other side told us so by an ERROR command, and `reason` is then its own text.
-    """
+    """Tell that the connection is over: send what `outgoing` still holds, then close."""
 
     reason: str
-    remote: bool = False
 
 
-Event = Opened | Message | Broken
+Event = Message | Broken
 
 
 # == bytes in: the whole table ========================================================================================
 class Connection:
-    """Decode one side of one connection; `advance` is its only way in.
+    """Decode one side of one connection; `advance` is its only way in, for a client by way of `messages`.
 
     `outgoing` collects what must be sent (greeting, READY, PONG, ERROR): send it and clear it after each `advance`.
     `listening` is the broker's side, which takes DEALERs and begins with the bounds of a stranger; the other side is a
@@ -147,31 +132,6 @@ class Connection:
     (the time-to-live of its PING), or None. `taken_bytes` counts what has come of all messages: it stands still
     while a message does not grow, whatever commands come in between.
     """
-
-    __slots__ = (
-        "_command_count",
-        "_command_since_s",
-        "_frame",
-        "_frame_bytes_max",
-        "_frames",
-        "_frames_max",
-        "_held",
-        "_is_command",
-        "_left",
-        "_more",
-        "_size_max",
-        "_tail",
-        "greeted",
-        "listening",
-        "minor",
-        "old",
-        "outgoing",
-        "plain",
-        "silence_s",
-        "state",
-        "taken_bytes",
-        "unfinished_bytes",
-    )
 
     def __init__(self, listening: bool, message_bytes: int = MESSAGE_BYTES_LARGE) -> None:
         self.listening = listening
@@ -208,9 +168,10 @@ class Connection:
         return self.unfinished_bytes - (0 if self._is_command else max(self._left, 0))
 
     def greet(self) -> None:
-        """Say all of our greeting to one who has not said his version: he may wait for it; 2.0 is refused then."""
+        """Say the rest of our greeting to who may wait for it before he says his version; 2.0 is refused then."""
         if not self.greeted and not self.old and self.state in (State.SIGNATURE, State.VERSION):
-            self._greet()
+            self.greeted = True
+            self.outgoing += GREETING[_VERSION_BYTES:]
 
     def join(self, message_bytes: int = MESSAGE_BYTES) -> None:
         """Give the other side the bounds of a peer that has joined."""
@@ -229,16 +190,6 @@ class Connection:
         self._frame, self._frames, self._tail = [], [], None
         self._left = -1
         self.unfinished_bytes = 0
-
-    def receive(self, data: bytes, now_s: float = 0.0) -> list[Event]:
-        """Return all events of `data`; see `advance`. Nothing follows a `Broken`."""
-        events: list[Event] = []
-        position = 0
-        while position < len(data):
-            event, position = self.advance(data, position, now_s)
-            if event is not None:
-                events.append(event)
-        return events
 
     def messages(self, data: bytes, now_s: float) -> list[list[bytes]]:
         """Return the messages that are complete with `data`, for the side that has nothing else to decide.
@@ -281,7 +232,10 @@ class Connection:
     # -- greeting -----------------------------------------------------------------------------------------------------
     def _take_greeting(self, data: bytes, position: int) -> int:
         held = self._held
-        fresh = data[position : position + self._greeting_bytes() - len(held)]
+        last = GREETING_BYTES if not self.old else _VERSION_BYTES + 1
+        known = _VERSION_BYTES if len(held) < _VERSION_BYTES else last
+        stop = _SIGNATURE_BYTES if self.state is State.SIGNATURE else known  # where the next decision is made
+        fresh = data[position : position + stop - len(held)]
         held += fresh
         if self.state is State.SIGNATURE:
             # Judged from the first byte on: a stranger's protocol may wait for us for ever.
@@ -300,26 +254,14 @@ class Connection:
             self._take_mechanism()
         return position + len(fresh)
 
-    def _greeting_bytes(self) -> int:
-        """Return up to where the greeting can be read before the next decision."""
-        if self.state is State.SIGNATURE:
-            return _SIGNATURE_BYTES
-        if len(self._held) < _VERSION_BYTES:
-            return _VERSION_BYTES
-        return _VERSION_BYTES + 1 if self.old else GREETING_BYTES
-
     def _take_version(self, major: int) -> None:
         if major == _OLD_VERSION and not self.greeted:
             self.old = True
             self.outgoing += bytes((_OLD_ROUTER, 0, 0))  # our type, and an identity of no bytes in one frame
         elif major < 3:
             raise RemoteProtocolError(f"version: expected ZMTP 3.0 or newer, or 2.0, found major version {major}")
-        elif not self.greeted:
-            self._greet()
-
-    def _greet(self) -> None:
-        self.greeted = True
-        self.outgoing += GREETING[_VERSION_BYTES:]
+        else:
+            self.greet()
 
     def _take_socket_type(self, kind: int) -> None:
         if kind != _OLD_DEALER:
@@ -434,7 +376,7 @@ class Connection:
             self._frame.append(bytes(self._tail))
             self._tail = None
 
-    def _finish_frame(self) -> Message | Opened | None:
+    def _finish_frame(self) -> Message | None:
         self._seal_tail()
         self._frames.append(tuple(self._frame) or (b"",))
         self._frame = []
@@ -447,7 +389,7 @@ class Connection:
         self.unfinished_bytes = 0
         if self.state is State.IDENTITY:
             self._enter(Item.IDENTITY)
-            return Opened(0, message.frames[0])
+            return None
         return message
 
     # -- commands -----------------------------------------------------------------------------------------------------
@@ -465,13 +407,13 @@ class Connection:
             return None
         self._enter(item)
         if item is Item.READY:
-            return self._ready(data)
-        if item is Item.PING:
+            self._ready(data)
+        elif item is Item.PING:
             self._ping(data)
         elif item is Item.ERROR:
             reason = data[1 : 1 + data[0]].decode("ascii", "replace") if data else ""
             self.close()
-            return Broken(f"the other side says: {reason or 'nothing'}", remote=True)
+            return Broken(f"the other side says: {reason or 'nothing'}")
         return None
 
     def _count_command(self, now_s: float) -> None:
@@ -481,7 +423,7 @@ class Connection:
         if self._command_count > COMMANDS_PER_S:
             self._refuse(f"command: expected at most {COMMANDS_PER_S} in a second, found more")
 
-    def _ready(self, data: bytes) -> Opened:
+    def _ready(self, data: bytes) -> None:
         expected = b"DEALER" if self.listening else b"ROUTER"
         properties = self._properties(data)
         kind = properties.get(b"socket-type", b"")
@@ -492,7 +434,6 @@ class Connection:
             self._refuse(f"READY: expected an Identity of at most {IDENTITY_BYTES} bytes, found {len(identity)}")
         if not self.listening:
             self.state = State.OPEN
-        return Opened(self.minor, identity)
 
     def _properties(self, data: bytes) -> dict[bytes, bytes]:
         properties: dict[bytes, bytes] = {}
@@ -522,5 +463,4 @@ _COMMANDS = {b"READY": Item.READY, b"PING": Item.PING, b"PONG": Item.PONG, b"ERR
 
 
 def _words(state: State) -> str:
-    names: Iterable[str] = (item.name for item in TRANSITIONS[state])
-    return " or ".join(names)
+    return " or ".join(item.name for item in TRANSITIONS[state])

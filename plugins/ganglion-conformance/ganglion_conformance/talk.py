@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ganglion.broker import Broker, Link, Send
+from ganglion.broker.core import Broker
+from ganglion.broker.link import Link, Send
 from ganglion.limits import DEADLINE_OTHER_S, DEADLINES_S
 from ganglion.peer.conversation import Conversation
 from ganglion.transport.frames import encode

@@ -1,18 +1,17 @@
-"""The books of a writer: what it knows of the rows that are in the database already."""
+"""The books of a writer: what it knows of the rows that are there, compares with them, and takes back."""
 
 from __future__ import annotations
 
 import sqlite3
-from dataclasses import dataclass, field
-from itertools import chain
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain, zip_longest
 from typing import Any
 
 from ganglion.sdk.store import Nondeterministic, StoreError
 from ganglion_store import statements as sql
-from ganglion_store.difference import first_difference
 from ganglion_store.records import STEPS
-from ganglion_store.seals import phase_head, seal_run
-from ganglion_store.segment import Seal, Segment, is_cut
+from ganglion_store.segment import CUT, OUTCOME, Seal, Segment, is_cut, phase_head, seal_run
 
 _UNDECLARED = 2**31 - 1  # position of a member that has rows, but has declared nothing yet: behind all others
 Chain = tuple[int, str, int]  # phase, mode, worker
@@ -57,17 +56,16 @@ class Books:
 
     def copy(self) -> Books:
         """Return the books for a transaction."""
-        return Books(
-            self.run,
-            dict(self.members),
-            dict(self.places),
-            dict(self.heads),
-            dict(self.newest),
-            dict(self.counts),
-            self.commits,
-            self.head,
-            self.ended,
-            self.kept_from,
+        return replace(
+            self,
+            members=dict(self.members),
+            places=dict(self.places),
+            heads=dict(self.heads),
+            newest=dict(self.newest),
+            counts=dict(self.counts),
+            stale=set(),
+            numbered={},
+            _rows={},
         )
 
     def settle(self) -> None:
@@ -113,11 +111,8 @@ class Books:
         """Make an episode count; one that counts already is only compared.
 
         Where a run that goes on is cut short before it is where it was, the whole episode that counts stays. What is
-        not repeatable is not compared.
-
-        Raises:
-            Nondeterministic: It counts already, with other rows.
-            StoreError: It does not count, but a later one of the same worker does.
+        not repeatable is not compared. Nondeterministic if it counts already with other rows, StoreError if it does not
+        but a later one of the same worker does.
         """
         links: Chain = seal.episode[:3]
         newest = self.newest.get((links, seal.environment), -1)
@@ -129,9 +124,8 @@ class Books:
             return
         predecessor = self.heads.get(links, b"")
         digest = seal.digest(predecessor)
-        outcome = (seal.steps, seal.terminated, seal.truncated, seal.reason, seal.round, seal.inner)
         phase, mode, worker, episode = seal.episode
-        row = (self.run, phase, mode, worker, seal.environment, episode, *outcome, digest, predecessor)
+        row = (self.run, phase, mode, worker, seal.environment, episode, *seal.outcome, digest, predecessor)
         number = _number(cursor.execute(sql.INSERT_EPISODE, row))
         for segment in seal.segments:
             if segment.number is None:
@@ -164,11 +158,7 @@ class Books:
                 cursor.executemany(statement, ((number, *row) for number, segment in parts for row in segment.rows))
 
     def conclude(self, cursor: sqlite3.Cursor, run: str) -> None:
-        """Write what protects the rows of this transaction, and its number; to be called at its end.
-
-        Raises:
-            StoreError: Somebody else writes the same run.
-        """
+        """Write what protects the rows of this transaction, at its end; StoreError if somebody else writes the run."""
         for phase, mode in sorted(self.stale):
             cursor.execute(sql.UPDATE_PHASE_HEAD, (self.phase_head(phase, mode), self.run, phase, mode))
         if self.ended:
@@ -229,3 +219,99 @@ def _number(cursor: sqlite3.Cursor) -> int:
     number = cursor.lastrowid
     assert number is not None, "an INSERT into a table with numbers has one"
     return number
+
+
+def first_difference(connection: sqlite3.Connection, number: int, outcome: Sequence[Any], seal: Seal) -> str:
+    """Return in words where a seal differs from the episode with this number and outcome; nothing is held of it."""
+    query = {segment: name for segment, *name in connection.execute(sql.SELECT_SEGMENTS, (number,)).fetchall()}
+    before = {(kind, name): segment for segment, (kind, name) in query.items()}
+    for segment in sorted(seal.segments, key=lambda s: (s.kind is not STEPS, s.name)):
+        stored = before.pop((segment.kind.member, segment.name), None)
+        if stored is None:
+            return f"{segment.kind.table} of {segment.kind.member} {segment.name}: none before, now some"
+        found = _rows_differ(connection, stored, segment)
+        if found:
+            return found
+    for kind, name in before:
+        return f"rows of {kind} {name}: some before, now none"
+    for what, old, new in zip(OUTCOME, outcome, seal.outcome, strict=True):
+        if old != new:
+            return f"{what}: {old!r:.100} before, now {new!r:.100}"
+    return "its rows are of other types"
+
+
+def _rows_differ(connection: sqlite3.Connection, stored: int, segment: Segment) -> str:
+    """Return where the rows of a segment differ from those that are stored; empty if they do not."""
+    query = sql.SELECT_STEPS if segment.kind is STEPS else sql.SELECT_ACTIONS
+    old_rows = connection.execute(query, (stored,))
+    written = [] if segment.number is None else connection.execute(query, (segment.number,))
+    where = f"{segment.kind.table} of {segment.kind.member} {segment.name}"
+    for old, new in zip_longest(old_rows, chain(written, map(tuple, segment.rows))):
+        if old == new:
+            continue
+        at = dict(zip(segment.kind.columns, old or new, strict=True))
+        place = f"{where}, step {at['step']}" + (f", body {at['body']}" if "body" in at else "")
+        if old is None or new is None:
+            return f"{place}: {'no row before, now one' if old is None else 'a row before, now none'}"
+        rows = zip(segment.kind.columns, old, new, strict=True)
+        return f"{place}: {next(name for name, a, b in rows if a != b)}"
+    return ""
+
+
+_PATTERNS = (*CUT, *(f"{word}: %" for word in CUT))
+
+
+def withdraw(cursor: sqlite3.Cursor, books: Books, phase: int) -> int:
+    """Take back what keeps a run from going on in a phase; return how many episodes that were.
+
+    Of each chain go the last episodes if they were cut short; one that is followed by others stays.
+    """
+    run, episodes = books.run, 0
+    found = cursor.execute(sql.SELECT_CUT, (run, phase, *_PATTERNS)).fetchall()
+    for number, of, mode, worker, environment, reason, digest, predecessor in found:
+        links = (of, mode, worker)
+        if books.heads.get(links) == digest and is_cut(reason):  # LIKE knows no capitals
+            _take_back(cursor, books, number, (*links, environment), predecessor)
+            episodes += 1
+    cursor.execute(sql.DELETE_SIGNALS, (run, phase))
+    cursor.execute(sql.DELETE_BRAINS, (run, phase))
+    cursor.execute(sql.UPDATE_CUT_PHASES, ("running", None, run, phase, *CUT))
+    cursor.execute(sql.UPDATE_RUN, ("running", None, None, run))
+    return episodes
+
+
+def withdraw_behind(
+    cursor: sqlite3.Cursor,
+    books: Books,
+    phase: int,
+    episodes: Mapping[tuple[int, str, int, str], int],
+    evaluations: Mapping[tuple[int, str], int],
+) -> int:
+    """Take back, from a phase on, what comes behind those named last; return how many episodes that were.
+
+    Of each chain go the last episodes, up to the first that stays.
+    """
+    taken, whole = 0, set[tuple[Any, ...]]()
+    for row in cursor.execute(sql.SELECT_LATER, (books.run, phase)).fetchall():
+        number, of, mode, worker, environment, episode, digest, predecessor = row
+        links = (of, mode, worker)
+        stays = episode <= episodes.get((*links, environment), -1)
+        if stays or links in whole or books.heads.get(links) != digest:
+            whole.add(links)
+            continue
+        _take_back(cursor, books, number, (*links, environment), predecessor)
+        taken += 1
+    for of, agent, number in cursor.execute(sql.SELECT_EVALUATIONS, (books.run, phase)).fetchall():
+        if number > evaluations.get((of, agent), -1):
+            cursor.execute(sql.DELETE_EVALUATION, (books.run, of, agent, number))
+    return taken
+
+
+def _take_back(
+    cursor: sqlite3.Cursor, books: Books, number: int, place: tuple[int, str, int, str], predecessor: bytes
+) -> None:
+    """Remove the last episode of a chain with all its rows."""
+    *_, environment = place
+    cursor.execute(sql.DELETE_EPISODE, (number,))
+    newest = cursor.execute(sql.SELECT_NEWEST, (books.run, *place)).fetchone()[0]
+    books.shorten(place[:3], environment, predecessor, newest)

@@ -1,67 +1,46 @@
-"""Opening of SQLite files: location, settings, whose file it is, and what went wrong in words."""
+"""SQLite files: where they are, whose they are, how they are made, opened and migrated, and what went wrong."""
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import re
+import secrets
 import sqlite3
 import time
 import urllib.parse
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from ganglion.sdk.store import DiskError, StoreDamaged, StoreError, StoreUnavailable
 from ganglion_store import statements as sql
-from ganglion_store.making import make
 
 _AGAIN_S = 0.01  # between two tries to set the journal mode
 BUSY_S = 30.0  # a checkpoint or the commit of another run holds the lock for milliseconds; a slow disk for seconds
-SCHEMES = ("sqlite",)
+
+
+def _codes(names: str) -> frozenset[int]:
+    return frozenset(getattr(sqlite3, f"SQLITE_{name}") for name in names.split())
+
+
 # What may pass by itself or by somebody's hand: the disk is full, read-only, out of reach, held by somebody else.
-_PASSING = frozenset(
-    {
-        sqlite3.SQLITE_BUSY,
-        sqlite3.SQLITE_CANTOPEN,
-        sqlite3.SQLITE_FULL,
-        sqlite3.SQLITE_IOERR,
-        sqlite3.SQLITE_LOCKED,
-        sqlite3.SQLITE_PROTOCOL,
-        sqlite3.SQLITE_READONLY,
-    }
-)
-_DAMAGED = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
+_PASSING = _codes("BUSY CANTOPEN FULL IOERR LOCKED PROTOCOL READONLY")
+_DAMAGED = _codes("CORRUPT NOTADB")
 _VALUE_BYTES = 64 * 1024 * 1024  # in one row that is read: sixteen times the longest document
 _CREATED = re.compile(r"CREATE (TABLE|VIEW|INDEX) (\w+)")
 # What a query may do. A connection that cannot write can still make files (ATTACH, VACUUM INTO), or lift its own bar.
-_READING = frozenset(
-    {
-        sqlite3.SQLITE_SELECT,
-        sqlite3.SQLITE_READ,
-        sqlite3.SQLITE_FUNCTION,
-        sqlite3.SQLITE_RECURSIVE,
-        sqlite3.SQLITE_TRANSACTION,
-    }
-)
-_HARMLESS = frozenset(
-    {
-        "index_info",
-        "index_list",
-        "integrity_check",
-        "read_uncommitted",
-        "schema_version",
-        "table_info",
-        "table_list",
-        "table_xinfo",
-    }
-)
+_READING = _codes("SELECT READ FUNCTION RECURSIVE TRANSACTION")
+_SHAPES = frozenset({"index_info", "index_list", "table_info", "table_list", "table_xinfo"})
+_HARMLESS = _SHAPES | {"integrity_check", "read_uncommitted", "schema_version"}
 
 
 def path_of(uri: str) -> Path:
     """Return the file that a URI names: `sqlite:///relative`, `sqlite:////absolute`."""
     scheme, colon, rest = uri.partition("://")
-    if not colon or scheme not in SCHEMES:
+    if not colon or scheme != "sqlite":
         raise StoreError(f"expected a store URI such as sqlite:///results/ganglion.db, found {uri!r}")
     if not rest.startswith("/") or rest == "/":
         raise StoreError(f"expected sqlite:///FILE (three slashes, four for an absolute path), found {uri!r}")
@@ -117,34 +96,39 @@ def connect_writing(
     path = path_of(uri)
     with told(path, "be opened for writing"):
         make(path)
-        connection = sqlite3.connect(
-            path, timeout=BUSY_S, isolation_level=None, check_same_thread=False, factory=factory
-        )
-        try:
-            _prepare(path, connection)
-        except BaseException:
-            connection.close()
-            raise
-    return path, connection
+        return path, _connect(path, "", _prepare, factory)
 
 
 def connect_again(path: Path, factory: type[sqlite3.Connection] = sqlite3.Connection) -> sqlite3.Connection:
     """Open a store for writing that was open before; a file that is gone is not made anew."""
     with told(path, "be opened again"):
-        return _connect_there(path, writing=True, factory=factory)
+        return _connect(path, "?mode=rw", partial(_prepare_there, writing=True), factory)
 
 
 def connect_older(path: Path) -> sqlite3.Connection:
     """Open a store that is there for a change of its schema; its revision may be an older one."""
     with told(path, "be opened for writing"):
-        return _connect_there(path, writing=False)
+        return _connect(path, "?mode=rw", partial(_prepare_there, writing=False))
 
 
-def _connect_there(
-    path: Path, writing: bool, factory: type[sqlite3.Connection] = sqlite3.Connection
+def connect_reading(path: Path) -> sqlite3.Connection:
+    """Open a store on a connection that can write nothing."""
+    if not path.exists():
+        raise StoreError(f"{path}: expected a result store, found nothing")
+    with told(path, "be opened for reading"):
+        # WAL needs a file beside; where nobody can write, nobody does.
+        fixed = not os.access(path.parent, os.W_OK) and not path.with_name(path.name + "-wal").exists()
+        return _connect(path, "?mode=ro&immutable=1" if fixed else "?mode=ro", _prepare_reading)
+
+
+def _connect(
+    path: Path,
+    options: str,
+    prepare: Callable[[Path, sqlite3.Connection], None],
+    factory: type[sqlite3.Connection] = sqlite3.Connection,
 ) -> sqlite3.Connection:
     connection = sqlite3.connect(
-        f"file:{urllib.parse.quote(str(path))}?mode=rw",
+        f"file:{urllib.parse.quote(str(path))}{options}",
         timeout=BUSY_S,
         isolation_level=None,
         uri=True,
@@ -152,12 +136,25 @@ def _connect_there(
         factory=factory,
     )
     try:
-        _check_revision(path, connection, writing)
-        _harden(connection)
+        prepare(path, connection)
     except BaseException:
         connection.close()
         raise
     return connection
+
+
+def _prepare_there(path: Path, connection: sqlite3.Connection, writing: bool) -> None:
+    _check_revision(path, connection, writing)
+    _harden(connection)
+
+
+def _prepare_reading(path: Path, connection: sqlite3.Connection) -> None:
+    connection.execute("PRAGMA query_only = ON")
+    connection.execute("PRAGMA trusted_schema = OFF")
+    connection.execute("PRAGMA cell_size_check = ON")
+    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _VALUE_BYTES)
+    _check_revision(path, connection, writing=False)
+    connection.set_authorizer(_authorize)
 
 
 def _harden(connection: sqlite3.Connection) -> None:
@@ -173,13 +170,18 @@ def _prepare(path: Path, connection: sqlite3.Connection) -> None:
     _switch_to_wal(connection)
     _harden(connection)
     if _is_empty(connection):
-        connection.execute("BEGIN IMMEDIATE")
-        if _is_empty(connection):  # another writer may have been faster
-            for statement in sql.CREATE:
-                connection.execute(statement)
-            connection.execute(sql.INSERT_STORE, (sql.REVISION,))
-        connection.execute("COMMIT")
+        _create(connection)
         _check_revision(path, connection, writing=True)
+
+
+def _create(connection: sqlite3.Connection) -> None:
+    """Make the tables, unless another writer was faster."""
+    connection.execute("BEGIN IMMEDIATE")
+    if _is_empty(connection):
+        for statement in sql.CREATE:
+            connection.execute(statement)
+        connection.execute(sql.INSERT_STORE, (sql.REVISION,))
+    connection.execute("COMMIT")
 
 
 def _switch_to_wal(connection: sqlite3.Connection) -> None:
@@ -194,28 +196,6 @@ def _switch_to_wal(connection: sqlite3.Connection) -> None:
             time.sleep(_AGAIN_S)
         else:
             return
-
-
-def connect_reading(path: Path) -> sqlite3.Connection:
-    """Open a store on a connection that can write nothing."""
-    if not path.exists():
-        raise StoreError(f"{path}: expected a result store, found nothing")
-    with told(path, "be opened for reading"):
-        address = f"file:{urllib.parse.quote(str(path))}?mode=ro"
-        if not os.access(path.parent, os.W_OK) and not path.with_name(path.name + "-wal").exists():
-            address += "&immutable=1"  # WAL needs a file beside; where nobody can write, nobody does
-        connection = sqlite3.connect(address, timeout=BUSY_S, isolation_level=None, uri=True, check_same_thread=False)
-        try:
-            connection.execute("PRAGMA query_only = ON")
-            connection.execute("PRAGMA trusted_schema = OFF")
-            connection.execute("PRAGMA cell_size_check = ON")
-            connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _VALUE_BYTES)
-            _check_revision(path, connection, writing=False)
-            connection.set_authorizer(_authorize)
-        except BaseException:
-            connection.close()
-            raise
-    return connection
 
 
 def _authorize(action: int, first: str | None, second: str | None, *_: str | None) -> int:
@@ -272,3 +252,122 @@ def check_schema(path: Path, connection: sqlite3.Connection, writing: bool) -> N
         if found.get(name) != text:
             what = "it is changed" if name in found else "found none"
             raise StoreError(f"{path}: expected {name} as revision {sql.REVISION} has it, {what}")
+
+
+_BESIDE = ("", "-journal", "-wal", "-shm")
+_NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
+
+
+def make(path: Path) -> None:
+    """Make an empty store unless there is a file; who is faster wins, and nobody sees a part of one.
+
+    It is written beside its place, synced, then linked there: a process that is killed leaves nothing at `path`, and
+    its successor begins anew. Where files cannot be linked nothing is made.
+    """
+    if path.is_symlink() or path.exists():
+        return
+    _clear_away(path)
+    fresh = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.new")
+    try:
+        _write(fresh)
+        _sync(fresh)
+        os.link(fresh, path)
+        _sync(path.parent)
+    except FileExistsError:
+        pass  # another writer was faster
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+    finally:
+        for end in _BESIDE:
+            fresh.with_name(fresh.name + end).unlink(missing_ok=True)
+
+
+def _write(path: Path) -> None:
+    connection = sqlite3.connect(path, isolation_level=None)
+    try:
+        connection.execute("PRAGMA synchronous = FULL")
+        _create(connection)
+        connection.execute("PRAGMA journal_mode = WAL")  # written into the file; the one beside goes with the close
+    finally:
+        connection.close()
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _clear_away(path: Path) -> None:
+    """Remove what processes have left that were killed while they made this store."""
+    first = f".{path.name}."
+    with contextlib.suppress(OSError):  # what is in the way of a store is found by who makes it
+        for left in path.parent.iterdir():
+            maker = left.name.removeprefix(first).partition("-")[0]
+            ours = left.name.startswith(first) and ".new" in left.name and maker.isdigit()
+            if ours and not _lives(int(maker)):
+                left.unlink(missing_ok=True)
+
+
+def _lives(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):
+        pass  # somebody else's
+    return True
+
+
+_FIRST = 1
+_DROPPED = ("stored_kept", "stored_pieces", "stored_models")  # revision 2 had these: bytes of models
+
+
+def migrate(uri: str) -> tuple[int, int]:
+    """Bring a store to the newest revision; return the one that it had, and that one. See `Store.migrate`."""
+    path = path_of(uri)
+    if not path.exists():
+        raise StoreError(f"{path}: expected a result store, found nothing")
+    with told(path, "be migrated"), contextlib.closing(connect_older(path)) as connection:
+        found = _revision(path, connection)
+        if found < sql.REVISION:
+            if found == 2 and connection.execute("SELECT count(*) FROM stored_models").fetchone()[0]:
+                raise StoreError(
+                    f"{path}: expected a store without models, found some of revision 2, which are not kept"
+                )
+            _copy(connection, path.with_name(f"{path.name}.revision-{found}"))
+            _raise(path, connection, found)
+        return found, sql.REVISION
+
+
+def _revision(path: Path, connection: sqlite3.Connection) -> int:
+    found: int = connection.execute(sql.SELECT_REVISION).fetchone()[0]
+    if not _FIRST <= found <= sql.REVISION:
+        raise StoreError(f"{path}: expected a store of a revision from {_FIRST} on, found {found}")
+    return found
+
+
+def _copy(connection: sqlite3.Connection, copy: Path) -> None:
+    """Copy the store beside itself; one that is there already stays, and nothing is done."""
+    if copy.exists() or copy.is_symlink():
+        raise StoreError(f"{copy}: expected no copy of an earlier migration; it would be overwritten")
+    part = copy.with_name(f".{copy.name}.{os.getpid()}.part")
+    try:
+        with contextlib.closing(sqlite3.connect(part)) as target:
+            connection.backup(target)
+        part.rename(copy)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _raise(path: Path, connection: sqlite3.Connection, found: int) -> None:
+    with connection:  # one that fails leaves the store as it was
+        connection.execute("BEGIN IMMEDIATE")
+        if _revision(path, connection) == found:  # else somebody else has done it meanwhile
+            for name in _DROPPED if found == 2 else ():
+                connection.execute(f"DROP TABLE {name}")
+            connection.execute(sql.UPDATE_REVISION, (sql.REVISION,))
+        check_schema(path, connection, writing=True)

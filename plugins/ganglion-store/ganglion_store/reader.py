@@ -1,31 +1,28 @@
-"""The reader: rows of all runs in their documented order, with value lists made readable."""
+"""The reader: rows of all runs in their documented order, with value lists made readable; Parquet."""
 
 from __future__ import annotations
 
+import itertools
 import json
 import sqlite3
+import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, BinaryIO
 
-from sqlalchemy import ColumnElement, CursorResult, LargeBinary, Select, create_engine, func, select
-from sqlalchemy.exc import DBAPIError
-from sqlalchemy.pool import StaticPool
+from sqlalchemy import ColumnElement, LargeBinary, Select, func, select
 from sqlalchemy.types import Boolean
 
 from ganglion.sdk.store import Damage, StoreError, StoreReader, UsageError
 from ganglion_store import schema
-from ganglion_store.catalogue import Catalogue
+from ganglion_store import statements as sql
 from ganglion_store.database import connect_reading, path_of, told
-from ganglion_store.nearest import nearest
-from ganglion_store.parquet import write_parquet
 from ganglion_store.schema import SHOWN, Shown
-from ganglion_store.values import named, unpack_plain
+from ganglion_store.values import Declared, Key, declared_lists, named, unpack_plain
 from ganglion_store.verify import Verification, heads_of
-from ganglion_store.where import condition
+from ganglion_store.where import condition, nearest
 
 _FETCH = 500  # rows per call of the driver
-_HIDDEN = 3  # columns before the shown ones: number of the run, phase, environment or agent
 
 Decode = Callable[[Any], Any]
 
@@ -36,25 +33,12 @@ class SqlReader(StoreReader):
     def __init__(self, uri: str) -> None:
         self._path = path_of(uri)
         self._connection = connect_reading(self._path)
-        # One connection, whose settings make it read-only; SQLAlchemy never makes another.
-        engine = create_engine(
-            "sqlite://", creator=lambda: self._connection, poolclass=StaticPool, isolation_level="AUTOCOMMIT"
-        )
-        with told(self._path, "be opened for reading"):
-            self._session = engine.connect()
-        self._catalogue = Catalogue(self._session)
-        self._closed = False
+        self._declared: dict[int, dict[Key, list[Declared]]] = {}  # of a run, read when the first of its lists is
         self._file_verified = False
-        self._results: list[CursorResult[Any]] = []  # that are being read
 
     def close(self) -> None:
         """Let go of the store; what is left of a table is not read."""
-        if not self._closed:
-            self._closed = True
-            for result in self._results:
-                result.close()
-            self._session.close()
-            self._connection.close()
+        self._connection.close()
 
     # -- tables -------------------------------------------------------------------------------------------------------
 
@@ -72,9 +56,7 @@ class SqlReader(StoreReader):
         """Return how many rows a table has."""
         shown = _shown(table)
         query = self._of_runs(shown.select(func.count()), shown, runs)
-        for row in self._execute(query):
-            return int(row[0])
-        raise AssertionError("count() gives one row")
+        return int(next(self._execute(query))[0])
 
     def rows(
         self,
@@ -116,7 +98,10 @@ class SqlReader(StoreReader):
                     row[name] = self._values(shown, run, phase, member, name, value)
                 else:
                     row[name] = value
-            yield row if plain else _widened(row, keys)
+            if not plain:
+                parts = ((key, row[name], part) for key, (name, part) in keys.items())
+                row = {key: value if part is None or value is None else value.get(part) for key, value, part in parts}
+            yield row
 
     def _decode(self, decode: Decode, name: str, value: Any) -> Any:
         try:
@@ -126,13 +111,16 @@ class SqlReader(StoreReader):
 
     def _values(self, shown: Shown, run: int, phase: int, member: str, name: str, blob: bytes) -> dict[str, Any]:
         kind = shown.decoded[name]
-        with self._readable():
-            declared = self._catalogue.declared(run, phase, shown.member_kind, member, kind)
+        owner = (member, "") if shown.member_kind == "environment" else ("", member)
+        key = (phase, *owner, kind)
+        if key not in self._declared.get(run, ()):  # not read yet, or declared since by a run that goes on
+            with self._readable():
+                self._declared[run] = declared_lists(self._connection.execute(sql.SELECT_DECLARATIONS, (run,)))
+        declared = self._declared[run].setdefault(key, [])
         try:
             return named(declared, blob, given_only=kind == "actuator")
         except StoreError as error:
-            owner = f"{shown.member_kind} {member}"
-            raise StoreError(f"{self._path}: {name} of {owner}, phase {phase}: {error}") from error
+            raise StoreError(f"{self._path}: {name} of {shown.member_kind} {member}, phase {phase}: {error}") from error
 
     def _keys(
         self, shown: Shown, table: str, runs: Sequence[str], columns: Sequence[str] | None, wide: bool
@@ -142,9 +130,7 @@ class SqlReader(StoreReader):
         narrow = [name for name in asked if name in shown.columns]
         parts: dict[str, list[str]] = {}
         if shown.decoded and (wide or len(narrow) < len(asked)):
-            numbers = self.run_numbers(runs)
-            with self._readable():
-                parts = self._catalogue.ids(shown, numbers)
+            parts = self._ids(shown, self.run_numbers(runs))
         known = dict.fromkeys(shown.columns) | {f"{name}.{part}": None for name in parts for part in parts[name]}
         keys: dict[str, tuple[str, str | None]] = {}
         for name in asked:
@@ -159,12 +145,23 @@ class SqlReader(StoreReader):
                 keys[name] = (name, None)
         return keys
 
+    def _ids(self, shown: Shown, runs: Sequence[int]) -> dict[str, list[str]]:
+        """Return the ids in each column of value lists, of some runs or of all: in declared order, each once."""
+        d = schema.declarations.c
+        query = select(d.kind, d.id).where((d.environment if shown.member_kind == "environment" else d.agent) != "")
+        if runs:
+            query = query.where(d.run.in_(runs))
+        found: dict[str, dict[str, None]] = {}
+        for kind, name in self._execute(query.order_by(d.number)):
+            found.setdefault(kind, {})[name] = None
+        return {column: list(found.get(kind, ())) for column, kind in shown.decoded.items()}
+
     # -- runs ---------------------------------------------------------------------------------------------------------
 
     def run_numbers(self, runs: Sequence[str]) -> list[int]:
         """Return the numbers of runs by their ids; none means all, and gives none."""
-        with self._readable():
-            known = self._catalogue.runs() if runs else {}
+        r = schema.runs.c
+        known = dict(self._execute(select(r.run, r.number).order_by(r.number))) if runs else {}
         for run in runs:
             if run not in known:
                 raise UsageError(f"{self._path}: there is no run `{run}`{nearest(run, known)}")
@@ -236,19 +233,20 @@ class SqlReader(StoreReader):
                 yield from rows
 
     def _execute(self, query: Select[Any]) -> Iterator[Any]:
-        with self._readable(), self._session.execution_options(yield_per=_FETCH).execute(query) as result:
-            self._results.append(result)
-            yield from result
-            self._results.remove(result)
+        compiled = query.compile(dialect=sql.DIALECT, compile_kwargs={"render_postcompile": True})
+        parameters = [compiled.params[name] for name in compiled.positiontup or ()]
+        with self._readable():
+            cursor = self._connection.execute(str(compiled), parameters)
+            while rows := cursor.fetchmany(_FETCH):
+                yield from rows
 
     @contextmanager
     def _readable(self) -> Iterator[None]:
         """Turn what the database says into a StoreError with its file."""
         try:
             yield
-        except (DBAPIError, sqlite3.Error, TypeError, ValueError, RecursionError) as error:
-            cause = error.orig if isinstance(error, DBAPIError) else error
-            raise StoreError(f"{self._path}: cannot be read: {cause}") from error
+        except (sqlite3.Error, TypeError, ValueError, RecursionError) as error:
+            raise StoreError(f"{self._path}: cannot be read: {error}") from error
 
 
 def _shown(table: str) -> Shown:
@@ -282,9 +280,61 @@ def _decoder(shown: Shown, name: str) -> Decode | None:
     return bool if isinstance(shown.columns[name].type, Boolean) else None
 
 
-def _widened(row: Mapping[str, Any], keys: Mapping[str, tuple[str, str | None]]) -> dict[str, Any]:
-    wide = {}
-    for key, (name, part) in keys.items():
-        value = row[name]
-        wide[key] = value if part is None or value is None else value.get(part)
-    return wide
+_BATCH_ROWS = 10_000
+_PROMOTE = "permissive"  # integer columns with a float in them become float columns, and maps get the keys of all
+
+
+def write_parquet(stream: BinaryIO, columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> None:
+    """Write rows as Parquet, compressed by zstd; value lists are structs with a field per full id.
+
+    The types of the columns are known after the last row, so the rows wait in a temporary file. UsageError if pyarrow
+    is missing, or if a column has values of different kinds.
+    """
+    try:
+        import pyarrow as pa
+        from pyarrow import parquet
+    except ImportError as error:
+        raise UsageError(f"Parquet needs pyarrow, which cannot be imported ({error}): pip install pyarrow") from error
+    schema = _table(pa, columns, []).schema
+    source, count = iter(rows), 0
+    with tempfile.TemporaryFile() as spool:
+        while batch := list(itertools.islice(source, _BATCH_ROWS)):
+            table = _table(pa, columns, batch)
+            schema = _unified(pa, schema, table.schema)
+            with pa.ipc.new_stream(spool, table.schema) as writer:
+                writer.write_table(table)
+            count += 1
+        spool.seek(0)
+        with parquet.ParquetWriter(stream, schema, compression="zstd") as file:
+            for _ in range(count):
+                table = pa.ipc.open_stream(spool).read_all()
+                file.write_table(pa.concat_tables([schema.empty_table(), table], promote_options=_PROMOTE))
+
+
+def _table(pa: Any, columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> Any:
+    arrays = []
+    for name in columns:
+        try:
+            # A struct without fields has no form in Parquet: an empty map is null.
+            arrays.append(pa.array([None if row[name] == {} else row[name] for row in rows]))
+        except (pa.ArrowException, OverflowError) as error:
+            raise _mixed(name, error) from error
+    return pa.table(arrays, list(columns))
+
+
+def _unified(pa: Any, one: Any, other: Any) -> Any:
+    fields = []
+    for field in one:
+        try:
+            pair = [pa.schema([field]), pa.schema([other.field(field.name)])]
+            fields.append(pa.unify_schemas(pair, promote_options=_PROMOTE).field(0))
+        except pa.ArrowException as error:
+            raise _mixed(field.name, error) from error
+    return pa.schema(fields)
+
+
+def _mixed(name: str, error: Exception) -> UsageError:
+    return UsageError(
+        f"column {name!r}: expected values of one kind, as Parquet has them: {error}; "
+        "choose other --columns, or --format jsonl"
+    )

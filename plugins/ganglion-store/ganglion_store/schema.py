@@ -13,277 +13,160 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from sqlalchemy import (
-    BigInteger,
-    Boolean,
-    Column,
-    ColumnElement,
-    Float,
-    ForeignKey,
-    FromClause,
-    Index,
-    Integer,
-    LargeBinary,
-    MetaData,
-    PrimaryKeyConstraint,
-    Select,
-    Table,
-    Text,
-    UniqueConstraint,
-    case,
-    func,
-    select,
-)
+import sqlalchemy as sa
+from sqlalchemy.schema import SchemaItem
 
 REVISION = 3  # counts changes of this file that an existing store does not have; each has a step in migration.py
 
-metadata = MetaData()
-Number = BigInteger().with_variant(Integer, "sqlite")  # SQLite numbers rows only where the type is exactly INTEGER
+metadata = sa.MetaData()
+# SQLite numbers rows only where the type is exactly INTEGER.
+Number = sa.BigInteger().with_variant(sa.Integer, "sqlite")
+
+_TYPES: Mapping[str, Any] = {
+    "text": sa.Text,
+    "int": sa.Integer,
+    "big": sa.BigInteger,
+    "real": sa.Float,
+    "flag": sa.Boolean,
+    "blob": sa.LargeBinary,
+    "number": Number,
+}
 
 
-def _parent(name: str, column: str, **options: Any) -> Column[int]:
-    """Return a column that refers to a row above; it goes when that row goes."""
-    return Column(name, Number, ForeignKey(column, ondelete="CASCADE"), **options)
+def _table(name: str, columns: str, *more: SchemaItem, **options: Any) -> sa.Table:
+    """Return a table; its columns are `name:type`, with `?` where NULL may stand, and `*` for parts of the key.
+
+    `>runs` is a number of a row of that table; a row goes when the row that it refers to goes.
+    """
+    made: list[sa.Column[Any]] = []
+    for column in columns.split():
+        title, _, kind = column.partition(":")
+        known: dict[str, Any] = {"primary_key": True} if kind.endswith("*") else {"nullable": kind.endswith("?")}
+        kind = kind.rstrip("*?")
+        if kind.startswith(">"):
+            parent = sa.ForeignKey(f"stored_{kind[1:]}.number", ondelete="CASCADE")
+            made.append(sa.Column(title, Number, parent, **known))
+        else:
+            made.append(sa.Column(title, _TYPES[kind], **known))
+    return sa.Table(name, metadata, *made, *more, **options)
 
 
-store = Table(
-    "ganglion_store",  # says whose file this is
-    metadata,
-    Column("revision", Integer, primary_key=True),
-)
+store = _table("ganglion_store", "revision:int*")  # says whose file this is
 
-runs = Table(
+# A seed may be of any size, and is text. `head` is the digest of all that the run has, once it has ended.
+runs = _table(
     "stored_runs",
-    metadata,
-    Column("number", Number, primary_key=True),  # in order of start
-    Column("run", Text, nullable=False, unique=True),
-    Column("uid", Text, nullable=False),
-    Column("experiment", Text, nullable=False),
-    Column("seed", Text, nullable=False),  # of any size
-    Column("status", Text, nullable=False),
-    Column("reason", Text),
-    Column("started", Text),
-    Column("ended", Text),
-    Column("document", Text),
-    Column("plan_digest", Text),
-    Column("head", LargeBinary),  # digest of all that the run has, once it has ended
+    "number:number* run:text uid:text experiment:text seed:text status:text reason:text? started:text? ended:text? "
+    "document:text? plan_digest:text? head:blob?",
+    sa.UniqueConstraint("run"),
 )
 
-phases = Table(
+# `head` is the digest of the newest episodes of all workers, in every transaction.
+phases = _table(
     "stored_phases",
-    metadata,
-    _parent("run", "stored_runs.number", primary_key=True),
-    Column("phase", Integer, primary_key=True),
-    Column("mode", Text, primary_key=True),
-    Column("name", Text, nullable=False),
-    Column("status", Text, nullable=False),
-    Column("reason", Text),
-    Column("head", LargeBinary),  # digest of the newest episodes of all workers, in every transaction
+    "run:>runs* phase:int* mode:text* name:text status:text reason:text? head:blob?",
     sqlite_with_rowid=False,
 )
 
-declarations = Table(
+# `environment` is empty for the lists of agents: two NULLs would be two keys. `shape` is a JSON list.
+declarations = _table(
     "stored_declarations",
-    metadata,
-    Column("number", Number, primary_key=True),
-    _parent("run", "stored_runs.number", nullable=False),
-    Column("phase", Integer, nullable=False),
-    Column("environment", Text, nullable=False),  # empty for the lists of agents: two NULLs would be two keys
-    Column("agent", Text, nullable=False),
-    Column("kind", Text, nullable=False),
-    Column("position", Integer, nullable=False),
-    Column("id", Text, nullable=False),
-    Column("space", Text),
-    Column("unit", Text),
-    Column("dtype", Text),
-    Column("shape", Text, nullable=False),  # a JSON list
-    UniqueConstraint("run", "phase", "environment", "agent", "kind", "position"),
+    "number:number* run:>runs phase:int environment:text agent:text kind:text position:int id:text space:text? "
+    "unit:text? dtype:text? shape:text",
+    sa.UniqueConstraint("run", "phase", "environment", "agent", "kind", "position"),
 )
 
-members = Table(
-    "stored_members",  # environments and agents of a phase
-    metadata,
-    Column("number", Number, primary_key=True),
-    _parent("run", "stored_runs.number", nullable=False),
-    Column("phase", Integer, nullable=False),
-    Column("kind", Text, nullable=False),  # environment, agent
-    Column("name", Text, nullable=False),
-    Column("environment", Text),  # the one that an agent is in, if it is only one
-    Column("position", Integer, nullable=False),  # in document order: that of the declarations, not of the first row
-    UniqueConstraint("run", "phase", "kind", "name"),
+# The environments and agents of a phase. `environment` is the one that an agent is in, if it is only one; `position` is
+# in document order: that of the declarations, not of the first row.
+members = _table(
+    "stored_members",
+    "number:number* run:>runs phase:int kind:text name:text environment:text? position:int",
+    sa.UniqueConstraint("run", "phase", "kind", "name"),
 )
 
-episodes = Table(
+# `environment` is empty where an episode spans several; `inner` are the steps of an evaluation within its round;
+# `predecessor` is the digest of the worker's episode before, empty for the first.
+episodes = _table(
     "stored_episodes",
-    metadata,
-    Column("number", Number, primary_key=True),
-    _parent("run", "stored_runs.number", nullable=False),
-    Column("phase", Integer, nullable=False),
-    Column("mode", Text, nullable=False),
-    Column("worker", Integer, nullable=False),
-    Column("environment", Text, nullable=False),  # empty where it spans several
-    Column("episode", Integer, nullable=False),
-    Column("steps", Integer, nullable=False),
-    Column("terminated", Boolean, nullable=False),
-    Column("truncated", Boolean, nullable=False),
-    Column("reason", Text, nullable=False),
-    Column("round", Integer, nullable=False),
-    Column("inner", Integer, nullable=False),  # steps of an evaluation within its round
-    Column("digest", LargeBinary, nullable=False),
-    Column("predecessor", LargeBinary, nullable=False),  # digest of the worker's episode before; empty for the first
-    UniqueConstraint("run", "phase", "mode", "worker", "environment", "episode"),
+    "number:number* run:>runs phase:int mode:text worker:int environment:text episode:int steps:int terminated:flag "
+    "truncated:flag reason:text round:int inner:int digest:blob predecessor:blob",
+    sa.UniqueConstraint("run", "phase", "mode", "worker", "environment", "episode"),
 )
 
-segments = Table(
+# A segment without an episode is open.
+segments = _table(
     "stored_segments",
-    metadata,
-    Column("number", Number, primary_key=True),
-    _parent("member", "stored_members.number", nullable=False, index=True),
-    _parent("episode", "stored_episodes.number", index=True),  # NULL: open
+    "number:number* member:>members episode:>episodes?",
+    sa.Index("ix_stored_segments_member", "member"),
+    sa.Index("ix_stored_segments_episode", "episode"),
 )
 
 # Rows are clustered by segment: reading an episode reads neighbouring pages, and no second index is written.
-steps = Table(
+# `world_state` is what a state transformer left in place.
+steps = _table(
     "stored_steps",
-    metadata,
-    _parent("segment", "stored_segments.number", primary_key=True),
-    Column("step", Integer, primary_key=True),
-    Column("tick", BigInteger),
-    Column("simtime_ticks", BigInteger),
-    Column("simtime_timestamp", Text),
-    Column("sensors", LargeBinary, nullable=False),
-    Column("setpoints", LargeBinary, nullable=False),
-    Column("rewards", LargeBinary, nullable=False),
-    Column("terminated", Boolean, nullable=False),
-    Column("truncated", Boolean, nullable=False),
-    Column("world_state", LargeBinary),  # what a state transformer left in place
+    "segment:>segments* step:int* tick:big? simtime_ticks:big? simtime_timestamp:text? sensors:blob setpoints:blob "
+    "rewards:blob terminated:flag truncated:flag world_state:blob?",
     sqlite_with_rowid=False,
 )
 
-actions = Table(
+# The columns stand as in the records, the key as in the order of rows.
+actions = _table(
     "stored_actions",
-    metadata,
-    _parent("segment", "stored_segments.number", nullable=False),
-    Column("body", Integer, nullable=False),  # the columns stand as in the records, the key as in the order of rows
-    Column("step", Integer, nullable=False),
-    Column("tick", BigInteger),
-    Column("sensors", LargeBinary, nullable=False),
-    Column("setpoints", LargeBinary, nullable=False),
-    Column("proposed", LargeBinary),
-    Column("rewards", LargeBinary, nullable=False),
-    Column("objective", Float),
-    Column("terminated", Boolean, nullable=False),
-    Column("truncated", Boolean, nullable=False),
-    Column("statistics", LargeBinary),
-    PrimaryKeyConstraint("segment", "step", "body"),
+    "segment:>segments body:int step:int tick:big? sensors:blob setpoints:blob proposed:blob? rewards:blob "
+    "objective:real? terminated:flag truncated:flag statistics:blob?",
+    sa.PrimaryKeyConstraint("segment", "step", "body"),
     sqlite_with_rowid=False,
 )
 
-returns = Table(
-    "stored_returns",  # summed when the episode is sealed: a query could not unpack `rewards`
-    metadata,
-    _parent("segment", "stored_segments.number", primary_key=True),
-    Column("body", Integer, primary_key=True),
-    Column("steps", Integer, nullable=False),
-    Column("return", Float),  # None where nothing was known
-    Column("objective", Float),
-    sqlite_with_rowid=False,
+# Summed when an episode is sealed: a query could not unpack `rewards`. NULL where nothing was known.
+returns = _table(
+    "stored_returns", "segment:>segments* body:int* steps:int return:real? objective:real?", sqlite_with_rowid=False
 )
 
-signals = Table(
+# `data` is JSON; `ordinal` is counted by who gives the signal: the same signal again is the same row.
+signals = _table(
     "stored_signals",
-    metadata,
-    Column("number", Number, primary_key=True),
-    _parent("run", "stored_runs.number", nullable=False),
-    Column("phase", Integer),
-    Column("worker", Integer),
-    Column("episode", Integer),
-    Column("step", Integer),
-    Column("signal", Text, nullable=False),
-    Column("issuer", Text, nullable=False),
-    Column("reason", Text),
-    Column("data", Text),  # JSON
-    Column("round", Integer, nullable=False),
-    Column("inner", Integer, nullable=False),
-    Column("ordinal", Integer),  # counted by who gives it: the same signal again is the same row
-    Index("ix_stored_signals_run", "run", "ordinal"),
+    "number:number* run:>runs phase:int? worker:int? episode:int? step:int? signal:text issuer:text reason:text? "
+    "data:text? round:int inner:int ordinal:int?",
+    sa.Index("ix_stored_signals_run", "run", "ordinal"),
 )
 
-brains = Table(
+brains = _table(
     "stored_brains",
-    metadata,
-    Column("number", Number, primary_key=True),
-    _parent("run", "stored_runs.number", nullable=False, index=True),
-    Column("phase", Integer, nullable=False),
-    Column("agent", Text, nullable=False),
-    Column("tag", Text, nullable=False),
-    Column("episode", Integer),
-    Column("updates", Integer),
-    Column("created", Text),
-    Column("bytes", BigInteger),
-    Column("sha256", Text),
-    Column("path", Text),
+    "number:number* run:>runs phase:int agent:text tag:text episode:int? updates:int? created:text? bytes:big? "
+    "sha256:text? path:text?",
+    sa.Index("ix_stored_brains_run", "run"),
 )
 
-evaluations = Table(
+# `metrics` is a JSON object of finite numbers.
+evaluations = _table(
     "stored_evaluations",
-    metadata,
-    Column("number_of_row", Number, primary_key=True),
-    _parent("run", "stored_runs.number", nullable=False, index=True),
-    Column("phase", Integer, nullable=False),
-    Column("agent", Text, nullable=False),
-    Column("number", Integer, nullable=False),
-    Column("episode", Integer),
-    Column("metrics", Text, nullable=False),  # a JSON object of finite numbers
-    Column("brain", Text),
-    Column("completed", Text),
-    UniqueConstraint("run", "phase", "agent", "number"),
+    "number_of_row:number* run:>runs phase:int agent:text number:int episode:int? metrics:text brain:text? "
+    "completed:text?",
+    sa.UniqueConstraint("run", "phase", "agent", "number"),
+    sa.Index("ix_stored_evaluations_run", "run"),
 )
 
-incidents = Table(
+incidents = _table(
     "stored_incidents",
-    metadata,
-    Column("number", Number, primary_key=True),
-    _parent("run", "stored_runs.number", nullable=False, index=True),
-    Column("time", Text, nullable=False),
-    Column("name", Text, nullable=False),
-    Column("incarnation", Integer),
-    Column("kind", Text, nullable=False),
-    Column("position", Text),
-    Column("detail", Text),
+    "number:number* run:>runs time:text name:text incarnation:int? kind:text position:text? detail:text?",
+    sa.Index("ix_stored_incidents_run", "run"),
 )
 
-ledger = Table(
-    "stored_ledger",  # tells after a commit whose outcome is unknown whether it was carried out
-    metadata,
-    _parent("run", "stored_runs.number", primary_key=True),
-    Column("commits", Integer, nullable=False),
-    sqlite_with_rowid=False,
-)
+# Tells after a commit whose outcome is unknown whether it was carried out.
+ledger = _table("stored_ledger", "run:>runs* commits:int", sqlite_with_rowid=False)
 
-seals = Table(
-    "stored_seals",  # digests of the rows of a run that belong to no episode, made when it ends
-    metadata,
-    _parent("run", "stored_runs.number", primary_key=True),
-    Column("name", Text, primary_key=True),  # of the table
-    Column("position", Integer, primary_key=True),
-    Column("digests", LargeBinary, nullable=False),  # of so many rows, one behind the other
-    sqlite_with_rowid=False,
-)
+# Digests of the rows of a run that belong to no episode, made when it ends: in `digests` of so many rows of the table
+# `name`, one behind the other.
+seals = _table("stored_seals", "run:>runs* name:text* position:int* digests:blob", sqlite_with_rowid=False)
 
-points = Table(
-    "stored_points",  # of experiments, which are there before their runs
-    metadata,
-    Column("experiment", Text, primary_key=True),
-    Column("point", Integer, primary_key=True),
-    Column("row", Integer, nullable=False),
-    Column("repetition", Integer, nullable=False),
-    Column("seed", Text, nullable=False),  # of any size
-    Column("factors", Text, nullable=False),  # a JSON object
-    Column("digest", Text, nullable=False),
-    Column("state", Text, nullable=False),
-    Column("run", Text),  # by id: a run that was removed leaves its point
-    Column("reason", Text),
+# The points of experiments, which are there before their runs. `factors` is a JSON object; `run` is an id: a run that
+# was removed leaves its point.
+points = _table(
+    "stored_points",
+    "experiment:text* point:int* row:int repetition:int seed:text factors:text digest:text state:text run:text? "
+    "reason:text?",
     sqlite_with_rowid=False,
 )
 
@@ -300,35 +183,35 @@ class Shown:
     environment or agent the value lists belong to.
     """
 
-    source: FromClause
-    columns: Mapping[str, ColumnElement[Any]]
-    order: tuple[ColumnElement[Any], ...]
-    number: ColumnElement[Any] = field(default_factory=lambda: runs.c.number)
+    source: sa.FromClause
+    columns: Mapping[str, sa.ColumnElement[Any]]
+    order: tuple[sa.ColumnElement[Any], ...]
+    number: sa.ColumnElement[Any] = field(default_factory=lambda: runs.c.number)
     decoded: Mapping[str, str] = field(default_factory=dict)
     packed: frozenset[str] = frozenset()
     json: frozenset[str] = frozenset()
-    member: ColumnElement[Any] | None = None
+    member: sa.ColumnElement[Any] | None = None
     member_kind: str = ""
 
-    def select(self, *columns: ColumnElement[Any]) -> Select[Any]:
+    def select(self, *columns: sa.ColumnElement[Any]) -> sa.Select[Any]:
         """Return a query for the given columns, without condition or order."""
-        return select(*columns).select_from(self.source)
+        return sa.select(*columns).select_from(self.source)
 
-    def view(self) -> Select[Any]:
+    def view(self) -> sa.Select[Any]:
         """Return the query that is the view: all shown columns under their names."""
         return self.select(*(column.label(name) for name, column in self.columns.items()))
 
 
-def _columns(source: FromClause, names: str) -> dict[str, ColumnElement[Any]]:
+def _columns(source: sa.FromClause, names: str) -> dict[str, sa.ColumnElement[Any]]:
     return {name: source.c[name] for name in names.split()}
 
 
-def _of_runs(table: Table) -> FromClause:
+def _of_runs(table: sa.Table) -> sa.FromClause:
     return table.join(runs, table.c.run == runs.c.number)
 
 
-def _evaluate_last(mode: ColumnElement[Any]) -> ColumnElement[Any]:
-    return case((mode == "evaluate", 1), else_=0)
+def _evaluate_last(mode: sa.ColumnElement[Any]) -> sa.ColumnElement[Any]:
+    return sa.case((mode == "evaluate", 1), else_=0)
 
 
 RUN = {"run": runs.c.run}
@@ -336,12 +219,17 @@ EPISODE_KEY = _columns(episodes, "phase mode worker")
 VALUES = {"sensors": "sensor", "setpoints": "actuator", "rewards": "reward"}
 
 
-def _of_segments(table: Table) -> FromClause:
+def _of_segments(table: sa.Table) -> sa.FromClause:
     # From the small to the large: runs, their episodes, their segments, rows.
     joined = table.join(segments, table.c.segment == segments.c.number)
     joined = joined.join(episodes, segments.c.episode == episodes.c.number)
     joined = joined.join(members, segments.c.member == members.c.number)
     return joined.join(runs, episodes.c.run == runs.c.number)
+
+
+def _agents(table: sa.Table) -> dict[str, sa.ColumnElement[Any]]:
+    agent = {"agent": members.c.name, "environment": members.c.environment}
+    return RUN | EPISODE_KEY | agent | {"body": table.c.body, "episode": episodes.c.episode}
 
 
 _EPISODE_ORDER = (
@@ -370,7 +258,7 @@ SHOWN: dict[str, Shown] = {
         _of_runs(episodes),
         RUN
         | EPISODE_KEY
-        | {"environment": func.nullif(episodes.c.environment, "", type_=Text)}
+        | {"environment": sa.func.nullif(episodes.c.environment, "", type_=sa.Text)}
         | _columns(episodes, "episode steps terminated truncated reason"),
         (runs.c.number, episodes.c.phase, episodes.c.round, episodes.c.inner, episodes.c.worker, episodes.c.number),
     ),
@@ -391,13 +279,10 @@ SHOWN: dict[str, Shown] = {
     ),
     "actions": Shown(
         _of_segments(actions),
-        RUN
-        | EPISODE_KEY
-        | {"agent": members.c.name, "environment": members.c.environment}
-        | {"body": actions.c.body, "episode": episodes.c.episode}
+        _agents(actions)
         | _columns(actions, "step tick sensors setpoints proposed rewards objective terminated truncated statistics")
         # Proposals are kept where filters changed them; elsewhere what was proposed is what was applied.
-        | {"proposed": func.coalesce(actions.c.proposed, actions.c.setpoints)},
+        | {"proposed": sa.func.coalesce(actions.c.proposed, actions.c.setpoints)},
         (*_EPISODE_ORDER, actions.c.step, actions.c.body),
         decoded=VALUES | {"proposed": "actuator"},
         packed=frozenset({"statistics"}),
@@ -409,10 +294,10 @@ SHOWN: dict[str, Shown] = {
         RUN | _columns(signals, "phase worker episode step signal issuer reason data"),
         (
             runs.c.number,
-            func.coalesce(signals.c.phase, -1),
+            sa.func.coalesce(signals.c.phase, -1),
             signals.c.round,
             signals.c.inner,
-            func.coalesce(signals.c.worker, 2**31),  # of a phase: after those of its workers
+            sa.func.coalesce(signals.c.worker, 2**31),  # of a phase: after those of its workers
             signals.c.number,
         ),
         json=frozenset({"data"}),
@@ -433,8 +318,8 @@ SHOWN: dict[str, Shown] = {
         RUN
         | {
             "phase": declarations.c.phase,
-            "environment": func.nullif(declarations.c.environment, "", type_=Text),
-            "agent": func.nullif(declarations.c.agent, "", type_=Text),
+            "environment": sa.func.nullif(declarations.c.environment, "", type_=sa.Text),
+            "agent": sa.func.nullif(declarations.c.agent, "", type_=sa.Text),
         }
         | _columns(declarations, "kind position id space unit dtype shape"),
         (runs.c.number, declarations.c.number),
@@ -447,11 +332,7 @@ SHOWN: dict[str, Shown] = {
     ),
     "returns": Shown(
         _of_segments(returns),
-        RUN
-        | EPISODE_KEY
-        | {"agent": members.c.name, "environment": members.c.environment}
-        | {"body": returns.c.body, "episode": episodes.c.episode}
-        | _columns(returns, "steps return objective"),
+        _agents(returns) | _columns(returns, "steps return objective"),
         (*_EPISODE_ORDER, returns.c.body),
     ),
     "points": Shown(

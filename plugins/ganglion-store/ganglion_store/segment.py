@@ -1,9 +1,10 @@
-"""Segments: the rows of one environment or agent in one open episode, with their digest; pure."""
+"""Segments: the rows of one environment or agent in one open episode; seals: digests of what is written."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import lt
 from typing import Any, NamedTuple
@@ -11,13 +12,11 @@ from typing import Any, NamedTuple
 import msgpack
 
 from ganglion.sdk.store import StoreError
-from ganglion_store.declarations import Declarations
+from ganglion_store import statements as sql
 from ganglion_store.records import ACTIONS, RowKind, Rows
-from ganglion_store.values import sums
+from ganglion_store.values import Declarations, sums
 
 ROW_OVERHEAD_BYTES = 400  # measured: what Python needs for a row of small values beside their bytes
-
-
 CUT = ("interrupted", "failed")
 """Reasons of episodes that were cut short, or how these begin; what an author says never begins like that."""
 
@@ -134,6 +133,9 @@ class Segment:
             found.add(reward, objective)
 
 
+OUTCOME = ("steps", "terminated", "truncated", "reason", "round", "inner")
+
+
 @dataclass(slots=True)
 class Seal:
     """Say that an episode is over: its row, and the segments that belong to it."""
@@ -151,19 +153,60 @@ class Seal:
     def __str__(self) -> str:
         return f"{self.episode}, environment {self.environment}" if self.environment else str(self.episode)
 
+    @property
+    def outcome(self) -> tuple[Any, ...]:
+        """Return what is said of the episode, in the order of its columns."""
+        return tuple(getattr(self, name) for name in OUTCOME)
+
     def digest(self, predecessor: bytes) -> bytes:
         """Return the SHA-256 that stands for the episode and, through its predecessor, for all before it."""
         # By name: the digest may not depend on which of two workers was first to declare.
         segments = sorted((s.kind.table, s.name, s.digest()) for s in self.segments)
-        content = [
-            *self.episode,
-            self.environment,
-            self.steps,
-            self.terminated,
-            self.truncated,
-            self.reason,
-            self.round,
-            self.inner,
-            segments,
-        ]
+        content = [*self.episode, self.environment, *self.outcome, segments]
         return hashlib.sha256(predecessor + msgpack.packb(content)).digest()
+
+
+DIGEST_BYTES = 16  # of a row: enough against accidents, and the head of the run is whole
+ROWS_PER_SEAL = 256  # 4 KiB in one row: a page of the database
+
+SEALED: Mapping[str, str] = sql.SELECT_ALL
+"""Query for the rows of a run in each sealed table, in the order in which the run's head covers them."""
+
+
+def row_digest(row: Sequence[Any]) -> bytes:
+    """Return the digest of one row as it rests; another type of a value is another digest."""
+    return hashlib.sha256(msgpack.packb(list(row))).digest()[:DIGEST_BYTES]
+
+
+def phase_head(chains: Iterable[tuple[int, int, bytes]]) -> bytes:
+    """Return the digest of the episodes of a phase and mode: (worker, number of episodes, newest digest) of each."""
+    packed = sorted(msgpack.packb(list(chain)) for chain in chains)  # a damaged number may be text
+    return hashlib.sha256(b"".join(packed)).digest()
+
+
+def run_head(tables: Iterable[tuple[str, Iterable[bytes]]]) -> bytes:
+    """Return the digest of a run from the digests of its rows: table by table, pieces in their order."""
+    digest = hashlib.sha256()
+    for name, pieces in tables:
+        digest.update(msgpack.packb(name))
+        for piece in pieces:
+            digest.update(piece)
+    return digest.digest()
+
+
+def seal_run(cursor: sqlite3.Cursor, run: int) -> bytes:
+    """Seal all rows of a run that belong to no episode, in place of earlier seals; return the run's head."""
+    cursor.execute(sql.DELETE_SEALS, (run,))
+    head = run_head((name, _sealing(cursor, run, name, query)) for name, query in SEALED.items())
+    cursor.execute(sql.UPDATE_RUN_HEAD, (head, run))
+    return head
+
+
+def _sealing(cursor: sqlite3.Cursor, run: int, name: str, query: str) -> Iterator[bytes]:
+    rows = cursor.connection.execute(query, (run,))
+    position = 0
+    while found := rows.fetchmany(ROWS_PER_SEAL):
+        piece = b"".join(map(row_digest, found))
+        cursor.execute(sql.INSERT_SEAL, (run, name, position, piece))
+        position += 1
+        yield piece

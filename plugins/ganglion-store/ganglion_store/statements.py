@@ -7,83 +7,70 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import (
-    BindParameter,
-    Column,
-    ColumnElement,
-    Delete,
-    Insert,
-    Select,
-    Table,
-    Update,
-    bindparam,
-    delete,
-    func,
-    insert,
-    literal_column,
-    or_,
-    select,
-    update,
-)
+import sqlalchemy as sa
 from sqlalchemy.dialects import sqlite
 from sqlalchemy.schema import CreateIndex, CreateTable
 
 from ganglion_store import schema
 
 REVISION = schema.REVISION
-_DIALECT = sqlite.dialect(paramstyle="qmark")
+DIALECT = sqlite.dialect(paramstyle="qmark")
 _OUTCOME = "steps terminated truncated reason round inner"
 _CHAIN = "run phase mode worker environment"
 
 _e, _g, _p, _r, _s = schema.episodes, schema.signals, schema.phases, schema.runs, schema.segments
 
 
-def _sql(statement: Insert | Select[Any] | Update | Delete | CreateTable | CreateIndex, literal: bool = False) -> str:
-    compiled = statement.compile(dialect=_DIALECT, compile_kwargs={"literal_binds": True} if literal else {})
+Condition = sa.ColumnElement[bool]
+_a, _b, _d, _m, _v = schema.seals, schema.brains, schema.declarations, schema.members, schema.evaluations
+
+
+def _sql(statement: sa.ClauseElement | CreateTable | CreateIndex, literal: bool = False) -> str:
+    compiled = statement.compile(dialect=DIALECT, compile_kwargs={"literal_binds": True} if literal else {})
     return " ".join(str(compiled).split())
 
 
-def _named(table: Table, names: str) -> list[Column[Any]]:
+def _named(table: sa.Table, names: str) -> list[sa.Column[Any]]:
     return [table.c[name] for name in names.split()]
 
 
-def _equal(table: Table, names: str, nulls: bool = False) -> list[ColumnElement[bool]]:
+def _equal(table: sa.Table, names: str, nulls: bool = False) -> list[Condition]:
     """Return the condition that columns equal parameters; with `nulls` NULL equals NULL."""
     found = []
     for column in _named(table, names):
-        value: BindParameter[Any] = bindparam(f"{column.name}_")
+        value: sa.BindParameter[Any] = sa.bindparam(f"{column.name}_")
         found.append(column.is_not_distinct_from(value) if nulls else column == value)
     return found
 
 
-def _values(table: Table, *left_out: str) -> dict[str, Any]:
-    return {column.name: bindparam(column.name) for column in table.columns if column.name not in left_out}
+def _values(table: sa.Table, *left_out: str) -> dict[str, Any]:
+    return {column.name: sa.bindparam(column.name) for column in table.columns if column.name not in left_out}
 
 
-def _insert(table: Table, *left_out: str) -> str:
-    return _sql(insert(table).values(_values(table, *left_out)))
+def _insert(table: sa.Table, *left_out: str) -> str:
+    return _sql(sa.insert(table).values(_values(table, *left_out)))
 
 
-def _upsert(table: Table, keys: str, changed: str, *left_out: str, where: ColumnElement[bool] | None = None) -> str:
+def _upsert(table: sa.Table, keys: str, changed: str, *left_out: str, where: Condition | None = None) -> str:
     made = sqlite.insert(table).values(_values(table, *left_out))
     fresh = {name: made.excluded[name] for name in changed.split()}
     return _sql(made.on_conflict_do_update(index_elements=keys.split(), set_=fresh, where=where))
 
 
-def _update(table: Table, values: str, *where: ColumnElement[bool]) -> str:
-    return _sql(update(table).values({name: bindparam(name) for name in values.split()}).where(*where))
+def _update(table: sa.Table, values: str, *where: Condition) -> str:
+    return _sql(sa.update(table).values({name: sa.bindparam(name) for name in values.split()}).where(*where))
 
 
-def _delete(table: Table, *where: ColumnElement[bool]) -> str:
-    return _sql(delete(table).where(*where))
+def _delete(table: sa.Table, *where: Condition) -> str:
+    return _sql(sa.delete(table).where(*where))
 
 
-def _select(table: Table, names: str, *where: ColumnElement[bool], order: str | ColumnElement[Any] = "") -> str:
-    query = select(*_named(table, names)).where(*where)
+def _select(table: sa.Table, names: str, *where: Condition, order: str | sa.ColumnElement[Any] = "") -> str:
+    query = sa.select(*_named(table, names)).where(*where)
     return _sql(query.order_by(*(_named(table, order) if isinstance(order, str) else [order])))
 
 
-def _of_segment(table: Table, order: str) -> str:
+def _of_segment(table: sa.Table, order: str) -> str:
     names = " ".join(column.name for column in table.columns if column.name != "segment")
     return _select(table, names, *_equal(table, "segment"), order=order)
 
@@ -95,7 +82,7 @@ def _sealed(name: str) -> str:
     keys = [column for column in table.primary_key.columns if column is not run]
     left_out = {run, *([table.c.head] if name == "runs" else []), *(keys if name != "phases" else [])}
     columns = [column for column in table.columns if column not in left_out]
-    return _sql(select(*columns).where(run == bindparam("run_")).order_by(*keys))
+    return _sql(sa.select(*columns).where(run == sa.bindparam("run_")).order_by(*keys))
 
 
 def _create() -> tuple[str, ...]:
@@ -109,25 +96,25 @@ def _create() -> tuple[str, ...]:
 CREATE = _create()
 INSERT_STORE = _insert(schema.store)
 INSERT_RUN = _insert(_r, "number", "ended", "head")
-INSERT_DECLARATION = _insert(schema.declarations, "number")
-INSERT_MEMBER = _insert(schema.members, "number")
+INSERT_DECLARATION = _insert(_d, "number")
+INSERT_MEMBER = _insert(_m, "number")
 INSERT_EPISODE = _insert(_e, "number")
 INSERT_SEGMENT = _insert(_s, "number")
 INSERT_STEP = _insert(schema.steps)
 INSERT_ACTION = _insert(schema.actions)
 INSERT_RETURN = _insert(schema.returns)
 INSERT_SIGNAL = _insert(_g, "number")
-INSERT_BRAIN = _insert(schema.brains, "number")
-INSERT_EVALUATION = _insert(schema.evaluations, "number_of_row")
+INSERT_BRAIN = _insert(_b, "number")
+INSERT_EVALUATION = _insert(_v, "number_of_row")
 INSERT_INCIDENT = _insert(schema.incidents, "number")
 INSERT_LEDGER = _insert(schema.ledger)
-INSERT_SEAL = _insert(schema.seals)
+INSERT_SEAL = _insert(_a)
 UPSERT_PHASE = _upsert(_p, "run phase mode", "name status reason", "head")
 UPSERT_POINT = _upsert(
     schema.points,
     "experiment point",
     "row repetition seed factors digest state run reason",
-    where=schema.points.c.state != literal_column("'done'"),
+    where=schema.points.c.state != sa.literal_column("'done'"),
 )
 UPDATE_POINT = _update(schema.points, "state run reason", *_equal(schema.points, "experiment point"))
 UPDATE_REVISION = _update(schema.store, "revision")
@@ -138,21 +125,19 @@ UPDATE_CUT_PHASES = _update(
     _p,
     "status reason",
     *_equal(_p, "run"),
-    _p.c.phase >= bindparam("first"),
-    or_(_p.c.status == bindparam("a"), _p.c.status == bindparam("b")),
+    _p.c.phase >= sa.bindparam("first"),
+    sa.or_(_p.c.status == sa.bindparam("a"), _p.c.status == sa.bindparam("b")),
 )
 UPDATE_LEDGER = _update(schema.ledger, "commits", *_equal(schema.ledger, "run commits"))
-UPDATE_MEMBER = _update(schema.members, "environment position", *_equal(schema.members, "number"))
+UPDATE_MEMBER = _update(_m, "environment position", *_equal(_m, "number"))
 UPDATE_SEGMENT = _update(_s, "episode", *_equal(_s, "number"))
 DELETE_SEGMENT = _delete(_s, *_equal(_s, "number"))
-DELETE_OPEN = _delete(
-    _s, _s.c.episode.is_(None), _s.c.member.in_(select(schema.members.c.number).where(*_equal(schema.members, "run")))
-)
+DELETE_OPEN = _delete(_s, _s.c.episode.is_(None), _s.c.member.in_(sa.select(_m.c.number).where(*_equal(_m, "run"))))
 DELETE_EPISODE = _delete(_e, *_equal(_e, "number"))
-DELETE_SIGNALS = _delete(_g, *_equal(_g, "run"), _g.c.phase >= bindparam("first"))
-DELETE_BRAINS = _delete(schema.brains, *_equal(schema.brains, "run"), schema.brains.c.phase >= bindparam("first"))
-DELETE_EVALUATION = _delete(schema.evaluations, *_equal(schema.evaluations, "run phase agent number"))
-DELETE_SEALS = _delete(schema.seals, *_equal(schema.seals, "run"))
+DELETE_SIGNALS = _delete(_g, *_equal(_g, "run"), _g.c.phase >= sa.bindparam("first"))
+DELETE_BRAINS = _delete(_b, *_equal(_b, "run"), _b.c.phase >= sa.bindparam("first"))
+DELETE_EVALUATION = _delete(_v, *_equal(_v, "run phase agent number"))
+DELETE_SEALS = _delete(_a, *_equal(_a, "run"))
 DELETE_RUN = _delete(_r, *_equal(_r, "run"))
 SELECT_REVISION = _select(schema.store, "revision")
 SELECT_RUN = _select(_r, "number", *_equal(_r, "run"))
@@ -163,33 +148,28 @@ SELECT_POINTS = _select(
     *_equal(schema.points, "experiment"),
     order="point",
 )
-SELECT_MEMBERS = _select(
-    schema.members, "number phase kind name environment position", *_equal(schema.members, "run"), order="number"
-)
-SELECT_DECLARATIONS = _select(
-    schema.declarations,
-    "phase environment agent kind id dtype shape",
-    *_equal(schema.declarations, "run"),
-    order="number",
-)
+SELECT_MEMBERS = _select(_m, "number phase kind name environment position", *_equal(_m, "run"), order="number")
+SELECT_DECLARATIONS = _select(_d, "phase environment agent kind id dtype shape", *_equal(_d, "run"), order="number")
 SELECT_CHAINS = _select(_e, "phase mode worker environment episode digest", *_equal(_e, "run"), order="number")
 SELECT_EPISODE = _select(_e, f"digest predecessor number {_OUTCOME}", *_equal(_e, f"{_CHAIN} episode"))
 SELECT_CUT = _select(
     _e,
     "number phase mode worker environment reason digest predecessor",
     *_equal(_e, "run"),
-    _e.c.phase >= bindparam("first"),
-    or_(*(_e.c.reason == bindparam(name) for name in "ab"), *(_e.c.reason.like(bindparam(name)) for name in "cd")),
+    _e.c.phase >= sa.bindparam("first"),
+    sa.or_(
+        *(_e.c.reason == sa.bindparam(name) for name in "ab"), *(_e.c.reason.like(sa.bindparam(name)) for name in "cd")
+    ),
     order=_e.c.number.desc(),
 )
 SELECT_LATER = _select(
     _e,
     "number phase mode worker environment episode digest predecessor",
     *_equal(_e, "run"),
-    _e.c.phase >= bindparam("first"),
+    _e.c.phase >= sa.bindparam("first"),
     order=_e.c.number.desc(),
 )
-SELECT_NEWEST = _sql(select(func.max(_e.c.episode)).where(*_equal(_e, _CHAIN)))
+SELECT_NEWEST = _sql(sa.select(sa.func.max(_e.c.episode)).where(*_equal(_e, _CHAIN)))
 SELECT_LEDGER = _select(schema.ledger, "commits", *_equal(schema.ledger, "run"))
 SELECT_SIGNAL = _select(
     _g, "phase worker episode step signal issuer reason data round inner", *_equal(_g, "run ordinal")
@@ -197,21 +177,12 @@ SELECT_SIGNAL = _select(
 SELECT_TOLERATED = _select(
     _g, "number", *_equal(_g, "run ordinal"), *_equal(_g, "phase worker episode data", nulls=True)
 )
-SELECT_EVALUATION = _select(
-    schema.evaluations, "episode metrics brain", *_equal(schema.evaluations, "run phase agent number")
-)
+SELECT_EVALUATION = _select(_v, "episode metrics brain", *_equal(_v, "run phase agent number"))
 SELECT_EVALUATIONS = _select(
-    schema.evaluations,
-    "phase agent number",
-    *_equal(schema.evaluations, "run"),
-    schema.evaluations.c.phase >= bindparam("first"),
-    order="phase agent number",
+    _v, "phase agent number", *_equal(_v, "run"), _v.c.phase >= sa.bindparam("first"), order="phase agent number"
 )
 SELECT_BRAIN = _select(
-    schema.brains,
-    "number",
-    *_equal(schema.brains, "run"),
-    *_equal(schema.brains, "phase agent tag episode updates sha256 path", nulls=True),
+    _b, "number", *_equal(_b, "run"), *_equal(_b, "phase agent tag episode updates sha256 path", nulls=True)
 )
 SELECT_INCIDENT = _select(schema.incidents, "number", *_equal(schema.incidents, "run time name incarnation kind"))
 SELECT_ALL = {name: _sealed(name) for name in schema.SEALED}
@@ -222,13 +193,13 @@ SELECT_ALL_EPISODES = _select(
     order="number",
 )
 SELECT_SEGMENTS = _sql(
-    select(_s.c.number, schema.members.c.kind, schema.members.c.name)
-    .select_from(_s.join(schema.members, _s.c.member == schema.members.c.number))
+    sa.select(_s.c.number, _m.c.kind, _m.c.name)
+    .select_from(_s.join(_m, _s.c.member == _m.c.number))
     .where(*_equal(_s, "episode"))
     .order_by(_s.c.number)
 )
 SELECT_STEPS = _of_segment(schema.steps, "step")
 SELECT_ACTIONS = _of_segment(schema.actions, "step body")
 SELECT_RETURNS = _of_segment(schema.returns, "body")
-SELECT_SEALS = _select(schema.seals, "position digests", *_equal(schema.seals, "run name"), order="position")
-COUNT_EPISODES = _sql(select(func.count()).select_from(_e).where(*_equal(_e, "run")))
+SELECT_SEALS = _select(_a, "position digests", *_equal(_a, "run name"), order="position")
+COUNT_EPISODES = _sql(sa.select(sa.func.count()).select_from(_e).where(*_equal(_e, "run")))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import closing
 from typing import ClassVar
 
 from ganglion.sdk.store import PointBook, Store, StoreError, StoreReader, StoreWriter
@@ -41,29 +42,26 @@ class SqlStore(Store):
             raise StoreError(f"{path_of(uri)}: expected a result store, found nothing")
         path, connection = connect_writing(uri)
         removed: dict[str, int] = {}
-        try:
-            with told(path, "remove runs"), connection:
-                connection.execute("BEGIN IMMEDIATE")
-                for run in runs:
-                    found = connection.execute(sql.SELECT_RUN, (run,)).fetchone()
-                    if found is None:
-                        raise StoreError(f"{path}: expected results of run {run}, found none")
-                    removed[run] = connection.execute(sql.COUNT_EPISODES, found).fetchone()[0]
-                    connection.execute(sql.DELETE_RUN, (run,))
-        finally:
-            connection.close()
+        with told(path, "remove runs"), closing(connection), connection:
+            connection.execute("BEGIN IMMEDIATE")
+            for run in runs:
+                found = connection.execute(sql.SELECT_RUN, (run,)).fetchone()
+                if found is None:
+                    raise StoreError(f"{path}: expected results of run {run}, found none")
+                removed[run] = connection.execute(sql.COUNT_EPISODES, found).fetchone()[0]
+                connection.execute(sql.DELETE_RUN, (run,))
         return removed
 
     @classmethod
     def migrate(cls, uri: str) -> tuple[int, int]:
         """Bring a store of an older revision to this one; see `Store.migrate`."""
-        from ganglion_store.migration import migrate
+        from ganglion_store.database import migrate
 
         return migrate(uri)
 
     @classmethod
     def point_book(cls, uri: str, experiment: str) -> PointBook:
         """Open a store for the points of an experiment; see `Store.point_book`."""
-        from ganglion_store.points import SqlPointBook
+        from ganglion_store.writer import SqlPointBook
 
         return SqlPointBook(uri, experiment)

@@ -1,14 +1,16 @@
-"""Value lists: how they rest, and how their declarations make them readable."""
+"""Value lists: how they rest, what declares them, and how declarations make them readable."""
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import msgpack
 
-from ganglion.sdk.store import StoreError
+from ganglion.sdk.store import Nondeterministic, StoreError
+from ganglion_store.records import KINDS
 
 
 class Declared(NamedTuple):
@@ -83,13 +85,7 @@ _BOOLEANS = frozenset({"|b1", "bool", "?", "b1"})
 
 
 def named(declared: Sequence[Declared], blob: bytes, given_only: bool = False) -> dict[str, Any]:
-    """Return a value list as a map full id -> plain value, in declared order.
-
-    Args:
-        declared: Declarations of all values.
-        blob: The list as it rests.
-        given_only: Leave out what is not given; otherwise it is None, unknown.
-    """
+    """Return a value list as a map full id -> plain value, in declared order, if asked without unknown ones."""
     values = unpack(blob)
     if len(values) != len(declared):
         raise StoreError(f"expected {len(declared)} values as declared, found {len(values)}")
@@ -127,3 +123,89 @@ def _number(position: int, value: Any, declared: Sequence[Declared]) -> float:
     if type(value) not in (int, float, bool):
         raise StoreError(f"reward {position}: expected a number, found {value!r:.60}")
     return float(value)
+
+
+Key = tuple[int, str, str, str]  # phase, environment, agent (one of the two is empty), kind
+
+
+class Declarations:
+    """Keep what was declared in a run; the same again is harmless, something else is refused."""
+
+    def __init__(self) -> None:
+        self._lists: dict[Key, tuple[Declared, ...]] = {}
+        self._environment_of: dict[tuple[int, str], str] = {}  # phase, full id
+
+    def add(self, key: Key, declared: Sequence[Declared]) -> bool:
+        """Take a list; return whether it is new. Nondeterministic if another one was declared under this key."""
+        phase, environment = key[:2]
+        known = self._lists.get(key)
+        if known is not None:
+            if known != tuple(declared):
+                raise Nondeterministic(_difference(key, known, declared))
+            return False
+        self._lists[key] = tuple(declared)
+        if environment:
+            self._environment_of.update(((phase, declaration.id), environment) for declaration in declared)
+        return True
+
+    def rewards_of(self, phase: int, agent: str) -> Sequence[Declared]:
+        """Return the rewards of an agent; empty if it has declared none."""
+        return self._lists.get((phase, "", agent, "reward"), ())
+
+    def environment_of(self, phase: int, agent: str) -> str | None:
+        """Return the environment that all sensors and actuators of an agent belong to, None if there are several."""
+        lists = (self._lists.get((phase, "", agent, kind), ()) for kind in ("sensor", "actuator"))
+        found = {self._environment_of.get((phase, declared.id)) for each in lists for declared in each}
+        return found.pop() if len(found) == 1 else None
+
+    def members(self, phase: int) -> Iterable[tuple[str, str]]:
+        """Return kind and name of all that have declared something in a phase, in the order in which they first did."""
+        keys = ((environment, agent) for of, environment, agent, _ in self._lists if of == phase)
+        return dict.fromkeys(("agent", agent) if agent else ("environment", environment) for environment, agent in keys)
+
+
+def _difference(key: Key, known: Sequence[Declared], declared: Sequence[Declared]) -> str:
+    phase, environment, agent, kind = key
+    owner = f"environment {environment}" if environment else f"agent {agent}"
+    where = f"nondeterministic: {kind}s of {owner}, phase {phase}"
+    if len(known) != len(declared):
+        return f"{where}: declared {len(known)} before, now {len(declared)}"
+    position = next(i for i, pair in enumerate(zip(known, declared, strict=True)) if pair[0] != pair[1])
+    return f"{where}: declared {_words(known[position])} before, now {_words(declared[position])}"
+
+
+def _words(declared: Declared) -> str:
+    return f"{declared.id} ({declared.dtype}, {list(declared.shape)})"
+
+
+def declared_lists(rows: Iterable[Sequence[Any]]) -> dict[Key, list[Declared]]:
+    """Return the lists that a run has declared, from rows of `SELECT_DECLARATIONS`."""
+    lists: dict[Key, list[Declared]] = {}
+    for phase, environment, agent, kind, name, dtype, shape in rows:
+        lists.setdefault((phase, environment, agent, kind), []).append(Declared(name, dtype, shape_of(shape)))
+    return lists
+
+
+def checked(values: Sequence[Any]) -> tuple[Key, list[tuple[Any, ...]]]:
+    """Return the key of a record `declare`, and its rows: id, space, unit, dtype, shape (a tuple)."""
+    phase, environment, agent, kind, rows = values
+    if kind not in KINDS:
+        raise StoreError(f"record declare: expected {', '.join(KINDS)} as `kind`, found {kind!r}")
+    if bool(environment) == bool(agent):
+        raise StoreError("record declare: expected an environment or an agent, found both or none")
+    return (phase, environment or "", agent or "", kind), [_row(row) for row in rows]
+
+
+def _row(row: Any) -> tuple[Any, ...]:
+    if type(row) in (list, tuple) and len(row) >= 5:
+        name, space, unit, dtype, shape = row[:5]
+        texts = all(text is None or type(text) is str for text in (space, unit, dtype))
+        sizes = type(shape) in (list, tuple) and all(type(size) is int for size in shape)
+        if type(name) is str and texts and sizes:
+            return (name, space, unit, dtype, tuple(shape))
+    raise StoreError(f"record declare: expected [id, space, unit, dtype, shape], found {row!r:.100}")
+
+
+def shape_of(text: str) -> tuple[int, ...]:
+    """Return the shape that rests as text."""
+    return tuple(json.loads(text))

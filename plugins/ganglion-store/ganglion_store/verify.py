@@ -10,11 +10,19 @@ from typing import Any
 
 from ganglion.sdk.store import Damage, StoreError
 from ganglion_store import statements as sql
-from ganglion_store.declarations import Declarations, shape_of
 from ganglion_store.records import ACTIONS, STEPS
-from ganglion_store.seals import DIGEST_BYTES, FORMER, SEALED, phase_head, row_digest, run_head
-from ganglion_store.segment import Episode, Return, Seal, Segment
-from ganglion_store.values import Declared
+from ganglion_store.segment import (
+    DIGEST_BYTES,
+    SEALED,
+    Episode,
+    Return,
+    Seal,
+    Segment,
+    phase_head,
+    row_digest,
+    run_head,
+)
+from ganglion_store.values import Declarations, declared_lists, shape_of
 
 _FETCH = 500  # rows that are held at a time
 _FINDINGS = 20  # of SQLite's own check of the file
@@ -26,14 +34,9 @@ Chain = tuple[Any, Any, Any]  # phase, mode, worker
 
 
 class Verification:
-    """Verify one run on a connection that reads; nothing of a run is held but a few rows and the heads of its chains.
+    """Verify the run with a number on a connection that reads, and the whole file too if that is asked.
 
-    Args:
-        connection: To the store.
-        path: Of its file, for messages.
-        run: Number of the run.
-        name: Its id.
-        whole_file: Let SQLite check its file too; once is enough for all runs in it.
+    Nothing of the run is held but a few rows and the heads of its chains.
     """
 
     def __init__(
@@ -75,16 +78,15 @@ class Verification:
 
     def _declared(self) -> Iterator[Damage]:
         """Read the declarations, by which rewards are summed; whether they are what was sealed is seen later."""
-        lists: dict[tuple[int, str, str, str], list[Declared]] = {}
-        for *key, name, dtype, shape in self._connection.execute(sql.SELECT_DECLARATIONS, (self._run,)):
-            phase, environment, agent, kind = key
+        whole = []
+        for row in self._connection.execute(sql.SELECT_DECLARATIONS, (self._run,)):
             try:
-                declared = Declared(name, dtype, shape_of(shape))
+                shape_of(row[-1])
+                whole.append(row)
             except (TypeError, ValueError, RecursionError):
+                *_, kind, name, _, shape = row
                 yield Damage("row", f"declarations, {kind} {name!r:.60}", f"its shape is {shape!r:.40}")
-                continue
-            lists.setdefault((phase, environment, agent, kind), []).append(declared)
-        for owner, found in lists.items():
+        for owner, found in declared_lists(whole).items():
             self._declarations.add(owner, found)
 
     # -- episodes -----------------------------------------------------------------------------------------------------
@@ -117,9 +119,9 @@ class Verification:
         rows_of, query = _KINDS[kind]
         segment = Segment(rows_of, name, episode, "")
         rows = self._connection.execute(query, (number,))
-        flags = [rows_of.columns.index(flag) for flag in ("terminated", "truncated")]
+        flags = {rows_of.columns.index(flag) for flag in ("terminated", "truncated")}
         while found := rows.fetchmany(_FETCH):
-            segment.take([_flagged(row, flags) for row in found])
+            segment.take([[_flag(v) if at in flags else v for at, v in enumerate(row)] for row in found])
             segment.absorb(self._declarations)
             segment.release()
         return segment
@@ -144,7 +146,7 @@ class Verification:
 
     def _seals(self) -> Iterator[Damage]:
         """Compare the rows that belong to no episode with the seals that were made at the end."""
-        head = self._head()
+        head = self._connection.execute(sql.SELECT_HEAD, (self._run,)).fetchone()[0]
         if head is None:
             status = self._connection.execute(SEALED["runs"], (self._run,)).fetchone()[4]
             if status in _ENDED:
@@ -152,11 +154,8 @@ class Verification:
             return
         for name, query in SEALED.items():
             yield from self._sealed(name, query)
-        if run_head((name, self._pieces(name)) for name in (*SEALED, FORMER)) != head:
+        if run_head((name, self._pieces(name)) for name in SEALED) != head:
             yield Damage("row", f"runs, {self._name}", "the seals are not those of this run")
-
-    def _head(self) -> Any:
-        return self._connection.execute(sql.SELECT_HEAD, (self._run,)).fetchone()[0]
 
     def _pieces(self, name: str) -> Iterator[bytes]:
         for expected, (position, piece) in enumerate(self._connection.execute(sql.SELECT_SEALS, (self._run, name))):
@@ -191,13 +190,6 @@ def heads_of(connection: sqlite3.Connection, run: int) -> dict[str, Any] | None:
 def _flag(value: Any) -> Any:
     """Return what rests as 0 or 1 as a boolean; anything else stays, and is no boolean."""
     return bool(value) if type(value) is int and value in (0, 1) else value
-
-
-def _flagged(row: Sequence[Any], flags: Sequence[int]) -> list[Any]:
-    values = list(row)
-    for position in flags:
-        values[position] = _flag(values[position])
-    return values
 
 
 def _resting(summed: Return) -> tuple[int, float | None, float | None]:

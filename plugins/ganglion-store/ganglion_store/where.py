@@ -18,15 +18,26 @@ character) and makes no difference between a and A.
 
 from __future__ import annotations
 
+import difflib
+import operator
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from sqlalchemy import Boolean, ColumnElement, Float, Integer, LargeBinary, Text, and_, literal, not_, or_
 
 from ganglion.sdk.store import UsageError
-from ganglion_store.nearest import nearest
+
+
+def nearest(name: str, names: Iterable[str]) -> str:
+    """Return `, did you mean ...?` if one of the names is like this one, else the list of names."""
+    known = list(names)
+    found = difflib.get_close_matches(name, known, 1, 0.6)
+    if found:
+        return f"; did you mean `{found[0]}`?"
+    return f"; there are: {', '.join(known)}" if known else ""
+
 
 _DEPTH_MAX = 64  # parentheses and `not`; SQLite itself stops at a depth of 1000
 _TOKENS_MAX = 1500  # a chain of `and` is as deep as it is long
@@ -41,13 +52,13 @@ _TOKEN = re.compile(
     re.VERBOSE,
 )
 _WORDS = frozenset({"and", "or", "not", "in", "like", "is", "null", "true", "false"})
-_COMPARE = {
-    "=": lambda a, b: a == b,
-    "!=": lambda a, b: a != b,
-    "<": lambda a, b: a < b,
-    "<=": lambda a, b: a <= b,
-    ">": lambda a, b: a > b,
-    ">=": lambda a, b: a >= b,
+_COMPARE: Mapping[str, Callable[[Any, Any], Any]] = {
+    "=": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
 }
 
 
@@ -70,11 +81,7 @@ class _Operand:
 
 
 def condition(text: str, columns: Mapping[str, ColumnElement[Any]]) -> ColumnElement[bool]:
-    """Return a condition over the columns of a table; its literals are bound parameters.
-
-    Raises:
-        UsageError: It cannot be read, names a column that is not there, or compares what cannot be compared.
-    """
+    """Return a condition over the columns of a table, its literals as parameters; UsageError says what is wrong."""
     return _Parser(text, columns).whole()
 
 
@@ -137,16 +144,15 @@ class _Parser:
         return found
 
     def _either(self) -> ColumnElement[bool]:
-        parts = [self._all()]
-        while self._skip("or"):
-            parts.append(self._all())
-        return or_(*parts) if len(parts) > 1 else parts[0]
+        return self._chain("or", lambda: self._chain("and", self._negated, and_), or_)
 
-    def _all(self) -> ColumnElement[bool]:
-        parts = [self._negated()]
-        while self._skip("and"):
-            parts.append(self._negated())
-        return and_(*parts) if len(parts) > 1 else parts[0]
+    def _chain(
+        self, word: str, part: Callable[[], ColumnElement[bool]], join: Callable[..., ColumnElement[bool]]
+    ) -> ColumnElement[bool]:
+        parts = [part()]
+        while self._skip(word):
+            parts.append(part())
+        return join(*parts) if len(parts) > 1 else parts[0]
 
     def _negated(self) -> ColumnElement[bool]:
         self._depth += 1
@@ -217,8 +223,7 @@ class _Parser:
     def _operand(self, any_column: bool = False) -> _Operand:
         token = self._take()
         if token.kind == "number":
-            whole = re.fullmatch(r"[+-]?\d+", token.text) is not None
-            return _Operand(self._number(token, whole), "number", False, token.text)
+            return _Operand(self._number(token), "number", False, token.text)
         if token.kind == "text":
             quote = token.text[0]
             value = token.text[1:-1].replace(quote * 2, quote)
@@ -238,8 +243,8 @@ class _Parser:
             self._comparable(operand, token)
         return operand
 
-    def _number(self, token: _Token, whole: bool) -> ColumnElement[Any]:
-        if not whole:
+    def _number(self, token: _Token) -> ColumnElement[Any]:
+        if re.fullmatch(r"[+-]?\d+", token.text) is None:
             return literal(float(token.text), Float)
         value = int(token.text)
         if not -(2**63) <= value < 2**63:
@@ -256,12 +261,5 @@ class _Parser:
 
 
 def _kind(column: ColumnElement[Any]) -> str:
-    kind = column.type
-    if isinstance(kind, LargeBinary):
-        return "values"
-    if isinstance(kind, Boolean):
-        return "boolean"
-    if isinstance(kind, Text):
-        return "text"
-    assert isinstance(kind, Integer | Float), f"the schema has no column of type {kind}"
-    return "number"
+    kinds = ((LargeBinary, "values"), (Boolean, "boolean"), (Text, "text"), (Integer, "number"), (Float, "number"))
+    return next(kind for known, kind in kinds if isinstance(column.type, known))

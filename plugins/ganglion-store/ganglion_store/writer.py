@@ -1,8 +1,13 @@
-"""The writer: records in, whole episodes on disk, each in the transaction that seals it."""
+"""The writer: records in, whole episodes on disk, each in the transaction that seals it; points of experiments."""
 
 from __future__ import annotations
 
+import errno
+import json
+import os
 import sqlite3
+import tempfile
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from functools import partial
@@ -14,20 +19,52 @@ from ganglion.sdk.store import (
     OPEN_ROWS_BYTES,
     STORE_RESERVE_BYTES,
     Nondeterministic,
+    PointBook,
     StoreError,
     StoreUnavailable,
     StoreWriter,
 )
 from ganglion_store import statements as sql
-from ganglion_store.books import Books
+from ganglion_store.books import Books, withdraw, withdraw_behind
 from ganglion_store.database import check_schema, connect_again, connect_reading, connect_writing, damaged, told
-from ganglion_store.declarations import Declarations, checked, shape_of, shape_text
 from ganglion_store.records import ACTIONS, STEPS, RowKind, fields_of, to_json
-from ganglion_store.reserve import Reserve
 from ganglion_store.segment import Episode, Seal, Segment
-from ganglion_store.values import Declared
+from ganglion_store.values import Declarations, Declared, checked, declared_lists
 from ganglion_store.verify import Verification
-from ganglion_store.withdrawal import withdraw, withdraw_behind
+
+_PIECE_BYTES = 1024 * 1024
+
+
+class Reserve:
+    """Hold bytes on the disk of a folder in a file without a name: it vanishes with the process, however that ends.
+
+    OSError if there is no room for it.
+    """
+
+    def __init__(self, folder: Path, size_bytes: int) -> None:
+        descriptor, name = tempfile.mkstemp(prefix=".ganglion-", suffix=".reserve", dir=folder)
+        self._close = weakref.finalize(self, os.close, descriptor)
+        Path(name).unlink()
+        try:
+            _fill(descriptor, size_bytes)
+        except BaseException:
+            self._close()
+            raise
+
+    def release(self) -> None:
+        """Give the space back; a second call does nothing."""
+        self._close()
+
+
+def _fill(descriptor: int, size_bytes: int) -> None:
+    try:
+        os.posix_fallocate(descriptor, 0, size_bytes)
+    except OSError as error:
+        if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS):
+            raise
+        for _ in range(0, size_bytes, _PIECE_BYTES):  # a file system that cannot promise space: take it
+            os.write(descriptor, bytes(_PIECE_BYTES))
+
 
 Write = Callable[[sqlite3.Cursor, Books], None]
 _PATIENCE_MS = 1000  # for the lock of another run; after that the store says that it waits
@@ -100,8 +137,9 @@ class SqlWriter(StoreWriter):
             return  # it was lost before it had written anything
         self._books = Books.read(self._connection, found[0])
         self._books.fence(self._connection.cursor(), self._run)
-        for phase, environment, agent, kind, declared in _stored_declarations(self._connection, found[0]):
-            self._declarations.add((phase, environment, agent, kind), declared)
+        rows = self._connection.execute(sql.SELECT_DECLARATIONS, found)
+        for key, declared in declared_lists(rows).items():
+            self._declarations.add(key, declared)
         self._connection.execute(sql.DELETE_OPEN, found)
 
     # -- taking -------------------------------------------------------------------------------------------------------
@@ -168,7 +206,7 @@ class SqlWriter(StoreWriter):
 
         def write(cursor: sqlite3.Cursor, books: Books) -> None:
             values = (
-                (books.run, *key, position, name, space, unit, dtype, shape_text(shape))
+                (books.run, *key, position, name, space, unit, dtype, json.dumps(list(shape)))
                 for position, (name, space, unit, dtype, shape) in enumerate(rows)
             )
             cursor.executemany(sql.INSERT_DECLARATION, values)
@@ -223,23 +261,11 @@ class SqlWriter(StoreWriter):
 
     def _on_brain(self, fields: Sequence[Any]) -> None:
         phase, agent, tag, episode, updates, _, _, sha256, path = fields
-
-        def write(cursor: sqlite3.Cursor, books: Books) -> None:
-            key = (books.run, phase, agent, tag, episode, updates, sha256, path)
-            if cursor.execute(sql.SELECT_BRAIN, key).fetchone() is None:
-                cursor.execute(sql.INSERT_BRAIN, (books.run, *fields))
-
-        self._pending.append(write)
+        key = (phase, agent, tag, episode, updates, sha256, path)
+        self._pending.append(partial(_insert_once, sql.SELECT_BRAIN, key, sql.INSERT_BRAIN, fields))
 
     def _on_incident(self, fields: Sequence[Any]) -> None:
-        time, name, incarnation, kind, *_ = fields
-
-        def write(cursor: sqlite3.Cursor, books: Books) -> None:
-            key = (books.run, time, name, incarnation, kind)
-            if cursor.execute(sql.SELECT_INCIDENT, key).fetchone() is None:
-                cursor.execute(sql.INSERT_INCIDENT, (books.run, *fields))
-
-        self._pending.append(write)
+        self._pending.append(partial(_insert_once, sql.SELECT_INCIDENT, fields[:4], sql.INSERT_INCIDENT, fields))
 
     def _on_end(self, fields: Sequence[Any]) -> None:
         def write(cursor: sqlite3.Cursor, books: Books) -> None:
@@ -381,23 +407,19 @@ class SqlWriter(StoreWriter):
 
     def withdraw(self, phase: int = 0) -> int:
         """Withdraw what keeps a run that was cut short from going on; see `StoreWriter.withdraw`."""
-        if self._books.run is None:
-            return 0
-        episodes: list[int] = []
-        self._pending.append(lambda cursor, books: episodes.append(withdraw(cursor, books, phase)))
-        self.commit()
-        return episodes[-1]
+        return self._take_back(lambda cursor, books: withdraw(cursor, books, phase))
 
     def withdraw_behind(
         self, phase: int, episodes: Mapping[tuple[int, str, int, str], int], evaluations: Mapping[tuple[int, str], int]
     ) -> int:
         """Withdraw, from a phase on, what comes behind those named; see `StoreWriter.withdraw_behind`."""
+        return self._take_back(lambda cursor, books: withdraw_behind(cursor, books, phase, episodes, evaluations))
+
+    def _take_back(self, work: Callable[[sqlite3.Cursor, Books], int]) -> int:
         if self._books.run is None:
             return 0
         taken: list[int] = []
-        self._pending.append(
-            lambda cursor, books: taken.append(withdraw_behind(cursor, books, phase, episodes, evaluations))
-        )
+        self._pending.append(lambda cursor, books: taken.append(work(cursor, books)))
         self.commit()
         return taken[-1]
 
@@ -414,11 +436,7 @@ class SqlWriter(StoreWriter):
         return heads
 
     def _verify(self) -> None:
-        """Read the run back over another connection, as a reader finds it: this one may still hold whole pages.
-
-        Raises:
-            StoreDamaged: A row, an episode or the file itself is not what was written.
-        """
+        """Read the run back over another connection, as readers do; StoreDamaged if it is not what was written."""
         with closing(connect_reading(self._path)) as connection, told(self._path, "be read"):
             found = connection.execute(sql.SELECT_RUN, (self._run,)).fetchone()
             if found is None:
@@ -434,7 +452,7 @@ class SqlWriter(StoreWriter):
                 self._reconnect()
                 self._read_back()
         begin = [] if self._begin is None else [self._begin]
-        drops = [partial(_drop, segment) for segment in self._open_segments()]
+        drops = list(map(_dropping, self._open_segments()))
         self._open, self._open_bytes = {}, 0
         self._pending = [*begin, *drops]
         self._on_end((status, reason, ended))
@@ -453,7 +471,7 @@ class SqlWriter(StoreWriter):
                 del self._open[episode]
             for segment in gone.values():
                 self._open_bytes -= segment.size_bytes
-                self._pending.append(partial(_drop, segment))
+                self._pending.append(_dropping(segment))
 
     def close(self) -> None:
         """Commit, forget the rows of open episodes, and let go of the store."""
@@ -473,8 +491,15 @@ class SqlWriter(StoreWriter):
             self._connection.close()
 
 
-def _drop(segment: Segment, cursor: sqlite3.Cursor, books: Books) -> None:
-    books.drop(cursor, segment)
+def _insert_once(
+    query: str, key: Sequence[Any], statement: str, row: Sequence[Any], cursor: sqlite3.Cursor, books: Books
+) -> None:
+    if cursor.execute(query, (books.run, *key)).fetchone() is None:
+        cursor.execute(statement, (books.run, *row))
+
+
+def _dropping(segment: Segment) -> Write:
+    return lambda cursor, books: books.drop(cursor, segment)
 
 
 def _place(path: Path) -> tuple[int, int]:
@@ -487,13 +512,50 @@ def _compare(what: str, found: Sequence[Any], row: Sequence[Any]) -> None:
         raise Nondeterministic(f"nondeterministic: {what}: {found!r:.200} before, now {row!r:.200}")
 
 
-def _stored_declarations(
-    connection: sqlite3.Connection, run: int
-) -> Iterator[tuple[int, str, str, str, list[Declared]]]:
-    """Yield the lists that a run has declared."""
-    lists: dict[tuple[int, str, str, str], list[Declared]] = {}
-    for *key, name, dtype, shape in connection.execute(sql.SELECT_DECLARATIONS, (run,)):
-        phase, environment, agent, kind = key
-        lists.setdefault((phase, environment, agent, kind), []).append(Declared(name, dtype, shape_of(shape)))
-    for (phase, environment, agent, kind), declared in lists.items():
-        yield phase, environment, agent, kind, declared
+_NAMES = ("point", "row", "repetition", "seed", "factors", "digest", "state", "run", "reason")
+
+
+class SqlPointBook(PointBook):
+    """Keep the points of one experiment in SQLite; see `PointBook`."""
+
+    def __init__(self, uri: str, experiment: str) -> None:
+        self._experiment = experiment
+        self._path, self._connection = connect_writing(uri)
+
+    def points(self) -> list[dict[str, Any]]:
+        """Return the points that are known, by number."""
+        with told(self._path, "read points"):
+            rows = self._connection.execute(sql.SELECT_POINTS, (self._experiment,)).fetchall()
+        points = [dict(zip(_NAMES, row, strict=True)) for row in rows]
+        return [{**point, "factors": json.loads(point["factors"])} for point in points]
+
+    def plan(self, points: Sequence[Mapping[str, Any]]) -> None:
+        """Take points as planned; those that are done stay as they are."""
+        names = ("point", "row", "repetition", "seed")
+        rows = [
+            (
+                self._experiment,
+                *(point[name] for name in names),
+                json.dumps(point["factors"], ensure_ascii=False),
+                point["digest"],
+                "planned",
+                None,
+                None,
+            )
+            for point in points
+        ]
+        with told(self._path, "write points"), self._connection:
+            self._connection.execute("BEGIN IMMEDIATE")
+            self._connection.executemany(sql.UPSERT_POINT, rows)
+
+    def change(self, point: int, state: str, run: str | None, reason: str | None = None) -> None:
+        """Note the state of a point, in a transaction of its own."""
+        row = (state, run, reason, self._experiment, point)
+        with told(self._path, "write a point"):
+            changed = self._connection.execute(sql.UPDATE_POINT, row).rowcount
+        if changed != 1:
+            raise StoreError(f"{self._path}: expected point {point} of {self._experiment}, found none")
+
+    def close(self) -> None:
+        """Let go of the store."""
+        self._connection.close()

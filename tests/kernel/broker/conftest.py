@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from ganglion.broker import Broker, Close, Effect, Link, Note, Send
-from ganglion.broker.link import Admission
+from ganglion.broker.core import Broker
+from ganglion.broker.link import Admission, Close, Effect, Link, Note, Send
 from ganglion.wire.codec import codec_of, decode_map
 from ganglion.wire.envelope import Head, decode_head, encode_head
 from ganglion.wire.messages import Hello
@@ -98,3 +98,9 @@ class Bus:
 def bus() -> Bus:
     """Return a broker that nobody has joined."""
     return Bus()
+
+
+@pytest.fixture(scope="session")
+def new_bus() -> type[Bus]:
+    """Return what makes a broker, for tests of many examples."""
+    return Bus

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from ganglion.broker.link import TRANSITIONS, State
 from ganglion.wire.name import Role
 from ganglion.wire.verb import Verb
 
@@ -21,14 +20,6 @@ EXPECTED = {
     ("joined", "BEAT"): "joined",
     ("joined", "BYE"): "gone",
 }
-
-
-def test_table() -> None:
-    """The table holds these rows and no others."""
-    rows = {(s.value, v.name): to.value for s, row in TRANSITIONS.items() for v, to in row.items()}
-
-    assert EXPECTED == rows
-    assert set(State) == set(TRANSITIONS)
 
 
 @pytest.mark.parametrize(("state", "verb"), list(itertools.product(["connected", "joined"], Verb)))

@@ -10,8 +10,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from ganglion.broker import Broker, Close, Effect, Link, Send
-from ganglion.broker.link import Admission, State
+from ganglion.broker.core import Broker
+from ganglion.broker.link import Admission, Close, Effect, Link, Send, State
 from ganglion.wire.codec import codec_of, decode_map
 from ganglion.wire.envelope import Head, decode_head, encode_head, packed_serial
 from ganglion.wire.messages import Failure, Hello, Lost, Overdue, Subscribe, Watch, Withdraw

@@ -140,13 +140,6 @@ def test_bits_and_calls_are_those_of_the_tables(role: Role) -> None:
             assert (verbs, asked) == (allowed(source, target), calls(source, target)), (source, target)
 
 
-def test_every_call_is_in_a_table() -> None:
-    """Each call of the protocol is in one of the printed tables, with all who may ask it."""
-    expected = {(caller.value, call.name) for call in CALLS for caller in call.callers}
-
-    assert expected == ASKED | KERNEL_ASKED
-
-
 @pytest.mark.parametrize("one", [one for one in EVERYBODY if one.run != "foreign"], ids=lambda p: p.role.value)
 def test_kernel_obeys_the_table(bus: Any, one: Peer) -> None:
     """The kernel takes from each role the calls of the printed table and no other."""

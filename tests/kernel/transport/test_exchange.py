@@ -1,29 +1,32 @@
 from __future__ import annotations
 
+import hashlib
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ganglion.broker.core import Broker
-from ganglion.broker.link import Admission, Close, Link, Note, Peer, Route, Send
+from ganglion.broker.link import Admission, Close, Link, Note, Peer, Send
 from ganglion.errors import RemoteProtocolError
 from ganglion.limits import DECISION_SHARE, INTEGER_MAX, QUEUE_MARK_BYTES
-from ganglion.transport.exchange import LARGE_BYTES, Budget, Exchange, Shares, Waiting, passes
-from ganglion.wire.envelope import Head, decode_head, encode_call, encode_head, packed_call
+from ganglion.transport.exchange import LARGE_BYTES, Budget, Exchange, Served, Shares, Sink, Tally
+from ganglion.transport.frames import encode
+from ganglion.wire.codec import codec_of
+from ganglion.wire.envelope import Envelope, Head, decode_head, encode_call, encode_head, packed_call
+from ganglion.wire.envelope import encode as encode_envelope
+from ganglion.wire.messages import Hello
 from ganglion.wire.name import Role
 from ganglion.wire.verb import Verb
 
 
-class RecordingSink:
+class RecordingSink(Sink):
     """Note what is asked of it."""
 
-    def __init__(self, above: bool = False) -> None:
-        self.out: list[bytes] = []
-        self.large = False
+    def __init__(self) -> None:
+        super().__init__()
         self.did: list[Any] = []
-        self._above = above
 
     def send(self, frames: Any) -> None:
         """Take a message."""
@@ -33,11 +36,7 @@ class RecordingSink:
         """Note what was written."""
         self.did.append(("flush", self.out))
         self.out = []
-        return self._above
-
-    def hold(self, sender: Any) -> None:
-        """Note who is held."""
-        self.did.append(("hold", sender))
+        return False
 
     def pause(self) -> None:
         """Note it."""
@@ -50,10 +49,6 @@ class RecordingSink:
     def finish(self, reason: str) -> None:
         """Note it."""
         self.did.append(("finish", reason))
-
-    def look(self, now_s: float) -> None:
-        """Note it."""
-        self.did.append(("look", now_s))
 
 
 def exchange(notes: list[Note]) -> Exchange:
@@ -78,15 +73,31 @@ def test_effects_are_carried_out_in_order() -> None:
 
 def test_a_sender_waits_once() -> None:
     """Who is stopped again goes on all the same when the destination is free; who comes later waits anew."""
-    waiting, one, two = Waiting(), RecordingSink(), RecordingSink()
+    destination, one, two = RecordingSink(), RecordingSink(), RecordingSink()
     for sender in (one, two, one):
-        waiting.stop(sender)
-    waiting.release()
-    waiting.release()
-    waiting.stop(one)
+        destination.hold(sender)
+    destination.release()
+    destination.release()
+    destination.hold(one)
 
     assert ["pause", "resume", "pause"] == one.did
     assert ["pause", "resume"] == two.did
+
+
+def test_a_stranger_gets_one_line_a_second() -> None:
+    """Of what strangers can cause at will the first note passes and the others are counted; all else passes."""
+    said: list[Note] = []
+    tally = Tally(said.append, lambda: 5.0)
+    for number in range(3):
+        tally(Note("warning", "peer.refused", {"name": f"stranger {number}"}))
+        tally(Note("info", "peer.joined", {"name": "a"}))
+    for now_s in (5.5, 6.5, 9.0, 9.5):
+        tally.tick(now_s)
+    tally(Note("warning", "peer.refused", {"name": "stranger 9"}))
+
+    refused = [note.fields for note in said if note.event == "peer.refused"]
+    assert [{"name": "stranger 0"}, {"name": "stranger 2", "count": 2}, {"name": "stranger 9"}] == refused
+    assert 3 == sum(note.event == "peer.joined" for note in said)
 
 
 def test_budget_stops_who_comes_last() -> None:
@@ -109,52 +120,98 @@ def test_budget_stops_who_comes_last() -> None:
 
 
 UPDATE = "environment.update"
-HEADS = {verb: encode_head(Head(verb, 1, UPDATE)) for verb in Verb}
+CONTROLLER, ENVIRONMENT = "r/controller/0", "r/environment/x/0"
 
 
-def route(allowed: int, limit: int = 1) -> Route:
-    """Return a route whose way back has one open call."""
-    there = Route(allowed, b"a", Link(1, 0.0), limit, frozenset({packed_call(UPDATE)}))
-    back = Route(0, b"b", Link(2, 0.0), 1)
-    there.back, back.back, back.open = back, there, [b"\x01"]
-    return there
+class Desk(Served):
+    """Serve a peer that has joined; with `fast` its messages are walked first."""
+
+    def __init__(self, exchange: Exchange, name: str, role: Role, fast: bool = True) -> None:
+        super().__init__(exchange)
+        broker = exchange.broker
+        broker.admit(Admission(name, role, "r", hashlib.sha256(name.encode()).digest(), uid="x", worker=0))
+        self.link, _ = broker.connect(5.0)
+        self.link.sink = self
+        hello = codec_of(Hello).encode(Hello(1, role.value, name, name))
+        exchange.perform(broker.receive(self.link, encode_envelope(Envelope("", Head(Verb.HELLO, 1), hello)), 5.0))
+        self.joined()
+        self.out.clear()
+        self._fast = fast
+
+    def say(self, to: str, head: bytes) -> bool:
+        """Take a message of this peer; say whether the broker was not asked."""
+        frames = [to.encode(), head, b"body"]
+        data = b"".join(encode(frames))
+        if self._fast and self.walk(data, 0) == len(data):
+            return True
+        self._exchange.perform(self._exchange.broker.receive(self.link, frames, 5.0))
+        return False
+
+    def send(self, frames: Any) -> None:
+        """Take a message for this peer."""
+        self.out += encode(frames)
+
+    def flush(self) -> bool:
+        """Write nothing."""
+        return False
+
+    def finish(self, reason: str) -> None:
+        """Do nothing."""
 
 
-@pytest.mark.parametrize("verb", Verb)
-def test_only_plain_verbs_pass(verb: Verb) -> None:
-    """Without a decision pass CALL, its answers and TELL, where they are allowed."""
-    plain = verb in (Verb.CALL, Verb.REPLY, Verb.ERROR, Verb.TELL)
-
-    assert plain == passes(route(1 << verb), HEADS[verb])
-    assert not passes(route(~(1 << verb)), HEADS[verb])
-
-
-def test_calls_are_counted() -> None:
-    """As many CALLs pass as may be open, and none to a full destination; as many answers as are owed."""
-    way = route(-1)
-    assert passes(way, HEADS[Verb.CALL])
-    assert not passes(way, HEADS[Verb.CALL])
-    assert passes(way, HEADS[Verb.REPLY])
-    assert not passes(way, HEADS[Verb.ERROR])
-    other = route(-1)
-    assert not passes(other, encode_head(Head(Verb.REPLY, 2)))
-    assert passes(other, HEADS[Verb.ERROR])
-    full = route(-1)
-    full.target.queued_bytes = QUEUE_MARK_BYTES + 1
-    assert not passes(full, HEADS[Verb.CALL])
-    assert ([b"\x01"], []) == (way.open, full.open)
+def desks(fast: bool = True) -> list[Desk]:
+    """Return a controller and an environment of one broker, which know the way to each other."""
+    here = exchange([])
+    made = [Desk(here, CONTROLLER, Role.CONTROLLER, fast), Desk(here, ENVIRONMENT, Role.ENVIRONMENT, fast)]
+    for serial in (1, 2):
+        made[0].say(ENVIRONMENT, encode_head(Head(Verb.CALL, serial, UPDATE)))
+        made[1].say(CONTROLLER, encode_head(Head(Verb.REPLY, serial)))
+    return made
 
 
-@pytest.mark.parametrize("head", [b"", b"\x93", b"\xdc\x06", b"\x90\x06", b"\x96\x06", b"\x93\x06" + bytes(255)])
-def test_odd_heads_do_not_pass(head: bytes) -> None:
-    """A head whose second byte need not be its verb is left to the broker."""
-    assert not passes(route(-1), head)
+heads = st.builds(
+    lambda verb, serial, call, position: encode_head(Head(verb, serial, call, position)),
+    st.sampled_from([Verb.CALL, Verb.REPLY, Verb.ERROR, Verb.TELL, Verb.SIGNAL]),
+    st.sampled_from([0, 1, 2, 200, 70_000, 2**40]),
+    st.sampled_from(["", UPDATE, "environment.reset", UPDATE + "x", "x" * 60]),
+    st.sampled_from([None, (0, 0, 1, 1, 2, 3)]),
+)
+talk = st.lists(st.tuples(st.booleans(), st.sampled_from([CONTROLLER, ENVIRONMENT, "", "nobody"]), heads), max_size=8)
+
+
+@given(talk, st.booleans())
+@settings(max_examples=200)
+def test_the_fast_path_decides_as_the_broker(said: list[tuple[bool, str, bytes]], full: bool) -> None:
+    """Whatever two peers say to each other: the walk forwards, and counts as open, what the broker alone would."""
+    walked, asked = desks(), desks(fast=False)
+    for pair in (walked, asked):
+        pair[1].link.queued_bytes = QUEUE_MARK_BYTES + 1 if full else 0
+        for second, to, head in said:
+            pair[second].say(to, head)
+
+    for one, other in zip(walked, asked, strict=True):
+        assert b"".join(other.out) == b"".join(one.out)
+        assert [route.open for route in other.link.routes.values()] == [r.open for r in one.link.routes.values()]
+
+
+def test_what_is_usual_is_not_asked() -> None:
+    """Calls that are a right, as many as may be open, their answers and tells pass without the broker."""
+    controller, environment = desks()
+    serials = range(10, 10 + controller.link.routes[ENVIRONMENT.encode()].limit)
+    calls = [encode_head(Head(Verb.CALL, serial, UPDATE, (0, 0, 1, 1, 2, 3), 5)) for serial in serials]
+    answers = [encode_head(Head(verb, serial)) for serial in serials for verb in (Verb.REPLY,)]
+
+    assert all(controller.say(ENVIRONMENT, head) for head in calls)
+    assert not controller.say(ENVIRONMENT, calls[0])
+    assert all(environment.say(CONTROLLER, head) for head in answers)
+    assert not environment.say(CONTROLLER, answers[0])
 
 
 # Heads whose call is no right of the route, or stands elsewhere than where a receiver reads it.
 DETOURS = [
+    *(b"", b"\x93", b"\xdc\x06", b"\x90\x06", b"\x96\x06", b"\x93\x06" + bytes(255)),
     encode_head(Head(Verb.CALL, 1)),
-    encode_head(Head(Verb.CALL, 1, "environment.reset")),
+    encode_head(Head(Verb.CALL, 1, "environment.resets")),
     encode_head(Head(Verb.CALL, 1, UPDATE + "x")),
     b"\x92\x03\x01" + packed_call(UPDATE),  # behind the end of the array
     b"\x93\x03\xd3" + bytes(7) + b"\x01" + packed_call(UPDATE),  # a signed serial: known, not usual
@@ -166,11 +223,13 @@ DETOURS = [
 
 
 @pytest.mark.parametrize("head", DETOURS)
-def test_only_usual_heads_with_a_right_call_pass(head: bytes) -> None:
-    """A CALL whose name is no right of this way, or is not where names usually are, is left to the broker."""
-    way = route(-1)
+def test_unusual_heads_do_not_pass(head: bytes) -> None:
+    """A head whose verb, serial or call is not where it usually is, is left to the broker."""
+    controller, _ = desks()
+    data = b"".join(encode([ENVIRONMENT.encode(), head, b""]))
 
-    assert (False, []) == (passes(way, head), way.open)
+    assert 0 == controller.walk(data, 0)
+    assert [] == controller.link.routes[ENVIRONMENT.encode()].open
 
 
 @given(
@@ -187,12 +246,13 @@ def test_receiver_reads_the_call_that_was_judged(
     for place, byte in changes:
         head[place % len(head)] = byte
     found = bytes(head[: length or len(head)])
-    if found[1:2] == b"\x03" and passes(route(-1), found):
+    if found[1:2] == b"\x03" and desks()[0].walk(b"".join(encode([ENVIRONMENT.encode(), found, b""])), 0):
         try:
             read = decode_head(found)
         except RemoteProtocolError:
             return
-        assert (Verb.CALL, UPDATE) == (read.verb, read.call)
+        assert read.verb is Verb.CALL
+        assert packed_call(read.call) in desks()[0].link.routes[ENVIRONMENT.encode()].calls
 
 
 def link_of(name: str, role: Role | None, origin: str = "pid 1") -> Link:

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from ganglion.limits import MESSAGE_BYTES_LARGE
 from ganglion.transport.frames import GREETING, encode, encode_command, encode_error
-from ganglion.transport.zmtp import Broken, Connection, Message, Opened
+from ganglion.transport.zmtp import Broken, Connection, Message, State
 
 READY = encode_command(b"READY", b"\x0bSocket-Type\0\0\0\x06DEALER")
 
@@ -28,9 +28,9 @@ def take(zmtp: Connection, data: bytes) -> tuple[list[list[bytes]], str]:
     found, broken, position = [], "", 0
     while position < len(data):
         event, position = zmtp.advance(data, position, 0.0)
-        if isinstance(event, Opened):
+        if zmtp.state is State.HELLO:
             zmtp.join(MESSAGE_BYTES_LARGE)
-        elif isinstance(event, Message):
+        if isinstance(event, Message):
             found.append(event.frames)
         elif isinstance(event, Broken):
             broken = event.reason

@@ -4,7 +4,6 @@ import pytest
 
 from ganglion.errors import PeerLost
 from ganglion.limits import BEAT_AFTER_SILENCE_S, BEAT_ANSWER_S, HANDSHAKE_S
-from ganglion.transport.frames import encode
 from ganglion.transport.memory import MemoryBus, MemoryLink
 from ganglion.wire.codec import codec_of
 from ganglion.wire.envelope import Envelope, Head, decode
@@ -18,32 +17,6 @@ def join(bus: MemoryBus, link: MemoryLink, name: str, role: Role) -> None:
     """Admit a name and say HELLO under it."""
     bus.admit(name, role, "r", name, worker=0)
     link.send(encode_envelope(Envelope("", Head(Verb.HELLO, 1), codec_of(Hello).encode(Hello(1, role, name, name)))))
-
-
-def test_callbacks_are_pumped() -> None:
-    """A peer with a callback works when the bus is pumped, which `receive` does where nothing is there."""
-    bus = MemoryBus()
-    controller = bus.connect()
-
-    def answer(frames: list[bytes]) -> None:
-        asked = decode(frames)
-        if asked.head.verb is Verb.CALL:
-            environment.send(encode_envelope(Envelope(asked.peer, Head(Verb.REPLY, asked.head.serial), asked.body)))
-
-    environment = bus.connect(answer)
-    join(bus, controller, "r/controller/0", Role.CONTROLLER)
-    join(bus, environment, "r/environment/0", Role.ENVIRONMENT)
-    assert controller.receive() is not None
-    assert 1 == bus.pump()
-    controller.send(encode_envelope(Envelope("r/environment/0", Head(Verb.CALL, 7, "environment.update"), b"?")))
-    assert not controller.pending()
-    frames = controller.receive()
-
-    assert frames is not None
-    assert Envelope("r/environment/0", Head(Verb.REPLY, 7), b"?") == decode(frames)
-    assert controller.receive() is None
-    assert -1 == controller.fileno()
-    bus.exchange.broker.check()
 
 
 def test_time_passes_only_by_advance() -> None:
@@ -66,17 +39,3 @@ def test_time_passes_only_by_advance() -> None:
         with pytest.raises(PeerLost):
             link.send([b"", b"", b""])
     assert ["peer.joined", "peer.refused", "peer.lost"] == [note.event for note in bus.notes]
-
-
-def test_what_waits_is_counted() -> None:
-    """The broker knows how many bytes a peer has not fetched; other fronts may deliver wire bytes."""
-    bus = MemoryBus()
-    link = bus.connect()
-    core = next(iter(bus.exchange.broker.links.values()))
-    core.sink.out += encode([b"from", b"12345"])
-    bus.exchange.dirty.append(core.sink)
-    bus.exchange.flush()
-
-    assert 9 == core.queued_bytes
-    assert [b"from", b"12345"] == link.receive()
-    assert 0 == core.queued_bytes

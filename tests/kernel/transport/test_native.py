@@ -6,7 +6,6 @@ import socket
 import threading
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +14,7 @@ from hypothesis import strategies as st
 
 from ganglion.broker.core import Broker
 from ganglion.broker.link import Admission
-from ganglion.errors import LaunchError, PeerLost
+from ganglion.errors import PeerLost
 from ganglion.limits import (
     FRAME_BYTES,
     HANDSHAKE_S,
@@ -24,13 +23,12 @@ from ganglion.limits import (
     PROGRESS_S,
     QUEUE_MARK_BYTES,
     UNFINISHED_IDLE_S,
-    UNJOINED_PEERS,
 )
-from ganglion.transport import loop
+from ganglion.transport import exchange as exchange_module
 from ganglion.transport import native as native_module
 from ganglion.transport.exchange import LARGE_BYTES, Exchange
 from ganglion.transport.frames import GREETING, encode, encode_command, frame_header
-from ganglion.transport.native import NativeConnection, NativeFront
+from ganglion.transport.native import NativeConnection
 from ganglion.wire.codec import codec_of
 from ganglion.wire.envelope import Envelope, Head, decode
 from ganglion.wire.envelope import encode as encode_envelope
@@ -116,17 +114,6 @@ def test_silence_is_sent_away(station: Any, said: bytes) -> None:
 
     assert answer.startswith(GREETING)
     assert b"(handshake_s)" in answer
-
-
-def test_the_oldest_stranger_makes_room(station: Any) -> None:
-    """Of too many silent strangers the oldest goes, and a peer still joins."""
-    strangers = [raw(station) for _ in range(UNJOINED_PEERS + 1)]
-    until_end(strangers.pop(0))
-    bus = station.bus("ipc")
-    bus.join(Role.ENVIRONMENT)
-    bus.close()
-    for stranger in strangers:
-        stranger.close()
 
 
 def test_too_many_frames_on_the_fast_way(native: Any) -> None:
@@ -313,7 +300,7 @@ def test_brains_take_no_room_of_others(native: Any, station: Any) -> None:
     environment.link._send_all(begun(LARGE_BYTES) + b"x")
     link = station.exchange.broker.joined[environment.name]
     until(station, lambda: link.sink._zmtp.taken_bytes)
-    sinks = station.call(lambda: list(station.exchange.budget._announced))
+    sinks = station.call(lambda: list(station.exchange.budget._open))
 
     assert link.sink in sinks
     assert station.exchange.broker.joined[brain.name].sink not in sinks
@@ -442,34 +429,9 @@ def test_turns_change_nothing(data: bytes, cuts: list[int]) -> None:
     """What is heard does not depend on the pieces in which it was said, nor on how much one turn allows."""
     expected = play(data, [])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(native_module, "_WALK", range(2))
+        patch.setattr(exchange_module, "_WALK", range(2))
         patch.setattr(native_module, "_DECISIONS_PER_CALLBACK", 1)
         patch.setattr(native_module, "_FULL_READ_BYTES", 50)
         found = play(data, cuts)
 
     assert expected == found
-
-
-def test_addresses_in_use_and_left_over(tmp_path: Path, station: Any) -> None:
-    """An address where somebody listens is refused; a file that a dead broker left is replaced; others are kept."""
-    left = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    left.bind(str(tmp_path / "left.sock"))
-    left.close()
-    (tmp_path / "file").write_text("precious")
-
-    async def listen() -> None:
-        front = NativeFront(station.exchange)
-        await front.listen(f"ipc://{tmp_path}/left.sock")
-        for text, match in (
-            (station.endpoints["ipc"], "in use"),
-            (station.endpoints["tcp"], "in use"),
-            (f"ipc://{tmp_path}/file", "no socket"),
-            ("tcp://192.0.2.1:5555", "without encryption"),
-            ("tcp://0.0.0.0:0", "without encryption"),
-        ):
-            with pytest.raises(LaunchError, match=match):
-                await front.listen(text)
-        front.close()
-
-    loop.run(listen())
-    assert ["file"] == [path.name for path in tmp_path.iterdir()]

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import zmq
 
-from ganglion.errors import DeadlineExceeded, PeerLost
+from ganglion.errors import DeadlineExceeded, PeerLost, UsageError
 from ganglion.transport.curve import ClientKeys, new_pair
 from ganglion.transport.zmqlink import ZmqBlockingLink
 from ganglion.wire.name import Role
@@ -31,6 +31,13 @@ def place(router: zmq.Socket[bytes]) -> str:
     bound = router.getsockopt(zmq.LAST_ENDPOINT)
     assert isinstance(bound, bytes)
     return bound.rstrip(b"\0").decode()
+
+
+@pytest.mark.parametrize("name", ["GANGLION_PUBLIC_KEY", "GANGLION_SECRET_KEY"])
+def test_a_missing_key_is_named(name: str) -> None:
+    """A server's key without a pair of one's own is a fault that names the variable."""
+    with pytest.raises(UsageError, match=name):
+        ClientKeys.of({key: value for key, value in KEYS.variables().items() if key != name})
 
 
 def test_deadline_of_the_handshake() -> None:

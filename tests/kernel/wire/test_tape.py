@@ -116,18 +116,13 @@ def test_no_bytes_break_the_reader(data: bytes) -> None:
 
 
 @given(st.integers(0, 1 << 60), st.none() | st.dictionaries(st.text(max_size=5), st.integers(0, 9), max_size=3))
-def test_base_comes_back(serial: int, state: object) -> None:
-    """Serial and state of a base are those that were written."""
-    (one,) = tape.read_records(MAGIC + block([tape.base_record(1.0, serial, state, [["a", 1]])]))
+def test_bases_and_late_serials_come_back(serial: int, state: object) -> None:
+    """Serial and state of a base, and the serials of calls that were late, are those that were written."""
+    entries = [tape.base_record(1.0, serial, state, [["a", 1]]), tape.late_record(2.0, [3, serial])]
+    base, late = tape.read_records(MAGIC + block(entries))
 
-    assert (Kind.BASE, (serial, state, [["a", 1]])) == (one.kind, tape.read_base(one.payload))
-
-
-def test_late_serials_come_back() -> None:
-    """The serials of calls whose deadline has passed are those that were written."""
-    (one,) = tape.read_records(MAGIC + block([tape.late_record(1.0, [3, 1 << 40])]))
-
-    assert [3, 1 << 40] == tape.read_serials(one.payload)
+    assert (Kind.BASE, (serial, state, [["a", 1]])) == (base.kind, tape.read_base(base.payload))
+    assert [3, serial] == tape.read_serials(late.payload)
 
 
 @given(FRAMES, FRAMES)

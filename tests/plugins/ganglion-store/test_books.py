@@ -8,9 +8,9 @@ import pytest
 from ganglion.sdk.store import StoreError
 from ganglion_store import statements as sql
 from ganglion_store.books import Books
-from ganglion_store.declarations import Declarations
 from ganglion_store.records import STEPS
 from ganglion_store.segment import Episode, Seal, Segment
+from ganglion_store.values import Declarations
 
 
 @pytest.fixture

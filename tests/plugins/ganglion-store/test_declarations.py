@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from ganglion.sdk.store import Nondeterministic, StoreError
-from ganglion_store.declarations import Declarations, checked
-from ganglion_store.values import Declared
+from ganglion_store.values import Declarations, Declared, checked
 
 
 def _list(*ids: str) -> list[Declared]:

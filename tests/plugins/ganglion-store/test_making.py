@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from ganglion_store.making import make
+from ganglion_store.database import make
 
 
 def test_what_the_killed_have_left_goes_when_a_store_is_made(tmp_path: Path) -> None:

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from ganglion.sdk.store import UsageError
-from ganglion_store import parquet as module
-from ganglion_store.parquet import write_parquet
+from ganglion_store import reader as module
+from ganglion_store.reader import write_parquet
 
 
 def _read(columns: list[str], rows: list[dict[str, Any]]) -> Any:

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from ganglion.sdk.store import StoreError, UsageError
-from ganglion_store.points import SqlPointBook
 from ganglion_store.reader import SqlReader
+from ganglion_store.writer import SqlPointBook
 
 
 def point(number: int, **more: Any) -> dict[str, Any]:

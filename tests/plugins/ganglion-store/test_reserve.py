@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from ganglion_store import reserve
-from ganglion_store.reserve import Reserve
+from ganglion_store import writer
+from ganglion_store.writer import Reserve
 
 MIB = 1024 * 1024
 
@@ -22,13 +22,13 @@ def test_the_space_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pro
             raise OSError(errno.EOPNOTSUPP, "not supported")
 
         monkeypatch.setattr(os, "posix_fallocate", refuse)
-    fill = reserve._fill
+    fill = writer._fill
 
     def measured(descriptor: int, size_bytes: int) -> None:
         fill(descriptor, size_bytes)
         sizes.append(os.fstat(descriptor).st_size)
 
-    monkeypatch.setattr(reserve, "_fill", measured)
+    monkeypatch.setattr(writer, "_fill", measured)
     Reserve(tmp_path, 2 * MIB).release()
 
     assert [2 * MIB] == sizes

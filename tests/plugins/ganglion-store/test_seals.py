@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from ganglion_store import statements as sql
-from ganglion_store.seals import SEALED
+from ganglion_store.segment import SEALED
 
 
 def test_all_tables_of_a_run_are_sealed_or_belong_to_episodes() -> None:

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ganglion.sdk.store import StoreError
-from ganglion_store.declarations import Declarations
 from ganglion_store.records import ACTIONS
 from ganglion_store.segment import Episode, Return, Segment
+from ganglion_store.values import Declarations
 
 EPISODE = Episode(0, "train", 0, 0)
 

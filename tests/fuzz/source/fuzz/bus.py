@@ -42,15 +42,24 @@ def _framing(data: bytes) -> None:
     whole, pieces = (Connection(listening=bool(flags & 1)) for _ in range(2))
     for connection in (whole, pieces):
         if flags & 2:
-            connection.receive(GREETING + _READY)
+            _events(connection, GREETING + _READY)
         if flags & 4:
             connection.join()
-    expected = _plain(whole.receive(rest))
+    expected = _plain(_events(whole, rest))
     step = max(step, len(rest) // 2000, 1)
-    found = [event for at in range(0, len(rest), step) for event in pieces.receive(rest[at : at + step])]
+    found = [event for at in range(0, len(rest), step) for event in _events(pieces, rest[at : at + step])]
     assert expected == _plain(found)
     assert whole.outgoing == pieces.outgoing
     assert whole.state is pieces.state
+
+
+def _events(connection: Connection, data: bytes) -> list[Any]:
+    found: list[Any] = []
+    position = 0
+    while position < len(data):
+        event, position = connection.advance(data, position, 0.0)
+        found += [] if event is None else [event]
+    return found
 
 
 def _plain(events: list[Any]) -> list[Any]:

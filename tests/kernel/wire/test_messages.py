@@ -11,6 +11,8 @@ from ganglion.errors import RemoteProtocolError
 from ganglion.limits import INTEGER_MAX
 from ganglion.wire import messages
 from ganglion.wire.codec import Content, codec_of, encode_map
+from ganglion.wire.messages import CALLS, TELLS
+from ganglion.wire.verb import Verb
 
 KINDS = [kind for name, kind in sorted(vars(messages).items()) if dataclasses.is_dataclass(kind)]
 
@@ -79,3 +81,26 @@ def test_any_body_is_a_message_or_refused(kind: type[Any], data: st.DataObject) 
         complaint = kind.__name__.lower() + "."
         assert type(message) is kind
     assert complaint.startswith(kind.__name__.lower() + ".")
+
+
+def reachable() -> set[type[Any]]:
+    """Return the classes that stand in a row of a table, or inside one that does."""
+    todo = [kind for call in CALLS for kind in (call.request, call.reply)] + [tell.body for tell in TELLS]
+    found: set[type[Any]] = set()
+    while todo:
+        kind = todo.pop()
+        if dataclasses.is_dataclass(kind) and kind not in found:
+            found.add(kind)
+            todo += [field.type for field in dataclasses.fields(kind)]
+        else:
+            todo += typing.get_args(kind)
+    return found
+
+
+def test_every_message_is_in_a_row() -> None:
+    """Each class and each verb stands in a table, once; a call is named after the role that answers it."""
+    assert set(KINDS) == reachable()
+    assert len(CALLS) == len({call.name for call in CALLS})
+    assert [call.callee or "kernel" for call in CALLS] == [call.name.partition(".")[0] for call in CALLS]
+    assert len(TELLS) == len({(tell.verb, tell.name) for tell in TELLS})
+    assert set(Verb) - {Verb.CALL, Verb.REPLY} == {tell.verb for tell in TELLS}
