@@ -9,14 +9,12 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ganglion.testing.agent import make_agent
     from ganglion.testing.checks.agent import check_brain, check_equivalence, check_muscle, check_objective
     from ganglion.testing.checks.clause import check_space
     from ganglion.testing.checks.environment import check_environment
     from ganglion.testing.checks.filter import check_filter
-    from ganglion.testing.clock import Clock
-    from ganglion.testing.fakes import FakeBrain, FakeEnvironment, FakeMuscle, FakeObjective
-    from ganglion.testing.stage import StagedAgent, StagedEnvironment
+    from ganglion.testing.fakes import Clock, FakeBrain, FakeEnvironment, FakeMuscle, FakeObjective
+    from ganglion.testing.stage import StagedAgent, StagedEnvironment, make_agent
 
 __all__ = [
     "Clock",
@@ -36,29 +34,21 @@ __all__ = [
     "make_agent",
 ]
 
-_PLACES = {
-    "Clock": "ganglion.testing.clock",
-    "FakeBrain": "ganglion.testing.fakes",
-    "FakeEnvironment": "ganglion.testing.fakes",
-    "FakeMuscle": "ganglion.testing.fakes",
-    "FakeObjective": "ganglion.testing.fakes",
-    "StagedAgent": "ganglion.testing.stage",
-    "StagedEnvironment": "ganglion.testing.stage",
-    "check_brain": "ganglion.testing.checks.agent",
-    "check_environment": "ganglion.testing.checks.environment",
-    "check_equivalence": "ganglion.testing.checks.agent",
-    "check_filter": "ganglion.testing.checks.filter",
-    "check_muscle": "ganglion.testing.checks.agent",
-    "check_objective": "ganglion.testing.checks.agent",
-    "check_space": "ganglion.testing.checks.clause",
-    "make_agent": "ganglion.testing.agent",
+_HOMES = {
+    "ganglion.testing.checks.agent": "check_brain check_equivalence check_muscle check_objective",
+    "ganglion.testing.checks.clause": "check_space",
+    "ganglion.testing.checks.environment": "check_environment",
+    "ganglion.testing.checks.filter": "check_filter",
+    "ganglion.testing.fakes": "Clock FakeBrain FakeEnvironment FakeMuscle FakeObjective",
+    "ganglion.testing.stage": "StagedAgent StagedEnvironment make_agent",
 }
+_HOME = {name: module for module, names in _HOMES.items() for name in names.split()}
 
 
 def __getattr__(name: str) -> Any:
     """Load a public name when it is first asked for."""
-    if name not in _PLACES:
+    if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(_PLACES[name]), name)
+    value = getattr(importlib.import_module(_HOME[name]), name)
     globals()[name] = value
     return value

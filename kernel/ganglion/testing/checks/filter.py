@@ -16,8 +16,6 @@ from ganglion.sdk.spaces.kinds import Box, Discrete
 from ganglion.testing.checks.clause import clause, expect
 from ganglion.testing.stage import RUN, Classes
 
-__all__ = ["check_filter"]
-
 _SENSORS = (
     SensorInformation(None, Box(-1.0, 1.0, ()), "world.level"),
     SensorInformation(None, Box(0.0, 2.0, (2,)), "world.place"),
