@@ -1,11 +1,16 @@
 from __future__ import annotations
 
+import math
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from ganglion.errors import AuthorError
 from ganglion.sdk import ActuatorInformation, Box, EpisodeSummary, RewardInformation, SensorInformation
 from ganglion.testing import (
+    Clock,
     FakeBrain,
     FakeEnvironment,
     FakeMuscle,
@@ -74,3 +79,34 @@ def test_an_agent_of_fakes_plays_its_script(tmp_path: Path) -> None:
     assert [("agent/0", {"number": 0}, 7.0), ("agent/0", {"number": 1}, 4.0)] == brain.thoughts
     assert [2.0] == [it.objective_sum for it in brain.evaluations[0].episodes]
     assert {"", "policy"} == {row["tag"] for row in agent.store().files}
+
+
+def test_what_an_author_raises_passes_through() -> None:
+    """An error of the brain reaches who called the muscle, with its own traceback."""
+    falls = type("Falls", (FakeBrain,), {"thinking": lambda self, *_: {}["lost"]})
+    agent = StagedAgent(
+        FakeMuscle, sensors=SENSORS, actuators=ACTUATORS, rewards=REWARDS, objective=FakeObjective, brain=falls
+    )
+    agent.begin([0.1])
+
+    with pytest.raises(AuthorError, match="KeyError: 'lost'"):
+        agent.step([0.5], [0.2])
+
+
+def test_a_clock_goes_on_when_it_is_told_to() -> None:
+    """It shows what it was made with, plus all spans, slept ones too; no span is negative or NaN."""
+    clock = Clock(5.0)
+    assert (5.0, 7.5, 7.5) == (clock(), clock.advance(2.5), clock())
+    clock.sleep(0.5)
+    for span_s in (-1.0, math.nan):
+        with pytest.raises(ValueError, match="expected a span of at least 0 s, found"):
+            clock.advance(span_s)
+    assert 8.0 == clock()
+
+
+def test_the_room_alone_loads_nothing() -> None:
+    """Numpy comes with the first check, not with the package."""
+    script = "import ganglion.testing, sys; print('numpy' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+
+    assert ("False", "") == (done.stdout.strip(), done.stderr)
