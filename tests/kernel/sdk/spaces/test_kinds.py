@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from ganglion.errors import SpaceError
 from ganglion.limits import ARRAY_RANK, SPACE_ELEMENTS
-from ganglion.sdk.spaces.kinds import Box
+from ganglion.sdk.spaces.kinds import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tuple
+from ganglion.sdk.spaces.space import Space, integer_or_none
 
 SCALAR = Box(-1.0, 1.0)
 PLANE = Box([0, -1], [1, 2])
@@ -208,3 +209,122 @@ def test_a_number_is_drawn_like_an_array_of_one(seed: int, a: float, b: float) -
     alone, beside = (Box(low, high, shape).sample(np.random.default_rng(seed)) for shape in ((), (1,)))
 
     assert alone == beside[0]
+
+
+RANGE = Discrete(4, start=-1)
+
+
+@given(st.from_type(Discrete))
+def test_bounds_of_integers_are_inclusive(space: Discrete) -> None:
+    """The first and the last integer are contained, their neighbours outside are not."""
+    last = space.start + space.n - 1
+
+    assert space.contains(space.start)
+    assert space.contains(last)
+    assert not space.contains(space.start - 1)
+    assert not space.contains(last + 1)
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"), [(-9, -1), (9, 2), (0.5, 0), (1.5, 2), (math.inf, 2), (-math.inf, -1), (np.array(1.4), 1)]
+)
+def test_clipping_integers(value: Any, expected: int) -> None:
+    """Fractions are rounded half to even, then the nearest integer of the range is taken."""
+    assert expected == RANGE.clip(value)
+
+
+@pytest.mark.parametrize("value", [math.nan, "1", [1], None])
+def test_what_has_no_nearest_integer_is_refused(value: Any) -> None:
+    """NaN, texts and arrays cannot be clipped."""
+    with pytest.raises(SpaceError):
+        RANGE.clip(value)
+
+
+@pytest.mark.parametrize(
+    ("kind", "arguments"),
+    [
+        *((Discrete, it) for it in ((0,), (-1,), (1.5,), ("3",), (3, 0.5), (2**63, 1), (1, 2**63), (1, -(2**63) - 1))),
+        *((MultiDiscrete, it) for it in ((3,), ([0],), ([1.5],), (["a"],), ([2, 2], [1]), ([2**62], [2**62 + 2]))),
+        (MultiDiscrete, ([[1], [1, 2]],)),
+        (MultiBinary, (-1,)),
+    ],
+)
+def test_impossible_integers_are_refused(kind: type[Space], arguments: tuple[Any, ...]) -> None:
+    """A range needs at least one integer and fits into 64 bits; no shape has a negative length."""
+    with pytest.raises(SpaceError):
+        kind(*arguments)
+
+
+PAIR = Tuple([Discrete(3), Box(0, 1, (2,), np.float32)])
+NAMED = Dict({"b": Discrete(3), "a": Box(0, 1)})
+
+
+@pytest.mark.parametrize(
+    ("space", "value", "contained"),
+    [
+        (PAIR, (1, [0.5, 0.5]), True),
+        (PAIR, [1, (0, 1)], True),
+        (PAIR, (3, [0.5, 0.5]), False),
+        (PAIR, (1,), False),
+        (PAIR, (1, [0.5, 0.5], 0), False),
+        (PAIR, 1, False),
+        (PAIR, "ab", False),
+        (NAMED, {"a": 0.5, "b": 2}, True),
+        (NAMED, {"b": 2, "a": 0.5}, True),
+        (NAMED, {"a": 0.5}, False),
+        (NAMED, {"a": 0.5, "b": 2, "c": 0}, False),
+        (NAMED, [0.5, 2], False),
+    ],
+)
+def test_containment_of_parts(space: Tuple | Dict, value: Any, contained: bool) -> None:
+    """The structure must fit, and each part its space."""
+    assert contained is space.contains(value)
+
+
+def test_an_integer_that_would_be_rounded_is_refused() -> None:
+    """Beside floats an integer has 53 bits; more are refused instead of lost."""
+    space = Tuple([Discrete(2**62), Box(0, 1)])
+
+    assert [2.0**53, 0.5] == space.to_vector((2**53, 0.5)).tolist()
+    with pytest.raises(SpaceError, match="53 bits"):
+        space.to_vector((2**53 + 1, 0.5))
+
+
+def test_parts_can_be_had() -> None:
+    """A Tuple gives its parts by position, a Dict by key; both have a length."""
+    assert (Discrete(3), 2, [Discrete(3), PAIR[1]]) == (PAIR[0], len(PAIR), list(PAIR))
+    assert (Discrete(3), 2, ["a", "b"], ["a", "b"]) == (NAMED["b"], len(NAMED), list(NAMED), list(NAMED.keys()))
+
+
+def test_keys_are_texts() -> None:
+    """Maps on the bus have text keys."""
+    with pytest.raises(SpaceError, match="texts"):
+        Dict({1: Discrete(2)})  # type: ignore[dict-item]
+
+
+@pytest.mark.parametrize(
+    ("value", "integer"),
+    [
+        (3, 3),
+        (True, 1),
+        (np.uint8(3), 3),
+        (np.bool_(True), 1),
+        (3.0, 3),
+        (np.float16(3.0), 3),
+        (np.array(3), 3),
+        (2.0**70, 2**70),
+        (3.5, None),
+        (math.nan, None),
+        (math.inf, None),
+        (np.array([3]), None),
+        (np.array("3"), None),
+        ("3", None),
+        (3 + 0j, None),
+        (None, None),
+    ],
+)
+def test_integers_without_loss(value: Any, integer: int | None) -> None:
+    """Only what equals an integer is one."""
+    found = integer_or_none(value)
+
+    assert (integer, type(integer)) == (found, type(found))
