@@ -55,7 +55,7 @@ if TYPE_CHECKING:
         StepBatch,
     )
     from ganglion.sdk.filter import Filter
-    from ganglion.sdk.flow import Mode, Signal, SimulationFlowControl
+    from ganglion.sdk.flow import Mode, Signal, SimTime, SimulationFlowControl
     from ganglion.sdk.information import (
         ActuatorInformation,
         Information,
@@ -68,15 +68,20 @@ if TYPE_CHECKING:
     )
     from ganglion.sdk.memory import Memory, MemoryShard
     from ganglion.sdk.models import Models, digest_of, file_name, load_arrays, load_meta, save_arrays
-    from ganglion.sdk.muscle import Batch, ModelReader, Muscle, read_batch_proposal, read_proposal
-    from ganglion.sdk.objective import Objective, objective_value
-    from ganglion.sdk.observer import Observer
+    from ganglion.sdk.muscle import (
+        Batch,
+        ModelReader,
+        Muscle,
+        Objective,
+        objective_value,
+        read_batch_proposal,
+        read_proposal,
+    )
     from ganglion.sdk.session import Session
-    from ganglion.sdk.simtime import SimTime
     from ganglion.sdk.spaces.kinds import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tuple
     from ganglion.sdk.spaces.space import Space
     from ganglion.sdk.spaces.text import parse_space, space_from_wire
-    from ganglion.sdk.store import Store, StoreReader, StoreWriter
+    from ganglion.sdk.store import Observer, Store, StoreReader, StoreWriter
     from ganglion.sdk.table import Table, TableRow
 
 __all__ = [
@@ -180,20 +185,17 @@ _HOMES = {
     "ganglion.sdk.environment": "Environment EnvironmentBaseline EnvironmentState "
     "EnvironmentStateTransformer ResetRequest Reward StateTransformer StepBatch",
     "ganglion.sdk.filter": "Filter",
-    "ganglion.sdk.flow": "Mode Signal SimulationFlowControl",
+    "ganglion.sdk.flow": "Mode Signal SimTime SimulationFlowControl",
     "ganglion.sdk.information": "ActuatorInformation Information RewardInformation "
     "SensorInformation Statistics Template bootstrap_mask resolve_flags",
     "ganglion.sdk.memory": "Memory MemoryShard",
     "ganglion.sdk.models": "Models digest_of file_name load_arrays load_meta save_arrays",
-    "ganglion.sdk.muscle": "Batch ModelReader Muscle read_batch_proposal read_proposal",
-    "ganglion.sdk.objective": "Objective objective_value",
-    "ganglion.sdk.observer": "Observer",
+    "ganglion.sdk.muscle": "Batch ModelReader Muscle Objective objective_value read_batch_proposal read_proposal",
     "ganglion.sdk.session": "Session",
-    "ganglion.sdk.simtime": "SimTime",
     "ganglion.sdk.spaces.kinds": "Box Dict Discrete MultiBinary MultiDiscrete Tuple",
     "ganglion.sdk.spaces.space": "Space",
     "ganglion.sdk.spaces.text": "parse_space space_from_wire",
-    "ganglion.sdk.store": "Store StoreReader StoreWriter",
+    "ganglion.sdk.store": "Observer Store StoreReader StoreWriter",
     "ganglion.sdk.table": "Table TableRow",
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names.split()}

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from ganglion.sdk.construct import Part
-from ganglion.sdk.flow import Mode, Signal
-from ganglion.sdk.simtime import SimTime
+from ganglion.sdk.flow import Mode, Signal, SimTime
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from ganglion.errors import AuthorError
 from ganglion.sdk.construct import Part
+from ganglion.sdk.flow import SimTime
 from ganglion.sdk.information import ActuatorInformation, RewardInformation, SensorInformation, resolve_flags
-from ganglion.sdk.simtime import SimTime
 
 Array = NDArray[Any]
 Started = tuple[list[SensorInformation], list[ActuatorInformation]]

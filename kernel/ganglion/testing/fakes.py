@@ -12,8 +12,7 @@ from ganglion.sdk.brain import Brain
 from ganglion.sdk.environment import Environment, EnvironmentBaseline, EnvironmentState
 from ganglion.sdk.information import ActuatorInformation, RewardInformation, SensorInformation
 from ganglion.sdk.memory import Memory
-from ganglion.sdk.muscle import Muscle
-from ganglion.sdk.objective import Objective
+from ganglion.sdk.muscle import Muscle, Objective
 from ganglion.sdk.spaces.kinds import Box
 
 Sensors = list[SensorInformation]

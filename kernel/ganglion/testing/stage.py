@@ -23,8 +23,7 @@ from ganglion.sdk.environment import Environment, Reward, StateTransformer
 from ganglion.sdk.filter import Filter
 from ganglion.sdk.information import ActuatorInformation, RewardInformation, SensorInformation
 from ganglion.sdk.memory import Memory
-from ganglion.sdk.muscle import Muscle
-from ganglion.sdk.objective import Objective
+from ganglion.sdk.muscle import Muscle, Objective
 from ganglion.sdk.seed import integer_from_words, words
 from ganglion.sdk.session import Session
 from ganglion.wire.codec import codec_of

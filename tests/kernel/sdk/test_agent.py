@@ -12,8 +12,7 @@ from ganglion.sdk.brain import Brain, Transitions, Update, carries_update
 from ganglion.sdk.flow import Mode, Signal
 from ganglion.sdk.information import ActuatorInformation, SensorInformation
 from ganglion.sdk.models import Models
-from ganglion.sdk.muscle import Batch, Muscle, read_batch_proposal, read_proposal
-from ganglion.sdk.objective import objective_value
+from ganglion.sdk.muscle import Batch, Muscle, objective_value, read_batch_proposal, read_proposal
 from ganglion.sdk.spaces import Box, Discrete
 
 

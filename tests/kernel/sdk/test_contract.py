@@ -17,7 +17,7 @@ from ganglion.sdk.environment import Environment, EnvironmentBaseline, Environme
 from ganglion.sdk.flow import Mode, Signal
 from ganglion.sdk.information import ActuatorInformation
 from ganglion.sdk.memory import Memory
-from ganglion.sdk.objective import Objective
+from ganglion.sdk.muscle import Objective
 
 
 def test_every_public_name_is_there() -> None:
@@ -35,7 +35,7 @@ def test_every_public_name_is_there() -> None:
         "from ganglion.sdk import Controller, TerminationCondition, EpisodeView, PhaseView",
         "from ganglion.sdk import check_parameters, construct",
         "from ganglion.sdk import Observer, Store, StoreReader, StoreWriter",
-        "import ganglion.sdk.store, ganglion.sdk.observer",
+        "import ganglion.sdk.store, ganglion.sdk.store",
     ],
 )
 def test_flow_needs_no_numpy(statement: str) -> None:

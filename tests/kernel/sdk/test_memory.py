@@ -91,15 +91,13 @@ class Mirror(RuleBasedStateMachine):
     def complete(self, value: float) -> None:
         if self.rows:
             self.memory.complete(value)
-            self.rows[-1]["objective"] = value
-            self.shards.clear()  # their newest row may have been this one
+            self.rows[-1] = {**self.rows[-1], "objective": value}
 
     @rule(terminated=st.booleans())
     def close(self, terminated: bool) -> None:
         if self.rows:
             self.memory.close(terminated, False)
-            self.rows[-1]["done"] = terminated
-            self.shards.clear()
+            self.rows[-1] = {**self.rows[-1], "done": terminated}
 
     @rule(n=st.integers(0, 700))
     def keep_shard(self, n: int) -> None:

@@ -18,8 +18,7 @@ from ganglion.sdk.flow import Mode
 from ganglion.sdk.information import ActuatorInformation, Information, RewardInformation, SensorInformation
 from ganglion.sdk.memory import FIELDS, Memory
 from ganglion.sdk.models import Models
-from ganglion.sdk.muscle import Muscle
-from ganglion.sdk.objective import Objective
+from ganglion.sdk.muscle import Muscle, Objective
 from ganglion.sdk.seed import generator_from_words, words
 from ganglion.sdk.session import Session
 from ganglion.sdk.spaces.kinds import Box, Discrete
