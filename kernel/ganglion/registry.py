@@ -410,7 +410,7 @@ def deep_check(plan: Mapping[str, Any]) -> list[dict[str, Any]]:
     Args:
         plan: As `Plan.to_map` gives it.
     """
-    from ganglion.sdk.construct import check_parameters  # the sdk needs numpy, which the command line must not import
+    from ganglion.sdk.part import check_parameters  # the sdk needs numpy, which the command line must not import
 
     faults: dict[tuple[str, str], dict[str, Any]] = {}
     for kind, plugin, params in _named(Plan.from_map(dict(plan))):

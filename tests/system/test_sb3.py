@@ -22,7 +22,7 @@ pytest.importorskip(
 
 from ganglion.peer.snapshot import Snapshot
 from ganglion.sdk import ActuatorInformation, Batch, Box, Discrete, Memory, Mode, SensorInformation
-from ganglion.sdk.construct import construct
+from ganglion.sdk.part import construct
 from ganglion_sb3.brain import SB3Brain
 from ganglion_sb3.muscle import SB3Muscle
 

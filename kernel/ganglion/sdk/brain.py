@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ganglion.errors import AuthorError
-from ganglion.sdk.construct import Part
 from ganglion.sdk.flow import Signal
 from ganglion.sdk.information import ActuatorInformation, SensorInformation, Statistics
 from ganglion.sdk.memory import Memory
+from ganglion.sdk.part import Part
 
 if TYPE_CHECKING:
     from ganglion.sdk.models import Models

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from ganglion.sdk.construct import Part
 from ganglion.sdk.flow import Signal
+from ganglion.sdk.part import Part
 
 Setpoints = Mapping[str, Sequence[Any]]
 """Agent -> the values of its actuators in declared order."""

@@ -11,9 +11,9 @@ from typing import Any, ClassVar
 from numpy.typing import NDArray
 
 from ganglion.errors import AuthorError
-from ganglion.sdk.construct import Part
 from ganglion.sdk.flow import SimTime
 from ganglion.sdk.information import ActuatorInformation, RewardInformation, SensorInformation, resolve_flags
+from ganglion.sdk.part import Part
 
 Array = NDArray[Any]
 Started = tuple[list[SensorInformation], list[ActuatorInformation]]

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
-from ganglion.sdk.construct import Part
 from ganglion.sdk.information import ActuatorInformation, SensorInformation
+from ganglion.sdk.part import Part
 
 if TYPE_CHECKING:
     from ganglion.sdk.brain import Brain

@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ganglion.errors import AuthorError
-from ganglion.sdk.construct import Part
 from ganglion.sdk.flow import Mode
 from ganglion.sdk.information import ActuatorInformation, Information, SensorInformation, Statistics, Template
 from ganglion.sdk.memory import Memory
+from ganglion.sdk.part import Part
 
 Array = NDArray[Any]
 Proposal = tuple[list[ActuatorInformation], Any] | list[ActuatorInformation]

@@ -10,13 +10,13 @@ import pytest
 
 from ganglion.errors import PluginInvalid
 from ganglion.sdk.condition import EpisodeView
-from ganglion.sdk.construct import Part, check_parameters, construct
 from ganglion.sdk.controller import Controller
 from ganglion.sdk.environment import Environment, EnvironmentBaseline, EnvironmentState, ResetRequest
 from ganglion.sdk.flow import Mode, Signal
 from ganglion.sdk.information import ActuatorInformation
 from ganglion.sdk.memory import Memory
 from ganglion.sdk.muscle import Objective
+from ganglion.sdk.part import Part, check_parameters, construct
 
 
 @pytest.mark.parametrize(

@@ -237,6 +237,16 @@ def test_sampling_is_uniform_and_reproducible() -> None:
     assert first.tolist() == second.tolist()
 
 
+def test_rows_of_one_muscle_are_found_wherever_they_wait() -> None:
+    """Rows that have just been appended count, of a muscle that is new too."""
+    memory = _memory()
+    _fill(memory, 2)
+    _fill(memory, 1, tag="a/1", first=2)
+    _fill(memory, 1, first=3)
+
+    assert [[2.0], [0.0, 1.0, 3.0]] == [memory.tail(9, tag).objective.tolist() for tag in ("a/1", "a/0")]
+
+
 def test_positions_count_from_the_oldest() -> None:
     """`memory[i]` and `memory[a:b]` are shards."""
     memory = _memory()

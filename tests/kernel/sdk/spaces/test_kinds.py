@@ -274,9 +274,14 @@ NAMED = Dict({"b": Discrete(3), "a": Box(0, 1)})
         (NAMED, {"a": 0.5}, False),
         (NAMED, {"a": 0.5, "b": 2, "c": 0}, False),
         (NAMED, [0.5, 2], False),
+        (MultiDiscrete([2, 3], 1), [2, 3], True),
+        (MultiDiscrete([2, 3], 1), [2, 4], False),
+        (MultiDiscrete([2, 3], 1), [0, 3], False),
+        (MultiBinary(2), [True, 0], True),
+        (MultiBinary(2), [2, 0], False),
     ],
 )
-def test_containment_of_parts(space: Tuple | Dict, value: Any, contained: bool) -> None:
+def test_containment_of_parts(space: Space, value: Any, contained: bool) -> None:
     """The structure must fit, and each part its space."""
     assert contained is space.contains(value)
 
