@@ -8,7 +8,7 @@ import pytest
 
 from ganglion.errors import ContractBroken
 from ganglion.sdk import Brain, CheckpointableBrain, Memory, Muscle
-from ganglion.testing import check_brain, check_muscle, check_objective
+from ganglion.testing import check_brain, check_equivalence, check_muscle, check_objective
 from ganglion.testing.checks.agent import Sum
 
 
@@ -233,3 +233,80 @@ def test_each_breach_of_an_objective_is_named(judge: Any) -> None:
     """An objective that returns anything but one number or None is told so; a row without rewards shows NaN."""
     with pytest.raises(ContractBroken, match=r"(?s)Broken.*one number or None"):
         check_objective(type("Broken", (Sum,), {"internal_reward": judge}))
+
+
+class Objects(Muscle):
+    """Decide by a linear policy whose weights the brain sends."""
+
+    def setup(self) -> None:
+        self.weights = np.full((4, 1), 0.1)
+
+    def update(self, update: Any) -> None:
+        self.weights = update["weights"]
+
+    def propose_actions(self, sensors: Any, actuators_available: Any) -> Any:
+        seen = np.concatenate([it.space.to_vector(it.value) for it in sensors])[np.newaxis].astype(float)
+        self.add_statistics("first", float(seen[0, 0]))
+        actuators_available[0].value = float(np.clip(seen @ self.weights, -1.0, 1.0)[0, 0])
+        return actuators_available, {"seen": seen[0]}
+
+
+class Arrays(Objects):
+    """Do the same on arrays."""
+
+    batched = True
+    noise = 0.0
+
+    def propose_batch(self, batch: Any) -> Any:
+        self.add_statistics("first", batch.observations[0, 0].item())
+        setpoints = np.clip(batch.observations @ self.weights + self.noise, -1.0, 1.0)
+        return setpoints, [{"seen": row} for row in batch.observations]
+
+
+class Thinks(Brain):
+    """Move weights by the objective, row by row."""
+
+    def setup(self) -> None:
+        self.weights = np.full((4, 1), 0.1)
+
+    def move(self, seen: Any, objective: Any) -> Any:
+        self.weights = self.weights + 0.01 * objective * seen[:, np.newaxis]
+        return {"weights": self.weights}
+
+    def thinking(self, muscle_id: str, data_from_muscle: Any) -> Any:
+        if data_from_muscle is None:
+            return None
+        return self.move(data_from_muscle["seen"], self.memory.tail(1).objective[0])
+
+    def arrays(self) -> Any:
+        return {"weights": self.weights}
+
+
+class LearnsRows(Thinks):
+    """Do the same with the rows of a round."""
+
+    batched = True
+
+    def learn(self, batch: Any) -> Any:
+        for seen, objective in zip(batch.observations, batch.objectives, strict=True):
+            found = self.move(seen, objective)
+        return found
+
+
+def test_two_forms_of_one_policy_are_the_same() -> None:
+    """Muscles and brains of either form, in any pairing, give the same tables."""
+    check_equivalence(Objects, Arrays)
+    check_equivalence((Objects, Thinks), (Arrays, LearnsRows))
+    check_equivalence((Objects, LearnsRows), (Arrays, Thinks))
+
+
+def test_the_smallest_difference_is_found() -> None:
+    """One bit of one setpoint, or of the model, breaks the clause, which names what differs."""
+    near = type("Near", (Arrays,), {"noise": 1e-16})
+    other = type("Other", (LearnsRows,), {"arrays": lambda self: {"weights": np.nextafter(self.weights, 9.0)}})
+    with pytest.raises(ContractBroken, match=r"Objects: .*Near is the same policy.*another decision"):
+        check_equivalence(Objects, near)
+    with pytest.raises(ContractBroken, match="another model"):
+        check_equivalence((Objects, Thinks), (Arrays, other))
+    with pytest.raises(ContractBroken, match="the device is busy"):  # a form that does not run
+        check_equivalence(Objects, type("Broken", (Arrays,), {"propose_batch": _busy}))
