@@ -262,14 +262,10 @@ def check_brain(
         muscle: Its muscle; the default acts by chance and takes any update.
         muscle_params: Of the muscle.
         objective: What the rows are judged by; the default sums the rewards.
-        sensors: What the agent sees.
-        actuators: What it sets.
-        seed: Of the run.
-        episodes: How many episodes.
-        steps: How many decisions each has.
+        sensors: As of `check_muscle`, likewise the rest.
 
     Raises:
-        ContractBroken: Names the class, the clause and what was found; the author's own exception is its cause.
+        ContractBroken: As `check_muscle`.
     """
     trial = _Trial(sensors, actuators, seed, episodes, steps)
 
@@ -372,15 +368,11 @@ def check_objective(
     Args:
         cls: The class.
         params: Of the document.
-        sensors: What the agent sees.
-        actuators: What it sets, by chance.
         rewards: What is judged.
-        seed: Of the run.
-        episodes: How many episodes.
-        steps: How many decisions each has.
+        sensors: As of `check_muscle`, likewise the rest; actuators are set by chance.
 
     Raises:
-        ContractBroken: Names the class, the clause and what was found; the author's own exception is its cause.
+        ContractBroken: As `check_muscle`.
     """
     trial = _Trial(sensors, actuators, seed, episodes, steps, rewards)
 
@@ -420,12 +412,8 @@ def check_equivalence(
         b: The other form.
         muscle_params: Of the document, for both.
         brain_params: Likewise.
-        sensors: What both see: drawn readings; values are not looked at.
-        actuators: What both set; values are their no-ops.
         objective: What both are judged by.
-        seed: Of the run.
-        episodes: How many episodes.
-        steps: How many decisions each has.
+        sensors: As of `check_muscle`, likewise the rest.
 
     Raises:
         ContractBroken: Names the classes and the first thing that differs; an author's own exception is its cause.
