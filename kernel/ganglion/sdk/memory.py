@@ -708,7 +708,7 @@ def _tags(include_only: str | Iterable[str] | None) -> frozenset[str] | None:
 
 
 def _kept(value: Any) -> Any:
-    """Return a value that nobody can change: read-only arrays are the bus's own, all else is copied."""
+    """Return a value that cannot change: read-only arrays are the bus's own, all else is copied."""
     if isinstance(value, np.ndarray):
         return value if not value.flags.writeable else value.copy()
     if isinstance(value, list):

@@ -42,7 +42,7 @@ class Part:
         worker: Number of the worker, from 0; 0 also where workers share the object.
         mode: Of the phase.
         seed: One integer of the object's own stream, in [0, 2**63).
-        rng: The generator of the object's own stream. An object made by hand has none until somebody sets it.
+        rng: The generator of the object's own stream. An object that is made by hand has none until one is set.
         params: The parameters of the document, read-only.
     """
 

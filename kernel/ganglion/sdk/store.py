@@ -163,8 +163,8 @@ class StoreWriter(_Opened):
     def heads(self) -> Mapping[str, Any] | None:
         """Return what a run's rows can be checked by once `end` is durable, as plain values; None if there is nothing.
 
-        For whom results are copied to, and for the run's manifest. Where they are asked for first, a writer reads the
-        run back as readers will find it.
+        For those who get copies of the results, and for the run's manifest. On the first call a writer reads the run
+        back as readers will find it.
 
         Raises:
             StoreDamaged: Something is not what was written.

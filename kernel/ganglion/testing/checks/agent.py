@@ -408,7 +408,7 @@ def check_equivalence(
     Usually one of them has `propose_actions` and `thinking`, the other `batched`, `propose_batch` and `learn`.
 
     Args:
-        a: A muscle, or a muscle and its brain; without a brain nobody learns.
+        a: A muscle, or a muscle and its brain; without a brain there is no learning.
         b: The other form.
         muscle_params: Of the document, for both.
         brain_params: Likewise.
