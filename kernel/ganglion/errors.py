@@ -14,7 +14,7 @@ GanglionError
 ├── ProtocolError            the wire
 │   ├── LocalProtocolError   we: our own side broke the protocol
 │   └── RemoteProtocolError  they: the other side broke the protocol
-│       └── NotSetUp         they: asked too early, or after their predecessor was lost
+│       └── NotSetUp         they: asked before their set-up, as a successor may be
 ├── CallFailed               they: a peer answered ERROR
 ├── PeerLost                 operator: a process is gone
 ├── LimitExceeded            operator: a bound of `limits.py`
@@ -92,7 +92,7 @@ class PluginInvalid(GanglionError):
 
 
 class ContractBroken(GanglionError, AssertionError):
-    """Say which clause of its contract a class does not keep; raised by the checks of `ganglion.testing` only."""
+    """Report the clause of its contract that a class does not keep; raised by the checks of `ganglion.testing` only."""
 
 
 class AuthorError(GanglionError):
@@ -134,7 +134,7 @@ class RemoteProtocolError(ProtocolError):
 
 
 class NotSetUp(RemoteProtocolError):
-    """Report that somebody was asked before he was set up: he may be a successor of whom the caller does not know."""
+    """Report that a peer was asked before its set-up: it may be a successor of which the caller does not know."""
 
     kind = "not_set_up"
 
@@ -143,7 +143,7 @@ class CallFailed(GanglionError):
     """Report that a peer answered a CALL with ERROR.
 
     `remote_kind`, `where` and `remote_traceback` are what the peer said; `peer` is its name and `call` what was asked.
-    `culprit` is whom the peer blames: itself, or somebody whom it had asked in turn.
+    `culprit` is the peer that is blamed: the one that answered, or one that it had asked in turn.
     """
 
     kind = "call_failed"
@@ -203,9 +203,9 @@ class DiskError(GanglionError):
 
 
 class DeadlineExceeded(GanglionError):
-    """Report a wait that ended without its answer: for whom, for what, since when.
+    """Report a wait that ended without its answer: from which peer, to what, since when.
 
-    `peer` is the name of who did not answer, empty where it was nobody on the bus.
+    `peer` is the name of the peer that did not answer, empty where it was none of the bus.
     """
 
     kind = "deadline"

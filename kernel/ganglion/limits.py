@@ -12,12 +12,12 @@ import os
 # -- handshake and strangers ------------------------------------------------------------------------------------------
 HANDSHAKE_S = 2.0  # from accept to WELCOME; libzmq allows 30 s, which lets a silent stranger hold a descriptor
 CLOSING_S = 0.5  # what waits for a connection that ends is written for so long
-CLOSING_UNJOINED_S = 0.2  # and of a stranger, who is owed no more than the reason
+CLOSING_UNJOINED_S = 0.2  # and for a peer that has not joined: it gets no more than the reason
 LISTENER_REST_S = 0.1  # without descriptors, instead of asking again and again
 UNJOINED_PEERS = 64  # connections that have not said HELLO; the oldest goes
 UNJOINED_MESSAGE_BYTES = 16 * 1024  # a HELLO needs 1 KiB; 64 strangers never cost more than 1 MiB
 UNJOINED_MESSAGE_FRAMES = 3  # to, head, body
-WRONG_TOKEN_SPAN_S = 1.0  # who shows wrong tokens is told, and noted in the log, once in so long
+WRONG_TOKEN_SPAN_S = 1.0  # a peer with wrong tokens is answered, and logged, once in so long
 WRONG_TOKEN_ORIGINS = 1024  # processes or addresses of which that is known; the oldest is forgotten
 GREETING_BYTES = 64  # fixed by ZMTP 3
 GREETING_PAUSE_S = 1.0  # the end of our greeting waits so long for a version: one of 2.0 would misread it
@@ -72,7 +72,7 @@ PROCESSES_PER_RUN_MAX = 1000  # of that setting
 BEAT_AFTER_SILENCE_S = 0.5  # a silent peer is asked
 BEAT_ANSWER_S = 1.5  # and owes an answer within
 PROGRESS_S = 10.0  # a destination that takes nothing for so long is lost
-LATE_ANSWER_S = 10.0  # after a peer has joined, an answer that nobody awaits may be to its predecessor's question
+LATE_ANSWER_S = 10.0  # after a peer has joined, an unexpected answer may be one to its predecessor's request
 
 # -- waits ------------------------------------------------------------------------------------------------------------
 DEADLINES_S: dict[str, float | None] = {  # by the last word of a call; None waits for ever and says so
@@ -110,18 +110,18 @@ DEADLINE_OTHER_S = 30.0  # calls that the table above does not name
 RESTARTS_PER_NAME = 5  # of a lost process within RESTARTS_WITHIN_S; more often is no accident
 RESTARTS_WITHIN_S = 60.0  # long enough to tell a bad machine from a bad minute
 RESTARTS_PER_RUN = 20  # of all names together; then something else is wrong
-TAPE_BYTES = 1 << 30  # of what one process heard; a longer one takes longer to hear again than to do again
-TAPE_BEGIN_BYTES = int(os.environ.get("GANGLION_JOURNAL_BEGIN_BYTES") or 8 * 1024 * 1024)  # then one is begun anew
-TAPE_BEGIN_S = 10.0  # one that tells of more time likewise: what took long to do takes long to do again
+TAPE_BYTES = 1 << 30  # of one process's journal; to replay a longer one takes longer than to compute again
+TAPE_BEGIN_BYTES = int(os.environ.get("GANGLION_JOURNAL_BEGIN_BYTES") or 8 * 1024 * 1024)  # then it is compacted
+TAPE_BEGIN_S = 10.0  # a journal of more time likewise: what took long takes long to replay
 RECONNECT_S = 30.0  # for a broker that is lost: as long as for a peer to join
-EXIT_DIFFERS = 3  # of a process that did not do again what its predecessor did; from process to supervisor only
+EXIT_DIFFERS = 3  # of a process whose replay differs from its predecessor; from process to supervisor only
 CHECKPOINT_S = 10.0  # least time between two checkpoints of a run; a loss costs no more than that again
-LOSSES_AT_ONE_STEP = 3  # who dies so often at one place dies of it
+LOSSES_AT_ONE_STEP = 3  # a process that dies so often at one step dies of it
 LINE_ANSWER_S = 3600.0  # of a program behind a pipe; who asks has a deadline too, unless a document sets none
-PAUSE_ANSWER_S = 20.0  # who asks for PAUSE is told by then who stands; below the deadline of the call itself
+PAUSE_ANSWER_S = 20.0  # a PAUSE is answered by then with who has paused; below the deadline of the call itself
 WAIT_REPORT_S = 2.0  # a wait shows after so long without progress, then at 4, 8, 16, 32, 60, 120 s
 STEPS_REPORT_S = 1.0  # a worker says how far its open episode is: who looks on wants no more, and it costs nothing
-ATTACH_WAIT_REPORT_S = 1.0  # somebody must act: said sooner
+ATTACH_WAIT_REPORT_S = 1.0  # a person must act: reported sooner
 
 # -- leaving ----------------------------------------------------------------------------------------------------------
 LEAVE_EPISODE_S = 30.0  # an interrupted run finishes its episodes, then they are cut: one may never end by itself
@@ -135,7 +135,7 @@ OUTPUT_BYTES_PER_S = 1024 * 1024  # of one process into its file; what is more i
 LOG_LINE_BYTES = 8 * 1024  # what is cut is counted
 
 # -- rows -------------------------------------------------------------------------------------------------------------
-STORE_TAPE_BYTES = 8 * 1024 * 1024  # a longer tape of a store is begun anew: heard again in well below a second
+STORE_TAPE_BYTES = 8 * 1024 * 1024  # a longer journal of a store is compacted: replayed in well below a second
 STORE_RESERVE_BYTES = 8 * 1024 * 1024  # kept back beside the store: a full disk takes how the run ended
 OPEN_ROWS_BYTES = 8 * 1024 * 1024  # rows of open episodes held in memory by a store; beyond that they go to disk
 WORLD_STATE_VALUES = 32_768  # of one step; each is at most nine bytes of a body, texts count by eighths
@@ -153,7 +153,7 @@ MODEL_INDEX_BYTES = 64 * 1024**2  # the index of a run's models: some 200 bytes 
 REPLAY_INDEX_BYTES = 64 * 1024**2  # names the files of recorded episodes and their columns: some 300 000 files
 REPLAY_CHUNK_BYTES = 8 * 1024**2  # recorded episodes in one file, which a brain holds whole; one episode may be longer
 REPLAY_CHUNK_SESSIONS = 4096  # likewise, where episodes are short
-REPLAY_EXCUSES = 100  # exceptions of one pre-training that are told one by one; of the rest the number
+REPLAY_EXCUSES = 100  # exceptions of one pre-training that are reported one by one; of the rest the number
 MODEL_NAME_CHARACTERS = 100  # of a file's name; most file systems end at 255 bytes
 
 # -- documents --------------------------------------------------------------------------------------------------------

@@ -78,6 +78,11 @@ class Entry:
         return f"{self.distribution} {self.version}".strip() or self.value
 
 
+def _top(name: str) -> str:
+    """Return the first part of an import path."""
+    return re.split(r"[.:]", name)[0]
+
+
 def _normal(name: str) -> str:
     """Return a distribution's name as package indexes compare it."""
     return re.sub(r"[-_.]+", "-", name).lower()
@@ -123,10 +128,6 @@ def _blocked(entry: Entry) -> bool:
     """Say whether the operator has shut a plugin out, by short name or by distribution."""
     shut = {part.strip() for part in os.environ.get("GANGLION_BLOCK", "").split(",")}
     return bool(shut & {entry.name, entry.distribution, f"{entry.distribution}:{entry.name}"})
-
-
-def _refuse(kind: str, name: str, message: str) -> PluginInvalid:
-    return PluginInvalid(message, plugin=name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,10 +183,16 @@ def alias(kind: str, name: str) -> Alias | None:
     return None
 
 
-def _is_foreign(kind: str, name: str) -> bool:
-    """Say whether a name belongs to another project, known or not."""
-    top = re.split(r"[.:]", name)[0]
-    return alias(kind, name) is not None or any(top in table.get("prefixes", ()) for _, table in _tables())
+def _foreign_table(name: str) -> Mapping[str, Any] | None:
+    """Return the alias plugin's table of the package to which a name belongs, None if no project claims it."""
+    return next((table for _, table in _tables() if _top(name) in table.get("prefixes", ())), None)
+
+
+def _offered(kind: str, name: str) -> list[Entry]:
+    """Return the plugins of a kind that `short` or `distribution:short` names."""
+    distribution, _, short = name.rpartition(":")
+    wanted = _normal(distribution)
+    return [e for e in entries(kind) if e.name == short and (not distribution or e.distribution == wanted)]
 
 
 def find(kind: str, name: str) -> Entry:
@@ -200,15 +207,14 @@ def find(kind: str, name: str) -> Entry:
     ours = alias(kind, name) if re.search(r"[.:]", name) else None
     if ours is not None:
         return find(kind, ours.name)
-    distribution, _, short = name.rpartition(":")
-    found = [e for e in entries(kind) if e.name == short and _normal(distribution or e.distribution) == e.distribution]
+    found = _offered(kind, name)
     if len(found) > 1:
         ways = " or ".join(f"`{e.distribution}:{e.name}`" for e in found)
-        raise _refuse(kind, name, f"{noun} `{name}` is offered by {len(found)} distributions: write {ways}")
+        raise PluginInvalid(f"{noun} `{name}` is offered by {len(found)} distributions: write {ways}", name)
     if not found:
-        raise _refuse(kind, name, f"there is no {noun} `{name}`{_advice(kind, name)}")
+        raise PluginInvalid(f"there is no {noun} `{name}`{_advice(kind, name)}", name)
     if _blocked(found[0]):
-        raise _refuse(kind, name, f"{noun} `{name}` of {found[0].origin} is blocked by GANGLION_BLOCK")
+        raise PluginInvalid(f"{noun} `{name}` of {found[0].origin} is blocked by GANGLION_BLOCK", name)
     return found[0]
 
 
@@ -216,35 +222,22 @@ def _advice(kind: str, name: str) -> str:
     """Return what may have been meant, or how to install more plugins."""
     if not any(_table().values()):
         return f"; {_KERNEL_ALONE}"
-    top = re.split(r"[.:]", name)[0]
-    for _, table in _tables():
-        if top in table.get("prefixes", ()):
-            return _advice_of(table["names"], kind, _foreign(name))
-    if kind == "environment" and _GYMNASIUM_ID.fullmatch(name):
+    table = _foreign_table(name)
+    if table is not None:
+        others = [GROUPS[k].noun for k, names in table["names"].items() if _foreign(name) in names][:1]
+        near = _like(_foreign(name), table["names"].get(kind, {}))
+    elif kind == "environment" and _GYMNASIUM_ID.fullmatch(name):
         return f"; one of Gymnasium is {{name: gymnasium, params: {{id: {name}}}}}"
-    others = [g.noun for other, g in GROUPS.items() if g.base and name in {e.name for e in entries(other)}]
-    if others:
-        return f": it is of kind {' and '.join(others)}"
-    names = dict.fromkeys(entry.name for entry in entries(kind))
-    return _like(name, names) or f"; `ganglion plugins {kind}s` lists those that there are, more come with {STANDARD}"
+    else:
+        others = [g.noun for other, g in GROUPS.items() if g.base and name in {e.name for e in entries(other)}]
+        near = _like(name, [entry.name for entry in entries(kind)])
+        near = near or f"; `ganglion plugins {kind}s` lists those that there are, more come with {STANDARD}"
+    return f": it is of kind {' and '.join(others)}" if others else near
 
 
 def _like(name: str, names: Iterable[str]) -> str:
-    like = difflib.get_close_matches(name, names, n=1)
+    like = difflib.get_close_matches(name, list(dict.fromkeys(names)), n=1)
     return f"; did you mean `{like[0]}`?" if like else ""
-
-
-def _advice_of(names: Mapping[str, Mapping[str, str]], kind: str, foreign: str) -> str:
-    """Return of which kind a foreign name is, or the nearest one of the kind that is wanted."""
-    other = next((GROUPS[k].noun for k, table in names.items() if foreign in table), None)
-    if other is not None:
-        return f": it is of kind {other}"
-    return _like(foreign, names.get(kind, {}))
-
-
-def _offers(kind: str, distribution: str) -> list[Entry]:
-    """Return the plugins of a kind, those of one distribution if its name is given."""
-    return [e for e in entries(kind) if not distribution or e.distribution == _normal(distribution)]
 
 
 def locate(kind: str, name: str, folder: str = "", allow: Sequence[str] = (), local: bool = True) -> Entry:
@@ -260,22 +253,20 @@ def locate(kind: str, name: str, folder: str = "", allow: Sequence[str] = (), lo
     Raises:
         PluginInvalid: there is no such plugin, or the path may not be imported.
     """
-    before, colon, _ = name.rpartition(":")
-    short = any(name in (entry.name, f"{before}:{entry.name}") for entry in _offers(kind, before if colon else ""))
-    if short or not re.search(r"[.:]", name) or _is_foreign(kind, name):
+    if not re.search(r"[.:]", name) or _offered(kind, name) or _foreign_table(name) or alias(kind, name):
         return find(kind, name)
     path = _PATH.match(name)
     if path is None:
-        raise _refuse(kind, name, f"expected a short name or an import path `module:Class`, found {name!r}")
+        raise PluginInvalid(f"expected a short name or an import path `module:Class`, found {name!r}", name)
     if not local:
         message = f"import path {name!r}: a document that came over the network names plugins by short name only"
-        raise _refuse(kind, name, message)
+        raise PluginInvalid(message, name)
     if path["name"].startswith("_") or any(part.startswith("_") for part in path["module"].split(".")):
-        raise _refuse(kind, name, f"import path {name!r}: names with a leading underscore are nobody else's business")
+        raise PluginInvalid(f"import path {name!r}: names with a leading underscore are private", name)
     top = path["module"].partition(".")[0]
     owner = _owner(top, folder, allow)
     if owner is None:
-        raise _refuse(kind, name, _unknown(top, folder))
+        raise PluginInvalid(_unknown(top, folder), name)
     return Entry(name, kind, owner[0], owner[1], f"{path['module']}:{path['name']}")
 
 
@@ -291,12 +282,16 @@ def _owner(top: str, folder: str, allow: Iterable[str]) -> tuple[str, str] | Non
     """Return (distribution, version) of an allowed package, empty texts where none owns it; None: not allowed."""
     if _beside(top, folder) is not None:
         return "", ""
-    for rows in _table().values():
-        for entry in rows:
-            if re.split(r"[.:]", entry.value)[0] == top:
-                return entry.distribution, entry.version
+    owner = _shipped(top)
+    if owner is not None:
+        return owner.distribution, owner.version
     granted = {part.strip() for part in os.environ.get("GANGLION_ALLOW", "").split(",")} - {""}
     return ("", "") if top in {*granted, *allow} else None
+
+
+def _shipped(top: str) -> Entry | None:
+    """Return a plugin of the distribution that ships a package, None if it is one without plugins."""
+    return next((entry for rows in _table().values() for entry in rows if _top(entry.value) == top), None)
 
 
 def _beside(top: str, folder: str) -> Path | None:
@@ -390,9 +385,8 @@ def _check_class(entry: Entry, target: Any, base: str) -> None:
 
 def distribution_of(cls: type[Any]) -> str | None:
     """Return `distribution version` of the distribution with plugins from whose package a class comes, else None."""
-    top = cls.__module__.partition(".")[0]
-    owned = (e for rows in _table().values() for e in rows if re.split(r"[.:]", e.value)[0] == top)
-    return next((entry.origin for entry in owned), None)
+    owner = _shipped(_top(cls.__module__))
+    return None if owner is None else owner.origin
 
 
 def describe(entry: Entry) -> dict[str, str]:
@@ -416,11 +410,13 @@ def deep_check(plan: Mapping[str, Any]) -> list[dict[str, Any]]:
     Args:
         plan: As `Plan.to_map` gives it.
     """
+    from ganglion.sdk.part import check_parameters  # the sdk needs numpy, which the command line must not import
+
     faults: dict[tuple[str, str], dict[str, Any]] = {}
     for kind, plugin, params in _named(Plan.from_map(dict(plan))):
         try:
             target = load(kind, plugin.name, plan["folder"], plan["allow"])
-            _check_parameters(target, params)
+            check_parameters(target, params)
         except PluginInvalid as error:
             faults.setdefault((plugin.at, str(error)), fault(plugin.at, str(error)))
     return list(faults.values())
@@ -441,12 +437,6 @@ def _named(plan: Plan) -> Iterator[tuple[str, PluginPlan, dict[str, Any]]]:
             parts += [("filter", part) for part in agent.filters]
         parts += [("condition", part) for part in (*phase.episode_conditions, *phase.phase_conditions)]
         yield from ((kind, part, part.params) for kind, part in parts if part is not None)
-
-
-def _check_parameters(target: type[Any], params: Mapping[str, Any]) -> None:
-    from ganglion.sdk.construct import check_parameters  # the sdk needs numpy, which the command line must not import
-
-    check_parameters(target, params)
 
 
 _AT = re.compile(r"(?P<file>.*?)(:(?P<line>\d+):(?P<column>\d+))?(: (?P<path>.*))?\Z", re.DOTALL)

@@ -81,8 +81,4 @@ def test_call_failed_tells_what_the_peer_said() -> None:
 
     assert "run/env.0 answered environment.update with author: boom" == str(error)
     assert ("author", "a.py:3", None) == (error.remote_kind, error.where, error.remote_traceback)
-
-
-def test_call_failed_without_words_stands_upright() -> None:
-    """An ERROR that says nothing is still an error with a kind and a message."""
     assert "peer answered x with failed: no reason given" == str(errors.CallFailed("peer", "x", {}))

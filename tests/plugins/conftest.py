@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ganglion.sdk import Mode
-from ganglion.sdk.construct import construct
+from ganglion.sdk.part import construct
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ganglion.sdk.construct import parameters_of
+from ganglion.sdk.part import parameters_of
 
 ROOT = Path(__file__).parents[2]
 GROUPS = {

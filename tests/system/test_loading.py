@@ -24,7 +24,7 @@ GOOD = {  # a key of the document below -> what is right there
 }
 WAY_OUT = "is not allowed (name a plugin, or --allow it if you trust it)"
 FORM = "expected a short name or an import path `module:Class`"
-HIDDEN = "names with a leading underscore are nobody else's business"
+HIDDEN = "names with a leading underscore are private"
 NAMES = {
     "builtins:eval": WAY_OUT,
     "builtins.exec": WAY_OUT,

@@ -44,7 +44,7 @@ def parameters(groups: Sequence[str]) -> dict[str, dict[str, dict[str, Any]]]:
 
 def form_of(cls: type[Any]) -> dict[str, Any]:
     """Return the JSON Schema of the parameters that a class takes."""
-    from ganglion.sdk.construct import parameters_of
+    from ganglion.sdk.part import parameters_of
 
     taken, is_open = parameters_of(cls)
     try:

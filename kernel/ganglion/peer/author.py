@@ -16,7 +16,7 @@ import numpy as np
 
 from ganglion import registry
 from ganglion.errors import AuthorError, CallFailed, DeadlineExceeded, GanglionError, PeerLost
-from ganglion.sdk.construct import construct
+from ganglion.sdk.part import construct
 from ganglion.sdk.seed import derive, generator_from_words, integer_from_words
 from ganglion.wire.messages import Failure, RunEvent
 from ganglion.wire.name import topic
@@ -65,7 +65,7 @@ class Loader:
 
 _TEXT_CHARS_MAX = 4_000
 _TRACEBACK_CHARS_MAX = 16_000
-_BETWEEN = ("ganglion/peer/", "ganglion/sdk/construct.py", "/asyncio/")  # frames that lead to an author's hook
+_BETWEEN = ("ganglion/peer/", "ganglion/sdk/part.py", "/asyncio/")  # frames that lead to an author's hook
 
 
 def hook_failed(error: Exception | SystemExit, where: str) -> AuthorError:

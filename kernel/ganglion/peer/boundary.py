@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ganglion.sdk.condition import EpisodeView
-from ganglion.sdk.flow import Mode, Signal
-from ganglion.sdk.simtime import SimTime
+from ganglion.sdk.flow import Mode, Signal, SimTime
 from ganglion.wire.messages import Boundary, FlowSignal, Go, Stands
 
 if TYPE_CHECKING:

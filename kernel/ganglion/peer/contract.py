@@ -13,9 +13,9 @@ from ganglion.limits import IDS_PER_ENVIRONMENT, UID_BYTES
 from ganglion.peer.author import Excuses, Hooks, Loader, Pardoned, continues, identity
 from ganglion.peer.values import Layout, freeze
 from ganglion.sdk.environment import EnvironmentBaseline, EnvironmentState, Reward, StateTransformer
+from ganglion.sdk.flow import SimTime
 from ganglion.sdk.information import ActuatorInformation, Information, RewardInformation, SensorInformation
 from ganglion.sdk.seed import derive
-from ganglion.sdk.simtime import SimTime
 from ganglion.sdk.spaces import Space, space_from_wire
 from ganglion.wire.messages import EnvironmentStart
 

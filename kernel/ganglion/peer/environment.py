@@ -16,10 +16,9 @@ from ganglion.peer.renewal import Renewal
 from ganglion.peer.snapshot import Generators, NotPlain, Snapshot, State
 from ganglion.peer.values import Layout, arrays_of, declaration, flag_of, plain, reward_layout, state_of, values_of
 from ganglion.sdk.environment import Environment, EnvironmentBaseline, EnvironmentState, ResetRequest, StepBatch
-from ganglion.sdk.flow import Mode
+from ganglion.sdk.flow import Mode, SimTime
 from ganglion.sdk.information import Template, resolve_flags
 from ganglion.sdk.seed import derive, generator_from_words, integer_from_words
-from ganglion.sdk.simtime import SimTime
 from ganglion.wire.codec import codec_of
 from ganglion.wire.messages import (
     Done,

@@ -26,11 +26,11 @@ from ganglion.limits import LEAVE_KILL_S, LEAVE_TERMINATE_S, LINE_ANSWER_S, MESS
 from ganglion.peer.author import Loader
 from ganglion.peer.contract import checked_row
 from ganglion.peer.values import Layout
-from ganglion.sdk.construct import Part
 from ganglion.sdk.environment import Environment, EnvironmentBaseline, EnvironmentState, ResetRequest
+from ganglion.sdk.flow import SimTime
 from ganglion.sdk.information import ActuatorInformation, Information, RewardInformation, SensorInformation
 from ganglion.sdk.muscle import Muscle
-from ganglion.sdk.simtime import SimTime
+from ganglion.sdk.part import Part
 from ganglion.sdk.spaces import Space, space_from_wire
 from ganglion.sdk.spaces.text import parse_space
 

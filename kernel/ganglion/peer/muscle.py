@@ -22,8 +22,7 @@ from ganglion.sdk.flow import Mode
 from ganglion.sdk.information import ActuatorInformation, RewardInformation, Template
 from ganglion.sdk.memory import Memory
 from ganglion.sdk.models import Models
-from ganglion.sdk.muscle import Batch, Muscle, read_batch_proposal, read_proposal
-from ganglion.sdk.objective import Objective, objective_value
+from ganglion.sdk.muscle import Batch, Muscle, Objective, objective_value, read_batch_proposal, read_proposal
 from ganglion.sdk.seed import derive, generator_from_words
 from ganglion.wire.envelope import Position
 from ganglion.wire.messages import (

@@ -6,7 +6,7 @@ from ganglion.limits import DEADLINE_OTHER_S
 from ganglion.peer.author import Hooks, Loader
 from ganglion.peer.conversation import Leave, Told
 from ganglion.peer.participant import Handler, Participant
-from ganglion.sdk.observer import Observer
+from ganglion.sdk.store import Observer
 from ganglion.wire.codec import codec_of
 from ganglion.wire.messages import Gap, RunEvent, Subscribe
 from ganglion.wire.name import topic

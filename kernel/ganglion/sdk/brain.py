@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ganglion.errors import AuthorError
-from ganglion.sdk.construct import Part
 from ganglion.sdk.flow import Signal
 from ganglion.sdk.information import ActuatorInformation, SensorInformation, Statistics
 from ganglion.sdk.memory import Memory
+from ganglion.sdk.part import Part
 
 if TYPE_CHECKING:
     from ganglion.sdk.models import Models
@@ -49,7 +49,7 @@ def carries_update(result: Any) -> bool:
     try:
         return bool(result)
     except (RuntimeError, TypeError, ValueError):
-        return True  # several numbers in a form of somebody else's, which is refused by its name
+        return True  # several numbers in a foreign form, such as a tensor; it is refused by its name
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +204,7 @@ class Brain(Part, Statistics, ABC):
         was recorded is not recorded again.
 
         Args:
-            sessions: A sequence of `Session`, read from files when somebody looks: run through it as often as needed,
+            sessions: A sequence of `Session`, read from files on access: run through it as often as needed,
                 but do not keep all of it. Entries of `replay` stand one behind the other, each as often as it says,
                 its episodes in recorded order. In an entry with `strict: false` columns may be missing.
 

@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from ganglion.sdk.construct import Part
-from ganglion.sdk.flow import Mode, Signal
-from ganglion.sdk.simtime import SimTime
+from ganglion.sdk.flow import Mode, Signal, SimTime
+from ganglion.sdk.part import Part
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from ganglion.sdk.construct import Part
 from ganglion.sdk.flow import Signal
+from ganglion.sdk.part import Part
 
 Setpoints = Mapping[str, Sequence[Any]]
 """Agent -> the values of its actuators in declared order."""
@@ -96,7 +96,7 @@ class Controller(Part, ABC):
         """Return the agents that act after `step` steps of an episode; the default announces nothing and names all.
 
         With several workers a brain awaits the rows of all who act in a round. A controller that overrides this acts
-        as it says. Of one that does not, those act whom it asks first in a step; the others pass.
+        as it says. Of one that does not, the agents of its first `act` in a step act; the others pass.
         """
         return self.agents
 

@@ -11,9 +11,9 @@ from typing import Any, ClassVar
 from numpy.typing import NDArray
 
 from ganglion.errors import AuthorError
-from ganglion.sdk.construct import Part
+from ganglion.sdk.flow import SimTime
 from ganglion.sdk.information import ActuatorInformation, RewardInformation, SensorInformation, resolve_flags
-from ganglion.sdk.simtime import SimTime
+from ganglion.sdk.part import Part
 
 Array = NDArray[Any]
 Started = tuple[list[SensorInformation], list[ActuatorInformation]]
@@ -202,7 +202,7 @@ class Environment(Part, ABC):
         """Apply the setpoints and advance by one step.
 
         Args:
-            actuators: The setpoints of this step in declared order. Those that nobody sets are left out: under taking
+            actuators: The setpoints of this step in declared order. Those that are not set are left out: under taking
                 turns they are those of one agent, and where no agent has an actuator of this environment, none.
 
         Returns:
@@ -216,7 +216,7 @@ class Environment(Part, ABC):
 
         Args:
             setpoints: Actuator id -> array `[bodies, *shape]` of the dtype of its space, a Tuple or Dict as its vector;
-                an actuator that nobody sets in this step is left out.
+                an actuator that is not set in this step is left out.
 
         Returns:
             The state after the step, with all declared sensors.

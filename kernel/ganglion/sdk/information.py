@@ -219,28 +219,14 @@ def bootstrap_mask(done: Any, terminated: Any = None, truncated: Any = None) -> 
     if not any(isinstance(flag, np.ndarray | list | tuple) for flag in (done, terminated, truncated)):
         return _mask(done, terminated, truncated)
     shape = np.broadcast_shapes(*(np.shape(it) for it in (done, terminated, truncated) if it is not None))
-    done = np.broadcast_to(np.asarray(done), shape)
-    known_terminated = _as_known(terminated, done)
-    known_truncated = _as_known(truncated, done)
-    over = done.astype(bool)
-    return np.where(~over | (known_truncated & ~known_terminated), 1.0, 0.0)
+    over = np.broadcast_to(np.asarray(done), shape).astype(bool)
+    # None and NaN stand for unknown: they equal nothing.
+    ended, cut = (np.broadcast_to(np.asarray(flags) == True, shape) for flags in (terminated, truncated))  # noqa: E712
+    return np.where(~over | (cut & ~ended), 1.0, 0.0)
 
 
 def _mask(done: Flag, terminated: Flag, truncated: Flag) -> float:
-    if not done:
-        return 1.0
-    if terminated:
-        return 0.0
-    return 1.0 if truncated else 0.0
-
-
-def _as_known(flags: FlagArray | None, like: FlagArray) -> NDArray[np.bool_]:
-    if flags is None:
-        return np.zeros(like.shape, dtype=bool)
-    flags = np.asarray(flags)
-    if flags.dtype == object or flags.dtype.kind == "f":
-        flags = flags == True  # noqa: E712 - elementwise: None and NaN stand for unknown
-    return np.broadcast_to(flags.astype(bool), like.shape)
+    return 1.0 if not done or (truncated and not terminated) else 0.0
 
 
 def resolve_flags(done: bool | None, terminated: bool | None, truncated: bool | None) -> tuple[bool, bool]:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import io
 import json
 import math
 import os
 import zipfile
-from collections.abc import Iterator, Mapping
-from io import BufferedRandom
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
-from urllib.parse import unquote_to_bytes
+from urllib.parse import quote, unquote_to_bytes
 
 import numpy as np
 from numpy.lib import format as npy
@@ -21,6 +19,7 @@ from numpy.typing import NDArray
 
 from ganglion.errors import AuthorError, LimitExceeded, StoreError
 from ganglion.limits import ARRAY_RANK, MODEL_BYTES, MODEL_HEADER_BYTES, MODEL_MEMBERS, MODEL_NAME_CHARACTERS
+from ganglion.synced import written_beside
 
 Array = NDArray[Any]
 _NPY_HEADER_BYTES = 1024  # of an array of rank 16, thrice
@@ -28,7 +27,6 @@ KINDS = "biufcS"  # booleans, numbers, bytes; no objects, which reading would ha
 
 META = ".meta.npy"  # an encoded name has no dot: no array can take this place
 SUFFIX = ".npz"
-PLAIN = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-")
 
 
 def percent_encoded(name: str) -> str:
@@ -38,10 +36,9 @@ def percent_encoded(name: str) -> str:
         AuthorError: It has half of a surrogate pair, which is no character.
     """
     try:
-        data = name.encode()
+        return quote(name, safe="").replace(".", "%2E").replace("~", "%7E")
     except UnicodeEncodeError as error:
         raise AuthorError(f"name: expected text that can be written as UTF-8, found {name!r:.100}") from error
-    return "".join(chr(byte) if byte in PLAIN else f"%{byte:02X}" for byte in data)
 
 
 def file_name(name: str) -> str:
@@ -98,53 +95,22 @@ def save_arrays(path: Path, arrays: Mapping[str, Any], meta: Mapping[str, Any] |
         raise StoreError(f"model {path}: cannot be written: {error}") from error
 
 
-@contextlib.contextmanager
-def written_beside(path: Path) -> Iterator[BufferedRandom]:
-    """Open a file beside its place; it is synced and renamed when the block ends, and removed when that raises.
-
-    All of it below the descriptor of its folder, which is there, and no link is followed: what was planted there leads
-    nowhere. OSError if it cannot be written.
-    """
-    beside = f".{path.name}.{os.getpid()}.part"
-    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    try:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(beside, dir_fd=folder)  # of a process that died and had our number
-        try:
-            with os.fdopen(os.open(beside, flags, 0o644, dir_fd=folder), "w+b") as file:
-                yield file
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(beside, path.name, src_dir_fd=folder, dst_dir_fd=folder)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                os.unlink(beside, dir_fd=folder)
-            raise
-        os.fsync(folder)
-    finally:
-        os.close(folder)
-
-
 def _checked(name: Any, value: Any) -> Array:
     if not isinstance(name, str):
         raise AuthorError(f"model: the names of arrays are texts, found {name!r}")
     if len(percent_encoded(name)) > MODEL_HEADER_BYTES // 2:
         raise AuthorError(f"model: the name {name[:40]!r}... is too long")
+    wanted = f"model: {name}: expected an array of numbers, booleans or bytes, found"
     try:
         array = np.asarray(value)
     except ValueError as error:  # lists of different lengths, as a rule
-        raise AuthorError(
-            f"model: {name}: expected an array of numbers, booleans or bytes, found {type(value).__name__}: {error}"
-        ) from error
+        raise AuthorError(f"{wanted} {type(value).__name__}: {error}") from error
     if array.dtype.kind not in KINDS:
         own = array.dtype.kind == "O" and not isinstance(value, np.ndarray)
-        found = type(value).__name__ if own else f"dtype {array.dtype}"
-        raise AuthorError(f"model: {name}: expected an array of numbers, booleans or bytes, found {found}")
+        raise AuthorError(f"{wanted} {type(value).__name__ if own else f'dtype {array.dtype}'}")
     if array.ndim > ARRAY_RANK:
         raise AuthorError(f"model: {name}: expected at most {ARRAY_RANK} axes (array_rank), found {array.ndim}")
-    little = array.dtype.newbyteorder("<")
-    return np.asarray(array, dtype=little, order="C")
+    return np.asarray(array, dtype=array.dtype.newbyteorder("<"), order="C")
 
 
 def _meta_bytes(meta: Mapping[str, Any] | None) -> bytes | None:
@@ -160,18 +126,13 @@ def _meta_bytes(meta: Mapping[str, Any] | None) -> bytes | None:
 
 
 def _write(file: BinaryIO, arrays: Mapping[str, Array], meta: bytes | None) -> None:
+    members = {} if meta is None else {META: np.frombuffer(meta, dtype=np.uint8)}
+    members |= {f"{percent_encoded(name)}.npy": array for name, array in arrays.items()}
     # Not numpy.savez: our names are encoded, and the entries carry a fixed date, so that equal models are equal bytes.
     with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
-        if meta is not None:
-            _write_member(archive, META, np.frombuffer(meta, dtype=np.uint8))
-        for name, array in arrays.items():
-            _write_member(archive, f"{percent_encoded(name)}.npy", array)
-
-
-def _write_member(archive: zipfile.ZipFile, name: str, array: Array) -> None:
-    entry = zipfile.ZipInfo(name, date_time=(1980, 1, 1, 0, 0, 0))
-    with archive.open(entry, "w", force_zip64=True) as member:
-        npy.write_array(member, array, allow_pickle=False)
+        for name, array in members.items():
+            with archive.open(zipfile.ZipInfo(name, date_time=(1980, 1, 1, 0, 0, 0)), "w", force_zip64=True) as member:
+                npy.write_array(member, array, allow_pickle=False)
 
 
 # -- reading ----------------------------------------------------------------------------------------------------------
@@ -225,7 +186,9 @@ def _read(file: BinaryIO, arrays: bool) -> tuple[dict[str, Array], dict[str, Any
             raise ValueError("the entries are larger than the file")
         for entry in entries:
             if entry.filename == META:
-                meta = _json_object(_array(archive, entry))
+                meta = json.loads(_array(archive, entry).tobytes())
+                if not isinstance(meta, dict):
+                    raise ValueError("the JSON beside the arrays is no object")
             elif arrays:
                 name = unquote_to_bytes(entry.filename.removesuffix(".npy")).decode()
                 if not entry.filename.endswith(".npy") or name in found:
@@ -252,13 +215,6 @@ def _array(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> Array:
         return np.zeros(shape, dtype=dtype)
     flat = np.frombuffer(data, dtype=dtype, offset=stream.tell())
     return flat.reshape(shape, order="F" if fortran else "C")
-
-
-def _json_object(array: Array) -> dict[str, Any]:
-    found = json.loads(array.tobytes())
-    if not isinstance(found, dict):
-        raise ValueError("the JSON beside the arrays is no object")
-    return found
 
 
 # -- a folder of models -----------------------------------------------------------------------------------------------
@@ -369,11 +325,10 @@ def _tree(value: Any, arrays: dict[str, Array], path: str) -> Any:
     if isinstance(value, bytes | bytearray | memoryview):
         arrays[name] = np.frombuffer(bytes(value), dtype=np.uint8)
         return {"bytes": name}
-    if isinstance(value, int | float):
-        exact = isinstance(value, float) and value == value and abs(value) != float("inf")
-        if exact or isinstance(value, int):
-            return {"number": value.hex()} if isinstance(value, float) else {"number": str(int(value))}
-        return {"number": repr(value)}
+    if isinstance(value, int):
+        return {"number": str(int(value))}
+    if isinstance(value, float):
+        return {"number": value.hex() if math.isfinite(value) else repr(value)}
     array = np.asarray(value)
     if array.dtype.kind not in KINDS:
         raise AuthorError(f"{path}: a {type(value).__name__} cannot be kept")

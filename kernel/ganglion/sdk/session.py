@@ -150,7 +150,7 @@ _PER_STEP = ("rewards", "objectives", "terminated", "truncated", "ticks", "actio
 
 
 class _Parts(Mapping[str, Array]):
-    """Map ids to their columns of a matrix, cut out when somebody looks."""
+    """Map ids to their columns of a matrix, which are cut out on access."""
 
     def __init__(self, declared: Sequence[Information], matrix: Array) -> None:
         ends = np.cumsum([0, *(it.space.size for it in declared)]).tolist()

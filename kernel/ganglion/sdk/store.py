@@ -1,4 +1,4 @@
-"""Store: keeps the results of runs, and gives them back."""
+"""Store: keeps the results of runs, and gives them back; an observer looks on."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ __all__ = [
     "Damage",
     "DiskError",
     "Nondeterministic",
+    "Observer",
     "PointBook",
     "Store",
     "StoreDamaged",
@@ -162,8 +163,8 @@ class StoreWriter(_Opened):
     def heads(self) -> Mapping[str, Any] | None:
         """Return what a run's rows can be checked by once `end` is durable, as plain values; None if there is nothing.
 
-        For whom results are copied to, and for the run's manifest. Where they are asked for first, a writer reads the
-        run back as readers will find it.
+        For those who get copies of the results, and for the run's manifest. On the first call a writer reads the run
+        back as readers will find it.
 
         Raises:
             StoreDamaged: Something is not what was written.
@@ -341,3 +342,37 @@ class Store(ABC):
             StoreError: As for `writer`; or a store of this kind keeps no points.
         """
         raise StoreError(f"{uri}: expected a store that keeps the points of experiments; this kind does not")
+
+
+class Observer(ABC):
+    """Take what the participants of a run tell; have no influence on it.
+
+    An observer that is slow loses messages instead of slowing the run: `missed` is told which. The store is the one
+    reader that must not lose, and has a contract of its own (`ganglion.sdk.store`).
+
+    `topics` are the ends of the topics that it listens to; `events` carries the events of a run (phases, episodes,
+    signals, waits, lost processes).
+    """
+
+    topics: ClassVar[tuple[str, ...]] = ("events",)
+    run: str = ""  # the run's id; set before `setup`
+
+    def setup(self) -> None:  # noqa: B027 - an observer that needs none of this is complete
+        """Prepare; called once, before the first message."""
+
+    @abstractmethod
+    def observe(self, topic: str, event: str, fields: Mapping[str, Any], time_s: float) -> None:
+        """Take one message.
+
+        Args:
+            topic: One of `topics`.
+            event: Name of the event, such as `episode.ended`.
+            fields: What it says; plain values.
+            time_s: When it was told, in seconds since 1970 (UTC).
+        """
+
+    def missed(self, topic: str, first: int, last: int) -> None:  # noqa: B027
+        """Learn that the messages `first` to `last` of a topic, both included, did not arrive."""
+
+    def teardown(self) -> None:  # noqa: B027
+        """Let go of everything; called once, also after an error."""

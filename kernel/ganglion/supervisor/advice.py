@@ -150,14 +150,14 @@ def _of_all(conditions: Sequence[Any], spans: Sequence[Mapping[str, int | None]]
 
 
 def _check_parameters(cls: type[Any], params: Mapping[str, Any]) -> None:
-    from ganglion.sdk.construct import check_parameters  # needs numpy, which the supervisor must not import
+    from ganglion.sdk.part import check_parameters  # needs numpy, which the supervisor must not import
 
     check_parameters(cls, params)
 
 
 def _make(cls: type[Any], plugin: PluginPlan, phase: PhasePlan, seed: int) -> Any:
-    from ganglion.sdk.construct import construct  # likewise
     from ganglion.sdk.flow import Mode
+    from ganglion.sdk.part import construct  # likewise
     from ganglion.sdk.seed import generator_from_words, integer_from_words, words
 
     stream = words(seed, ["phase", phase.name, "condition", plugin.name])

@@ -9,56 +9,38 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ganglion.testing.agent import make_agent
-    from ganglion.testing.checks.agent import check_brain, check_equivalence, check_muscle, check_objective
-    from ganglion.testing.checks.clause import check_space
-    from ganglion.testing.checks.environment import check_environment
-    from ganglion.testing.checks.filter import check_filter
-    from ganglion.testing.clock import Clock
-    from ganglion.testing.fakes import FakeBrain, FakeEnvironment, FakeMuscle, FakeObjective
-    from ganglion.testing.stage import StagedAgent, StagedEnvironment
+    from ganglion.testing.checks.agent import check_brain as check_brain
+    from ganglion.testing.checks.agent import check_equivalence as check_equivalence
+    from ganglion.testing.checks.agent import check_muscle as check_muscle
+    from ganglion.testing.checks.agent import check_objective as check_objective
+    from ganglion.testing.checks.clause import check_space as check_space
+    from ganglion.testing.checks.environment import check_environment as check_environment
+    from ganglion.testing.checks.filter import check_filter as check_filter
+    from ganglion.testing.fakes import Clock as Clock
+    from ganglion.testing.fakes import FakeBrain as FakeBrain
+    from ganglion.testing.fakes import FakeEnvironment as FakeEnvironment
+    from ganglion.testing.fakes import FakeMuscle as FakeMuscle
+    from ganglion.testing.fakes import FakeObjective as FakeObjective
+    from ganglion.testing.stage import StagedAgent as StagedAgent
+    from ganglion.testing.stage import StagedEnvironment as StagedEnvironment
+    from ganglion.testing.stage import make_agent as make_agent
 
-__all__ = [
-    "Clock",
-    "FakeBrain",
-    "FakeEnvironment",
-    "FakeMuscle",
-    "FakeObjective",
-    "StagedAgent",
-    "StagedEnvironment",
-    "check_brain",
-    "check_environment",
-    "check_equivalence",
-    "check_filter",
-    "check_muscle",
-    "check_objective",
-    "check_space",
-    "make_agent",
-]
-
-_PLACES = {
-    "Clock": "ganglion.testing.clock",
-    "FakeBrain": "ganglion.testing.fakes",
-    "FakeEnvironment": "ganglion.testing.fakes",
-    "FakeMuscle": "ganglion.testing.fakes",
-    "FakeObjective": "ganglion.testing.fakes",
-    "StagedAgent": "ganglion.testing.stage",
-    "StagedEnvironment": "ganglion.testing.stage",
-    "check_brain": "ganglion.testing.checks.agent",
-    "check_environment": "ganglion.testing.checks.environment",
-    "check_equivalence": "ganglion.testing.checks.agent",
-    "check_filter": "ganglion.testing.checks.filter",
-    "check_muscle": "ganglion.testing.checks.agent",
-    "check_objective": "ganglion.testing.checks.agent",
-    "check_space": "ganglion.testing.checks.clause",
-    "make_agent": "ganglion.testing.agent",
+_HOMES = {
+    "ganglion.testing.checks.agent": "check_brain check_equivalence check_muscle check_objective",
+    "ganglion.testing.checks.clause": "check_space",
+    "ganglion.testing.checks.environment": "check_environment",
+    "ganglion.testing.checks.filter": "check_filter",
+    "ganglion.testing.fakes": "Clock FakeBrain FakeEnvironment FakeMuscle FakeObjective",
+    "ganglion.testing.stage": "StagedAgent StagedEnvironment make_agent",
 }
+_HOME = {name: module for module, names in _HOMES.items() for name in names.split()}
+__all__ = sorted(_HOME)  # noqa: PLE0605 - the names that a type checker sees above
 
 
 def __getattr__(name: str) -> Any:
     """Load a public name when it is first asked for."""
-    if name not in _PLACES:
+    if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(_PLACES[name]), name)
+    value = getattr(importlib.import_module(_HOME[name]), name)
     globals()[name] = value
     return value

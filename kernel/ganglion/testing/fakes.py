@@ -1,4 +1,4 @@
-"""Fakes: an environment, a muscle, a brain and an objective that play a script and write down what they hear."""
+"""Fakes: an environment, a muscle, a brain and an objective that play a script and note what they hear; a clock."""
 
 from __future__ import annotations
 
@@ -12,11 +12,8 @@ from ganglion.sdk.brain import Brain
 from ganglion.sdk.environment import Environment, EnvironmentBaseline, EnvironmentState
 from ganglion.sdk.information import ActuatorInformation, RewardInformation, SensorInformation
 from ganglion.sdk.memory import Memory
-from ganglion.sdk.muscle import Muscle
-from ganglion.sdk.objective import Objective
+from ganglion.sdk.muscle import Muscle, Objective
 from ganglion.sdk.spaces.kinds import Box
-
-__all__ = ["FakeBrain", "FakeEnvironment", "FakeMuscle", "FakeObjective"]
 
 Sensors = list[SensorInformation]
 Actuators = list[ActuatorInformation]
@@ -149,3 +146,36 @@ class FakeObjective(Objective):
         number, rewards = len(self.rows), memory.tail(1).rewards
         self.rows.append({uid: rewards[uid][0] for uid in rewards.columns})
         return self.script[number] if number < len(self.script) else float(rewards.sum(axis=None))
+
+
+class Clock:
+    """Be a clock that goes on only when it is told to: calling it gives seconds, as `time.monotonic` does.
+
+    A class that has to do with real time takes its clock, and what it sleeps by, as arguments; a test gives it
+    `clock` and `clock.sleep`.
+
+    Args:
+        now_s: What it shows at first.
+    """
+
+    def __init__(self, now_s: float = 0.0) -> None:
+        self._now_s = float(now_s)
+
+    def __call__(self) -> float:
+        """Return what it shows, seconds."""
+        return self._now_s
+
+    def advance(self, span_s: float) -> float:
+        """Move it forward; return what it shows then.
+
+        Raises:
+            ValueError: The span is negative or no number: no clock goes backwards.
+        """
+        if not span_s >= 0.0:
+            raise ValueError(f"clock: expected a span of at least 0 s, found {span_s!r}")
+        self._now_s += float(span_s)
+        return self._now_s
+
+    def sleep(self, span_s: float) -> None:
+        """Let the time pass without waiting; raises as `advance`."""
+        self.advance(span_s)

@@ -1,4 +1,4 @@
-"""A stage for plugins: the hosts that serve them in a run, joined in memory, with nobody else and no clock."""
+"""A stage for plugins: the hosts that serve them in a run, joined in memory, without a bus or a clock."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ganglion.errors import RemoteProtocolError
+from ganglion import registry
+from ganglion.errors import RemoteProtocolError, UsageError
 from ganglion.peer.author import Loader
 from ganglion.peer.brain import BrainHost
 from ganglion.peer.conversation import Request
@@ -22,8 +23,7 @@ from ganglion.sdk.environment import Environment, Reward, StateTransformer
 from ganglion.sdk.filter import Filter
 from ganglion.sdk.information import ActuatorInformation, RewardInformation, SensorInformation
 from ganglion.sdk.memory import Memory
-from ganglion.sdk.muscle import Muscle
-from ganglion.sdk.objective import Objective
+from ganglion.sdk.muscle import Muscle, Objective
 from ganglion.sdk.seed import integer_from_words, words
 from ganglion.sdk.session import Session
 from ganglion.wire.codec import codec_of
@@ -49,8 +49,6 @@ from ganglion.wire.messages import (
 from ganglion.wire.parcel import attach, encoded, lower
 from ganglion.wire.verb import Verb
 
-__all__ = ["Classes", "StagedAgent", "StagedEnvironment"]
-
 RUN = "stage"
 _CONTROLLER, _BRAIN, _GOVERNOR = f"{RUN}/controller/0", f"{RUN}/brain/agent", f"{RUN}/governor"
 _WIRE_BITS = 10  # an integer of a stream has 63 bits, what travels has 53
@@ -72,7 +70,7 @@ class Classes(Loader):
 class _Link:
     """Join a participant to at most one other, which answers at once."""
 
-    def __init__(self, other: _Cast | None = None) -> None:
+    def __init__(self, other: _Hosted | None = None) -> None:
         self.other = other
         self.inbox: deque[list[bytes]] = deque()
         self.said: deque[list[bytes]] = deque()
@@ -90,16 +88,16 @@ class _Link:
         """Return one message; without one there never will be any."""
         if self.inbox:
             return self.inbox.popleft()
-        raise RemoteProtocolError("the stage is empty: nobody is there who would answer")
+        raise RemoteProtocolError("the stage is empty: there is no other host that could answer")
 
     def close(self) -> None:
         """Do nothing."""
 
 
-class _Cast:
-    """Let a host play: what it is asked and what it answers passes through the codec, as it would on the bus."""
+class _Hosted:
+    """Call a host: requests and replies pass through the codec, as they would on the bus."""
 
-    def __init__(self, host: Any, other: _Cast | None = None) -> None:
+    def __init__(self, host: Any, other: _Hosted | None = None) -> None:
         self._link = _Link(other)
         self._host = host
         self._handlers = host.handlers()
@@ -107,12 +105,12 @@ class _Cast:
         self._serial = 0
 
     @property
-    def other(self) -> _Cast | None:
-        """Return who answers what the host asks."""
+    def other(self) -> _Hosted | None:
+        """Return the one that answers what the host asks."""
         return self._link.other
 
     @other.setter
-    def other(self, other: _Cast) -> None:
+    def other(self, other: _Hosted) -> None:
         self._link.other = other
 
     def ask(self, peer: str, call: str, message: Any) -> Any:
@@ -165,7 +163,7 @@ class StagedEnvironment:
             (kind, "own"): it for kind, it in (("environment", cls), ("reward", reward), ("transformer", transformer))
         }
         host = EnvironmentHost(Classes(classes=classes))
-        self._cast = _Cast(host)
+        self._hosted = _Hosted(host)
         self._host = host
         self._path: list[str | int] = ["environment", "world", "worker", worker]
         self._seed, self._params = seed, params
@@ -202,13 +200,13 @@ class StagedEnvironment:
             *self._parts,
         )
         self._episode = 0
-        declared: EnvironmentDeclared = self._cast.ask(_CONTROLLER, "environment.start", start)
+        declared: EnvironmentDeclared = self._hosted.ask(_CONTROLLER, "environment.start", start)
         return declared
 
     def update(self, setpoints: Sequence[Any], actuators: Sequence[int] | None = None) -> EnvironmentUpdated:
         """Advance by one step; `setpoints` travel in declared order, or for those at the places `actuators` only."""
         chosen = None if actuators is None else list(actuators)
-        updated: EnvironmentUpdated = self._cast.ask(
+        updated: EnvironmentUpdated = self._hosted.ask(
             _CONTROLLER, "environment.update", EnvironmentUpdate([list(setpoints)], chosen)
         )
         return updated
@@ -219,26 +217,26 @@ class StagedEnvironment:
         stream = words(self._seed, [*self._path, "episode", self._episode])
         state = None if again is None else again.state or {}  # what is left out was not drawn from since the start
         reset = EnvironmentReset(self._episode, integer_from_words(stream) >> _WIRE_BITS, stream, state)
-        opened: EnvironmentUpdated = self._cast.ask(_CONTROLLER, "environment.reset", reset)
+        opened: EnvironmentUpdated = self._hosted.ask(_CONTROLLER, "environment.reset", reset)
         return opened
 
     @property
     def speaks(self) -> bool:
-        """Say whether it says itself what it is, by `save_state` and `load_state`; known after `start`."""
+        """Tell whether its class has `save_state` and `load_state`; known after `start`."""
         return self._host.speaks
 
     def take_state(self) -> State:
-        """Return all that another one needs to go on from here, as on a tape."""
+        """Return all that another environment needs to go on from here, as a journal keeps it."""
         return self._host.take_state()
 
     def go_on(self, state: State) -> None:
-        """Go on where another one's `take_state` left; this one has been started and no more."""
+        """Go on from the state of another environment; this one has been started and no more."""
         self._host.go_on(state)
         self._episode = self.environment.episode
 
     def shutdown(self) -> None:
         """End the phase."""
-        self._cast.ask(_CONTROLLER, "environment.shutdown", Nothing())
+        self._hosted.ask(_CONTROLLER, "environment.shutdown", Nothing())
 
 
 class StagedAgent:
@@ -250,7 +248,7 @@ class StagedAgent:
         actuators: What it sets; their values are their no-ops.
         rewards: What its objective judges.
         objective: Its class.
-        brain: Its class; None: nobody learns.
+        brain: Its class; None for an agent that does not learn.
         filters: Classes and parameters, in document order.
         mode: `train`, `test` or `evaluate`; only in `train` the brain takes part.
         models: The folder where the brain stores; needed for `store`.
@@ -318,13 +316,13 @@ class StagedAgent:
         self._episode = 0
         self._round = 0
         self._evaluations = 0
-        self._cast = self._begin_muscle(_plugin("own", muscle_params), _plugin("own", objective_params))
+        self._hosted = self._begin_muscle(_plugin("own", muscle_params), _plugin("own", objective_params))
 
-    def _begin_muscle(self, muscle: dict[str, Any], objective: dict[str, Any]) -> _Cast:
-        """Return the cast of the muscle, set up as its brain is."""
+    def _begin_muscle(self, muscle: dict[str, Any], objective: dict[str, Any]) -> _Hosted:
+        """Return the host of the muscle, set up as its brain is."""
         told, learns = self._setup, self._brain is not None
         self._muscle_host = MuscleHost(self._loader)
-        cast = _Cast(self._muscle_host, self._brain)
+        hosted = _Hosted(self._muscle_host, self._brain)
         setup = MuscleSetup(
             told.run,
             told.phase,
@@ -343,15 +341,15 @@ class StagedAgent:
             models=None if learns else told.load,
             filters=told.filters,
         )
-        cast.ask(_CONTROLLER, "muscle.setup", setup)
-        return cast
+        hosted.ask(_CONTROLLER, "muscle.setup", setup)
+        return hosted
 
-    def _begin_brain(self) -> _Cast:
-        """Return the cast of a brain that is set up anew."""
+    def _begin_brain(self) -> _Hosted:
+        """Return the host of a brain that is set up anew."""
         self._brain_host = BrainHost(self._loader)
-        cast = _Cast(self._brain_host)
-        cast.ask(_GOVERNOR, "brain.setup", self._setup)
-        return cast
+        hosted = _Hosted(self._brain_host)
+        hosted.ask(_GOVERNOR, "brain.setup", self._setup)
+        return hosted
 
     @property
     def muscle(self) -> Muscle:
@@ -362,7 +360,7 @@ class StagedAgent:
 
     @property
     def brain(self) -> Brain | None:
-        """Return the author's brain; None where nobody learns."""
+        """Return the author's brain; None for an agent that does not learn."""
         return None if self._brain is None else self._brain_host._brain  # noqa: SLF001
 
     @property
@@ -374,7 +372,7 @@ class StagedAgent:
         """Give the first readings of an episode; the answer has the first setpoints."""
         if self._round:
             self._episode += 1
-            self._cast.ask(_CONTROLLER, "muscle.reset", MuscleReset(self._episode))
+            self._hosted.ask(_CONTROLLER, "muscle.reset", MuscleReset(self._episode))
         return self._act(readings, None)
 
     def step(
@@ -398,7 +396,7 @@ class StagedAgent:
             workers=[0],
         )
         self._round += 1
-        acted: Acted = self._cast.ask(_CONTROLLER, "muscle.act", act)
+        acted: Acted = self._hosted.ask(_CONTROLLER, "muscle.act", act)
         return acted
 
     def setpoints(self, acted: Acted) -> list[Any]:
@@ -408,13 +406,13 @@ class StagedAgent:
 
     def store(self) -> BrainStored:
         """Let the brain store its model, as at the end of a phase."""
-        assert self._brain is not None, "nobody learns"
+        assert self._brain is not None, "expected an agent with a brain, in mode train"
         stored: BrainStored = self._brain.ask(_GOVERNOR, "brain.store", BrainStore())
         return stored
 
     def evaluate(self, *episodes: EpisodeSummary) -> BrainEvaluated:
         """Tell the brain of an evaluation; without `episodes` of one of a single step, without objectives."""
-        assert self._brain is not None, "nobody learns"
+        assert self._brain is not None, "expected an agent with a brain, in mode train"
         told = episodes or (EpisodeSummary(0, 0, 1, None, None, terminated=True, truncated=False),)
         evaluate = BrainEvaluate(self._evaluations, [asdict(it) for it in told])
         self._evaluations += 1
@@ -423,17 +421,87 @@ class StagedAgent:
 
     def replace_brain(self) -> None:
         """Let a new brain go on from what a `CheckpointableBrain` exports, as after a loss."""
-        assert self._brain is not None, "nobody learns"
+        assert self._brain is not None, "expected an agent with a brain, in mode train"
         former, brain = self._brain_host, self.brain
         assert isinstance(brain, CheckpointableBrain)
         books = former._books()  # noqa: SLF001 - the stage is the host's other half
         state = export(brain, former._memory, former._generators, books)  # noqa: SLF001
         self._brain = self._begin_brain()
         self._brain_host._go_on(self._brain_host._brain, state)  # type: ignore[arg-type]  # noqa: SLF001
-        self._cast.other = self._brain
+        self._hosted.other = self._brain
 
     def close(self) -> None:
         """End the phase."""
-        self._cast.ask(_CONTROLLER, "muscle.shutdown", Nothing())
+        self._hosted.ask(_CONTROLLER, "muscle.shutdown", Nothing())
         if self._brain is not None:
             self._brain.ask(_GOVERNOR, "brain.shutdown", Nothing())
+
+
+_KEYS = ("name", "brain", "muscle", "objective", "filters", "sensors", "actuators")
+
+
+def make_agent(
+    definition: Mapping[str, Any],
+    *,
+    sensors: Sequence[SensorInformation],
+    actuators: Sequence[ActuatorInformation],
+    rewards: Sequence[RewardInformation],
+    mode: str = "train",
+    seed: int = 1,
+    models: Path | None = None,
+    load: Path | None = None,
+    folder: str = "",
+    allow: Sequence[str] = (),
+) -> StagedAgent:
+    """Make an agent as a document defines it, without a run: `begin`, `step`, `store` and `close` it yourself.
+
+    Args:
+        definition: An entry of `agents`: `muscle`, `objective`, `brain` (absent, null or `none`: no learning) and
+            `filters`, each a name, or a map {name, params}. Sensors and actuators that it names are all of those given.
+        sensors: What it sees, with full ids.
+        actuators: What it sets; values are their no-ops.
+        rewards: What its objective judges.
+        mode: `train`, `test` or `evaluate`.
+        seed: Of the run.
+        models: The folder where the brain stores.
+        load: The folder of a model to begin with.
+        folder: Where import paths of the definition begin.
+        allow: Packages that import paths may name.
+
+    Raises:
+        UsageError: The definition has a key that no agent has.
+        PluginInvalid: A name means no plugin, or a class that does not fit.
+    """
+    strange = [key for key in definition if key not in _KEYS]
+    if strange:
+        raise UsageError(f"definition: expected keys of {', '.join(_KEYS)}, found {strange[0]!r}")
+
+    def part(kind: str, given: Any) -> tuple[Any, dict[str, Any]]:
+        plugin: Any = {"name": given} if isinstance(given, str) else given
+        if not isinstance(plugin, Mapping) or not isinstance(plugin.get("name"), str):
+            raise UsageError(
+                f"definition.{kind}: expected the name of a plugin, or a map {{name, params}}, found {given!r:.80}"
+            )
+        name, params = plugin["name"], plugin.get("params") or {}
+        return registry.load(kind, name, folder=folder, allow=tuple(allow)), dict(params)
+
+    muscle, muscle_params = part("muscle", definition.get("muscle"))
+    objective, objective_params = part("objective", definition.get("objective") or "aggregate_rewards")
+    learner = definition.get("brain")
+    brain, brain_params = (None, {}) if learner in (None, "none") else part("brain", learner)
+    return StagedAgent(
+        muscle,
+        sensors=sensors,
+        actuators=actuators,
+        rewards=rewards,
+        objective=objective,
+        brain=brain,
+        muscle_params=muscle_params,
+        objective_params=objective_params,
+        brain_params=brain_params,
+        filters=[part("filter", given) for given in definition.get("filters") or ()],
+        mode=mode,
+        seed=seed,
+        models=models,
+        load=load,
+    )

@@ -19,7 +19,7 @@ from ganglion.sdk import (
     ResetRequest,
     SensorInformation,
 )
-from ganglion.sdk.construct import construct
+from ganglion.sdk.part import construct
 from ganglion_gymnasium.space import to_gymnasium, value_to_gymnasium
 
 __all__ = ["WrappedEnvironment", "as_gymnasium"]

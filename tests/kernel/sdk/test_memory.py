@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from ganglion.errors import AuthorError
 from ganglion.sdk.information import ActuatorInformation, RewardInformation, SensorInformation
-from ganglion.sdk.memory import PENDING_ROWS, Memory
+from ganglion.sdk.memory import PENDING_ROWS, Memory, MemoryShard
 from ganglion.sdk.spaces import Box, Discrete
 
 SENSORS = [SensorInformation(None, Discrete(100), "e.0"), SensorInformation(None, Box(0, 1, (2,)), "e.1")]
@@ -91,15 +91,13 @@ class Mirror(RuleBasedStateMachine):
     def complete(self, value: float) -> None:
         if self.rows:
             self.memory.complete(value)
-            self.rows[-1]["objective"] = value
-            self.shards.clear()  # their newest row may have been this one
+            self.rows[-1] = {**self.rows[-1], "objective": value}
 
     @rule(terminated=st.booleans())
     def close(self, terminated: bool) -> None:
         if self.rows:
             self.memory.close(terminated, False)
-            self.rows[-1]["done"] = terminated
-            self.shards.clear()
+            self.rows[-1] = {**self.rows[-1], "done": terminated}
 
     @rule(n=st.integers(0, 700))
     def keep_shard(self, n: int) -> None:
@@ -239,6 +237,16 @@ def test_sampling_is_uniform_and_reproducible() -> None:
     assert first.tolist() == second.tolist()
 
 
+def test_rows_of_one_muscle_are_found_wherever_they_wait() -> None:
+    """Rows that have just been appended count, of a muscle that is new too."""
+    memory = _memory()
+    _fill(memory, 2)
+    _fill(memory, 1, tag="a/1", first=2)
+    _fill(memory, 1, first=3)
+
+    assert [[2.0], [0.0, 1.0, 3.0]] == [memory.tail(9, tag).objective.tolist() for tag in ("a/1", "a/0")]
+
+
 def test_positions_count_from_the_oldest() -> None:
     """`memory[i]` and `memory[a:b]` are shards."""
     memory = _memory()
@@ -247,3 +255,46 @@ def test_positions_count_from_the_oldest() -> None:
     assert [[0.0], [4.0], [1.0, 2.0]] == [memory[i].objective.tolist() for i in (0, -1, slice(1, 3))]
     with pytest.raises(IndexError):
         _ = memory[5]
+
+
+def _rewarded(count: int, uid: str = "r", **more: Any) -> Memory:
+    memory = Memory()
+    for i in range(count):
+        memory.append("a", rewards=[RewardInformation(i % 9, Discrete(9), uid)], objective=float(i), **more)
+    return memory
+
+
+def test_an_unknown_integer_is_nan() -> None:
+    """A reward of an integer space that a row does not have, as of an environment that rests, is NaN in its column."""
+    memory = _rewarded(1)
+    memory.append("a", rewards=[RewardInformation(None, Discrete(9), "r")])
+
+    np.testing.assert_array_equal([[np.nan]], memory.tail(1).rewards.flat)
+    np.testing.assert_array_equal([[0.0], [np.nan]], memory.tail(2).rewards.flat)
+
+
+def test_concat_joins_rows() -> None:
+    """Rows come shard after shard; ids and flat arrays that one of them lacks are NaN in its rows."""
+    first, second = _rewarded(2, observations=np.array([1, 2])).tail(2), _rewarded(2, "s").tail(2)
+    joined = MemoryShard.concat(first, second)
+
+    assert [0.0, 1.0, 0.0, 1.0] == joined.objective.tolist()
+    assert ["r", "s"] == joined.rewards.columns
+    np.testing.assert_array_equal([0, 1, np.nan, np.nan], joined.rewards["r"])
+    np.testing.assert_array_equal([[1, 2], [1, 2], [np.nan] * 2, [np.nan] * 2], joined.observations)
+    assert [1.0, 0.0] == MemoryShard.concat([first, second])[1:3].objective.tolist()
+    assert ["r"] == MemoryShard.concat([first]).rewards.columns
+
+
+def test_concat_of_nothing_is_refused() -> None:
+    """Without a shard there are no columns either."""
+    with pytest.raises(AuthorError, match="at least one"):
+        MemoryShard.concat([])
+
+
+def test_arrays_of_a_shard_are_read_only() -> None:
+    """Also those of one row that still waits."""
+    memory = _rewarded(1, dones=False, observations=np.array([1.0]))
+    for shard in (memory.tail(1), memory[0:1], MemoryShard.concat(memory.tail(1))):
+        for array in (shard.rewards.values, shard.rewards["r"], shard.observations, shard.objective, shard.dones):
+            assert not array.flags.writeable

@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
+from keyword import iskeyword
 from types import MappingProxyType
 from typing import Any
 
@@ -81,7 +82,6 @@ class Box(Space):
     # -- values -------------------------------------------------------------------------------------------------------
 
     def contains(self, value: Any) -> bool:
-        """Tell whether `value` lies between the bounds, see `Space.contains`."""
         if self.scalar:
             # One comparison for the usual case; what it does not accept may still be contained after rounding.
             if type(value) is self._exact and self._low <= value <= self._high:
@@ -108,11 +108,9 @@ class Box(Space):
         return array
 
     def default(self) -> Any:
-        """Return the contained value nearest to zero."""
         return self._own(np.clip(np.zeros(self.shape, self.dtype), self.low, self.high))
 
     def clip(self, value: Any) -> Any:
-        """Return the nearest contained value, see `Space.clip`."""
         array = _numbers(value)
         if array is None or array.shape != self.shape:
             raise self._refuse(value, "the shape must fit")
@@ -124,7 +122,6 @@ class Box(Space):
         return self._own(_clip_to_integers(array, self.low, self.high, self.dtype))
 
     def to_vector(self, value: Any) -> Vector:
-        """Return the value flat, in C order."""
         if self.scalar:
             return np.array([self.canonical(value)], dtype=self.dtype)
         found = self._array(value)
@@ -133,7 +130,6 @@ class Box(Space):
         return np.array(found, dtype=self.dtype).reshape(-1)
 
     def from_vector(self, vector: Any) -> Any:
-        """Return the value whose vector this is."""
         array = _numbers(vector)
         if array is None or array.shape != (self.size,):
             raise self._refuse(vector, f"the vector has shape ({self.size},)")
@@ -251,7 +247,6 @@ class Box(Space):
         return (Box, (self.low, self.high, self.shape, self.dtype))
 
     def to_string(self) -> str:
-        """Return `Box(low=..., high=..., shape=..., dtype=...)`."""
         low, high = to_text(self.low.tolist()), to_text(self.high.tolist())
         return f"Box(low={low}, high={high}, shape={self.shape}, dtype={self.dtype.name})"
 
@@ -282,6 +277,8 @@ def _bound(bound: ArrayLike, side: str, shape: tuple[int, ...], dtype: np.dtype[
         raise SpaceError(f"{side} of a Box: expected numbers, found {bound!r}")
     if array.dtype.kind == "f" and bool(np.isnan(array).any()):
         raise SpaceError(f"{side} of a Box: NaN is no bound")
+    if array.size == 0 == math.prod(shape):
+        array = array.reshape(shape)  # without elements a list does not tell it
     if array.shape not in ((), shape):
         raise SpaceError(f"{side} of a Box: expected one number or the shape {shape}, found shape {array.shape}")
     if dtype.kind != "f":
@@ -393,14 +390,12 @@ class Discrete(Space):
         self._freeze(n=count, start=first, _last=first + count - 1, size=1, scalar=True, dtype=np.dtype(np.int64))
 
     def contains(self, value: Any) -> bool:
-        """Tell whether `value` is one of the integers, see `Space.contains`."""
         if type(value) is int:
             return self.start <= value <= self._last
         number = integer_or_none(value)
         return number is not None and self.start <= number <= self._last
 
     def canonical(self, value: Any) -> int:
-        """Return a contained value as Python integer."""
         if type(value) is int and self.start <= value <= self._last:
             return value
         number = integer_or_none(value)
@@ -409,11 +404,9 @@ class Discrete(Space):
         return number
 
     def default(self) -> int:
-        """Return the integer nearest to zero."""
         return min(max(0, self.start), self._last)
 
     def clip(self, value: Any) -> int:
-        """Return the nearest of the integers, see `Space.clip`."""
         number = integer_or_none(value)
         if number is None:
             array = np.asarray(value)
@@ -425,11 +418,9 @@ class Discrete(Space):
         return min(max(number, self.start), self._last)
 
     def to_vector(self, value: Any) -> Vector:
-        """Return one column with the value."""
         return np.array([self.canonical(value)], dtype=np.int64)
 
     def from_vector(self, vector: Any) -> int:
-        """Return the integer of the one column."""
         array = np.asarray(vector)
         if array.shape != (1,):
             raise self._refuse(vector, "the vector has shape (1,)")
@@ -445,18 +436,51 @@ class Discrete(Space):
         return (Discrete, (self.n, self.start))
 
     def to_string(self) -> str:
-        """Return `Discrete(n)` or `Discrete(n, start=...)`."""
         return f"Discrete({self.n})" if self.start == 0 else f"Discrete({self.n}, start={self.start})"
 
     def to_wire(self) -> dict[str, Any]:
-        """Return the map with n and start."""
         return {"type": self.kind, "n": to_form(self.n), "start": to_form(self.start)}
 
 
-Integers = NDArray[np.int64]
+class _Boxed(Space):
+    """Hold arrays of integers, whose bounds a Box has."""
+
+    __slots__ = ("_box", "dtype", "scalar", "shape", "size")
+
+    shape: tuple[int, ...]
+    _box: Box
+
+    def contains(self, value: Any) -> bool:
+        return self._box.contains(value)
+
+    def canonical(self, value: Any) -> Array:
+        if not self._box.contains(value):
+            raise self._refuse(value)
+        return self._array(self._box.canonical(value))
+
+    def default(self) -> Array:
+        return self._array(self._box.default())
+
+    def clip(self, value: Any) -> Array:
+        return self._array(self._box.clip(value))
+
+    def to_vector(self, value: Any) -> Vector:
+        return np.array(self.canonical(value)).reshape(-1)
+
+    def from_vector(self, vector: Any) -> Array:
+        return self._array(self._box.from_vector(vector))
+
+    def _sample(self, rng: Generator) -> Array:
+        return self._array(self._box.sample(rng))
+
+    def _array(self, value: Any) -> Array:
+        """Return a value of the box as an array, where the box has shape () too."""
+        found = np.asarray(value, dtype=self.dtype)
+        found.flags.writeable = False
+        return found
 
 
-class MultiDiscrete(Space):
+class MultiDiscrete(_Boxed):
     """Hold the int64 arrays with element i of `start[i]`, ..., `start[i] + nvec[i] - 1`.
 
     Args:
@@ -467,13 +491,11 @@ class MultiDiscrete(Space):
         SpaceError: Not integers, an `nvec` below 1, another shape, or a range that leaves 64 bits.
     """
 
-    __slots__ = ("_box", "dtype", "nvec", "scalar", "shape", "size", "start")
+    __slots__ = ("nvec", "start")
 
     kind = "multi_discrete"
-    nvec: Integers
-    start: Integers
-    shape: tuple[int, ...]
-    _box: Box
+    nvec: NDArray[np.int64]
+    start: NDArray[np.int64]
 
     def __init__(self, nvec: ArrayLike, start: ArrayLike = 0) -> None:
         counts = _integers(nvec, "nvec")
@@ -492,40 +514,6 @@ class MultiDiscrete(Space):
             nvec=counts, start=firsts, shape=counts.shape, size=counts.size, scalar=False, dtype=box.dtype, _box=box
         )
 
-    def contains(self, value: Any) -> bool:
-        """Tell whether each element is one of its integers, see `Space.contains`."""
-        return self._box.contains(value)
-
-    def canonical(self, value: Any) -> Integers:
-        """Return a contained value as read-only int64 array."""
-        if not self._box.contains(value):
-            raise self._refuse(value)
-        found: Integers = self._box.canonical(value)
-        return found
-
-    def default(self) -> Integers:
-        """Return the contained array nearest to zero."""
-        found: Integers = self._box.default()
-        return found
-
-    def clip(self, value: Any) -> Integers:
-        """Return the nearest contained array, see `Space.clip`."""
-        found: Integers = self._box.clip(value)
-        return found
-
-    def to_vector(self, value: Any) -> Vector:
-        """Return the elements flat, in C order."""
-        return np.array(self.canonical(value)).reshape(-1)
-
-    def from_vector(self, vector: Any) -> Integers:
-        """Return the array whose elements these are."""
-        found: Integers = self._box.from_vector(vector)
-        return found
-
-    def _sample(self, rng: Generator) -> Integers:
-        found: Integers = self._box.sample(rng)
-        return found
-
     def _key(self) -> tuple[Any, ...]:
         return (self.shape, self.nvec.tobytes(), self.start.tobytes())
 
@@ -533,14 +521,12 @@ class MultiDiscrete(Space):
         return (MultiDiscrete, (self.nvec, self.start))
 
     def to_string(self) -> str:
-        """Return `MultiDiscrete([...])`, with `start=[...]` unless it is 0 everywhere."""
         start = f", start={to_text(self.start.tolist())}" if bool(self.start.any()) else ""
         # Without elements the nesting alone does not tell the shape.
         shape = f", shape={self.shape}" if self.size == 0 and self.shape != (0,) else ""
         return f"MultiDiscrete({to_text(self.nvec.tolist())}{start}{shape})"
 
     def to_wire(self) -> dict[str, Any]:
-        """Return the map with shape, and nvec and start flat in C order."""
         return {
             "type": self.kind,
             "shape": list(self.shape),
@@ -549,22 +535,16 @@ class MultiDiscrete(Space):
         }
 
 
-def _integers(value: ArrayLike, name: str) -> Integers:
-    try:
-        array = np.asarray(value)
-        if array.size == 0:
-            return np.zeros(array.shape, dtype=np.int64)
-        if array.dtype.kind in "iu" and int(array.max()) <= INT64.max:
-            return np.array(array, dtype=np.int64, order="C")
-    except (ValueError, TypeError, OverflowError):  # ragged lists, foreign objects
-        pass
-    raise SpaceError(f"{name} of MultiDiscrete: expected 64-bit integers, found {value!r}")
+def _integers(value: ArrayLike, name: str) -> NDArray[np.int64]:
+    array = _numbers(value)
+    if array is not None and array.size == 0:
+        return np.zeros(array.shape, dtype=np.int64)
+    if array is None or array.dtype.kind not in "iu" or int(array.max()) > INT64.max:
+        raise SpaceError(f"{name} of MultiDiscrete: expected 64-bit integers, found {value!r}")
+    return np.array(array, dtype=np.int64, order="C")
 
 
-Bits = NDArray[np.int8]
-
-
-class MultiBinary(Space):
+class MultiBinary(_Boxed):
     """Hold the int8 arrays of zeros and ones of one shape.
 
     Args:
@@ -574,50 +554,13 @@ class MultiBinary(Space):
         SpaceError: A negative or too large shape.
     """
 
-    __slots__ = ("_box", "dtype", "scalar", "shape", "size")
+    __slots__ = ()
 
     kind = "multi_binary"
-    shape: tuple[int, ...]
-    _box: Box
 
     def __init__(self, n: int | Sequence[int]) -> None:
         box = Box(0, 1, n, np.int8)
         self._freeze(shape=box.shape, size=math.prod(box.shape), scalar=False, dtype=box.dtype, _box=box)
-
-    def contains(self, value: Any) -> bool:
-        """Tell whether each element is 0 or 1 (or a boolean), see `Space.contains`."""
-        return self._box.contains(value)
-
-    def canonical(self, value: Any) -> Bits:
-        """Return a contained value as read-only int8 array."""
-        array = self._box.canonical(value) if self._box.contains(value) else None
-        if array is None:
-            raise self._refuse(value)
-        return self._own(array)
-
-    def default(self) -> Bits:
-        """Return zeros."""
-        return self._own(np.zeros(self.shape, np.int8))
-
-    def clip(self, value: Any) -> Bits:
-        """Return the nearest array of zeros and ones, see `Space.clip`."""
-        return self._own(np.asarray(self._box.clip(value)))
-
-    def to_vector(self, value: Any) -> Vector:
-        """Return the elements flat, in C order."""
-        return np.array(self.canonical(value)).reshape(-1)
-
-    def from_vector(self, vector: Any) -> Bits:
-        """Return the array whose elements these are."""
-        return self._own(np.asarray(self._box.from_vector(vector)))
-
-    def _sample(self, rng: Generator) -> Bits:
-        return self._own(np.asarray(self._box.sample(rng)))
-
-    def _own(self, array: NDArray[Any]) -> Bits:
-        found = np.array(array, dtype=np.int8, order="C").reshape(self.shape)
-        found.flags.writeable = False
-        return found
 
     def _key(self) -> tuple[Any, ...]:
         return self.shape
@@ -626,11 +569,9 @@ class MultiBinary(Space):
         return (MultiBinary, (self.shape,))
 
     def to_string(self) -> str:
-        """Return `MultiBinary(shape)`."""
         return f"MultiBinary({self.shape})"
 
     def to_wire(self) -> dict[str, Any]:
-        """Return the map with the shape."""
         return {"type": self.kind, "shape": list(self.shape)}
 
 
@@ -672,20 +613,16 @@ class _Composite(Space):
         return zip(self._parts, parts, strict=True)
 
     def contains(self, value: Any) -> bool:
-        """Tell whether each part is contained in its space."""
         parts = self._split(value)
         return parts is not None and all(space.contains(part) for space, part in zip(self._parts, parts, strict=True))
 
     def canonical(self, value: Any) -> Any:
-        """Return the value with each part in canonical form."""
         return self._assemble([space.canonical(part) for space, part in self._pairs(value)])
 
     def default(self) -> Any:
-        """Return the defaults of the parts."""
         return self._assemble([space.default() for space in self._parts])
 
     def clip(self, value: Any) -> Any:
-        """Return the value with each part clipped."""
         return self._assemble([space.clip(part) for space, part in self._pairs(value)])
 
     def to_vector(self, value: Any) -> Vector:
@@ -705,7 +642,6 @@ class _Composite(Space):
         return vector
 
     def from_vector(self, vector: Any) -> Any:
-        """Return the value whose parts have these vectors."""
         array = np.asarray(vector)
         if array.shape != (self.size,):
             raise self._refuse(vector, f"the vector has shape ({self.size},)")
@@ -753,11 +689,9 @@ class Tuple(_Composite):
         return (Tuple, (self.spaces,))
 
     def to_string(self) -> str:
-        """Return `Tuple(space, ...)`."""
         return f"Tuple({', '.join(space.to_string() for space in self.spaces)})"
 
     def to_wire(self) -> dict[str, Any]:
-        """Return the map with the list of spaces."""
         return {"type": self.kind, "spaces": [space.to_wire() for space in self.spaces]}
 
 
@@ -805,15 +739,13 @@ class Dict(_Composite):
         return (Dict, (dict(self.spaces),))
 
     def to_string(self) -> str:
-        """Return `Dict(name=space, "other name"=space, ...)`."""
         parts = [f"{_key_text(name)}={space.to_string()}" for name, space in self.spaces.items()]
         return f"Dict({', '.join(parts)})"
 
     def to_wire(self) -> dict[str, Any]:
-        """Return the map with the map of spaces."""
         return {"type": self.kind, "spaces": {name: space.to_wire() for name, space in self.spaces.items()}}
 
 
 def _key_text(name: str) -> str:
-    """Return a key as it stands in text: bare if it is an ASCII identifier, else as a JSON string."""
-    return name if name.isascii() and name.isidentifier() else json.dumps(name)
+    """Return a key as it stands in text: bare if it is an ASCII identifier and no keyword, else as a JSON string."""
+    return name if name.isascii() and name.isidentifier() and not iskeyword(name) else json.dumps(name)

@@ -164,7 +164,7 @@ class Space(ABC):
         Uniform between bounds; with one bound exponential (scale 1) from it; without bounds standard normal.
 
         Args:
-            rng: Where the randomness comes from; None takes the space's own stream. A space that nobody seeded starts
+            rng: Where the randomness comes from; None takes the space's own stream. A space that was not seeded starts
                 one from numpy's global generator, which a process of a run has seeded from its object's stream.
         """
         return self._sample(rng if rng is not None else self._own_stream())

@@ -7,7 +7,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from inspect import signature
 from typing import Any, NoReturn
 
 import numpy as np
@@ -16,6 +16,8 @@ from ganglion.errors import SpaceError
 from ganglion.limits import ARRAY_RANK, SPACE_DEPTH, SPACE_ELEMENTS, SPACE_TEXT_BYTES
 from ganglion.sdk.spaces.kinds import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tuple
 from ganglion.sdk.spaces.space import Space, from_form
+
+# -- maps of the bus --------------------------------------------------------------------------------------------------
 
 
 def space_from_wire(form: Mapping[str, Any]) -> Space:
@@ -60,69 +62,60 @@ def _shape(form: Mapping[str, Any]) -> tuple[int, ...]:
 
 def _integer(form: Any, name: str) -> int:
     number = from_form(form)
-    if number != number or number in (math.inf, -math.inf) or number != int(number):
+    if not math.isfinite(number) or number != int(number):
         raise ValueError(f"{name}: expected an integer, found {form!r:.100}")
     return int(number)
 
 
-def _integers(form: Any, name: str, shape: tuple[int, ...]) -> Any:
-    if not isinstance(form, list | tuple):
-        return _integer(form, name)
-    if len(form) != math.prod(shape):
-        raise ValueError(f"{name}: expected {math.prod(shape)} integers, found {len(form)}")
-    return np.array([_integer(n, name) for n in form], dtype=object).reshape(shape).tolist()
+def _array(
+    form: Any, name: str, shape: tuple[int, ...], dtype: np.dtype[Any], number: Callable[[Any, str], Any]
+) -> Any:
+    """Return one number for all elements, or a flat list of numbers, as an array."""
+    flat = form if isinstance(form, list | tuple) else [form]
+    if flat is form and len(flat) != math.prod(shape):
+        raise ValueError(f"{name}: expected one number or {math.prod(shape)}, found {len(flat)}")
+    try:
+        return np.array([number(it, name) for it in flat], dtype=dtype).reshape(shape if flat is form else ())
+    except OverflowError as error:
+        raise ValueError(f"{name}: expected integers that fit into {dtype}") from error
 
 
-def _bounds(form: Any, name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
-    """Return a bound, checked; integers stay Python integers until their dtype is known to hold them."""
-    if not isinstance(form, list | tuple):
-        return _array([from_form(form)], name, dtype).reshape(())
-    if len(form) != math.prod(shape):
-        raise ValueError(f"{name}: expected one number or {math.prod(shape)}, found {len(form)}")
-    return _array([from_form(number) for number in form], name, dtype).reshape(shape)
-
-
-def _array(numbers: list[Any], name: str, dtype: np.dtype[Any]) -> Any:
-    if dtype.kind == "f":
-        return np.array([float(n) for n in numbers], dtype=np.float64)
-    limits = np.iinfo(dtype)
-    whole = [limits.min if n == -math.inf else limits.max if n == math.inf else n for n in numbers]
-    if any(n != n or n != int(n) or not limits.min <= n <= limits.max for n in whole):
-        raise ValueError(f"{name}: expected integers that fit into {dtype}")
-    return np.array([int(n) for n in whole], dtype=dtype)
-
-
-def _box_of(form: Mapping[str, Any], _path: str, _depth: int) -> Space:
+def _box(form: Mapping[str, Any], _path: str, _depth: int) -> Space:
     shape = _shape(form)
     if form["dtype"] not in _DTYPES:
         raise ValueError(f"dtype: expected one of {', '.join(_DTYPES)}, found {form['dtype']!r:.100}")
     dtype = np.dtype(form["dtype"]).newbyteorder("=")
-    return Box(_bounds(form["low"], "low", shape, dtype), _bounds(form["high"], "high", shape, dtype), shape, dtype)
+
+    def bound(form: Any, name: str) -> float | int:
+        if dtype.kind == "f":
+            return float(from_form(form))
+        if from_form(form) in (-math.inf, math.inf):
+            return int(np.iinfo(dtype).min if from_form(form) < 0 else np.iinfo(dtype).max)
+        return _integer(form, name)
+
+    wide = np.dtype(np.float64) if dtype.kind == "f" else dtype
+    low, high = (_array(form[name], name, shape, wide, bound) for name in ("low", "high"))
+    return Box(low, high, shape, dtype)
 
 
-def _discrete_of(form: Mapping[str, Any], _path: str, _depth: int) -> Space:
-    return Discrete(_integer(form["n"], "n"), _integer(form.get("start", 0), "start"))
-
-
-def _multi_discrete_of(form: Mapping[str, Any], _path: str, _depth: int) -> Space:
+def _multi_discrete(form: Mapping[str, Any], _path: str, _depth: int) -> Space:
     nvec = form["nvec"]
     shape = _shape(form) if "shape" in form else (len(nvec),) if isinstance(nvec, list | tuple) else ()
-    counts = np.array(_integers(nvec, "nvec", shape), dtype=np.int64).reshape(shape)
-    return MultiDiscrete(counts, _integers(form.get("start", 0), "start", shape) if counts.size else 0)
+    counts, start = (
+        _array(it, name, shape, np.dtype(np.int64), _integer)
+        for name, it in (("nvec", nvec), ("start", form.get("start", 0)))
+    )
+    return MultiDiscrete(counts, start)
 
 
-def _multi_binary_of(form: Mapping[str, Any], _path: str, _depth: int) -> Space:
-    return MultiBinary(_shape(form))
-
-
-def _tuple_of(form: Mapping[str, Any], path: str, depth: int) -> Space:
+def _tuple(form: Mapping[str, Any], path: str, depth: int) -> Space:
     spaces = form["spaces"]
     if not isinstance(spaces, list | tuple):
         raise ValueError(f"spaces: expected a list, found {type(spaces).__name__}")
     return Tuple([_read(part, f"{path}.spaces[{i}]", depth - 1) for i, part in enumerate(spaces)])
 
 
-def _dict_of(form: Mapping[str, Any], path: str, depth: int) -> Space:
+def _dict(form: Mapping[str, Any], path: str, depth: int) -> Space:
     spaces = form["spaces"]
     if not isinstance(spaces, Mapping) or not all(isinstance(name, str) for name in spaces):
         raise ValueError(f"spaces: expected a map with text keys, found {type(spaces).__name__}")
@@ -130,17 +123,19 @@ def _dict_of(form: Mapping[str, Any], path: str, depth: int) -> Space:
 
 
 _DTYPES = ("<f8", "<f4", "<f2", "|i1", "<i2", "<i4", "<i8", "|u1", "<u2", "<u4", "<u8")
-_READERS = {
-    "box": _box_of,
-    "discrete": _discrete_of,
-    "multi_discrete": _multi_discrete_of,
-    "multi_binary": _multi_binary_of,
-    "tuple": _tuple_of,
-    "dict": _dict_of,
+_READERS: dict[str, Callable[[Mapping[str, Any], str, int], Space]] = {
+    "box": _box,
+    "discrete": lambda form, *_: Discrete(_integer(form["n"], "n"), _integer(form.get("start", 0), "start")),
+    "multi_discrete": _multi_discrete,
+    "multi_binary": lambda form, *_: MultiBinary(_shape(form)),
+    "tuple": _tuple,
+    "dict": _dict,
 }
 
 
-DTYPES = ("float16", "float32", "float64", *(f"{u}int{bits}" for u in ("", "u") for bits in (8, 16, 32, 64)))
+# -- text -------------------------------------------------------------------------------------------------------------
+
+_TYPES = {np.dtype(code).name: np.dtype(code).newbyteorder("=") for code in _DTYPES}
 _QUOTED_NAME = re.compile(r'("(?:[^"\\\x00-\x1f]|\\.)*")\s*=')  # of a Dict: the only text that there is
 
 
@@ -155,18 +150,12 @@ def parse_space(text: str) -> Space:
     return _Reading(text).space()
 
 
-@dataclass(frozen=True, slots=True)
-class _Dtype:
-    name: str
-
-
 class _Reading:
     """Read the syntax tree that Python makes of a text; names of a Dict that are in quotes become words for it."""
 
     def __init__(self, text: str) -> None:
         self.text = text
         self.names: dict[str, str] = {}
-        self.shifts: list[tuple[int, int]] = []  # from which column on, and by how many
 
     def space(self) -> Space:
         """Return the space of the whole text."""
@@ -179,19 +168,17 @@ class _Reading:
         return self.space_of(tree.body, SPACE_DEPTH)
 
     def word_of(self, match: re.Match[str]) -> str:
-        """Put a word in the place of a name in quotes."""
+        """Put a word in the place of a name in quotes, as long as that as a rule, so that columns stay."""
         word = f"_{len(self.names)}_"
         try:
             self.names[word] = str(json.loads(match[1]))
         except ValueError as error:
             raise SpaceError(f"space, column {match.start() + 1}: no JSON string: {match[1]:.40}") from error
-        self.shifts.append((match.start() - sum(by for _, by in self.shifts), len(match[0]) - len(word) - 1))
-        return f"{word}="
+        return f"{word:{len(match[0]) - 1}}="
 
     def column(self, offset: int) -> int:
         """Return a column of the text, from 1."""
-        before = len(self.text) - len(self.text.lstrip())
-        return before + offset + 1 + sum(by for start, by in self.shifts if start < offset)
+        return len(self.text) - len(self.text.lstrip()) + offset + 1
 
     def fail(self, node: ast.expr, expected: str) -> NoReturn:
         """Refuse what stands at a node."""
@@ -212,8 +199,13 @@ class _Reading:
             if name is None or name in named:
                 self.fail(it.value, "each argument once, by its name")
             named[name] = self.value(it.value, depth, ARRAY_RANK)
+        kind = node.func.id
         try:
-            return _MAKERS[node.func.id](plain, named)
+            signature(_MAKERS[kind]).bind(*plain, **named)
+        except TypeError as error:
+            raise SpaceError(f"space, column {self.column(node.col_offset)}: {kind}: {error}") from error
+        try:
+            return _MAKERS[kind](*plain, **named)
         except (SpaceError, TypeError, ValueError, OverflowError) as error:
             raise SpaceError(f"space, column {self.column(node.col_offset)}: {error}") from error
 
@@ -228,8 +220,8 @@ class _Reading:
             return node.value
         if isinstance(node, ast.Name) and node.id == "inf":
             return math.inf
-        if isinstance(node, ast.Name) and node.id in DTYPES:
-            return _Dtype(node.id)
+        if isinstance(node, ast.Name) and node.id in _TYPES:
+            return _TYPES[node.id]
         if isinstance(node, ast.List | ast.Tuple):
             if rank == 0:
                 self.fail(node, f"lists nested at most {ARRAY_RANK} deep (array_rank)")
@@ -237,81 +229,23 @@ class _Reading:
         return self.space_of(node, depth - 1)
 
 
-def _bind(kind: str, names: tuple[str, ...], plain: list[Any], named: dict[str, Any]) -> dict[str, Any]:
-    if len(plain) > len(names):
-        raise SpaceError(f"{kind} takes {', '.join(names)}, found {len(plain)} arguments")
-    bound = dict(zip(names, plain, strict=False))
-    for name, value in named.items():
-        if name not in names or name in bound:
-            raise SpaceError(f"{kind} takes {', '.join(names)} once each, found {name}")
-        bound[name] = value
-    for name, value in bound.items():
-        if isinstance(value, _Dtype) != (name == "dtype") or _has_space(value):
-            raise SpaceError(f"{kind}: {name} is of another type")
-    return bound
+def _multi_discrete_of(nvec: Any, start: Any = 0, shape: Any = None) -> Space:
+    return MultiDiscrete(nvec if shape is None else np.reshape(np.array(nvec, dtype=np.int64), shape), start)
 
 
-def _has_space(value: Any) -> bool:
-    return isinstance(value, Space) or (isinstance(value, list) and any(_has_space(part) for part in value))
+def _tuple_of(*spaces: Space) -> Space:
+    return Tuple(spaces)
 
 
-def _box(plain: list[Any], named: dict[str, Any]) -> Space:
-    bound = _bind("Box", ("low", "high", "shape", "dtype"), plain, named)
-    if "low" not in bound or "high" not in bound:
-        raise SpaceError("Box takes low and high")
-    dtype = np.dtype(bound["dtype"].name if "dtype" in bound else "float64")
-    shape = bound.get("shape")
-    return Box(_bound(bound["low"], shape, dtype), _bound(bound["high"], shape, dtype), shape, dtype)
+def _dict_of(**spaces: Space) -> Space:
+    return Dict(spaces)
 
 
-def _bound(value: Any, shape: Any, dtype: np.dtype[Any]) -> Any:
-    """Return a bound as array, in the dtype if that is an integer one: mixed with floats numpy would round it."""
-    if dtype.kind == "f" or _has_float(value):
-        array = np.array(value, dtype=np.float64)
-    else:
-        array = np.array(value, dtype=dtype)
-    if isinstance(shape, list) and array.size == 0:
-        array = array.reshape(shape)
-    return array
-
-
-def _has_float(value: Any) -> bool:
-    return isinstance(value, float) or (isinstance(value, list) and any(_has_float(part) for part in value))
-
-
-def _discrete(plain: list[Any], named: dict[str, Any]) -> Space:
-    return Discrete(**_bind("Discrete", ("n", "start"), plain, named))
-
-
-def _multi_discrete(plain: list[Any], named: dict[str, Any]) -> Space:
-    bound = _bind("MultiDiscrete", ("nvec", "start", "shape"), plain, named)
-    shape = bound.pop("shape", None)
-    if shape is not None:
-        bound["nvec"] = np.reshape(np.array(bound.get("nvec"), dtype=np.int64), shape)
-    return MultiDiscrete(**bound)
-
-
-def _multi_binary(plain: list[Any], named: dict[str, Any]) -> Space:
-    return MultiBinary(**_bind("MultiBinary", ("n",), plain, named))
-
-
-def _tuple(plain: list[Any], named: dict[str, Any]) -> Space:
-    if named:
-        raise SpaceError(f"Tuple takes spaces without names, found {next(iter(named))}")
-    return Tuple(plain)
-
-
-def _dict(plain: list[Any], named: dict[str, Any]) -> Space:
-    if plain:
-        raise SpaceError("Dict takes spaces with names, found one without")
-    return Dict(named)
-
-
-_MAKERS: dict[str, Callable[[list[Any], dict[str, Any]], Space]] = {
-    "Box": _box,
-    "Discrete": _discrete,
-    "MultiDiscrete": _multi_discrete,
-    "MultiBinary": _multi_binary,
-    "Tuple": _tuple,
-    "Dict": _dict,
+_MAKERS: dict[str, Callable[..., Space]] = {
+    "Box": Box,
+    "Discrete": Discrete,
+    "MultiDiscrete": _multi_discrete_of,
+    "MultiBinary": MultiBinary,
+    "Tuple": _tuple_of,
+    "Dict": _dict_of,
 }

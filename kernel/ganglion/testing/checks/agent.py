@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 
@@ -17,8 +18,7 @@ from ganglion.sdk.flow import Mode
 from ganglion.sdk.information import ActuatorInformation, Information, RewardInformation, SensorInformation
 from ganglion.sdk.memory import FIELDS, Memory
 from ganglion.sdk.models import Models
-from ganglion.sdk.muscle import Muscle
-from ganglion.sdk.objective import Objective
+from ganglion.sdk.muscle import Muscle, Objective
 from ganglion.sdk.seed import generator_from_words, words
 from ganglion.sdk.session import Session
 from ganglion.sdk.spaces.kinds import Box, Discrete
@@ -26,22 +26,22 @@ from ganglion.testing.checks.clause import clause, encoded, expect, first_differ
 from ganglion.testing.stage import StagedAgent
 from ganglion.wire.messages import Thought
 
-__all__ = [
-    "ACTUATORS",
-    "Chance",
-    "Lesson",
-    "Sum",
-    "check_brain",
-    "check_equivalence",
-    "check_muscle",
-    "check_objective",
-    "check_pretrain",
-    "digests",
-    "play_episodes",
-    "update_of",
-]
+Sensors = Sequence[SensorInformation]
+Actuators = Sequence[ActuatorInformation]
+Rewards = Sequence[RewardInformation]
+Params = Mapping[str, Any] | None
 
-ACTUATORS = (ActuatorInformation(0.0, Box(-1.0, 1.0, ()), "world.push"),)
+_UNREWARDED = 2  # the step of each episode in which no reward is there, as it happens under taking turns
+_REWARDS = (
+    RewardInformation(None, Box(-1.0, 1.0, ()), "world.reward"),
+    RewardInformation(None, Box(-np.inf, np.inf, ()), "world.other"),
+)
+_SENSORS = (
+    SensorInformation(None, Box(-1.0, 1.0, ()), "world.level"),
+    SensorInformation(None, Box(-1.0, 1.0, (2,)), "world.place"),
+)
+_FORM_SENSORS = (*_SENSORS, SensorInformation(None, Discrete(5, start=-2), "world.gear"))
+_ACTUATORS = (ActuatorInformation(0.0, Box(-1.0, 1.0, ()), "world.push"),)
 
 
 class Sum(Objective):
@@ -64,92 +64,67 @@ class Chance(Muscle):
         return actuators_available
 
 
-def play_episodes(
-    agent: StagedAgent,
-    sensors: Sequence[SensorInformation],
-    rewards: Sequence[RewardInformation],
-    seed: int,
-    episodes: int,
-    steps: int,
-    unrewarded: int | None = None,
-    between: Callable[[], None] | None = None,
-    after: Callable[[], bytes] | None = None,
-) -> list[bytes]:
-    """Play episodes of drawn readings and rewards; every second one is truncated, the others terminate.
+@dataclass(frozen=True)
+class _Trial:
+    """Play episodes of drawn readings and rewards with agents of one kind."""
 
-    Returns the answers, `steps` + 1 for each episode. In step `unrewarded` no reward is there; `between` is called in
-    the middle of each episode, `after` behind each answer, to which it adds.
-    """
-    draw = generator_from_words(words(seed, ["check"]))
-    more: Callable[[], bytes] = bytes if after is None else after
-    trace = []
-    for episode in range(episodes):
-        trace.append(encoded(agent.begin([it.space.sample(draw) for it in sensors])) + more())
-        for step in range(1, steps + 1):
-            if between is not None and step == steps // 2:
-                between()
-            given = [None if step == unrewarded else it.space.sample(draw) for it in rewards]
-            readings = [it.space.sample(draw) for it in sensors]
-            last = step == steps
-            flags = {"terminated": last and episode % 2 == 0, "truncated": last and episode % 2 == 1}
-            trace.append(encoded(agent.step(given, readings, **flags)) + more())
-    return trace
+    sensors: Sensors
+    actuators: Actuators
+    seed: int
+    episodes: int
+    steps: int
+    rewards: Rewards = _REWARDS
+    unrewarded: int | None = _UNREWARDED
 
+    def agent(self, muscle: type[Muscle], objective: type[Objective] = Sum, **more: Any) -> StagedAgent:
+        """Return an agent that sees, sets and is rewarded as the trial says; without a brain it is tested."""
+        return StagedAgent(
+            muscle,
+            sensors=self.sensors,
+            actuators=self.actuators,
+            rewards=self.rewards,
+            objective=objective,
+            mode="test" if more.get("brain") is None else "train",
+            seed=self.seed,
+            **more,
+        )
 
-def update_of(agent: StagedAgent) -> bytes:
-    """Return the brain's newest update as it travels."""
-    assert agent.brain is not None
-    blobs: list[bytes] = []
-    tree = freeze(agent.brain.last_update, blobs, "update")
-    return b"".join([encoded(Thought(tree)), *blobs])
+    def play(
+        self, agent: StagedAgent, between: Callable[[], None] | None = None, after: Callable[[], bytes] = bytes
+    ) -> list[bytes]:
+        """Return the answers, `steps` + 1 for each episode; every second one is truncated, the others terminate.
 
+        In step `unrewarded` no reward is there; `between` is called in the middle of each episode, `after` behind each
+        answer, to which it adds.
+        """
+        draw = generator_from_words(words(self.seed, ["check"]))
+        trace = []
+        for episode in range(self.episodes):
+            trace.append(encoded(agent.begin([it.space.sample(draw) for it in self.sensors])) + after())
+            for step in range(1, self.steps + 1):
+                if between is not None and step == self.steps // 2:
+                    between()
+                given = [None if step == self.unrewarded else it.space.sample(draw) for it in self.rewards]
+                readings = [it.space.sample(draw) for it in self.sensors]
+                last = step == self.steps
+                flags = {"terminated": last and episode % 2 == 0, "truncated": last and episode % 2 == 1}
+                trace.append(encoded(agent.step(given, readings, **flags)) + after())
+        return trace
 
-def digests(agent: StagedAgent) -> dict[str, str]:
-    """Let the brain store its model; return the SHA-256 of each file by its tag."""
-    return {str(row["tag"]): str(row["sha256"]) for row in agent.store().files}
+    def learn(self, agent: StagedAgent, between: Callable[[], None] | None = None) -> list[bytes]:
+        """Return the answers, each with the brain's newest update."""
+        return self.play(agent, between, partial(_update_of, agent))
 
+    def lesson(self) -> list[Session]:
+        """Return episodes of drawn readings, setpoints and objectives, as if they had been recorded.
 
-class Lesson(Sequence[Session]):
-    """Be episodes of drawn readings, setpoints and objectives; each is made anew when it is looked at.
+        In turn they terminate, are truncated, and break off, with nothing known of what followed the last decision.
+        """
+        return [self._session(episode) for episode in range(self.episodes)]
 
-    In turn they terminate, are truncated, and break off, with nothing known of what followed the last decision.
-
-    Args:
-        sensors: What is seen.
-        actuators: What is set.
-        seed: Of all that is drawn.
-        episodes: How many there are.
-        steps: How many decisions each has.
-    """
-
-    def __init__(
-        self,
-        sensors: Sequence[SensorInformation],
-        actuators: Sequence[ActuatorInformation],
-        seed: int,
-        episodes: int,
-        steps: int,
-    ) -> None:
-        self._sensors, self._actuators = list(sensors), list(actuators)
-        self._seed, self._episodes, self._steps = seed, episodes, steps
-
-    def __len__(self) -> int:
-        return self._episodes
-
-    @overload
-    def __getitem__(self, key: int) -> Session: ...
-    @overload
-    def __getitem__(self, key: slice) -> Sequence[Session]: ...
-    def __getitem__(self, key: int | slice) -> Session | Sequence[Session]:
-        if isinstance(key, slice):
-            return [self[i] for i in range(*key.indices(len(self)))]
-        if not -len(self) <= key < len(self):
-            raise IndexError(f"session {key} of {len(self)}")
-        return self._made(key % len(self))
-
-    def _made(self, episode: int) -> Session:
-        draw = generator_from_words(words(self._seed, ["lesson", episode]))
-        steps, way = self._steps, episode % 3
+    def _session(self, episode: int) -> Session:
+        draw = generator_from_words(words(self.seed, ["lesson", episode]))
+        steps, end = self.steps, episode % 3
         last = np.arange(steps) == steps - 1
         objectives = draw.normal(size=steps)
         return Session(
@@ -161,15 +136,15 @@ class Lesson(Sequence[Session]):
             body=0,
             episode=episode,
             mode=Mode.TRAIN,
-            sensors=self._sensors,
-            actuators=self._actuators,
-            observations=_drawn(self._sensors, steps + (way != 2), draw),
-            actions=_drawn(self._actuators, steps, draw),
+            sensors=self.sensors,
+            actuators=self.actuators,
+            observations=_drawn(self.sensors, steps + (end != 2), draw),
+            actions=_drawn(self.actuators, steps, draw),
             rewards=objectives[:, None].copy(),
             reward_ids=["world.reward"],
             objectives=objectives,
-            terminated=last & (way == 0),
-            truncated=last & (way == 1),
+            terminated=last & (end == 0),
+            truncated=last & (end == 1),
             ticks=np.arange(steps, dtype=np.int64),
         )
 
@@ -184,66 +159,30 @@ def _drawn(declared: Sequence[Information], rows: int, draw: np.random.Generator
     return found
 
 
-def check_pretrain(
-    cls: type[Brain],
-    agent_of: Callable[[Sequence[Session]], StagedAgent],
-    played: Callable[..., list[bytes]],
-    lesson: Lesson,
-) -> None:
-    """Check a brain with a `pretrain` of its own: what it leaves is finite, and it goes on as any brain.
-
-    Args:
-        cls: The class.
-        agent_of: Makes an agent whose brain has learned from sessions.
-        played: Plays the same episodes with an agent; a function is called in the midst of each.
-        lesson: What is learned from.
-
-    Raises:
-        ContractBroken: Names the class, the clause and what was found; the author's own exception is its cause.
-    """
-    if cls.pretrain is Brain.pretrain:
-        return  # it hears of recorded decisions by `thinking`, which has been checked
-
-    def learned() -> StagedAgent:
-        with clause(cls, "`pretrain` takes recorded episodes, and leaves them as they are"):
-            return agent_of(lesson)
-
-    traces = []
-    for _ in range(2):
-        agent = learned()
-        assert agent.brain is not None
-        with clause(cls, "`arrays` are named arrays after `pretrain`"):
-            arrays = {name: np.asarray(array) for name, array in agent.brain.arrays().items()}
-        infinite = [name for name, it in arrays.items() if it.dtype.kind in "fc" and not np.isfinite(it).all()]
-        expect(cls, "`arrays` are finite after `pretrain`", not infinite, f"NaN or infinity in {infinite[:1]}")
-        with clause(cls, "it goes on after `pretrain`: its update travels and fits its muscle"):
-            traces.append(played(agent))
-        agent.close()
-    differs = first_difference(*traces)
-    sentence = "the same seed and recorded episodes give the same updates, bit by bit"
-    expect(cls, sentence, differs is None, f"another answer number {differs} the second time")
-    if issubclass(cls, CheckpointableBrain):
-        sentence = "a checkpoint keeps what was learned in `pretrain`"
-        with clause(cls, sentence):
-            agent = learned()
-            other = played(agent, agent.replace_brain)
-        differs = first_difference(traces[0], other)
-        expect(cls, sentence + ", bit by bit", differs is None, f"another answer number {differs}")
+def _update_of(agent: StagedAgent) -> bytes:
+    """Return the brain's newest update as it travels."""
+    assert agent.brain is not None
+    blobs: list[bytes] = []
+    tree = freeze(agent.brain.last_update, blobs, "update")
+    return b"".join([encoded(Thought(tree)), *blobs])
 
 
-Sensors = Sequence[SensorInformation]
-Actuators = Sequence[ActuatorInformation]
-Params = Mapping[str, Any] | None
+def _digests(agent: StagedAgent) -> dict[str, str]:
+    """Let the brain store its model; return the SHA-256 of each file by its tag."""
+    return {str(row["tag"]): str(row["sha256"]) for row in agent.store().files}
 
-_UNREWARDED = 2  # the step of each episode in which no reward is there, as it happens under taking turns
-_REWARDS = (
-    RewardInformation(None, Box(-1.0, 1.0, ()), "world.reward"),
-    RewardInformation(None, Box(-np.inf, np.inf, ()), "world.other"),
-)
-_SENSORS = (
-    SensorInformation(None, Box(-1.0, 1.0, ()), "world.level"),
-    SensorInformation(None, Box(-1.0, 1.0, (2,)), "world.place"),
-)
+
+def _twice(cls: type[Any], play: Callable[[], list[bytes]], sentence: str) -> list[bytes]:
+    """Return what was played, unless it comes out differently the second time."""
+    played = play()
+    hint = "random numbers come from `self.rng`; nothing is kept in the class or the module"
+    _same(cls, f"{sentence} ({hint})", played, play(), " the second time")
+    return played
+
+
+def _same(cls: type[Any], sentence: str, one: list[bytes], other: list[bytes], when: str = "") -> None:
+    differs = first_difference(one, other)
+    expect(cls, sentence, differs is None, f"another answer number {differs}{when}")
 
 
 def check_muscle(
@@ -251,7 +190,7 @@ def check_muscle(
     params: Params = None,
     *,
     sensors: Sensors = _SENSORS,
-    actuators: Actuators = ACTUATORS,
+    actuators: Actuators = _ACTUATORS,
     brain: type[Brain] | None = None,
     brain_params: Params = None,
     seed: int = 1,
@@ -275,26 +214,17 @@ def check_muscle(
     Raises:
         ContractBroken: Names the class, the clause and what was found; the author's own exception is its cause.
     """
+    trial = _Trial(sensors, actuators, seed, episodes, steps)
 
     def play() -> list[bytes]:
         with tempfile.TemporaryDirectory() as folder:
             with clause(cls, "it is made with the params of the document and set up"):
-                agent = StagedAgent(
-                    cls,
-                    sensors=sensors,
-                    actuators=actuators,
-                    rewards=_REWARDS,
-                    objective=Sum,
-                    brain=brain,
-                    muscle_params=params,
-                    brain_params=brain_params,
-                    mode="test" if brain is None else "train",
-                    seed=seed,
-                    models=Path(folder) / "models",
+                agent = trial.agent(
+                    cls, brain=brain, muscle_params=params, brain_params=brain_params, models=Path(folder) / "models"
                 )
             sentence = "`propose_actions` gives every actuator a value of its space, and `reset` begins an episode"
             try:
-                trace = play_episodes(agent, sensors, _REWARDS, seed, episodes, steps, _UNREWARDED)
+                trace = trial.play(agent)
             except Exception as error:
                 if str(error).startswith("propose_actions[1]"):
                     sentence = "what it adds to a decision for the brain can travel"
@@ -315,7 +245,7 @@ def check_brain(
     muscle_params: Params = None,
     objective: type[Objective] = Sum,
     sensors: Sensors = _SENSORS,
-    actuators: Actuators = ACTUATORS,
+    actuators: Actuators = _ACTUATORS,
     seed: int = 1,
     episodes: int = 3,
     steps: int = 20,
@@ -332,35 +262,16 @@ def check_brain(
         muscle: Its muscle; the default acts by chance and takes any update.
         muscle_params: Of the muscle.
         objective: What the rows are judged by; the default sums the rewards.
-        sensors: What the agent sees.
-        actuators: What it sets.
-        seed: Of the run.
-        episodes: How many episodes.
-        steps: How many decisions each has.
+        sensors: As of `check_muscle`, likewise the rest.
 
     Raises:
-        ContractBroken: Names the class, the clause and what was found; the author's own exception is its cause.
+        ContractBroken: As `check_muscle`.
     """
+    trial = _Trial(sensors, actuators, seed, episodes, steps)
 
     def agent_of(models: Path, load: Path | None = None, sessions: Sequence[Session] | None = None) -> StagedAgent:
-        return StagedAgent(
-            muscle,
-            sensors=sensors,
-            actuators=actuators,
-            rewards=_REWARDS,
-            objective=objective,
-            brain=cls,
-            muscle_params=muscle_params,
-            brain_params=params,
-            seed=seed,
-            models=models,
-            load=load,
-            sessions=sessions,
-        )
-
-    def played(agent: StagedAgent, between: Callable[[], None] | None = None) -> list[bytes]:
-        shown = partial(update_of, agent)
-        return play_episodes(agent, sensors, _REWARDS, seed, episodes, steps, _UNREWARDED, between, shown)
+        more: dict[str, Any] = {"models": models, "load": load, "sessions": sessions}
+        return trial.agent(muscle, objective, brain=cls, muscle_params=muscle_params, brain_params=params, **more)
 
     with tempfile.TemporaryDirectory() as folder:
         made = count()
@@ -369,9 +280,9 @@ def check_brain(
             with clause(cls, "it is made with the params of the document, set up, and has an initial update"):
                 agent = agent_of(Path(folder) / str(next(made)))
             with clause(cls, "`thinking` takes each decision, and its update travels and fits its muscle"):
-                trace = played(agent)
+                trace = trial.learn(agent)
             with clause(cls, "`store` saves the model as named arrays"):
-                model = [digest.encode() for digest in digests(agent).values()]
+                model = [digest.encode() for digest in _digests(agent).values()]
             with clause(cls, "`evaluate` returns finite numbers by name, or None"):
                 agent.evaluate()
             agent.close()
@@ -379,33 +290,21 @@ def check_brain(
 
         trace = _twice(cls, play, "the same seed and rows give the same updates and the same model, bit by bit")
         if issubclass(cls, CheckpointableBrain):
-            _check_checkpoint(cls, agent_of, played, Path(folder), trace)
+            _check_checkpoint(cls, trial, agent_of(Path(folder) / "replaced"), trace)
         _check_model(cls, agent_of, Path(folder))
-        lesson = Lesson(sensors, actuators, seed, episodes, steps)
-        check_pretrain(cls, lambda it: agent_of(Path(folder) / "taught", sessions=it), played, lesson)
+        if cls.pretrain is not Brain.pretrain:  # else it hears of recorded decisions by `thinking`
+            _check_pretrain(cls, trial, lambda it: agent_of(Path(folder) / "taught", sessions=it))
 
 
-def _check_checkpoint(
-    cls: type[Brain],
-    agent_of: Callable[[Path], StagedAgent],
-    played: Callable[..., list[bytes]],
-    folder: Path,
-    trace: list[bytes],
-) -> None:
+def _check_checkpoint(cls: type[CheckpointableBrain], trial: _Trial, agent: StagedAgent, trace: list[bytes]) -> None:
     """Replace the brain in the midst of what has been played before by one that goes on from its checkpoint."""
     names = getattr(cls, "CHECKPOINT_FORMAT", None), getattr(cls, "CHECKPOINT_SCHEMA_VERSION", None)
-    expect(
-        cls,
-        "`CHECKPOINT_FORMAT` is a text, `CHECKPOINT_SCHEMA_VERSION` an integer",
-        isinstance(names[0], str) and type(names[1]) is int,
-        repr(names),
-    )
+    sentence = "`CHECKPOINT_FORMAT` is a text, `CHECKPOINT_SCHEMA_VERSION` an integer"
+    expect(cls, sentence, isinstance(names[0], str) and type(names[1]) is int, repr(names))
     sentence = "what `export_checkpoint_state` returns is all that `restore_checkpoint_state` needs to go on"
     with clause(cls, sentence):
-        agent = agent_of(folder / "replaced")
-        other = played(agent, agent.replace_brain)
-    differs = first_difference(trace[: len(other)], other)
-    expect(cls, sentence + ", bit by bit", differs is None, f"another answer number {differs}")
+        other = trial.learn(agent, agent.replace_brain)
+    _same(cls, f"{sentence}, bit by bit", trace[: len(other)], other)
 
 
 def _check_model(cls: type[Brain], agent_of: Callable[[Path, Path], StagedAgent], folder: Path) -> None:
@@ -423,13 +322,41 @@ def _check_model(cls: type[Brain], agent_of: Callable[[Path, Path], StagedAgent]
     agent.close()
 
 
+def _check_pretrain(cls: type[Brain], trial: _Trial, agent_of: Callable[[Sequence[Session]], StagedAgent]) -> None:
+    """Check a brain with a `pretrain` of its own: what it leaves is finite, and it goes on as any brain."""
+
+    def learned() -> StagedAgent:
+        with clause(cls, "`pretrain` takes recorded episodes, and leaves them as they are"):
+            return agent_of(trial.lesson())
+
+    traces = []
+    for _ in range(2):
+        agent = learned()
+        assert agent.brain is not None
+        with clause(cls, "`arrays` are named arrays after `pretrain`"):
+            arrays = {name: np.asarray(array) for name, array in agent.brain.arrays().items()}
+        infinite = [name for name, it in arrays.items() if it.dtype.kind in "fc" and not np.isfinite(it).all()]
+        expect(cls, "`arrays` are finite after `pretrain`", not infinite, f"NaN or infinity in {infinite[:1]}")
+        with clause(cls, "it goes on after `pretrain`: its update travels and fits its muscle"):
+            traces.append(trial.learn(agent))
+        agent.close()
+    sentence = "the same seed and recorded episodes give the same updates, bit by bit"
+    _same(cls, sentence, traces[0], traces[1], " the second time")
+    if issubclass(cls, CheckpointableBrain):
+        sentence = "a checkpoint keeps what was learned in `pretrain`"
+        with clause(cls, sentence):
+            agent = learned()
+            other = trial.learn(agent, agent.replace_brain)
+        _same(cls, f"{sentence}, bit by bit", traces[0], other)
+
+
 def check_objective(
     cls: type[Objective],
     params: Params = None,
     *,
     sensors: Sensors = _SENSORS,
-    actuators: Actuators = ACTUATORS,
-    rewards: Sequence[RewardInformation] = _REWARDS,
+    actuators: Actuators = _ACTUATORS,
+    rewards: Rewards = _REWARDS,
     seed: int = 1,
     episodes: int = 3,
     steps: int = 20,
@@ -441,54 +368,26 @@ def check_objective(
     Args:
         cls: The class.
         params: Of the document.
-        sensors: What the agent sees.
-        actuators: What it sets, by chance.
         rewards: What is judged.
-        seed: Of the run.
-        episodes: How many episodes.
-        steps: How many decisions each has.
+        sensors: As of `check_muscle`, likewise the rest; actuators are set by chance.
 
     Raises:
-        ContractBroken: Names the class, the clause and what was found; the author's own exception is its cause.
+        ContractBroken: As `check_muscle`.
     """
+    trial = _Trial(sensors, actuators, seed, episodes, steps, rewards)
 
     def play() -> list[bytes]:
         with clause(cls, "it is made with the params of the document"):
-            agent = StagedAgent(
-                Chance,
-                sensors=sensors,
-                actuators=actuators,
-                rewards=rewards,
-                objective=cls,
-                objective_params=params,
-                mode="test",
-                seed=seed,
-            )
+            agent = trial.agent(Chance, cls, objective_params=params)
         with clause(cls, "`internal_reward` returns one number or None for each row, also for one without rewards"):
-            trace = play_episodes(agent, sensors, rewards, seed, episodes, steps, _UNREWARDED)
+            trace = trial.play(agent)
         agent.close()
         return trace
 
     _twice(cls, play, "the same rows give the same objective, bit by bit")
 
 
-def _twice(cls: type[Any], play: Callable[[], list[bytes]], sentence: str) -> list[bytes]:
-    """Return what was played, unless it comes out differently the second time."""
-    played = play()
-    differs = first_difference(played, play())
-    hint = "random numbers come from `self.rng`; nothing is kept in the class or the module"
-    expect(cls, f"{sentence} ({hint})", differs is None, f"another answer number {differs} the second time")
-    return played
-
-
 Form = type[Muscle] | tuple[type[Muscle], type[Brain] | None]
-
-_FORM_SENSORS = (
-    SensorInformation(None, Box(-1.0, 1.0, ()), "world.level"),
-    SensorInformation(None, Box(-1.0, 1.0, (2,)), "world.place"),
-    SensorInformation(None, Discrete(5, start=-2), "world.gear"),
-)
-_FORM_REWARDS = (RewardInformation(None, Box(-1.0, 1.0, ()), "world.reward"),)
 
 
 def check_equivalence(
@@ -497,8 +396,8 @@ def check_equivalence(
     *,
     muscle_params: Params = None,
     brain_params: Params = None,
-    sensors: Sequence[SensorInformation] = _FORM_SENSORS,
-    actuators: Sequence[ActuatorInformation] = ACTUATORS,
+    sensors: Sensors = _FORM_SENSORS,
+    actuators: Actuators = _ACTUATORS,
     objective: type[Objective] = Sum,
     seed: int = 1,
     episodes: int = 3,
@@ -509,56 +408,39 @@ def check_equivalence(
     Usually one of them has `propose_actions` and `thinking`, the other `batched`, `propose_batch` and `learn`.
 
     Args:
-        a: A muscle, or a muscle and its brain; without a brain nobody learns.
+        a: A muscle, or a muscle and its brain; without a brain there is no learning.
         b: The other form.
         muscle_params: Of the document, for both.
         brain_params: Likewise.
-        sensors: What both see: drawn readings; values are not looked at.
-        actuators: What both set; values are their no-ops.
         objective: What both are judged by.
-        seed: Of the run.
-        episodes: How many episodes.
-        steps: How many decisions each has.
+        sensors: As of `check_muscle`, likewise the rest.
 
     Raises:
         ContractBroken: Names the classes and the first thing that differs; an author's own exception is its cause.
     """
+    trial = _Trial(sensors, actuators, seed, episodes, steps, _REWARDS[:1], None)
     traces = []
     for form in (a, b):
         muscle, brain = form if isinstance(form, tuple) else (form, None)
         with clause(muscle, "its form takes part in a run"), tempfile.TemporaryDirectory() as folder:
-            agent = StagedAgent(
-                muscle,
-                sensors=sensors,
-                actuators=actuators,
-                rewards=_FORM_REWARDS,
-                objective=objective,
-                brain=brain,
-                muscle_params=muscle_params,
-                brain_params=brain_params,
-                mode="test" if brain is None else "train",
-                seed=seed,
-                models=Path(folder) / "models",
-            )
-            traces.append(_played(agent, sensors, seed, episodes, steps))
+            params: dict[str, Any] = {"muscle_params": muscle_params, "brain_params": brain_params}
+            agent = trial.agent(muscle, objective, brain=brain, models=Path(folder) / "models", **params)
+            traces.append(_all_of(agent, trial))
     one, other = (form[0] if isinstance(form, tuple) else form for form in (a, b))
     sentence = f"{other.__qualname__} is the same policy: both give the same tables, bit by bit"
     for (what, left), (_, right) in zip(*traces, strict=True):
         expect(one, sentence, left == right, f"another {what}: {left!r:.200} and {right!r:.200}")
 
 
-def _played(
-    agent: StagedAgent, sensors: Sequence[SensorInformation], seed: int, episodes: int, steps: int
-) -> list[tuple[str, Any]]:
+def _all_of(agent: StagedAgent, trial: _Trial) -> list[tuple[str, Any]]:
     """Return all that comes of episodes with drawn readings and rewards, each thing with its name."""
-    names = [f"decision {step} of episode {episode}" for episode in range(episodes) for step in range(steps + 1)]
-    answers = play_episodes(agent, sensors, _FORM_REWARDS, seed, episodes, steps)
-    trace: list[tuple[str, Any]] = list(zip(names, answers, strict=True))
+    names = [f"decision {step} of episode {it}" for it in range(trial.episodes) for step in range(trial.steps + 1)]
+    trace: list[tuple[str, Any]] = list(zip(names, trial.play(agent), strict=True))
     trace += [(f"column {name} of the muscle's memory", bits) for name, bits in _columns(agent.memory)]
     brain = agent.brain
     if brain is not None:
         trace.append(("last update", repr(brain.last_update)))
-        trace.append(("model", digests(agent)))
+        trace.append(("model", _digests(agent)))
     agent.close()
     return trace
 

@@ -15,8 +15,6 @@ from ganglion.sdk.spaces.space import Space
 from ganglion.sdk.spaces.text import parse_space, space_from_wire
 from ganglion.wire.codec import codec_of
 
-__all__ = ["check_space", "clause", "encoded", "expect", "first_difference"]
-
 
 @contextmanager
 def clause(whose: type[Any], sentence: str) -> Iterator[None]:

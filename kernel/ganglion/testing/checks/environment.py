@@ -15,8 +15,6 @@ from ganglion.testing.checks.clause import clause, encoded, expect, first_differ
 from ganglion.testing.stage import StagedEnvironment
 from ganglion.wire.messages import EnvironmentDeclared, EnvironmentUpdated
 
-__all__ = ["check_environment"]
-
 _REPEATS = (
     "the same seed and setpoints give the same readings, rewards and flags, bit by bit (random numbers come from"
     " `self.rng`; nothing is kept in the class or the module)"

@@ -16,8 +16,6 @@ from ganglion.sdk.spaces.kinds import Box, Discrete
 from ganglion.testing.checks.clause import clause, expect
 from ganglion.testing.stage import RUN, Classes
 
-__all__ = ["check_filter"]
-
 _SENSORS = (
     SensorInformation(None, Box(-1.0, 1.0, ()), "world.level"),
     SensorInformation(None, Box(0.0, 2.0, (2,)), "world.place"),
@@ -26,12 +24,11 @@ _SENSORS = (
 _ACTUATORS = (ActuatorInformation(0.5, Box(-1.0, 1.0, ()), "world.push"),)
 
 
-_KEPT_ROWS = 30
+_KEPT_ROWS = 30  # before the brain's half is replaced, and as many after it
 _Pair = tuple[list[SensorInformation], list[ActuatorInformation]]
 
 
-class _Nobody:
-    """Stand for the muscle or the brain of a filter."""
+_NOBODY: Any = object()  # stands for the muscle or the brain of a filter
 
 
 def check_filter(
@@ -63,8 +60,8 @@ def check_filter(
     for _ in range(2):
         with clause(cls, "it is made, set up, and declares sensors and actuators in both processes"):
             acting, learning = _halves(cls, params, seed)
-            seen, moved = acting.declare(_Nobody(), *pair, words(seed, ["muscle"]))
-            same = learning.declare(_Nobody(), *pair)
+            seen, moved = acting.declare(_NOBODY, *pair, words(seed, ["muscle"]))
+            same = learning.declare(_NOBODY, *pair)
         told = [[(it.uid, it.space) for it in row] for row in (seen, moved, *same)]
         expect(cls, "both halves declare the same", told[:2] == told[2:], repr(told[2:])[:200])
         with clause(cls, "readings, setpoints, data and updates pass through, each in its declared space"):
@@ -72,32 +69,17 @@ def check_filter(
     sentence = "the same readings and setpoints give the same (random numbers come from `self.rng`)"
     expect(cls, sentence, traces[0] == traces[1], "another answer the second time")
     with clause(cls, "`reset` begins anew: an episode knows nothing of the one before"):
-        acting, _ = _halves(cls, params, seed)
-        acting.declare(_Nobody(), *pair, words(seed, ["muscle"]))
+        acting, _ = _declared(cls, params, seed, pair)
         once = _episode(acting, sensors, seed, steps)
         again = _episode(acting, sensors, seed, steps)
     draws = any(it.rng.bit_generator.state != _fresh(seed) for it in acting.filters)
     expect(cls, "`reset` begins anew", draws or once == again, "the episode before shows in the next one")
-    _check_published(cls, params, seed, pair, learning.published)
+    with clause(cls, "both halves `receive` what was published, as it lies with a model"):
+        for half in _declared(cls, params, seed, pair):
+            for number, arrays in learning.published.items():
+                half.receive(number, arrays)
     if learning.can_be_kept:
         _check_state(cls, params, seed, pair)
-
-
-def _check_published(
-    cls: type[Filter],
-    params: Mapping[str, Any] | None,
-    seed: int,
-    pair: _Pair,
-    published: Mapping[int, Mapping[str, Any]],
-) -> None:
-    """Give both halves what lies with a model, as at the begin of a phase that loads one."""
-    with clause(cls, "both halves `receive` what was published, as it lies with a model"):
-        acting, learning = _halves(cls, params, seed)
-        acting.declare(_Nobody(), *pair, words(seed, ["muscle"]))
-        learning.declare(_Nobody(), *pair)
-        for number, arrays in published.items():
-            learning.receive(number, arrays)
-            acting.receive(number, arrays)
 
 
 def _check_state(cls: type[Filter], params: Mapping[str, Any] | None, seed: int, pair: _Pair) -> None:
@@ -106,11 +88,8 @@ def _check_state(cls: type[Filter], params: Mapping[str, Any] | None, seed: int,
     draw = generator_from_words(words(seed, ["check"]))
     numbers = draw.normal(size=2 * _KEPT_ROWS).tolist()
     with clause(cls, sentence):
-        (acting, first), (_, second) = _halves(cls, params, seed), _halves(cls, params, seed)
-        acting.declare(_Nobody(), *pair, words(seed, ["muscle"]))
+        (acting, first), (_, second) = (_declared(cls, params, seed, pair) for _ in range(2))
         acting.reset()
-        for half in (first, second):
-            half.declare(_Nobody(), *pair)
         rows = [_sent(acting, pair[0], draw) for _ in numbers]
         half_way = zip(rows[:_KEPT_ROWS], numbers[:_KEPT_ROWS], strict=True)
         for row, number in half_way:
@@ -149,6 +128,16 @@ def _halves(cls: type[Filter], params: Mapping[str, Any] | None, seed: int) -> t
     excuses = Excuses(lambda: None, RUN)
     acting = ActingFilters(loader, [plugin], "the check", attributes, excuses)
     return acting, LearningFilters(loader, [plugin], "the check", attributes, excuses)
+
+
+def _declared(
+    cls: type[Filter], params: Mapping[str, Any] | None, seed: int, pair: _Pair
+) -> tuple[ActingFilters, LearningFilters]:
+    """Return both halves, to which sensors and actuators are declared."""
+    acting, learning = _halves(cls, params, seed)
+    acting.declare(_NOBODY, *pair, words(seed, ["muscle"]))
+    learning.declare(_NOBODY, *pair)
+    return acting, learning
 
 
 def _fresh(seed: int) -> Any:

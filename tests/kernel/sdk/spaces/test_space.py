@@ -160,15 +160,6 @@ def test_equality_is_that_of_the_text(a: Space, b: Space) -> None:
     assert (a == b) is (a.to_string() == b.to_string())
 
 
-@given(SPACES)
-def test_spaces_are_frozen(space: Space) -> None:
-    """No attribute can be set or deleted."""
-    with pytest.raises(AttributeError, match="frozen"):
-        space.size = 3
-    with pytest.raises(AttributeError, match="frozen"):
-        del space.size
-
-
 def test_a_space_that_nobody_seeded_follows_numpys_global_generator() -> None:
     """In a process of a run that generator is seeded, so that even a forgotten space is reproducible."""
     drawn = []

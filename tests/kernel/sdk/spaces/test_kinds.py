@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from ganglion.errors import SpaceError
 from ganglion.limits import ARRAY_RANK, SPACE_ELEMENTS
-from ganglion.sdk.spaces.kinds import Box
+from ganglion.sdk.spaces.kinds import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tuple
+from ganglion.sdk.spaces.space import Space, integer_or_none
 
 SCALAR = Box(-1.0, 1.0)
 PLANE = Box([0, -1], [1, 2])
@@ -19,71 +20,52 @@ NARROW = Box(0.0, 1.0, dtype=np.float32)
 OPEN_NARROW = Box(-np.inf, np.inf, dtype=np.float32)
 
 
+REALS = Box(-np.inf, np.inf)
+BYTES = Box(0, 255, (2,), np.uint8)
+LONGS = Box(-(2**63), 2**63 - 1, (1,), np.int64)
+OPEN_PLANE = Box(-np.inf, np.inf, (2,), np.float32)
+PAIR = Tuple([Discrete(3), Box(0, 1, (2,), np.float32)])
+NAMED = Dict({"b": Discrete(3), "a": Box(0, 1)})
+
+
 @pytest.mark.parametrize(
-    ("space", "value", "contained"),
+    ("space", "inside", "outside"),
     [
-        (SCALAR, 1.0, True),
-        (SCALAR, -1.0, True),
-        (SCALAR, math.nextafter(1.0, 2.0), False),
-        (SCALAR, 1, True),
-        (SCALAR, True, True),
-        (SCALAR, 2, False),
-        (SCALAR, np.float32(0.5), True),
-        (SCALAR, np.int8(1), True),
-        (SCALAR, np.array(0.5), True),
-        (SCALAR, np.array([0.5]), False),
-        (SCALAR, [0.5], False),
-        (SCALAR, math.nan, False),
-        (SCALAR, np.nan, False),
-        (SCALAR, "0", False),
-        (SCALAR, None, False),
-        (SCALAR, 1j, False),
-        (Box(-np.inf, np.inf), math.inf, True),
-        (Box(-np.inf, np.inf), 10**400, False),
-        (Box(-np.inf, np.inf), 2**53, True),
-        (Box(-np.inf, np.inf), 2**53 + 1, False),
-        (Box(0, np.inf), np.uint64(2**64 - 1), False),
-        (PLANE, [0, 2], True),
-        (PLANE, (1.0, -1.0), True),
-        (PLANE, np.array([0.5, 0.5], dtype=np.float32), True),
-        (PLANE, np.array([0, 1]), True),
-        (PLANE, [0.0, 2.1], False),
-        (PLANE, [0.0, np.nan], False),
-        (PLANE, [0.0], False),
-        (PLANE, np.zeros(1), False),
-        (PLANE, np.zeros((3, 2)), False),
-        (PLANE, [[0.0, 0.0]], False),
-        (PLANE, [0.0, [1.0]], False),
-        (PLANE, 0.0, False),
-        (WHOLE, 7, True),
-        (WHOLE, 7.0, True),
-        (WHOLE, 6.5, False),
-        (WHOLE, math.inf, False),
-        (WHOLE, np.array(7), True),
-        (WHOLE, 8, False),
-        (Box(0, 255, (2,), np.uint8), np.array([0, 255], dtype=np.int64), True),
-        (Box(0, 255, (2,), np.uint8), np.array([0, 256], dtype=np.int64), False),
-        (Box(0, 255, (2,), np.uint8), np.array([-1, 0], dtype=np.int64), False),
-        (Box(0, 255, (2,), np.uint8), [0.0, 254.5], False),
-        (Box(0, 255, (2,), np.uint8), [0.0, np.inf], False),
-        (Box(-(2**63), 2**63 - 1, (1,), np.int64), [2.0**63], False),
-        (Box(-(2**63), 2**63 - 1, (1,), np.int64), [-(2.0**63)], True),
-        (NARROW, 0.1, True),
-        (Box(0.0, 0.1, dtype=np.float32), 0.1, True),
-        (Box(0.1, 1.0, dtype=np.float32), 0.1, True),
-        (OPEN_NARROW, 1e300, False),
-        (OPEN_NARROW, math.inf, True),
-        (OPEN_NARROW, 2**24, True),
-        (OPEN_NARROW, 2**24 + 1, False),
-        (Box(-np.inf, np.inf, (2,), np.float32), [1.0, 1e300], False),
-        (Box(-np.inf, np.inf, (2,), np.float32), np.array([0, 2**24 + 1]), False),
-        (Box(-np.inf, np.inf, (2,), np.float32), np.array([0, 2**30]), True),
-        (Box(0, 1, (0,)), [], True),
+        (
+            SCALAR,
+            [1.0, -1.0, 1, True, np.float32(0.5), np.int8(1), np.array(0.5)],
+            [math.nextafter(1.0, 2.0), 2, np.array([0.5]), [0.5], math.nan, np.nan, "0", None, 1j],
+        ),
+        (REALS, [math.inf, 2**53], [10**400, 2**53 + 1]),
+        (Box(0, np.inf), [np.uint64(2**63)], [np.uint64(2**64 - 1)]),
+        (
+            PLANE,
+            [[0, 2], (1.0, -1.0), np.array([0.5, 0.5], dtype=np.float32), np.array([0, 1])],
+            [[0.0, 2.1], [0.0, np.nan], [0.0], np.zeros(1), np.zeros((3, 2)), [[0.0, 0.0]], [0.0, [1.0]], 0.0],
+        ),
+        (WHOLE, [7, 7.0, np.array(7)], [6.5, math.inf, 8]),
+        (BYTES, [np.array([0, 255])], [np.array([0, 256]), np.array([-1, 0]), [0.0, 254.5], [0.0, np.inf]]),
+        (LONGS, [[-(2.0**63)]], [[2.0**63]]),
+        (NARROW, [0.1], []),
+        (Box(0.0, 0.1, dtype=np.float32), [0.1], []),
+        (Box(0.1, 1.0, dtype=np.float32), [0.1], []),
+        (OPEN_NARROW, [math.inf, 2**24], [1e300, 2**24 + 1]),
+        (OPEN_PLANE, [np.array([0, 2**30])], [[1.0, 1e300], np.array([0, 2**24 + 1])]),
+        (Box(0, 1, (0,)), [[]], [[0.0]]),
+        (PAIR, [(1, [0.5, 0.5]), [1, (0, 1)]], [(3, [0.5, 0.5]), (1,), (1, [0.5, 0.5], 0), 1, "ab"]),
+        (NAMED, [{"a": 0.5, "b": 2}, {"b": 2, "a": 0.5}], [{"a": 0.5}, {"a": 0.5, "b": 2, "c": 0}, [0.5, 2]]),
+        (MultiDiscrete([2, 3], 1), [[2, 3]], [[2, 4], [0, 3]]),
+        (MultiBinary(2), [[True, 0]], [[2, 0]]),
     ],
+    ids=str,
 )
-def test_containment(space: Box, value: Any, contained: bool) -> None:
-    """Values are accepted where they fit without loss; bounds are inclusive; NaN and other shapes are not."""
-    assert contained is space.contains(value)
+def test_containment(space: Space, inside: list[Any], outside: list[Any]) -> None:
+    """Values are accepted where they fit without loss; bounds are inclusive; NaN and other shapes are not.
+
+    Of a Tuple and a Dict the structure must fit, and each part its space.
+    """
+    assert [] == [value for value in inside if not space.contains(value)]
+    assert [] == [value for value in outside if space.contains(value)]
 
 
 @given(st.from_type(Box), st.data())
@@ -208,3 +190,77 @@ def test_a_number_is_drawn_like_an_array_of_one(seed: int, a: float, b: float) -
     alone, beside = (Box(low, high, shape).sample(np.random.default_rng(seed)) for shape in ((), (1,)))
 
     assert alone == beside[0]
+
+
+RANGE = Discrete(4, start=-1)
+
+
+@given(st.from_type(Discrete))
+def test_bounds_of_integers_are_inclusive(space: Discrete) -> None:
+    """The first and the last integer are contained, their neighbours outside are not."""
+    last = space.start + space.n - 1
+
+    assert space.contains(space.start)
+    assert space.contains(last)
+    assert not space.contains(space.start - 1)
+    assert not space.contains(last + 1)
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"), [(-9, -1), (9, 2), (0.5, 0), (1.5, 2), (math.inf, 2), (-math.inf, -1), (np.array(1.4), 1)]
+)
+def test_clipping_integers(value: Any, expected: int) -> None:
+    """Fractions are rounded half to even, then the nearest integer of the range is taken."""
+    assert expected == RANGE.clip(value)
+
+
+@pytest.mark.parametrize("value", [math.nan, "1", [1], None])
+def test_what_has_no_nearest_integer_is_refused(value: Any) -> None:
+    """NaN, texts and arrays cannot be clipped."""
+    with pytest.raises(SpaceError):
+        RANGE.clip(value)
+
+
+@pytest.mark.parametrize(
+    ("kind", "arguments"),
+    [
+        *((Discrete, it) for it in ((0,), (-1,), (1.5,), ("3",), (3, 0.5), (2**63, 1), (1, 2**63), (1, -(2**63) - 1))),
+        *((MultiDiscrete, it) for it in ((3,), ([0],), ([1.5],), (["a"],), ([2, 2], [1]), ([2**62], [2**62 + 2]))),
+        (MultiDiscrete, ([[1], [1, 2]],)),
+        (MultiBinary, (-1,)),
+    ],
+)
+def test_impossible_integers_are_refused(kind: type[Space], arguments: tuple[Any, ...]) -> None:
+    """A range needs at least one integer and fits into 64 bits; no shape has a negative length."""
+    with pytest.raises(SpaceError):
+        kind(*arguments)
+
+
+def test_an_integer_that_would_be_rounded_is_refused() -> None:
+    """Beside floats an integer has 53 bits; more are refused instead of lost."""
+    space = Tuple([Discrete(2**62), Box(0, 1)])
+
+    assert [2.0**53, 0.5] == space.to_vector((2**53, 0.5)).tolist()
+    with pytest.raises(SpaceError, match="53 bits"):
+        space.to_vector((2**53 + 1, 0.5))
+
+
+def test_parts_can_be_had() -> None:
+    """A Tuple gives its parts by position, a Dict by key; both have a length."""
+    assert (Discrete(3), 2, [Discrete(3), PAIR[1]]) == (PAIR[0], len(PAIR), list(PAIR))
+    assert (Discrete(3), 2, ["a", "b"], ["a", "b"]) == (NAMED["b"], len(NAMED), list(NAMED), list(NAMED.keys()))
+
+
+def test_keys_are_texts() -> None:
+    """Maps on the bus have text keys."""
+    with pytest.raises(SpaceError, match="texts"):
+        Dict({1: Discrete(2)})  # type: ignore[dict-item]
+
+
+def test_integers_without_loss() -> None:
+    """Only what equals an integer is one, and it is one of Python's."""
+    for value in (3, np.uint8(3), 3.0, np.float16(3.0), np.array(3)):
+        assert (3, int) == (integer_or_none(value), type(integer_or_none(value)))
+    assert (1, 1, 2**70) == (integer_or_none(True), integer_or_none(np.bool_(True)), integer_or_none(2.0**70))
+    for value in (3.5, math.nan, math.inf, np.array([3]), np.array("3"), "3", 3 + 0j, None):
+        assert integer_or_none(value) is None

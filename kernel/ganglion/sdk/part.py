@@ -1,4 +1,4 @@
-"""Construction: objects of plugins made from a document's parameters, or refused by name; what each of them has."""
+"""Part: the base of what plugins offer; objects made from the parameters of a document, or refused by name."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ class Part:
     base accepts and ignores any arguments.
 
     A class may have `save_state() -> Mapping[str, Any]` and `load_state(state)`. They are for runs that last for hours:
-    what a lost process has to hear again is bounded only where the state of its objects can be taken between two
-    episodes. `save_state` returns names and arrays, or other plain values (numbers, text, bytes, lists, tuples, maps,
-    dataclasses, generators of numpy); `load_state` is called with an equal map, in another process, on an object that
-    was made and set up in the same way, and has to put it where the first one stood. The generator `rng`, `memory`, and
-    all else that the bus has given are seen to. Objects of a class that has neither are taken by their attributes,
-    where these are such plain values; functions, classes and spaces may be there, too, if they stay what they are.
-    An attribute that is anything else is named by a warning when the object is set up.
-    Environments are asked within an episode, too, and have to say themselves what they are: both methods may be
-    `async def`, and one without the other is refused. Their rewards and transformers are taken with them, as above.
-    Where an environment has neither method, nobody of the three is asked: who takes the place of a lost one opens the
-    episode by `reset` with the same draws and is led through it again. What they keep from one episode for the next is
-    not there then; where that shows, the run goes back to its last cut.
+    the journal from which a lost process is restored stays short only where the state of its objects can be taken
+    between two episodes. `save_state` returns names and arrays, or other plain values (numbers, text, bytes, lists,
+    tuples, maps, dataclasses, generators of numpy). `load_state` is called with an equal map, in another process, on an
+    object that was made and set up in the same way, and restores the state. The bus restores the generator `rng`,
+    `memory` and everything else that it has given. Of a class with neither method the attributes are taken, if they are
+    such plain values; functions, classes and spaces are allowed, too, if they do not change. Any other attribute is
+    named by a warning when the object is set up.
+    Environments are also asked within an episode and need both methods, which may be `async def`; one without the other
+    is refused. Their rewards and transformers are taken with them, as above. Of an environment with neither method no
+    state is taken: its successor opens the episode by `reset` with the same draws and receives the steps again. What
+    the three keep from one episode for the next is lost then; where that shows, the run goes back to its last
+    checkpoint.
 
     Attributes:
         uid: The object's name within the run, with the worker where each has one (`scout/0`).
@@ -42,7 +42,7 @@ class Part:
         worker: Number of the worker, from 0; 0 also where workers share the object.
         mode: Of the phase.
         seed: One integer of the object's own stream, in [0, 2**63).
-        rng: The generator of the object's own stream. An object made by hand has none until somebody sets it.
+        rng: The generator of the object's own stream. An object that is made by hand has none until one is set.
         params: The parameters of the document, read-only.
     """
 
