@@ -10,7 +10,7 @@ import yaml
 
 from ganglion.document.cascade import Expanded, recovery
 from ganglion.document.check import conditions_of, repeats
-from ganglion.document.marks import Node, core_scalar
+from ganglion.document.marks import Node, core_resolvers
 from ganglion.run.outline import outline, outline_plugin, outline_recovery
 from ganglion.run.plan import AgentPlan, EnvironmentPlan, PhasePlan, Plan, PluginPlan, ProgramPlan, Recovery
 
@@ -200,13 +200,4 @@ class _Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[mi
         return True
 
 
-def _text(dumper: Any, text: str) -> Any:
-    """Write text in quotes where the core schema of 1.2 would take it for something else; PyYAML knows 1.1 only."""
-    try:
-        plain = isinstance(core_scalar(text), str)
-    except ValueError:
-        plain = False
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=None if plain else "'")
-
-
-_Dumper.add_representer(str, _text)
+core_resolvers(_Dumper)  # beside those of 1.1: text that either of them takes for something else is quoted

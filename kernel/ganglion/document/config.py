@@ -66,7 +66,7 @@ def read_config(path: Path) -> dict[str, Node]:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise DocumentError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from error
-    root, found = compose(Source.of(str(path), text), text)
+    root, found = compose(Source(str(path), text), text)
     if root is not None and root.value is not None:
         walk(root, "")
         found = [*found, *(fault for _, fault in validate(root, Config))]

@@ -109,7 +109,7 @@ def read_tree(source: str | Path, text: str | None = None, local: bool = True) -
         DocumentError: it cannot be read to its end, or is no map.
     """
     given = _read(source, text, local)
-    mark = Source.of(given.name, given.text)
+    mark = Source(given.name, given.text)
     root, faults = compose(mark, given.text)
     if root is None and not faults:
         root = Node(None, mark)

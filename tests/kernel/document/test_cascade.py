@@ -313,7 +313,7 @@ def test_replacing_takes_the_last_gift_of_each_key(given_: list[dict[str, Any]])
 def test_too_many_phases_end_the_cascade() -> None:
     """The phase that is one too many is named, none behind it is expanded."""
     text = "".join(f"- p{i}: {{}}\n" for i in range(PHASES_PER_RUN + 50))
-    root, _ = compose(Source.of("a.yml", text), text)
+    root, _ = compose(Source("a.yml", text), text)
     assert root is not None
     given = [(entry.keys[name], part) for entry in root.items for name, part in entry.map.items()]
 

@@ -89,7 +89,7 @@ def test_any_params_survive_being_written(params: dict[str, Any]) -> None:
     phase = PhasePlan(0, "p", [EnvironmentPlan("e", plugin, params=params)], [agent], plugin, [], [])
     text = resolved(Plan("u", "u", "1", [phase]))
 
-    root, faults = compose(Source.of("a.yml", text), text)
+    root, faults = compose(Source("a.yml", text), text)
 
     assert [] == faults
     assert root is not None

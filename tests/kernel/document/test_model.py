@@ -10,7 +10,7 @@ from ganglion.document.spelling import normalise
 
 def said(text: str) -> list[str]:
     """Return what is wrong with the form of a text, the first lines without the file's name."""
-    root, faults = compose(Source.of("a.yml", text), text)
+    root, faults = compose(Source("a.yml", text), text)
     assert root is not None
     assert [] == faults
     return [str(f).splitlines()[0].removeprefix("a.yml:") for _, f in validate(normalise(root)[0])]

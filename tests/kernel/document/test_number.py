@@ -10,7 +10,7 @@ from ganglion.limits import INTEGER_MAX
 
 def places(text: str) -> list[str]:
     """Return where numbers are refused."""
-    root, faults = compose(Source.of("a.yml", text), text)
+    root, faults = compose(Source("a.yml", text), text)
     assert root is not None
     assert [] == faults
     return [fault.place.removeprefix("a.yml:") for fault in numbers(root)]

@@ -23,7 +23,7 @@ NOWHERE = "the path leads nowhere"
 
 def document() -> Node:
     """Return the document above in our spelling."""
-    root, faults = compose(Source.of("a.yml", TEXT), TEXT)
+    root, faults = compose(Source("a.yml", TEXT), TEXT)
     assert root is not None
     assert [] == faults
     return normalise(root)[0]

@@ -10,7 +10,7 @@ from ganglion.document.marks import Node, Source, compose
 
 def nodes(*texts: str) -> list[Node | None]:
     """Return maps as they stand in a document, the farthest first; an empty text stands for none."""
-    return [compose(Source.of("a.yml", text), text)[0] if text else None for text in texts]
+    return [compose(Source("a.yml", text), text)[0] if text else None for text in texts]
 
 
 @pytest.mark.parametrize(

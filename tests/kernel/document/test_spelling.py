@@ -6,7 +6,7 @@ from ganglion.document.spelling import normalise, phases_of
 
 def read(text: str) -> Node:
     """Return the tree of a sound text."""
-    root, faults = compose(Source.of("a.yml", text), text)
+    root, faults = compose(Source("a.yml", text), text)
     assert root is not None
     assert [] == faults
     return root

@@ -42,7 +42,7 @@ KNOWN = {
 
 def translated(text: str) -> Translation:
     """Return a text in our names."""
-    root, faults = compose(Source.of("run.yml", text), text)
+    root, faults = compose(Source("run.yml", text), text)
     assert root is not None
     assert [] == faults
     root, more = normalise(root)

@@ -39,7 +39,7 @@ REFUSED = [
 @pytest.mark.parametrize(("text", "words"), REFUSED)
 def test_is_refused(text: str, words: str) -> None:
     """What is not carried out yet is a fault that says so, never ignored."""
-    root, _ = compose(Source.of("a.yml", text), text)
+    root, _ = compose(Source("a.yml", text), text)
     assert root is not None
 
     assert [f"not built yet: {words}"] == [fault.message for fault in unbuilt(normalise(root)[0])]

@@ -31,7 +31,7 @@ schedule:
       phase_config: {{{config}}}
       simulation: {{{simulation}}}
 """
-    root, faults = compose(Source.of("a.yml", text), text)
+    root, faults = compose(Source("a.yml", text), text)
     assert root is not None
     assert [] == faults
     root, _ = normalise(root)
