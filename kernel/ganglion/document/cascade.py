@@ -161,11 +161,8 @@ INNER = ("deadlines_s", "restarts")
 """Keys whose maps are merged key by key, too."""
 
 
-def recovery(levels: Sequence[Node | None], repeatable: bool = True) -> Recovery:
-    """Return what holds where these are said, the farthest first.
-
-    `repeatable` says whether the controller asks in an order that it would keep in another run.
-    """
+def recovery(levels: Sequence[Node | None]) -> Recovery:
+    """Return what holds where these are said, the farthest first."""
     found: dict[str, Any] = {}
     for level in levels:
         for key, value in _plain(level).items():
@@ -174,50 +171,39 @@ def recovery(levels: Sequence[Node | None], repeatable: bool = True) -> Recovery
     deterministic = bool(found.get("deterministic", True))
     known = {key: found[key] for key in ("checkpoint_s", "deadlines_s", "run_as") if key in found}
     return Recovery(
-        on_loss=_on_loss(found.get("on_loss"), deterministic and repeatable),
+        on_loss=_on_loss(found.get("on_loss"), deterministic),
         deterministic=deterministic,
         **{f"restarts_{key}": value for key, value in restarts.items()},
         **known,
     )
 
 
-def recovery_faults(levels: Sequence[Node | None], repeatable: bool = True) -> list[Fault]:
-    """Return what is wrong with the last of these: the others have been looked at where they stand."""
+def recovery_faults(levels: Sequence[Node | None]) -> list[Fault]:
+    """Return what is wrong with the last of these: the others have been looked at where they stand.
+
+    That is each deadline of an unknown call, and `recover` for what is said, here or farther away, to give other
+    answers again.
+    """
     own = levels[-1]
     if own is None:
         return []
-    return [*_deadlines(own), *_contradictions(levels, own, repeatable)]
+    keys = own.map["deadlines_s"].keys if "deadlines_s" in own.map else {}
+    unknown = [(name, mark) for name, mark in keys.items() if name not in DEADLINES_S]
+    faults = [mark.fault(f"unknown call `{name}`{nearest(name, DEADLINES_S)}") for name, mark in unknown]
+    asked = own.map.get("on_loss")
+    given = [level.map["deterministic"] for level in levels if level and "deterministic" in level.map]
+    if asked is not None and asked.value == RECOVER and given and given[-1].value is False:
+        why = f"`deterministic: false` (line {given[-1].line + 1})"
+        text = f"expected restart or fail beside {why}, found recover: what gives other answers again is not led back"
+        faults.append(asked.fault(text))
+    return faults
 
 
-def _on_loss(said: str | None, repeats: bool) -> str:
-    """Return what a loss means; who does not do again what he did cannot go on as if nothing had happened."""
-    if repeats:
+def _on_loss(said: str | None, deterministic: bool) -> str:
+    """Return what a loss means; a process that does not repeat its answers cannot be recovered."""
+    if deterministic:
         return said or ON_LOSS
     return FAIL if said == FAIL else RESTART
-
-
-def _contradictions(levels: Sequence[Node | None], own: Node, repeatable: bool) -> list[Fault]:
-    """Refuse `recover` for what is said, here or farther away, not to be repeatable."""
-    asked = own.map.get("on_loss")
-    if asked is None or asked.value != RECOVER:
-        return []
-    given = [level.map["deterministic"] for level in levels if level and "deterministic" in level.map]
-    if given and given[-1].value is False:
-        why = f"`deterministic: false` (line {given[-1].line + 1})"
-    elif not repeatable:
-        why = "the mode `free` of the controller"
-    else:
-        return []
-    text = f"expected restart or fail beside {why}, found recover: what gives other answers again is not led back"
-    return [asked.fault(text)]
-
-
-def _deadlines(own: Node) -> list[Fault]:
-    """Return a fault for each deadline of a call that there is not."""
-    table = own.map.get("deadlines_s")
-    keys = {} if table is None else table.keys
-    unknown = [(name, mark) for name, mark in keys.items() if name not in DEADLINES_S]
-    return [mark.fault(f"unknown call `{name}`{nearest(name, DEADLINES_S)}") for name, mark in unknown]
 
 
 def _plain(level: Node | None) -> dict[str, Any]:

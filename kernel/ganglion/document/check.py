@@ -3,71 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from ganglion import __version__
 from ganglion.document import model
 from ganglion.document.cascade import DEFINING, Expanded, recovery_faults
 from ganglion.document.fault import Fault, nearest
 from ganglion.document.marks import Node
-from ganglion.document.spelling import PLACES
 from ganglion.limits import processes_per_run
 from ganglion.run.plan import REPLAY
-
-Test = Callable[[Any], bool]
-
-
-def _given(value: Any) -> bool:
-    return value not in (None, [], {})
-
-
-def _is(*values: Any) -> Test:
-    return lambda value: any(value is v or (isinstance(v, str) and value == v) for v in values)
-
-
-# (place of `spelling.PLACES`, key, which values, what it is called)
-UNBUILT: tuple[tuple[str, str, Test, str], ...] = (
-    ("phase", "bodies", _given, "bodies"),
-    ("entry", "clock", _given, "a clock of an environment"),
-    ("entry", "budget", _given, "a budget of an environment"),
-    ("entry", "max_steps", _given, "a bound on the episodes of one environment"),
-    ("entry", "episode_end", _given, "`episode_end`"),
-    ("replay", "path", _given, "pre-training out of files"),
-    ("replay", "format", _given, "pre-training out of files"),
-    ("replay", "table", _given, "pre-training out of tables"),
-    ("agent", "opponents", _given, "opponents"),
-    ("simulation", "name", _is("aeb"), "the controller `aeb`"),
-)
-
-
-def is_unbuilt(place: str, key: str, value: Any) -> str | None:
-    """Return what a value is called if this version does not carry it out."""
-    rows = (words for at, name, test, words in UNBUILT if (at, name) == (place, key) and test(value))
-    return next(rows, None)
-
-
-def unbuilt(root: Node) -> list[Fault]:
-    """Return a fault for all in a normalised document that this version does not carry out yet."""
-    return list(_walk(root, "document", ""))
-
-
-def _walk(node: Node, place: str, under: str) -> Iterator[Fault]:
-    for key, part in node.map.items():
-        for at in {place: None, under: None}:
-            words = is_unbuilt(at, key, part.plain()) if at else None
-            if words is not None:
-                yield part.fault(f"not built yet: {words}")
-        if place == "document" and key == "schedule":
-            for entry in part.items:
-                for phase in entry.map.values():
-                    yield from _walk(phase, "phase", "")
-            continue
-        below = PLACES[place].parts.get(key) if place in PLACES else None
-        below = below or ("recovery" if key == "recovery" else None)
-        if below is None:
-            continue
-        for item in part.items if below.startswith("[") else [part]:
-            yield from _walk(item, below.strip("[]"), key)
 
 
 def replays(agent: Node) -> list[Node]:
@@ -219,14 +163,6 @@ def conditions_of(root: Node, phase: Expanded) -> tuple[list[Node], list[Node]]:
     return ([] if episode is None else episode.items), ([] if own is None else own.items)
 
 
-def repeats(phase: Expanded) -> bool:
-    """Say whether a phase's controller asks in an order that it would keep if it were asked again."""
-    simulation = phase.simulation
-    if simulation is None or simulation.text("name") != "aeb" or "params" not in simulation.map:
-        return True
-    return simulation.map["params"].text("mode") != "free"
-
-
 class _Phase:
     """Check one expanded phase."""
 
@@ -259,9 +195,9 @@ class _Phase:
             for condition in conditions:
                 self._plugin("condition", condition)
         levels = [self.root.map.get("recovery"), phase.recovery]
-        self.faults += recovery_faults(levels, repeats(phase))
+        self.faults += recovery_faults(levels)
         for entry in (*phase.environments.values(), *phase.agents.values()):
-            self.faults += recovery_faults([*levels, entry.map.get("recovery")], repeats(phase))
+            self.faults += recovery_faults([*levels, entry.map.get("recovery")])
         self._processes()
         return self.faults
 
@@ -285,8 +221,7 @@ class _Phase:
             if not optional and _clean(node, model.Plugin):
                 self.faults.append(node.fault(f"missing key `name`: which {kind} is it?"))
         elif isinstance(name.value, str) and name.value:
-            place = {"controller": "simulation", "condition": "conditions"}.get(kind, kind)
-            wrong = None if is_unbuilt(place, "name", name.value) else self.lookup(kind, name.value)
+            wrong = self.lookup(kind, name.value)
             if wrong is not None:
                 self.faults.append(name.fault(wrong))
 
@@ -352,9 +287,8 @@ class _Phase:
         for kind in ("brain", "objective"):
             self._plugin(kind, agent.map.get(kind))
         filters = agent.map.get("filters")
-        if filters is not None and not is_unbuilt("agent", "filters", filters.plain()):
-            for part in filters.items:
-                self._plugin("filter", part)
+        for part in [] if filters is None else filters.items:
+            self._plugin("filter", part)
         for key in ("sensors", "actuators", "rewards"):
             if key in agent.map:
                 self._ids(agent.map[key].items, key)

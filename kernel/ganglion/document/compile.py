@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 from ganglion.document.cascade import Expanded, recovery
-from ganglion.document.check import conditions_of, repeats
+from ganglion.document.check import conditions_of
 from ganglion.document.marks import Node, core_resolvers
 from ganglion.run.outline import outline, outline_plugin, outline_recovery
 from ganglion.run.plan import AgentPlan, EnvironmentPlan, PhasePlan, Plan, PluginPlan, ProgramPlan, Recovery
@@ -66,7 +66,7 @@ def _phase(root: Node, index: int, phase: Expanded) -> PhasePlan:
     def own(entry: Node) -> Recovery | None:
         """Return what is said of an entry, None where nothing is."""
         given = entry.map.get("recovery")
-        return recovery([*levels, given], repeats(phase)) if given is not None and given.map else None
+        return recovery([*levels, given]) if given is not None and given.map else None
 
     return PhasePlan(
         index=index,
@@ -82,7 +82,7 @@ def _phase(root: Node, index: int, phase: Expanded) -> PhasePlan:
         sync=_value(config, "sync", "lockstep"),
         evaluate_every=_value(config, "evaluate_every", None),
         evaluate_episodes=_value(config, "evaluate_episodes", 1),
-        **asdict(recovery(levels, repeats(phase))),
+        **asdict(recovery(levels)),
     )
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from ganglion.document.cascade import Expanded, cascade, override
-from ganglion.document.check import Lookup, check, unbuilt, warnings
+from ganglion.document.check import Lookup, check, warnings
 from ganglion.document.compile import compile_plan
 from ganglion.document.fault import Fault, report, settle
 from ganglion.document.marks import Node, Source, compose
@@ -153,7 +153,7 @@ def load_tree(
     crowd = [phase.crowd for phase in phases if phase.crowd is not None]
     if crowd:  # what else is wrong would be said a thousand times
         raise _error([*faults, *crowd])
-    found = [*faults, *translation.faults, *(fault for _, fault in validate(root)), *unbuilt(root)]
+    found = [*faults, *translation.faults, *validate(root)]
     found += numbers(root)
     found += check(root, phases, _lookup(plugins, folder, allow, local))
     found += _reaches(root, phases, local)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from ganglion.limits import (
     CHECKPOINT_S,
@@ -17,8 +17,10 @@ from ganglion.limits import (
 )
 from ganglion.wire.name import Role, peer_name
 
-RECOVER, RESTART, FAIL = "recover", "restart", "fail"
-ON_LOSS = RECOVER
+RECOVER: Final = "recover"
+RESTART: Final = "restart"
+FAIL: Final = "fail"
+ON_LOSS: Final = RECOVER
 """What the loss of a process means where no document says it."""
 
 Deadlines = Mapping[str, "float | None"]

@@ -13,7 +13,7 @@ def said(text: str) -> list[str]:
     root, faults = compose(Source("a.yml", text), text)
     assert root is not None
     assert [] == faults
-    return [str(f).splitlines()[0].removeprefix("a.yml:") for _, f in validate(normalise(root)[0])]
+    return [str(f).splitlines()[0].removeprefix("a.yml:") for f in validate(normalise(root)[0])]
 
 
 WHOLE = "uid: u\nseed: 1\nrun_config: {condition: c}\nschedule: [one: {%s}]"
@@ -44,6 +44,9 @@ CASES = [
     (WHOLE % "recovery: {deadlines_s: {act: ~, update: 0.5}}", []),
     ("uid: u\nseed: -1\nrun_config: {condition: c}\nschedule: x", ["2:7: seed: expected an integer >= 0, found the number -1", "4:11: schedule: expected a list, found the text 'x'"]),
     ("uid: u\nseed: 123456789012345678901234567890\nrun_config: {condition: c}\nschedule: []\nversion: [1]", ["5:10: version: expected text, found a list"]),
+    (WHOLE % "bodies: {num: 2}", ["4:26: schedule.one.bodies: not built yet: bodies"]),
+    (WHOLE % "environments: [{environment: {uid: e}, clock: {period: 2}, budget: [], max_steps: ~}]", ["4:64: schedule.one.environments.e.clock: not built yet: a clock of an environment"]),
+    (WHOLE % "agents: [{name: a, replay: [{}, {path: a.h5}, {table: x}]}]", ["4:57: schedule.one.agents.a.replay.1.path: not built yet: pre-training out of files", "4:73: schedule.one.agents.a.replay.2.table: not built yet: pre-training out of tables"]),
     ("uid: u\nseed: 1\nrun_config: {}\nschedule: []", ["3:13: run_config: missing key `conditions`"]),
 ]  # fmt: skip
 
