@@ -9,24 +9,15 @@ from typing import Any
 
 from ganglion.document.fault import Fault, nearest
 from ganglion.document.marks import Node, Source, compose
-from ganglion.document.spelling import PLACES
+from ganglion.document.spelling import PLACES, label
 from ganglion.limits import DEADLINES_S, PHASES_PER_RUN, processes_per_run
 from ganglion.run.plan import FAIL, ON_LOSS, RECOVER, RESTART, Recovery
 
 _COMPONENT = re.compile(r'"((?:[^"\\]|\\.)*)"|([^."]+)')
 _ENTRY_KEYS = frozenset({"environment", "reward", "state_transformer", "remove", "recovery"})
 _MADE = frozenset(
-    {
-        "params",
-        "phase_config",
-        "run_config",
-        "simulation",
-        "recovery",
-        "deadlines_s",
-        "load",
-        "variables",
-        "environment",
-    }
+    {"params", "phase_config", "run_config", "simulation", "environment"}
+    | {"recovery", "deadlines_s", "load", "variables"}
 )  # maps that may be missing in a document and are made when a path leads through them
 
 
@@ -94,8 +85,6 @@ def put(root: Node, path: Sequence[str], value: Node, place: str = "document") -
 def _put(node: Node, path: list[str], value: Node, place: str) -> Node:
     if not path:
         return value
-    if place == "schedule":
-        return _put_phase(node, path, value)
     if isinstance(node.value, list):
         return _put_item(node, path, value, place)
     if not isinstance(node.value, dict):
@@ -117,44 +106,27 @@ def _put(node: Node, path: list[str], value: Node, place: str) -> Node:
     return node.like({**node.map, key: part}, keys)
 
 
-def _put_phase(node: Node, path: list[str], value: Node) -> Node:
-    """Go on in the phase of that name, or of that index."""
-    names = [name for entry in node.items for name in entry.map]
-    wanted = path[0]
-    if wanted not in names and wanted.isdecimal() and int(wanted) < len(names):
-        wanted = names[int(wanted)]
-    if wanted not in names:
-        raise Nowhere(f"the path leads nowhere: there is no phase `{wanted}`{nearest(wanted, names)}")
-    entries = []
-    for entry in node.items:
-        if wanted in entry.map:
-            entry = entry.like({**entry.map, wanted: _put(entry.map[wanted], path[1:], value, "phase")})
-        entries.append(entry)
-    return node.like(entries)
-
-
 def _put_item(node: Node, path: list[str], value: Node, place: str) -> Node:
-    """Go on in the entry of that uid, name or index."""
+    """Go on in the entry of that phase, uid, name or index."""
     kind = place.strip("[]")
-    labels = [_label(item, kind) for item in node.items]
+    labels = [label(item, kind) for item in node.items]
     name = path[0]
     if name in labels:
         index = labels.index(name)
     elif name.isdecimal() and int(name) < len(labels):
         index = int(name)
     else:
-        like = nearest(name, [label for label in labels if label])
-        raise Nowhere(f"the path leads nowhere: there is no entry `{name}`{like}")
+        what = "phase" if kind == "schedule" else "entry"
+        like = nearest(name, [known for known in labels if known])
+        raise Nowhere(f"the path leads nowhere: there is no {what} `{name}`{like}")
     items = list(node.items)
-    items[index] = _put(items[index], path[1:], value, kind)
+    found = labels[index]
+    if kind == "schedule" and found is not None:
+        phase = _put(items[index].map[found], path[1:], value, "phase")
+        items[index] = items[index].like({**items[index].map, found: phase})
+    else:
+        items[index] = _put(items[index], path[1:], value, kind)
     return node.like(items)
-
-
-def _label(item: Node, kind: str) -> str | None:
-    """Return by what an entry of a list is named: an environment's uid, else its name."""
-    if kind == "entry":
-        return item.map["environment"].text("uid") if "environment" in item.map else None
-    return item.text("name")
 
 
 INNER = ("deadlines_s", "restarts")
@@ -234,6 +206,10 @@ class Expanded:
     def name(self) -> str:
         """Return the phase's name."""
         return str(self.mark.value)
+
+    def setting(self, key: str) -> Node | None:
+        """Return what stands at a key of `phase_config`, None where that is nothing, or null."""
+        return None if self.config is None else self.config.get(key)
 
     def plain(self) -> dict[str, object]:
         """Return the phase as plain values."""
@@ -331,7 +307,7 @@ def _environments(phase: Expanded) -> None:
             continue
         inherited = phase.environments.get(uid)
         definition = entry.map["environment"]
-        full = any(_given(definition, key) for key in DEFINING)
+        full = any(is_given(definition, key) for key in DEFINING)
         if inherited is None or full:
             _warn_dropped(phase, inherited, entry, definition)
             phase.environments[uid] = _without(entry, "remove")
@@ -344,7 +320,7 @@ def _environments(phase: Expanded) -> None:
         phase.environments[uid] = _recovery(merged, inherited, entry)
 
 
-def _given(node: Node, key: str) -> bool:
+def is_given(node: Node, key: str) -> bool:
     """Say whether a form is really given: `attach: false` and `command: ~` give none."""
     return key in node.map and node.map[key].value not in (None, False)
 
@@ -384,7 +360,7 @@ def _named(inherited: Node | None, given: Node | None, replace: bool = False) ->
     """Return a `{name, params}` after the cascade: with a name it replaces, without one its params merge."""
     if given is None:
         return inherited
-    whole = "name" in given.map or any(_given(given, key) for key in DEFINING)
+    whole = "name" in given.map or any(is_given(given, key) for key in DEFINING)
     if replace or inherited is None or whole or not isinstance(given.value, dict):
         return given
     return _change(inherited, given)

@@ -7,49 +7,33 @@ from typing import TypeAlias
 
 from ganglion import __version__
 from ganglion.document import model
-from ganglion.document.cascade import DEFINING, Expanded, recovery_faults
+from ganglion.document.cascade import DEFINING, Expanded, is_given, recovery_faults
 from ganglion.document.fault import Fault, nearest
 from ganglion.document.marks import Node
+from ganglion.document.spelling import label
 from ganglion.limits import processes_per_run
-from ganglion.run.plan import REPLAY
+from ganglion.run.plan import NO_BRAIN, OBJECTIVE, REPLAY
 
 
 def replays(agent: Node) -> list[Node]:
     """Return the entries of an agent's `replay`."""
-    found = agent.map.get("replay")
-    return [] if found is None else [item for item in found.items if isinstance(item.value, dict)]
+    return [item for item in agent.entries("replay") if isinstance(item.value, dict)]
 
 
 def reads(agent: Node) -> list[Node]:
     """Return the maps of an agent that name runs and phases to read from: `load`, then the entries of `replay`."""
-    load = agent.map.get("load")
-    return [*([] if load is None else [load]), *replays(agent)]
+    load = agent.get("load")
+    return [*([load] if load else []), *replays(agent)]
 
 
-def replay_faults(agent: Node) -> Iterator[Fault]:
-    """Yield what is wrong where an agent without a brain is to learn from recordings."""
-    found = agent.map.get("replay")
-    if found is None or not found.items:
-        return
-    mark, name, brain = agent.keys["replay"], agent.text("name"), agent.map.get("brain")
-    if brain is None or brain.value is None or brain.text("name") == "none":
-        yield mark.fault(f"agent `{name}` has no brain that could learn: `replay` needs one")
-
-
-def in_vain(phase: Expanded) -> Iterator[Fault]:
-    """Yield a warning for each `replay` in a phase in which no brain learns."""
-    mode = None if phase.config is None else phase.config.text("mode")
-    if mode in (None, "train"):
-        return
-    for agent in phase.agents.values():
-        if replays(agent):
-            message = f"no brain learns in a phase of mode `{mode}`: `replay` has no effect"
-            yield agent.keys["replay"].fault(message, "warning")
+def has_brain(agent: Node) -> bool:
+    """Say whether an agent learns."""
+    brain = agent.get("brain")
+    return brain is not None and brain.text("name") != NO_BRAIN
 
 
 Lookup: TypeAlias = Callable[[str, str], "str | None"]  # (kind, name of a plugin) -> what is wrong with it
 
-_SUM = "aggregate_rewards"  # the objective that a program is asked for
 # Keys of `load` and `replay` that name something else than a phase of this run.
 _ELSEWHERE = frozenset({"experiment_run", "instance", "base", "path", "table"})
 
@@ -61,7 +45,8 @@ def check(root: Node, phases: list[Expanded], lookup: Lookup) -> list[Fault]:
     """
     faults = [*_schedule(root), *recovery_faults([root.map.get("recovery")])]
     names = [phase.name for phase in phases]
-    sound, blurred = _sound_entries(root), False
+    entries, blurred = root.entries("schedule"), False
+    sound = next((index for index, entry in enumerate(entries) if len(entry.map) != 1), len(entries))
     said: set[tuple[str, str]] = set()
     for index, phase in enumerate(phases):
         # From the first part on that could not be read nobody knows which environments and agents there are.
@@ -78,7 +63,7 @@ def _loads(earlier: list[Expanded], phase: Expanded) -> list[Fault]:
     """Return a fault where a model or episodes of this run are asked for of an agent that it did not have before."""
     faults = []
     for name, agent, load in ((n, a, node) for n, a in phase.agents.items() for node in reads(a)):
-        asked = {k: n for k, n in load.map.items() if n.value is not None}
+        asked = {key: node for key in load.map if (node := load.get(key))}
         continues = load is agent.map.get("load") and not asked.keys() & {"agent", "phase"}
         if continues or asked.keys() & _ELSEWHERE:
             continue
@@ -112,7 +97,8 @@ def _schedule(root: Node) -> list[Fault]:
         names = list(entry.map)
         if isinstance(entry.value, dict) and len(names) != 1:
             shown = ", ".join(f"`{name}`" for name in names) or "none"
-            hint = "; what belongs to a phase stands further right" if _is_empty(entry) else ""
+            empty = names and entry.map[names[0]].value is None  # its keys are indented too little
+            hint = "; what belongs to a phase stands further right" if empty else ""
             faults.append(entry.fault(f"expected the name of one phase in each entry, found {shown}{hint}"))
             continue
         for name in names:
@@ -124,43 +110,22 @@ def _schedule(root: Node) -> list[Fault]:
     return faults
 
 
-def _is_empty(entry: Node) -> bool:
-    """Say whether the first phase of an entry has nothing of its own: its keys are indented too little."""
-    return next((phase.value is None for phase in entry.map.values()), False)
-
-
-def _sound_entries(root: Node) -> int:
-    """Return how many entries of the schedule are one phase each, up to the first that is not."""
-    schedule = root.map.get("schedule")
-    entries = [] if schedule is None else schedule.items
-    return next((index for index, entry in enumerate(entries) if len(entry.map) != 1), len(entries))
-
-
 def _blurred(given: Node) -> bool:
     """Say whether it cannot be told which environments and agents a phase gives."""
-    if not _clean(given, model.Phase):
+    lists = [given.map[key] for key in ("environments", "agents") if key in given.map]
+    if not _clean(given, model.Phase) or not all(isinstance(part.value, list) for part in lists):
         return True
-    for key, inner, name in (("environments", "environment", "uid"), ("agents", None, "name")):
-        part = given.map.get(key)
-        if part is None:
-            continue
-        if not isinstance(part.value, list):
-            return True
-        for entry in part.items:
-            holder = entry if inner is None else entry.map.get(inner)
-            if holder is None or holder.text(name) is None:
-                return True
-    return False
+    named = [label(entry, "entry") for entry in given.entries("environments")]
+    named += [label(agent, "agent") for agent in given.entries("agents")]
+    return None in named
 
 
 def conditions_of(root: Node, phase: Expanded) -> tuple[list[Node], list[Node]]:
     """Return the (episode-level, phase-level) conditions of a phase in document order."""
-    episode = phase.simulation.map.get("conditions") if phase.simulation is not None else None
-    own = phase.config.map.get("conditions") if phase.config is not None else None
-    if own is None or own.value is None:
-        config = root.map.get("run_config")
-        own = config.map.get("conditions") if config is not None else None
-    return ([] if episode is None else episode.items), ([] if own is None else own.items)
+    episode = [] if phase.simulation is None else phase.simulation.entries("conditions")
+    own = phase.setting("conditions")
+    config = root.map.get("run_config", root)
+    return episode, config.entries("conditions") if own is None else own.items
 
 
 class _Phase:
@@ -203,7 +168,7 @@ class _Phase:
 
     def _processes(self) -> None:
         """Refuse what would start more processes than a run may have."""
-        worker = self.phase.config.map.get("worker") if self.phase.config is not None else None
+        worker = self.phase.setting("worker")
         if worker is None or not isinstance(worker.value, int) or self.blurred:
             return
         each = 1 + len(self.phase.environments) + len(self.phase.agents)
@@ -236,8 +201,8 @@ class _Phase:
         if forms == ["name"]:
             self._plugin("environment", definition)
         for key, kind in (("reward", "reward"), ("state_transformer", "transformer")):
-            part = entry.map.get(key)
-            if part is None or part.value is None:
+            part = entry.get(key)
+            if part is None:
                 continue
             if forms in (["command"], ["attach"]):
                 message = f"`{key}` runs in a process of ours and cannot stand beside `{forms[0]}`"
@@ -247,8 +212,7 @@ class _Phase:
 
     def _forms(self, definition: Node, what: str) -> list[str]:
         """Return which of `name`, `command`, `attach` are given; refuse two of them, and what has no `command`."""
-        forms = [key for key in DEFINING if key in definition.map]
-        forms = [key for key in forms if definition.map[key].value not in (None, False)]
+        forms = [key for key in DEFINING if is_given(definition, key)]
         if len(forms) > 1:
             shown = " and ".join(f"`{form}`" for form in forms)
             message = f"expected one of `name`, `command`, `attach`, found {shown}"
@@ -267,14 +231,13 @@ class _Phase:
         if not forms or "name" in forms:
             self._plugin("muscle", muscle, optional=True)
             return
-        filters, objective = agent.map.get("filters"), agent.map.get("objective")
-        if filters is not None and filters.value:
+        objective = agent.get("objective")
+        if agent.entries("filters"):
             message = f"`filters` run in a process of ours and cannot stand beside `{forms[0]}`"
             self.faults.append(agent.keys["filters"].fault(message))
-        params = None if objective is None else objective.map.get("params")
-        plain = objective is None or objective.value is None or objective.text("name") == _SUM
-        if not plain or (params is not None and params.value):
-            message = f"a program adds up its rewards: beside `{forms[0]}` expected none, or {_SUM} without params"
+        params = None if objective is None else objective.get("params")
+        if (objective and objective.text("name") != OBJECTIVE) or (params and params.value):
+            message = f"a program adds up its rewards: beside `{forms[0]}` expected none, or {OBJECTIVE} without params"
             self.faults.append(agent.keys["objective"].fault(message))
 
     def _agent(self, agent: Node) -> None:
@@ -286,15 +249,15 @@ class _Phase:
             self._muscle(agent, muscle)
         for kind in ("brain", "objective"):
             self._plugin(kind, agent.map.get(kind))
-        filters = agent.map.get("filters")
-        for part in [] if filters is None else filters.items:
+        for part in agent.entries("filters"):
             self._plugin("filter", part)
         for key in ("sensors", "actuators", "rewards"):
-            if key in agent.map:
-                self._ids(agent.map[key].items, key)
+            self._ids(agent.entries(key), key)
         for node in reads(agent):
             self._load(node)
-        self.faults += replay_faults(agent)
+        if agent.entries("replay") and not has_brain(agent):
+            message = f"agent `{agent.text('name')}` has no brain that could learn: `replay` needs one"
+            self.faults.append(agent.keys["replay"].fault(message))
         if replays(agent) and (wrong := self.lookup("replay", REPLAY)) is not None:
             self.faults.append(agent.keys["replay"].fault(wrong))
 
@@ -335,10 +298,8 @@ class _Phase:
 
     def _load(self, load: Node) -> None:
         """Check that a model, or recorded episodes, of this run come from an earlier phase."""
-        if any(key in load.map for key in _ELSEWHERE):
-            return
-        phase = load.map.get("phase")
-        if phase is None or phase.value is None:
+        phase = load.get("phase")
+        if phase is None or load.map.keys() & _ELSEWHERE:
             return
         earlier = self.names[: self.index]
         value = phase.value
@@ -356,18 +317,57 @@ def warnings(root: Node, phases: list[Expanded], versions: frozenset[str] = froz
 
     `versions` are those of another project for which the document may have been written, as `major.minor`.
     """
-    found = [_version(root, versions)]
-    for index, phase in enumerate(phases):
+    found = list(_version(root, versions))
+    known: set[str] = set()  # agents of earlier phases
+    for phase in phases:
         found += phase.faults
-        found += [*_without_effect(phase), *_evaluations(phase)]
-        found += _vain_loads(phases[:index], phase)
-        found += in_vain(phase)
-        found += _blind(phases[:index], phase)
-    return [fault for fault in found if fault is not None]
+        told = [*_config(phase), *_evaluations(phase), *_agents(phase, known)]
+        found += [node.fault(message, "warning") for node, message in told]
+        known |= phase.agents.keys()
+    return found
 
 
-def _warn(node: Node, message: str) -> Fault:
-    return node.fault(message, "warning")
+Told: TypeAlias = Iterator[tuple[Node, str]]
+"""Nodes and what there is to be warned of at each."""
+
+
+def _version(root: Node, versions: frozenset[str]) -> Iterator[Fault]:
+    """Yield the warning about a version that is not this one: another major or minor, none, or a number."""
+    node = root.map.get("version")
+    ours = ".".join(__version__.split(".")[:2])
+    if node is None:
+        message = f"no `version`: expected the version of Ganglion it was written for, such as {__version__!r}"
+        yield root.fault(message, "warning")
+        return
+    theirs = ".".join(str(node.value).split(".")[:2])
+    if theirs in versions:
+        return
+    if not isinstance(node.value, str):
+        yield node.fault(f"expected the version as text, found {node.found()}; write it in quotes", "warning")
+    elif theirs != ours:
+        yield node.fault(f"written for version {node.value}, this is {__version__}", "warning")
+
+
+def _config(phase: Expanded) -> Told:
+    """Yield what is said of keys of `phase_config` that change nothing, or give results that differ each time."""
+    raw, sync = phase.setting("store_raw_actuators"), phase.setting("sync")
+    if raw is not None:
+        yield raw, "`store_raw_actuators` has no effect: what a muscle proposed is always stored"
+    if sync is not None and sync.value == "async":
+        yield sync, "`sync: async` is not reproducible: updates come in order of arrival"
+
+
+def _evaluations(phase: Expanded) -> Told:
+    """Yield what is said of evaluations that never come; what a phase merely inherits was meant for another one."""
+    every, mode = phase.setting("evaluate_every"), phase.setting("mode")
+    period = _number(every)
+    if every is None or period is None or "evaluate_every" not in phase.given.map.get("phase_config", phase.mark).map:
+        return
+    if mode is not None and mode.value != "train":
+        yield every, "this phase does not train: there is never an evaluation"
+    most = (_number(phase.setting("episodes")) or 0) * (_number(phase.setting("worker")) or 1)
+    if most and period > most:
+        yield every, f"there is never an evaluation: this phase has at most {most:g} episodes"
 
 
 def _number(node: Node | None) -> float | None:
@@ -376,66 +376,18 @@ def _number(node: Node | None) -> float | None:
     return value if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
-def _config(phase: Expanded, key: str) -> Node | None:
-    return None if phase.config is None else phase.config.map.get(key)
-
-
-def _version(root: Node, versions: frozenset[str]) -> Fault | None:
-    """Return the warning about a version that is not this one: another major or minor, none, or a number."""
-    node = root.map.get("version")
-    ours = ".".join(__version__.split(".")[:2])
-    if node is None:
-        return _warn(
-            root, f"no `version`: expected the version of Ganglion it was written for, such as {__version__!r}"
-        )
-    theirs = ".".join(str(node.value).split(".")[:2])
-    if theirs in versions:
-        return None
-    if not isinstance(node.value, str):
-        return _warn(node, f"expected the version as text, found {node.found()}; write it in quotes")
-    return None if theirs == ours else _warn(node, f"written for version {node.value}, this is {__version__}")
-
-
-def _without_effect(phase: Expanded) -> Iterator[Fault]:
-    """Yield warnings about keys of `phase_config` that change nothing, or give results that differ each time."""
-    raw, sync = _config(phase, "store_raw_actuators"), _config(phase, "sync")
-    if raw is not None:
-        yield _warn(raw, "`store_raw_actuators` has no effect: what a muscle proposed is always stored")
-    if sync is not None and sync.value == "async":
-        yield _warn(sync, "`sync: async` is not reproducible: updates come in order of arrival")
-
-
-def _evaluations(phase: Expanded) -> Iterator[Fault]:
-    """Yield warnings about evaluations that never come."""
-    every, mode = _config(phase, "evaluate_every"), _config(phase, "mode")
-    period = _number(every)
-    given = phase.given.map.get("phase_config")
-    if every is None or period is None or given is None or "evaluate_every" not in given.map:
-        return  # what a phase merely inherits was meant for another one
-    if mode is not None and mode.value != "train":
-        yield _warn(every, "this phase does not train: there is never an evaluation")
-    most = (_number(_config(phase, "episodes")) or 0) * (_number(_config(phase, "worker")) or 1)
-    if most and period > most:
-        yield _warn(every, f"there is never an evaluation: this phase has at most {most:g} episodes")
-
-
-def _blind(earlier: list[Expanded], phase: Expanded) -> Iterator[Fault]:
-    """Yield a warning for each agent with a brain that sees and sets nothing; once, since phases inherit."""
+def _agents(phase: Expanded, known: set[str]) -> Told:
+    """Yield what is said of agents: of models and recordings that change nothing, of one that sees and sets nothing."""
+    mode = phase.setting("mode")
     for name, agent in phase.agents.items():
-        brain = agent.map.get("brain")
-        learns = brain is not None and brain.value is not None and brain.text("name") != "none"
-        given = [agent.map[key].items for key in ("sensors", "actuators") if key in agent.map]
-        if learns and not any(given) and not any(name in before.agents for before in earlier):
-            yield _warn(agent, f"agent `{name}` has neither `sensors` nor `actuators`: it sees and sets nothing")
-
-
-def _vain_loads(earlier: list[Expanded], phase: Expanded) -> Iterator[Fault]:
-    """Yield a warning where `load: {}` finds no earlier phase of its agent, or keys stand beside `agent: ~`."""
-    for name, agent in phase.agents.items():
-        load = agent.map.get("load")
-        if load is not None and load.value == {} and not any(name in before.agents for before in earlier):
-            yield _warn(load, f"no earlier phase has the agent `{name}`: it starts fresh")
-        if load is not None and "agent" in load.map and load.map["agent"].value is None:
-            vain = [key for key in load.map if key not in ("agent", "optional")]
-            if vain:
-                yield _warn(load, f"`agent: ~` starts fresh: `{vain[0]}` has no effect")
+        load = agent.map.get("load", phase.mark)
+        if load.value == {} and name not in known:
+            yield load, f"no earlier phase has the agent `{name}`: it starts fresh"
+        vain = [key for key in load.map if key not in ("agent", "optional")]
+        if vain and "agent" in load.map and load.get("agent") is None:
+            yield load, f"`agent: ~` starts fresh: `{vain[0]}` has no effect"
+        if replays(agent) and mode is not None and mode.value != "train":
+            message = f"no brain learns in a phase of mode `{mode.value}`: `replay` has no effect"
+            yield agent.keys["replay"], message
+        if has_brain(agent) and not agent.entries("sensors") and not agent.entries("actuators") and name not in known:
+            yield agent, f"agent `{name}` has neither `sensors` nor `actuators`: it sees and sets nothing"

@@ -87,6 +87,15 @@ class Node:
         """Return the entries of a list; of anything else an empty list."""
         return self.value if isinstance(self.value, list) else []
 
+    def get(self, key: str) -> Node | None:
+        """Return what stands at a key of a map, None where that is nothing, or null."""
+        node = self.map.get(key)
+        return None if node is None or node.value is None else node
+
+    def entries(self, key: str) -> list[Node]:
+        """Return the entries of the list at a key of a map; of anything else an empty list."""
+        return self.map[key].items if key in self.map else []
+
     def text(self, key: str) -> str | None:
         """Return the text at a key of a map, None if there is none."""
         node = self.map.get(key)

@@ -123,7 +123,18 @@ class Plugin(Form):
     )
 
 
-class Muscle(Plugin):
+class _Program(Form):
+    """Say how a program is started that stands in place of a plugin."""
+
+    cwd: Text = Field(_ABSENT, description="working folder of `command`, relative to the document")
+    variables: Variables = Field(_ABSENT, description="environment variables of `command`")
+    speaks: Speaks = Field(
+        _ABSENT,
+        description="`bus`: `command` joins the bus by itself; `lines`: it reads and writes one JSON object per line",
+    )
+
+
+class Muscle(_Program, Plugin):
     """Choose the actor, by exactly one of `name`, `command` and `attach`. Text alone stands for the name."""
 
     params: Params = Field({}, description="arguments of its constructor; sent to a program with the set-up")
@@ -137,12 +148,6 @@ class Muscle(Plugin):
         "with `on_loss: restart` costs the open episode; `{connection}` is replaced by the address of the bus",
     )
     attach: Flag = Field(False, description="a program that somebody else starts; awaited under the agent's name")
-    cwd: Text = Field(_ABSENT, description="working folder of `command`, relative to the document")
-    variables: Variables = Field(_ABSENT, description="environment variables of `command`")
-    speaks: Speaks = Field(
-        _ABSENT,
-        description="`bus`: `command` joins the bus by itself; `lines`: it reads and writes one JSON object per line",
-    )
 
 
 class Restarts(Form):
@@ -173,7 +178,7 @@ class Recovery(Form):
     run_as: User = Field(None, description="user under whose name environments, muscles, brains and controllers run")
 
 
-class Environment(Form):
+class Environment(_Program):
     """Define an environment, by exactly one of `name`, `command` and `attach`, or change one that is inherited."""
 
     uid: Name = Field(description="names the environment")
@@ -182,12 +187,6 @@ class Environment(Form):
         _ABSENT, description="program and arguments; `{connection}` is replaced by the address of the bus"
     )
     attach: Flag = Field(False, description="a process that somebody else starts; awaited under the uid")
-    cwd: Text = Field(_ABSENT, description="working folder of `command`, relative to the document")
-    variables: Variables = Field(_ABSENT, description="environment variables of `command`")
-    speaks: Speaks = Field(
-        _ABSENT,
-        description="`bus`: `command` joins the bus by itself; `lines`: it reads and writes one JSON object per line",
-    )
     params: Params = Field({}, description="arguments of the constructor; sent to other programs with the setup")
     on_error: OnError = Field("fail", description="without effect: an environment that raises fails the run")
     per_worker: Maps = Field([], description="worker w gets entry `w mod length` merged over `params`")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 from ganglion.document.fault import Fault
 from ganglion.document.marks import Node
@@ -15,26 +15,13 @@ def numbers(root: Node) -> list[Fault]:
     """Return a fault for each integer that no double holds; `seed` may have any size, `x-` keys are ignored."""
     message = f"expected an integer of at most {INTEGER_MAX}, found a larger one; text may have any digits"
     found: list[Fault] = []
-    for key, part in root.map.items():
-        if key == "seed" or key.startswith("x-"):
-            continue
-        for node in _integers(part):
-            if abs(node.value) > INTEGER_MAX and len(found) < DOCUMENT_FAULTS:  # type: ignore[arg-type]
-                found.append(node.fault(message))
-    return found
-
-
-def _integers(node: Node) -> Iterator[Node]:
-    parts = [node]
-    while parts:
+    parts = [part for key, part in reversed(root.map.items()) if key != "seed" and not key.startswith("x-")]
+    while parts and len(found) < DOCUMENT_FAULTS:
         node = parts.pop()
-        value = node.value
-        if type(value) is int:
-            yield node
-        elif isinstance(value, dict):
-            parts.extend(value.values())
-        elif isinstance(value, list):
-            parts.extend(value)
+        parts += [*node.map.values(), *node.items]
+        if type(node.value) is int and abs(node.value) > INTEGER_MAX:
+            found.append(node.fault(message))
+    return found
 
 
 MODES = {
@@ -52,13 +39,12 @@ class Place:
     """Describe one kind of map in a document.
 
     `spellings` are other names of its keys, `parts` the places of its values (`[x]`: a list of x). `short`: text stands
-    for `{name: text}`. `entry` is the key by whose text an entry of a list is addressed.
+    for `{name: text}`.
     """
 
     spellings: dict[str, str] = field(default_factory=dict)
     parts: dict[str, str] = field(default_factory=dict)
     short: bool = False
-    entry: str | None = None
 
 
 _PARAMS = {"parameters": "params"}
@@ -66,16 +52,14 @@ _CONDITIONS = {"condition": "conditions"}
 _RECORDED = {"agent_name": "agent", "experiment_id": "experiment_run", "phase_name": "phase"}
 
 PLACES: dict[str, Place] = {
-    "document": Place({"experiment": "experiment_uid"}, {"schedule": "schedule", "run_config": "run_config"}),
+    "document": Place({"experiment": "experiment_uid"}, {"schedule": "[schedule]", "run_config": "run_config"}),
     "run_config": Place(_CONDITIONS, {"conditions": "[plugin]"}),
     "phase": Place(
         {}, {"environments": "[entry]", "agents": "[agent]", "simulation": "simulation", "phase_config": "phase_config"}
     ),
     "phase_config": Place({"workers": "worker", **_CONDITIONS}, {"conditions": "[plugin]"}),
     "simulation": Place({**_PARAMS, **_CONDITIONS}, {"conditions": "[plugin]"}, short=True),
-    "entry": Place(
-        {}, {"environment": "environment", "reward": "plugin", "state_transformer": "plugin"}, entry="environment"
-    ),
+    "entry": Place({}, {"environment": "environment", "reward": "plugin", "state_transformer": "plugin"}),
     "environment": Place(_PARAMS),
     "agent": Place(
         {},
@@ -87,7 +71,6 @@ PLACES: dict[str, Place] = {
             "load": "load",
             "replay": "[replay]",
         },
-        entry="name",
     ),
     "plugin": Place(_PARAMS, short=True),
     "load": Place(_RECORDED),
@@ -118,10 +101,10 @@ def phases_of(root: Node) -> list[tuple[Node, Node]]:
 
 def _place(node: Node, kind: str, path: str, faults: list[Fault]) -> Node:
     """Return the node of a place with its parts normalised."""
+    if kind == "[schedule]":
+        return _schedule(node, path, faults)
     if kind.startswith("["):
         return _list(node, kind[1:-1], path, faults)
-    if kind == "schedule":
-        return _schedule(node, path, faults)
     place = PLACES[kind]
     if place.short and isinstance(node.value, str):
         name = node.like(node.value)
@@ -160,7 +143,8 @@ def _part(value: Node, kind: str | None, key: str, path: str, faults: list[Fault
 def _list(node: Node, kind: str, path: str, faults: list[Fault]) -> Node:
     entries = []
     for index, item in enumerate(node.items):
-        entries.append(_place(item, kind, _join(path, _address(item, kind) or str(index)), faults))
+        address = label(item, kind) if kind in ("entry", "agent") else None
+        entries.append(_place(item, kind, _join(path, address or str(index)), faults))
     if not isinstance(node.value, list):
         return walk(node, path)
     done = node.like(entries)
@@ -168,12 +152,13 @@ def _list(node: Node, kind: str, path: str, faults: list[Fault]) -> Node:
     return done
 
 
-def _address(item: Node, kind: str) -> str | None:
-    """Return the name by which an entry of a list is addressed, None where it has none."""
-    key = PLACES[kind].entry
+def label(item: Node, kind: str) -> str | None:
+    """Return by what an entry of a list is named: a phase's name, an environment's uid, else its `name`."""
+    if kind == "schedule":
+        return next(iter(item.map), None)
     if kind == "entry":
         return item.map["environment"].text("uid") if "environment" in item.map else None
-    return item.text(key) if key is not None and kind == "agent" else None
+    return item.text("name")
 
 
 def _schedule(node: Node, path: str, faults: list[Fault]) -> Node:
@@ -218,24 +203,10 @@ def _join(path: str, name: str) -> str:
     return f"{path}.{component(name)}" if path else component(name)
 
 
-class Foreign(Protocol):
-    """Say what a name of another project means here; `registry.alias` describes the tables."""
-
-    @property
-    def name(self) -> str:
-        """Our short name."""
-
-    @property
-    def params(self) -> Mapping[str, str]:
-        """What becomes of arguments."""
-
-    @property
-    def customs(self) -> Mapping[str, Any]:
-        """The table that knows the name."""
-
-
-Ask: TypeAlias = Callable[[str, str], "Foreign | None"]  # (kind, name) -> what it means
-Change: TypeAlias = Callable[[Node, str, str], Node]  # (map, its place, kind of its plugin or "") -> map
+Ask: TypeAlias = Callable[[str, str], Any]
+"""Return what a name of another project means, by kind and name: an alias as `registry.alias` gives it, or None."""
+Change: TypeAlias = Callable[[Node, str, str], Node]
+"""Return another map for a map at a place, which names a plugin of a kind, or of none (`""`)."""
 
 # The kind of the plugin that a map names, by the place that holds it and its key there; "": at any place.
 _KINDS = {
@@ -280,41 +251,17 @@ def translate(root: Node, ask: Ask) -> Translation:
 
 
 def _walk(node: Node, place: str, kind: str, change: Change) -> Node:
-    """Return a map with all maps at known places in it changed, the inner ones first."""
-    if not isinstance(node.value, dict):
+    """Return a tree with all maps at known places in it changed, the inner ones first."""
+    if place.startswith("[") and isinstance(node.value, list):
+        return node.like([_walk(item, place[1:-1], kind, change) for item in node.items])
+    if place.startswith("[") or not isinstance(node.value, dict):
         return node
     parts: dict[str, Node] = {}
     for key, part in node.map.items():
-        if (place, key) == ("document", "schedule"):
-            parts[key] = _schedule_of(part, change)
-            continue
-        below = PLACES[place].parts.get(key)
+        below = "phase" if place == "schedule" else PLACES[place].parts.get(key)
         named = _KINDS.get((place, key)) or _KINDS.get(("", key), "")
-        parts[key] = part if below is None else _part_of(part, below, named, change)
-    return change(_with(node, parts), place, kind)
-
-
-def _part_of(part: Node, place: str, kind: str, change: Change) -> Node:
-    if not place.startswith("["):
-        return _walk(part, place, kind, change)
-    items = [_walk(item, place[1:-1], kind, change) for item in part.items]
-    return part if all(a is b for a, b in zip(items, part.items, strict=True)) else part.like(items)
-
-
-def _schedule_of(schedule: Node, change: Change) -> Node:
-    entries = []
-    for entry in schedule.items:
-        phases = {name: _walk(phase, "phase", "", change) for name, phase in entry.map.items()}
-        entries.append(_with(entry, phases))
-    same = all(a is b for a, b in zip(entries, schedule.items, strict=True))
-    return schedule if same else schedule.like(entries)
-
-
-def _with(node: Node, parts: dict[str, Node], keys: dict[str, Node] | None = None) -> Node:
-    """Return a map with these parts; the same node where they are those it has."""
-    if keys is None and all(parts[key] is part for key, part in node.map.items()):
-        return node
-    return node.like(parts, keys)
+        parts[key] = part if below is None else _walk(part, below, named, change)
+    return node.like(parts) if place == "schedule" else change(node.like(parts), place, kind)
 
 
 class _Names:
@@ -322,7 +269,7 @@ class _Names:
 
     def __init__(self, ask: Ask, done: Translation) -> None:
         self._ask = ask
-        self._known: dict[tuple[str, str], Foreign | None] = {}
+        self._known: dict[tuple[str, str], Any] = {}
         self._done = done
         self.customs: list[Mapping[str, Any]] = []
 
@@ -362,7 +309,7 @@ class _Names:
             if name != key:
                 self._done.notes.append(params.keys[key].fault(f"argument `{key}` is `{name}`", "note"))
             parts[name], keys[name] = part, params.keys[key]
-        return _with(params, parts, keys) if isinstance(params.value, dict) else params
+        return params.like(parts, keys) if isinstance(params.value, dict) else params
 
 
 class _Keys:

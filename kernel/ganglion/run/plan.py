@@ -23,6 +23,12 @@ FAIL: Final = "fail"
 ON_LOSS: Final = RECOVER
 """What the loss of a process means where no document says it."""
 
+NO_BRAIN = "none"
+"""The name that stands for no brain."""
+
+CONTROLLER, OBJECTIVE = "vanilla", "aggregate_rewards"
+"""The plugins that a phase and an agent have where the document names none; programs that act add up their rewards."""
+
 Deadlines = Mapping[str, "float | None"]
 """Seconds by the last word of a call; None waits for ever."""
 

@@ -46,7 +46,7 @@ CASES = [
     ("uid: u\nseed: 123456789012345678901234567890\nrun_config: {condition: c}\nschedule: []\nversion: [1]", ["5:10: version: expected text, found a list"]),
     (WHOLE % "bodies: {num: 2}", ["4:26: schedule.one.bodies: not built yet: bodies"]),
     (WHOLE % "environments: [{environment: {uid: e}, clock: {period: 2}, budget: [], max_steps: ~}]", ["4:64: schedule.one.environments.e.clock: not built yet: a clock of an environment"]),
-    (WHOLE % "agents: [{name: a, replay: [{}, {path: a.h5}, {table: x}]}]", ["4:57: schedule.one.agents.a.replay.1.path: not built yet: pre-training out of files", "4:73: schedule.one.agents.a.replay.2.table: not built yet: pre-training out of tables"]),
+    (WHOLE % "agents: [{name: a, replay: [{}, {path: a.h5}, {table: x}]}]", ["4:57: schedule.one.agents.a.replay.1.path: not built yet: pre-training out of files", "4:72: schedule.one.agents.a.replay.2.table: not built yet: pre-training out of tables"]),
     ("uid: u\nseed: 1\nrun_config: {}\nschedule: []", ["3:13: run_config: missing key `conditions`"]),
 ]  # fmt: skip
 
