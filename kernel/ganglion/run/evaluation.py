@@ -8,10 +8,9 @@ from typing import Any
 
 from ganglion.run.agents import same_declarations
 from ganglion.run.effect import Answer, Effect, Event, Record, Steer, record_of
-from ganglion.run.flow import episode_ended
+from ganglion.run.flow import Stateful, episode_ended
 from ganglion.run.plan import PhasePlan
 from ganglion.run.setup import EVALUATE, Cast, Setup
-from ganglion.run.state import Stateful
 from ganglion.sdk.condition import EvaluationView
 from ganglion.sdk.flow import Signal
 from ganglion.wire.messages import (

@@ -26,12 +26,11 @@ from ganglion.run.effect import (
     records_of_excuses,
 )
 from ganglion.run.evaluation import Evaluations
-from ganglion.run.flow import Flow, Promises, Stand, Waits, join_text, order_record, refusal
+from ganglion.run.flow import Flow, Promises, Stand, Stateful, Waits, join_text, order_record, refusal
 from ganglion.run.loss import awaited
 from ganglion.run.model import Inheritance
 from ganglion.run.plan import AgentPlan, PhasePlan, Plan, Process, processes_of
 from ganglion.run.setup import Cast, Setup
-from ganglion.run.state import Stateful
 from ganglion.sdk.flow import Signal
 from ganglion.wire.messages import (
     Boundary,
@@ -44,6 +43,7 @@ from ganglion.wire.messages import (
     EpisodeEnded,
     Failure,
     FlowSignal,
+    Go,
     Incident,
     Need,
     Nothing,
@@ -132,7 +132,7 @@ class Governor(Stateful):
             self._await_again(process, now_s)
             return [event]
         failure = Failure("lost", f"{self._label(peer)} is gone: {reason}")
-        if process is not None and process.is_controller and self.stage in (Stage.RUNNING, Stage.FAILING):
+        if process is not None and process.role is Role.CONTROLLER and self.stage in (Stage.RUNNING, Stage.FAILING):
             self._gone(process.worker or 0, process.evaluation)  # nobody is left who could close its episode
         return [event, *self.fail(failure, peer, now_s), *self._after_cut(now_s)]
 
@@ -204,7 +204,7 @@ class Governor(Stateful):
         """Hear that a worker stands at the common boundary."""
         self._stepped = True
         if self.stage is not Stage.RUNNING:
-            return [Answer(token, self._flow.stop_go(Signal.SHUTDOWN, "failed", ""))]
+            return [Answer(token, Go(Signal.SHUTDOWN.name, "failed"))]
         return self._flow_on(self._flow.boundary(token, report), now_s)
 
     def stands(self, token: Any, report: Stands, now_s: float) -> list[Effect]:
