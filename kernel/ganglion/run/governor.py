@@ -7,7 +7,7 @@ from typing import Any
 
 from ganglion.errors import DocumentError, StoreError
 from ganglion.limits import LEAVE_EPISODE_S
-from ganglion.run.agents import ResolvedAgent, declaration_rows, replaying, resolve, same_declarations, storing
+from ganglion.run.agents import ResolvedAgent, declaration_rows, replaying, resolve, storing, strange
 from ganglion.run.effect import (
     Answer,
     Ask,
@@ -133,7 +133,7 @@ class Governor(Stateful):
             return [event]
         failure = Failure("lost", f"{self._label(peer)} is gone: {reason}")
         if process is not None and process.role is Role.CONTROLLER and self.stage in (Stage.RUNNING, Stage.FAILING):
-            self._gone(process.worker or 0, process.evaluation)  # nobody is left who could close its episode
+            self._workers(process.evaluation).gone(process.worker or 0)  # nobody is left who could close its episode
         return [event, *self.fail(failure, peer, now_s), *self._after_cut(now_s)]
 
     def rebuild(self, token: Any, report: Rebuild, now_s: float) -> list[Effect]:
@@ -212,14 +212,14 @@ class Governor(Stateful):
         effects: list[Effect] = [Answer(token, Done())]
         if self.stage is not Stage.RUNNING:
             return effects
-        (self._evaluations if report.evaluation else self._flow).stands(report)
+        self._workers(report.evaluation).stands(report)
         return [*effects, *self._flow_on([], now_s)]
 
     def worker_failed(self, token: Any, report: WorkerFailed, now_s: float) -> list[Effect]:
         """Hear that a worker cannot go on."""
         peer = report.peer or peer_name(self.run, Role.CONTROLLER, None, report.worker, report.evaluation)
         self._stepped |= report.step > 0
-        self._gone(report.worker, report.evaluation)
+        self._workers(report.evaluation).gone(report.worker)
         effects: list[Effect] = [Answer(token, Done())]
         return [*effects, *self.fail(placed(report), peer, now_s), *self._after_cut(now_s)]
 
@@ -332,16 +332,16 @@ class Governor(Stateful):
             return []
         return [] if self._flow.active or self._evaluations.active else self._finish(now_s)
 
-    def _gone(self, worker: int, evaluation: bool) -> None:
-        """Forget a worker that cannot go on."""
-        (self._evaluations if evaluation else self._flow).gone(worker)
+    def _workers(self, evaluation: bool) -> Evaluations | Flow:
+        """Return who decides about workers that evaluate, or about the others."""
+        return self._evaluations if evaluation else self._flow
 
     # -- a phase begins -----------------------------------------------------------------------------------------------
     def _enter(self, index: int, now_s: float) -> list[Effect]:
         self._phase = phase = self.plan.phases[index]
         self._places = {process.name: process for process in processes_of(self.run, phase)}
         self._ready = {}
-        self._evaluations = Evaluations(self.run, phase, self._setup, self._ask_for_evaluation, self._cast)
+        self._evaluations = Evaluations(self.run, phase, self._setup, self._ask_of_evaluation, self._cast)
         self.stage = Stage.NEEDING
         record = Record(["phase", index, phase.name, phase.mode, "running", None])
         event = Event("phase.started", phase.started())
@@ -389,10 +389,8 @@ class Governor(Stateful):
             return []
         first = self._ready[0]
         for worker, declared in sorted(self._ready.items()):
-            strange = [uid for uid in first if not same_declarations(first[uid], declared[uid])]
-            if strange:
-                text = f"environment {strange[0]} declares otherwise in worker {worker} than in worker 0"
-                return self.fail(Failure("author", text), None, now_s)
+            if wrong := strange(first, declared, f"worker {worker}"):
+                return self.fail(Failure("author", wrong), None, now_s)
         try:
             self._agents = resolve(self._phase, first)
             self._services.fit(self._agents)
@@ -481,7 +479,7 @@ class Governor(Stateful):
         kind, held = "worker", False
         if self.stage is Stage.RUNNING:
             evaluating = bool(self._evaluations.active)
-            room = self._evaluations if evaluating else self._flow
+            room = self._workers(evaluating)
             stand = {worker: room.standing.get(worker) for worker in room.active}
             kind = "evaluation worker" if evaluating else kind
             held = self._flow.evaluating and not evaluating  # they wait for an evaluation, which is no pause
@@ -524,8 +522,8 @@ class Governor(Stateful):
             return self._evaluation_on(self._evaluations.thought(key, reply), now_s)
         return self._evaluation_on([], now_s)
 
-    def _ask_for_evaluation(self, tag: tuple[Any, ...], peer: str, call: str, message: Any) -> Effect:
-        return self._ask(tag, peer, call, message, self._asked_s)
+    def _ask_of_evaluation(self, *call: Any) -> Effect:
+        return self._ask(*call, self._asked_s)
 
     def _evaluation_on(self, effects: list[Effect], now_s: float) -> list[Effect]:
         """Give an evaluation that is over to the phase, which goes on."""
@@ -620,6 +618,4 @@ class Governor(Stateful):
         return self.stage is Stage.JOINING and self.awaited() <= self._joined.keys()
 
     def _label(self, peer: str) -> str:
-        if peer == self.store:
-            return "the store"
-        return label(peer)
+        return "the store" if peer == self.store else label(peer)
