@@ -14,6 +14,7 @@ from ganglion.limits import DEADLINES_S, PHASES_PER_RUN, processes_per_run
 from ganglion.run.plan import FAIL, ON_LOSS, RECOVER, RESTART, Recovery
 
 _COMPONENT = re.compile(r'"((?:[^"\\]|\\.)*)"|([^."]+)')
+_PATH = re.compile(rf"(?:{_COMPONENT.pattern})(?:\.(?:{_COMPONENT.pattern}))*")
 _ENTRY_KEYS = frozenset({"environment", "reward", "state_transformer", "remove", "recovery"})
 _MADE = frozenset(
     {"params", "phase_config", "run_config", "simulation", "environment"}
@@ -31,19 +32,10 @@ def path_of(text: str) -> list[str]:
     Raises:
         ValueError: the text is no path.
     """
-    parts: list[str] = []
-    at = 0
-    while True:
-        found = _COMPONENT.match(text, at)
-        if found is None:
-            raise ValueError(f"expected components divided by dots, found {text!r}")
-        parts.append(found[2] if found[1] is None else re.sub(r"\\(.)", r"\1", found[1]))
-        at = found.end()
-        if at == len(text):
-            return parts
-        if text[at] != ".":
-            raise ValueError(f"expected a dot after {text[:at]!r}, found {text[at]!r}")
-        at += 1
+    if not _PATH.fullmatch(text):
+        raise ValueError(f"expected components divided by dots, found {text!r}")
+    found = _COMPONENT.finditer(text)
+    return [part[2] if part[1] is None else re.sub(r"\\(.)", r"\1", part[1]) for part in found]
 
 
 def override(root: Node, settings: Sequence[str], option: str = "--set") -> tuple[Node, list[Fault]]:

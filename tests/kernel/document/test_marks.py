@@ -5,7 +5,6 @@ import tracemalloc
 from typing import Any
 
 import pytest
-import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -222,13 +221,3 @@ def test_any_text_gives_a_tree_or_a_fault(text: str) -> None:
 
     assert root is None or isinstance(root, Node)
     assert all(str(fault) for fault in faults)
-
-
-@given(
-    st.dictionaries(st.text(st.characters(codec="utf-8", exclude_categories=["C", "Z"]), min_size=1), PLAIN, min_size=1)
-)
-def test_quoted_text_survives(value: dict[str, object]) -> None:
-    """What a YAML writer puts into quotes is read as it was."""
-    text = yaml.safe_dump({key: repr(part) for key, part in value.items()}, default_style='"', allow_unicode=False)
-
-    assert {key: repr(part) for key, part in value.items()} == read(text)[0]

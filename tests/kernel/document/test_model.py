@@ -2,10 +2,13 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ganglion.document.marks import Source, compose
 from ganglion.document.model import validate
-from ganglion.document.spelling import normalise
+from ganglion.document.spelling import normalise, numbers, phases_of
+from ganglion.limits import INTEGER_MAX
 
 
 def said(text: str) -> list[str]:
@@ -55,3 +58,31 @@ CASES = [
 def test_form(text: str, faults: list[str]) -> None:
     """What has not the form of a document is said in our words: expected, found, where; one fault for one cause."""
     assert sorted(faults) == sorted(said(text))
+
+
+@given(st.integers(-(2**70), 2**70))
+def test_an_integer_that_no_double_holds_is_refused(value: int) -> None:
+    """Integers are refused from the first on that a double may not hold, but for the seed and below `x-` keys."""
+    text = f"a: [{value}]\nseed: {value}\nx-a: {value}"
+    root, _ = compose(Source("a.yml"), text)
+    assert root is not None
+
+    assert (["a.yml:1:5"] if abs(value) > INTEGER_MAX else []) == [fault.place for fault in numbers(root)]
+
+
+def test_again_changes_nothing() -> None:
+    """A document in our spelling stays as it is, paths included."""
+    text = "schedule: {a: {agents: [{name: n.1, brain: b, sensors: [e.1]}], phase_config: {workers: 2}}}"
+    root, _ = compose(Source("a.yml", text), text)
+    assert root is not None
+
+    once, _ = normalise(root)
+    twice, _ = normalise(once)
+
+    assert once.plain() == twice.plain()
+    for document in (once, twice):
+        ((_, phase),) = phases_of(document)
+        agent = phase.map["agents"].items[0]
+        assert 'schedule.a.agents."n.1".sensors.0' == agent.map["sensors"].items[0].path
+        assert 'schedule.a.agents."n.1".brain' == agent.map["brain"].map["name"].path
+        assert "schedule.a.phase_config.workers" == phase.map["phase_config"].keys["worker"].path
