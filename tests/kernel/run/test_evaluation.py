@@ -3,10 +3,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from ganglion.run.effect import Finish, Record
+from ganglion.run.effect import Finish
 from ganglion.sdk.condition import PhaseView, TerminationCondition
 from ganglion.sdk.flow import Signal
 from ganglion.wire.messages import FlowSignal
@@ -21,19 +19,6 @@ def training(kit: Any, **more: Any) -> Any:
 def limited(kit: Any, episodes: int) -> list[Any]:
     """Return the condition that ends a phase after so many episodes of each worker."""
     return [("max_episodes", kit.FakeLimit(episodes), "phase")]
-
-
-def story(farm: Any) -> list[tuple[str, int]]:
-    """Return which episodes were recorded as ended, in order: mode and number, of worker 0."""
-    rows = [e.fields for e in farm.effects if getattr(e, "name", "") == "episode.ended"]
-    return [(row.get("mode", "train"), row["episode"]) for row in rows if row["worker"] == 0]
-
-
-def test_an_evaluation_runs_before_the_last_verdict(kit: Any) -> None:
-    """It runs also after the last episode, and the phase ends when it has come in."""
-    farm = kit.Farm(kit.plan(training(kit, evaluate_every=3)), limited(kit, 3)).begin().run()
-
-    assert [("train", 0), ("train", 1), ("train", 2), ("evaluate", 0)] == story(farm)
 
 
 def test_all_workers_evaluate_as_often_as_it_says(kit: Any) -> None:
@@ -168,26 +153,3 @@ def test_a_lost_evaluation_worker_fails_the_run(kit: Any) -> None:
     farm.run()
 
     assert "controller (evaluation worker 1) is gone: killed" == farm.finish.failure.message
-
-
-@settings(max_examples=60, deadline=None)
-@given(data=st.data(), sync=st.sampled_from(["lockstep", "pipelined", "async"]))
-def test_any_order_of_arrival(kit: Any, data: Any, sync: str) -> None:
-    """Whatever arrives first, every worker finishes its episodes, every evaluation is whole, and rows are equal."""
-    lengths = data.draw(st.lists(st.integers(1, 4), min_size=8, max_size=8))
-    workers, every = data.draw(st.integers(1, 3)), data.draw(st.integers(1, 4))
-    phase = training(
-        kit, workers=workers, sync=sync, evaluate_every=every, evaluate_episodes=data.draw(st.integers(1, 2))
-    )
-    found = []
-    for seed in data.draw(st.lists(st.randoms(use_true_random=False), min_size=2, max_size=2)):
-        pick = lambda count, seed=seed: seed.randrange(count)  # noqa: E731
-        farm = kit.Farm(kit.plan(phase), limited(kit, 3), lambda w, e: lengths[(3 * w + e) % 8], pick=pick)
-        farm.begin().run()
-        assert Finish("finished", "completed", 0) == farm.finish
-        assert workers * 3 == len(farm.episodes)
-        assert len(farm.evaluation_episodes) == workers * phase.evaluate_episodes * len(farm.records("evaluation"))
-        records = [e.record for e in farm.effects if isinstance(e, Record)]
-        found.append(sorted(records, key=repr))
-    if sync != "async":
-        assert found[0] == found[1]

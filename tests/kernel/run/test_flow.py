@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
+from ganglion.limits import PAUSE_ANSWER_S
 from ganglion.run.effect import Answer
-from ganglion.run.flow import Flow
+from ganglion.run.flow import Flow, Promises, Waits, refusal
 from ganglion.sdk.condition import PhaseView, TerminationCondition
 from ganglion.sdk.flow import Signal
 from ganglion.wire.messages import Boundary, EpisodeEnded, FlowSignal
@@ -143,3 +144,73 @@ def test_pause_counts_who_lost_its_episode_as_standing(kit: Any) -> None:
     effects = flow.steer(FlowSignal("CONTINUE", "operator"))
 
     assert ["lost 1", "stand 0"] == [e.token for e in effects if isinstance(e, Answer)]
+
+
+# -- orders, promises, waits -------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("wish", "wanted", "text"),
+    [
+        (FlowSignal("DANCE", "operator", ""), None, "unknown signal 'DANCE'"),
+        (FlowSignal("RESET", "operator", ""), "7", "the running phase is 0 (phase 0)"),
+        (FlowSignal("RESET", "operator", "", worker=5), None, "no worker 5 is running; there are [0, 1]"),
+        (FlowSignal("RESET", "operator", "", steps=2), None, "steps: expected CONTINUE for at least one"),
+        (FlowSignal("CONTINUE", "operator", "", steps=0), None, "found CONTINUE for 0"),
+    ],
+)
+def test_what_cannot_be_done_is_refused(kit: Any, wish: FlowSignal, wanted: str | None, text: str) -> None:
+    """A signal, phase, worker or number that is not there is named."""
+    assert text in refusal(wish, wanted, kit.phase(), [0, 1])
+
+
+def test_what_can_be_done_is_not_refused(kit: Any) -> None:
+    """An order for the running phase, by its index or name, is carried out."""
+    for wanted in (None, "0", "phase 0"):
+        assert "" == refusal(FlowSignal("RESET", "operator", "", worker=1), wanted, kit.phase(), [0, 1])
+    assert "" == refusal(FlowSignal("CONTINUE", "operator", "", steps=1), None, kit.phase(), [0])
+
+
+def told(effects: list[Any]) -> dict[str, tuple[bool, str]]:
+    """Return who was answered what."""
+    return {effect.token: (effect.message.accepted, effect.message.text) for effect in effects}
+
+
+def test_it_is_kept_when_all_stand() -> None:
+    """Who asks for all workers is answered when the last one stands, with a line for each, and once."""
+    promises = Promises()
+    promises.give("all", None, 0.0)
+
+    assert {} == told(promises.keep({0: (3, 12), 1: None}, "worker", 1.0))
+    kept = promises.keep({0: (3, 12), 1: (0, 4)}, "worker", 2.0)
+    assert {
+        "all": (True, "worker 0 is paused after step 12 of episode 3\nworker 1 is paused after step 4 of episode 0")
+    } == told(kept)
+    assert {} == told(promises.keep({0: (3, 12), 1: (0, 4)}, "worker", 3.0))
+
+
+def test_nobody_waits_for_ever() -> None:
+    """After its time a promise is kept with what is known: who does not stand is named."""
+    promises = Promises()
+    promises.give("all", None, 0.0)
+    workers = {0: (0, 2), 1: None}
+
+    assert {} == told(promises.keep(workers, "worker", PAUSE_ANSWER_S - 0.1))
+    text = told(promises.keep(workers, "worker", PAUSE_ANSWER_S))["all"][1]
+    assert "worker 1 has not reached its next step boundary within 20 s" in text
+
+
+def test_a_wait_is_told_at_doubling_times() -> None:
+    """A wait is told after 2, 4, 8, 16, 32, 64 seconds, then each minute, with what is left."""
+    waits = Waits()
+    waits.begin("k", "peer", "ada to join", 100.0, None)
+    told = [t for t in range(300) if waits.due(100.0 + t)]
+
+    assert [2, 4, 8, 16, 32, 64, 124, 184, 244] == told
+
+
+def test_the_sentence_says_how_long_and_until_when() -> None:
+    """The sentence has the time waited, for whom and for what, and the time that is left."""
+    waits = Waits()
+    waits.begin("k", "peer", "ada to join", 0.0, 30.0)
+
+    assert ["waiting 2.5 s for ada to join; gives up in 27.5 s"] == waits.due(2.5)
+    assert [] == waits.due(2.6)

@@ -7,10 +7,11 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from simulation.oracle import check_governor
 
 from ganglion.run.effect import Answer, Effect, Finish, Stage
 from ganglion.sdk.flow import Signal
-from ganglion.wire.messages import Failure, FlowSignal, Go, Verdict, WorkerFailed
+from ganglion.wire.messages import Failure, FlowSignal, Go, Rebuild, Rebuilt, Verdict, WorkerFailed
 
 MOVES_MAX = 20_000
 STOPS = [Signal.STOP_SIMULATION, Signal.STOP_PHASE, Signal.SHUTDOWN]
@@ -121,6 +122,15 @@ def worlds(draw: Any, syncs: tuple[str, ...] = ("lockstep", "pipelined", "async"
     )
 
 
+def trace(farm: Any) -> tuple[Any, ...]:
+    """Return what must not depend on the order of arrival."""
+    per_worker = [[row for row in farm.began if row[0] == w.number] for w in farm.workers]
+    rounds = [[row for row in farm.rounds if row[0] == w.number] for w in farm.workers]
+    verdicts = [[row for row in farm.verdicts if row[0] == w.number] for w in farm.workers]
+    records = [sorted(farm.records(kind), key=repr) for kind in ("phase", "signal", "evaluation", "brain", "end")]
+    return per_worker, rounds, verdicts, farm.episodes, records, farm.steps, farm.finish
+
+
 # -- what the definition says -----------------------------------------------------------------------------------------
 def by_definition(world: World) -> tuple[list[tuple[int, int, int, str]], int]:
     """Return the episodes of a phase in lockstep, by round and worker, and how many evaluations there are."""
@@ -149,10 +159,11 @@ def by_definition(world: World) -> tuple[list[tuple[int, int, int, str]], int]:
 @given(world=worlds(("lockstep", "pipelined")), seed=st.integers(0, 2**32))
 def test_a_phase_ends_exactly_when_the_definition_says(kit: Any, world: World, seed: int) -> None:
     """With common boundaries the episodes and evaluations are those of the rounds counted by hand, in any order."""
-    farm = world.farm(kit, seed).run()
+    farm, other = world.farm(kit, seed).run(), world.farm(kit, seed + 1).run()
     rows, evaluations = by_definition(world)
 
     assert Finish("finished", "completed", 0) == farm.finish
+    assert not farm.workers[0].common or trace(farm) == trace(other)
     assert sorted(rows) == sorted(farm.episodes)
     assert evaluations * world.workers * world.each == len(farm.evaluation_episodes)
     assert {} == farm.governor.open
@@ -225,6 +236,14 @@ def strike(farm: Any, blow: Blow) -> None:
         gone.state, gone.inbox = "gone", type(gone.inbox)()
         farm.to_governor.pop((worker, blow.evaluation), None)
         farm.obey(governor.lost(f"farm-1/{name}", "it died", farm.now_s))
+    elif blow.kind == "away" and governor.stage is Stage.RUNNING:  # a muscle is lost, asked for, and comes back
+        name, token = f"farm-1/muscle/ada/{worker}", f"away {blow.move} {len(governor.tokens)}"
+        farm.obey(governor.lost(name, "it died", farm.now_s, True))
+        farm.obey(governor.rebuild(token, Rebuild(worker, name, blow.evaluation), farm.now_s))
+        assert token not in farm.answers
+        governor.tokens.append(token)
+        farm.obey(governor.joined(name, "msgpack", farm.now_s))
+        assert Rebuilt(True) == farm.answers[token]
     elif blow.kind == "failed":
         gone = farm.workers[worker]
         if gone.state == "stepping" and governor.stage is Stage.RUNNING:
@@ -237,6 +256,7 @@ def drive(farm: Any, given_blows: list[Blow]) -> None:
     """Let everything happen until the end; what stands still must be a pause, or the end of a failed run's patience."""
     left = list(given_blows)
     for _ in range(MOVES_MAX):
+        check_governor(farm.governor)
         while left and left[0].move <= farm.moves and farm.finish is None:
             strike(farm, left.pop(0))
         if farm.move():
@@ -273,7 +293,7 @@ def dense(farm: Any, phases: int) -> bool:
 
 
 @settings(max_examples=200)
-@given(world=worlds(), seed=st.integers(0, 2**32), given_blows=blows(("signal", "signal", "tick")))
+@given(world=worlds(), seed=st.integers(0, 2**32), given_blows=blows(("signal", "signal", "away", "tick")))
 def test_no_signal_hangs_a_run(kit: Any, world: World, seed: int, given_blows: list[Blow]) -> None:
     """Whatever operators say at whatever moment: the run finishes, each report has one answer, no worker is lost."""
     farm = world.farm(kit, seed, phases=2)
@@ -290,7 +310,9 @@ def test_no_signal_hangs_a_run(kit: Any, world: World, seed: int, given_blows: l
 
 
 @settings(max_examples=200)
-@given(world=worlds(), seed=st.integers(0, 2**32), given_blows=blows(("signal", "stop", "lost", "failed", "tick")))
+@given(
+    world=worlds(), seed=st.integers(0, 2**32), given_blows=blows(("signal", "stop", "lost", "failed", "away", "tick"))
+)
 def test_no_blow_hangs_a_run(kit: Any, world: World, seed: int, given_blows: list[Blow]) -> None:
     """Signals, interruptions, lost and failing workers in any order: the run ends once, and says how."""
     farm = world.farm(kit, seed, phases=2)
