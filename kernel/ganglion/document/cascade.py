@@ -94,8 +94,7 @@ def _put(node: Node, path: list[str], value: Node, place: str) -> Node:
         part = _put(value.like({}, {}), path[1:], value, below)
     else:
         raise Nowhere(f"the path leads nowhere: there is no `{key}`{nearest(key, node.map)}")
-    keys = node.keys if key in node.keys else {**node.keys, key: value.like(key, {})}
-    return node.like({**node.map, key: part}, keys)
+    return node.put(key, part, node.keys.get(key) or value.like(key, {}))
 
 
 def _put_item(node: Node, path: list[str], value: Node, place: str) -> Node:
@@ -115,7 +114,7 @@ def _put_item(node: Node, path: list[str], value: Node, place: str) -> Node:
     found = labels[index]
     if kind == "schedule" and found is not None:
         phase = _put(items[index].map[found], path[1:], value, "phase")
-        items[index] = items[index].like({**items[index].map, found: phase})
+        items[index] = items[index].put(found, phase)
     else:
         items[index] = _put(items[index], path[1:], value, kind)
     return node.like(items)
@@ -249,7 +248,7 @@ def expand(before: Expanded | None, mark: Node, given: Node, replace: bool = Fal
     phase = Expanded(mark, given)
     if before is not None:
         phase.environments = dict(before.environments)
-        phase.agents = {name: _without(agent, *_ACTS) for name, agent in before.agents.items()}
+        phase.agents = {name: agent.without(*_ACTS) for name, agent in before.agents.items()}
         phase.simulation, phase.config, phase.recovery = before.simulation, before.config, before.recovery
     if replace:
         phase.environments = {} if "environments" in given.map else phase.environments
@@ -302,14 +301,13 @@ def _environments(phase: Expanded) -> None:
         full = any(is_given(definition, key) for key in DEFINING)
         if inherited is None or full:
             _warn_dropped(phase, inherited, entry, definition)
-            phase.environments[uid] = _without(entry, "remove")
+            phase.environments[uid] = entry.without("remove")
             continue
-        entry = _without(entry, "remove")
+        entry = entry.without("remove")
         merged, changed = _merge(inherited, entry), _change(inherited.map["environment"], definition)
         assert merged is not None
         assert changed is not None
-        merged = merged.like({**merged.map, "environment": changed}, merged.keys)
-        phase.environments[uid] = _recovery(merged, inherited, entry)
+        phase.environments[uid] = _recovery(merged.put("environment", changed), inherited, entry)
 
 
 def is_given(node: Node, key: str) -> bool:
@@ -333,19 +331,18 @@ def _agents(phase: Expanded) -> None:
         if _removed(phase.agents, phase, name, entry):
             continue
         inherited = phase.agents.get(name)
-        entry = _without(entry, "remove")
+        entry = entry.without("remove")
         if inherited is None:
             phase.agents[name] = entry
             continue
         merged = _merge(inherited, entry)
         assert merged is not None
-        parts = dict(merged.map)
         for key in _LEARNT:
             if key in entry.map:
                 part = _named(inherited.map.get(key), entry.map[key])
                 assert part is not None
-                parts[key] = part
-        phase.agents[name] = _recovery(merged.like(parts, merged.keys), inherited, entry)
+                merged = merged.put(key, part)
+        phase.agents[name] = _recovery(merged, inherited, entry)
 
 
 def _named(inherited: Node | None, given: Node | None, replace: bool = False) -> Node | None:
@@ -376,19 +373,11 @@ def _change(inherited: Node | None, given: Node | None, *inner: str) -> Node | N
         if inherited.map.get(key) and key in given.map:
             part = _merge(inherited.map[key], given.map[key])
             assert part is not None
-            merged = merged.like({**merged.map, key: part}, merged.keys)
+            merged = merged.put(key, part)
     return merged
 
 
 def _recovery(merged: Node, inherited: Node, given: Node) -> Node:
     """Return an entry whose `recovery` is merged too."""
     part = _change(inherited.map.get("recovery"), given.map.get("recovery"), *INNER)
-    return merged if part is None else merged.like({**merged.map, "recovery": part}, merged.keys)
-
-
-def _without(node: Node, *keys: str) -> Node:
-    """Return a map without some keys; the same node where it has none of them."""
-    if not any(key in node.map for key in keys):
-        return node
-    entries = {key: value for key, value in node.map.items() if key not in keys}
-    return node.like(entries, {key: mark for key, mark in node.keys.items() if key not in keys})
+    return merged if part is None else merged.put("recovery", part)

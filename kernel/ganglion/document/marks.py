@@ -70,12 +70,25 @@ class Node:
         self.size = 1
         self.height = 0
 
-    def like(self, value: Value, keys: dict[str, Node] | None = None) -> Node:
+    def like(self, value: Value, keys: dict[str, Node] | None = None, path: str | None = None) -> Node:
         """Return a node with another value at the same place."""
         node = Node(value, self.source, self.line, self.column, self.width)
         node.keys = self.keys if keys is None else keys
-        node.path = self.path
+        node.path = self.path if path is None else path
         return node
+
+    def put(self, key: str, value: Node, mark: Node | None = None) -> Node:
+        """Return a map with another value at a key; `mark` is the key's node."""
+        return self.like(
+            {**self.map, key: value}, {**self.keys, key: mark or self.keys.get(key) or value.like(key, {})}
+        )
+
+    def without(self, *keys: str) -> Node:
+        """Return a map without some keys; the same node where it has none of them."""
+        if not any(key in self.map for key in keys):
+            return self
+        entries = {key: value for key, value in self.map.items() if key not in keys}
+        return self.like(entries, {key: mark for key, mark in self.keys.items() if key not in keys})
 
     @property
     def map(self) -> dict[str, Node]:

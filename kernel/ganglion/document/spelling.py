@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -107,8 +108,7 @@ def _place(node: Node, kind: str, path: str, faults: list[Fault]) -> Node:
         return _list(node, kind[1:-1], path, faults)
     place = PLACES[kind]
     if place.short and isinstance(node.value, str):
-        name = node.like(node.value)
-        name.path = path  # the text itself stands there, not a key `name` below it
+        name = node.like(node.value, path=path)  # the text itself stands there, not a key `name` below it
         node = node.like({"name": name}, {"name": name})
     if not isinstance(node.value, dict):
         return walk(node, path)
@@ -121,35 +121,27 @@ def _place(node: Node, kind: str, path: str, faults: list[Fault]) -> Node:
         mark = node.keys[written]
         where = mark.path or _join(path, str(mark.value))
         if key in entries:
-            other = keys[key].value
-            faults.append(mark.fault(f"`{written}` and `{other}` mean the same: give one of them", path=where))
+            message = f"`{written}` and `{keys[key].value}` mean the same: give one of them"
+            faults.append(mark.fault(message, path=where))
             continue
         if written == "condition" and not isinstance(value.value, list):
             value = value.like([value], {})
+        if key == "mode" and isinstance(value.value, str):
+            value = value.like(MODES.get(value.value.lower(), value.value))
         keys[key] = walk(mark, where)
-        entries[key] = _part(value, place.parts.get(key), key, where, faults)
-    done = node.like(entries, keys)
-    done.path = path
-    return done
-
-
-def _part(value: Node, kind: str | None, key: str, path: str, faults: list[Fault]) -> Node:
-    """Return a value of a map, normalised as its own place."""
-    if key == "mode" and isinstance(value.value, str):
-        value = value.like(MODES.get(value.value.lower(), value.value))
-    return walk(value, path) if kind is None else _place(value, kind, path, faults)
+        below = place.parts.get(key)
+        entries[key] = walk(value, where) if below is None else _place(value, below, where, faults)
+    return node.like(entries, keys, path)
 
 
 def _list(node: Node, kind: str, path: str, faults: list[Fault]) -> Node:
+    if not isinstance(node.value, list):
+        return walk(node, path)
     entries = []
     for index, item in enumerate(node.items):
         address = label(item, kind) if kind in ("entry", "agent") else None
         entries.append(_place(item, kind, _join(path, address or str(index)), faults))
-    if not isinstance(node.value, list):
-        return walk(node, path)
-    done = node.like(entries)
-    done.path = path
-    return done
+    return node.like(entries, path=path)
 
 
 def label(item: Node, kind: str) -> str | None:
@@ -166,24 +158,18 @@ def _schedule(node: Node, path: str, faults: list[Fault]) -> Node:
     if isinstance(node.value, dict):
         pairs = [(node.keys[name], phase) for name, phase in node.map.items()]
         node = node.like([mark.like({str(mark.value): phase}, {str(mark.value): mark}) for mark, phase in pairs], {})
+    if not isinstance(node.value, list):
+        return walk(node, path)
     entries = []
     for index, entry in enumerate(node.items):
         if not isinstance(entry.value, dict):
             entries.append(walk(entry, _join(path, str(index))))
             continue
-        phases = {}
-        for name, phase in entry.map.items():
-            where = _join(path, name)
-            walk(entry.keys[name], where)
-            phases[name] = _place(phase, "phase", where, faults)
-        done = entry.like(phases)
-        done.path = _join(path, next(iter(phases), str(index)))
-        entries.append(done)
-    if not isinstance(node.value, list):
-        return walk(node, path)
-    done = node.like(entries)
-    done.path = path
-    return done
+        for name in entry.map:
+            walk(entry.keys[name], _join(path, name))
+        phases = {name: _place(phase, "phase", _join(path, name), faults) for name, phase in entry.map.items()}
+        entries.append(entry.like(phases, path=_join(path, next(iter(phases), str(index)))))
+    return node.like(entries, path=path)
 
 
 def walk(node: Node, path: str) -> Node:
@@ -227,13 +213,23 @@ _LIST = "[]"
 class Translation:
     """Hold a document in our names, and what is to be said about it.
 
-    `notes` has a line for each change; `versions` are values of `version` about which there is nothing to say.
+    `notes` has a line for each change; `customs` are the tables of other projects whose names the document uses;
+    `versions` are values of `version` about which there is nothing to say.
     """
 
     root: Node
     faults: list[Fault] = field(default_factory=list)
     notes: list[Fault] = field(default_factory=list)
-    versions: frozenset[str] = frozenset()
+    customs: list[Mapping[str, Any]] = field(default_factory=list)
+
+    @property
+    def versions(self) -> frozenset[str]:
+        """Return the versions of other projects for which the document may have been written."""
+        return frozenset(version for customs in self.customs for version in customs.get("versions", ()))
+
+    def told(self, mark: Node, message: str) -> None:
+        """Take note of a change."""
+        self.notes.append(mark.fault(message, "note"))
 
 
 def translate(root: Node, ask: Ask) -> Translation:
@@ -242,11 +238,9 @@ def translate(root: Node, ask: Ask) -> Translation:
     A name that nobody knows stays, for the check to refuse. Without such a name nothing is changed.
     """
     done = Translation(root)
-    names = _Names(ask, done)
-    done.root = _walk(root, "document", "", names.change)
-    for customs in names.customs:
-        done.versions |= set(customs.get("versions", ()))
-        done.root = _walk(done.root, "document", "", _Keys(customs, done).change)
+    done.root = _walk(root, "document", "", functools.partial(_renamed, ask=functools.cache(ask), done=done))
+    for customs in done.customs:
+        done.root = _walk(done.root, "document", "", functools.partial(_moved, customs=customs, done=done))
     return done
 
 
@@ -264,90 +258,52 @@ def _walk(node: Node, place: str, kind: str, change: Change) -> Node:
     return node.like(parts) if place == "schedule" else change(node.like(parts), place, kind)
 
 
-class _Names:
-    """Replace names of plugins, and what their constructors call otherwise; remember whose they were."""
-
-    def __init__(self, ask: Ask, done: Translation) -> None:
-        self._ask = ask
-        self._known: dict[tuple[str, str], Any] = {}
-        self._done = done
-        self.customs: list[Mapping[str, Any]] = []
-
-    def change(self, node: Node, place: str, kind: str) -> Node:
-        """Return a map that names a plugin with our name."""
-        written = node.text("name") if kind else None
-        if written is None or not ("." in written or ":" in written):
-            return node
-        if (kind, written) not in self._known:
-            self._known[kind, written] = self._ask(kind, written)
-        found = self._known[kind, written]
-        if found is None:
-            return node
-        if all(customs is not found.customs for customs in self.customs):
-            self.customs.append(found.customs)
-        name = node.map["name"]
-        self._done.notes.append(name.fault(f"`{written}` is the {kind} `{found.name}`", "note"))
-        parts = {**node.map, "name": name.like(found.name)}
-        if found.params and "params" in node.map:
-            parts["params"] = self._params(node.map["params"], found.params)
-        return node.like(parts)
-
-    def _params(self, params: Node, rules: Mapping[str, str]) -> Node:
-        """Return arguments as our class takes them."""
-        parts: dict[str, Node] = {}
-        keys: dict[str, Node] = {}
-        for key, part in params.map.items():
-            rule = rules.get(key, key)
-            name = key if rule == _LIST else rule
-            if rule == _LIST and not isinstance(part.value, list):
-                part = part.like([part], {})
-            if name in parts or (name != key and name in params.map):
-                self._done.faults.append(
-                    params.keys[key].fault(f"`{key}` and `{name}` mean the same: give one of them")
-                )
-                continue
-            if name != key:
-                self._done.notes.append(params.keys[key].fault(f"argument `{key}` is `{name}`", "note"))
-            parts[name], keys[name] = part, params.keys[key]
-        return params.like(parts, keys) if isinstance(params.value, dict) else params
-
-
-class _Keys:
-    """Move keys to where ours stand, and drop those that mean nothing here."""
-
-    def __init__(self, customs: Mapping[str, Any], done: Translation) -> None:
-        self._ignored: Mapping[str, Mapping[str, str]] = customs.get("ignored", {})
-        self._moves = [tuple(row) for row in customs.get("moves", ())]
-        self._done = done
-
-    def change(self, node: Node, place: str, kind: str) -> Node:
-        """Return a map of a place with our keys only."""
-        for key, why in self._ignored.get(place, {}).items():
-            if key in node.map:
-                self._done.faults.append(node.keys[key].fault(f"`{key}` has no effect: {why}", "warning"))
-                node = _without(node, key)
-        if place == "agent":
-            for part, argument, key in self._moves:
-                node = self._moved(node, part, argument, key)
+def _renamed(node: Node, place: str, kind: str, ask: Ask, done: Translation) -> Node:
+    """Return a map that names a plugin with our name, and with the arguments that our class takes."""
+    written = node.text("name") if kind else None
+    found = ask(kind, written) if written is not None and ("." in written or ":" in written) else None
+    if found is None:
         return node
+    if all(customs is not found.customs for customs in done.customs):
+        done.customs.append(found.customs)
+    name = node.map["name"]
+    done.told(name, f"`{written}` is the {kind} `{found.name}`")
+    node = node.put("name", name.like(found.name))
+    params = node.map.get("params")
+    if not found.params or params is None or not isinstance(params.value, dict):
+        return node
+    parts: dict[str, Node] = {}
+    keys: dict[str, Node] = {}
+    for key, part in params.map.items():
+        rule, mark = found.params.get(key, key), params.keys[key]
+        ours = key if rule == _LIST else rule
+        if rule == _LIST and not isinstance(part.value, list):
+            part = part.like([part], {})
+        if ours in parts or (ours != key and ours in params.map):
+            done.faults.append(mark.fault(f"`{key}` and `{ours}` mean the same: give one of them"))
+            continue
+        if ours != key:
+            done.told(mark, f"argument `{key}` is `{ours}`")
+        parts[ours], keys[ours] = part, mark
+    return node.put("params", params.like(parts, keys))
 
-    def _moved(self, agent: Node, part: str, argument: str, key: str) -> Node:
-        """Return an agent that has as a key of its own what was an argument of one of its parts."""
-        holder = agent.map.get(part)
-        params = holder.map.get("params") if holder is not None else None
+
+def _moved(node: Node, place: str, kind: str, customs: Mapping[str, Any], done: Translation) -> Node:
+    """Return a map without keys that mean nothing here; an agent has as keys what were arguments of its parts."""
+    for key, why in customs.get("ignored", {}).get(place, {}).items():
+        if key in node.map:
+            done.faults.append(node.keys[key].fault(f"`{key}` has no effect: {why}", "warning"))
+            node = node.without(key)
+    for part, argument, key in customs.get("moves", ()) if place == "agent" else ():
+        holder = node.map.get(part)
+        params = None if holder is None else holder.map.get("params")
         if holder is None or params is None or argument not in params.map:
-            return agent
-        mark, value = params.keys[argument], params.map[argument]
-        if key in agent.map:
+            continue
+        mark = params.keys[argument]
+        if key in node.map:
             message = f"`{argument}` of the {part} and `{key}` of the agent mean the same: give one of them"
-            self._done.faults.append(mark.fault(message))
-            return agent
-        self._done.notes.append(mark.fault(f"`{argument}` of the {part} is `{key}` of the agent", "note"))
-        holder = holder.like({**holder.map, "params": _without(params, argument)})
-        return agent.like({**agent.map, part: holder, key: value}, {**agent.keys, key: mark})
-
-
-def _without(node: Node, key: str) -> Node:
-    """Return a map without a key."""
-    parts = {name: part for name, part in node.map.items() if name != key}
-    return node.like(parts, {name: mark for name, mark in node.keys.items() if name != key})
+            done.faults.append(mark.fault(message))
+            continue
+        done.told(mark, f"`{argument}` of the {part} is `{key}` of the agent")
+        node = node.put(part, holder.put("params", params.without(argument))).put(key, params.map[argument], mark)
+    return node

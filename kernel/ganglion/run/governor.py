@@ -522,8 +522,8 @@ class Governor(Stateful):
             return self._evaluation_on(self._evaluations.thought(key, reply), now_s)
         return self._evaluation_on([], now_s)
 
-    def _ask_of_evaluation(self, *call: Any) -> Effect:
-        return self._ask(*call, self._asked_s)
+    def _ask_of_evaluation(self, tag: tuple[Any, ...], peer: str, call: str, message: Any) -> Effect:
+        return self._ask(tag, peer, call, message, self._asked_s)
 
     def _evaluation_on(self, effects: list[Effect], now_s: float) -> list[Effect]:
         """Give an evaluation that is over to the phase, which goes on."""
