@@ -256,58 +256,60 @@ def expand(before: Expanded | None, mark: Node, given: Node, replace: bool = Fal
     _environments(phase)
     _agents(phase)
     parts = given.map
-    phase.simulation = _named(phase.simulation, parts.get("simulation"), replace)
-    phase.config = (
-        parts.get("phase_config", phase.config) if replace else _merge(phase.config, parts.get("phase_config"))
-    )
-    inherited = None if replace and "recovery" in parts else phase.recovery
-    phase.recovery = _change(inherited, parts.get("recovery"), *INNER)
+    if "simulation" in parts:
+        phase.simulation = _named(None if replace else phase.simulation, parts["simulation"])
+    if "phase_config" in parts:
+        phase.config = _merge(None if replace else phase.config, parts["phase_config"])
+    if "recovery" in parts:
+        phase.recovery = _merge(None if replace else phase.recovery, parts["recovery"], *INNER)
     return phase
 
 
-def _entities(phase: Expanded, key: str, inner: str | None, name: str) -> Iterator[tuple[str, Node, Node]]:
-    """Yield (name, entry, node of the name) of each sound entry; one that is named twice is a fault."""
+def _entries(phase: Expanded, key: str, entities: dict[str, Node]) -> Iterator[tuple[str, Node]]:
+    """Yield (name, entry) of each sound entry of a phase that is not removed, and remove the others."""
+    kind, named = ("entry", "uid") if key == "environments" else ("agent", "name")
     seen: set[str] = set()
-    for entry in phase.given.map.get(key, phase.mark).items:
-        holder = entry if inner is None else entry.map.get(inner, phase.mark)
-        label = holder.text(name)
-        if label is None:
+    for entry in phase.given.entries(key):
+        name = label(entry, kind)
+        if name is None:
             continue
-        node = holder.map[name]
-        if label in seen:
-            phase.faults.append(node.fault(f"duplicate {name} `{label}`: each stands once in the {key} of a phase"))
+        if name in seen:
+            node = entry.map.get("environment", entry).map[named]
+            phase.faults.append(node.fault(f"duplicate {named} `{name}`: each stands once in the {key} of a phase"))
             continue
-        seen.add(label)
-        yield label, entry, node
-
-
-def _removed(entities: dict[str, Node], phase: Expanded, label: str, entry: Node) -> bool:
-    """Take an entity out if its entry says so; say whether it does."""
-    flag = entry.map.get("remove")
-    if flag is None or flag.value is not True:
-        return False
-    if entities.pop(label, None) is None:
-        like = nearest(label, entities)
-        phase.vain.append(flag.fault(f"there is no `{label}` to remove in phase `{phase.name}`{like}"))
-    return True
+        seen.add(name)
+        flag = entry.map.get("remove")
+        if flag is None or flag.value is not True:
+            yield name, entry.without("remove")
+        elif entities.pop(name, None) is None:
+            like = nearest(name, entities)
+            phase.vain.append(flag.fault(f"there is no `{name}` to remove in phase `{phase.name}`{like}"))
 
 
 def _environments(phase: Expanded) -> None:
-    for uid, entry, _ in _entities(phase, "environments", "environment", "uid"):
-        if _removed(phase.environments, phase, uid, entry):
+    for uid, entry in _entries(phase, "environments", phase.environments):
+        inherited, definition = phase.environments.get(uid), entry.map["environment"]
+        if inherited is not None and not any(is_given(definition, key) for key in DEFINING):
+            changed = _merge(inherited.map["environment"], definition, "params")
+            phase.environments[uid] = _merge(inherited, entry).put("environment", changed)
+            _recover(phase.environments, uid, inherited, entry)
             continue
-        inherited = phase.environments.get(uid)
-        definition = entry.map["environment"]
-        full = any(is_given(definition, key) for key in DEFINING)
-        if inherited is None or full:
-            _warn_dropped(phase, inherited, entry, definition)
-            phase.environments[uid] = entry.without("remove")
-            continue
-        entry = entry.without("remove")
-        merged, changed = _merge(inherited, entry), _change(inherited.map["environment"], definition)
-        assert merged is not None
-        assert changed is not None
-        phase.environments[uid] = _recovery(merged.put("environment", changed), inherited, entry)
+        phase.environments[uid] = entry
+        for key in ("reward", "state_transformer"):
+            if inherited is not None and inherited.get(key) is not None and key not in entry.map:
+                message = f"this full definition of `{uid}` drops its {key} of an earlier phase"
+                phase.faults.append(definition.fault(message, "warning"))
+
+
+def _agents(phase: Expanded) -> None:
+    for name, entry in _entries(phase, "agents", phase.agents):
+        inherited = phase.agents.get(name)
+        merged = _merge(inherited, entry)
+        for key in _LEARNT:
+            if inherited is not None and key in entry.map:
+                merged = merged.put(key, _named(inherited.map.get(key), entry.map[key]))
+        phase.agents[name] = merged
+        _recover(phase.agents, name, inherited, entry)
 
 
 def is_given(node: Node, key: str) -> bool:
@@ -315,69 +317,25 @@ def is_given(node: Node, key: str) -> bool:
     return key in node.map and node.map[key].value not in (None, False)
 
 
-def _warn_dropped(phase: Expanded, inherited: Node | None, entry: Node, definition: Node) -> None:
-    if inherited is None:
-        return
-    for key in ("reward", "state_transformer"):
-        old = inherited.map.get(key)
-        if old is not None and old.value is not None and key not in entry.map:
-            uid = definition.text("uid")
-            message = f"this full definition of `{uid}` drops its {key} of an earlier phase"
-            phase.faults.append(definition.fault(message, "warning"))
-
-
-def _agents(phase: Expanded) -> None:
-    for name, entry, _ in _entities(phase, "agents", None, "name"):
-        if _removed(phase.agents, phase, name, entry):
-            continue
-        inherited = phase.agents.get(name)
-        entry = entry.without("remove")
-        if inherited is None:
-            phase.agents[name] = entry
-            continue
-        merged = _merge(inherited, entry)
-        assert merged is not None
-        for key in _LEARNT:
-            if key in entry.map:
-                part = _named(inherited.map.get(key), entry.map[key])
-                assert part is not None
-                merged = merged.put(key, part)
-        phase.agents[name] = _recovery(merged, inherited, entry)
-
-
-def _named(inherited: Node | None, given: Node | None, replace: bool = False) -> Node | None:
+def _named(inherited: Node | None, given: Node) -> Node:
     """Return a `{name, params}` after the cascade: with a name it replaces, without one its params merge."""
-    if given is None:
-        return inherited
     whole = "name" in given.map or any(is_given(given, key) for key in DEFINING)
-    if replace or inherited is None or whole or not isinstance(given.value, dict):
+    return given if whole else _merge(inherited, given, "params")
+
+
+def _merge(inherited: Node | None, given: Node, *inner: str) -> Node:
+    """Return two maps merged key by key, those at `inner` too; what is newly given stands behind."""
+    if inherited is None or not isinstance(given.value, dict):
         return given
-    return _change(inherited, given)
-
-
-def _merge(inherited: Node | None, given: Node | None) -> Node | None:
-    """Return two maps merged key by key, each value as a whole; what is newly given stands behind."""
-    if given is None or inherited is None:
-        return inherited if given is None else given
-    if not isinstance(given.value, dict):
-        return given
-    return given.like({**inherited.map, **given.map}, {**inherited.keys, **given.keys})
-
-
-def _change(inherited: Node | None, given: Node | None, *inner: str) -> Node | None:
-    """Return two maps merged key by key; the maps at `inner`, if not given at `params`, are merged key by key too."""
-    merged = _merge(inherited, given)
-    if merged is None or inherited is None or given is None or not isinstance(merged.value, dict):
-        return merged
-    for key in inner or ("params",):
-        if inherited.map.get(key) and key in given.map:
-            part = _merge(inherited.map[key], given.map[key])
-            assert part is not None
-            merged = merged.put(key, part)
+    merged = given.like({**inherited.map, **given.map}, {**inherited.keys, **given.keys})
+    for key in inner:
+        if key in inherited.map and key in given.map:
+            merged = merged.put(key, _merge(inherited.map[key], given.map[key]))
     return merged
 
 
-def _recovery(merged: Node, inherited: Node, given: Node) -> Node:
-    """Return an entry whose `recovery` is merged too."""
-    part = _change(inherited.map.get("recovery"), given.map.get("recovery"), *INNER)
-    return merged if part is None else merged.put("recovery", part)
+def _recover(entities: dict[str, Node], name: str, inherited: Node | None, given: Node) -> None:
+    """Merge the `recovery` of an entry that has been merged."""
+    if inherited is not None and "recovery" in given.map:
+        part = _merge(inherited.map.get("recovery"), given.map["recovery"], *INNER)
+        entities[name] = entities[name].put("recovery", part)
