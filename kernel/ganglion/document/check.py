@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from ganglion import __version__
@@ -128,28 +129,30 @@ def conditions_of(root: Node, phase: Expanded) -> tuple[list[Node], list[Node]]:
     return episode, config.entries("conditions") if own is None else own.items
 
 
+@dataclass(slots=True)
 class _Phase:
     """Check one expanded phase."""
 
-    def __init__(
-        self, root: Node, index: int, phase: Expanded, names: list[str], lookup: Lookup, blurred: bool
-    ) -> None:
-        self.root = root
-        self.index = index
-        self.phase = phase
-        self.names = names
-        self.lookup = lookup
-        self.blurred = blurred
-        self.faults: list[Fault] = list(phase.faults)
+    root: Node
+    index: int
+    phase: Expanded
+    names: list[str]
+    lookup: Lookup
+    blurred: bool
+    faults: list[Fault] = field(default_factory=list)
+
+    def _wrong(self, node: Node, message: str) -> None:
+        self.faults.append(node.fault(message))
 
     def check(self) -> list[Fault]:
         """Return the faults of the phase."""
         phase = self.phase
+        self.faults += phase.faults
         if not self.blurred:
             self.faults += phase.vain
             for kind, entities in (("environment", phase.environments), ("agent", phase.agents)):
                 if not entities:
-                    self.faults.append(phase.mark.fault(f"phase `{phase.name}` has no {kind}"))
+                    self._wrong(phase.mark, f"phase `{phase.name}` has no {kind}")
         for entry in phase.environments.values():
             self._environment(entry)
         for agent in phase.agents.values():
@@ -175,7 +178,7 @@ class _Phase:
         needed = worker.value * each + len(self.phase.agents) + 3  # brains; broker, governor, store
         if needed > processes_per_run():
             message = f"{worker.value} workers need up to {needed} processes, a run may have {processes_per_run()}"
-            self.faults.append(worker.fault(f"{message} (setting processes_per_run)"))
+            self._wrong(worker, f"{message} (setting processes_per_run)")
 
     def _plugin(self, kind: str, node: Node | None, optional: bool = False) -> None:
         """Check that a `{name, params}` names a plugin that there is."""
@@ -184,11 +187,11 @@ class _Phase:
         name = node.map.get("name")
         if name is None:
             if not optional and _clean(node, model.Plugin):
-                self.faults.append(node.fault(f"missing key `name`: which {kind} is it?"))
+                self._wrong(node, f"missing key `name`: which {kind} is it?")
         elif isinstance(name.value, str) and name.value:
             wrong = self.lookup(kind, name.value)
             if wrong is not None:
-                self.faults.append(name.fault(wrong))
+                self._wrong(name, wrong)
 
     def _environment(self, entry: Node) -> None:
         """Check that an environment has exactly one form, and what only fits one of them."""
@@ -197,7 +200,7 @@ class _Phase:
         if not forms and _clean(definition, model.Environment):
             uid = definition.text("uid")
             message = f"environment `{uid}` is nowhere defined: expected one of `name`, `command`, `attach`"
-            self.faults.append(definition.fault(message))
+            self._wrong(definition, message)
         if forms == ["name"]:
             self._plugin("environment", definition)
         for key, kind in (("reward", "reward"), ("state_transformer", "transformer")):
@@ -205,8 +208,7 @@ class _Phase:
             if part is None:
                 continue
             if forms in (["command"], ["attach"]):
-                message = f"`{key}` runs in a process of ours and cannot stand beside `{forms[0]}`"
-                self.faults.append(entry.keys[key].fault(message))
+                self._wrong(entry.keys[key], f"`{key}` runs in a process of ours and cannot stand beside `{forms[0]}`")
             else:
                 self._plugin(kind, part)
 
@@ -215,36 +217,34 @@ class _Phase:
         forms = [key for key in DEFINING if is_given(definition, key)]
         if len(forms) > 1:
             shown = " and ".join(f"`{form}`" for form in forms)
-            message = f"expected one of `name`, `command`, `attach`, found {shown}"
-            self.faults.append(definition.keys[forms[1]].fault(message))
+            self._wrong(definition.keys[forms[1]], f"expected one of `name`, `command`, `attach`, found {shown}")
         for key in ("cwd", "variables", "speaks"):
             if forms and "command" not in forms and key in definition.map and definition.map[key].value:
-                message = f"`{key}` is for {what} with `command` only"
-                self.faults.append(definition.keys[key].fault(message))
+                self._wrong(definition.keys[key], f"`{key}` is for {what} with `command` only")
         return forms
 
     def _muscle(self, agent: Node, muscle: Node) -> None:
         """Check that a muscle has one form; what a program is asked to do must not need a process of ours."""
         forms = self._forms(muscle, "muscles")
         if not forms and isinstance(muscle.value, dict) and _clean(muscle, model.Muscle):
-            self.faults.append(muscle.fault("missing key `name`: which muscle is it?"))
+            self._wrong(muscle, "missing key `name`: which muscle is it?")
         if not forms or "name" in forms:
             self._plugin("muscle", muscle, optional=True)
             return
         objective = agent.get("objective")
         if agent.entries("filters"):
             message = f"`filters` run in a process of ours and cannot stand beside `{forms[0]}`"
-            self.faults.append(agent.keys["filters"].fault(message))
+            self._wrong(agent.keys["filters"], message)
         params = None if objective is None else objective.get("params")
         if (objective and objective.text("name") != OBJECTIVE) or (params and params.value):
             message = f"a program adds up its rewards: beside `{forms[0]}` expected none, or {OBJECTIVE} without params"
-            self.faults.append(agent.keys["objective"].fault(message))
+            self._wrong(agent.keys["objective"], message)
 
     def _agent(self, agent: Node) -> None:
         """Check an agent's parts, lists and model."""
         muscle = agent.map.get("muscle")
         if muscle is None and _clean(agent, model.Agent):
-            self.faults.append(agent.fault(f"missing key `muscle`: agent `{agent.text('name')}` has no actor"))
+            self._wrong(agent, f"missing key `muscle`: agent `{agent.text('name')}` has no actor")
         if muscle is not None:
             self._muscle(agent, muscle)
         for kind in ("brain", "objective"):
@@ -257,9 +257,9 @@ class _Phase:
             self._load(node)
         if agent.entries("replay") and not has_brain(agent):
             message = f"agent `{agent.text('name')}` has no brain that could learn: `replay` needs one"
-            self.faults.append(agent.keys["replay"].fault(message))
+            self._wrong(agent.keys["replay"], message)
         if replays(agent) and (wrong := self.lookup("replay", REPLAY)) is not None:
-            self.faults.append(agent.keys["replay"].fault(wrong))
+            self._wrong(agent.keys["replay"], wrong)
 
     def _ids(self, items: list[Node], key: str) -> None:
         """Check that ids name environments of this phase, and none twice."""
@@ -270,9 +270,9 @@ class _Phase:
                 continue
             within = next((f"{w}*" for w in sorted(wild) if self._within(item.value, w)), None)
             if item.value in seen:
-                self.faults.append(item.fault(f"`{item.value}` stands twice in `{key}`"))
+                self._wrong(item, f"`{item.value}` stands twice in `{key}`")
             elif within is not None:
-                self.faults.append(item.fault(f"`{item.value}` stands twice in `{key}`: `{within}` has it too"))
+                self._wrong(item, f"`{item.value}` stands twice in `{key}`: `{within}` has it too")
             elif not self.blurred:
                 self._id(item, item.value, key)
             seen.add(item.value)
@@ -294,7 +294,7 @@ class _Phase:
             message = f"expected a full id {words}, found {item.found()}"
         else:
             message = f"there is no environment `{prefix}` in phase `{self.phase.name}`"
-        self.faults.append(item.fault(message + nearest(prefix, uids)))
+        self._wrong(item, message + nearest(prefix, uids))
 
     def _load(self, load: Node) -> None:
         """Check that a model, or recorded episodes, of this run come from an earlier phase."""
@@ -306,10 +306,9 @@ class _Phase:
         if isinstance(value, str) and value not in earlier:
             why = "is not earlier than" if value in self.names else "is unknown in"
             like = "" if value in self.names else nearest(value, earlier)
-            self.faults.append(phase.fault(f"phase `{value}` {why} phase `{self.phase.name}`{like}"))
+            self._wrong(phase, f"phase `{value}` {why} phase `{self.phase.name}`{like}")
         elif isinstance(value, int) and not isinstance(value, bool) and value >= self.index:
-            message = f"expected the index of a phase before this one, which is {self.index}, found {value}"
-            self.faults.append(phase.fault(message))
+            self._wrong(phase, f"expected the index of a phase before this one, which is {self.index}, found {value}")
 
 
 def warnings(root: Node, phases: list[Expanded], versions: frozenset[str] = frozenset()) -> list[Fault]:
