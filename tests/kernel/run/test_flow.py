@@ -1,12 +1,13 @@
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
 from ganglion.limits import PAUSE_ANSWER_S
 from ganglion.run.effect import Answer
-from ganglion.run.flow import Flow, Promises, Waits, refusal
+from ganglion.run.flow import Flow, Judgement, Promises, Tally, Waits, refusal
 from ganglion.sdk.condition import PhaseView, TerminationCondition
 from ganglion.sdk.flow import Signal
 from ganglion.wire.messages import Boundary, EpisodeEnded, FlowSignal
@@ -44,25 +45,12 @@ class Overridden(Local):
         return Signal.CONTINUE
 
 
-def flow_of(kit: Any, conditions: Any = (), agents: Any = ("ada",), **more: Any) -> Flow:
-    """Return a flow whose workers have begun."""
-    flow = Flow("farm-1", kit.phase(**more), list(conditions), Seeds())
-    flow.begin(list(agents))
-    return flow
-
-
-def common(kit: Any, workers: int, conditions: Any = ()) -> Flow:
-    """Return a flow with a common boundary and one agent."""
-    phase = kit.phase(workers=workers, mode="train", agents=[kit.agent(brain="dummy")])
+def flow_of(kit: Any, conditions: Any = (), **more: Any) -> Flow:
+    """Return a flow whose workers have begun; those that train have a common boundary."""
+    phase = kit.phase(agents=[kit.agent(brain="dummy")], workers=2, **more)
     flow = Flow("farm-1", phase, list(conditions), Seeds())
     flow.begin(["ada"])
     return flow
-
-
-def stand(flow: Flow, worker: int, following: list[str] | None = None, causes: Any = ()) -> list[Any]:
-    """Let a worker stand at the boundary."""
-    names = ["ada"] if following is None else following
-    return flow.boundary(f"stand {worker}", Boundary(worker, 1, 1, bool(causes), names, list(causes)))
 
 
 def answers(effects: list[Any]) -> list[tuple[Any, Any]]:
@@ -101,7 +89,7 @@ def test_common_boundary_where_the_outcome_could_depend_on_speed(
 
 def test_pause_of_one_worker_makes_all_wait(kit: Any) -> None:
     """A PAUSE that a brain asks for holds the round until CONTINUE; then the round goes on, and so does the next."""
-    flow = common(kit, 2)
+    flow = flow_of(kit, mode="train")
     wish = {"signal": "PAUSE", "issuer": "brain:ada", "reason": ""}
 
     def both(causes: Any = ()) -> list[Any]:
@@ -128,7 +116,7 @@ def lose(flow: Flow, worker: int, episode: int = 0, round_: int = 1) -> list[Any
 
 def test_without_common_boundary_a_loss_is_nobody_elses_matter(kit: Any) -> None:
     """The worker goes on at once; conditions do not hear of it."""
-    flow = flow_of(kit, [("max_episodes", kit.FakeLimit(1), "phase")], workers=2)
+    flow = flow_of(kit, [("max_episodes", kit.FakeLimit(1), "phase")])
     [answer] = [e for e in lose(flow, 1) if isinstance(e, Answer)]
 
     assert ("RESTART", 1) == (answer.message.signal, answer.message.episode)
@@ -136,10 +124,10 @@ def test_without_common_boundary_a_loss_is_nobody_elses_matter(kit: Any) -> None
 
 def test_pause_counts_who_lost_its_episode_as_standing(kit: Any) -> None:
     """Who pauses a run is told that all stand, and CONTINUE lets all go on."""
-    flow = common(kit, workers=2)
+    flow = flow_of(kit, mode="train")
     flow.steer(FlowSignal("PAUSE", "operator"))
     lose(flow, 1)
-    assert [] == stand(flow, 0)
+    assert [] == flow.boundary("stand 0", Boundary(0, 1, 1, False, ["ada"], []))
     assert {0: (0, 1), 1: (0, 2)} == flow.standing
     effects = flow.steer(FlowSignal("CONTINUE", "operator"))
 
@@ -174,19 +162,6 @@ def told(effects: list[Any]) -> dict[str, tuple[bool, str]]:
     return {effect.token: (effect.message.accepted, effect.message.text) for effect in effects}
 
 
-def test_it_is_kept_when_all_stand() -> None:
-    """Who asks for all workers is answered when the last one stands, with a line for each, and once."""
-    promises = Promises()
-    promises.give("all", None, 0.0)
-
-    assert {} == told(promises.keep({0: (3, 12), 1: None}, "worker", 1.0))
-    kept = promises.keep({0: (3, 12), 1: (0, 4)}, "worker", 2.0)
-    assert {
-        "all": (True, "worker 0 is paused after step 12 of episode 3\nworker 1 is paused after step 4 of episode 0")
-    } == told(kept)
-    assert {} == told(promises.keep({0: (3, 12), 1: (0, 4)}, "worker", 3.0))
-
-
 def test_nobody_waits_for_ever() -> None:
     """After its time a promise is kept with what is known: who does not stand is named."""
     promises = Promises()
@@ -207,10 +182,87 @@ def test_a_wait_is_told_at_doubling_times() -> None:
     assert [2, 4, 8, 16, 32, 64, 124, 184, 244] == told
 
 
-def test_the_sentence_says_how_long_and_until_when() -> None:
-    """The sentence has the time waited, for whom and for what, and the time that is left."""
-    waits = Waits()
-    waits.begin("k", "peer", "ada to join", 0.0, 30.0)
+# -- what conditions see and say ---------------------------------------------------------------------------------------
+def report(worker: int, episode: int = 0, **more: Any) -> EpisodeEnded:
+    """Return the end of an episode."""
+    given = {"agents": {}, "causes": [], "ended": [], "next": [], **more}
+    return EpisodeEnded(worker, episode, 3, True, False, "terminated", **given)
 
-    assert ["waiting 2.5 s for ada to join; gives up in 27.5 s"] == waits.due(2.5)
-    assert [] == waits.due(2.6)
+
+class Spy(TerminationCondition):
+    """Keep the views, answer what was given."""
+
+    def __init__(self, answer: Signal | Mapping[int, Signal] = Signal.CONTINUE, reason: str = "") -> None:
+        self.answer, self.reason = answer, reason
+        self.views: list[PhaseView] = []
+
+    def phase(self, view: PhaseView) -> Signal | Mapping[int, Signal]:
+        """Answer what was given."""
+        self.views.append(view)
+        return self.answer
+
+
+class EpisodeOnly(TerminationCondition):
+    """Have no phase part."""
+
+    def episode(self, view: Any) -> Signal:
+        """Never end."""
+        return Signal.CONTINUE
+
+
+def test_first_with_the_greatest_signal_gives_the_reason() -> None:
+    """Of two equal signals the first one's issuer and reason count."""
+    judgement = Judgement()
+    for name in ("one", "two"):
+        judgement.say(None, Signal.STOP_PHASE, f"condition:{name}", name)
+        judgement.say(0, Signal.RESTART, f"condition:{name}", name)
+
+    assert ("condition:one", "one") == (judgement.issuer, judgement.reason)
+    assert (Signal.RESTART, "condition:one", "one") == judgement.workers[0]
+
+
+def test_view_shows_what_is_counted(kit: Any) -> None:
+    """The view has every worker's finished episodes, who is asked, who runs, what ended, and what fired."""
+    spy = Spy()
+    tally = Tally(kit.phase(workers=3, episodes=7), [("spy", spy), ("none", EpisodeOnly())])
+    agents = {"ada": {"sum": 6.0, "mean": 2.0}, "bob": {"sum": 0.0, "mean": None}}
+    first = report(
+        0,
+        agents=agents,
+        ended=["hill"],
+        causes=[
+            {"signal": "RESET", "issuer": "condition:agent_objective", "reason": "agent_objective: ada"},
+            {"signal": "RESET", "issuer": "operator", "reason": ""},
+        ],
+    )
+    tally.count(first, False)
+    tally.count(report(2, 0), True)
+    tally.stop(1)
+    tally.judge({2: report(2), 0: first})
+    view = spy.views[0]
+
+    assert (0, 2) == view.asked
+    assert {"hill": True} == view.environments_ended
+    assert 7 == view.episodes
+    assert [True, False, True] == [worker.running for worker in view.workers]
+    assert {"ada": 2.0} == view.workers[0].finished[0].means
+    assert [(False, 3)], [(True, 3)] == [[(e.cut, e.steps) for e in view.workers[w].finished] for w in (0, 2)]
+    assert {"agent_objective": "agent_objective: ada"} == view.workers[0].fired
+    assert {} == view.workers[1].fired
+    assert (2, [0, 2]) == (tally.episodes(), tally.active)
+
+
+def test_causes_of_the_workers_count_without_being_recorded_twice(kit: Any) -> None:
+    """A strong cause of an episode acts on the phase; it was recorded with the episode already."""
+    causes = [
+        {"signal": "STOP_PHASE", "issuer": "brain:ada", "reason": "done"},
+        {"signal": "SHUTDOWN", "issuer": "operator", "reason": "", "known": True},
+    ]
+    judgement = Tally(kit.phase(), []).judge({0: report(0, causes=causes)})
+
+    assert (Signal.STOP_PHASE, "brain:ada", "done", []) == (
+        judgement.phase,
+        judgement.issuer,
+        judgement.reason,
+        judgement.issued,
+    )

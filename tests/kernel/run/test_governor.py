@@ -7,26 +7,12 @@ import pytest
 from ganglion.limits import LEAVE_EPISODE_S
 from ganglion.run.effect import Answer, Await, Cut, Event, Finish, Stage, Steer
 from ganglion.run.plan import EnvironmentPlan, Recovery
-from ganglion.sdk.flow import Signal
 from ganglion.wire.messages import Failure, FlowSignal, Rebuild, Rebuilt, Signalled
 
 
 def learner(kit: Any, index: int = 0, **more: Any) -> Any:
     """Return a phase whose agent learns."""
     return kit.phase(index, agents=[kit.agent(brain="dummy")], mode="train", **more)
-
-
-def stop(worker: int, episode: int, step: int, signal: Signal, issuer: str) -> Any:
-    """Return a script in which one worker wishes for a signal at one boundary."""
-    places = [(worker, episode, step)]
-
-    def wish(w: int, e: int, s: int) -> list[dict[str, Any]]:
-        if (w, e, s) not in places:
-            return []
-        places.clear()
-        return [{"signal": signal.name, "issuer": issuer, "reason": "enough"}]
-
-    return wish
 
 
 def running(farm: Any) -> bool:
@@ -65,39 +51,7 @@ def test_recordings_that_do_not_fit_end_the_run_before_a_brain_is_set_up(kit: An
     assert index == sum(ask.call == "brain.setup" for ask in farm.asks)
 
 
-def test_stop_phase_cuts_the_others(kit: Any) -> None:
-    """STOP_PHASE of one worker ends the episodes of all at that boundary; the others' are cut by the phase's end."""
-    farm = kit.Farm(
-        kit.plan(learner(kit, workers=3)), [], lambda w, e: 10, stop(1, 0, 4, Signal.STOP_PHASE, "condition:goal")
-    )
-    farm.begin().run()
-
-    cut = "truncated: phase end"
-    assert [(0, 0, 4, cut), (1, 0, 4, "enough"), (2, 0, 4, cut)] == farm.episodes
-    assert [(w, "STOP_PHASE", "enough") for w in range(3)] == farm.verdicts
-    assert "enough" == farm.records("phase")[-1][4]
-
-
-def test_stop_simulation_ends_one_worker(kit: Any) -> None:
-    """STOP_SIMULATION takes one worker out; the phase goes on, and ends for its own reason."""
-    farm = kit.Farm(
-        kit.plan(learner(kit, workers=2)),
-        [("limit", kit.FakeLimit(3), "phase")],
-        lambda w, e: 4,
-        stop(0, 1, 2, Signal.STOP_SIMULATION, "condition:tired"),
-    )
-    # The limit asks for three episodes of every worker; worker 0 never has them, worker 1 stops for itself.
-    farm.begin().run()
-
-    stopped = [row for row in farm.verdicts if row[1] != "RESET"]
-    assert [(0, "STOP_SIMULATION", "enough"), (1, "STOP_SIMULATION", "max_episodes")] == stopped
-    assert [2, 3] == [sum(e[0] == w for e in farm.episodes) for w in (0, 1)]
-    assert "max_episodes" == farm.records("phase")[-1][4]
-
-
 # -- operators --------------------------------------------------------------------------------------------------------
-
-
 def _answer(farm: Any, wish: FlowSignal, phase: str | None = None) -> tuple[bool, str]:
     answer = farm.signal(wish, phase)
     return answer.accepted, answer.text
@@ -264,8 +218,6 @@ def test_waits_are_told_and_end(kit: Any) -> None:
 
 def test_who_attaches_is_awaited_by_name_for_ever(kit: Any) -> None:
     """A program that somebody else starts is awaited without a deadline; the wait says what to do."""
-    from ganglion.run.plan import EnvironmentPlan
-
     farm = kit.Farm(kit.plan(kit.phase(environments=[EnvironmentPlan("hill", attach=True)])))
     farm.silent.add("farm-1/environment/hill/0")
     farm.begin().run()
@@ -352,14 +304,3 @@ def test_who_does_not_come_back_is_late(kit: Any) -> None:
 
     assert farm.finish is not None
     assert "environment hill (worker 0) to come back" in farm.finish.reason
-
-
-@pytest.mark.parametrize("role", ["controller", "store"])
-def test_others_are_not_begun_anew(kit: Any, role: str) -> None:
-    """Who has more to remember than an episode, and does not come back by himself, ends the run."""
-    farm = kit.Farm(kit.plan(kit.phase(on_loss="restart")), store="farm-1/store")
-    farm.begin().run(until=lambda: farm.governor.stage is Stage.RUNNING)
-    peer = "farm-1/store" if role == "store" else "farm-1/controller/0"
-    farm.obey(farm.governor.lost(peer, "exit 9", farm.now_s))
-
-    assert farm.governor.stage is not Stage.RUNNING

@@ -7,31 +7,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ganglion.run.model import Inheritance, Keeper, continued, own, pick_phase, pick_run, wish_of
-from ganglion.wire.messages import BrainStore, BrainStored
+from ganglion.wire.messages import BrainStore
 
 WORDS = [
-    ({"phase": 0}, "the model of agent `ada` from this run (phase 0)"),
-    ({"agent": "bob"}, "the model of agent `bob` from this run (its latest earlier phase)"),
-    ({"phase": "p", "instance": "x-1"}, "the model of agent `ada` from run x-1 (phase `p`)"),
-    (
-        {"experiment_run": "x", "instance": "x-1"},
-        "the model of agent `ada` from run x-1 of `x` (the last phase that left one)",
-    ),
-    (
-        {"experiment_run": "x"},
-        "the model of agent `ada` from the newest finished run of `x` (the last phase that left one)",
-    ),
-    (
-        {"experiment_run": "farm", "phase": 1},
-        "the model of agent `ada` from this run or of the newest finished run of `farm` (phase 1)",
-    ),
+    ({"phase": 0}, "this run (phase 0)"),
+    ({"agent": "ada"}, "this run (its latest earlier phase)"),
+    ({"phase": "p", "instance": "x-1"}, "run x-1 (phase `p`)"),
+    ({"experiment_run": "x", "instance": "x-1"}, "run x-1 of `x` (the last phase that left one)"),
+    ({"experiment_run": "x"}, "the newest finished run of `x` (the last phase that left one)"),
+    ({"experiment_run": "farm", "phase": 1}, "this run or of the newest finished run of `farm` (phase 1)"),
 ]
 
 
 @pytest.mark.parametrize(("load", "words"), WORDS)
 def test_a_wish_is_told_in_words(load: Any, words: str) -> None:
     """What is looked for is said in one sentence."""
-    assert words == str(wish_of(load, "ada", "farm", "farm-2"))
+    assert f"the model of agent `ada` from {words}" == str(wish_of(load, "ada", "farm", "farm-2"))
 
 
 def phases(kit: Any, *agents: str) -> list[Any]:
@@ -129,29 +120,10 @@ def test_which_phase_of_another_run_is_meant(load: Any, having: list[int], picke
     assert picked == pick_phase(wish, {0: "warm", 1: "rest", 2: "hot"}, having, "x-1")
 
 
-def place(phase: Any, agent: str, shelf: str | None = None) -> str:
-    """Return where a model lies."""
-    return f"{shelf or '/results'}/{phase.index}/{agent}"
-
-
-def models(kit: Any) -> Inheritance:
-    """Return the models of a run that has left none yet."""
-    return Inheritance(kit.FakeServices(lambda phase: []), place)
-
-
-def test_nothing_stored_is_nothing_left(kit: Any) -> None:
-    """A brain without files leaves no model behind."""
-    found = models(kit)
-    found.enter(kit.phase(0, agents=[kit.agent(brain="dummy")], mode="train"))
-    found.stored("ada", BrainStored([]))
-
-    assert [] == found.keep(["ada"], 1)
-    assert [] == found.left()
-
-
 def test_where_nobody_learns_the_former_model_is_stored(kit: Any) -> None:
     """A brain that learns stores what it has become; in a test phase it copies what it began with."""
-    found, one = models(kit), kit.agent(brain="dummy", models="/shelf")
+    place = lambda phase, agent, shelf=None: f"{shelf or '/results'}/{phase.index}/{agent}"  # noqa: E731
+    found, one = Inheritance(kit.FakeServices(lambda phase: []), place), kit.agent(brain="dummy", models="/shelf")
     found.restore([[0, "ada", "/a"]])
     found.enter(kit.phase(1, agents=[one]))
     assert BrainStore(source="/a", models="/results/1/ada", second="/shelf/farm-1/1/ada") == found.request(one)
