@@ -143,9 +143,7 @@ def test_no_shadows(body: str, faults: list[str], faults_of: Said) -> None:
 
 PROGRAMS = [
     ("{command: [x], cwd: y, variables: {A: b}, params: {p: 1}}", []),
-    ("{attach: true}", []),
     ("{command: [x]}, filters: [], objective: aggregate_rewards", []),
-    ("{command: [x]}, objective: ~, filters: ~", []),
     ("{name: dummy, cwd: y}", ["`cwd` is for muscles with `command` only"]),
     ("{attach: true, variables: {A: b}}", ["`variables` is for muscles with `command` only"]),
     ("{name: dummy, command: [x]}", ["expected one of `name`, `command`, `attach`, found `name` and `command`"]),

@@ -122,29 +122,17 @@ BOMBS = {
     "laughs": f"a0: &a0 [{NINE}]\n" + "".join(f"a{i}: &a{i} [{','.join([f'*a{i - 1}'] * 9)}]\n" for i in range(1, 30)),
     "aliases": "a: &a x\nb: [" + "*a, " * 2000 + "]",
     "a million aliases": "a: &a x\nb: [" + "*a," * 1_000_000 + "]",
-    "merges": "m: &m {"
-    + ",".join(f"k{i}: 1" for i in range(2000))
-    + "}\n"
-    + "".join(f"y{i}: {{<<: [{','.join(['*m'] * 20)}]}}\n" for i in range(50)),
+    "merges": f"m: &m {{{','.join(f'k{i}: 1' for i in range(2000))}}}\n" + f"y: {{<<: [{','.join(['*m'] * 999)}]}}\n",
     "depth": "[" * MIB,
-    "closed depth": "[" * 100_000 + "]" * 100_000,
-    "block depth": "- " * MIB,
-    "maps": "{a: " * 100_000,
     "keys": "? " * MIB,
     "scalar": "a: " + "x" * (4 * MIB - 3),
     "quoted scalar": 'a: "' + "x" * (4 * MIB - 5) + '"',
-    "escapes": 'a: "' + r"\x41" * (MIB - 2) + '"',
-    "folded scalar": "a: >\n" + "  x\n" * (MIB - 2),
     "lines": "a: x\n" + "  x\n" * (MIB - 2),
     "deep aliases": "a0: &a0 [x]\n" + "".join(f"a{i}: &a{i} [*a{i - 1}]\n" for i in range(1, 100)),
     "numbers": "a: [" + "1," * 500_000 + "1]",
-    "unclosed numbers": "[" + "1," * (2 * MIB - 1),
     "lists": "[" + "[]," * MIB + "]",
-    "nested lists": "[" + ("[" * 60 + "]" * 60 + ",") * 30_000 + "]",
     "pairs": "[" + "a: ," * 500_000 + "]",
-    "items": "- 1\n" * MIB,
     "written keys": "".join(f"k{i}: {i}\n" for i in range(200_000)),
-    "flow keys": "{" + ",".join(f"k{i}" for i in range(400_000)) + "}",
     "anchors": "[" + "".join(f"&a{i} 1," for i in range(300_000)) + "]",
     "tags": "[" + "!!str 1," * 400_000 + "]",
 }
@@ -163,7 +151,7 @@ def test_bomb_is_refused_unexpanded(name: str) -> None:
     assert any(bound in faults[0] for bound in bounds)
 
 
-@pytest.mark.parametrize("name", ["laughs", "aliases", "merges", "maps", "quoted scalar", "deep aliases"])
+@pytest.mark.parametrize("name", ["laughs", "aliases", "merges", "quoted scalar", "deep aliases"])
 def test_bomb_takes_no_memory(name: str) -> None:
     """What is refused unexpanded has never been in memory."""
     tracemalloc.start()

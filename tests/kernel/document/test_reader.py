@@ -11,10 +11,9 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ganglion.document import load_document, resolved
+from ganglion.document import resolved
 from ganglion.document.fault import Fault
 from ganglion.document.spelling import PLACES
-from ganglion.errors import DocumentError
 from ganglion.limits import DOCUMENT_BYTES, DOCUMENT_BYTES_REMOTE
 from ganglion.run.plan import Plan
 
@@ -34,25 +33,11 @@ schedule:
 """
 
 
-class AnyPlugin:
-    """Know every plugin, and remember what was asked."""
-
-    def __init__(self) -> None:
-        self.asked: list[tuple[Any, ...]] = []
-
-    def locate(self, kind: str, name: str, folder: str = "", allow: Any = (), local: bool = True) -> None:
-        """Remember the question."""
-        self.asked.append((kind, name, folder, tuple(allow), local))
-
-    def alias(self, kind: str, name: str) -> None:
-        """Know no names of other projects."""
-
-
-def test_reads_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reads_standard_input(read: Load, monkeypatch: pytest.MonkeyPatch) -> None:
     """`-` is standard input."""
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(TEXT.encode())))
 
-    plan, _ = load_document("-", plugins=AnyPlugin())
+    plan, _ = read(None, "-")
 
     assert ("<stdin>", str(Path.cwd())) == (plan.source, plan.folder)
 
@@ -68,16 +53,14 @@ def test_reads_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
         (b"a: [", "run.yml:1:5: not YAML: while parsing a flow node"),
     ],
 )
-def test_unreadable(tmp_path: Path, data: bytes | None, fault: str) -> None:
+def test_unreadable(read: Load, tmp_path: Path, data: bytes | None, fault: str) -> None:
     """A file that is missing, too large, not UTF-8, not YAML or no map is one fault."""
     if data is not None:
         (tmp_path / "run.yml").write_bytes(data)
 
-    with pytest.raises(DocumentError) as caught:
-        load_document(tmp_path / "run.yml", plugins=AnyPlugin())
+    [found] = read(None, tmp_path / "run.yml")[1]
 
-    assert 1 == len(caught.value.faults)
-    assert fault in str(caught.value)
+    assert fault in str(found)
 
 
 @pytest.mark.parametrize(
@@ -154,16 +137,8 @@ PLACED = st.sampled_from(
 )
 
 
-def read(text: str) -> tuple[Plan | None, list[Fault]]:
-    """Return the plan of a text, None where it has faults, and all that is said of it."""
-    try:
-        return load_document("run.yml", plugins=AnyPlugin(), text=text)
-    except DocumentError as error:
-        return None, list(error.faults)
-
-
-@given(PLACED, TREES, st.booleans())
-def test_any_tree_is_a_plan_or_faults(where: list[str | int], tree: Any, second: bool) -> None:
+@given(where=PLACED, tree=TREES, second=st.booleans())
+def test_any_tree_is_a_plan_or_faults(read: Load, where: list[str | int], tree: Any, second: bool) -> None:
     """Whatever stands at whatever place, the answer is a plan or faults with places, never another error."""
     document: Any = yaml.safe_load(TEXT)
     document["schedule"].append(
