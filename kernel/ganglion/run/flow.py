@@ -255,10 +255,8 @@ class Tally(Stateful):
         return judgement
 
     def _view(self, reports: Mapping[int, EpisodeEnded]) -> PhaseView:
-        ended: dict[str, bool] = {environment.uid: False for environment in self._plan.environments}
-        for report in reports.values():
-            for uid in report.ended:
-                ended[uid] = True
+        ended = {environment.uid: False for environment in self._plan.environments}
+        ended |= {uid: True for report in reports.values() for uid in report.ended}
         workers = [
             WorkerView(
                 worker,
@@ -275,14 +273,9 @@ class Tally(Stateful):
 
 
 def _fired(report: EpisodeEnded | None) -> dict[str, str]:
-    if report is None:
-        return {}
-    fired: dict[str, Any] = {}
-    for cause in report.causes:
-        kind, _, name = str(cause["issuer"]).partition(":")
-        if kind == "condition":
-            fired.setdefault(name, str(cause["reason"]))
-    return fired
+    causes = [] if report is None else report.causes
+    said = [(*str(cause["issuer"]).partition(":")[::2], str(cause["reason"])) for cause in reversed(causes)]
+    return {name: reason for kind, name, reason in said if kind == "condition"}  # the first reason of each
 
 
 _PHASE_END = "phase end"
@@ -422,14 +415,11 @@ class Flow(Stateful):
         """Make every worker close its episode because the run has failed."""
         self._stopping = True
         self.reason = "failed"
-        effects: list[Effect] = []
-        for token, _ in self._stood.values():
-            effects.append(Answer(token, Go(Signal.SHUTDOWN.name, "failed")))
-        self._stood, self._queue = {}, []
-        for worker, (token, _) in self._ended.items():
-            effects.append(Answer(token, self.stop_verdict("failed")))
-            self.active.discard(worker)
-        self._ended = {}
+        go, verdict = Go(Signal.SHUTDOWN.name, "failed"), self.stop_verdict("failed")
+        effects: list[Effect] = [Answer(token, go) for token, _ in self._stood.values()]
+        effects += [Answer(token, verdict) for token, _ in self._ended.values()]
+        self.active -= self._ended.keys()
+        self._stood, self._ended, self._queue = {}, {}, []
         self.evaluating = False
         wish = FlowSignal(Signal.SHUTDOWN.name, "failed")
         return [*effects, *(self._steer(worker, wish) for worker in sorted(self.active))]
@@ -646,13 +636,12 @@ class Flow(Stateful):
         last = max(self._last_round.values())
         _, issuer, reason = self._held[-1]
         held, self._held = self._held, []
-        effects: list[Effect] = []
-        for worker, round_ in sorted(self._last_round.items(), key=lambda pair: (pair[1], pair[0])):
-            if round_ < last and any(w in (worker, None) for w, _, _ in held):
-                row = [worker, None, None, Signal.STOP_SIMULATION.name, issuer]
-                effects.append(self._record_signal(row, reason, round_))
-        row = [None, None, None, Signal.STOP_PHASE.name, issuer]
-        return [*effects, self._record_signal(row, reason, last)]
+        effects: list[Effect] = [
+            self._record_signal(worker, Signal.STOP_SIMULATION, issuer, reason, round_)
+            for worker, round_ in sorted(self._last_round.items(), key=lambda pair: (pair[1], pair[0]))
+            if round_ < last and any(w in (worker, None) for w, _, _ in held)
+        ]
+        return [*effects, self._record_signal(None, Signal.STOP_PHASE, issuer, reason, last)]
 
     def _signal_for(self, worker: int, report: EpisodeEnded, judgement: Judgement) -> tuple[Signal, str]:
         """Return what comes after an episode, and why the worker stops if it does."""
@@ -685,11 +674,10 @@ class Flow(Stateful):
             self._held += [(worker, issuer, reason) for worker, _, issuer, reason in judgement.issued]
             return []
         position = max((report.round for report in reports.values()), default=self.position)
-        effects: list[Effect] = []
-        for worker, signal, issuer, reason in judgement.issued:
-            row = [worker, None, None, signal.name, issuer]
-            effects.append(self._record_signal(row, reason, position, inner))
-        return effects
+        return [
+            self._record_signal(worker, signal, issuer, reason, position, inner)
+            for worker, signal, issuer, reason in judgement.issued
+        ]
 
     @property
     def position(self) -> int:
@@ -697,11 +685,13 @@ class Flow(Stateful):
         return max([*self._last_round.values(), self.round if self.common else 0])
 
     def _record_pause(self, signal: Signal, inner: int = 0) -> Record:
-        row = [None, None, None, signal.name, "governor"]
-        return self._record_signal(row, self._evaluation_name(), self.position, inner)
+        return self._record_signal(None, signal, "governor", self._evaluation_name(), self.position, inner)
 
-    def _record_signal(self, row: list[Any], reason: str, position: int, inner: int = 0) -> Record:
-        return Record(["signal", self.phase.index, *row, reason, None, position, inner])
+    def _record_signal(
+        self, worker: int | None, signal: Signal, issuer: str, reason: str, position: int, inner: int = 0
+    ) -> Record:
+        row = ["signal", self.phase.index, worker, None, None, signal.name, issuer, reason]
+        return Record([*row, None, position, inner])
 
     def _steer(self, worker: int, wish: FlowSignal) -> Steer:
         return Steer(peer_name(self.run, Role.CONTROLLER, None, worker), wish)
@@ -746,8 +736,7 @@ def _wants_common(phase: PhasePlan, conditions: Sequence[tuple[str, TerminationC
 
 def _asks_for_pause(report: Boundary) -> bool:
     """Say whether a worker wants to stand here, and nothing greater."""
-    greatest = max((Signal[cause["signal"]] for cause in report.causes), default=Signal.CONTINUE)
-    return greatest is Signal.PAUSE
+    return max((Signal[cause["signal"]] for cause in report.causes), default=Signal.CONTINUE) is Signal.PAUSE
 
 
 def _phase_reason(issuer: str, reason: str) -> str:
